@@ -1,0 +1,1 @@
+"""Hyper-parameter sweeps for models that learn from crowd annotations."""

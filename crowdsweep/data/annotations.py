@@ -1,0 +1,275 @@
+"""The sparse container: who gave which label to what.
+
+One row is one observed label. Nothing is dense over items × annotators, nothing stands for "missing": an answer that
+was not given is a row that is not there. Rows are sorted by (item, annotator, label), so that the order in which they
+came never changes a result.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import blake2b
+from typing import cast
+
+import numpy as np
+import scipy.sparse as sp
+
+from crowdsweep.arrays import (
+    AnnotatorCodes,
+    ItemCodes,
+    ItemProbs,
+    LabelCodes,
+    Pointers,
+    RowProbs,
+    RowWeights,
+    read_only,
+)
+from crowdsweep.errors import DataError
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Annotations:
+    """Sorted rows (item, annotator, label) with declared sizes.
+
+    Build it with `Annotations.of` or `Annotations.from_votes`; both sort and check. Repeats of a pair are legal and
+    each counts. Sizes are declared, never inferred: an annotator without rows and a class that nobody used exist.
+
+    Attributes:
+        item: code of the item of each row, in [0, n_items), ascending.
+        annotator: code of the annotator of each row, in [0, n_annotators).
+        label: code of the class of each row, in [0, n_classes).
+        weight: how much each row counts, positive and finite; None means that each counts one.
+        probability: what the annotator gives to `label`, in [0, 1], the rest spread evenly over the other classes;
+            None means one.
+        n_items, n_annotators, n_classes: declared sizes.
+        anonymous: whether annotators are unknown, each row then being its own pseudo-annotator.
+    """
+
+    item: ItemCodes
+    annotator: AnnotatorCodes
+    label: LabelCodes
+    weight: RowWeights | None = None
+    probability: RowWeights | None = None
+    n_items: int
+    n_annotators: int
+    n_classes: int
+    anonymous: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        item: np.ndarray,
+        annotator: np.ndarray,
+        label: np.ndarray,
+        n_items: int,
+        n_annotators: int,
+        n_classes: int,
+        weight: np.ndarray | None = None,
+        probability: np.ndarray | None = None,
+        anonymous: bool = False,
+    ) -> "Annotations":
+        """Sorts the rows, checks them and freezes the arrays. O(A log A).
+
+        Raises:
+            DataError: the arrays differ in length, a code lies outside its declared size, a weight is not positive
+                and finite, or a probability lies outside [0, 1].
+        """
+        columns: dict[str, tuple[np.ndarray, int]] = {
+            "item": (np.asarray(item), n_items),
+            "annotator": (np.asarray(annotator), n_annotators),
+            "label": (np.asarray(label), n_classes),
+        }
+        lengths = {name: len(codes) for name, (codes, _) in columns.items()}
+        for name, extra in (("weight", weight), ("probability", probability)):
+            if extra is not None:
+                lengths[name] = len(extra)
+        if len(set(lengths.values())) > 1:
+            raise DataError(f"annotations: expected columns of one length, got {lengths}")
+        for name, (codes, size) in columns.items():
+            _check_codes(name, codes, size)
+        if weight is not None and not (np.isfinite(weight).all() and (weight > 0).all()):
+            bad = int(np.flatnonzero(~(np.isfinite(weight) & (weight > 0)))[0])
+            raise DataError(f"annotations, row {bad}: expected a positive finite weight, got {weight[bad]}")
+        if probability is not None and not ((probability >= 0) & (probability <= 1)).all():
+            bad = int(np.flatnonzero(~((probability >= 0) & (probability <= 1)))[0])
+            raise DataError(f"annotations, row {bad}: expected a probability in [0, 1], got {probability[bad]}")
+        keys = [columns["label"][0], columns["annotator"][0], columns["item"][0]]
+        if probability is not None:
+            keys.insert(0, probability)
+        if weight is not None:
+            keys.insert(0, weight)
+        order = np.lexsort(keys)
+        return cls(
+            item=read_only(columns["item"][0][order].astype(np.int32)),
+            annotator=read_only(columns["annotator"][0][order].astype(np.int32)),
+            label=read_only(columns["label"][0][order].astype(np.int32)),
+            weight=None if weight is None else read_only(weight[order].astype(np.float32)),
+            probability=None if probability is None else read_only(probability[order].astype(np.float32)),
+            n_items=n_items,
+            n_annotators=n_annotators,
+            n_classes=n_classes,
+            anonymous=anonymous,
+        )
+
+    @classmethod
+    def from_votes(
+        cls, *, item: np.ndarray, label: np.ndarray, count: np.ndarray, n_items: int, n_classes: int
+    ) -> "Annotations":
+        """Builds anonymous annotations: `count[j]` rows (item[j], label[j]), each its own pseudo-annotator.
+
+        Raises:
+            DataError: a count is negative, or codes lie outside their sizes.
+        """
+        if (count < 0).any():
+            bad = int(np.flatnonzero(count < 0)[0])
+            raise DataError(f"votes, row {bad}: expected a count of at least 0, got {count[bad]}")
+        items, labels = np.repeat(item, count), np.repeat(label, count)
+        order = np.lexsort((labels, items))
+        return cls.of(
+            item=items[order],
+            annotator=np.arange(len(items), dtype=np.int32),
+            label=labels[order],
+            n_items=n_items,
+            n_annotators=len(items),
+            n_classes=n_classes,
+            anonymous=True,
+        )
+
+    def __len__(self) -> int:
+        return len(self.item)
+
+    @cached_property
+    def item_pointers(self) -> Pointers:
+        """CSR pointers: the rows of item i are `item_pointers[i]:item_pointers[i + 1]`. Length n_items + 1."""
+        return read_only(_pointers(np.bincount(self.item, minlength=self.n_items)))
+
+    @cached_property
+    def by_annotator(self) -> Pointers:
+        """Row numbers ordered by annotator (stable): the CSC view. Length A."""
+        return read_only(np.argsort(self.annotator, kind="stable").astype(np.int64))
+
+    @cached_property
+    def annotator_pointers(self) -> Pointers:
+        """CSC pointers into `by_annotator`. Length n_annotators + 1."""
+        return read_only(_pointers(np.bincount(self.annotator, minlength=self.n_annotators)))
+
+    @property
+    def labels_per_item(self) -> Pointers:
+        """Number of rows of each item. Length n_items."""
+        return np.diff(self.item_pointers)
+
+    @property
+    def labels_per_annotator(self) -> Pointers:
+        """Number of rows of each annotator. Length n_annotators."""
+        return np.diff(self.annotator_pointers)
+
+    @property
+    def n_active_annotators(self) -> int:
+        """Number of annotators with at least one row; averages over annotators run over these."""
+        return int(np.count_nonzero(self.labels_per_annotator))
+
+    @cached_property
+    def soft_labels(self) -> RowProbs | None:
+        """What each row says of each class [annotations, classes], or None where every row is certain of its label."""
+        if self.probability is None:
+            return None
+        certain = self.probability.astype(np.float64)
+        spread = (1.0 - certain) / max(self.n_classes - 1, 1)
+        rows = np.repeat(spread[:, None], self.n_classes, axis=1)
+        rows[np.arange(len(self)), self.label] = certain
+        return read_only(rows)
+
+    @cached_property
+    def counts(self) -> sp.csr_array:
+        """Weighted label counts, sparse float64 [items, classes]; soft rows add their probabilities. O(A)."""
+        weight = np.ones(len(self)) if self.weight is None else self.weight.astype(np.float64)
+        shape = (self.n_items, self.n_classes)
+        if self.soft_labels is None:
+            table = sp.coo_array((weight, (self.item, self.label)), shape=shape)
+        else:
+            rows = np.repeat(self.item, self.n_classes)
+            columns = np.tile(np.arange(self.n_classes, dtype=np.int32), len(self))
+            table = sp.coo_array(((weight[:, None] * self.soft_labels).ravel(), (rows, columns)), shape=shape)
+        return cast(sp.csr_array, table.tocsr())
+
+    def label_distribution(self) -> ItemProbs:
+        """Returns each item's share of votes [items, classes]; uniform rows where an item has none."""
+        counts = self.counts.toarray()
+        totals = counts.sum(axis=1, keepdims=True)
+        return np.where(totals > 0, counts / np.where(totals > 0, totals, 1.0), 1.0 / self.n_classes)
+
+    def take(self, rows: np.ndarray) -> "Annotations":
+        """Returns the same container with only these rows (a mask or row numbers); sizes stay declared."""
+        return Annotations.of(
+            item=self.item[rows],
+            annotator=self.annotator[rows],
+            label=self.label[rows],
+            weight=None if self.weight is None else self.weight[rows],
+            probability=None if self.probability is None else self.probability[rows],
+            n_items=self.n_items,
+            n_annotators=self.n_annotators,
+            n_classes=self.n_classes,
+            anonymous=self.anonymous,
+        )
+
+    def of_items(self, items: np.ndarray) -> "Annotations":
+        """Returns the rows of these items, which become items 0, 1, … in the order given; annotators keep their codes.
+
+        Args:
+            items: distinct item codes, int [n].
+        """
+        new_code = np.full(self.n_items, -1, dtype=np.int64)
+        new_code[items] = np.arange(len(items))
+        kept = new_code[self.item] >= 0
+        return Annotations.of(
+            item=new_code[self.item[kept]],
+            annotator=self.annotator[kept],
+            label=self.label[kept],
+            weight=None if self.weight is None else self.weight[kept],
+            probability=None if self.probability is None else self.probability[kept],
+            n_items=len(items),
+            n_annotators=self.n_annotators,
+            n_classes=self.n_classes,
+            anonymous=self.anonymous,
+        )
+
+    def anonymised(self) -> "Annotations":
+        """Returns the `global` scenario's view: each row its own pseudo-annotator, T = number of rows."""
+        if self.anonymous and self.n_annotators == len(self):
+            return self
+        order = np.lexsort((self.label, self.item))  # nothing of who answered may survive in the order
+        return Annotations.of(
+            item=self.item[order],
+            annotator=np.arange(len(self), dtype=np.int32),
+            label=self.label[order],
+            weight=None if self.weight is None else self.weight[order],
+            probability=None if self.probability is None else self.probability[order],
+            n_items=self.n_items,
+            n_annotators=len(self),
+            n_classes=self.n_classes,
+            anonymous=True,
+        )
+
+    def fingerprint(self) -> str:
+        """Returns a hash of the canonical bytes: equal rows in any order and equal sizes give equal fingerprints."""
+        digest = blake2b(digest_size=16)
+        digest.update(repr((self.n_items, self.n_annotators, self.n_classes, self.anonymous)).encode())
+        for name in ("item", "annotator", "label", "weight", "probability"):
+            column = getattr(self, name)
+            digest.update(name.encode() + (b"-" if column is None else column.tobytes()))
+        return digest.hexdigest()
+
+
+def _check_codes(name: str, codes: np.ndarray, size: int) -> None:
+    if codes.ndim != 1 or codes.dtype.kind not in "iu":
+        raise DataError(f"annotations, {name}: expected a vector of integer codes, got {codes.dtype} {codes.shape}")
+    outside = (codes < 0) | (codes >= size)
+    if outside.any():
+        row = int(np.flatnonzero(outside)[0])
+        raise DataError(f"annotations, row {row}: expected {name} codes in [0, {size}), got {codes[row]}")
+
+
+def _pointers(counts: np.ndarray) -> np.ndarray:
+    pointers = np.zeros(len(counts) + 1, dtype=np.int64)
+    np.cumsum(counts, out=pointers[1:])
+    return pointers

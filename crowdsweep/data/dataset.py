@@ -1,0 +1,243 @@
+"""The records that hold a dataset, and what of it each side may see.
+
+`CrowdDataset` is everything that is known. `TrialData`, made from it for one seed (`splits.prepare`), parts it into
+`TrainingData`, which is all that a model's `fit` sees and which has no gold, and evaluation sets, which only the
+runner sees.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from hashlib import blake2b
+from typing import Literal, overload
+
+import numpy as np
+from jaxtyping import Bool, Float64, Int8, Int32
+
+from crowdsweep.arrays import AnnotatorFeatures, Confusions, ItemFeatures
+from crowdsweep.data.annotations import Annotations
+
+Scale = Literal["nominal", "ordinal", "multilabel"]
+Scalar = str | int | float | bool | None
+SPLITS = ("none", "train", "dev", "test", "unlabelled")  # codes 0 … 4 of CrowdDataset.split
+
+
+@dataclass(frozen=True)
+class NumberedNames(Sequence[str]):
+    """The names `prefix0`, `prefix1`, …, made when they are asked for: a million of them cost nothing."""
+
+    prefix: str
+    size: int
+
+    def __len__(self) -> int:
+        return self.size
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[str]: ...
+    def __getitem__(self, index: int | slice) -> str | Sequence[str]:
+        picked = range(self.size)[index]
+        return f"{self.prefix}{picked}" if isinstance(picked, int) else [f"{self.prefix}{i}" for i in picked]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Items:
+    """What is known of n items besides their labels. Every field that is present has n rows.
+
+    Attributes:
+        n_items: how many.
+        features: float32 [items, features].
+        text, text_b: a text (and a second one, for pairs) for each item.
+        sequence: for tokens, int32 [items]: the code of the sentence that each item stands in, sentences being
+            contiguous and in order.
+    """
+
+    n_items: int
+    features: ItemFeatures | None = None
+    text: Sequence[str] | None = None
+    text_b: Sequence[str] | None = None
+    sequence: Int32[np.ndarray, " items"] | None = None
+
+    def take(self, items: np.ndarray) -> "Items":
+        """Returns what is known of these items, in the order given."""
+        return Items(
+            n_items=len(items),
+            features=None if self.features is None else self.features[items],
+            text=None if self.text is None else [self.text[int(i)] for i in items],
+            text_b=None if self.text_b is None else [self.text_b[int(i)] for i in items],
+            sequence=None if self.sequence is None else self.sequence[items],
+        )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Gold:
+    """Trusted answers, sparse: rows (item, label), ascending. Multi-label items have several rows, others one."""
+
+    item: Int32[np.ndarray, " gold"]
+    label: Int32[np.ndarray, " gold"]
+
+    def __len__(self) -> int:
+        return len(self.item)
+
+    def of_items(self, items: np.ndarray, n_items: int) -> "Gold":
+        """Returns the gold of these items, which become items 0, 1, … in the order given."""
+        new_code = np.full(n_items, -1, dtype=np.int32)
+        new_code[items] = np.arange(len(items), dtype=np.int32)
+        codes = new_code[self.item]
+        kept = codes >= 0
+        order = np.lexsort((self.label[kept], codes[kept]))
+        return Gold(item=codes[kept][order], label=self.label[kept][order])
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TrueCrowd:
+    """How a simulated crowd really answers: annotators share the confusion matrices of their groups.
+
+    Attributes:
+        group: int32 [annotators], the group of each annotator.
+        confusion: float64 [groups, true, observed], rows sum to one.
+    """
+
+    group: Int32[np.ndarray, " annotators"]
+    confusion: Float64[np.ndarray, "groups true observed"]
+
+    def of(self, annotators: np.ndarray) -> Confusions:
+        """Returns the matrices of these annotators [len(annotators), true, observed]."""
+        return self.confusion[self.group[annotators]]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CrowdDataset:
+    """A dataset: annotations, what is known of the items and annotators, splits and gold.
+
+    Attributes:
+        name, title: how it is called.
+        scale: `multilabel` annotations and gold have one row for each class that was chosen.
+        annotations: all of them, whatever the split. May be empty of rows where a crowd is simulated later.
+        items: features and texts of all items.
+        split: int8 [items], codes into SPLITS; all zero where the dataset has no split.
+        gold: sparse; may cover none, some or all items.
+        item_names, annotator_names, class_names: what the codes stand for.
+        annotator_features: float32 [annotators, annotator_features].
+        crowd: the true confusion matrices where the crowd was simulated.
+        params: the dataset parameters that made it (`annotators: 100`).
+        seed_dependent: whether the crowd is drawn anew from each trial's seed (`catalogue.Source.draw`).
+    """
+
+    name: str
+    title: str = ""
+    scale: Scale = "nominal"
+    annotations: Annotations
+    items: Items
+    split: Int8[np.ndarray, " items"]
+    gold: Gold
+    item_names: Sequence[str]
+    annotator_names: Sequence[str]
+    class_names: tuple[str, ...]
+    annotator_features: AnnotatorFeatures | None = None
+    crowd: TrueCrowd | None = None
+    params: Mapping[str, Scalar] = field(default_factory=dict)
+    seed_dependent: bool = False
+
+    @property
+    def n_classes(self) -> int:
+        return len(self.class_names)
+
+    def items_of(self, split: str) -> Int32[np.ndarray, " picked"]:
+        """Returns the codes of the items of one split, ascending."""
+        return np.flatnonzero(self.split == SPLITS.index(split)).astype(np.int32)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Hash of the canonical bytes of everything that can decide a result; names of annotators are not in it."""
+        digest = blake2b(digest_size=16)
+        digest.update(self.annotations.fingerprint().encode())
+        digest.update(repr((self.scale, self.class_names, sorted(self.params.items()))).encode())
+        parts: list[np.ndarray | None] = [self.split, self.gold.item, self.gold.label, self.items.features]
+        parts += [self.items.sequence, self.annotator_features]
+        if self.crowd is not None:
+            parts += [self.crowd.group, self.crowd.confusion]
+        for part in parts:
+            digest.update(b"-" if part is None else repr((part.dtype.str, part.shape)).encode() + part.tobytes())
+        for texts in (self.items.text, self.items.text_b):
+            digest.update(b"-" if texts is None else "\0".join(texts).encode())
+        return digest.hexdigest()
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Validation:
+    """Dev items with features and annotations, never gold: what early stopping may watch."""
+
+    items: Items
+    annotations: Annotations
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TrainingData:
+    """All that `fit` sees. There is no gold in it.
+
+    Attributes:
+        annotations: of the training items, which are items 0 … n-1 here; annotator codes are the dataset's.
+        items: the same n items.
+        scale: of the labels.
+        validation: dev items with their annotations, where the dataset has both.
+        unlabelled: items of the split `unlabelled`, features and texts only.
+        annotator_features: float32 [annotators, annotator_features], where the dataset has them.
+    """
+
+    annotations: Annotations
+    items: Items
+    scale: Scale = "nominal"
+    validation: Validation | None = None
+    unlabelled: Items | None = None
+    annotator_features: AnnotatorFeatures | None = None
+
+    @property
+    def n_items(self) -> int:
+        return self.annotations.n_items
+
+    @property
+    def n_annotators(self) -> int:
+        return self.annotations.n_annotators
+
+    @property
+    def n_classes(self) -> int:
+        return self.annotations.n_classes
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class EvaluationSet:
+    """Items of one split with the reference that predictions for them are scored against.
+
+    Attributes:
+        items: what a predictor may see of them. For `train` they are the training items.
+        scored: int32 [scored], which of these items have a reference.
+        reference: float64 [scored, classes]: one-hot (multi-label: 0/1) from gold, else the label distribution of the
+            item's own annotations.
+        has_gold: bool [scored].
+    """
+
+    items: Items
+    scored: Int32[np.ndarray, " scored"]
+    reference: Float64[np.ndarray, "scored classes"]
+    has_gold: Bool[np.ndarray, " scored"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TrialData:
+    """One dataset made ready for one seed: what the runner hands out and what it keeps back.
+
+    Attributes:
+        training: what every model sees.
+        gold: of the training items, in their codes; handed only to models that declare that they need it.
+        evaluation: by split, `train` always, `dev` and `test` where the dataset has such items.
+        heldout: annotations of the training items that were taken out before the fit; None where none were.
+        crowd: the true confusion matrices of a simulated crowd.
+    """
+
+    training: TrainingData
+    gold: Gold
+    evaluation: Mapping[str, EvaluationSet]
+    heldout: Annotations | None = None
+    crowd: TrueCrowd | None = None

@@ -1,0 +1,74 @@
+"""Every error that crowdsweep raises on purpose.
+
+CrowdsweepError
+├── BadInput (also ValueError)            what a person gave cannot be used
+│   ├── DataError                         a dataset, its files or its rows
+│   ├── SweepFileError                    a sweep file or a `--set`
+│   ├── SpaceError                        a search space
+│   └── UnknownName (also LookupError)    a model, dataset, template, metric or parameter that is not known
+├── FitFailed (also RuntimeError)         a model could not be fitted: the trial fails, the sweep goes on
+├── InfeasibleRequest (also RuntimeError) resources that the cluster does not have and never will
+├── SlotLost (also RuntimeError)          an actor or its node died more often than the limit allows
+└── JournalError (also OSError)           the record of a sweep
+    ├── JournalLocked                     another driver is writing it
+    └── JournalDamaged                    rows that cannot be read before the torn tail
+
+A message says what was expected, what came, where, and what to do.
+"""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class CrowdsweepError(Exception):
+    """Root of the errors that crowdsweep raises on purpose."""
+
+
+class BadInput(CrowdsweepError, ValueError):
+    """What a person gave cannot be used."""
+
+
+class DataError(BadInput):
+    """A dataset, its files or its rows cannot be used."""
+
+
+class SweepFileError(BadInput):
+    """A sweep file, or a value given by `--set`, cannot be used."""
+
+
+class SpaceError(BadInput):
+    """A search space is not one, or not this model's."""
+
+
+class UnknownName(BadInput, LookupError):
+    """A name that is not known; the message offers the nearest one that is."""
+
+    def __init__(self, kind: str, name: str, known: Iterable[str], where: str = "") -> None:
+        names = sorted(known)
+        near = get_close_matches(name, names, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names) or 'none'}"
+        super().__init__(f"{where + ': ' if where else ''}unknown {kind} {name!r}; {hint}")
+
+
+class FitFailed(CrowdsweepError, RuntimeError):
+    """A model could not be fitted, for example because its objective is not finite."""
+
+
+class InfeasibleRequest(CrowdsweepError, RuntimeError):
+    """Resources were asked for that the cluster does not have."""
+
+
+class SlotLost(CrowdsweepError, RuntimeError):
+    """An actor or its node died more often than the limit allows."""
+
+
+class JournalError(CrowdsweepError, OSError):
+    """The record of a sweep cannot be read or written."""
+
+
+class JournalLocked(JournalError):
+    """Another driver is writing this journal."""
+
+
+class JournalDamaged(JournalError):
+    """The journal holds rows that cannot be read before its torn tail."""

@@ -1,0 +1,234 @@
+"""What every model is: hyper-parameters in a frozen dataclass, data in, a fitted result out.
+
+A model file holds one `@final` frozen dataclass whose fields are its hyper-parameters, and a constant
+`MODEL = ModelInfo(...)`. The class has one of two methods, the other is derived here:
+
+    fit(data, context) -> FitResult                      one fit
+    fit_batch(data, contexts) -> Sequence[FitResult]     many fits at once, on a leading axis of replicas
+
+`fit_batch` may assume that the data sets of one call agree in the numbers of classes and features (`fit_all` sees to
+that), not in the numbers of items, annotators or annotations. A batched fit equals the same fit alone, to rounding.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, runtime_checkable
+
+import numpy as np
+
+from crowdsweep.arrays import (
+    AnnotatorCodes,
+    Confusion,
+    Confusions,
+    ItemCodes,
+    ItemProbs,
+    Objective,
+    RowProbs,
+)
+from crowdsweep.data.dataset import Gold, Items, TrainingData
+from crowdsweep.errors import FitFailed
+from crowdsweep.seeds import SeedStream
+
+Need = Literal["features", "annotators", "text", "gold"]
+Support = Literal["votes", "multilabel", "soft_answers"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataShape:
+    """The sizes that decide what a fit costs."""
+
+    n_items: int
+    n_annotators: int
+    n_classes: int
+    n_annotations: int
+    n_features: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelInfo:
+    """What the platform knows of a model without fitting it.
+
+    Attributes:
+        name: what a user types; the file's name with dashes.
+        title: one line.
+        model: the dataclass.
+        source: paper, section, equations.
+        needs: what the data must bring: `features`, `annotators` (known ones: not the global scenario), `text`,
+            `gold` (handed over by name in the context, and marked in every report).
+        supports: what else it can take: anonymous `votes`, `multilabel` data, `soft_answers` (rows with a
+            probability, used as such and not as their label alone).
+        space: the default search space, in the sweep file's form; empty where there is nothing to search.
+        cost: multiply-adds of one fit, roughly, from the sizes and full parameters; what `plan` estimates from.
+        version: raised when the same parameters give other numbers.
+        deterministic: the seed changes nothing: fitted once, the result written for every seed.
+        monotone_objective: the objective never falls, beyond 1e-8 relative.
+        label_symmetric: permuting the classes permutes the result.
+        waived: contract checks that cannot hold, by name, each with the reason; a strict expected failure.
+    """
+
+    name: str
+    title: str
+    model: type[Any]
+    source: str
+    needs: frozenset[Need] = frozenset()
+    supports: frozenset[Support] = frozenset({"votes"})
+    space: Mapping[str, Any] = field(default_factory=dict)
+    cost: Callable[[DataShape, Mapping[str, Any]], float]
+    version: int = 1
+    deterministic: bool = False
+    monotone_objective: bool = False
+    label_symmetric: bool = True
+    waived: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitContext:
+    """What a fit is given besides data.
+
+    Attributes:
+        seeds: the only source of randomness.
+        device: a torch device, as the slot was given; never probed.
+        gold: of the training items; present only for models that declare the need.
+        report: called with (step, objective) as the fit goes on; may be ignored.
+    """
+
+    seeds: SeedStream
+    device: str = "cpu"
+    gold: Gold | None = None
+    report: Callable[[int, float], None] | None = None
+
+
+@runtime_checkable
+class AnnotatorModel(Protocol):
+    """How annotators answer, as confusion matrices, made in chunks: T × K × K need never exist at once."""
+
+    @property
+    def n_annotators(self) -> int:
+        """Number of annotators that it covers."""
+        ...
+
+    def confusion(self, annotators: np.ndarray) -> Confusions:
+        """Returns the row-stochastic matrices of these annotators, rows being the true class."""
+        ...
+
+    def global_confusion(self) -> Confusion | None:
+        """Returns the model's own matrix of the whole crowd, or None where that is the annotators' average."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ConfusionMatrices:
+    """An annotator model held as an array; `shared` is the matrix of the crowd where the model has one of its own."""
+
+    matrices: Confusions
+    shared: Confusion | None = None
+
+    @property
+    def n_annotators(self) -> int:
+        return len(self.matrices)
+
+    def confusion(self, annotators: np.ndarray) -> Confusions:
+        return self.matrices[annotators]
+
+    def global_confusion(self) -> Confusion | None:
+        return self.shared
+
+
+@runtime_checkable
+class Predictor(Protocol):
+    """Labels items that the fit did not see."""
+
+    @property
+    def uses(self) -> tuple[str, ...]:
+        """The model's test-time uses, by name; the first is the default and is scored under the plain metric names,
+        others under `<split>_<metric>.<use>`."""
+        ...
+
+    def predict(self, items: Items, use: str) -> ItemProbs:
+        """Returns class probabilities [items, classes] (multi-label: independent ones)."""
+        ...
+
+
+LabelProbs = Callable[[ItemCodes, AnnotatorCodes], RowProbs]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FitResult:
+    """A fitted model.
+
+    Attributes:
+        item_probs: float64 [items, classes], the label (distribution) of each training item as the model ends up
+            believing it. Rows sum to one (multi-label: independent probabilities). Ties stay ties.
+        annotators: how annotators answer; None where the model does not say.
+        label_probs: for rows (training item, annotator) the probability of each label that this annotator might give
+            that item [rows, classes]; what held-out annotations are scored by. None where the model does not say.
+        predictor: present if and only if unseen items can be labelled.
+        objective: what the fit pushed up, a value for each step; empty where there is none.
+        converged: whether the stop rule was met before the limit of steps; true for closed forms.
+        iterations: steps made.
+        extras: further named arrays worth keeping as artifacts (cluster sizes, group weights).
+    """
+
+    item_probs: ItemProbs
+    annotators: AnnotatorModel | None = None
+    label_probs: LabelProbs | None = None
+    predictor: Predictor | None = None
+    objective: Objective = field(default_factory=lambda: np.empty(0))
+    converged: bool = True
+    iterations: int = 0
+    extras: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+
+@runtime_checkable
+class FitsOne(Protocol):
+    """A model that fits one data set at a time."""
+
+    def fit(self, data: TrainingData, context: FitContext) -> FitResult: ...
+
+
+@runtime_checkable
+class FitsMany(Protocol):
+    """A model that fits many data sets at once."""
+
+    def fit_batch(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> Sequence[FitResult]: ...
+
+
+Model = FitsOne | FitsMany
+
+
+def fit_all(model: Model, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
+    """Fits one model to many data sets, as one batch where it can.
+
+    Raises:
+        FitFailed: a fit gave a result that is not one (wrong shape, not finite); for a batch, nothing says whose.
+    """
+    if not isinstance(model, FitsMany):
+        return [_checked(model.fit(part, context), part) for part, context in zip(data, contexts, strict=True)]
+    groups: dict[tuple[int, int], list[int]] = defaultdict(list)
+    for index, part in enumerate(data):
+        n_features = 0 if part.items.features is None else part.items.features.shape[1]
+        groups[part.n_classes, n_features].append(index)
+    results: dict[int, FitResult] = {}
+    for members in groups.values():
+        fitted = model.fit_batch([data[i] for i in members], [contexts[i] for i in members])
+        results.update({i: _checked(result, data[i]) for i, result in zip(members, fitted, strict=True)})
+    return [results[i] for i in range(len(data))]
+
+
+def fit_one(model: Model, data: TrainingData, context: FitContext) -> FitResult:
+    """Fits one model to one data set.
+
+    Raises:
+        FitFailed: the result has the wrong shape or is not finite.
+    """
+    return fit_all(model, [data], [context])[0]
+
+
+def _checked(result: FitResult, data: TrainingData) -> FitResult:
+    expected = (data.n_items, data.n_classes)
+    if result.item_probs.shape != expected:
+        raise FitFailed(f"expected item probabilities of shape {expected}, got {result.item_probs.shape}")
+    if not np.isfinite(result.item_probs).all():
+        raise FitFailed("item probabilities are not finite: the fit diverged; lower the learning rate, or smooth more")
+    return result

@@ -1,0 +1,33 @@
+"""What a searcher is: it is asked for points and told what they are worth."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+
+@dataclass(frozen=True, kw_only=True)
+class Proposal:
+    """A point to try: its number in the study (0, 1, …) and the searched parameters."""
+
+    number: int
+    point: Mapping[str, Any]
+
+
+class PointSearcher(Protocol):
+    """Proposes points of one study. Lives in the driver's memory; rebuilt from the journal by `restore`.
+
+    The driver calls `ask` while it has room, and `tell` exactly once for each proposal, in any order.
+    """
+
+    def ask(self) -> Proposal | None:
+        """Returns the next point, or None where the space is exhausted."""
+        ...
+
+    def tell(self, number: int, value: float | None) -> None:
+        """Takes a proposal's value (in the metric's own units, not negated); None where the point failed."""
+        ...
+
+    def restore(self, proposals: Sequence[Proposal], values: Mapping[int, float | None]) -> None:
+        """Takes what an earlier driver asked and told; called once, before anything else. A number without a value is
+        still open: it will be told later."""
+        ...

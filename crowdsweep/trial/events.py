@@ -1,0 +1,149 @@
+"""What happens in a sweep, as records: executors and the driver make them, sinks take them.
+
+The journal keeps those that `JOURNALLED` names; a row of it is one event. `trial_finished` is written once for each
+key, before anybody else is told.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from crowdsweep.trial.result import TrialResult
+from crowdsweep.trial.spec import TrialSpec
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepStarted:
+    """A driver begins or goes on.
+
+    Attributes:
+        name: of the sweep.
+        config: the sweep file as JSON, defaults filled in.
+        plan: for display: cells and trials known so far.
+        environment: versions, git commit, host, python; never a secret.
+        resumed: whether the journal already held something.
+    """
+
+    name: str
+    config: Mapping[str, Any]
+    plan: Mapping[str, Any]
+    environment: Mapping[str, str]
+    resumed: bool
+    time: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class PointProposed:
+    """A study asks for a point to be tried.
+
+    Attributes:
+        study: hash of model × dataset × space.
+        number: 0, 1, … within the study.
+        point: the searched parameters, as drawn.
+        model, dataset, dataset_params: for display.
+    """
+
+    study: str
+    number: int
+    point: Mapping[str, Any]
+    model: str
+    dataset: str
+    dataset_params: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PointScored:
+    """A study is told what a point is worth: the mean over its search seeds, or None where it failed."""
+
+    study: str
+    number: int
+    value: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PointsSelected:
+    """A study ends: these points, best first, are re-scored on fresh seeds."""
+
+    study: str
+    numbers: Sequence[int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrialPlanned:
+    """A trial is to be run; written before it is submitted, so that whoever reads the journal knows its spec."""
+
+    spec: TrialSpec
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrialStarted:
+    """A slot began on a trial."""
+
+    key: str
+    slot: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrialProgressed:
+    """A fit reports its objective at a step."""
+
+    key: str
+    step: int
+    objective: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrialFinished:
+    """A trial is done, well or not."""
+
+    result: TrialResult
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchLost:
+    """An actor or its node died; the trials that had not finished will be run again."""
+
+    keys: Sequence[str]
+    reason: str
+    slot: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunsCreated:
+    """MLflow run ids, so that a later driver finds them again.
+
+    Attributes:
+        tracking_uri, experiment_id: where the runs live.
+        runs: key of a cell or trial → run id.
+    """
+
+    tracking_uri: str
+    experiment_id: str
+    runs: Mapping[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepFinished:
+    """A driver ends.
+
+    Attributes:
+        status: `done`, `interrupted` or `over_budget` (too many trials failed).
+    """
+
+    status: str
+    time: float
+
+
+Event = (
+    SweepStarted
+    | PointProposed
+    | PointScored
+    | PointsSelected
+    | TrialPlanned
+    | TrialStarted
+    | TrialProgressed
+    | TrialFinished
+    | BatchLost
+    | RunsCreated
+    | SweepFinished
+)

@@ -1,0 +1,71 @@
+"""What one trial is, and the key that says that two trials are the same."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from hashlib import sha256
+from typing import Any, Literal
+
+from crowdsweep.data.dataset import Scalar
+
+Phase = Literal["search", "report"]
+
+
+def canonical_json(value: Any) -> str:
+    """Returns JSON with sorted keys and no spaces: equal values give equal text."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrialSpec:
+    """One fit and its scores: model × dataset × point × seed.
+
+    Attributes:
+        model: registered name.
+        params: all hyper-parameters, defaults filled in.
+        model_version: of `ModelInfo`.
+        dataset: catalogue name or folder path.
+        dataset_params: dataset parameters as the sweep gives them (`annotators`, `scenario`, `training`,
+            `redundancy`, `feature_seed`, …), without those left at their defaults.
+        fingerprint: of the base dataset.
+        seed: of the trial; every random stream of it grows from here.
+        heldout_fraction: share of the training annotations that is taken out before the fit and scored; 0 for none.
+        phase: why it is run. Not part of the key: the same trial in two phases is one trial.
+        point: the searched part of `params`, for display.
+    """
+
+    model: str
+    params: Mapping[str, Any]
+    model_version: int
+    dataset: str
+    dataset_params: Mapping[str, Scalar] = field(default_factory=dict)
+    fingerprint: str
+    seed: int
+    heldout_fraction: float = 0.0
+    phase: Phase = "report"
+    point: Mapping[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def key(self) -> str:
+        """Hash of all that decides the result: 16 hex digits."""
+        return _digest({**self._cell(), "seed": self.seed})
+
+    @cached_property
+    def cell_key(self) -> str:
+        """Hash of the cell that the trial belongs to: the key without the seed."""
+        return _digest(self._cell())
+
+    def _cell(self) -> dict[str, Any]:
+        return {
+            "model": self.model,
+            "params": dict(self.params),
+            "model_version": self.model_version,
+            "dataset_params": dict(self.dataset_params),
+            "fingerprint": self.fingerprint,
+            "heldout_fraction": self.heldout_fraction,
+        }
+
+
+def _digest(value: Any) -> str:
+    return sha256(canonical_json(value).encode()).hexdigest()[:16]
