@@ -1,0 +1,43 @@
+# What the README names. Every target begins with `setup`: a virtual environment with the versions of constraints.txt.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+# One thread a process: with two cores and two test workers, more threads only take turns.
+export OMP_NUM_THREADS ?= 1
+
+.PHONY: setup demo test check format lint layers types clean
+.DEFAULT_GOAL := test
+
+setup: $(VENV)/installed
+
+$(VENV)/installed: pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "crowdsweep needs Python 3.11 or newer, this is " + sys.version)'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	touch $@
+
+demo: setup
+	$(BIN)/crowdsweep run search_spaces/quickstart.yaml
+
+test: setup
+	$(BIN)/python -m pytest -n 2 --dist loadgroup
+
+check: setup lint layers types test
+
+lint: setup
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+
+layers: setup
+	$(BIN)/lint-imports
+
+types: setup
+	$(BIN)/pyright
+
+format: setup
+	$(BIN)/ruff format
+	$(BIN)/ruff check --fix
+
+clean:
+	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis .import_linter_cache
