@@ -1,0 +1,162 @@
+"""Finds models, datasets and study templates by their place, and imports one only when it is asked for.
+
+A model, a dataset and a template are each one Python file that defines a constant: `MODEL`, `SOURCE` or `TEMPLATE`.
+Its name is the file's, with dashes. Three places are looked at:
+
+1. this package's own folders (`models/aggregate`, `models/two_stage`, `models/joint`; `data/sources`; `studies`);
+2. the folders on the search path `CROWDSWEEP_PLUGINS` (like PATH), where one folder may hold all three kinds;
+3. entry points of installed packages, in the groups `crowdsweep.models`, `crowdsweep.datasets`, `crowdsweep.studies`.
+
+Listing reads files as text and imports none of them, so that the command line stays fast.
+"""
+
+import ast
+import importlib
+import importlib.util
+import os
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from hashlib import blake2b
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Literal
+
+from crowdsweep.errors import BadInput, UnknownName
+
+Kind = Literal["model", "dataset", "template"]
+SEARCH_PATH = "CROWDSWEEP_PLUGINS"
+
+_ROOT = Path(__file__).parent
+_FOLDERS: dict[Kind, tuple[str, ...]] = {
+    "model": ("models/aggregate", "models/two_stage", "models/joint"),
+    "dataset": ("data/sources",),
+    "template": ("studies",),
+}
+_CONSTANTS: dict[Kind, str] = {"model": "MODEL", "dataset": "SOURCE", "template": "TEMPLATE"}
+_GROUPS: dict[Kind, str] = {
+    "model": "crowdsweep.models",
+    "dataset": "crowdsweep.datasets",
+    "template": "crowdsweep.studies",
+}
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where one model, dataset or template is defined.
+
+    Attributes:
+        kind: what it is.
+        name: what a user types.
+        origin: its file, or the entry point of an installed package.
+        module: the dotted name to import; empty outside this package.
+    """
+
+    kind: Kind
+    name: str
+    origin: Path | EntryPoint
+    module: str = ""
+
+    def __str__(self) -> str:
+        return str(self.origin) if isinstance(self.origin, Path) else f"entry point {self.origin.value}"
+
+
+def find(kind: Kind) -> dict[str, Place]:
+    """Returns everything of one kind by name, sorted, without importing any of it.
+
+    Raises:
+        BadInput: two places define the same name.
+    """
+    found: dict[str, Place] = {}
+    for place in _places(kind):
+        if place.name in found:
+            raise BadInput(f"{kind} {place.name!r} is defined twice: {found[place.name]} and {place}; rename one")
+        found[place.name] = place
+    return dict(sorted(found.items()))
+
+
+def locate(kind: Kind, name: str) -> Place:
+    """Returns where this name is defined.
+
+    Raises:
+        UnknownName: nowhere; the message offers the nearest name.
+    """
+    found = find(kind)
+    if name not in found:
+        raise UnknownName(kind, name, found)
+    return found[name]
+
+
+def load(place: Place) -> Any:
+    """Imports the place and returns its constant (`MODEL`, `SOURCE` or `TEMPLATE`).
+
+    Raises:
+        BadInput: it has no such constant.
+    """
+    if isinstance(place.origin, EntryPoint):
+        target = place.origin.load()
+        return _constant_of(target, place) if isinstance(target, ModuleType) else target
+    module = importlib.import_module(place.module) if place.module else _import_file(place.origin)
+    return _constant_of(module, place)
+
+
+def title(place: Place) -> str:
+    """Returns the first line of the file's docstring, read without importing it; for an entry point, its value."""
+    if isinstance(place.origin, EntryPoint):
+        return place.origin.value
+    docstring = ast.get_docstring(ast.parse(place.origin.read_text(encoding="utf-8"))) or ""
+    return docstring.partition("\n")[0].rstrip(".")
+
+
+def _places(kind: Kind) -> Iterator[Place]:
+    for folder in _FOLDERS[kind]:
+        for path in _defining_files(_ROOT / folder, kind):
+            module = f"crowdsweep.{folder.replace('/', '.')}.{path.stem}"
+            yield Place(kind, path.stem.replace("_", "-"), path, module)
+    for folder in filter(None, os.environ.get(SEARCH_PATH, "").split(os.pathsep)):
+        for path in _defining_files(Path(folder).expanduser().resolve(), kind):
+            yield Place(kind, path.stem.replace("_", "-"), path)
+    for point in _entry_points(_GROUPS[kind]):
+        yield Place(kind, point.name, point)
+
+
+def _defining_files(folder: Path, kind: Kind) -> Iterator[Path]:
+    """Yields the modules of a folder that assign this kind's constant at their top level; `_private` ones are none."""
+    if not folder.is_dir():
+        return
+    assignment = re.compile(rf"^{_CONSTANTS[kind]}\b[^=\n]*=", re.MULTILINE)
+    for path in sorted(folder.glob("*.py")):
+        if not path.name.startswith("_") and assignment.search(path.read_text(encoding="utf-8")):
+            yield path
+
+
+@cache
+def _entry_points(group: str) -> tuple[EntryPoint, ...]:
+    return tuple(entry_points(group=group))
+
+
+def _import_file(path: Path) -> ModuleType:
+    name = f"crowdsweep_plugin_{blake2b(str(path).encode(), digest_size=4).hexdigest()}_{path.stem}"
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise BadInput(f"{path} cannot be imported as a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses look their module up while the class is made
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+def _constant_of(module: ModuleType, place: Place) -> Any:
+    constant = _CONSTANTS[place.kind]
+    if not hasattr(module, constant):
+        raise BadInput(f"{place.kind} {place.name!r}: expected {place} to define {constant}")
+    return getattr(module, constant)
