@@ -1,0 +1,146 @@
+"""The journal: the one record of a sweep. What stands in it is never lost and never done twice.
+
+A store directory is a folder on a local disk, or a URI of an object store (`s3://bucket/folder`, `gs://…`).
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from threading import RLock
+
+from crowdsweep.errors import JournalDamaged, JournalError
+from crowdsweep.sinks.event_codec import JOURNALLED, decode, encode
+from crowdsweep.sinks.journal_rows import Rows
+from crowdsweep.sinks.journal_state import JournalState, StateFold
+from crowdsweep.sinks.local_journal import LocalRows
+from crowdsweep.trial.events import Event, TrialFinished, TrialPlanned
+
+__all__ = ["Journal", "JournalState", "open_rows", "read_journal"]
+
+
+class Journal:
+    """Writes events down before anybody else is told of them; a `Sink`.
+
+    `handle` returns when the event is durable. Progress and starts of trials are not kept, nor is a second finish of a
+    trial that is done. Several threads may call it.
+
+    Args:
+        store: directory or URI.
+        rows: where the rows live, where that does not follow from `store`; opened for writing.
+
+    Raises:
+        JournalLocked: another driver is writing there.
+        JournalDamaged: rows before the torn tail cannot be read.
+        JournalError: the store cannot be read or written.
+    """
+
+    def __init__(self, store: str | Path, *, rows: Rows | None = None) -> None:
+        self._rows = open_rows(store, write=True) if rows is None else rows
+        self._failed: JournalError | None = None
+        self._guard = RLock()
+        self._fold = StateFold()
+        try:
+            for event in _events(self._rows):
+                self._fold.take(event)
+        except BaseException:
+            self._rows.close()
+            raise
+
+    @property
+    def state(self) -> JournalState:
+        """All that the journal says, up to the last event that was handled."""
+        with self._guard:
+            return self._fold.view()
+
+    def handle(self, event: Event) -> None:
+        """Writes one event; see `handle_many`."""
+        self.handle_many((event,))
+
+    def handle_many(self, events: Iterable[Event]) -> None:
+        """Writes events with a single flush.
+
+        Raises:
+            JournalError: they could not be written (a full disk); nothing is written from then on.
+        """
+        with self._guard:
+            fresh = self._fresh(events)
+            if not fresh:
+                return
+            if self._failed:
+                raise self._failed
+            try:
+                self._rows.append_rows([encode(event) for event in fresh])
+            except JournalError as error:
+                self._failed = error
+                raise
+            for event in fresh:
+                self._fold.take(event)
+
+    def close(self) -> None:
+        """Lets other drivers in; may be called twice."""
+        with self._guard:
+            self._rows.close()
+
+    def _fresh(self, events: Iterable[Event]) -> list[Event]:
+        """Returns the events that are to be written: journalled kinds, without what is known or stands here twice."""
+        fresh: list[Event] = []
+        seen: set[tuple[str, str]] = set()
+        for event in events:
+            if type(event) not in JOURNALLED or not self._fold.is_news(event):
+                continue
+            match event:
+                case TrialFinished(result=result):
+                    mark = (result.key, result.status)
+                case TrialPlanned(spec=spec):
+                    mark = (spec.key, spec.phase)
+                case _:
+                    mark = None
+            if mark is None or mark not in seen:
+                fresh.append(event)
+            if mark is not None:
+                seen.add(mark)
+        return fresh
+
+
+def read_journal(store: str | Path) -> JournalState:
+    """Returns what a store's journal says, also while a driver is writing it; takes time in the number of rows.
+
+    Raises:
+        JournalError: there is no journal.
+        JournalDamaged: rows before the torn tail cannot be read.
+    """
+    fold = StateFold()
+    for event in _events(open_rows(store, write=False)):
+        fold.take(event)
+    if not fold.rows:
+        raise JournalError(
+            f"{store}: no journal here; expected a folder that `crowdsweep run` made (crowdsweep-runs/NAME by default)"
+        )
+    return fold.view()
+
+
+def open_rows(store: str | Path, *, write: bool) -> Rows:
+    """Returns where a store's rows live: a local folder, or an object store where `store` is a URI other than file://.
+
+    Raises:
+        JournalError: the URI cannot be used, or the store cannot be opened.
+        JournalLocked: `write` is set and another driver is writing there.
+    """
+    text = str(store)
+    if "://" not in text:
+        return LocalRows(Path(store), write=write)
+    if text.startswith("file://"):
+        return LocalRows(Path(text.removeprefix("file://")), write=write)
+    from crowdsweep.sinks.object_journal import ObjectRows  # noqa: PLC0415 - pyarrow is for object stores only
+
+    return ObjectRows.from_uri(text, write=write)
+
+
+def _events(rows: Rows) -> Iterator[Event]:
+    for row in rows.read_rows():
+        try:
+            yield decode(row.text)
+        except JournalError as error:
+            raise JournalError(f"{row.place}: {error}") from error
+        except json.JSONDecodeError as error:
+            raise JournalDamaged(f"{row.place}: its checksum agrees, but it is not JSON: {error}") from error
