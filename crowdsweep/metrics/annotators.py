@@ -1,0 +1,127 @@
+"""How close estimated confusion matrices are to the true ones.
+
+The distance of two matrices is the Jensen-Shannon divergence of their rows, averaged over the rows: entries are clipped
+at 1e-7, rows normalised again, and the result divided by ln 2, so that it lies in [0, 1]. The true matrix of an
+annotator is known for a simulated crowd; else it is counted from the answers to items with gold, a class of which the
+annotator met no item getting a uniform row.
+
+All averages run over active annotators, those with at least one annotation, in chunks: nothing of size
+annotators × classes × classes is ever made.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from jaxtyping import Float64
+
+from crowdsweep.arrays import Confusion, Confusions
+from crowdsweep.data.annotations import Annotations
+from crowdsweep.data.dataset import Gold
+
+CLIP = 1e-7
+CHUNK_ENTRIES = 4_000_000  # annotators × classes × classes at a time: 32 MB
+
+
+class TrueMatrices(Protocol):
+    """Whatever knows the true matrices of annotators (`TrueCrowd` does)."""
+
+    def of(self, annotators: np.ndarray) -> Confusions:
+        """Returns the row-stochastic matrices of these annotators."""
+        ...
+
+
+class EstimatedMatrices(Protocol):
+    """Whatever estimates the matrices of annotators (a model's `AnnotatorModel` does)."""
+
+    def confusion(self, annotators: np.ndarray) -> Confusions:
+        """Returns the row-stochastic matrices of these annotators."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class CountedCrowd:
+    """True matrices counted from the annotators' answers to items with gold (one gold class an item)."""
+
+    annotations: Annotations
+    gold: Gold
+
+    def of(self, annotators: np.ndarray) -> Confusions:
+        """Returns the matrices of these annotators; uniform rows where one met no item of a class."""
+        starts = self.annotations.annotator_pointers[annotators]
+        lengths = self.annotations.annotator_pointers[annotators + 1] - starts
+        within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        rows = self.annotations.by_annotator[np.repeat(starts, lengths) + within]
+        owner = np.repeat(np.arange(len(annotators)), lengths)
+        return _normalised(self._counts(rows, owner, len(annotators)))
+
+    def pooled(self) -> Confusion:
+        """Returns the matrix of all answers together."""
+        everything = np.arange(len(self.annotations))
+        return _normalised(self._counts(everything, np.zeros_like(everything), 1))[0]
+
+    def _counts(self, rows: np.ndarray, owner: np.ndarray, n_owners: int) -> Confusions:
+        n_classes = self.annotations.n_classes
+        truth = np.full(self.annotations.n_items, -1, dtype=np.int64)
+        truth[self.gold.item] = self.gold.label
+        true_class = truth[self.annotations.item[rows]]
+        known = true_class >= 0
+        cell = (owner[known] * n_classes + true_class[known]) * n_classes + self.annotations.label[rows[known]]
+        weight = None if self.annotations.weight is None else self.annotations.weight[rows[known]]
+        counts = np.bincount(cell, weights=weight, minlength=n_owners * n_classes * n_classes)
+        return counts.astype(np.float64).reshape(n_owners, n_classes, n_classes)
+
+
+def js_matrices(true: Confusions, estimated: Confusions) -> Float64[np.ndarray, " annotators"]:
+    """Returns for each pair of matrices the mean over rows of their JS divergence, in [0, 1]."""
+    first, second = (_normalised(np.clip(part, CLIP, 1.0)) for part in (true, estimated))
+    middle = 0.5 * (first + second)
+    rows = 0.5 * (first * np.log(first / middle) + second * np.log(second / middle)).sum(axis=2)
+    return rows.mean(axis=1) / np.log(2.0)
+
+
+def js_annotators(true: TrueMatrices, estimated: EstimatedMatrices, active: np.ndarray) -> float:
+    """Returns the plain mean over active annotators of the divergence of their own two matrices (I-JS).
+
+    Args:
+        active: int [active], codes of the annotators with annotations; at least one.
+    """
+    n_classes = estimated.confusion(active[:1]).shape[1]
+    total = sum(float(js_matrices(true.of(a), estimated.confusion(a)).sum()) for a in _chunks(active, n_classes))
+    return total / len(active)
+
+
+def js_global(true: Confusion, estimated: Confusion) -> float:
+    """Returns the divergence of the two matrices of the whole crowd (G-JS)."""
+    return float(js_matrices(true[None], estimated[None])[0])
+
+
+def mean_confusion(
+    estimated: EstimatedMatrices, active: np.ndarray, weight: Float64[np.ndarray, " active"] | None = None
+) -> Confusion:
+    """Returns the mean of the active annotators' estimated matrices: plain, or weighted (by their numbers of labels).
+
+    Args:
+        active: int [active], codes of the annotators with annotations; at least one.
+        weight: positive; None for the plain mean.
+    """
+    n_classes = estimated.confusion(active[:1]).shape[1]
+    weight = np.ones(len(active)) if weight is None else weight
+    total = np.zeros((n_classes, n_classes))
+    done = 0
+    for part in _chunks(active, n_classes):
+        total += np.tensordot(weight[done : done + len(part)], estimated.confusion(part), axes=1)
+        done += len(part)
+    return total / weight.sum()
+
+
+def _chunks(annotators: np.ndarray, n_classes: int) -> Iterator[np.ndarray]:
+    step = max(CHUNK_ENTRIES // n_classes**2, 1)
+    for start in range(0, len(annotators), step):
+        yield annotators[start : start + step]
+
+
+def _normalised(matrices: Confusions) -> Confusions:
+    totals = matrices.sum(axis=2, keepdims=True)
+    return np.where(totals > 0, matrices / np.where(totals > 0, totals, 1.0), 1.0 / matrices.shape[2])

@@ -1,0 +1,28 @@
+"""How far predicted label distributions are from the reference's: KL both ways and JS, means over items."""
+
+import numpy as np
+from scipy.special import xlogy
+
+from crowdsweep.arrays import ItemProbs
+
+# Added to every entry of both distributions, which are not normalised again: as in the public code of the
+# label-distribution papers, whose printed values depend on it.
+KL_EPSILON = 1e-5
+
+
+def kl(reference: ItemProbs, predicted: ItemProbs) -> float:
+    """Returns the mean KL(reference || predicted) in nats, 1e-5 added to every entry of both."""
+    wanted, given = reference + KL_EPSILON, predicted + KL_EPSILON
+    return float((wanted * np.log(wanted / given)).sum(axis=1).mean())
+
+
+def kl_reverse(reference: ItemProbs, predicted: ItemProbs) -> float:
+    """Returns the mean KL(predicted || reference) in nats, 1e-5 added to every entry of both."""
+    return kl(predicted, reference)
+
+
+def js(reference: ItemProbs, predicted: ItemProbs) -> float:
+    """Returns the mean Jensen-Shannon divergence in bits, in [0, 1]; exact, zero entries adding nothing."""
+    middle = 0.5 * (reference + predicted)
+    entropy = [-xlogy(probs, probs).sum(axis=1) for probs in (middle, reference, predicted)]
+    return float(((entropy[0] - 0.5 * (entropy[1] + entropy[2])) / np.log(2.0)).mean())

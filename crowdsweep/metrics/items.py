@@ -1,0 +1,75 @@
+"""How good predictions for items are, against a reference: accuracy, macro F1, log-loss, Brier score.
+
+The reference of an item is one-hot where there is gold, else a distribution over the classes. Ties count as what they
+are worth on average: where several classes share the largest probability, in the prediction or in the reference, one
+is taken to be drawn uniformly, and the expected score is given.
+
+Multi-label data score each (item, class) as an item of its own with the two classes "chosen" and "not chosen"
+(`as_binary`); macro F1 is the mean over the classes of the F1 of "chosen".
+"""
+
+import numpy as np
+from jaxtyping import Float64
+
+from crowdsweep.arrays import ItemProbs, floored_log
+
+# Probabilities this close to the largest one are tied with it: two ways to sum the same votes differ by rounding.
+TIE_TOLERANCE = 1e-9
+
+
+def accuracy(reference: ItemProbs, predicted: ItemProbs) -> float:
+    """Returns the expected share of items whose most probable class is the reference's, in [0, 1]."""
+    return float(agreement(reference, predicted).mean())
+
+
+def agreement(reference: ItemProbs, predicted: ItemProbs) -> Float64[np.ndarray, " items"]:
+    """Returns for each item the probability that the two classes agree, each drawn uniformly from its side's ties."""
+    return (_share_of_ties(reference) * _share_of_ties(predicted)).sum(axis=1)
+
+
+def macro_f1(reference: ItemProbs, predicted: ItemProbs) -> float:
+    """Returns the plain mean over classes of F1 of the expected confusion matrix, in [0, 1].
+
+    Classes that neither the reference nor the prediction ever chooses are left out, as scikit-learn does.
+    """
+    confusion = _share_of_ties(reference).T @ _share_of_ties(predicted)
+    chosen = confusion.sum(axis=1) + confusion.sum(axis=0)
+    present = chosen > 0
+    return float((2.0 * np.diagonal(confusion)[present] / chosen[present]).mean())
+
+
+def multilabel_macro_f1(reference: ItemProbs, predicted: ItemProbs) -> float:
+    """Returns the plain mean over classes of the F1 of "chosen" (probability above one half; at one half, by half).
+
+    Classes that neither side ever chooses are left out; where that is all of them, the score is 1: nothing was to be
+    chosen and nothing was.
+    """
+    wanted, given = _chosen(reference), _chosen(predicted)
+    both, either = (wanted * given).sum(axis=0), wanted.sum(axis=0) + given.sum(axis=0)
+    present = either > 0
+    return float((2.0 * both[present] / either[present]).mean()) if present.any() else 1.0
+
+
+def log_loss(reference: ItemProbs, predicted: ItemProbs) -> float:
+    """Returns the mean cross-entropy of the prediction under the reference, in nats; `LOG_FLOOR` caps it at 27.6."""
+    return float(-(reference * floored_log(predicted)).sum(axis=1).mean())
+
+
+def brier(reference: ItemProbs, predicted: ItemProbs) -> float:
+    """Returns the mean over items of the squared differences summed over classes, in [0, 2]."""
+    return float(((predicted - reference) ** 2).sum(axis=1).mean())
+
+
+def as_binary(probs: ItemProbs) -> Float64[np.ndarray, "pairs 2"]:
+    """Returns independent probabilities [items, classes] as rows (chosen, not chosen), one for each item and class."""
+    flat = probs.reshape(-1)
+    return np.stack([flat, 1.0 - flat], axis=1)
+
+
+def _share_of_ties(probs: ItemProbs) -> ItemProbs:
+    tied = probs >= probs.max(axis=1, keepdims=True) - TIE_TOLERANCE
+    return tied / tied.sum(axis=1, keepdims=True)
+
+
+def _chosen(probs: ItemProbs) -> ItemProbs:
+    return np.where(np.abs(probs - 0.5) <= TIE_TOLERANCE, 0.5, (probs > 0.5).astype(np.float64))
