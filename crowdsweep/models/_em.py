@@ -1,0 +1,390 @@
+"""The arithmetic of EM over annotations, as pure functions on several data sets at once.
+
+**Layout.** `stack` puts R data sets (replicas: seeds, restarts) behind each other: item i of replica r is the flat item
+`item_pointers[r] + i`, and annotators likewise. An annotator's confusion matrix is never held whole: of its K columns
+(one a label) only those with a label that the annotator really used exist, as flat *columns* ordered by (annotator,
+label). So there are at most as many columns as annotations, and one sparse matrix `answers` [items, columns], whose
+entry says how much answer the item got through that column, carries everything:
+
+    answers.T @ posterior     [columns, classes]   expected counts of (annotator, label) for each true class   (M-step)
+    answers @ log_probs       [items, classes]     log-likelihood of an item's answers for each true class     (E-step)
+
+Nothing of size items × annotators, annotators × classes × classes or annotations × classes² exists.
+
+**One EM step** of a model with confusion matrices and any prior over the classes of each item:
+
+    columns = confusion_columns(crowds, posterior, smoothing)             M-step
+    log_joint = log_prior + log_answers(crowds, columns)                  [items, classes]
+    posterior, log_evidence = normalised(log_joint)                       E-step
+    objective = crowds.replica_sums(log_evidence) + log_confusion_prior(crowds, columns)      [replicas]
+
+`log_prior` is `crowds.spread(log_class_shares(crowds, posterior))` for Dawid-Skene, the logarithm of a network's output
+for models with a classifier. The objective is taken at the parameters of that M-step, so it never falls as long as
+both M-steps are exact.
+
+Weights multiply an answer's log-likelihood; a soft answer counts as fractions of an answer to each label.
+Probabilities are float64; every logarithm is of max(p, LOG_FLOOR).
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import cast
+
+import numpy as np
+import scipy.sparse as sp
+from jaxtyping import Float64, Int32, Int64
+
+from crowdsweep.arrays import (
+    AnnotatorCodes,
+    Confusion,
+    Confusions,
+    ItemCodes,
+    ItemProbs,
+    RowProbs,
+    floored_log,
+)
+from crowdsweep.data.annotations import Annotations
+
+CHUNK = 1 << 20  # numbers of a temporary that are alive at once: 8 MB
+
+ColumnProbs = Float64[np.ndarray, "columns classes"]
+AnnotatorTotals = Float64[np.ndarray, "annotators classes"]
+ReplicaClasses = Float64[np.ndarray, "replicas classes"]
+ReplicaNumbers = Float64[np.ndarray, " replicas"]
+ItemNumbers = Float64[np.ndarray, " items"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class StackedCrowds:
+    """The annotations of several replicas, one behind the other. Built by `stack`.
+
+    Attributes:
+        answers: float64 CSR [items, columns]; repeats of a pair and weights are summed.
+        column_annotator: flat annotator of each column, ascending.
+        column_label: label of each column.
+        item_pointers, annotator_pointers, column_pointers: int64 [replicas + 1], where each replica begins.
+        n_classes: the same in all replicas.
+    """
+
+    answers: sp.csr_array
+    column_annotator: Int32[np.ndarray, " columns"]
+    column_label: Int32[np.ndarray, " columns"]
+    item_pointers: Int64[np.ndarray, " ends"]
+    annotator_pointers: Int64[np.ndarray, " ends"]
+    column_pointers: Int64[np.ndarray, " ends"]
+    n_classes: int
+
+    @property
+    def n_replicas(self) -> int:
+        return len(self.item_pointers) - 1
+
+    @property
+    def n_items(self) -> int:
+        """Flat items, of all replicas together."""
+        return int(self.item_pointers[-1])
+
+    @property
+    def n_annotators(self) -> int:
+        """Flat annotators, of all replicas together."""
+        return int(self.annotator_pointers[-1])
+
+    def items_of(self, replica: int) -> slice:
+        """Returns where this replica's items lie in flat arrays."""
+        return slice(int(self.item_pointers[replica]), int(self.item_pointers[replica + 1]))
+
+    def spread(self, per_replica: np.ndarray) -> np.ndarray:
+        """Repeats a value (or row) of each replica over its items: [replicas, ...] -> [items, ...]."""
+        return np.repeat(per_replica, np.diff(self.item_pointers), axis=0)
+
+    def replica_sums(self, per_item: np.ndarray) -> np.ndarray:
+        """Sums over the items of each replica: [items, ...] -> [replicas, ...]."""
+        return self._replica_items @ per_item
+
+    def annotator_sums(self, per_column: np.ndarray) -> np.ndarray:
+        """Sums over the columns of each annotator: [columns, ...] -> [annotators, ...]; idle annotators get zero."""
+        return self._annotator_columns @ per_column
+
+    def replica_sums_of_annotators(self, per_annotator: np.ndarray) -> np.ndarray:
+        """Sums over the annotators of each replica: [annotators, ...] -> [replicas, ...]."""
+        return self._replica_annotators @ per_annotator
+
+    @cached_property
+    def answered(self) -> ItemNumbers:
+        """One for each item with an answer, else zero."""
+        return (np.diff(self.answers.indptr) > 0).astype(np.float64)
+
+    @cached_property
+    def annotator_column_pointers(self) -> Int64[np.ndarray, " pointers"]:
+        """The columns of annotator t are `[t]:[t + 1]`. Length annotators + 1."""
+        return _pointers(np.bincount(self.column_annotator, minlength=self.n_annotators))
+
+    @cached_property
+    def _replica_items(self) -> sp.csr_array:
+        return _segments(self.item_pointers)
+
+    @cached_property
+    def _replica_annotators(self) -> sp.csr_array:
+        return _segments(self.annotator_pointers)
+
+    @cached_property
+    def _annotator_columns(self) -> sp.csr_array:
+        return _segments(self.annotator_column_pointers)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ConfusionColumns:
+    """All annotators' confusion matrices, by their observed columns.
+
+    The unobserved columns of annotator t and true class k all hold smoothing / (totals[t, k] + classes * smoothing);
+    a row without any mass is uniform.
+
+    Attributes:
+        log_probs: log p(label of the column | true class, annotator of the column), floored [columns, classes].
+        totals: expected number of answers of each annotator for each true class [annotators, classes].
+        smoothing: pseudo-counts in every cell.
+    """
+
+    log_probs: ColumnProbs
+    totals: AnnotatorTotals
+    smoothing: float
+
+
+def stack(parts: Sequence[Annotations]) -> StackedCrowds:
+    """Stacks data sets with the same number of classes. A part that comes twice (restarts) is sorted once. O(A log A).
+
+    Soft answers become fractions of an answer; fractions of zero are left out.
+    """
+    by_identity = {id(part): part for part in parts}
+    built = {key: _one_crowd(part) for key, part in by_identity.items()}
+    crowds = [built[id(part)] for part in parts]
+    if len(crowds) == 1:
+        return crowds[0]
+    items, annotators, columns = (
+        _pointers(np.array([sizes[axis] for sizes in map(_sizes, crowds)], dtype=np.int64)) for axis in range(3)
+    )
+    entries = _pointers(np.array([crowd.answers.nnz for crowd in crowds], dtype=np.int64))
+    answers = sp.csr_array(
+        (
+            np.concatenate([crowd.answers.data for crowd in crowds]),
+            np.concatenate([crowd.answers.indices + start for crowd, start in zip(crowds, columns, strict=False)]),
+            np.concatenate(
+                [np.zeros(1, dtype=np.int64)]
+                + [crowd.answers.indptr[1:] + start for crowd, start in zip(crowds, entries, strict=False)]
+            ),
+        ),
+        shape=(int(items[-1]), int(columns[-1])),
+    )
+    return StackedCrowds(
+        answers=answers,
+        column_annotator=np.concatenate(
+            [crowd.column_annotator + start for crowd, start in zip(crowds, annotators, strict=False)]
+        ).astype(np.int32),
+        column_label=np.concatenate([crowd.column_label for crowd in crowds]),
+        item_pointers=items,
+        annotator_pointers=annotators,
+        column_pointers=columns,
+        n_classes=crowds[0].n_classes,
+    )
+
+
+def soft_vote(crowds: StackedCrowds) -> ItemProbs:
+    """Returns each item's share of answers [items, classes]; uniform where an item has none."""
+    votes = (crowds.answers @ _label_indicator(crowds)).toarray()
+    totals = votes.sum(axis=1, keepdims=True)
+    return np.where(totals > 0, votes / np.where(totals > 0, totals, 1.0), 1.0 / crowds.n_classes)
+
+
+def winners(probs: ItemProbs) -> ItemProbs:
+    """Returns one for the largest entry of each row, shared evenly where several tie (to 1e-9 relative)."""
+    largest = probs.max(axis=1, keepdims=True)
+    ties = probs >= largest * (1 - 1e-9)  # shares of weighted votes that are equal by right differ in their last bits
+    return ties / ties.sum(axis=1, keepdims=True)
+
+
+def column_counts(crowds: StackedCrowds, posterior: ItemProbs) -> ColumnProbs:
+    """Returns the expected number of answers of each column for each true class [columns, classes]. O(A K)."""
+    return cast(np.ndarray, crowds.answers.T @ posterior)
+
+
+def confusion_columns(crowds: StackedCrowds, posterior: ItemProbs, smoothing: float) -> ConfusionColumns:
+    """M-step of the confusion matrices: (expected count + smoothing) / (total + classes * smoothing). O(A K).
+
+    Args:
+        crowds: the annotations.
+        posterior: of the true class of each item.
+        smoothing: pseudo-counts in each cell, at least 0. At 0, a row without any mass is uniform.
+    """
+    probs = column_counts(crowds, posterior)
+    totals = crowds.annotator_sums(probs)
+    for part in chunks(len(probs), crowds.n_classes):
+        mass = totals[crowds.column_annotator[part]] + smoothing * crowds.n_classes
+        shares = (probs[part] + smoothing) / np.where(mass > 0, mass, 1.0)
+        probs[part] = floored_log(np.where(mass > 0, shares, 1.0 / crowds.n_classes))
+    return ConfusionColumns(log_probs=probs, totals=totals, smoothing=smoothing)
+
+
+def log_answers(crowds: StackedCrowds, columns: ConfusionColumns) -> Float64[np.ndarray, "items classes"]:
+    """Returns the log-likelihood of each item's answers for each true class; zero where it has none. O(A K)."""
+    return cast(np.ndarray, crowds.answers @ columns.log_probs)
+
+
+def normalised(log_joint: Float64[np.ndarray, "items classes"]) -> tuple[ItemProbs, ItemNumbers]:
+    """E-step: returns the posterior of each row of log p(class, answers), and log p(answers), its logsumexp."""
+    largest = log_joint.max(axis=1, keepdims=True)
+    posterior = np.exp(log_joint - largest)
+    mass = posterior.sum(axis=1, keepdims=True)
+    posterior /= mass
+    return posterior, (largest + np.log(mass))[:, 0]
+
+
+def log_class_shares(crowds: StackedCrowds, posterior: ItemProbs) -> ReplicaClasses:
+    """M-step of the class shares: log of the mean posterior over the items that have answers, floored.
+
+    Items without answers say nothing of the shares. A replica without any answer gets uniform ones.
+    """
+    mass = crowds.replica_sums(posterior * crowds.answered[:, None])
+    total = mass.sum(axis=1, keepdims=True)
+    return floored_log(np.where(total > 0, mass / np.where(total > 0, total, 1.0), 1.0 / crowds.n_classes))
+
+
+def log_confusion_prior(crowds: StackedCrowds, columns: ConfusionColumns) -> ReplicaNumbers:
+    """Returns smoothing * sum of log probabilities over all cells of active annotators, up to a constant [replicas].
+
+    The pseudo-counts are a Dirichlet prior; together with the log evidence this is what EM pushes up.
+    """
+    if columns.smoothing == 0:
+        return np.zeros(crowds.n_replicas)
+    n_observed = np.diff(crowds.annotator_column_pointers)
+    unobserved = floored_log(columns.smoothing / (columns.totals + columns.smoothing * crowds.n_classes)).sum(axis=1)
+    per_annotator = crowds.annotator_sums(columns.log_probs.sum(axis=1))
+    per_annotator += np.where(n_observed > 0, (crowds.n_classes - n_observed) * unobserved, 0.0)
+    return columns.smoothing * crowds.replica_sums_of_annotators(per_annotator)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SparseConfusions:
+    """An `AnnotatorModel` that keeps observed columns only and makes matrices when they are asked for.
+
+    Attributes:
+        probs: float64 [columns, classes], of the observed columns.
+        label: label of each column.
+        pointers: the columns of annotator t are `pointers[t]:pointers[t + 1]`.
+        totals: expected answers of each annotator for each true class [annotators, classes].
+        smoothing: pseudo-counts in every cell.
+        shared: the model's own matrix of the whole crowd, if it has one.
+    """
+
+    probs: ColumnProbs
+    label: Int32[np.ndarray, " columns"]
+    pointers: Int64[np.ndarray, " pointers"]
+    totals: AnnotatorTotals
+    smoothing: float
+    shared: Confusion | None = None
+
+    @property
+    def n_annotators(self) -> int:
+        return len(self.totals)
+
+    def confusion(self, annotators: np.ndarray) -> Confusions:
+        """Returns the row-stochastic matrices of these annotators [n, true, observed]; idle ones are uniform."""
+        n_classes = self.totals.shape[1]
+        mass = self.totals[annotators] + self.smoothing * n_classes
+        unobserved = np.where(mass > 0, self.smoothing / np.where(mass > 0, mass, 1.0), 1.0 / n_classes)
+        matrices = np.repeat(unobserved[:, :, None], n_classes, axis=2)
+        starts = self.pointers[annotators]
+        lengths = self.pointers[np.asarray(annotators) + 1] - starts
+        place = np.repeat(np.arange(len(lengths)), lengths)
+        columns = np.arange(len(place)) + np.repeat(starts - np.concatenate([[0], np.cumsum(lengths)[:-1]]), lengths)
+        matrices[place, :, self.label[columns]] = self.probs[columns]
+        return matrices
+
+    def global_confusion(self) -> Confusion | None:
+        return self.shared
+
+
+def annotator_model(
+    crowds: StackedCrowds, columns: ConfusionColumns, replica: int = 0, shared: Confusion | None = None
+) -> SparseConfusions:
+    """Returns the annotators of one replica, their codes counting from 0 again."""
+    first, last = int(crowds.column_pointers[replica]), int(crowds.column_pointers[replica + 1])
+    start, end = int(crowds.annotator_pointers[replica]), int(crowds.annotator_pointers[replica + 1])
+    return SparseConfusions(
+        probs=np.exp(columns.log_probs[first:last]),
+        label=crowds.column_label[first:last],
+        pointers=crowds.annotator_column_pointers[start : end + 1] - first,
+        totals=columns.totals[start:end],
+        smoothing=columns.smoothing,
+        shared=shared,
+    )
+
+
+def label_probs_of(
+    posterior: ItemProbs, annotators: SparseConfusions
+) -> Callable[[ItemCodes, AnnotatorCodes], RowProbs]:
+    """Returns the function rows (item, annotator) -> sum over k of posterior[item, k] * confusion[annotator][k, :]."""
+    n_classes = posterior.shape[1]
+
+    def label_probs(item: ItemCodes, annotator: AnnotatorCodes) -> RowProbs:
+        out = np.empty((len(item), n_classes))
+        for part in chunks(len(item), n_classes * n_classes):
+            out[part] = np.einsum("ak,akl->al", posterior[item[part]], annotators.confusion(annotator[part]))
+        return out
+
+    return label_probs
+
+
+def chunks(n_rows: int, row_size: int) -> Iterator[slice]:
+    """Yields slices that part n_rows rows of row_size numbers into temporaries of about CHUNK numbers."""
+    step = max(1, CHUNK // max(row_size, 1))
+    for start in range(0, n_rows, step):
+        yield slice(start, min(start + step, n_rows))
+
+
+def _one_crowd(part: Annotations) -> StackedCrowds:
+    n_classes = part.n_classes
+    weight = np.ones(len(part)) if part.weight is None else part.weight.astype(np.float64)
+    item, annotator, label = part.item, part.annotator.astype(np.int64), part.label
+    if part.soft_labels is not None:
+        weight = (weight[:, None] * part.soft_labels).ravel()
+        item, annotator = np.repeat(item, n_classes), np.repeat(annotator, n_classes)
+        label = np.tile(np.arange(n_classes, dtype=np.int32), len(part))
+        kept = weight > 0
+        weight, item, annotator, label = weight[kept], item[kept], annotator[kept], label[kept]
+    codes, column = np.unique(annotator * n_classes + label, return_inverse=True)
+    answers = sp.coo_array((weight, (item, column.astype(np.int32))), shape=(part.n_items, len(codes))).tocsr()
+    return StackedCrowds(
+        answers=cast(sp.csr_array, answers),
+        column_annotator=(codes // n_classes).astype(np.int32),
+        column_label=(codes % n_classes).astype(np.int32),
+        item_pointers=np.array([0, part.n_items], dtype=np.int64),
+        annotator_pointers=np.array([0, part.n_annotators], dtype=np.int64),
+        column_pointers=np.array([0, len(codes)], dtype=np.int64),
+        n_classes=n_classes,
+    )
+
+
+def _sizes(crowd: StackedCrowds) -> tuple[int, int, int]:
+    return crowd.n_items, crowd.n_annotators, len(crowd.column_label)
+
+
+def _label_indicator(crowds: StackedCrowds) -> sp.csr_array:
+    n_columns = len(crowds.column_label)
+    return sp.csr_array(
+        (np.ones(n_columns), crowds.column_label, np.arange(n_columns + 1)), shape=(n_columns, crowds.n_classes)
+    )
+
+
+def _pointers(counts: np.ndarray) -> np.ndarray:
+    pointers = np.zeros(len(counts) + 1, dtype=np.int64)
+    np.cumsum(counts, out=pointers[1:])
+    return pointers
+
+
+def _segments(pointers: np.ndarray) -> sp.csr_array:
+    """Returns the 0/1 matrix [segments, rows] that sums consecutive rows; empty segments are legal."""
+    n_rows = int(pointers[-1])
+    index = np.int32 if n_rows < np.iinfo(np.int32).max else np.int64
+    return sp.csr_array(
+        (np.ones(n_rows), np.arange(n_rows, dtype=index), pointers.astype(index)), shape=(len(pointers) - 1, n_rows)
+    )
