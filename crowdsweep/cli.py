@@ -1,0 +1,234 @@
+"""The command line: each command reads its arguments, calls one part of the platform and prints what came back.
+
+Heavy libraries are imported inside the commands that need them, so that `--help` and the listings answer at once.
+"""
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from crowdsweep.cli_data import data
+from crowdsweep.errors import BadInput, CrowdsweepError
+
+EXIT_OK, EXIT_BAD_INPUT, EXIT_FAILED_TRIALS, EXIT_OVER_BUDGET, EXIT_INTERRUPTED = 0, 2, 3, 4, 130
+DEFAULT_STORES = Path("crowdsweep-runs")
+
+as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+store_argument = click.argument("store", metavar="DIR", type=click.Path(path_type=Path))
+overrides_option = click.option(
+    "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change one key, such as `seeds.report=3`."
+)
+sweep_argument = click.argument("sweep", metavar="SWEEP", type=click.Path(path_type=Path))
+
+
+def run_command_line(arguments: Sequence[str]) -> int:
+    """Runs one command and returns its exit code: 0, 2 (bad input), 3, 4 or 130, as design and README say."""
+    try:
+        code = commands.main(list(arguments), prog_name="crowdsweep", standalone_mode=False)
+    except CrowdsweepError as error:
+        click.echo(f"error: {error}", err=True)
+        return EXIT_BAD_INPUT
+    except click.ClickException as error:
+        error.show()
+        return EXIT_BAD_INPUT
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("interrupted", err=True)
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:  # the reader of a pipe went away, as `head` does
+        sys.stderr.close()
+        return EXIT_OK
+    return code if isinstance(code, int) else EXIT_OK
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(package_name="crowdsweep")
+def commands() -> None:
+    """Find out which model of crowd annotations is best on your data, with which settings, and how sure that is."""
+
+
+commands.add_command(data)
+
+
+@commands.command()
+@sweep_argument
+@click.option(
+    "--store", type=click.Path(path_type=Path), help="Where the record goes; crowdsweep-runs/NAME by default."
+)
+@click.option("--engine", type=click.Choice(["inline", "ray"]), help="Run in this process, or on Ray actors.")
+@click.option("--address", help="A running Ray cluster to join, such as `auto` or `ray://host:10001`.")
+@click.option("--quiet", is_flag=True, help="No progress, only the result.")
+@overrides_option
+def run(
+    sweep: Path, store: Path | None, engine: str | None, address: str | None, quiet: bool, overrides: tuple[str, ...]
+) -> int:
+    """Run a sweep file, or go on with it: what the record already holds is not done again."""
+    from crowdsweep.config import load_sweep
+    from crowdsweep.report.page import write_report
+    from crowdsweep.sweep.launch import open_and_run
+
+    config = load_sweep(sweep, overrides)
+    place = store if store is not None else DEFAULT_STORES / config.name
+    outcome = open_and_run(config, place, engine=engine or config.engine, address=address, quiet=quiet)
+    if outcome.status == "interrupted":
+        click.echo(f"interrupted: nothing that finished is lost; go on with `crowdsweep run {sweep} --store {place}`")
+        return EXIT_INTERRUPTED
+    page = write_report(place)
+    click.echo(page.with_name("table.md").read_text())
+    click.echo(f"report:  {page}")
+    click.echo(f"results: {page.with_name('results.parquet')}")
+    click.echo(f"MLflow:  crowdsweep ui {place}")
+    if outcome.status == "over_budget":
+        click.echo(
+            f"stopped: {outcome.failed} of {outcome.finished} trials failed, more than the budget allows", err=True
+        )
+        return EXIT_OVER_BUDGET
+    if outcome.failed:
+        click.echo(f"{outcome.failed} trials failed; the report lists them with their errors", err=True)
+        return EXIT_FAILED_TRIALS
+    return EXIT_OK
+
+
+@commands.command()
+@sweep_argument
+@overrides_option
+@as_json
+def plan(sweep: Path, overrides: tuple[str, ...], as_json: bool) -> None:
+    """Say what a sweep would run and about how long it would take; runs nothing."""
+    from crowdsweep.config import load_sweep
+    from crowdsweep.sweep.plan import describe_plan, make_plan
+
+    made = make_plan(load_sweep(sweep, overrides))
+    click.echo(_json(made.summary()) if as_json else describe_plan(made))
+
+
+@commands.command()
+@store_argument
+@as_json
+def status(store: Path, as_json: bool) -> None:
+    """Say how far a sweep is: done, failed, best so far. Works while it runs."""
+    from crowdsweep.report.status import describe_status, sweep_status
+    from crowdsweep.sinks.journal import read_journal
+
+    found = sweep_status(read_journal(_existing(store)))
+    click.echo(_json(found) if as_json else describe_status(found))
+
+
+@commands.command()
+@store_argument
+@click.option("--format", "form", type=click.Choice(["csv", "json", "md", "latex"]), default="csv", show_default=True)
+@click.option("--phase", type=click.Choice(["search", "report", "all"]), default="report", show_default=True)
+def results(store: Path, form: str, phase: str) -> None:
+    """Print one row a trial: what it was, how it ended, what it cost and every metric."""
+    from crowdsweep.report.table import render_table, results_table
+    from crowdsweep.sinks.journal import read_journal
+
+    click.echo(render_table(results_table(read_journal(_existing(store)), phase), form), nl=False)
+
+
+@commands.command()
+@store_argument
+def report(store: Path) -> None:
+    """Write report.html, table.md, table.csv, table.tex and results.parquet from the record."""
+    from crowdsweep.report.page import write_report
+
+    click.echo(write_report(_existing(store)))
+
+
+@commands.command()
+@store_argument
+@click.option("--uri", help="Where to write; MLFLOW_TRACKING_URI, else the database beside the record.")
+def mirror(store: Path, uri: str | None) -> None:
+    """Rebuild MLflow's runs from the record: what is missing or incomplete is written again."""
+    from crowdsweep.sweep.launch import rebuild_mirror
+
+    click.echo(rebuild_mirror(_existing(store), uri))
+
+
+@commands.command()
+@click.argument("key")
+@click.option(
+    "--store", type=click.Path(path_type=Path), help="The sweep's record; all of crowdsweep-runs/ by default."
+)
+@click.option("--plain", is_flag=True, help="Let an error through, for a debugger.")
+@as_json
+def replay(key: str, store: Path | None, plain: bool, as_json: bool) -> int:
+    """Run one trial again in this process, by its key (or the start of it), and compare with the record."""
+    from crowdsweep.sweep.replay import replay_trial
+
+    stores = (
+        [_existing(store)] if store is not None else sorted(p.parent for p in DEFAULT_STORES.glob("*/journal.jsonl"))
+    )
+    outcome = replay_trial(key, stores, plain=plain)
+    click.echo(_json(outcome.to_mapping()) if as_json else outcome.describe())
+    return EXIT_OK if outcome.same else EXIT_FAILED_TRIALS
+
+
+@commands.command()
+@store_argument
+@click.option("--port", default=5000, show_default=True)
+def ui(store: Path, port: int) -> int:
+    """Open a sweep's runs in MLflow, served on 127.0.0.1 until Ctrl-C."""
+    from crowdsweep.sinks.mlflow_ui import serve
+
+    return serve(_existing(store), port, announce=click.echo)
+
+
+@commands.command()
+@click.argument("name", required=False)
+@as_json
+def models(name: str | None, as_json: bool) -> None:
+    """List the models, or describe one: source, needs, hyper-parameters, search space."""
+    from crowdsweep.plugins import describe_model, model_titles
+
+    if name is None:
+        _print_titles(model_titles(), as_json)
+        return
+    described = describe_model(name)
+    click.echo(_json(described) if as_json else _as_text(described))
+
+
+@commands.command()
+@click.argument("name", required=False)
+@as_json
+def datasets(name: str | None, as_json: bool) -> None:
+    """List the datasets that can be named (built in, and folders on CROWDSWEEP_DATA), or describe one."""
+    from crowdsweep.data.catalogue import load, titles
+
+    if name is None:
+        _print_titles(titles(), as_json)
+        return
+    from crowdsweep.data.describe import describe, describe_text
+
+    described = describe(load(name, {}))
+    click.echo(_json(described) if as_json else describe_text(described))
+
+
+def _existing(store: Path) -> Path:
+    if not store.is_dir():
+        known = sorted(str(p) for p in DEFAULT_STORES.glob("*") if p.is_dir())
+        hint = f"there are {', '.join(known)}" if known else "run a sweep first: `crowdsweep run SWEEP`"
+        raise BadInput(f"{store}: expected the folder of a sweep's record, found nothing there; {hint}")
+    return store
+
+
+def _print_titles(titles: dict[str, str], as_json: bool) -> None:
+    if as_json:
+        click.echo(_json([{"name": name, "title": title} for name, title in titles.items()]))
+        return
+    width = max(map(len, titles), default=0)
+    for name, title in titles.items():
+        click.echo(f"{name:<{width}}  {title}")
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False, default=str)
+
+
+def _as_text(described: dict[str, Any]) -> str:
+    import yaml
+
+    return yaml.safe_dump(described, sort_keys=False, allow_unicode=True, width=110).rstrip()

@@ -1,0 +1,93 @@
+"""`crowdsweep data …`: bring labels in, look at them, and make some."""
+
+import json
+from pathlib import Path
+
+import click
+
+as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+FORM_NAMES = ("crowd-kit", "matrix", "snorkel", "peerannot", "label-studio", "argilla", "mturk")
+
+
+@click.group()
+def data() -> None:
+    """Import, check, describe and simulate crowd annotations."""
+
+
+@data.command("import")
+@click.argument("form", type=click.Choice(FORM_NAMES))
+@click.argument("source", type=click.Path(path_type=Path))
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--question", help="Which question, where a file has several.")
+@click.option("--title", default="", help="What the dataset is, in one line.")
+def import_(form: str, source: Path, folder: Path, question: str | None, title: str) -> None:
+    """Read SOURCE, written by another tool in FORM, and write a dataset FOLDER."""
+    from crowdsweep.data.folder import read_folder
+    from crowdsweep.data.formats import read_form, write_rows
+
+    write_rows(read_form(form, source, question), folder, title)
+    dataset = read_folder(folder)
+    click.echo(
+        f"{folder}: {dataset.items.n_items} items, {dataset.annotations.n_active_annotators} annotators, "
+        f"{len(dataset.annotations)} labels, {dataset.n_classes} classes; "
+        f"look at it with `crowdsweep data check {folder}`"
+    )
+
+
+@data.command()
+@click.argument("dataset")
+@as_json
+def check(dataset: str, as_json: bool) -> None:
+    """Report everything that is odd about DATASET (a folder or a name), and refuse what cannot be used."""
+    from crowdsweep.data.catalogue import load
+    from crowdsweep.data.describe import odd_things, oddities_as_mappings
+
+    found = odd_things(load(dataset, {}))
+    if as_json:
+        click.echo(json.dumps(oddities_as_mappings(found), indent=2, ensure_ascii=False))
+        return
+    for oddity in found:
+        more = ", …" if oddity.count > len(oddity.examples) else ""
+        click.echo(f"{oddity.count:>8}  {oddity.kind}: {', '.join(oddity.examples)}{more}")
+    click.echo(f"{dataset}: usable" + ("" if found else ", nothing odd"))
+
+
+@data.command()
+@click.argument("dataset")
+@as_json
+def describe(dataset: str, as_json: bool) -> None:
+    """Print counts, labels per item and annotator, agreement and accuracy of DATASET (a folder or a name)."""
+    from crowdsweep.data.catalogue import load
+    from crowdsweep.data.describe import describe as look
+    from crowdsweep.data.describe import describe_text
+
+    found = look(load(dataset, {}))
+    click.echo(json.dumps(found, indent=2, ensure_ascii=False) if as_json else describe_text(found))
+
+
+@data.command()
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--source", default="gaussians", show_default=True, help="A built-in dataset with a simulated crowd.")
+@click.option("--seed", default=0, show_default=True, help="Of the crowd.")
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="A dataset parameter, `annotators=1000`.")
+def simulate(folder: Path, source: str, seed: int, settings: tuple[str, ...]) -> None:
+    """Draw a simulated crowd and write it as a dataset FOLDER."""
+    import yaml
+
+    from crowdsweep.data.catalogue import load
+    from crowdsweep.data.catalogue import source as find_source
+    from crowdsweep.data.folder import write_folder
+    from crowdsweep.errors import BadInput
+    from crowdsweep.seeds import SeedStream
+
+    params: dict[str, str | int | float | bool | None] = {}
+    for setting in settings:
+        key, equals, value = setting.partition("=")
+        if not equals:
+            raise BadInput(f"--set {setting}: expected KEY=VALUE")
+        params[key] = yaml.safe_load(value)
+    found = find_source(source)
+    if found is None or found.draw is None:
+        raise BadInput(f"--source {source}: expected a built-in dataset with a simulated crowd, such as gaussians")
+    write_folder(found.draw(load(source, params), SeedStream(seed).child("crowd")), folder)
+    click.echo(f"{folder}: written; look at it with `crowdsweep data describe {folder}`")

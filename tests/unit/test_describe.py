@@ -1,0 +1,110 @@
+"""Counts, agreement and oddities, against hand-made cases and published figures."""
+
+import numpy as np
+import pytest
+
+from crowdsweep.data.annotations import Annotations
+from crowdsweep.data.dataset import CrowdDataset, Gold, Items
+from crowdsweep.data.describe import describe, describe_text, krippendorff_alpha, mean_annotator_accuracy, odd_things
+
+
+def dataset(rows: list[tuple[int, int, int]], n_items: int, n_annotators: int, n_classes: int, gold=()) -> CrowdDataset:
+    table = np.array(rows, dtype=np.int32).reshape(-1, 3)
+    annotations = Annotations.of(
+        item=table[:, 0],
+        annotator=table[:, 1],
+        label=table[:, 2],
+        n_items=n_items,
+        n_annotators=n_annotators,
+        n_classes=n_classes,
+    )
+    pairs = np.array(gold, dtype=np.int32).reshape(-1, 2)
+    return CrowdDataset(
+        name="hand-made",
+        annotations=annotations,
+        items=Items(n_items=n_items),
+        split=np.zeros(n_items, dtype=np.int8),
+        gold=Gold(item=pairs[:, 0].copy(), label=pairs[:, 1].copy()),
+        item_names=[f"i{i}" for i in range(n_items)],
+        annotator_names=[f"a{t}" for t in range(n_annotators)],
+        class_names=tuple(f"c{k}" for k in range(n_classes)),
+    )
+
+
+# The reliability data of Krippendorff (2011), "Computing Krippendorff's Alpha-Reliability", section C: four observers,
+# twelve units, missing values as None. He prints nominal .743, ordinal .815.
+OBSERVERS = [
+    [1, 2, 3, 3, 2, 1, 4, 1, 2, None, None, None],
+    [1, 2, 3, 3, 2, 2, 4, 1, 2, 5, None, 3],
+    [None, 3, 3, 3, 2, 3, 4, 2, 2, 5, 1, None],
+    [1, 2, 3, 3, 2, 4, 4, 1, 2, 5, 1, None],
+]
+KRIPPENDORFF = [
+    (unit, observer, value - 1)
+    for observer, values in enumerate(OBSERVERS)
+    for unit, value in enumerate(values)
+    if value is not None
+]
+
+
+@pytest.mark.parametrize(("ordinal", "printed"), [(False, 0.743), (True, 0.815)])
+def test_alpha_equals_the_published_example(ordinal: bool, printed: float) -> None:
+    annotations = dataset(KRIPPENDORFF, 12, 4, 5).annotations
+    assert krippendorff_alpha(annotations, ordinal=ordinal) == pytest.approx(printed, abs=5e-4)
+
+
+def test_alpha_of_agreement_is_one_and_of_one_class_absent() -> None:
+    agreed = dataset([(0, 0, 0), (0, 1, 0), (1, 0, 1), (1, 1, 1)], 2, 2, 2).annotations
+    assert krippendorff_alpha(agreed) == pytest.approx(1.0)
+    assert krippendorff_alpha(dataset([(0, 0, 0), (0, 1, 0)], 1, 2, 2).annotations) is None
+    assert krippendorff_alpha(dataset([(0, 0, 0), (1, 1, 1)], 2, 2, 2).annotations) is None
+
+
+def test_annotator_accuracy_is_the_plain_mean_over_annotators_who_met_gold() -> None:
+    rows = [(0, 0, 0), (1, 0, 1), (2, 0, 1), (0, 1, 1), (3, 2, 0)]
+    found = mean_annotator_accuracy(dataset(rows, 4, 4, 2, gold=[(0, 0), (1, 1), (2, 0)]))
+    assert found == pytest.approx((2 / 3 + 0) / 2)
+
+
+def test_bluebirds_looks_as_published(shared_data) -> None:
+    from crowdsweep.data.catalogue import load
+
+    found = describe(load(str(shared_data / "bluebirds"), {}))
+    assert found["annotations"] == 4212
+    assert found["labels_per_item"] == {"min": 39, "median": 39.0, "mean": 39.0, "max": 39}
+    assert found["annotator_accuracy"] == pytest.approx(0.6356, abs=5e-5)
+
+
+@pytest.mark.parametrize(("name", "printed"), [("jobs-q1", 0.746), ("jobs-q2", 0.586), ("jobs-q3", 0.993)])
+def test_label_entropy_of_jobs_is_as_printed(shared_data, name: str, printed: float) -> None:
+    from crowdsweep.data.catalogue import load
+
+    assert describe(load(str(shared_data / name), {}))["label_entropy"] == pytest.approx(printed, abs=0.02)
+
+
+def test_every_oddity_is_found_and_named() -> None:
+    rows = [
+        (0, 0, 0), (0, 0, 0), (0, 1, 1), (0, 1, 0), (1, 0, 1), (1, 1, 1),
+        (2, 2, 1), (2, 3, 1), (3, 3, 1),
+    ]  # fmt: skip
+    found = {oddity.kind: oddity for oddity in odd_things(dataset(rows, 5, 5, 3))}
+    assert found["pairs of item and annotator with the same label again"].examples == ("i0 by a0",)
+    assert found["pairs of item and annotator with different labels"].examples == ("i0 by a1",)
+    assert found["annotators that share no item with the largest group"].examples == ("a2", "a3")
+    assert found["annotators with one label"].examples == ("a2",)
+    assert found["annotators with no label"].examples == ("a4",)
+    assert found["annotators who use one class only"].examples == ("a3",)
+    assert found["classes that nobody used"].examples == ("c2",)
+    assert found["items without a label"].examples == ("i4",)
+
+
+def test_nothing_odd_about_a_tidy_dataset() -> None:
+    rows = [(i, t, (i + t) % 2) for i in range(4) for t in range(3)]
+    assert odd_things(dataset(rows, 4, 3, 2)) == []
+
+
+def test_an_empty_dataset_can_be_described() -> None:
+    found = describe(dataset([], 3, 0, 2))
+    assert found["annotations"] == 0
+    assert "label_entropy" not in found
+    assert "annotations" in describe_text(found)
