@@ -45,6 +45,7 @@ from crowdsweep.arrays import (
     floored_log,
 )
 from crowdsweep.data.annotations import Annotations
+from crowdsweep.models.contract import AnnotatorModel, LabelProbs
 
 CHUNK = 1 << 20  # numbers of a temporary that are alive at once: 8 MB
 
@@ -92,6 +93,10 @@ class StackedCrowds:
     def items_of(self, replica: int) -> slice:
         """Returns where this replica's items lie in flat arrays."""
         return slice(int(self.item_pointers[replica]), int(self.item_pointers[replica + 1]))
+
+    def annotators_of(self, replica: int) -> slice:
+        """Returns where this replica's annotators lie in flat arrays."""
+        return slice(int(self.annotator_pointers[replica]), int(self.annotator_pointers[replica + 1]))
 
     def spread(self, per_replica: np.ndarray) -> np.ndarray:
         """Repeats a value (or row) of each replica over its items: [replicas, ...] -> [items, ...]."""
@@ -262,6 +267,50 @@ def log_confusion_prior(crowds: StackedCrowds, columns: ConfusionColumns) -> Rep
     return columns.smoothing * crowds.replica_sums_of_annotators(per_annotator)
 
 
+EMStep = Callable[[ItemProbs], tuple[ItemProbs, ReplicaNumbers]]
+
+
+def run_em(
+    crowds: StackedCrowds,
+    posterior: ItemProbs,
+    step: EMStep,
+    *,
+    iterations: int,
+    tolerance: float,
+    reports: Sequence[Callable[[int, float], None] | None],
+) -> tuple[ItemProbs, list[list[float]], list[bool]]:
+    """Repeats an EM step on all replicas until each has stopped by itself.
+
+    A replica stops once its objective rises by at most tolerance × |objective|; from then on its posterior stays, so
+    that it ends where it would have ended alone.
+
+    Args:
+        crowds: the annotations.
+        posterior: to begin with.
+        step: from a posterior to the next one, and the objective of each replica.
+        iterations: limit of steps.
+        tolerance: relative; 0 stops only where nothing rises any more.
+        reports: called with (step, objective), by replica; None for nobody.
+
+    Returns:
+        The posterior, the objectives of each replica's steps, and whether each replica stopped before the limit.
+    """
+    histories: list[list[float]] = [[] for _ in reports]
+    active = np.ones(crowds.n_replicas, dtype=bool)
+    for number in range(iterations):
+        updated, objective = step(posterior)
+        posterior = updated if active.all() else np.where(crowds.spread(active)[:, None], updated, posterior)
+        for replica in np.flatnonzero(active).tolist():
+            value, history = float(objective[replica]), histories[replica]
+            if (report := reports[replica]) is not None:
+                report(number, value)
+            active[replica] = not history or value - history[-1] > tolerance * abs(value)
+            history.append(value)
+        if not active.any():
+            break
+    return posterior, histories, [not running for running in active.tolist()]
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SparseConfusions:
     """An `AnnotatorModel` that keeps observed columns only and makes matrices when they are asked for.
@@ -308,20 +357,18 @@ def annotator_model(
 ) -> SparseConfusions:
     """Returns the annotators of one replica, their codes counting from 0 again."""
     first, last = int(crowds.column_pointers[replica]), int(crowds.column_pointers[replica + 1])
-    start, end = int(crowds.annotator_pointers[replica]), int(crowds.annotator_pointers[replica + 1])
+    mine = crowds.annotators_of(replica)
     return SparseConfusions(
         probs=np.exp(columns.log_probs[first:last]),
         label=crowds.column_label[first:last],
-        pointers=crowds.annotator_column_pointers[start : end + 1] - first,
-        totals=columns.totals[start:end],
+        pointers=crowds.annotator_column_pointers[mine.start : mine.stop + 1] - first,
+        totals=columns.totals[mine],
         smoothing=columns.smoothing,
         shared=shared,
     )
 
 
-def label_probs_of(
-    posterior: ItemProbs, annotators: SparseConfusions
-) -> Callable[[ItemCodes, AnnotatorCodes], RowProbs]:
+def label_probs_of(posterior: ItemProbs, annotators: AnnotatorModel) -> LabelProbs:
     """Returns the function rows (item, annotator) -> sum over k of posterior[item, k] * confusion[annotator][k, :]."""
     n_classes = posterior.shape[1]
 

@@ -23,6 +23,7 @@ from typing import Annotated, Literal, final
 import numpy as np
 from annotated_types import Ge
 
+from crowdsweep.arrays import ItemProbs
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models._em import (
     annotator_model,
@@ -32,6 +33,7 @@ from crowdsweep.models._em import (
     log_class_shares,
     log_confusion_prior,
     normalised,
+    run_em,
     soft_vote,
     stack,
     winners,
@@ -61,23 +63,22 @@ class DawidSkene:
         """Fits all data sets side by side; each stops by itself."""
         crowds = stack([part.annotations for part in data])
         posterior = soft_vote(crowds) if self.start == "soft" else winners(soft_vote(crowds))
-        objectives: list[list[float]] = [[] for _ in data]
-        active = np.ones(crowds.n_replicas, dtype=bool)
-        for step in range(self.iterations):
+
+        def step(posterior: ItemProbs) -> tuple[ItemProbs, np.ndarray]:
             columns = confusion_columns(crowds, posterior, self.smoothing)
             log_joint = log_answers(crowds, columns)
             log_joint += crowds.spread(log_class_shares(crowds, posterior))
             updated, log_evidence = normalised(log_joint)
-            objective = crowds.replica_sums(log_evidence) + log_confusion_prior(crowds, columns)
-            posterior = np.where(crowds.spread(active)[:, None], updated, posterior)
-            for replica in np.flatnonzero(active).tolist():
-                value, history = float(objective[replica]), objectives[replica]
-                if (report := contexts[replica].report) is not None:
-                    report(step, value)
-                active[replica] = not history or value - history[-1] > self.tolerance * abs(value)
-                history.append(value)
-            if not active.any():
-                break
+            return updated, crowds.replica_sums(log_evidence) + log_confusion_prior(crowds, columns)
+
+        posterior, objectives, converged = run_em(
+            crowds,
+            posterior,
+            step,
+            iterations=self.iterations,
+            tolerance=self.tolerance,
+            reports=[context.report for context in contexts],
+        )
         columns = confusion_columns(crowds, posterior, self.smoothing)
         shares = np.exp(log_class_shares(crowds, posterior))
         results: list[FitResult] = []
@@ -90,7 +91,7 @@ class DawidSkene:
                     annotators=annotators,
                     label_probs=label_probs_of(item_probs, annotators),
                     objective=np.array(history),
-                    converged=not active[replica],
+                    converged=converged[replica],
                     iterations=len(history),
                     extras={"class_shares": shares[replica]},
                 )

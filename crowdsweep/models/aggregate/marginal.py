@@ -1,0 +1,73 @@
+"""Marginal: every item, seen or not, gets the crowd's mean label distribution.
+
+The best constant answer: what a model knows that has looked at the labels but at no item. A model of label
+distributions that does not beat it has learned nothing about the items.
+
+    item_probs[i] = mean over the items with answers of their label distributions (multi-label: of their shares)
+
+Each item counts alike, however many answers it has: of all constants this one has the smallest mean KL divergence from
+the training items' distributions. Without any answer it is uniform. Held-out answers are scored by the same constant.
+"""
+
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+
+from crowdsweep.arrays import AnnotatorCodes, ClassProbs, ItemCodes, ItemProbs, RowProbs
+from crowdsweep.data.dataset import Items, TrainingData
+from crowdsweep.models.aggregate.majority_vote import chosen_shares
+from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Marginal:
+    """Has no hyper-parameters."""
+
+    def fit(self, data: TrainingData, context: FitContext) -> FitResult:  # noqa: ARG002 (contract)
+        """Averages the label distributions."""
+        annotations = data.annotations
+        multilabel = data.scale == "multilabel"
+        shares = chosen_shares(annotations) if multilabel else annotations.label_distribution()
+        answered = annotations.labels_per_item > 0
+        everywhere = np.full(data.n_classes, 0.5 if multilabel else 1.0 / data.n_classes)
+        return constant_result(shares[answered].mean(axis=0) if answered.any() else everywhere, data)
+
+
+@dataclass(frozen=True, eq=False)
+class ConstantPredictor:
+    """Gives every item the same probabilities."""
+
+    probs: ClassProbs
+
+    @property
+    def uses(self) -> tuple[str, ...]:
+        return ("constant",)
+
+    def predict(self, items: Items, use: str) -> ItemProbs:  # noqa: ARG002 (contract)
+        return np.tile(self.probs, (items.n_items, 1))
+
+
+def constant_result(probs: ClassProbs, data: TrainingData) -> FitResult:
+    """Returns the fit that answers `probs` for every item; it scores held-out answers unless data is multi-label."""
+
+    def label_probs(item: ItemCodes, _: AnnotatorCodes) -> RowProbs:
+        return np.tile(probs, (len(item), 1))
+
+    return FitResult(
+        item_probs=np.tile(probs, (data.n_items, 1)),
+        label_probs=None if data.scale == "multilabel" else label_probs,
+        predictor=ConstantPredictor(probs),
+    )
+
+
+MODEL = ModelInfo(
+    name="marginal",
+    title="Marginal: the crowd's mean label distribution for every item",
+    model=Marginal,
+    source="baseline",
+    supports=frozenset({"votes", "multilabel", "soft_answers"}),
+    cost=lambda shape, _: 2.0 * shape.n_annotations,
+    deterministic=True,
+)

@@ -1,0 +1,35 @@
+"""Uniform: every class is equally probable for every item (multi-label: one half each).
+
+The answer of a model that has looked at nothing; the scale on which others are read.
+"""
+
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+
+from crowdsweep.data.dataset import TrainingData
+from crowdsweep.models.aggregate.marginal import constant_result
+from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Uniform:
+    """Has no hyper-parameters."""
+
+    def fit(self, data: TrainingData, context: FitContext) -> FitResult:  # noqa: ARG002 (contract)
+        """Looks at nothing but the number of classes."""
+        share = 0.5 if data.scale == "multilabel" else 1.0 / data.n_classes
+        return constant_result(np.full(data.n_classes, share), data)
+
+
+MODEL = ModelInfo(
+    name="uniform",
+    title="Uniform: every class equally probable",
+    model=Uniform,
+    source="baseline",
+    supports=frozenset({"votes", "multilabel", "soft_answers"}),
+    cost=lambda shape, _: float(shape.n_items),
+    deterministic=True,
+)
