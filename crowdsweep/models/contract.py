@@ -203,17 +203,10 @@ def fit_all(model: Model, data: Sequence[TrainingData], contexts: Sequence[FitCo
     Raises:
         FitFailed: a fit gave a result that is not one (wrong shape, not finite); for a batch, nothing says whose.
     """
-    if not isinstance(model, FitsMany):
-        return [_checked(model.fit(part, context), part) for part, context in zip(data, contexts, strict=True)]
-    groups: dict[tuple[int, int], list[int]] = defaultdict(list)
-    for index, part in enumerate(data):
-        n_features = 0 if part.items.features is None else part.items.features.shape[1]
-        groups[part.n_classes, n_features].append(index)
-    results: dict[int, FitResult] = {}
-    for members in groups.values():
-        fitted = model.fit_batch([data[i] for i in members], [contexts[i] for i in members])
-        results.update({i: _checked(result, data[i]) for i, result in zip(members, fitted, strict=True)})
-    return [results[i] for i in range(len(data))]
+    results = fit_unchecked(model, data, contexts)
+    for result, part in zip(results, data, strict=True):
+        check_result(result, part)
+    return results
 
 
 def fit_one(model: Model, data: TrainingData, context: FitContext) -> FitResult:
@@ -225,10 +218,29 @@ def fit_one(model: Model, data: TrainingData, context: FitContext) -> FitResult:
     return fit_all(model, [data], [context])[0]
 
 
-def _checked(result: FitResult, data: TrainingData) -> FitResult:
+def fit_unchecked(model: Model, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
+    """Fits as `fit_all` does and leaves the checks to the caller, who can then say whose result is bad."""
+    if not isinstance(model, FitsMany):
+        return [model.fit(part, context) for part, context in zip(data, contexts, strict=True)]
+    groups: dict[tuple[int, int], list[int]] = defaultdict(list)
+    for index, part in enumerate(data):
+        n_features = 0 if part.items.features is None else part.items.features.shape[1]
+        groups[part.n_classes, n_features].append(index)
+    results: dict[int, FitResult] = {}
+    for members in groups.values():
+        fitted = model.fit_batch([data[i] for i in members], [contexts[i] for i in members])
+        results.update(zip(members, fitted, strict=True))
+    return [results[i] for i in range(len(data))]
+
+
+def check_result(result: FitResult, data: TrainingData) -> None:
+    """Checks that a fit labels the items that it was given.
+
+    Raises:
+        FitFailed: the item probabilities have the wrong shape or are not finite.
+    """
     expected = (data.n_items, data.n_classes)
     if result.item_probs.shape != expected:
         raise FitFailed(f"expected item probabilities of shape {expected}, got {result.item_probs.shape}")
     if not np.isfinite(result.item_probs).all():
         raise FitFailed("item probabilities are not finite: the fit diverged; lower the learning rate, or smooth more")
-    return result

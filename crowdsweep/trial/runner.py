@@ -1,0 +1,215 @@
+"""Runs one batch of trials in this process: data for each seed, one fit for all, scores. Knows no engine.
+
+A model's failure is a result: the batch is halved until the guilty trial stands alone, and the others get the numbers
+that they would have had alone. An interrupt, and an exception outside a model's code, pass through.
+"""
+
+import socket
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from crowdsweep import plugins
+from crowdsweep.arrays import Objective
+from crowdsweep.data import splits
+from crowdsweep.data.dataset import CrowdDataset, TrialData
+from crowdsweep.errors import DataError, FitFailed
+from crowdsweep.models.contract import FitContext, FitResult, Model, ModelInfo, check_result, fit_unchecked
+from crowdsweep.seeds import SeedStream
+from crowdsweep.trial import memory
+from crowdsweep.trial.model_calls import ModelFault, failure_of, guarded
+from crowdsweep.trial.result import Failure, TrialResult
+from crowdsweep.trial.scoring import score
+from crowdsweep.trial.spec import TrialSpec, canonical_json
+
+Report = Callable[[str, int, float], None]
+MOST_OBJECTIVE_VALUES = 500
+
+
+class NonFiniteObjective(FitFailed):
+    """A step of the fit has an objective that is infinite or no number."""
+
+
+class NonFiniteMetric(FitFailed):
+    """A metric came out infinite or no number."""
+
+
+@dataclass(eq=False)
+class _Fit:
+    """One fit and the trials that it is for: several where the seed changes nothing."""
+
+    specs: list[TrialSpec]
+    trial: TrialData
+    wall_s: float  # of this fit, all its trials together
+
+
+def run_batch(specs: Sequence[TrialSpec], base: CrowdDataset, device: str, report: Report) -> list[TrialResult]:
+    """Runs trials on one base dataset and returns their results in the order of the specs.
+
+    Args:
+        specs: of one cell or of many; those of one model and point are fitted as one batch.
+        base: the dataset that their fingerprints name.
+        device: a torch device, as the slot was given.
+        report: called with (key, step, objective) as the fits go on; what it raises that is no `Exception` ends the
+            batch.
+    """
+    started = time.perf_counter()
+    memory.reset_peak()
+    cells: dict[str, list[TrialSpec]] = {}
+    for spec in specs:
+        cells.setdefault(f"{spec.model} {canonical_json(dict(spec.params))}", []).append(spec)
+    results: dict[str, TrialResult] = {}
+    for members in cells.values():
+        results.update((result.key, result) for result in _run_cell(members, base, device, report))
+    facts = {
+        "batch_wall_s": time.perf_counter() - started,
+        "batch_size": len(specs),
+        "peak_bytes": memory.peak_bytes(),
+        "device": device,
+        "host": socket.gethostname(),
+    }
+    return [replace(results[spec.key], **facts) for spec in specs]
+
+
+def _run_cell(specs: list[TrialSpec], base: CrowdDataset, device: str, report: Report) -> list[TrialResult]:
+    try:
+        info = guarded(plugins.model_info)(specs[0].model)
+        model = guarded(plugins.build_model)(specs[0].model, specs[0].params)
+    except ModelFault as fault:  # a plug-in that this machine lacks, or whose file cannot be imported
+        return [_failed(spec, failure_of(fault), 0.0) for spec in specs]
+    fits, results = _prepare(specs, base, info)
+    contexts = [_context(fit, info, device, report) for fit in fits]
+    for fit, outcome in zip(fits, _fit(model, fits, contexts), strict=True):
+        results += _finish(fit, outcome)
+    return results
+
+
+def _prepare(specs: list[TrialSpec], base: CrowdDataset, info: ModelInfo) -> tuple[list[_Fit], list[TrialResult]]:
+    """Makes the data of each trial, once for all seeds where the seed changes neither them nor the model."""
+    fits: dict[str, _Fit] = {}
+    refused: list[TrialResult] = []
+    for spec in specs:
+        started = time.perf_counter()
+        seed_matters = splits.seed_matters(base, spec.dataset_params, spec.heldout_fraction)
+        one = spec.cell_key if info.deterministic and not seed_matters else spec.key
+        if one in fits:
+            fits[one].specs.append(spec)
+            continue
+        try:
+            trial = splits.prepare(base, spec.dataset_params, spec.seed, spec.heldout_fraction)
+            check_needs(info, trial, base.name)
+        except DataError as error:
+            refused.append(_failed(spec, failure_of(error), time.perf_counter() - started))
+            continue
+        fits[one] = _Fit([spec], trial, time.perf_counter() - started)
+    return list(fits.values()), refused
+
+
+def check_needs(info: ModelInfo, trial: TrialData, dataset: str) -> None:
+    """Checks that the data bring what the model needs, and nothing that it cannot take.
+
+    Raises:
+        DataError: they do not.
+    """
+    training = trial.training
+    lacks = {
+        "features": training.items.features is None,
+        "text": training.items.text is None,
+        "annotators": training.annotations.anonymous,
+        "gold": not len(trial.gold),
+    }
+    remedies = {
+        "features": "give the dataset a features file",
+        "text": "give the dataset a text for each item",
+        "annotators": "use the scenario `individual`, or annotations that name their annotators",
+        "gold": "give the dataset gold for its training items",
+    }
+    for need in sorted(info.needs):
+        if lacks[need]:
+            subject = "known annotators" if need == "annotators" else f"{need} of the training items"
+            raise DataError(
+                f"model {info.name!r} needs {subject}, which dataset {dataset!r} does not have here; "
+                f"{remedies[need]}, or leave this model out"
+            )
+    if training.annotations.anonymous and "votes" not in info.supports:
+        raise DataError(f"model {info.name!r} cannot take anonymous votes, which dataset {dataset!r} has here")
+    if training.scale == "multilabel" and "multilabel" not in info.supports:
+        raise DataError(f"model {info.name!r} cannot take multi-label data, which dataset {dataset!r} has")
+
+
+def _context(fit: _Fit, info: ModelInfo, device: str, report: Report) -> FitContext:
+    def report_each(step: int, objective: float) -> None:
+        for spec in fit.specs:
+            report(spec.key, step, objective)
+
+    return FitContext(
+        seeds=SeedStream(fit.specs[0].seed).child("fit"),
+        device=device,
+        gold=fit.trial.gold if "gold" in info.needs else None,
+        report=report_each,
+    )
+
+
+def _fit(model: Model, fits: Sequence[_Fit], contexts: Sequence[FitContext]) -> list[FitResult | Failure]:
+    """Fits all as one batch; one that raises is halved until the guilty stand alone."""
+    if not fits:
+        return []
+    started = time.perf_counter()
+    try:
+        fitted = guarded(fit_unchecked)(model, [fit.trial.training for fit in fits], contexts)
+    except ModelFault as fault:
+        for fit in fits:
+            fit.wall_s += (time.perf_counter() - started) / len(fits)
+        if len(fits) == 1:
+            return [failure_of(fault)]
+        half = len(fits) // 2
+        return _fit(model, fits[:half], contexts[:half]) + _fit(model, fits[half:], contexts[half:])
+    for fit in fits:
+        fit.wall_s += (time.perf_counter() - started) / len(fits)
+    return list(fitted)
+
+
+def _finish(fit: _Fit, fitted: FitResult | Failure) -> list[TrialResult]:
+    started = time.perf_counter()
+    outcome = fitted if isinstance(fitted, Failure) else _scored(fitted, fit.trial)
+    wall_s = (fit.wall_s + time.perf_counter() - started) / len(fit.specs)
+    if isinstance(outcome, Failure):
+        return [_failed(spec, outcome, wall_s) for spec in fit.specs]
+    return [replace(outcome, key=spec.key, wall_s=wall_s) for spec in fit.specs]
+
+
+def _scored(fitted: FitResult, trial: TrialData) -> TrialResult | Failure:
+    """Scores one fit; what comes back has no key yet."""
+    try:
+        if not np.isfinite(fitted.objective).all():
+            step = int(np.flatnonzero(~np.isfinite(fitted.objective))[0])
+            raise NonFiniteObjective(f"the objective is {fitted.objective[step]} at step {step}: the fit diverged")
+        check_result(fitted, trial.training)
+        metrics, confusion = score(fitted, trial)
+        for name, value in metrics.items():
+            if not np.isfinite(value):
+                raise NonFiniteMetric(f"{name} is {value}: predictions or confusion matrices are no probabilities")
+    except (ModelFault, FitFailed) as error:
+        return failure_of(error)
+    return TrialResult(
+        key="",
+        status="ok",
+        metrics=metrics,
+        objective=thinned(fitted.objective),
+        confusion=None if confusion is None else confusion.tolist(),
+        iterations=fitted.iterations,
+        converged=fitted.converged,
+    )
+
+
+def thinned(objective: Objective) -> list[float]:
+    """Returns at most 500 values, evenly spaced, the first and the last among them."""
+    if len(objective) > MOST_OBJECTIVE_VALUES:
+        objective = objective[np.linspace(0, len(objective) - 1, MOST_OBJECTIVE_VALUES).round().astype(np.int64)]
+    return objective.tolist()
+
+
+def _failed(spec: TrialSpec, failure: Failure, wall_s: float) -> TrialResult:
+    return TrialResult(key=spec.key, status="failed", failure=failure, wall_s=wall_s)
