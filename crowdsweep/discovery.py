@@ -73,21 +73,24 @@ def find(kind: Kind) -> dict[str, Place]:
     found: dict[str, Place] = {}
     for place in _places(kind):
         if place.name in found:
-            raise BadInput(f"{kind} {place.name!r} is defined twice: {found[place.name]} and {place}; rename one")
+            raise _defined_twice(found[place.name], place)
         found[place.name] = place
     return dict(sorted(found.items()))
 
 
 def locate(kind: Kind, name: str) -> Place:
-    """Returns where this name is defined.
+    """Returns where this name is defined; looks at files of that name only.
 
     Raises:
         UnknownName: nowhere; the message offers the nearest name.
+        BadInput: in two places.
     """
-    found = find(kind)
-    if name not in found:
-        raise UnknownName(kind, name, found)
-    return found[name]
+    found = list(_places(kind, name))
+    if not found:
+        raise UnknownName(kind, name, find(kind))
+    if len(found) > 1:
+        raise _defined_twice(*found[:2])
+    return found[0]
 
 
 def load(place: Place) -> Any:
@@ -111,26 +114,34 @@ def title(place: Place) -> str:
     return docstring.partition("\n")[0].rstrip(".")
 
 
-def _places(kind: Kind) -> Iterator[Place]:
+def _places(kind: Kind, name: str | None = None) -> Iterator[Place]:
+    """Yields the places of one kind, or those of one name."""
     for folder in _FOLDERS[kind]:
-        for path in _defining_files(_ROOT / folder, kind):
+        for path in _defining_files(_ROOT / folder, kind, name):
             module = f"crowdsweep.{folder.replace('/', '.')}.{path.stem}"
             yield Place(kind, path.stem.replace("_", "-"), path, module)
     for folder in filter(None, os.environ.get(SEARCH_PATH, "").split(os.pathsep)):
-        for path in _defining_files(Path(folder).expanduser().resolve(), kind):
+        for path in _defining_files(Path(folder).expanduser().resolve(), kind, name):
             yield Place(kind, path.stem.replace("_", "-"), path)
     for point in _entry_points(_GROUPS[kind]):
-        yield Place(kind, point.name, point)
+        if name in (None, point.name):
+            yield Place(kind, point.name, point)
 
 
-def _defining_files(folder: Path, kind: Kind) -> Iterator[Path]:
+def _defining_files(folder: Path, kind: Kind, name: str | None) -> Iterator[Path]:
     """Yields the modules of a folder that assign this kind's constant at their top level; `_private` ones are none."""
     if not folder.is_dir():
         return
     assignment = re.compile(rf"^{_CONSTANTS[kind]}\b[^=\n]*=", re.MULTILINE)
     for path in sorted(folder.glob("*.py")):
-        if not path.name.startswith("_") and assignment.search(path.read_text(encoding="utf-8")):
+        if path.name.startswith("_") or name not in (None, path.stem.replace("_", "-")):
+            continue
+        if assignment.search(path.read_text(encoding="utf-8")):
             yield path
+
+
+def _defined_twice(first: Place, second: Place) -> BadInput:
+    return BadInput(f"{first.kind} {first.name!r} is defined twice: {first} and {second}; rename one")
 
 
 @cache
