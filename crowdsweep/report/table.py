@@ -1,0 +1,180 @@
+"""The tidy table of results, one row a trial, and the text forms that it is printed in."""
+
+import io
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+
+from crowdsweep.sinks.journal import JournalState, read_journal
+from crowdsweep.trial.result import TrialResult
+from crowdsweep.trial.spec import TrialSpec, canonical_json
+
+TablePhase = Literal["report", "search", "all"]
+
+# What scripts rely on: these columns in this order, then one for each metric, then the two of the failure.
+TRIAL_COLUMNS: dict[str, pa.DataType] = {
+    "sweep": pa.string(),
+    "phase": pa.string(),
+    "model": pa.string(),
+    "dataset": pa.string(),
+    "dataset_params": pa.string(),
+    "point": pa.string(),
+    "seed": pa.int64(),
+    "status": pa.string(),
+    "key": pa.string(),
+    "wall_s": pa.float64(),
+    "batch_wall_s": pa.float64(),
+    "batch_size": pa.int64(),
+    "peak_bytes": pa.int64(),
+    "iterations": pa.int64(),
+    "device": pa.string(),
+    "host": pa.string(),
+}
+FAILURE_COLUMNS: dict[str, pa.DataType] = {"failure_kind": pa.string(), "failure_message": pa.string()}
+
+
+def results_table(state: JournalState, phase: TablePhase = "report") -> pa.Table:
+    """Returns the finished trials, one row each, in the order in which they were planned.
+
+    `model` is the label that the sweep file gives the model, where one model stands in a sweep twice. A metric that
+    does not apply to a trial, and every metric of a failed one, is null. Trials that have not finished have no row.
+    """
+    entries = state.config.get("models", ())
+    rows: list[dict[str, Any]] = []
+    metrics: set[str] = set()
+    for key, spec in state.specs.items():
+        result = state.results.get(key)
+        if result is None or (phase != "all" and phase not in state.phases[key]):
+            continue
+        names = {"sweep": state.name, "phase": spec.phase if phase == "all" else phase}
+        rows.append({**names, "model": model_label(spec, entries), **_numbers(spec, result)})
+        metrics.update(result.metrics)
+    schema = pa.schema(
+        [
+            *TRIAL_COLUMNS.items(),
+            *((name, pa.float64()) for name in sorted(metrics)),
+            *FAILURE_COLUMNS.items(),
+        ]
+    )
+    return pa.Table.from_pylist(rows, schema=schema)
+
+
+def metric_columns(table: pa.Table) -> list[str]:
+    """Returns the names of the metrics in a table of results."""
+    return [name for name in table.column_names if name not in TRIAL_COLUMNS and name not in FAILURE_COLUMNS]
+
+
+def model_label(spec: TrialSpec, entries: Iterable[Mapping[str, Any]]) -> str:
+    """Returns what the sweep file calls the model of a trial: of the entries whose fixed parameters are the trial's
+    and whose searched parameters can have given its point, the one that says most."""
+    best, best_score = spec.model, -1
+    params = _plain(spec.params)
+    for entry in entries:
+        fixed, space = _plain(entry.get("params") or {}), entry.get("space") or {}
+        if entry["name"] != spec.model or any(params.get(name) != value for name, value in fixed.items()):
+            continue
+        if bool(space) != bool(spec.point) or not set(spec.point) <= set(space):
+            continue
+        score = len(fixed)
+        if score > best_score:
+            best, best_score = entry.get("label") or spec.model, score
+    return best
+
+
+def write_results(store: Path) -> Path:
+    """Writes `results.parquet` (every finished trial of both phases) beside the journal and returns its path."""
+    path = store / "results.parquet"
+    pyarrow.parquet.write_table(results_table(read_journal(store), "all"), path)
+    return path
+
+
+def to_csv(table: pa.Table) -> str:
+    """Returns comma-separated values with a header; null is an empty field."""
+    buffer = io.BytesIO()
+    pyarrow.csv.write_csv(table, buffer, pyarrow.csv.WriteOptions(quoting_style="needed"))
+    return buffer.getvalue().decode()
+
+
+def to_json(table: pa.Table) -> str:
+    """Returns a JSON list with an object for each row."""
+    return json.dumps(table.to_pylist(), indent=1, allow_nan=False, ensure_ascii=False)
+
+
+def to_markdown(table: pa.Table) -> str:
+    """Returns a pipe table; numbers stand to the right, null is an empty cell."""
+    numeric = [pa.types.is_floating(kind) or pa.types.is_integer(kind) for kind in table.schema.types]
+    lines = [
+        _pipe_row(table.column_names),
+        "|" + "|".join(" ---: " if right else " --- " for right in numeric) + "|",
+        *(_pipe_row([_cell_text(value).replace("|", "\\|") for value in row]) for row in _tuples(table)),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def to_latex(table: pa.Table) -> str:
+    """Returns a `tabular` that needs no package; every character that LaTeX takes for a command is escaped."""
+    numeric = [pa.types.is_floating(kind) or pa.types.is_integer(kind) for kind in table.schema.types]
+    rows = [_latex_row(table.column_names), "\\hline", *(_latex_row(map(_cell_text, row)) for row in _tuples(table))]
+    columns = "".join("r" if right else "l" for right in numeric)
+    return "\n".join([f"\\begin{{tabular}}{{{columns}}}", "\\hline", *rows, "\\hline", "\\end{tabular}"]) + "\n"
+
+
+def _numbers(spec: TrialSpec, result: TrialResult) -> dict[str, Any]:
+    failure = result.failure
+    return {
+        "dataset": spec.dataset,
+        "dataset_params": canonical_json(dict(spec.dataset_params)),
+        "point": canonical_json(dict(spec.point)),
+        "seed": spec.seed,
+        "status": result.status,
+        "key": spec.key,
+        "wall_s": result.wall_s,
+        "batch_wall_s": result.batch_wall_s,
+        "batch_size": result.batch_size,
+        "peak_bytes": result.peak_bytes,
+        "iterations": result.iterations,
+        "device": result.device,
+        "host": result.host,
+        **(result.metrics if failure is None else {}),
+        "failure_kind": None if failure is None else failure.kind,
+        "failure_message": None if failure is None else failure.message,
+    }
+
+
+def _plain(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the parameters as JSON gives them back, so that (64,) and [64] are the same."""
+    return json.loads(canonical_json(dict(params)))
+
+
+def _tuples(table: pa.Table) -> Sequence[tuple[Any, ...]]:
+    return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
+
+
+def _cell_text(value: Any) -> str:
+    if value is None:
+        return ""
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _pipe_row(cells: Iterable[str]) -> str:
+    return "| " + " | ".join(cell.replace("\n", " ") for cell in cells) + " |"
+
+
+_LATEX = {
+    "\\": "\\textbackslash{}",
+    "~": "\\textasciitilde{}",
+    "^": "\\textasciicircum{}",
+    **{character: f"\\{character}" for character in "&%$#_{}"},
+}
+_LATEX_SPECIAL = re.compile("|".join(map(re.escape, _LATEX)))
+
+
+def _latex_row(cells: Iterable[str]) -> str:
+    escaped = (_LATEX_SPECIAL.sub(lambda hit: _LATEX[hit.group()], cell.replace("\n", " ")) for cell in cells)
+    return " & ".join(escaped) + " \\\\"

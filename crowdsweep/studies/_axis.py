@@ -1,0 +1,124 @@
+"""Results of a study along its axis: which models, at which values, on which seeds."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from crowdsweep.metrics.intervals import Estimate, estimate
+from crowdsweep.metrics.names import is_share, readable
+from crowdsweep.studies.contract import Curve, CurveLine
+
+
+@dataclass(frozen=True, kw_only=True)
+class AxisPoint:
+    """One model at one value of the axis.
+
+    Attributes:
+        by_seed: metric → seed → value.
+        wall_s: seconds of each trial that went well.
+    """
+
+    by_seed: dict[str, dict[int, float]] = field(default_factory=dict)
+    wall_s: list[float] = field(default_factory=list)
+
+    def estimate(self, metric: str) -> Estimate | None:
+        """Returns the mean of a metric over the seeds, None where no trial has it."""
+        values = self.by_seed.get(metric)
+        return estimate(list(values.values())) if values else None
+
+
+ModelsAlong = dict[str, dict[int | None, AxisPoint]]
+"""Model → value of the axis (None: the parameter is left out) → point."""
+
+
+def along_axis(table: pa.Table, axis: str, metrics: Sequence[str]) -> dict[str, ModelsAlong]:
+    """Returns the successful rows of the report phase, by dataset (with its other parameters, as text).
+
+    Where several points of a model were re-scored, the one planned first counts: the search's best.
+    """
+    found: dict[str, ModelsAlong] = {}
+    points: dict[tuple[str, str, int | None], str] = {}
+    for row in table.to_pylist():
+        if row["phase"] != "report" or row["status"] != "ok":
+            continue
+        params: dict[str, Any] = json.loads(row["dataset_params"])
+        value = params.pop(axis, None)
+        rest = ", ".join(f"{name}: {setting}" for name, setting in params.items())
+        dataset = f"{row['dataset']} ({rest})" if rest else row["dataset"]
+        if points.setdefault((dataset, row["model"], value), row["point"]) != row["point"]:
+            continue
+        cell = found.setdefault(dataset, {}).setdefault(row["model"], {}).setdefault(value, AxisPoint())
+        cell.wall_s.append(row["wall_s"])
+        for metric in metrics:
+            if row.get(metric) is not None:
+                cell.by_seed.setdefault(metric, {})[row["seed"]] = row[metric]
+    return found
+
+
+def first_metric(table: pa.Table, names: Sequence[str]) -> str | None:
+    """Returns the first of these metrics that any trial has."""
+    return next((n for n in names if n in table.column_names and table[n].null_count < len(table)), None)
+
+
+def _line(
+    model: str, points: Mapping[int | None, AxisPoint], metric: str, x_of_none: float, saw_gold: bool
+) -> CurveLine | None:
+    """Returns a model's line; None where it lacks the metric everywhere."""
+    placed = sorted(
+        ((x_of_none if value is None else float(value), cell) for value, cell in points.items()),
+        key=lambda pair: pair[0],
+    )
+    known = [(x, found) for x, cell in placed if (found := cell.estimate(metric)) is not None]
+    if not known:
+        return None
+    return CurveLine(
+        label=f"{model} (saw gold)" if saw_gold else model,
+        x=[x for x, _ in known],
+        y=[found.mean for _, found in known],
+        low=[found.low for _, found in known],
+        high=[found.high for _, found in known],
+        reference=saw_gold,
+    )
+
+
+def curve_over(
+    models: ModelsAlong,
+    metric: str,
+    *,
+    gold: frozenset[str],
+    title: str,
+    x_label: str,
+    log_x: bool = False,
+    x_ticks: Mapping[float, str] | None = None,
+    x_of_none: float = 0.0,
+) -> Curve:
+    """Returns the curve of a metric over the axis, a line for each model that has it.
+
+    Args:
+        gold: models that saw gold.
+        x_of_none: where the points stand that leave the parameter out.
+    """
+    lines = (_line(model, points, metric, x_of_none, model in gold) for model, points in sorted(models.items()))
+    return Curve(
+        title=title,
+        x_label=x_label,
+        y_label=readable(metric),
+        lines=[line for line in lines if line is not None],
+        log_x=log_x,
+        x_ticks=x_ticks or {},
+        percent=is_share(metric),
+    )
+
+
+def shown(metric: str, found: Estimate | None) -> str | None:
+    """Returns a mean with the half-width of its interval, as text: `91.2 ± 0.4`; None where there is nothing."""
+    if found is None:
+        return None
+    scale, digits = (100.0, 1) if is_share(metric) else (1.0, 3)
+    text = f"{scale * found.mean:.{digits}f}"
+    if found.low is None or found.high is None:
+        return text
+    return f"{text} ± {scale * (found.high - found.low) / 2:.{digits}f}"

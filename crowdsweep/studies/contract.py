@@ -1,0 +1,213 @@
+"""What a study template is: a kind of sweep with one question, and the section of the report that answers it.
+
+A template is one file with a constant `TEMPLATE = StudyTemplate(...)`; a sweep file asks for it by
+`study: {template: NAME, ...knobs}`. Its report is data (sentences, curves, tables), which `report/` draws.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pyarrow as pa
+
+from crowdsweep.config import DatasetEntry, SweepConfig
+from crowdsweep.errors import SweepFileError, UnknownName
+
+Cell = str | float | int | None
+_GOLD_MODELS = "crowdsweep.gold_models"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Knob:
+    """One setting of a template.
+
+    Attributes:
+        default: used where the sweep file says nothing; `check` accepts it.
+        about: one line for people.
+        check: returns the value as the template uses it.
+            Raises ValueError, with a text that says what was expected.
+    """
+
+    default: Any
+    about: str
+    check: Callable[[Any], Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CurveLine:
+    """One line of a curve.
+
+    Attributes:
+        label: of the line.
+        x, y: its points, x ascending.
+        low, high: 95 % interval of each point, None where there is none.
+        reference: an upper bound that saw gold, not a competitor; drawn apart.
+    """
+
+    label: str
+    x: Sequence[float]
+    y: Sequence[float]
+    low: Sequence[float | None]
+    high: Sequence[float | None]
+    reference: bool = False
+
+    def __post_init__(self) -> None:
+        lengths = {len(self.x), len(self.y), len(self.low), len(self.high)}
+        if len(lengths) > 1:
+            raise ValueError(f"curve line {self.label!r}: expected columns of one length, got {sorted(lengths)}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Curve:
+    """Lines over one numeric axis.
+
+    Attributes:
+        x_ticks: position → text; empty leaves ticks to the drawing.
+        percent: y values are shares, to be shown times 100.
+    """
+
+    title: str
+    x_label: str
+    y_label: str
+    lines: Sequence[CurveLine]
+    log_x: bool = False
+    x_ticks: Mapping[float, str] = field(default_factory=dict)
+    percent: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyTable:
+    """A table of a study's report; every row has a cell for each column."""
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        if any(len(row) != len(self.columns) for row in self.rows):
+            raise ValueError(f"table {self.title!r}: expected {len(self.columns)} cells in every row")
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyReport:
+    """The answer of a study.
+
+    Attributes:
+        title: heading of its section.
+        findings: sentences, the most important first.
+        notes: what a reader must know to trust the numbers.
+    """
+
+    title: str
+    findings: Sequence[str] = ()
+    curves: Sequence[Curve] = ()
+    tables: Sequence[StudyTable] = ()
+    notes: Sequence[str] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyTemplate:
+    """A kind of sweep with one question.
+
+    Attributes:
+        name: what a sweep file says; the file's name with dashes.
+        title: the question, one line.
+        knobs: settings by name.
+        plans: (checked knobs, sweep) → the sweep with the study's axis in its datasets. Pure: same arguments, same
+            sweep; nothing is run or drawn.
+        summarise: (table of results, checked knobs) → report. Takes the report phase's rows; works on a sweep that is
+            not finished, and on one where trials failed.
+    """
+
+    name: str
+    title: str
+    knobs: Mapping[str, Knob]
+    plans: Callable[[Mapping[str, Any], SweepConfig], SweepConfig]
+    summarise: Callable[[pa.Table, Mapping[str, Any]], StudyReport]
+
+
+def with_gold_models(table: pa.Table, labels: Iterable[str]) -> pa.Table:
+    """Returns the table with the labels of the models that saw gold in its metadata, where templates find them."""
+    return table.replace_schema_metadata({_GOLD_MODELS: json.dumps(sorted(labels))})
+
+
+def gold_models(table: pa.Table) -> frozenset[str]:
+    """Returns the labels of the models in a table that saw gold: upper bounds, which no finding may call best."""
+    written = (table.schema.metadata or {}).get(_GOLD_MODELS.encode())
+    return frozenset(json.loads(written)) if written else frozenset()
+
+
+def check_knobs(template: StudyTemplate, given: Mapping[str, Any], where: str = "study") -> dict[str, Any]:
+    """Returns every knob's value, defaults filled in.
+
+    Raises:
+        UnknownName: the template has no such knob; the message offers the nearest.
+        SweepFileError: a value is not what the knob takes.
+    """
+    for name in given:
+        if name not in template.knobs:
+            raise UnknownName(f"knob of template {template.name}", name, template.knobs, where)
+    checked: dict[str, Any] = {}
+    for name, knob in template.knobs.items():
+        value = given.get(name, knob.default)
+        try:
+            checked[name] = knob.check(value)
+        except ValueError as error:
+            raise SweepFileError(f"{where}.{name} ({knob.about}): {error}, got {value!r}") from error
+    return checked
+
+
+def apply_template(template: StudyTemplate, config: SweepConfig) -> SweepConfig:
+    """Returns the sweep with the study's axis in its datasets, knobs checked.
+
+    Raises:
+        UnknownName, SweepFileError: as `check_knobs`; or the sweep's datasets are not what the study needs.
+    """
+    given = config.study.knobs if config.study is not None else {}
+    where = f"{config.source}: study" if config.source else "study"
+    return template.plans(check_knobs(template, given, where), config)
+
+
+def expand_datasets(
+    config: SweepConfig, entries: Sequence[DatasetEntry], param: str, values: Sequence[int | None]
+) -> SweepConfig:
+    """Returns the sweep with each dataset once for each value of a parameter; None leaves the parameter out.
+
+    Raises:
+        SweepFileError: a dataset sets the parameter itself.
+    """
+    expanded: list[DatasetEntry] = []
+    for entry in entries:
+        if param in entry.params:
+            raise SweepFileError(
+                f"{config.source or config.name}: datasets: {entry.name} sets {param!r}, which is the axis of this "
+                f"study; expected it among the study's knobs only"
+            )
+        expanded += [
+            entry if value is None else replace(entry, params={**entry.params, param: value}) for value in values
+        ]
+    return replace(config, datasets=tuple(expanded))
+
+
+def whole_numbers(minimum: int) -> Callable[[Any], tuple[int, ...]]:
+    """Returns a knob's check: a list of different whole numbers of at least `minimum`, which comes out ascending."""
+
+    def check(value: Any) -> tuple[int, ...]:
+        listed = list(value) if isinstance(value, (list, tuple)) else [value]
+        wrong = [number for number in listed if isinstance(number, bool) or not isinstance(number, int)]
+        if not listed or wrong or min(listed) < minimum:
+            raise ValueError(f"expected a list of whole numbers of at least {minimum}")
+        if len(set(listed)) < len(listed):
+            raise ValueError("expected each number once")
+        return tuple(sorted(listed))
+
+    return check
+
+
+def positive_number(value: Any) -> float:
+    """A knob's check: a positive, finite number."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < float("inf"):
+        raise ValueError("expected a positive number")
+    return float(value)

@@ -1,0 +1,167 @@
+"""What happens as the number of annotators grows while the labels stay as few as they are.
+
+The same items are labelled by ever more annotators, each of whom answers ever less. The crowd is drawn anew for every
+seed, the same draw for every model. The question and the axis are those of the Crowd Mixture Model's first experiment.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from crowdsweep.config import DatasetEntry, SweepConfig
+from crowdsweep.data import catalogue
+from crowdsweep.errors import SweepFileError
+from crowdsweep.metrics.intervals import Estimate, estimate
+from crowdsweep.metrics.names import is_share, readable
+from crowdsweep.studies._axis import ModelsAlong, along_axis, curve_over, first_metric, shown
+from crowdsweep.studies.contract import (
+    Curve,
+    Knob,
+    StudyReport,
+    StudyTable,
+    StudyTemplate,
+    expand_datasets,
+    gold_models,
+    whole_numbers,
+)
+
+_AXIS = "annotators"
+_QUALITY = ("test_accuracy", "train_accuracy", "dev_accuracy")
+_DIVERGENCE = "js_annotators"
+_ACTIVE = "active_annotators"
+
+
+def plans(knobs: Mapping[str, Any], config: SweepConfig) -> SweepConfig:
+    """Returns the sweep on every dataset (`gaussians` where it names none) for each number of annotators.
+
+    Raises:
+        SweepFileError: a dataset's crowd is not simulated, so its size cannot be set.
+    """
+    entries = tuple(config.datasets) or (DatasetEntry(name="gaussians"),)
+    for entry in entries:
+        source = catalogue.source(entry.name)
+        if source is None or _AXIS not in source.defaults:
+            raise SweepFileError(
+                f"{config.source or config.name}: study sparsity: expected datasets whose crowd is simulated (with a "
+                f"parameter {_AXIS!r}, such as gaussians), got {entry.name!r}; for real labels use the template "
+                f"redundancy"
+            )
+    return expand_datasets(config, entries, _AXIS, knobs[_AXIS])
+
+
+def summarise(table: pa.Table, knobs: Mapping[str, Any]) -> StudyReport:
+    """Returns the curves of accuracy and divergence against the number of annotators, and who gains or loses."""
+    metric = first_metric(table, _QUALITY)
+    if metric is None:
+        return StudyReport(title=TEMPLATE.title, findings=["No trial has finished yet."])
+    found = along_axis(table, _AXIS, [metric, _DIVERGENCE, _ACTIVE])
+    gold = gold_models(table)
+    findings: list[str] = []
+    curves: list[Curve] = []
+    tables: list[StudyTable] = []
+    for dataset, models in found.items():
+        findings += _findings(dataset, {name: models[name] for name in models if name not in gold}, metric)
+        for name in (metric, _DIVERGENCE):
+            if any(point.by_seed.get(name) for points in models.values() for point in points.values()):
+                title = f"{dataset}: {readable(name)} against annotators"
+                x_label = "annotators (log scale)"
+                curves.append(curve_over(models, name, gold=gold, title=title, x_label=x_label, log_x=True))
+                tables.append(_table(dataset, models, name, knobs[_AXIS]))
+    return StudyReport(
+        title=TEMPLATE.title,
+        findings=findings,
+        curves=curves,
+        tables=tables,
+        notes=[
+            "Every seed draws a new crowd; at one seed and number of annotators all models learn from the same labels.",
+            "Averages over annotators run over the active ones: those who gave at least one label.",
+        ],
+    )
+
+
+def _table(dataset: str, models: ModelsAlong, metric: str, axis: Sequence[int]) -> StudyTable:
+    names = [name for name in sorted(models) if any(point.by_seed.get(metric) for point in models[name].values())]
+    active = {size: _active(models, size) for size in axis}
+    with_active = any(active.values())
+    rows = [
+        [
+            f"{size:,}",
+            *([active[size]] if with_active else []),
+            *(shown(metric, point.estimate(metric)) if (point := models[n].get(size)) else None for n in names),
+        ]
+        for size in axis
+    ]
+    return StudyTable(
+        title=f"{dataset}: {readable(metric)}",
+        columns=["annotators", *(["active"] if with_active else []), *names],
+        rows=rows,
+        note="mean ± half the 95 % interval over crowd draws",
+    )
+
+
+def _active(models: ModelsAlong, size: int) -> str | None:
+    for points in models.values():
+        if size in points and (found := points[size].estimate(_ACTIVE)) is not None:
+            return f"{found.mean:,.0f}"
+    return None
+
+
+def _findings(dataset: str, models: ModelsAlong, metric: str) -> list[str]:
+    sizes = sorted({size for points in models.values() for size in points if size is not None})
+    best = {size: leader for size in sizes if (leader := _leader(models, metric, size)) is not None}
+    if not best:
+        return []
+    parts = [f"{model} with {size:,} ({shown(metric, found)})" for size, (model, found) in best.items()]
+    findings = [f"{dataset}: best in {readable(metric)} is {', '.join(parts)}."]
+    low, high = min(best), max(best)
+    changes = {name: change for name in models if (change := _change(models, metric, name, low, high)) is not None}
+    if low < high and changes:
+        order = sorted(changes, key=lambda name: changes[name].mean)
+        moves = [f"{name} {_points(metric, changes[name])}" for name in order]
+        findings.append(
+            f"{dataset}: from {low:,} to {high:,} annotators {readable(metric)} moves by {'; '.join(moves)}."
+        )
+    return findings
+
+
+def _leader(models: ModelsAlong, metric: str, size: int) -> tuple[str, Estimate] | None:
+    known = {
+        name: found
+        for name, points in models.items()
+        if size in points and (found := points[size].estimate(metric)) is not None
+    }
+    return max(known.items(), key=lambda pair: pair[1].mean) if known else None
+
+
+def _change(models: ModelsAlong, metric: str, name: str, low: int, high: int) -> Estimate | None:
+    """Returns how a model's metric moves from one end of the axis to the other, paired by seed."""
+    points = models[name]
+    if low not in points or high not in points:
+        return None
+    first, last = points[low].by_seed.get(metric, {}), points[high].by_seed.get(metric, {})
+    common = sorted(first.keys() & last.keys())
+    return estimate([last[seed] - first[seed] for seed in common]) if common else None
+
+
+def _points(metric: str, change: Estimate) -> str:
+    scale, unit, digits = (100.0, " points", 1) if is_share(metric) else (1.0, "", 3)
+    text = f"{scale * change.mean:+.{digits}f}{unit}"
+    if change.low is None or change.high is None:
+        return text
+    return f"{text} [{scale * change.low:+.{digits}f}, {scale * change.high:+.{digits}f}]"
+
+
+TEMPLATE = StudyTemplate(
+    name="sparsity",
+    title="What happens as the number of annotators grows?",
+    knobs={
+        _AXIS: Knob(
+            default=(100, 500, 1500, 3500, 6000, 10000),
+            about="numbers of annotators to simulate",
+            check=whole_numbers(1),
+        ),
+    },
+    plans=plans,
+    summarise=summarise,
+)
