@@ -17,7 +17,7 @@ from scipy import stats
 
 from crowdsweep.config import Goal, Metric, PublishedValue
 from crowdsweep.metrics.intervals import Estimate, estimate
-from crowdsweep.metrics.names import goal_of, metric_kind
+from crowdsweep.metrics.wording import goal_of, metric_kind
 from crowdsweep.report.paired import PairedTest, holm, paired_test
 from crowdsweep.report.table import metric_columns
 
@@ -222,7 +222,7 @@ def mean_ranks(datasets: Sequence[DatasetComparison]) -> MeanRanks | None:
     losses = np.array([[_loss(block, model) for model in order] for block in usable])
     ranks = stats.rankdata(losses, axis=1).mean(axis=0)
     means: list[float] = ranks.tolist()
-    by_model = dict(sorted(zip(order, means, strict=True), key=lambda pair: pair[1]))
+    by_model = {model: mean for mean, model in sorted(zip(means, order, strict=True))}
     result = MeanRanks(ranks=by_model, n_datasets=len(usable))
     if len(usable) < 3 or len(models) < 3:
         return replace(result, reason="Friedman's test needs at least three datasets and three models")

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from crowdsweep.metrics.intervals import Estimate, estimate
-from crowdsweep.metrics.names import is_share, readable
+from crowdsweep.metrics.wording import is_share, readable
 from crowdsweep.studies.contract import Curve, CurveLine
 
 

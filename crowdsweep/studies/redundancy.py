@@ -13,7 +13,7 @@ import pyarrow as pa
 from crowdsweep.config import SweepConfig
 from crowdsweep.errors import SweepFileError
 from crowdsweep.metrics.intervals import Estimate, estimate
-from crowdsweep.metrics.names import is_share, readable
+from crowdsweep.metrics.wording import is_share, readable
 from crowdsweep.studies._axis import AxisPoint, ModelsAlong, along_axis, curve_over, first_metric, shown
 from crowdsweep.studies.contract import (
     Cell,

@@ -13,7 +13,7 @@ from crowdsweep.config import DatasetEntry, SweepConfig
 from crowdsweep.data import catalogue
 from crowdsweep.errors import SweepFileError
 from crowdsweep.metrics.intervals import Estimate, estimate
-from crowdsweep.metrics.names import is_share, readable
+from crowdsweep.metrics.wording import is_share, readable
 from crowdsweep.studies._axis import ModelsAlong, along_axis, curve_over, first_metric, shown
 from crowdsweep.studies.contract import (
     Curve,
@@ -29,7 +29,7 @@ from crowdsweep.studies.contract import (
 _AXIS = "annotators"
 _QUALITY = ("test_accuracy", "train_accuracy", "dev_accuracy")
 _DIVERGENCE = "js_annotators"
-_ACTIVE = "active_annotators"
+_ACTIVE = "n_active_annotators"
 
 
 def plans(knobs: Mapping[str, Any], config: SweepConfig) -> SweepConfig:

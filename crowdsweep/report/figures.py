@@ -1,0 +1,231 @@
+"""Every figure, drawn with matplotlib's objects: nothing here touches pyplot or its global list of figures.
+
+A figure is drawn once and written as SVG for the page, where ink takes the page's text colour (light or dark), or as
+PNG on white for a tracking server. Colours are Okabe and Ito's, told apart by colour-blind readers; markers and dashes
+say the same again.
+"""
+
+import html
+import io
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator, NullFormatter, NullLocator
+
+from crowdsweep.metrics.intervals import Estimate
+from crowdsweep.metrics.wording import is_share, readable
+from crowdsweep.studies.contract import Curve
+
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+_DASHES = ("-", "--", "-.", ":")
+_INK = "#1d2125"  # becomes `currentColor` in SVG
+_STYLE: Any = {
+    "svg.fonttype": "path",  # letters as outlines: no font of the reader's can make a label overflow
+    "svg.hashsalt": "crowdsweep",
+    "font.size": 10,
+    "axes.edgecolor": _INK,
+    "axes.labelcolor": _INK,
+    "xtick.color": _INK,
+    "ytick.color": _INK,
+    "text.color": _INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.linewidth": 0.8,
+    "legend.frameon": False,
+    "figure.facecolor": "none",
+    "axes.facecolor": "none",
+    "savefig.facecolor": "none",
+}
+_HEAT = LinearSegmentedColormap.from_list("heat", ["#e8f1f8", "#0072B2", "#00314f"])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bar:
+    """One line of a mean-with-interval plot; `apart` for models that saw gold, which are drawn hollow."""
+
+    label: str
+    estimate: Estimate
+    apart: bool = False
+    printed: float | None = None
+
+
+def means_with_intervals(bars: Sequence[Bar], metric: str) -> Figure:
+    """Draws one line a model, first on top: dot at the mean, 95 % interval, printed value as a tick where given."""
+    scale = 100.0 if is_share(metric) else 1.0
+    with mpl.rc_context(_STYLE):
+        figure = Figure(figsize=(6.8, 0.9 + 0.34 * len(bars)))
+        axes = figure.subplots()
+        for height, bar in enumerate(reversed(bars)):
+            found = bar.estimate
+            if found.low is not None and found.high is not None:
+                ends = [scale * found.low, scale * found.high]
+                axes.plot(ends, [height, height], color=PALETTE[0], linewidth=2, solid_capstyle="butt")
+            face = "none" if bar.apart else PALETTE[0]
+            axes.plot([scale * found.mean], [height], "o", markersize=6.5, color=PALETTE[0], markerfacecolor=face)
+            if bar.printed is not None:
+                axes.plot([scale * bar.printed], [height], "|", markersize=13, markeredgewidth=2, color=PALETTE[1])
+        axes.set_yticks(range(len(bars)), [bar.label for bar in reversed(bars)])
+        axes.set_ylim(-0.6, len(bars) - 0.4)
+        axes.set_xlabel(readable(metric))
+        axes.xaxis.set_major_locator(MaxNLocator(6))
+        axes.tick_params(axis="y", length=0)
+        _grid(axes, "x")
+    return figure
+
+
+def search_curve(values: Mapping[int, float | None], goal: str, metric: str) -> Figure:
+    """Draws the value of every point of a search by its number, and the best so far; failed points as crosses below."""
+    scale = 100.0 if is_share(metric) else 1.0
+    known = {number: scale * value for number, value in sorted(values.items()) if value is not None}
+    failed = [number for number, value in values.items() if value is None]
+    numbers, scores = list(known), np.array(list(known.values()))
+    with mpl.rc_context(_STYLE):
+        figure = Figure(figsize=(6.8, 2.6))
+        axes = figure.subplots()
+        if numbers:
+            best = np.maximum.accumulate(scores) if goal == "maximize" else np.minimum.accumulate(scores)
+            axes.step(numbers, best, where="post", color=PALETTE[1], linewidth=2, label="best so far")
+            axes.plot(numbers, scores, "o", color=PALETTE[0], markersize=4.5, alpha=0.8, label="point")
+        if failed:
+            bottom = axes.get_xaxis_transform()
+            axes.plot(failed, [0.03] * len(failed), "x", color=_INK, transform=bottom, label="failed", clip_on=False)
+        axes.set_xlabel("point")
+        axes.set_ylabel(readable(metric))
+        axes.xaxis.set_major_locator(MaxNLocator(8, integer=True))
+        _grid(axes, "y")
+        _legend(axes)
+    return figure
+
+
+def curve(drawn: Curve) -> Figure:
+    """Draws the lines of a study over its axis with their intervals as bands; upper bounds that saw gold in ink."""
+    scale = 100.0 if drawn.percent else 1.0
+    with mpl.rc_context(_STYLE):
+        figure = Figure(figsize=(6.8, 3.6))
+        axes = figure.subplots()
+        own = [line for line in drawn.lines if not line.reference]
+        for line in drawn.lines:
+            style = _reference_style() if line.reference else _line_style(own.index(line))
+            low = [scale * (y if end is None else end) for y, end in zip(line.y, line.low, strict=True)]
+            high = [scale * (y if end is None else end) for y, end in zip(line.y, line.high, strict=True)]
+            axes.fill_between(line.x, low, high, color=style["color"], alpha=0.16, linewidth=0)
+            axes.plot(line.x, [scale * y for y in line.y], label=line.label, linewidth=1.8, markersize=5, **style)
+        _label_axis(axes, drawn)
+        axes.set_ylabel(drawn.y_label)
+        _grid(axes, "both")
+        _legend(axes)
+    return figure
+
+
+def heat_map(matrix: Sequence[Sequence[float]], class_names: Sequence[str] = ()) -> Figure:
+    """Draws a confusion matrix [true][observed], its numbers in the cells while they fit."""
+    cells = np.asarray(matrix, dtype=np.float64)
+    n_classes = len(cells)
+    names = list(class_names) or [str(code) for code in range(n_classes)]
+    side = min(6.4, 1.6 + 0.5 * n_classes)
+    with mpl.rc_context(_STYLE):
+        figure = Figure(figsize=(side + 0.6, side))
+        axes = figure.subplots()
+        image = axes.imshow(cells, cmap=_HEAT, vmin=0.0, vmax=1.0)
+        if n_classes <= 12:
+            for true, observed in np.ndindex(*cells.shape):
+                value = float(cells[true, observed])
+                ink = "#ffffff" if value > 0.4 else "#10202b"
+                text = f"{value:.2f}".removeprefix("0") if value < 0.995 else "1"
+                axes.text(observed, true, text, ha="center", va="center", color=ink, fontsize=8)
+        ticks = range(0, n_classes, max(1, n_classes // 24))
+        turned = 90 if max(map(len, names)) > 3 else 0
+        axes.set_xticks(ticks, [names[code] for code in ticks], rotation=turned)
+        axes.set_yticks(ticks, [names[code] for code in ticks])
+        axes.set_xlabel("observed")
+        axes.set_ylabel("true")
+        axes.tick_params(length=0)
+        bar = figure.colorbar(image, ax=axes, fraction=0.046, pad=0.04)
+        bar.outline.set_visible(False)
+    return figure
+
+
+def to_png(figure: Figure) -> bytes:
+    """Returns a figure as PNG on white, 144 dots an inch."""
+    buffer = io.BytesIO()
+    with mpl.rc_context(_STYLE):
+        figure.savefig(buffer, format="png", dpi=144, bbox_inches="tight", facecolor="white")
+    return buffer.getvalue()
+
+
+def to_svg(figure: Figure, name: str, description: str) -> str:
+    """Returns a figure as an `<svg>` element for a page.
+
+    Args:
+        name: makes the element's ids unique on its page; letters, digits and dashes.
+        description: what a screen reader says.
+    """
+    buffer = io.StringIO()
+    with mpl.rc_context(_STYLE):
+        figure.savefig(buffer, format="svg", bbox_inches="tight", metadata={"Date": None})
+    svg = buffer.getvalue()
+    svg = svg[svg.index("<svg") :]
+    svg = re.sub(r"<!--.*?-->|<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+    svg = re.sub(r'\bid="', f'id="{name}-', svg)
+    svg = re.sub(r'href="#', f'href="#{name}-', svg).replace("url(#", f"url(#{name}-")
+    svg = svg.replace(_INK, "currentColor")
+    width = re.search(r'viewBox="[\d.]+ [\d.]+ ([\d.]+)', svg)
+    if width is None:
+        raise ValueError("expected matplotlib's SVG to have a viewBox")
+    label = html.escape(description, quote=True)
+    head = f'<svg role="img" aria-label="{label}" style="max-width:{float(width[1]) * 4 / 3:.0f}px"'
+    svg = re.sub(r'(<svg[^>]*?) width="[\d.]+pt"', r"\1", svg, count=1)
+    svg = re.sub(r'(<svg[^>]*?) height="[\d.]+pt"', r"\1", svg, count=1)
+    return svg.replace("<svg", head, 1).strip()
+
+
+def _line_style(place: int) -> dict[str, Any]:
+    return {
+        "color": PALETTE[place % len(PALETTE)],
+        "marker": _MARKERS[place % len(_MARKERS)],
+        "linestyle": _DASHES[(place // len(PALETTE)) % len(_DASHES)],
+    }
+
+
+def _reference_style() -> dict[str, Any]:
+    return {"color": _INK, "marker": "", "linestyle": (0, (2, 2))}
+
+
+def _label_axis(axes: Axes, drawn: Curve) -> None:
+    axes.set_xlabel(drawn.x_label)
+    if drawn.log_x:
+        axes.set_xscale("log")
+        ticks = _apart(sorted({x for line in drawn.lines for x in line.x}))
+        axes.set_xticks(ticks, [f"{x:,.0f}" for x in ticks])
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.xaxis.set_minor_formatter(NullFormatter())
+    elif drawn.x_ticks:
+        axes.set_xticks(list(drawn.x_ticks), list(drawn.x_ticks.values()))
+    axes.yaxis.set_major_locator(MaxNLocator(6))
+
+
+def _apart(values: Sequence[float], ratio: float = 1.45) -> list[float]:
+    """Returns the values, without those whose labels would touch the one before on a log axis."""
+    kept: list[float] = []
+    for value in values:
+        if not kept or value >= ratio * kept[-1]:
+            kept.append(value)
+    return kept
+
+
+def _grid(axes: Axes, which: Any) -> None:
+    axes.grid(visible=True, axis=which, color=_INK, alpha=0.13, linewidth=0.8)
+    axes.set_axisbelow(True)
+
+
+def _legend(axes: Axes) -> None:
+    if axes.get_legend_handles_labels()[0]:
+        axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), handlelength=2.4)
