@@ -1,14 +1,29 @@
 """Finds a dataset by name or folder, and makes it.
 
-A built-in name (a file of `data/sources/`) wins over a folder of that name on the search path `CROWDSWEEP_DATA`; a
-folder can always be given by its path. A built-in source is a module with a constant `SOURCE = Source(...)`.
+A built-in name (a file of `data/sources/`, or an entry point `crowdsweep.datasets`) wins over a folder of that name on
+the search path `CROWDSWEEP_DATA`; a folder can always be given by its path. A built-in source is a module with a
+constant `SOURCE = Source(...)`.
 """
 
+import math
+import os
+import pkgutil
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 
+from crowdsweep.data import sources
 from crowdsweep.data.dataset import CrowdDataset, Scalar
+from crowdsweep.data.folder import is_dataset_folder, read_folder
+from crowdsweep.errors import DataError, UnknownName
 from crowdsweep.seeds import SeedStream
+
+SEARCH_PATH = "CROWDSWEEP_DATA"
+# What every dataset takes (`splits.prepare`), and what every folder takes besides.
+COMMON_PARAMS = ("scenario", "training", "redundancy", "annotator_dropout")
+FOLDER_PARAMS = ("features", "where")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,3 +49,145 @@ class Source:
     base: Callable[[Mapping[str, Scalar]], CrowdDataset]
     draw: Callable[[CrowdDataset, SeedStream], CrowdDataset] | None = None
     version: int = 1
+
+
+def names() -> list[str]:
+    """Returns the names of the built-in datasets and of the folders on the search path, sorted; imports no source."""
+    return sorted({*_built_in(), *_entry_points(), *_folders()})
+
+
+def source(name: str) -> Source | None:
+    """Returns the built-in dataset of that name, or None; imports only that one."""
+    if name in _built_in():
+        return import_module(f"{sources.__name__}.{name.replace('-', '_')}").SOURCE
+    if name in _entry_points():
+        return _entry_points()[name].load()
+    return None
+
+
+def load(name: str, params: Mapping[str, Scalar]) -> CrowdDataset:
+    """Makes the base dataset: everything that no trial's seed changes.
+
+    Args:
+        name: a built-in dataset, a folder on the search path `CROWDSWEEP_DATA`, or a folder's path.
+        params: dataset parameters. A built-in takes its own; a folder takes `features` (which features file) and
+            `where` (a filter such as `platform=f8`); the common ones are checked here and applied by `splits.prepare`.
+
+    Raises:
+        UnknownName: the dataset or a parameter is not known.
+        DataError: a parameter's value or the folder cannot be used.
+    """
+    found = source(name)
+    own = FOLDER_PARAMS if found is None else tuple(found.defaults)
+    folder = None if found is not None else _find_folder(name)
+    check_params(params, own, f"dataset {name}")
+    if found is not None:
+        full = {**found.defaults, **{key: value for key, value in params.items() if key in found.defaults}}
+        base = found.base(full)
+        return replace(base, params={**full, "version": found.version})
+    assert folder is not None  # noqa: S101 - `_find_folder` raised otherwise
+    features, where = (_text_param(params, key) for key in FOLDER_PARAMS)
+    base = read_folder(folder, features=features, where=where)
+    return replace(base, params={key: params[key] for key in FOLDER_PARAMS if params.get(key) is not None})
+
+
+def check_params(params: Mapping[str, Scalar], own: tuple[str, ...], where: str) -> None:
+    """Checks the names of dataset parameters, and the values of the common ones.
+
+    Args:
+        params: as the sweep gives them.
+        own: names that this dataset takes besides the common ones.
+        where: for messages.
+
+    Raises:
+        UnknownName: a parameter is not known.
+        DataError: a common one has a value that it cannot have.
+    """
+    for key in params:
+        if key not in (*COMMON_PARAMS, *own):
+            raise UnknownName("dataset parameter", key, (*COMMON_PARAMS, *own), where)
+    for key, choices in (("scenario", ("individual", "global")), ("training", ("split", "all"))):
+        if params.get(key) is not None and params[key] not in choices:
+            raise DataError(f"{where}, parameter {key}: expected {' or '.join(choices)}, got {params[key]!r}")
+    if params.get("redundancy") is not None:
+        value = number_param(params, "redundancy", at_least=1)
+        if value != int(value):
+            raise DataError(f"{where}, parameter redundancy: expected a whole number of labels an item, got {value}")
+    if params.get("annotator_dropout") is not None:
+        number_param(params, "annotator_dropout", at_least=0, below=1)
+
+
+def number_param(
+    params: Mapping[str, Scalar],
+    name: str,
+    *,
+    at_least: float = -math.inf,
+    at_most: float = math.inf,
+    above: float = -math.inf,
+    below: float = math.inf,
+) -> float:
+    """Returns a numeric dataset parameter, checked.
+
+    Raises:
+        DataError: it is not a number, or outside its range.
+    """
+    value = params[name]
+    bounds = [
+        f"{word} {bound:g}"
+        for word, bound in (("at least", at_least), ("above", above), ("at most", at_most), ("below", below))
+        if math.isfinite(bound)
+    ]
+    expected = " and ".join(["a number", *bounds])
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise DataError(f"dataset parameter {name}: expected {expected}, got {value!r}")
+    if not (at_least <= value <= at_most and above < value < below):
+        raise DataError(f"dataset parameter {name}: expected {expected}, got {value}")
+    return value
+
+
+def _text_param(params: Mapping[str, Scalar], name: str) -> str | None:
+    value = params.get(name)
+    if value is not None and not isinstance(value, str):
+        raise DataError(f"dataset parameter {name}: expected a text, got {value!r}")
+    return value
+
+
+def _built_in() -> list[str]:
+    return [
+        module.name.replace("_", "-")
+        for module in pkgutil.iter_modules(sources.__path__)
+        if not module.name.startswith("_")
+    ]
+
+
+def _entry_points() -> dict[str, EntryPoint]:
+    return {point.name: point for point in entry_points(group="crowdsweep.datasets")}
+
+
+def _search_path() -> list[Path]:
+    return [Path(part).expanduser() for part in os.environ.get(SEARCH_PATH, "").split(os.pathsep) if part]
+
+
+def _folders() -> list[str]:
+    return [
+        folder.name
+        for place in _search_path()
+        if place.is_dir()
+        for folder in place.iterdir()
+        if is_dataset_folder(folder)
+    ]
+
+
+def _find_folder(name: str) -> Path:
+    """Returns the folder that a name or path means; a name is never joined with anything but a search path's entry."""
+    path = Path(name).expanduser()
+    if len(path.parts) == 1 and name not in (".", ".."):
+        for place in _search_path():
+            if is_dataset_folder(place / name):
+                return place / name
+    if path.is_dir():
+        return path
+    if len(path.parts) > 1:
+        raise DataError(f"dataset {name}: expected a folder with annotations.csv or votes.csv, found no such folder")
+    places = os.environ.get(SEARCH_PATH) or "not set"
+    raise UnknownName("dataset", name, names(), f"search path {SEARCH_PATH} ({places})")

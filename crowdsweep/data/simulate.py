@@ -1,0 +1,168 @@
+"""Crowds with known confusion matrices, and Gaussian clouds to show them.
+
+The simulator of the Crowd Mixture Model (Step B of its experiments): every annotator belongs to a group, groups have
+confusion matrices, and every (item, annotator) pair is labelled with probability `labels_per_item / n_annotators`.
+Time and memory grow with the number of labels, never with items × annotators.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float64, Int32
+
+from crowdsweep.arrays import ItemFeatures
+from crowdsweep.data.annotations import Annotations
+from crowdsweep.data.dataset import TrueCrowd
+from crowdsweep.errors import DataError
+from crowdsweep.seeds import SeedStream
+
+# Above this share of answered pairs, a coin for every pair costs less than redrawing clashes.
+_DENSE_SHARE = 0.25
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Gaussians:
+    """Points around one centre a class: the first `n_train` of them for training, the others for testing.
+
+    Attributes:
+        features: float32 [items, features], standardised by the mean and deviation of the training items.
+        gold: int32 [items], the class whose cloud each item comes from.
+        n_train: number of training items.
+    """
+
+    features: ItemFeatures
+    gold: Int32[np.ndarray, " items"]
+    n_train: int
+
+
+def gaussians(
+    *,
+    centres: Float64[np.ndarray, "classes features"],
+    deviation: float,
+    items_per_class: int,
+    train_share: float,
+    seeds: SeedStream,
+) -> Gaussians:
+    """Draws spherical Gaussian clouds in random order, parts them and standardises them.
+
+    Args:
+        centres: the mean of each class's cloud.
+        deviation: standard deviation along every axis.
+        items_per_class: size of each cloud.
+        train_share: share of the items that train, in (0, 1); rounded to whole items.
+        seeds: where the randomness comes from.
+    """
+    n_classes, n_features = centres.shape
+    n_items = n_classes * items_per_class
+    gold = np.repeat(np.arange(n_classes, dtype=np.int32), items_per_class)
+    gold = seeds.numpy("order").permutation(gold)
+    features = seeds.numpy("features").standard_normal((n_items, n_features))
+    features *= deviation
+    features += centres[gold]
+    n_train = round(train_share * n_items)
+    features -= features[:n_train].mean(axis=0)
+    features /= features[:n_train].std(axis=0)
+    return Gaussians(features=features.astype(np.float32), gold=gold, n_train=n_train)
+
+
+def simulate_crowd(
+    gold: Int32[np.ndarray, " answered"],
+    *,
+    items: Int32[np.ndarray, " answered"] | None = None,
+    n_items: int | None = None,
+    n_annotators: int,
+    labels_per_item: float,
+    group_probs: Float64[np.ndarray, " groups"],
+    confusion: Float64[np.ndarray, "groups true observed"],
+    seeds: SeedStream,
+) -> tuple[Annotations, TrueCrowd]:
+    """Lets a crowd answer items. O(labels + annotators).
+
+    The number of labels of an item is Binomial(n_annotators, labels_per_item / n_annotators), at least one, and an
+    item's annotators are distinct. Annotators who got no item stay declared.
+
+    Args:
+        gold: true class of each item that is answered.
+        items: codes of those items; 0, 1, … by default.
+        n_items: declared number of items; as many as are answered by default.
+        n_annotators: declared size of the crowd.
+        labels_per_item: mean number of labels an item, above 0 and at most `n_annotators`.
+        group_probs: share of each group [groups].
+        confusion: [groups, true, observed], rows in proportion to the probability of each answer.
+        seeds: where the randomness comes from; groups, numbers, annotators and answers have streams of their own.
+
+    Raises:
+        DataError: the crowd cannot give that many labels.
+    """
+    if n_annotators < 1 or not 0 < labels_per_item <= n_annotators:
+        raise DataError(
+            f"simulated crowd: expected labels_per_item above 0 and at most annotators ({n_annotators}), "
+            f"got {labels_per_item}; ask for fewer labels, or for more annotators"
+        )
+    confusion = confusion / confusion.sum(axis=2, keepdims=True)  # printed matrices are rounded
+    cumulative = np.cumsum(group_probs / group_probs.sum())
+    draws = seeds.numpy("groups").random(n_annotators)
+    group = np.minimum(np.searchsorted(cumulative, draws, side="right"), len(group_probs) - 1).astype(np.int32)
+    answered, annotator = _assign(len(gold), n_annotators, labels_per_item, seeds)
+    label = _answer(gold[answered], group[annotator], confusion, seeds.numpy("labels"))
+    annotations = Annotations.of(
+        item=answered if items is None else items[answered],
+        annotator=annotator,
+        label=label,
+        n_items=len(gold) if n_items is None else n_items,
+        n_annotators=n_annotators,
+        n_classes=confusion.shape[2],
+    )
+    return annotations, TrueCrowd(group=group, confusion=confusion)
+
+
+def _assign(
+    n_items: int, n_annotators: int, labels_per_item: float, seeds: SeedStream
+) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the (item, annotator) pairs that are answered, sorted, int32."""
+    share = labels_per_item / n_annotators
+    picks = seeds.numpy("annotators")
+    if share > _DENSE_SHARE:
+        answered = picks.random((n_items, n_annotators), dtype=np.float32) < share
+        lonely = np.flatnonzero(~answered.any(axis=1))
+        answered[lonely, picks.integers(n_annotators, size=len(lonely))] = True
+        item, annotator = np.nonzero(answered)
+        return item.astype(np.int32), annotator.astype(np.int32)
+    sizes = np.maximum(seeds.numpy("sizes").binomial(n_annotators, share, size=n_items), 1)
+    item = np.repeat(np.arange(n_items, dtype=np.int32), sizes)
+    annotator = picks.integers(n_annotators, size=len(item), dtype=np.int32)
+    _redraw_repeats(item, annotator, n_items, n_annotators, picks)
+    keys = item.astype(np.int64) * n_annotators + annotator
+    keys.sort()
+    return item, (keys % n_annotators).astype(np.int32)
+
+
+def _redraw_repeats(
+    item: np.ndarray, annotator: np.ndarray, n_items: int, n_annotators: int, picks: np.random.Generator
+) -> None:
+    """Redraws, in place, until no item has an annotator twice; every set of annotators stays equally likely."""
+    rows = np.arange(len(item))
+    while len(rows):
+        keys = item[rows].astype(np.int64) * n_annotators + annotator[rows]
+        order = np.argsort(keys, kind="stable")
+        ordered = keys[order]
+        repeated = rows[order[1:][ordered[1:] == ordered[:-1]]]
+        annotator[repeated] = picks.integers(n_annotators, size=len(repeated), dtype=np.int32)
+        touched = np.zeros(n_items, dtype=bool)
+        touched[item[repeated]] = True
+        rows = rows[touched[item[rows]]]
+
+
+def _answer(
+    gold: np.ndarray,
+    group: np.ndarray,
+    confusion: Float64[np.ndarray, "groups true observed"],
+    draws: np.random.Generator,
+) -> np.ndarray:
+    """Returns a label for each row, drawn from its group's row of the true class; int32."""
+    cumulative = np.cumsum(confusion, axis=2)
+    uniform = draws.random(len(gold))
+    label = np.zeros(len(gold), dtype=np.int32)
+    for observed in range(confusion.shape[2] - 1):
+        label += uniform >= cumulative[group, gold, observed]
+    return label

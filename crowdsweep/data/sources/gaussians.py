@@ -1,0 +1,84 @@
+"""Setup 1 of the Crowd Mixture Model: three Gaussian clouds and a crowd of three kinds of annotators.
+
+The centres are those of the authors' code and stored data, not the printed ones: only they give the printed accuracy
+of the classifier that is trained on gold. The groups' confusion matrices are the published ones. The crowd answers
+the training items only; there are no dev items.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from crowdsweep.data.annotations import Annotations
+from crowdsweep.data.catalogue import Source, number_param
+from crowdsweep.data.dataset import SPLITS, CrowdDataset, Gold, Items, NumberedNames, Scalar
+from crowdsweep.data.simulate import gaussians, simulate_crowd
+from crowdsweep.seeds import SeedStream
+
+_CENTRES = np.array([[0.0, 1.0], [0.0, -1.0], [1.0, 0.0]])
+_DEVIATION = 0.4
+_TRAIN_SHARE = 0.75
+_GROUP_PROBS = np.array([0.25, 0.55, 0.20])
+_CONFUSION = np.array(
+    [
+        [[0.80952, 0.09524, 0.09524], [0.0, 0.89474, 0.10526], [0.40299, 0.12127, 0.47575]],
+        [[0.60714, 0.0, 0.39286], [0.09125, 0.42395, 0.48479], [0.10526, 0.0, 0.89474]],
+        [[0.89474, 0.0, 0.10526], [0.08602, 0.0, 0.91398], [0.74128, 0.0, 0.25872]],
+    ]
+)
+
+
+def _base(params: Mapping[str, Scalar]) -> CrowdDataset:
+    clouds = gaussians(
+        centres=_CENTRES,
+        deviation=_DEVIATION,
+        items_per_class=int(number_param(params, "items", at_least=4)),
+        train_share=_TRAIN_SHARE,
+        seeds=SeedStream(int(number_param(params, "feature_seed", at_least=0))).child(SOURCE.name),
+    )
+    n_items, n_annotators = len(clouds.gold), int(number_param(params, "annotators", at_least=1))
+    number_param(params, "labels_per_item", above=0, at_most=n_annotators)
+    none = np.empty(0, dtype=np.int32)
+    split = np.full(n_items, SPLITS.index("test"), dtype=np.int8)
+    split[: clouds.n_train] = SPLITS.index("train")
+    return CrowdDataset(
+        name=SOURCE.name,
+        title=SOURCE.title,
+        annotations=Annotations.of(
+            item=none, annotator=none, label=none, n_items=n_items, n_annotators=n_annotators, n_classes=len(_CENTRES)
+        ),
+        items=Items(n_items=n_items, features=clouds.features),
+        split=split,
+        gold=Gold(item=np.arange(n_items, dtype=np.int32), label=clouds.gold),
+        item_names=NumberedNames("item", n_items),
+        annotator_names=NumberedNames("annotator", n_annotators),
+        class_names=("0", "1", "2"),
+        params=params,
+        seed_dependent=True,
+    )
+
+
+def _draw(base: CrowdDataset, seeds: SeedStream) -> CrowdDataset:
+    train = base.items_of("train")
+    annotations, crowd = simulate_crowd(
+        base.gold.label[train],
+        items=train,
+        n_items=base.items.n_items,
+        n_annotators=base.annotations.n_annotators,
+        labels_per_item=number_param(base.params, "labels_per_item"),
+        group_probs=_GROUP_PROBS,
+        confusion=_CONFUSION,
+        seeds=seeds,
+    )
+    return replace(base, annotations=annotations, crowd=crowd)
+
+
+SOURCE = Source(
+    name="gaussians",
+    title="Three Gaussian clouds, a simulated crowd of three groups (Crowd Mixture Model, Setup 1)",
+    # `items` counts the items of each of the three classes.
+    defaults={"annotators": 100, "labels_per_item": 5.0, "items": 1092, "feature_seed": 0},
+    base=_base,
+    draw=_draw,
+)
