@@ -234,13 +234,15 @@ def log_answers(crowds: StackedCrowds, columns: ConfusionColumns) -> Float64[np.
     return cast(np.ndarray, crowds.answers @ columns.log_probs)
 
 
-def normalised(log_joint: Float64[np.ndarray, "items classes"]) -> tuple[ItemProbs, ItemNumbers]:
+def normalised(
+    log_joint: Float64[np.ndarray, "*rows classes"],
+) -> tuple[Float64[np.ndarray, "*rows classes"], Float64[np.ndarray, "*rows"]]:
     """E-step: returns the posterior of each row of log p(class, answers), and log p(answers), its logsumexp."""
-    largest = log_joint.max(axis=1, keepdims=True)
+    largest = log_joint.max(axis=-1, keepdims=True)
     posterior = np.exp(log_joint - largest)
-    mass = posterior.sum(axis=1, keepdims=True)
+    mass = posterior.sum(axis=-1, keepdims=True)
     posterior /= mass
-    return posterior, (largest + np.log(mass))[:, 0]
+    return posterior, (largest + np.log(mass))[..., 0]
 
 
 def log_class_shares(crowds: StackedCrowds, posterior: ItemProbs) -> ReplicaClasses:

@@ -27,7 +27,7 @@ from annotated_types import Ge
 from crowdsweep.arrays import AnnotatorCodes, Confusion, ItemCodes, ItemProbs, RowProbs
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import TrainingData
-from crowdsweep.models._em import annotator_model, column_counts, confusion_columns, soft_vote, stack, winners
+from crowdsweep.models._em import annotator_model, confusion_columns, soft_vote, stack, winners
 from crowdsweep.models.contract import FitContext, FitResult, LabelProbs, ModelInfo
 
 
@@ -55,9 +55,7 @@ class MajorityVote:
         crowds = stack([data.annotations])
         shares = soft_vote(crowds)
         item_probs = winners(shares) if self.votes == "hard" else shares
-        counts = np.zeros((crowds.n_classes, crowds.n_classes))
-        np.add.at(counts.T, crowds.column_label, column_counts(crowds, item_probs))
-        crowd = _smoothed(counts, self.smoothing)
+        crowd = _smoothed((data.annotations.counts.T @ item_probs).T, self.smoothing)
         columns = confusion_columns(crowds, item_probs, self.smoothing)
         return FitResult(
             item_probs=item_probs,

@@ -1,0 +1,229 @@
+"""Finite multinomial mixture: items fall into clusters, and a cluster is a label distribution.
+
+All answers to an item are drawn from the distribution of its cluster, whoever gives them, so only label counts matter
+and the cost does not depend on the number of annotators. An item's label distribution is then that of its cluster: few
+answers an item are pooled with those of items that look alike.
+
+Weerasooriya, Ororbia and Homan, the FMM baseline (there: variational Bayes of bnpy).
+
+    pi       cluster shares                       item_shares
+    theta    label distribution of each cluster   labels
+    w_i      cluster of item i                    memberships (posterior)
+    lambda   Dirichlet over labels                label_pseudocount (added to counts)
+    gamma    Dirichlet over clusters              cluster_pseudocount (added to counts)
+
+Deviations: MAP-EM instead of variational Bayes; the restart with the best objective instead of the one with the median
+training KL. As in the paper's code, what a cluster predicts is the summed counts of the items assigned to it by argmax.
+An item without answers has memberships pi and does not count in the M-step. Restarts begin at random training items,
+each mixed with a second one so that equal items do not begin as equal clusters. In data with features a classifier
+is trained on the cluster distributions (`_guided.py`).
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Literal, final
+
+import numpy as np
+from annotated_types import Ge, Gt, Lt
+from jaxtyping import Bool, Float64, Int64
+
+from crowdsweep.arrays import AnnotatorCodes, ItemCodes, RowProbs, floored_log
+from crowdsweep.data.dataset import TrainingData
+from crowdsweep.models._em import CHUNK, normalised, winners
+from crowdsweep.models.aggregate._guided import Clusters, snapped, with_classifiers
+from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
+
+Counts = Float64[np.ndarray, "fits items classes"]
+Memberships = Float64[np.ndarray, "fits items clusters"]
+Shares = Float64[np.ndarray, "fits clusters"]
+Labels = Float64[np.ndarray, "fits clusters classes"]
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class FiniteMultinomialMixture:
+    """Hyper-parameters of the mixture, and of the classifier around it.
+
+    Attributes:
+        item_clusters: number of clusters.
+        label_pseudocount: added to each cluster's count of each label.
+        cluster_pseudocount: added to each cluster's number of items.
+        restarts: fits from different random items, of which the one with the best objective is kept.
+        iterations: limit of EM steps.
+        tolerance: stop once the objective rises by less than this share of itself.
+        snap: a training item gets the distribution of its best cluster, or the mixture of all.
+        test_snap: what is done with a classifier's prediction for an unseen item; `none` leaves it.
+        projection_count: how many answers a prediction stands for when clusters are scored; None: the mean number of
+            labels of a training item.
+        network, hidden, dropout, learning_rate, batch_size: of the classifier.
+        epochs: the most.
+        patience: epochs without a better loss on dev items (a tenth of the training items where there are none).
+    """
+
+    item_clusters: Annotated[int, Ge(1)] = 10
+    label_pseudocount: Annotated[float, Ge(0)] = 0.1
+    cluster_pseudocount: Annotated[float, Ge(0)] = 0.5
+    restarts: Annotated[int, Ge(1)] = 10
+    iterations: Annotated[int, Ge(1)] = 200
+    tolerance: Annotated[float, Ge(0)] = 1e-6
+    snap: Literal["hard", "soft"] = "hard"
+    test_snap: Literal["hard", "soft", "none"] = "hard"
+    projection_count: Annotated[float, Gt(0)] | None = None
+    network: Literal["linear", "mlp"] = "mlp"
+    hidden: tuple[Annotated[int, Ge(1)], ...] = (256,)
+    dropout: Annotated[float, Ge(0), Lt(1)] = 0.5
+    learning_rate: Annotated[float, Gt(0)] = 1e-3
+    batch_size: Annotated[int, Ge(1)] = 64
+    epochs: Annotated[int, Ge(1)] = 100
+    patience: Annotated[int, Ge(1)] | None = 10
+
+    def fit_batch(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
+        """Fits all restarts of all data sets side by side, then trains all classifiers together."""
+        n_items = max(part.n_items for part in data)
+        counts = np.zeros((len(data), n_items, data[0].n_classes))
+        for padded, part in zip(counts, data, strict=True):
+            padded[: part.n_items] = part.annotations.counts.toarray()
+        fits = [(replica, restart) for replica in range(len(data)) for restart in range(self.restarts)]
+        best: dict[int, Mixture] = {}
+        for members in self._together(fits, n_items):
+            replicas = np.array([replica for replica, _ in members])
+            starts = np.stack([self._start(counts[r], contexts[r].seeds.numpy(f"restart {s}")) for r, s in members])
+            for replica, mixture in zip(replicas.tolist(), self._run(counts, replicas, starts), strict=True):
+                if replica not in best or mixture.objective[-1] > best[replica].objective[-1]:
+                    best[replica] = mixture
+        fitted = [self._result(best[r], counts[r, : part.n_items]) for r, part in enumerate(data)]
+        return with_classifiers(self, fitted, data, contexts)
+
+    def _together(self, fits: list[tuple[int, int]], n_items: int) -> Iterator[list[tuple[int, int]]]:
+        """Parts the fits so that the memberships of those that run together stay small."""
+        size = max(1, CHUNK // (4 * max(n_items, 1) * self.item_clusters))
+        for begin in range(0, len(fits), size):
+            yield fits[begin : begin + size]
+
+    def _start(self, counts: Float64[np.ndarray, "items classes"], rng: np.random.Generator) -> np.ndarray:
+        """Draws label distributions to begin with [clusters, classes]: a random item each, mixed with a second one."""
+        n_classes = counts.shape[1]
+        answered = np.flatnonzero(counts.sum(axis=1) > 0)
+        if not len(answered):
+            return np.full((self.item_clusters, n_classes), 1.0 / n_classes)
+        shares = counts[answered] / counts[answered].sum(axis=1, keepdims=True)
+        rounds = -(-self.item_clusters // len(answered))
+        first = np.concatenate([rng.permutation(len(answered)) for _ in range(rounds)])[: self.item_clusters]
+        second = rng.integers(len(answered), size=self.item_clusters)
+        mixing = rng.uniform(0, 0.5, size=(self.item_clusters, 1))
+        start = (1 - mixing) * shares[first] + mixing * shares[second]
+        return 0.9 * start + 0.1 * shares.mean(axis=0)  # no label is impossible in a cluster to begin with
+
+    def _run(self, counts: Counts, replicas: Int64[np.ndarray, " fits"], start: Labels) -> list["Mixture"]:
+        """Runs EM on several fits at once; each stops by itself."""
+        n_fits, n_clusters = len(replicas), self.item_clusters
+        shares, labels = np.full((n_fits, n_clusters), 1.0 / n_clusters), start
+        answered = counts.sum(axis=2) > 0
+        done: dict[int, Mixture] = {}
+        histories: list[list[float]] = [[] for _ in range(n_fits)]
+        active = np.arange(n_fits)
+        mine, mask = counts[replicas], answered[replicas]
+        for number in range(self.iterations):
+            memberships, evidence = expectation(mine, mask, shares, labels)
+            objective = evidence + self._log_prior(shares, labels)
+            stops = np.full(len(active), number == self.iterations - 1)
+            for place, fit in enumerate(active.tolist()):
+                value, history = float(objective[place]), histories[fit]
+                converged = bool(history) and value - history[-1] <= self.tolerance * abs(value)
+                history.append(value)
+                if converged or stops[place]:
+                    done[fit] = Mixture(shares[place], labels[place], np.array(history), converged)
+                    stops[place] = True
+            if stops.any():
+                active, mine, mask, memberships = active[~stops], mine[~stops], mask[~stops], memberships[~stops]
+                if not len(active):
+                    break
+            shares, labels = self.maximisation(mine, memberships)
+        return [done[fit] for fit in range(n_fits)]
+
+    def maximisation(self, counts: Counts, memberships: Memberships) -> tuple[Shares, Labels]:
+        """M-step: counts plus pseudo-counts, normalised; uniform where there is no mass at all."""
+        return (
+            _distribution(memberships.sum(axis=1) + self.cluster_pseudocount),
+            _distribution(memberships.transpose(0, 2, 1) @ counts + self.label_pseudocount),
+        )
+
+    def _log_prior(self, shares: Shares, labels: Labels) -> Float64[np.ndarray, " fits"]:
+        return self.label_pseudocount * floored_log(labels).sum(axis=(1, 2)) + self.cluster_pseudocount * floored_log(
+            shares
+        ).sum(axis=1)
+
+    def _result(self, mixture: "Mixture", counts: Float64[np.ndarray, "items classes"]) -> tuple[FitResult, Clusters]:
+        log_joint = floored_log(mixture.shares) + counts @ floored_log(mixture.labels).T
+        memberships, _ = normalised(log_joint)
+        members = winners(memberships) * (counts.sum(axis=1, keepdims=True) > 0)
+        summed = members.T @ counts
+        totals = summed.sum(axis=1, keepdims=True)
+        distributions = np.where(totals > 0, summed / np.where(totals > 0, totals, 1.0), mixture.labels)
+        expected = memberships @ mixture.labels
+
+        def label_probs(item: ItemCodes, _: AnnotatorCodes) -> RowProbs:
+            return expected[item]
+
+        result = FitResult(
+            item_probs=snapped(memberships, distributions, self.snap),
+            label_probs=label_probs,
+            objective=mixture.objective,
+            converged=mixture.converged,
+            iterations=len(mixture.objective),
+            extras={"cluster_sizes": members.sum(axis=0), "cluster_distributions": distributions},
+        )
+        clusters = Clusters(
+            item_shares=mixture.shares,
+            annotator_shares=np.ones(1),
+            labels=mixture.labels[:, None, :],
+            distributions=distributions,
+        )
+        return result, clusters
+
+
+@dataclass(frozen=True, eq=False)
+class Mixture:
+    """A fitted mixture: shares [clusters], labels [clusters, classes], the objective of each step."""
+
+    shares: Float64[np.ndarray, " clusters"]
+    labels: Float64[np.ndarray, "clusters classes"]
+    objective: Float64[np.ndarray, " steps"]
+    converged: bool
+
+
+def expectation(
+    counts: Counts, answered: Bool[np.ndarray, "fits items"], shares: Shares, labels: Labels
+) -> tuple[Memberships, Float64[np.ndarray, " fits"]]:
+    """E-step of several fits: memberships, zero for items without answers, and the log-likelihood of all counts.
+
+    The multinomial coefficients, which no parameter changes, are left out of the likelihood. O(N G K) a fit.
+    """
+    memberships, evidence = normalised(
+        counts @ floored_log(labels).transpose(0, 2, 1) + floored_log(shares)[:, None, :]
+    )
+    memberships *= answered[:, :, None]
+    return memberships, (evidence * answered).sum(axis=1)
+
+
+def _distribution(mass: np.ndarray) -> np.ndarray:
+    total = mass.sum(axis=-1, keepdims=True)
+    return np.where(total > 0, mass / np.where(total > 0, total, 1.0), 1.0 / mass.shape[-1])
+
+
+MODEL = ModelInfo(
+    name="fmm",
+    title="Finite multinomial mixture: clusters of items with one label distribution each",
+    model=FiniteMultinomialMixture,
+    source="Weerasooriya, Ororbia and Homan, FMM",
+    supports=frozenset({"votes", "soft_answers"}),
+    space={
+        "item_clusters": {"min": 2, "max": 20},
+        "label_pseudocount": {"values": [0.01, 0.1, 1]},
+        "cluster_pseudocount": {"values": [0.5, 1, 2]},
+    },
+    cost=lambda shape, params: (
+        2.0 * params["restarts"] * params["iterations"] * shape.n_items * shape.n_classes * params["item_clusters"]
+    ),
+    monotone_objective=True,
+)
