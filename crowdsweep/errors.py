@@ -20,6 +20,13 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 
 
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """Returns the nearest known name as a question, or all of them where none is near."""
+    names = sorted(known)
+    near = get_close_matches(name, names, n=1)
+    return f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names) or 'none'}"
+
+
 class CrowdsweepError(Exception):
     """Root of the errors that crowdsweep raises on purpose."""
 
@@ -44,10 +51,7 @@ class UnknownName(BadInput, LookupError):
     """A name that is not known; the message offers the nearest one that is."""
 
     def __init__(self, kind: str, name: str, known: Iterable[str], where: str = "") -> None:
-        names = sorted(known)
-        near = get_close_matches(name, names, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names) or 'none'}"
-        super().__init__(f"{where + ': ' if where else ''}unknown {kind} {name!r}; {hint}")
+        super().__init__(f"{where + ': ' if where else ''}unknown {kind} {name!r}; {suggestion(name, known)}")
 
 
 class FitFailed(CrowdsweepError, RuntimeError):

@@ -2,7 +2,19 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Annotated, Any, Literal, Protocol
+
+from annotated_types import Ge
+
+Goal = Literal["maximize", "minimize"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sampler:
+    """How points are proposed; `seed` makes it repeatable."""
+
+    kind: Literal["tpe", "gp", "random", "grid"] = "tpe"
+    seed: Annotated[int, Ge(0)] = 0
 
 
 @dataclass(frozen=True, kw_only=True)

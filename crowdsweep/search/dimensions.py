@@ -1,0 +1,335 @@
+"""One searched hyper-parameter: its kinds, and how a sweep file writes them.
+
+The shapes are W&B's: `{value: 3}`, `{values: [1, 2]}`, `{min: 1, max: 9}` (two whole numbers: whole numbers only),
+`{distribution: log_uniform_values, min: 1e-4, max: 1}`, … `log_uniform` is refused: W&B reads its limits as exponents
+of e, which nobody means.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import NormalDist
+from typing import Any, final
+
+from crowdsweep.errors import SpaceError, suggestion
+from crowdsweep.located import Where
+from crowdsweep.trial.spec import canonical_json
+
+NORMAL_TAIL = 1e-4  # a normal dimension is cut at this quantile on either side: 3.7 standard deviations
+_GRID_SLACK = 1e-9  # so that 0.1 + 3 × 0.1 counts as reaching 0.4
+_SIGNIFICANT = 12  # digits kept of a grid's values: 0.1 + 2 × 0.1 is 0.3
+
+
+@final
+@dataclass(frozen=True)
+class Choice:
+    """One of some values, in the order given; a single one is a constant."""
+
+    values: tuple[Any, ...]
+
+    @property
+    def size(self) -> int:
+        return len(self.values)
+
+    def enumerate(self) -> Iterator[Any]:
+        yield from self.values
+
+    def probes(self) -> Iterator[Any]:
+        """Yields the values that must fit a model for the dimension to fit it."""
+        yield from self.values
+
+    def index(self, value: Any) -> int:
+        """Returns the position of a value, telling 1 from true and 1.0.
+
+        Raises:
+            ValueError: it is none of them.
+        """
+        return [canonical_json(known) for known in self.values].index(canonical_json(value))
+
+    def to_mapping(self) -> dict[str, Any]:
+        return {"values": list(self.values)}
+
+    def __str__(self) -> str:
+        return "one of " + ", ".join(canonical_json(value) for value in self.values)
+
+
+@final
+@dataclass(frozen=True)
+class IntRange:
+    """Whole numbers from `low` to `high`, both included.
+
+    Attributes:
+        shorthand: written as `{min: 1, max: 9}`, so that it may have been meant as a range of fractions.
+    """
+
+    low: int
+    high: int
+    shorthand: bool = field(default=False, compare=False)
+
+    @property
+    def size(self) -> int:
+        return self.high - self.low + 1
+
+    def enumerate(self) -> Iterator[int]:
+        yield from range(self.low, self.high + 1)
+
+    def probes(self) -> Iterator[int]:
+        yield from (self.low, self.high)
+
+    def to_mapping(self) -> dict[str, Any]:
+        return {"distribution": "int_uniform", "min": self.low, "max": self.high}
+
+    def __str__(self) -> str:
+        return f"whole numbers {self.low} to {self.high}"
+
+
+@final
+@dataclass(frozen=True)
+class FloatRange:
+    """Fractions from `low` to `high`, both included; `log`: evenly in the logarithm."""
+
+    low: float
+    high: float
+    log: bool = False
+
+    @property
+    def size(self) -> None:
+        return None
+
+    def probes(self) -> Iterator[float]:
+        middle = math.sqrt(self.low * self.high) if self.log else (self.low + self.high) / 2
+        # A whole number in the middle would not show that a model takes no fractions.
+        yield from (self.low, self.high, math.nextafter(middle, math.inf))
+
+    def to_mapping(self) -> dict[str, Any]:
+        kind = "log_uniform_values" if self.log else "uniform"
+        return {"distribution": kind, "min": self.low, "max": self.high}
+
+    def __str__(self) -> str:
+        return f"{self.low:g} to {self.high:g}{', log scale' if self.log else ''}"
+
+
+@final
+@dataclass(frozen=True)
+class Steps:
+    """The grid `low, low + step, …` up to `high`; whole numbers where low and step are. `log`: drawn evenly in the
+    logarithm, then rounded to the grid."""
+
+    low: float
+    high: float
+    step: float
+    log: bool = False
+
+    @property
+    def size(self) -> int:
+        return math.floor((self.high - self.low) / self.step + _GRID_SLACK) + 1
+
+    def enumerate(self) -> Iterator[float]:
+        yield from (self.at(position) for position in range(self.size))
+
+    def probes(self) -> Iterator[float]:
+        yield from (self.at(position) for position in sorted({0, min(1, self.size - 1), self.size - 1}))
+
+    def at(self, position: int) -> float:
+        """Returns a value of the grid by its position."""
+        value = self.low + position * self.step
+        return value if isinstance(value, int) else float(f"{value:.{_SIGNIFICANT}g}")
+
+    def position(self, value: float) -> int:
+        """Returns the position of the grid's value that is nearest."""
+        return min(max(round((value - self.low) / self.step), 0), self.size - 1)
+
+    def to_mapping(self) -> dict[str, Any]:
+        kind = "q_log_uniform_values" if self.log else "q_uniform"
+        return {"distribution": kind, "min": self.low, "max": self.high, "q": self.step}
+
+    def __str__(self) -> str:
+        return f"{self.low:g} to {self.high:g} in steps of {self.step:g}{', log scale' if self.log else ''}"
+
+
+@final
+@dataclass(frozen=True)
+class Normal:
+    """A normal distribution, cut 3.7 standard deviations from its mean."""
+
+    mu: float
+    sigma: float
+
+    @property
+    def size(self) -> None:
+        return None
+
+    def probes(self) -> Iterator[float]:
+        yield from (self.at(NORMAL_TAIL), self.at(0.5 + NORMAL_TAIL), self.at(1 - NORMAL_TAIL))
+
+    def at(self, quantile: float) -> float:
+        """Returns the value below which this share of the distribution lies."""
+        return NormalDist(self.mu, self.sigma).inv_cdf(quantile)
+
+    def quantile(self, value: float) -> float:
+        """Returns the share of the distribution below a value, cut like the dimension."""
+        return min(max(NormalDist(self.mu, self.sigma).cdf(value), NORMAL_TAIL), 1 - NORMAL_TAIL)
+
+    def to_mapping(self) -> dict[str, Any]:
+        return {"distribution": "normal", "mu": self.mu, "sigma": self.sigma}
+
+    def __str__(self) -> str:
+        return f"normal, mean {self.mu:g}, standard deviation {self.sigma:g}"
+
+
+Dimension = Choice | IntRange | FloatRange | Steps | Normal
+
+
+def parse_dimension(shape: Any, where: Where) -> Dimension:
+    """Reads one dimension from its sweep-file form, `when` taken out.
+
+    Raises:
+        SpaceError: it is none; the message names the key, what was expected and what came.
+    """
+    if not isinstance(shape, Mapping):
+        raise SpaceError(
+            where.says(
+                f"expected values or a range, for example {{values: [1, 2]}} or {{min: 0.1, max: 1.0}}; got {shape!r}"
+            )
+        )
+    kind = _kind(shape, where)
+    needed, read = _KINDS[kind]
+    for key in shape:
+        if key not in (*needed, "distribution"):
+            raise SpaceError(where.at(str(key)).says(f"unknown key {key!r} of {kind}; {suggestion(str(key), needed)}"))
+    for key in needed:
+        if key not in shape:
+            raise SpaceError(where.says(f"{kind} needs {' and '.join(needed)}; {key} is missing"))
+    return read(shape, where)
+
+
+def _kind(shape: Mapping[str, Any], where: Where) -> str:
+    if "distribution" in shape:
+        kind = shape["distribution"]
+        if kind in _REFUSED:
+            raise SpaceError(where.at("distribution").says(f"{kind!r} is not supported: {_REFUSED[kind]}"))
+        if kind not in _KINDS:
+            raise SpaceError(
+                where.at("distribution").says(f"unknown distribution {kind!r}; {suggestion(str(kind), _KINDS)}")
+            )
+        return str(kind)
+    if "value" in shape:
+        return "constant"
+    if "values" in shape:
+        return "categorical"
+    if "min" in shape or "max" in shape:
+        limits = [shape[key] for key in ("min", "max") if key in shape]
+        return "int_uniform" if all(_is_int(limit) for limit in limits) else "uniform"
+    raise SpaceError(
+        where.says(
+            f"expected value, values, min and max, or distribution; got {', '.join(map(str, shape)) or 'nothing'}"
+        )
+    )
+
+
+def _constant(shape: Mapping[str, Any], where: Where) -> Choice:
+    return Choice((_plain(shape["value"], where.at("value")),))
+
+
+def _categorical(shape: Mapping[str, Any], where: Where) -> Choice:
+    where = where.at("values")
+    given = shape["values"]
+    if not isinstance(given, Sequence) or isinstance(given, str) or not given:
+        raise SpaceError(where.says(f"expected a list of at least one value, got {given!r}"))
+    values = tuple(_plain(value, where.at(index)) for index, value in enumerate(given))
+    for index, value in enumerate(values):
+        if Choice(values).index(value) != index:
+            raise SpaceError(where.at(index).says(f"{value!r} stands twice in this list; keep one"))
+    return Choice(values)
+
+
+def _int_uniform(shape: Mapping[str, Any], where: Where) -> IntRange:
+    for key in ("min", "max"):
+        if not _is_int(shape[key]):
+            raise SpaceError(where.at(key).says(f"expected a whole number, got {shape[key]!r}"))
+    low, high = _limits(shape, where)
+    return IntRange(int(low), int(high), shorthand="distribution" not in shape)
+
+
+def _uniform(shape: Mapping[str, Any], where: Where) -> FloatRange:
+    low, high = _limits(shape, where)
+    return FloatRange(float(low), float(high))
+
+
+def _log_uniform(shape: Mapping[str, Any], where: Where) -> FloatRange:
+    low, high = _limits(shape, where, above_zero=True)
+    return FloatRange(float(low), float(high), log=True)
+
+
+def _steps(shape: Mapping[str, Any], where: Where) -> Steps:
+    low, high = _limits(shape, where)
+    return _on_grid(low, high, _number(shape["q"], where.at("q"), above_zero=True), log=False)
+
+
+def _log_steps(shape: Mapping[str, Any], where: Where) -> Steps:
+    low, high = _limits(shape, where, above_zero=True)
+    return _on_grid(low, high, _number(shape["q"], where.at("q"), above_zero=True), log=True)
+
+
+def _on_grid(low: float, high: float, step: float, *, log: bool) -> Steps:
+    if not (_is_int(low) and _is_int(step)):
+        low = float(low)
+    return Steps(low, high, step, log)
+
+
+def _normal(shape: Mapping[str, Any], where: Where) -> Normal:
+    mu = _number(shape["mu"], where.at("mu"))
+    return Normal(float(mu), float(_number(shape["sigma"], where.at("sigma"), above_zero=True)))
+
+
+_KINDS: dict[str, tuple[tuple[str, ...], Callable[[Mapping[str, Any], Where], Dimension]]] = {
+    "constant": (("value",), _constant),
+    "categorical": (("values",), _categorical),
+    "int_uniform": (("min", "max"), _int_uniform),
+    "uniform": (("min", "max"), _uniform),
+    "q_uniform": (("min", "max", "q"), _steps),
+    "log_uniform_values": (("min", "max"), _log_uniform),
+    "q_log_uniform_values": (("min", "max", "q"), _log_steps),
+    "normal": (("mu", "sigma"), _normal),
+}
+_EXPONENTS = "its limits are exponents of e; write log_uniform_values with the limits themselves"
+_REFUSED = {
+    "log_uniform": _EXPONENTS,
+    "q_log_uniform": _EXPONENTS.replace("log_uniform_values", "q_log_uniform_values"),
+    "inv_log_uniform": _EXPONENTS,
+    "inv_log_uniform_values": "write log_uniform_values",
+    "q_normal": "write normal, or q_uniform",
+    "log_normal": "write log_uniform_values",
+    "q_log_normal": "write q_log_uniform_values",
+    "beta": "write uniform",
+    "q_beta": "write q_uniform",
+}
+
+
+def _limits(shape: Mapping[str, Any], where: Where, *, above_zero: bool = False) -> tuple[float, float]:
+    low = _number(shape["min"], where.at("min"), above_zero=above_zero)
+    high = _number(shape["max"], where.at("max"))
+    if low >= high:
+        raise SpaceError(where.says(f"expected min below max, got min {low!r} and max {high!r}"))
+    return low, high
+
+
+def _number(value: Any, where: Where, *, above_zero: bool = False) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise SpaceError(where.says(f"expected a number, got {value!r}"))
+    if above_zero and value <= 0:
+        raise SpaceError(where.says(f"expected a number above 0, got {value!r}"))
+    return value
+
+
+def _plain(value: Any, where: Where) -> Any:
+    """Checks that a value is one that JSON has: nothing else can be journalled."""
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [_plain(part, where.at(index)) for index, part in enumerate(value)]
+    if value is None or isinstance(value, str | bool | int) or (isinstance(value, float) and math.isfinite(value)):
+        return value
+    raise SpaceError(where.says(f"expected a number, text, true, false, null, or a list of these; got {value!r}"))
+
+
+def _is_int(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)

@@ -1,0 +1,46 @@
+"""Every point of a finite space, once, in a fixed order."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, final
+
+from crowdsweep.search.contract import Proposal
+from crowdsweep.search.space import Space
+from crowdsweep.trial.spec import canonical_json
+
+
+@final
+class GridPoints:
+    """Searches by listing: no value that it is told changes what comes next."""
+
+    def __init__(self, space: Space, limit: int) -> None:
+        """Begins at the first point.
+
+        Args:
+            space: a finite one.
+            limit: most points ever proposed.
+
+        Raises:
+            SpaceError: the space is not finite.
+        """
+        self._points: Iterator[dict[str, Any]] = space.enumerate()
+        self._limit = limit
+        self._n_proposed = 0
+        self._asked: set[str] = set()
+
+    def ask(self) -> Proposal | None:
+        """Returns the next point that has not been proposed; None at the end."""
+        if self._n_proposed >= self._limit:
+            return None
+        for point in self._points:
+            if canonical_json(point) not in self._asked:
+                self._n_proposed += 1
+                return Proposal(number=self._n_proposed - 1, point=point)
+        return None
+
+    def tell(self, number: int, value: float | None) -> None:
+        """Takes a value, which changes nothing."""
+
+    def restore(self, proposals: Sequence[Proposal], values: Mapping[int, float | None]) -> None:  # noqa: ARG002
+        """Goes on after these proposals."""
+        self._n_proposed = len(proposals)
+        self._asked = {canonical_json(proposal.point) for proposal in proposals}

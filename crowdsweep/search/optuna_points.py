@@ -1,0 +1,203 @@
+"""Points proposed by Optuna: the one file that imports it.
+
+Every proposal is a function of the sampler's seed, the proposal's number and the values told so far: the sampler is
+made anew for each. So a study rebuilt from the journal proposes what the first one would have.
+"""
+
+import math
+import warnings
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, final
+
+import optuna
+from optuna.distributions import (
+    BaseDistribution,
+    CategoricalDistribution,
+    FloatDistribution,
+    IntDistribution,
+)
+from optuna.exceptions import ExperimentalWarning
+from optuna.samplers import BaseSampler, GPSampler, RandomSampler, TPESampler
+from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
+
+from crowdsweep.search.contract import Goal, Proposal, Sampler
+from crowdsweep.search.dimensions import NORMAL_TAIL, Choice, Dimension, FloatRange, IntRange, Normal, Steps
+from crowdsweep.search.space import Space
+from crowdsweep.seeds import SeedStream
+from crowdsweep.trial.spec import canonical_json
+
+_MAX_ATTEMPTS = 10  # proposals that repeat an earlier point before the first untried one is taken instead
+
+
+@final
+class OptunaPoints:
+    """Searches with one of Optuna's samplers, on a study in memory. No point is proposed twice."""
+
+    def __init__(self, space: Space, sampler: Sampler, goal: Goal, limit: int) -> None:
+        """Begins an empty study.
+
+        Args:
+            space: what is searched.
+            sampler: `tpe`, `gp` or `random`.
+            goal: which way values are better.
+            limit: most points ever proposed.
+        """
+        self._space = space
+        self._sampler = sampler
+        self._limit = limit
+        self._seeds = SeedStream(sampler.seed).child("search")
+        self._distributions = {name: _distribution(dimension) for name, dimension in space.dimensions.items()}
+        with _QuietOptuna():
+            self._study = optuna.create_study(direction=goal, sampler=RandomSampler(seed=0))
+        self._trials: list[int] = []  # the study's number of each proposal
+        self._asked: set[str] = set()
+
+    def ask(self) -> Proposal | None:
+        """Returns a point that has not been proposed yet, or None at the limit or where the space is exhausted."""
+        if len(self._trials) >= self._limit:
+            return None
+        if self._space.size is not None and len(self._asked) >= self._space.size:
+            return None
+        for attempt in range(_MAX_ATTEMPTS):
+            point = self._suggest(attempt)
+            if canonical_json(point) not in self._asked:
+                return self._proposed(self._add(point, TrialState.RUNNING, None), point)
+        if self._space.size is None:
+            return None
+        point = next(point for point in self._space.enumerate() if canonical_json(point) not in self._asked)
+        return self._proposed(self._add(point, TrialState.RUNNING, None), point)
+
+    def tell(self, number: int, value: float | None) -> None:
+        """Takes a proposal's value; None, and a value that is not finite, are recorded as a failure.
+
+        Raises:
+            ValueError: that proposal was never made, or has been told.
+        """
+        if not 0 <= number < len(self._trials):
+            raise ValueError(f"expected the number of a proposal below {len(self._trials)}, got {number}")
+        with _QuietOptuna():
+            if value is None or not math.isfinite(value):
+                self._study.tell(self._trials[number], state=TrialState.FAIL)
+            else:
+                self._study.tell(self._trials[number], value)
+
+    def restore(self, proposals: Sequence[Proposal], values: Mapping[int, float | None]) -> None:
+        """Rebuilds the study from earlier proposals and the values that are known."""
+        for proposal in sorted(proposals, key=lambda proposal: proposal.number):
+            value = values.get(proposal.number)
+            if proposal.number not in values:
+                state = TrialState.RUNNING
+            else:
+                state = TrialState.FAIL if value is None or not math.isfinite(value) else TrialState.COMPLETE
+            number = self._add(proposal.point, state, value if state == TrialState.COMPLETE else None)
+            self._proposed(number, proposal.point)
+
+    def _proposed(self, trial: int, point: Mapping[str, Any]) -> Proposal:
+        self._trials.append(trial)
+        self._asked.add(canonical_json(point))
+        return Proposal(number=len(self._trials) - 1, point=point)
+
+    def _suggest(self, attempt: int) -> dict[str, Any]:
+        """Returns a point from the sampler.
+
+        The trial that it was drawn in is closed as failed, which samplers pass over. `_add` makes the one that counts:
+        from the point, rounded as it was written down, so that it is the same when it comes from the journal.
+        """
+        seed = self._seeds.child(len(self._trials)).integer(attempt) % 2**32
+        with _QuietOptuna():
+            self._study.sampler = self._make_sampler(seed)
+            trial = self._study.ask()
+            point: dict[str, Any] = {}
+            for name, dimension in self._space.dimensions.items():
+                if self._space.is_active(name, point):
+                    point[name] = _decoded(dimension, _suggested(trial, name, self._distributions[name]))
+            self._study.tell(trial, state=TrialState.FAIL)
+        return point
+
+    def _add(self, point: Mapping[str, Any], state: TrialState, value: float | None) -> int:
+        """Adds a trial with this point to the study and returns its number."""
+        added: FrozenTrial = create_trial(
+            state=state,
+            value=value,
+            params={name: _encoded(self._space.dimensions[name], part) for name, part in point.items()},
+            distributions={name: self._distributions[name] for name in point},
+        )
+        self._study.add_trial(added)
+        return len(self._study.get_trials(deepcopy=False)) - 1
+
+    def _make_sampler(self, seed: int) -> BaseSampler:
+        startup = min(10, max(4, self._limit // 4))
+        match self._sampler.kind:
+            case "tpe":
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", ExperimentalWarning)  # `group` still counts as experimental
+                    return TPESampler(seed=seed, n_startup_trials=startup, group=self._space.is_conditional)
+            case "gp":
+                # Scores are means over a few seeds: noisy.
+                return GPSampler(seed=seed, n_startup_trials=startup, deterministic_objective=False)
+            case _:
+                return RandomSampler(seed=seed)
+
+
+def _distribution(dimension: Dimension) -> BaseDistribution:
+    match dimension:
+        case Choice():
+            return CategoricalDistribution(range(dimension.size))  # positions: Optuna takes no lists as choices
+        case IntRange():
+            return IntDistribution(dimension.low, dimension.high)
+        case FloatRange():
+            return FloatDistribution(dimension.low, dimension.high, log=dimension.log)
+        case Steps(log=True):
+            return FloatDistribution(dimension.low, dimension.at(dimension.size - 1), log=True)
+        case Steps():
+            return IntDistribution(0, dimension.size - 1)
+        case Normal():
+            return FloatDistribution(NORMAL_TAIL, 1 - NORMAL_TAIL)
+
+
+def _suggested(trial: Trial, name: str, distribution: BaseDistribution) -> Any:
+    match distribution:
+        case CategoricalDistribution():
+            return trial.suggest_categorical(name, distribution.choices)
+        case IntDistribution():
+            return trial.suggest_int(name, distribution.low, distribution.high)
+        case FloatDistribution():
+            return trial.suggest_float(name, distribution.low, distribution.high, log=distribution.log)
+        case _:
+            raise TypeError(f"expected one of this file's distributions, got {distribution}")
+
+
+def _decoded(dimension: Dimension, suggested: Any) -> Any:
+    match dimension:
+        case Choice():
+            return dimension.values[suggested]
+        case Steps(log=True):
+            return dimension.at(dimension.position(suggested))
+        case Steps() | Normal():
+            return dimension.at(suggested)
+        case _:
+            return suggested
+
+
+def _encoded(dimension: Dimension, value: Any) -> Any:
+    match dimension:
+        case Choice():
+            return dimension.index(value)
+        case Steps(log=False):
+            return dimension.position(value)
+        case Normal():
+            return dimension.quantile(value)
+        case _:
+            return value
+
+
+class _QuietOptuna(AbstractContextManager[None]):
+    """Keeps Optuna's notes on single trials out of the log, and puts its verbosity back."""
+
+    def __enter__(self) -> None:
+        self._before = optuna.logging.get_verbosity()
+        optuna.logging.set_verbosity(max(self._before, optuna.logging.ERROR))
+
+    def __exit__(self, *_: object) -> None:
+        optuna.logging.set_verbosity(self._before)

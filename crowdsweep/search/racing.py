@@ -1,0 +1,31 @@
+"""Stops a point early when a paired test over seeds says that it will not beat the best one."""
+
+from collections.abc import Mapping
+from statistics import fmean
+
+import numpy as np
+from scipy.stats import wilcoxon
+
+from crowdsweep.search.contract import Goal
+
+
+def is_hopeless(
+    scores_by_seed: Mapping[int, float], best_by_seed: Mapping[int, float], goal: Goal = "maximize", p: float = 0.1
+) -> bool:
+    """Says whether a point is worse than the best one by Wilcoxon's signed-rank test over the seeds that both have.
+
+    With p = 0.1 at least four seeds are needed: three cannot give a smaller p-value than 1/8. A point whose mean is
+    not worse is never hopeless, whatever the ranks say.
+
+    Args:
+        scores_by_seed: the point's scores so far, by seed.
+        best_by_seed: the scores of the best point.
+        goal: which way scores are better.
+        p: level of the one-sided test.
+    """
+    shared = sorted(scores_by_seed.keys() & best_by_seed.keys())
+    sign = 1.0 if goal == "maximize" else -1.0
+    behind = np.array([sign * (best_by_seed[seed] - scores_by_seed[seed]) for seed in shared])
+    if not np.isfinite(behind).all() or len(behind) == 0 or fmean(behind) <= 0:
+        return False
+    return bool(wilcoxon(behind, alternative="greater", zero_method="zsplit").pvalue < p)

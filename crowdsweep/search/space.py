@@ -1,0 +1,231 @@
+"""A search space: data that is checked, counted and listed before anything runs.
+
+In a sweep file a space is a mapping from hyper-parameter to shape (`dimensions.py`); `when` makes one conditional:
+
+    network: {values: [linear, mlp]}
+    hidden: {values: [[64], [128, 64]], when: {network: mlp}}
+
+`hidden` is then a part of a point only where that point has `network: mlp`.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from graphlib import CycleError, TopologicalSorter
+from hashlib import sha256
+from typing import Any, get_type_hints
+
+from crowdsweep import plugins
+from crowdsweep.errors import BadInput, SpaceError, suggestion
+from crowdsweep.located import Where
+from crowdsweep.search.dimensions import Choice, Dimension, IntRange, Steps, parse_dimension
+from crowdsweep.trial.spec import canonical_json
+
+When = Mapping[str, tuple[Any, ...]]
+
+
+@dataclass(frozen=True)
+class Space:
+    """What a study searches.
+
+    Attributes:
+        dimensions: by parameter; whatever decides about another stands before it, otherwise by name.
+        when: for each conditional parameter, the values of others of which each must be met.
+    """
+
+    dimensions: Mapping[str, Dimension]
+    when: Mapping[str, When] = field(default_factory=dict)
+
+    @classmethod
+    def parse(cls, mapping: Mapping[str, Any], where: str | Where = "") -> "Space":
+        """Reads a space from its sweep-file form.
+
+        Raises:
+            SpaceError: it is none; the message says where, what was expected and what came.
+        """
+        where = Where.of(where)
+        if not isinstance(mapping, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]: it comes from YAML
+            raise SpaceError(where.says(f"expected a mapping from parameter to values or range, got {mapping!r}"))
+        dimensions: dict[str, Dimension] = {}
+        when: dict[str, When] = {}
+        for name, shape in mapping.items():
+            inner = where.at(name)
+            if isinstance(shape, Mapping) and "when" in shape:
+                when[name] = _conditions(shape["when"], inner.at("when"))
+                shape = {key: part for key, part in shape.items() if key != "when"}
+            dimensions[name] = parse_dimension(shape, inner)
+        for name, conditions in when.items():
+            _check_conditions(conditions, dimensions, where.at(name, "when"))
+        return cls({name: dimensions[name] for name in _in_order(dimensions, when, where)}, when)
+
+    @cached_property
+    def size(self) -> int | None:
+        """Number of points; None where it is not finite."""
+        return self._count(list(self.dimensions), {})
+
+    @property
+    def is_conditional(self) -> bool:
+        """Whether some parameter is a part of some points only."""
+        return bool(self.when)
+
+    @cached_property
+    def hash(self) -> str:
+        """16 hex digits; equal for equal spaces, in whatever order they are written."""
+        return sha256(canonical_json(self.to_mapping()).encode()).hexdigest()[:16]
+
+    def is_active(self, name: str, point: Mapping[str, Any]) -> bool:
+        """Says whether a parameter belongs to a point, of which what decides about it is known."""
+        return all(
+            key in point and canonical_json(point[key]) in {canonical_json(value) for value in values}
+            for key, values in self.when.get(name, {}).items()
+        )
+
+    def enumerate(self) -> Iterator[dict[str, Any]]:
+        """Yields every point, the last parameter changing fastest.
+
+        Raises:
+            SpaceError: there is no end of points.
+        """
+        if self.size is None:
+            endless = next(name for name, dimension in self.dimensions.items() if dimension.size is None)
+            raise SpaceError(f"cannot list every point: {endless} is a range of fractions; give values, or q_uniform")
+        yield from self._points(list(self.dimensions), {})
+
+    def fixing(self, params: Mapping[str, Any]) -> "Space":
+        """Returns the space that is left when these parameters are given: without them, and without what they rule
+        out."""
+        dimensions: dict[str, Dimension] = {}
+        when: dict[str, When] = {}
+        ruled_out: set[str] = set()
+        for name, dimension in self.dimensions.items():
+            conditions = self.when.get(name, {})
+            given = {key: params[key] for key in conditions if key in params}
+            met = all(canonical_json(given[key]) in map(canonical_json, conditions[key]) for key in given)
+            if name in params:
+                continue
+            if not met or not ruled_out.isdisjoint(conditions):
+                ruled_out.add(name)
+                continue
+            dimensions[name] = dimension
+            if left := {key: values for key, values in conditions.items() if key not in given}:
+                when[name] = left
+        return Space(dimensions, when)
+
+    def check_fits(self, model: str, params: Mapping[str, Any], where: str | Where = "") -> None:
+        """Checks that the model takes each parameter, and each value or both ends of each range.
+
+        Args:
+            model: registered name.
+            params: its fixed hyper-parameters.
+            where: where the space stands.
+
+        Raises:
+            SpaceError: it does not; the message names the parameter and what the model takes.
+            UnknownName: there is no such model.
+        """
+        where = Where.of(where)
+        hints = get_type_hints(plugins.model_info(model).model)
+        for name, dimension in self.dimensions.items():
+            inner = where.at(name)
+            if name in params:
+                raise SpaceError(inner.says(f"{name!r} is both fixed in params and searched; keep one"))
+            if isinstance(dimension, IntRange) and dimension.shorthand and hints.get(name) is float:
+                raise SpaceError(
+                    inner.says(
+                        f"{name!r} takes fractions, but min {dimension.low} and max {dimension.high} mean whole"
+                        f" numbers; write {dimension.low}.0 and {dimension.high}.0, or distribution: int_uniform"
+                    )
+                )
+            given = {**params, **self._admitting(name)}
+            for value in dimension.probes():
+                try:
+                    plugins.build_model(model, {**given, name: value})
+                except BadInput as error:
+                    raise SpaceError(inner.says(str(error))) from None
+
+    def to_mapping(self) -> dict[str, Any]:
+        """Returns the sweep-file form, JSON-able, with every default written out; `parse` takes it back."""
+        mapping = {name: dimension.to_mapping() for name, dimension in self.dimensions.items()}
+        for name, conditions in self.when.items():
+            mapping[name]["when"] = {key: list(values) for key, values in conditions.items()}
+        return mapping
+
+    def __str__(self) -> str:
+        lines: list[str] = []
+        for name, dimension in self.dimensions.items():
+            conditions = " and ".join(
+                f"{key} is {' or '.join(map(canonical_json, values))}"
+                for key, values in self.when.get(name, {}).items()
+            )
+            lines.append(f"{name}: {dimension}{f' (when {conditions})' if conditions else ''}")
+        points = "points without end" if self.size is None else f"{self.size} point{'s' if self.size != 1 else ''}"
+        return "\n".join([*lines, points])
+
+    def _count(self, names: Sequence[str], point: Mapping[str, Any]) -> int | None:
+        """Counts the points that continue one; branches only over parameters that decide about others."""
+        deciding = {key for conditions in self.when.values() for key in conditions}
+        total = 1
+        for index, name in enumerate(names):
+            if not self.is_active(name, point):
+                continue
+            dimension = self.dimensions[name]
+            if isinstance(dimension, Choice) and name in deciding:
+                parts = [self._count(names[index + 1 :], {**point, name: value}) for value in dimension.values]
+                counts = [part for part in parts if part is not None]
+                return None if len(counts) < len(parts) else total * sum(counts)
+            if dimension.size is None:
+                return None
+            total *= dimension.size
+        return total
+
+    def _points(self, names: Sequence[str], point: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        if not names:
+            yield dict(point)
+        elif not self.is_active(names[0], point):
+            yield from self._points(names[1:], point)
+        else:
+            dimension = self.dimensions[names[0]]
+            if isinstance(dimension, Choice | IntRange | Steps):
+                for value in dimension.enumerate():
+                    yield from self._points(names[1:], {**point, names[0]: value})
+
+    def _admitting(self, name: str) -> dict[str, Any]:
+        """Returns values of other parameters under which this one is a part of a point."""
+        needed: dict[str, Any] = {}
+        for key, values in self.when.get(name, {}).items():
+            needed = {**needed, **self._admitting(key), key: values[0]}
+        return needed
+
+
+def _conditions(given: Any, where: Where) -> When:
+    if not isinstance(given, Mapping) or not given:
+        raise SpaceError(where.says(f"expected a mapping from parameter to value, got {given!r}"))
+    # A list means one of several; a value that is itself a list is written as a list in a list.
+    return {str(key): tuple(value) if isinstance(value, list | tuple) else (value,) for key, value in given.items()}
+
+
+def _check_conditions(conditions: When, dimensions: Mapping[str, Dimension], where: Where) -> None:
+    for key, values in conditions.items():
+        deciding = dimensions.get(key)
+        if deciding is None:
+            raise SpaceError(where.at(key).says(f"{key!r} is not searched here; {suggestion(key, dimensions)}"))
+        if not isinstance(deciding, Choice):
+            raise SpaceError(where.at(key).says(f"expected {key!r} to be a list of values, it is {deciding}"))
+        for value in values:
+            if canonical_json(value) not in map(canonical_json, deciding.values):
+                raise SpaceError(where.at(key).says(f"{key!r} is never {value!r}: it is {deciding}"))
+
+
+def _in_order(dimensions: Mapping[str, Dimension], when: Mapping[str, When], where: Where) -> list[str]:
+    sorter = TopologicalSorter({name: sorted(when.get(name, ())) for name in sorted(dimensions)})
+    try:
+        sorter.prepare()
+    except CycleError as error:
+        cycle = " → ".join(error.args[1])
+        raise SpaceError(where.says(f"conditions that go round in a circle: {cycle}; drop one `when`")) from None
+    order: list[str] = []
+    while sorter.is_active():
+        ready = sorted(sorter.get_ready())
+        order.extend(ready)
+        sorter.done(*ready)
+    return order
