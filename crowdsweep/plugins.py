@@ -154,7 +154,7 @@ def _info_at(place: discovery.Place) -> ModelInfo:
 
 
 @cache
-def _adapter(owner: type[Any]) -> TypeAdapter[Any]:
+def _adapter(owner: type[Any]) -> Any:  # beartype refuses the hint TypeAdapter[Any]
     return TypeAdapter(owner)
 
 

@@ -11,7 +11,7 @@ annotators × classes × classes is ever made.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float64
@@ -24,6 +24,7 @@ CLIP = 1e-7
 CHUNK_ENTRIES = 4_000_000  # annotators × classes × classes at a time: 32 MB
 
 
+@runtime_checkable
 class TrueMatrices(Protocol):
     """Whatever knows the true matrices of annotators (`TrueCrowd` does)."""
 
@@ -32,6 +33,7 @@ class TrueMatrices(Protocol):
         ...
 
 
+@runtime_checkable
 class EstimatedMatrices(Protocol):
     """Whatever estimates the matrices of annotators (a model's `AnnotatorModel` does)."""
 
