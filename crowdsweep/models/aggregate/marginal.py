@@ -70,4 +70,5 @@ MODEL = ModelInfo(
     supports=frozenset({"votes", "multilabel", "soft_answers"}),
     cost=lambda shape, _: 2.0 * shape.n_annotations,
     deterministic=True,
+    waived={"unanimous_items_keep_their_label": "says the same of every item: the crowd's mean distribution"},
 )

@@ -134,7 +134,9 @@ def _columns(crowds: StackedCrowds, accuracy: Accuracies) -> ConfusionColumns:
     of_column = accuracy[crowds.column_annotator]
     log_probs = np.repeat(floored_log(_error(of_column, crowds.n_classes))[:, None], crowds.n_classes, axis=1)
     log_probs[np.arange(len(of_column)), crowds.column_label] = floored_log(of_column)
-    return ConfusionColumns(log_probs=log_probs, totals=np.zeros((crowds.n_annotators, crowds.n_classes)), smoothing=0)
+    return ConfusionColumns(
+        log_probs=log_probs, totals=np.zeros((crowds.n_annotators, crowds.n_classes)), smoothing=0.0
+    )
 
 
 MODEL = ModelInfo(

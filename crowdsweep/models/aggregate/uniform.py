@@ -32,4 +32,5 @@ MODEL = ModelInfo(
     supports=frozenset({"votes", "multilabel", "soft_answers"}),
     cost=lambda shape, _: float(shape.n_items),
     deterministic=True,
+    waived={"unanimous_items_keep_their_label": "says the same of every item, whatever the answers"},
 )

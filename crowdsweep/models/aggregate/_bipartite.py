@@ -1,0 +1,210 @@
+"""Belief propagation between items and annotators, each in a hidden cluster, answers being the edges between them.
+
+    p(answer k of annotator t to item i | w_i = g, z_t = l) = Theta[g, l, k]
+
+A message from an annotator to an item along edge e is a_e(g) = sum over l of Theta[g, l, y_e] zcav_e(l), where zcav_e
+is the annotator's belief without what e itself told it; messages to annotators, b_e(l), likewise. Beliefs are products
+of messages, summed as logarithms; a cavity is the belief divided by the edge's own message, which is safe because a
+message is never below LOG_FLOOR. On a tree the beliefs end as the exact marginals.
+
+Edges lie sorted by label, so that all messages over one label are one matrix product. Between sweeps one direction is
+kept: the annotators' cavities [edges, annotator_clusters].
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import cast
+
+import numpy as np
+import scipy.sparse as sp
+from jaxtyping import Float64, Int32, Int64
+
+from crowdsweep.arrays import LOG_FLOOR, floored_log
+from crowdsweep.data.annotations import Annotations
+from crowdsweep.models._em import normalised
+
+ItemClusters = Float64[np.ndarray, "items clusters"]
+AnnotatorClusters = Float64[np.ndarray, "annotators annotator_clusters"]
+ItemMessages = Float64[np.ndarray, "edges clusters"]
+AnnotatorMessages = Float64[np.ndarray, "edges annotator_clusters"]
+Labels = Float64[np.ndarray, "clusters annotator_clusters classes"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Edges:
+    """The annotations of one data set, sorted by label. Built by `Edges.of`.
+
+    Attributes:
+        item, annotator: ends of each edge.
+        label_pointers: the edges of label k are `label_pointers[k]:label_pointers[k + 1]`.
+        weight: how often each edge counts, or None where each counts once.
+        n_items, n_annotators: declared sizes.
+    """
+
+    item: Int32[np.ndarray, " edges"]
+    annotator: Int32[np.ndarray, " edges"]
+    label_pointers: Int64[np.ndarray, " pointers"]
+    weight: Float64[np.ndarray, " edges"] | None
+    n_items: int
+    n_annotators: int
+
+    @classmethod
+    def of(cls, annotations: Annotations) -> "Edges":
+        """Sorts the annotations by label. O(A log A)."""
+        order = np.argsort(annotations.label, kind="stable")
+        sizes = np.bincount(annotations.label, minlength=annotations.n_classes)
+        return cls(
+            item=annotations.item[order],
+            annotator=annotations.annotator[order],
+            label_pointers=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
+            weight=None if annotations.weight is None else annotations.weight[order].astype(np.float64),
+            n_items=annotations.n_items,
+            n_annotators=annotations.n_annotators,
+        )
+
+    @property
+    def n_classes(self) -> int:
+        return len(self.label_pointers) - 1
+
+    def of_label(self, label: int) -> slice:
+        """Returns where the edges of one label lie."""
+        return slice(int(self.label_pointers[label]), int(self.label_pointers[label + 1]))
+
+    def sums_by_item(self, per_edge: np.ndarray) -> np.ndarray:
+        """Sums over the edges of each item, weighted: [edges, ...] -> [items, ...]."""
+        return self._item_edges @ per_edge
+
+    def sums_by_annotator(self, per_edge: np.ndarray) -> np.ndarray:
+        """Sums over the edges of each annotator, weighted: [edges, ...] -> [annotators, ...]."""
+        return self._annotator_edges @ per_edge
+
+    def product_counts(self, items: ItemClusters, annotators: AnnotatorClusters) -> Labels:
+        """Returns sum over edges of label k of items[i, g] * annotators[t, l], a bilinear form a label."""
+        counts = np.empty((items.shape[1], annotators.shape[1], self.n_classes))
+        for label, table in enumerate(self._tables):
+            counts[:, :, label] = items.T @ (table @ annotators)
+        return counts
+
+    @cached_property
+    def _item_edges(self) -> sp.csr_array:
+        return _indicator(self.item, self.n_items, self.weight)
+
+    @cached_property
+    def _annotator_edges(self) -> sp.csr_array:
+        return _indicator(self.annotator, self.n_annotators, self.weight)
+
+    @cached_property
+    def _tables(self) -> list[sp.csr_array]:
+        """For each label, the (weighted) number of its edges between items and annotators, sparse."""
+        weight = np.ones(len(self.item)) if self.weight is None else self.weight
+        shape = (self.n_items, self.n_annotators)
+        parts = [self.of_label(label) for label in range(self.n_classes)]
+        return [
+            cast(sp.csr_array, sp.coo_array((weight[p], (self.item[p], self.annotator[p])), shape=shape).tocsr())
+            for p in parts
+        ]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Beliefs:
+    """Where belief propagation stands.
+
+    Attributes:
+        items: w, rows sum to one [items, clusters].
+        annotators: z, rows sum to one [annotators, annotator_clusters].
+        cavities: zcav, each edge's annotator without that edge, rows sum to one [edges, annotator_clusters].
+        item_cavities: wcav, made on the way to the last `annotators` [edges, clusters].
+    """
+
+    items: ItemClusters
+    annotators: AnnotatorClusters
+    cavities: AnnotatorMessages
+    item_cavities: ItemMessages | None = None
+
+    @classmethod
+    def start(cls, edges: Edges, items: ItemClusters, annotators: AnnotatorClusters) -> "Beliefs":
+        """Returns beliefs before any message: nothing has to be taken out of them."""
+        return cls(items=items, annotators=annotators, cavities=annotators[edges.annotator])
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ClusterParameters:
+    """psi [clusters], Omega [annotator_clusters], Theta [clusters, annotator_clusters, classes]."""
+
+    item_shares: Float64[np.ndarray, " clusters"]
+    annotator_shares: Float64[np.ndarray, " annotator_clusters"]
+    labels: Labels
+
+
+def propagate(
+    edges: Edges, parameters: ClusterParameters, beliefs: Beliefs, *, sweeps: int, tolerance: float
+) -> Beliefs:
+    """E-step: sweeps until KL(w_new || w_old) + KL(z_new || z_old), summed over all nodes, is small. O(A G L) a sweep.
+
+    Args:
+        edges: the graph.
+        parameters: psi, Omega, Theta; Theta is floored at LOG_FLOOR.
+        beliefs: to go on from.
+        sweeps: limit, at least 1.
+        tolerance: mean KL divergence of a node to stop below.
+    """
+    labels = np.maximum(parameters.labels, LOG_FLOOR)
+    log_item_shares, log_annotator_shares = map(floored_log, (parameters.item_shares, parameters.annotator_shares))
+    n_nodes = edges.n_items + edges.n_annotators
+    for _ in range(sweeps):
+        to_items = _messages(edges, beliefs.cavities, labels.transpose(1, 0, 2))
+        items, _ = normalised(log_item_shares + edges.sums_by_item(np.log(to_items)))
+        item_cavities = _without(items[edges.item], to_items, edges.weight)
+        to_annotators = _messages(edges, item_cavities, labels)
+        annotators, _ = normalised(log_annotator_shares + edges.sums_by_annotator(np.log(to_annotators)))
+        moved = _divergence(items, beliefs.items) + _divergence(annotators, beliefs.annotators)
+        beliefs = Beliefs(
+            items=items,
+            annotators=annotators,
+            cavities=_without(annotators[edges.annotator], to_annotators, edges.weight),
+            item_cavities=item_cavities,
+        )
+        if moved <= tolerance * n_nodes:
+            break
+    return beliefs
+
+
+def edge_counts(edges: Edges, parameters: ClusterParameters, beliefs: Beliefs) -> Labels:
+    """Returns the expected counts from edge marginals, proportional to wcav_e(g) * zcav_e(l) * Theta[g, l, y_e]."""
+    if beliefs.item_cavities is None:
+        return edges.product_counts(beliefs.items, beliefs.annotators)
+    labels = np.maximum(parameters.labels, LOG_FLOOR)
+    counts = np.empty_like(labels)
+    for label in range(edges.n_classes):
+        part = edges.of_label(label)
+        from_items, from_annotators = beliefs.item_cavities[part], beliefs.cavities[part]
+        mass = ((from_items @ labels[:, :, label]) * from_annotators).sum(axis=1)
+        weight = 1.0 if edges.weight is None else edges.weight[part]
+        counts[:, :, label] = labels[:, :, label] * (from_items.T @ (from_annotators * (weight / mass)[:, None]))
+    return counts
+
+
+def _messages(edges: Edges, cavities: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Returns, for each edge, sum over the sender's clusters s of cavities[e, s] * labels[s, :, y_e]."""
+    out = np.empty((len(cavities), labels.shape[1]))
+    for label in range(edges.n_classes):
+        part = edges.of_label(label)
+        np.matmul(cavities[part], labels[:, :, label], out=out[part])
+    return out
+
+
+def _without(beliefs: np.ndarray, messages: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
+    """Takes each edge's own message out of the belief at its end."""
+    cavities = beliefs / (messages if weight is None else messages ** weight[:, None])
+    cavities /= cavities.sum(axis=1, keepdims=True)
+    return cavities
+
+
+def _divergence(new: np.ndarray, old: np.ndarray) -> float:
+    return float((new * (floored_log(new) - floored_log(old))).sum())
+
+
+def _indicator(code: np.ndarray, size: int, weight: np.ndarray | None) -> sp.csr_array:
+    data = np.ones(len(code)) if weight is None else weight
+    rows = np.arange(len(code), dtype=np.int32)
+    return cast(sp.csr_array, sp.coo_array((data, (code, rows)), shape=(size, len(code))).tocsr())

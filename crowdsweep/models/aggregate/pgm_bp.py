@@ -1,0 +1,213 @@
+"""PGM by belief propagation: items and annotators both fall into clusters, each pair with a label distribution.
+
+An answer's distribution depends on the cluster of the item and on that of the annotator. An item is then described by
+what a whole crowd, with its mix of annotator clusters, would say of items like it: a label distribution without the
+accident of who happened to answer. EM turns between loopy belief propagation (E-step) and counting (M-step).
+
+Weerasooriya, Ororbia and Homan, algorithm 3 and equation 1.
+
+    K, L               numbers of clusters                       item_clusters, annotator_clusters
+    w, z               clusters of items and annotators          Beliefs.items, Beliefs.annotators
+    psi, Omega         cluster shares                            item_shares, annotator_shares
+    Theta              label distributions [K, L, classes]       labels
+    alpha, gamma, tau  Dirichlets over Theta, psi, Omega         alpha, gamma, tau (pseudo-counts are one less)
+
+Deviations: the stop rule compares items with items and annotators with annotators (equation 5 swaps the indices);
+products of messages are sums of logarithms; messages go on from where the last E-step left them. The M-step multiplies
+node beliefs, as the listing does (`edge_marginals` uses the edges' own). Restarts begin at random memberships, as
+uniform ones never move; kept is the one with the best log joint (node beliefs in place of the hidden clusters).
+Weighted answers count as repeats, soft ones by their label alone. In data with features a classifier is trained on the
+cluster distributions (`_guided.py`).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Literal, final
+
+import numpy as np
+from annotated_types import Ge, Gt, Lt
+from jaxtyping import Float64
+
+from crowdsweep.arrays import AnnotatorCodes, ItemCodes, RowProbs, floored_log
+from crowdsweep.data.dataset import TrainingData
+from crowdsweep.models._em import chunks, winners
+from crowdsweep.models.aggregate._bipartite import Beliefs, ClusterParameters, Edges, Labels, edge_counts, propagate
+from crowdsweep.models.aggregate._guided import Clusters, snapped, with_classifiers
+from crowdsweep.models.contract import FitContext, FitResult, LabelProbs, ModelInfo
+from crowdsweep.seeds import SeedStream
+
+START_CONCENTRATION = 0.3  # of the Dirichlet that random memberships are drawn from
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class PgmBp:
+    """Hyper-parameters of the graph model, and of the classifier around it.
+
+    Attributes:
+        item_clusters, annotator_clusters: numbers of clusters.
+        alpha, gamma, tau: Dirichlet parameters of label distributions, item and annotator shares; at 1 no pseudo-count.
+        restarts: fits from random memberships, of which the one with the best log joint is kept.
+        iterations: limit of EM steps.
+        tolerance: stop once the log joint moves by less than this share of itself.
+        sweeps: limit of belief propagation's sweeps in one E-step.
+        sweep_tolerance: mean KL divergence between a node's beliefs in two sweeps that ends an E-step.
+        edge_marginals: count with the edges' own marginals in the M-step.
+        snap: a training item gets the distribution of its best cluster, or the mixture of all.
+        test_snap: what is done with a classifier's prediction for an unseen item; `none` leaves it.
+        projection_count: how many answers a prediction stands for when clusters are scored; None: the mean number of
+            labels of a training item.
+        network, hidden, dropout, learning_rate, batch_size: of the classifier.
+        epochs: the most.
+        patience: epochs without a better loss on dev items (a tenth of the training items where there are none).
+    """
+
+    item_clusters: Annotated[int, Ge(1)] = 10
+    annotator_clusters: Annotated[int, Ge(1)] = 10
+    alpha: Annotated[float, Ge(1)] = 2.0
+    gamma: Annotated[float, Ge(1)] = 2.0
+    tau: Annotated[float, Ge(1)] = 2.0
+    restarts: Annotated[int, Ge(1)] = 10
+    iterations: Annotated[int, Ge(1)] = 60
+    tolerance: Annotated[float, Ge(0)] = 1e-5
+    sweeps: Annotated[int, Ge(1)] = 10
+    sweep_tolerance: Annotated[float, Ge(0)] = 1e-4
+    edge_marginals: bool = False
+    snap: Literal["hard", "soft"] = "hard"
+    test_snap: Literal["hard", "soft", "none"] = "hard"
+    projection_count: Annotated[float, Gt(0)] | None = None
+    network: Literal["linear", "mlp"] = "mlp"
+    hidden: tuple[Annotated[int, Ge(1)], ...] = (256,)
+    dropout: Annotated[float, Ge(0), Lt(1)] = 0.5
+    learning_rate: Annotated[float, Gt(0)] = 1e-3
+    batch_size: Annotated[int, Ge(1)] = 64
+    epochs: Annotated[int, Ge(1)] = 100
+    patience: Annotated[int, Ge(1)] | None = 10
+
+    def fit_batch(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
+        """Fits one graph after the other (their arithmetic fills a core), then trains all classifiers together."""
+        fitted = [self._fit_graph(part, context) for part, context in zip(data, contexts, strict=True)]
+        return with_classifiers(self, fitted, data, contexts)
+
+    def _fit_graph(self, data: TrainingData, context: FitContext) -> tuple[FitResult, Clusters]:
+        edges = Edges.of(data.annotations)
+        runs = [self._run(edges, context.seeds.child(f"restart {r}")) for r in range(self.restarts)]
+        return self._result(max(runs, key=lambda run: run.objective[-1]))
+
+    def _run(self, edges: Edges, seeds: SeedStream) -> "GraphFit":
+        """Runs EM from random memberships."""
+        beliefs = Beliefs.start(
+            edges,
+            _random_memberships(seeds.numpy("items"), edges.n_items, self.item_clusters),
+            _random_memberships(seeds.numpy("annotators"), edges.n_annotators, self.annotator_clusters),
+        )
+        parameters, value = self._maximisation(beliefs, edges.product_counts(beliefs.items, beliefs.annotators))
+        objective: list[float] = []
+        converged = False
+        while len(objective) < self.iterations and not converged:
+            beliefs = propagate(edges, parameters, beliefs, sweeps=self.sweeps, tolerance=self.sweep_tolerance)
+            counts = (
+                edge_counts(edges, parameters, beliefs)
+                if self.edge_marginals
+                else edges.product_counts(beliefs.items, beliefs.annotators)
+            )
+            last = value
+            parameters, value = self._maximisation(beliefs, counts)
+            objective.append(value)
+            converged = abs(value - last) <= self.tolerance * abs(value)
+        return GraphFit(parameters, beliefs, np.array(objective), converged)
+
+    def _maximisation(self, beliefs: Beliefs, counts: Labels) -> tuple[ClusterParameters, float]:
+        """M-step: expected counts plus pseudo-counts, normalised; and the log joint at the new parameters."""
+        masses = (
+            beliefs.items.sum(axis=0) + (self.gamma - 1),
+            beliefs.annotators.sum(axis=0) + (self.tau - 1),
+            counts + (self.alpha - 1),
+        )
+        item_shares, annotator_shares, labels = map(_distribution, masses)
+        value = sum(
+            float((mass * floored_log(probs)).sum())
+            for mass, probs in zip(masses, (item_shares, annotator_shares, labels), strict=True)
+        )
+        return ClusterParameters(item_shares=item_shares, annotator_shares=annotator_shares, labels=labels), value
+
+    def _result(self, fit: "GraphFit") -> tuple[FitResult, Clusters]:
+        shares, labels = fit.parameters.annotator_shares, fit.parameters.labels
+        distributions = np.einsum("l,glk->gk", shares, labels)
+        memberships = fit.beliefs.items
+        result = FitResult(
+            item_probs=snapped(memberships, distributions, self.snap),
+            label_probs=_label_probs(fit),
+            objective=fit.objective,
+            converged=fit.converged,
+            iterations=len(fit.objective),
+            extras={
+                "cluster_sizes": winners(memberships).sum(axis=0),
+                "annotator_cluster_sizes": winners(fit.beliefs.annotators).sum(axis=0),
+                "cluster_distributions": distributions,
+                "labels": labels,
+            },
+        )
+        clusters = Clusters(
+            item_shares=fit.parameters.item_shares,
+            annotator_shares=shares,
+            labels=labels,
+            distributions=distributions,
+        )
+        return result, clusters
+
+
+@dataclass(frozen=True, eq=False)
+class GraphFit:
+    """One restart's end; the objective has a value for each EM step."""
+
+    parameters: ClusterParameters
+    beliefs: Beliefs
+    objective: Float64[np.ndarray, " steps"]
+    converged: bool
+
+
+def _label_probs(fit: GraphFit) -> LabelProbs:
+    items, annotators, labels = fit.beliefs.items, fit.beliefs.annotators, fit.parameters.labels
+    size = labels.size // labels.shape[0]
+
+    def label_probs(item: ItemCodes, annotator: AnnotatorCodes) -> RowProbs:
+        out = np.empty((len(item), labels.shape[2]))
+        for part in chunks(len(item), size):
+            of_item = np.tensordot(items[item[part]], labels, axes=1)
+            out[part] = np.einsum("al,alk->ak", annotators[annotator[part]], of_item)
+        return out
+
+    return label_probs
+
+
+def _random_memberships(rng: np.random.Generator, n_rows: int, n_clusters: int) -> np.ndarray:
+    return rng.dirichlet(np.full(n_clusters, START_CONCENTRATION), size=n_rows)
+
+
+def _distribution(mass: np.ndarray) -> np.ndarray:
+    total = mass.sum(axis=-1, keepdims=True)
+    return np.where(total > 0, mass / np.where(total > 0, total, 1.0), 1.0 / mass.shape[-1])
+
+
+MODEL = ModelInfo(
+    name="pgm-bp",
+    title="PGM by belief propagation: clusters of items and of annotators",
+    model=PgmBp,
+    source="Weerasooriya, Ororbia and Homan, algorithm 3",
+    space={
+        "item_clusters": {"min": 3, "max": 20},
+        "annotator_clusters": {"min": 3, "max": 20},
+        "alpha": {"values": [1.01, 1.1, 1.5, 2, 5]},
+        "gamma": {"values": [1.01, 2, 5]},
+        "tau": {"values": [1.01, 2, 5]},
+    },
+    cost=lambda shape, params: (
+        6.0
+        * params["restarts"]
+        * params["iterations"]
+        * shape.n_annotations
+        * params["item_clusters"]
+        * params["annotator_clusters"]
+    ),
+)
