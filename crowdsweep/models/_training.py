@@ -1,0 +1,470 @@
+"""Trains many small classifiers at once on soft targets, minibatch by minibatch, each with its own rule to stop.
+
+`StackedClassifiers` is the machine: one epoch at a time, for models that change the targets in between (dl-em, cmm).
+`train_classifiers` runs it to the end, for models whose targets stand (two-stage models).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Literal, Protocol, final, runtime_checkable
+
+import numpy as np
+import torch
+from jaxtyping import Float32, Float64, Int64
+
+from crowdsweep.arrays import ItemFeatures, ItemProbs, floored_log
+from crowdsweep.data.dataset import Items, TrainingData
+from crowdsweep.errors import FitFailed
+from crowdsweep.models.networks.dense import DenseNetwork
+from crowdsweep.models.networks.linear import linear
+from crowdsweep.models.networks.mlp import mlp
+from crowdsweep.models.networks.replicas import (
+    Adam,
+    DropoutMasks,
+    Minibatch,
+    ReplicaStack,
+    Shuffler,
+    count_parameters,
+    replica_chunks,
+)
+from crowdsweep.seeds import SeedStream
+
+NetworkKind = Literal["linear", "mlp"]
+Protocols = Literal["paper", "equal_budget"]
+
+PAPER_IMPROVEMENT = 0.03  # the paper protocol's stop rule: the training loss must fall by more than this share
+# Features and dropout masks are laid out for some steps at a time: few enough to stay small, enough to share dispatch.
+_BLOCK_FLOATS = 1 << 24
+_BLOCK_STEPS = 16
+
+
+@runtime_checkable
+class ClassifierSettings(Protocol):
+    """The hyper-parameters that every model with a classifier of ours has."""
+
+    @property
+    def network(self) -> NetworkKind: ...
+    @property
+    def hidden(self) -> tuple[int, ...]: ...
+    @property
+    def dropout(self) -> float: ...
+    @property
+    def learning_rate(self) -> float: ...
+    @property
+    def batch_size(self) -> int: ...
+
+
+def build_network(settings: ClassifierSettings, n_features: int, n_classes: int) -> DenseNetwork:
+    """Returns the network that the hyper-parameters name; `hidden` and `dropout` say nothing to a linear one."""
+    if settings.network == "linear":
+        return linear(n_features, n_classes)
+    return mlp(n_features, n_classes, hidden=settings.hidden, dropout=settings.dropout)
+
+
+def features_of(items: Items) -> ItemFeatures:
+    """Returns the features of these items.
+
+    Raises:
+        FitFailed: they have none; the sweep's validator says so earlier and better.
+    """
+    if items.features is None:
+        raise FitFailed("expected items with features, got none: choose `features` of the dataset, or another model")
+    return items.features
+
+
+@final
+@dataclass(frozen=True, kw_only=True, eq=False)
+class NetworkPredictor:
+    """One trained classifier: labels items from their features."""
+
+    network: DenseNetwork
+    values: Mapping[str, np.ndarray]
+    device: str = "cpu"
+
+    @property
+    def uses(self) -> tuple[str, ...]:
+        return ("classifier",)
+
+    def predict(self, items: Items, use: str) -> ItemProbs:  # noqa: ARG002 - there is one use
+        """Returns the classifier's probabilities, float64 [items, classes]."""
+        return self.network.predict(self.values, features_of(items), self.device)
+
+
+@final
+class StackedClassifiers:
+    """S classifiers of one shape in training, each on its own rows of its own data.
+
+    Replicas keep the numbers that they came with, also after others have been dropped.
+    """
+
+    def __init__(
+        self,
+        network: DenseNetwork,
+        *,
+        features: Sequence[np.ndarray],
+        rows: Sequence[np.ndarray],
+        seeds: Sequence[SeedStream],
+        adam: Adam,
+        batch_size: int,
+        device: str = "cpu",
+    ) -> None:
+        """Draws the initial weights.
+
+        Args:
+            network: the shape of all.
+            features: float32 [items, features] for each replica; the same array object is held once.
+            rows: int64 [rows], the items that each replica trains on.
+            seeds: a stream for each replica.
+            adam: the optimiser.
+            batch_size: items in a step.
+            device: where everything is held.
+        """
+        self.network, self._adam, self._batch_size, self._device = network, adam, batch_size, device
+        self._order = Shuffler.by_steps([len(part) for part in rows], batch_size)
+        ordered = [seeds[s] for s in self._order]
+        self._stack = ReplicaStack.start(network.parameters(), ordered, device)
+        self._shuffler = Shuffler([rows[s] for s in self._order], ordered, batch_size, device)
+        dropping = network.hidden if network.dropout > 0 else ()
+        self._dropout = [DropoutMasks(ordered, network.dropout, device, f"dropout {i}") for i in range(len(dropping))]
+        self._tables, self._table_of = _distinct(features, device)
+        offsets = np.cumsum([0, *(len(table) for table in self._tables)])
+        self._table = self._tables[0] if len(self._tables) == 1 else torch.cat(self._tables)
+        self._tables = [self._table[a:b] for a, b in pairwise(offsets)]
+        self._offset_of = [int(offsets[table]) for table in self._table_of]
+
+    @property
+    def active(self) -> list[int]:
+        """The replicas that have not been dropped, ascending."""
+        return sorted(self._order)
+
+    def drop(self, replicas: Sequence[int]) -> None:
+        """Takes these replicas out: they cost nothing and never change again."""
+        gone = set(replicas)
+        if not gone:
+            return
+        kept = [place for place, replica in enumerate(self._order) if replica not in gone]
+        self._order = [self._order[place] for place in kept]
+        self._stack.keep(kept)
+        self._shuffler.keep(kept)
+        for masks in self._dropout:
+            masks.keep(kept)
+
+    @torch.no_grad()
+    def run_epoch(self, targets: torch.Tensor) -> dict[int, float]:
+        """Steps every active replica once through its rows, in a fresh order.
+
+        Args:
+            targets: float32 [all S replicas, items, classes]; items that a replica lacks are padding. A row's sum is
+                its weight.
+
+        Returns:
+            For each active replica the mean cross-entropy over its rows, as it was when each was stepped on (with
+            dropout), divided by the mean weight.
+        """
+        if not self._order:
+            return {}
+        replicas = torch.tensor(self._order, device=self._device)
+        flat_targets = targets.flatten(0, 1)
+        target_start = (replicas * targets.shape[1])[:, None]
+        table_start = torch.tensor([self._offset_of[s] for s in self._order], device=self._device)[:, None]
+        losses = torch.zeros(2, len(self._order), dtype=torch.float64, device=self._device)
+        for block in self._blocks(self._shuffler.epoch()):
+            n_replicas = block[0].n_replicas
+            order = torch.stack([batch.rows for batch in block])
+            features = _rows(self._table, order + table_start[:n_replicas])
+            wanted = _rows(flat_targets, order + target_start[:n_replicas]).transpose(2, 3).contiguous()
+            if block[-1].mask is not None:
+                wanted[-1].mul_(block[-1].mask[:, None, :])
+            losses[1, :n_replicas] += wanted.sum(dim=(0, 2, 3))
+            sizes = torch.stack([batch.sizes for batch in block])[:, :, None, None]
+            shares = wanted / sizes
+            totals = shares.sum(dim=2, keepdim=True)
+            masks = [
+                dropped.draw(len(block), (self._batch_size, width), n_replicas)
+                for dropped, width in zip(self._dropout, self.network.hidden, strict=False)
+            ]
+            probs = torch.empty_like(wanted)
+            view = self._stack.prefix(n_replicas)
+            for step in range(len(block)):
+                probs[step] = self.network.gradients(
+                    view, features[step], shares[step], totals[step], [mask[step].to(torch.float32) for mask in masks]
+                )
+                self._adam.step(self._stack, n_replicas)
+            losses[0, :n_replicas] -= (wanted * probs.clamp_(min=1e-30).log_()).sum(dim=(0, 2, 3))
+        means = losses[0] / losses[1].clamp(min=1e-300)
+        return dict(zip(self._order, means.tolist(), strict=True))
+
+    def _blocks(self, batches: Sequence[Minibatch]) -> list[list[Minibatch]]:
+        """Groups steps that the same replicas take; one with padding ends a group."""
+        floats = len(self._order) * self._batch_size * max(self.network.widths)
+        limit = max(1, min(_BLOCK_FLOATS // floats, _BLOCK_STEPS))
+        blocks: list[list[Minibatch]] = []
+        for batch in batches:
+            last = blocks[-1] if blocks else None
+            if (
+                last is None
+                or len(last) == limit
+                or last[-1].mask is not None
+                or last[-1].n_replicas != batch.n_replicas
+            ):
+                blocks.append([batch])
+            else:
+                last.append(batch)
+        return blocks
+
+    @torch.no_grad()
+    def probabilities(self, n_items: int | None = None) -> torch.Tensor:
+        """Returns float64 [active, items, classes], active replicas ascending, for all their items.
+
+        Args:
+            n_items: length of the item axis (default: the longest); replicas with fewer items get uniform rows.
+        """
+        active = self.active
+        n_items = n_items or max((len(self._tables[self._table_of[s]]) for s in active), default=0)
+        found = torch.full(
+            (len(active), n_items, self.network.n_classes),
+            1.0 / self.network.n_classes,
+            dtype=torch.float64,
+            device=self._device,
+        )
+        place = {replica: place for place, replica in enumerate(self._order)}
+        for number, table in enumerate(self._tables):
+            members = [i for i, s in enumerate(active) if self._table_of[s] == number]
+            if not members:
+                continue
+            places = [place[active[i]] for i in members]
+            found[members, : len(table)] = self.network.probabilities(self._values(places), table[None])
+        return found
+
+    def _values(self, places: Sequence[int]) -> dict[str, torch.Tensor]:
+        values = self._stack.prefix(len(self._stack)).values
+        if list(places) == list(range(len(self._stack))):
+            return dict(values)
+        return {name: array[list(places)] for name, array in values.items()}
+
+    def predictor(self, replica: int) -> NetworkPredictor:
+        """Returns a copy of an active replica as it is now."""
+        values = self._stack.values_of(self._order.index(replica))
+        return NetworkPredictor(network=self.network, values=values, device=self._device)
+
+
+def _distinct(features: Sequence[np.ndarray], device: str) -> tuple[list[torch.Tensor], list[int]]:
+    """Returns each feature array once, and for each replica which one is its."""
+    number: dict[int, int] = {}
+    tables: list[torch.Tensor] = []
+    for array in features:
+        if id(array) not in number:
+            number[id(array)] = len(tables)
+            tables.append(_as_tensor(array, device))
+    return tables, [number[id(array)] for array in features]
+
+
+def _rows(table: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+    """Returns table[rows]; `index_select` copies small rows several times faster than indexing does."""
+    return table.index_select(0, rows.flatten()).view(*rows.shape, table.shape[1])
+
+
+def _as_tensor(array: np.ndarray, device: str) -> torch.Tensor:
+    if device != "cpu" or not array.flags.writeable:
+        array = np.array(array, np.float32)  # torch warns of arrays that it could not write to
+    return torch.from_numpy(np.asarray(array, np.float32)).to(device)
+
+
+@final
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Lesson:
+    """What one classifier is to learn.
+
+    Attributes:
+        features: float32 [items, features].
+        targets: float64 [items, classes], rows summing to one; a row of zeros is left out.
+        weights: how much each item counts [items], 0 leaves it out; None counts each once.
+        seeds: the classifier's stream.
+        watched: features and target distributions of other items, on which the best epoch is chosen; only with
+            `Schedule.patience`. None sets a tenth of this lesson's own items aside, drawn from `seeds`.
+    """
+
+    features: Float32[np.ndarray, "items features"]
+    targets: Float64[np.ndarray, "items classes"]
+    weights: Float64[np.ndarray, " items"] | None = None
+    seeds: SeedStream
+    watched: tuple[Float32[np.ndarray, "watched features"], Float64[np.ndarray, "watched classes"]] | None = None
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Schedule:
+    """How long to train, and how.
+
+    Attributes:
+        epochs: the most.
+        batch_size, learning_rate: of Adam, in items.
+        least_improvement: stop at the first epoch whose training loss is not below (1 - this) times the best; None
+            does not look.
+        patience: watch items that are not trained on, stop after so many epochs without a better mean cross-entropy
+            on them, and keep the best epoch's weights; None does not watch.
+    """
+
+    epochs: int
+    batch_size: int
+    learning_rate: float
+    least_improvement: float | None = None
+    patience: int | None = None
+
+
+@final
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TrainedClassifier:
+    """One trained classifier.
+
+    Attributes:
+        predictor: with the weights that were kept.
+        probs: float64 [items, classes], its probabilities for the lesson's items.
+        losses: mean training cross-entropy of each epoch.
+        converged: whether a rule stopped it before the last epoch; true where there is no rule.
+    """
+
+    predictor: NetworkPredictor
+    probs: ItemProbs
+    losses: Float64[np.ndarray, " steps"]
+    converged: bool
+
+
+def schedule_of(settings: ClassifierSettings, *, epochs: int, protocol: Protocols) -> Schedule:
+    """Returns the schedule of a two-stage model: `paper` may stop early, `equal_budget` trains `epochs` epochs."""
+    return Schedule(
+        epochs=epochs,
+        batch_size=settings.batch_size,
+        learning_rate=settings.learning_rate,
+        least_improvement=PAPER_IMPROVEMENT if protocol == "paper" else None,
+    )
+
+
+def train_classifiers(
+    network: DenseNetwork, lessons: Sequence[Lesson], schedule: Schedule, device: str = "cpu"
+) -> list[TrainedClassifier]:
+    """Trains one classifier for each lesson, as many at a time as the machine's cache holds.
+
+    Raises:
+        FitFailed: a lesson has no item to learn from.
+    """
+    trained: list[TrainedClassifier] = []
+    for part in replica_chunks(len(lessons), count_parameters(network.parameters()), device):
+        trained += _train_together(network, lessons[part], schedule, device)
+    return trained
+
+
+def _train_together(
+    network: DenseNetwork, lessons: Sequence[Lesson], schedule: Schedule, device: str
+) -> list[TrainedClassifier]:
+    splits = [_split(lesson, watch=schedule.patience is not None) for lesson in lessons]
+    targets = np.zeros((len(lessons), max(len(lesson.features) for lesson in lessons), network.n_classes), np.float32)
+    for row, lesson in zip(targets, lessons, strict=True):
+        weights = 1.0 if lesson.weights is None else lesson.weights[:, None]
+        row[: len(lesson.features)] = lesson.targets * weights
+    stack = StackedClassifiers(
+        network,
+        features=[lesson.features for lesson in lessons],
+        rows=[split.rows for split in splits],
+        seeds=[lesson.seeds for lesson in lessons],
+        adam=Adam(learning_rate=schedule.learning_rate),
+        batch_size=schedule.batch_size,
+        device=device,
+    )
+    stacked_targets = torch.from_numpy(targets).to(device)
+    progress = [_Progress() for _ in lessons]
+    predictors: dict[int, NetworkPredictor] = {}
+    for epoch in range(schedule.epochs):
+        losses = stack.run_epoch(stacked_targets)
+        stopping: list[int] = []
+        for replica, loss in losses.items():
+            state = progress[replica]
+            state.losses.append(loss)
+            if schedule.patience is not None:
+                watched = splits[replica].watched
+                state.look(stack.predictor(replica), watched[0], watched[1])
+            if state.should_stop(schedule):
+                state.stopped = True
+                stopping.append(replica)
+        last = stack.active if epoch == schedule.epochs - 1 else stopping
+        predictors.update({replica: stack.predictor(replica) for replica in last})
+        stack.drop(stopping)
+        if not stack.active:
+            break
+    ruled = schedule.patience is not None or schedule.least_improvement is not None
+    return [
+        _finished(state.best or predictors[replica], lesson, state, ruled=ruled)
+        for replica, (lesson, state) in enumerate(zip(lessons, progress, strict=True))
+    ]
+
+
+def _finished(predictor: NetworkPredictor, lesson: Lesson, state: "_Progress", *, ruled: bool) -> TrainedClassifier:
+    return TrainedClassifier(
+        predictor=predictor,
+        probs=predictor.network.predict(predictor.values, lesson.features, predictor.device),
+        losses=np.array(state.losses),
+        converged=state.stopped or not ruled,
+    )
+
+
+@dataclass(kw_only=True)
+class _Progress:
+    """What is remembered of one classifier in training."""
+
+    losses: list[float] = field(default_factory=list)
+    stopped: bool = False
+    best: NetworkPredictor | None = None
+    best_score: float = np.inf
+    worse_since: int = 0
+
+    def look(self, predictor: NetworkPredictor, features: np.ndarray, targets: np.ndarray) -> None:
+        probs = predictor.network.predict(predictor.values, features, predictor.device)
+        score = float(-(targets * floored_log(probs)).sum(axis=1).mean())
+        if score < self.best_score:
+            self.best, self.best_score, self.worse_since = predictor, score, 0
+        else:
+            self.worse_since += 1
+
+    def should_stop(self, schedule: Schedule) -> bool:
+        if not np.isfinite(self.losses[-1]):
+            return True
+        if schedule.patience is not None and self.worse_since >= schedule.patience:
+            return True
+        if schedule.least_improvement is None or len(self.losses) == 1:
+            return False
+        return self.losses[-1] >= (1 - schedule.least_improvement) * min(self.losses[:-1])
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Split:
+    """The items that a lesson is trained on, and what is watched (nothing: two empty arrays)."""
+
+    rows: Int64[np.ndarray, " rows"]
+    watched: tuple[np.ndarray, np.ndarray]
+
+
+def _split(lesson: Lesson, *, watch: bool) -> _Split:
+    counting = lesson.targets.sum(axis=1) > 0
+    if lesson.weights is not None:
+        counting &= lesson.weights > 0
+    rows = np.flatnonzero(counting)
+    if not len(rows):
+        raise FitFailed("expected at least one item with a label to train a classifier on, got none")
+    if not watch:
+        return _Split(rows=rows, watched=(lesson.features[:0], lesson.targets[:0]))
+    if lesson.watched is not None and len(lesson.watched[0]):
+        return _Split(rows=rows, watched=lesson.watched)
+    aside = lesson.seeds.numpy("set aside").permutation(rows)[: max(1, len(rows) // 10)]
+    kept = np.setdiff1d(rows, aside) if len(rows) > 1 else rows
+    return _Split(rows=kept, watched=(lesson.features[aside], lesson.targets[aside]))
+
+
+def watched_of(data: TrainingData) -> tuple[np.ndarray, np.ndarray] | None:
+    """Returns features and label distributions of the annotated dev items; None where there are none."""
+    if data.validation is None or data.validation.items.features is None:
+        return None
+    labelled = data.validation.annotations.labels_per_item > 0
+    if not labelled.any():
+        return None
+    return data.validation.items.features[labelled], data.validation.annotations.label_distribution()[labelled]
