@@ -1,4 +1,4 @@
-"""Reads the columns of a CSV or Parquet file as texts, in batches, so that memory does not grow with the file.
+"""Columns of CSV and Parquet files as coded texts, read in batches so that memory stays far below the file's text.
 
 Every value is a text: labels and ids may be words, integers or booleans, and none is ever taken for another. A missing
 value (an empty field, a null, a NaN) is the empty text. Rows are counted from 1, the header not being one.
@@ -6,13 +6,16 @@ value (an empty field, a null, a NaN) is the empty text. Rows are counted from 1
 
 import csv
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Literal, overload
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
+from jaxtyping import Int32
 
 from crowdsweep.errors import DataError
 
@@ -59,10 +62,96 @@ def column_names(path: Path) -> list[str]:
     return names
 
 
+@dataclass(frozen=True, eq=False)
+class Names(Sequence[str]):
+    """Texts held by Arrow: a million of them cost their characters, not a million objects."""
+
+    array: Any  # pyarrow's StringArray without nulls
+
+    @classmethod
+    def of(cls, texts: Sequence[str]) -> "Names":
+        """Returns these texts, in this order."""
+        return texts if isinstance(texts, Names) else cls(pa.array(list(texts), pa.string()))
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[str]: ...
+    def __getitem__(self, index: int | slice) -> str | Sequence[str]:
+        return self.array[index].as_py() if isinstance(index, int) else Names(self.array[index])
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.array.to_pylist())
+
+    def take(self, places: np.ndarray) -> "Names":
+        """Returns the names at these places, in that order."""
+        return Names(self.array.take(pa.array(places)))
+
+    def places_of(self, texts: Sequence[str]) -> np.ndarray:
+        """Returns where each of these texts stands here, int32, and -1 where it does not."""
+        found: Any = pc.index_in(Names.of(texts).array, value_set=self.array)
+        return found.fill_null(-1).to_numpy(zero_copy_only=False)
+
+    def natural_order(self) -> np.ndarray:
+        """Returns the places in ascending order: as numbers where all are whole numbers, else as texts."""
+        whole: Any = pc.match_substring_regex(self.array, _WHOLE_NUMBER)
+        if len(self) and whole.true_count == len(self):
+            return np.argsort(self.array.cast(pa.int64()).to_numpy(), kind="stable")
+        order: Any = pc.sort_indices(self.array)
+        return order.to_numpy().astype(np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """One column of some rows: a code for each row, and the distinct texts that the codes stand for."""
+
+    array: Any  # pyarrow's DictionaryArray of int32 codes and strings, without nulls
+
+    @property
+    def codes(self) -> Int32[np.ndarray, " rows"]:
+        return self.array.indices.to_numpy(zero_copy_only=False).astype(np.int32, copy=False)
+
+    @property
+    def texts(self) -> Names:
+        return Names(self.array.dictionary)
+
+    def values(self) -> list[str]:
+        """Returns the text of each row."""
+        return self.array.to_pylist()
+
+    def first_row(self, code: int) -> int:
+        """Returns the first row with that code."""
+        return int(np.flatnonzero(self.codes == code)[0])
+
+    def keep(self, mask: np.ndarray) -> "Column":
+        """Returns the rows where the mask is true."""
+        return Column(self.array.filter(pa.array(mask)))
+
+
+def coded(texts: Sequence[str]) -> Column:
+    """Returns texts as a coded column."""
+    return Column(Names.of(texts).array.dictionary_encode())
+
+
+def joined(columns: Sequence[Column]) -> Column:
+    """Returns the rows of these columns under each other, under one set of codes."""
+    chunked: Any = pa.chunked_array([column.array for column in columns], type=_CODED)  # pyright: ignore[reportCallIssue, reportArgumentType] - stubs lack dictionaries
+    return Column(chunked.unify_dictionaries().combine_chunks())
+
+
+def distinct(parts: Sequence[Names]) -> Names:
+    """Returns the distinct texts of all parts."""
+    chunked: Any = pa.chunked_array([part.array for part in parts], type=pa.string())
+    return Names(chunked.unique())
+
+
 def batches(
     path: Path, required: Sequence[str], optional: Sequence[str] = ()
-) -> Iterator[tuple[int, dict[str, pa.DictionaryArray]]]:
-    """Yields (number of the first row, dictionary-coded columns); optional columns only where the file has them.
+) -> Iterator[tuple[int, dict[str, Column]]]:
+    """Yields (number of the first row, columns); optional columns only where the file has them.
 
     Raises:
         DataError: a required column is not there, a row has too few or too many fields, or the file is not UTF-8.
@@ -75,35 +164,14 @@ def batches(
     reader = _parquet_batches if path.suffix == ".parquet" else _csv_batches
     first = 1
     for batch in reader(path, wanted):
-        yield first, {name: _coded(batch.column(name)) for name in wanted}
+        yield first, {name: _as_column(batch.column(name)) for name in wanted}
         first += batch.num_rows
-
-
-def texts(columns: Sequence[pa.DictionaryArray]) -> list[str]:
-    """Returns the values of one column's batches as a list."""
-    return [value for column in columns for value in column.to_pylist()]
-
-
-def merged(columns: Sequence[pa.DictionaryArray]) -> tuple[np.ndarray, pa.StringArray]:
-    """Joins one column's batches: an int32 code for each row, and the texts that the codes stand for."""
-    if not columns:
-        return np.empty(0, dtype=np.int32), pa.array([], pa.string())
-    chunks = pa.chunked_array(columns, type=_CODED).unify_dictionaries().chunks
-    codes = np.concatenate([chunk.indices.to_numpy(zero_copy_only=False) for chunk in chunks])
-    return codes.astype(np.int32, copy=False), chunks[-1].dictionary
-
-
-def natural_order(names: pa.StringArray) -> np.ndarray:
-    """Returns the places of the names in ascending order: as numbers where all are whole numbers, else as texts."""
-    if len(names) and pc.all(pc.match_substring_regex(names, _WHOLE_NUMBER)).as_py():
-        return np.argsort(names.cast(pa.int64()).to_numpy(), kind="stable")
-    return pc.sort_indices(names).to_numpy().astype(np.int64)
 
 
 def _csv_batches(path: Path, wanted: Sequence[str]) -> Iterator[pa.RecordBatch]:
     ragged: list[pa_csv.InvalidRow] = []
 
-    def refuse(row: pa_csv.InvalidRow) -> str:
+    def refuse(row: pa_csv.InvalidRow) -> Literal["skip", "error"]:
         ragged.append(row)
         return "error"
 
@@ -134,14 +202,16 @@ def _parquet_batches(path: Path, wanted: Sequence[str]) -> Iterator[pa.RecordBat
         yield from file.iter_batches(batch_size=_BATCH_ROWS, columns=list(wanted))
 
 
-def _coded(column: pa.Array) -> pa.DictionaryArray:
-    if pa.types.is_dictionary(column.type):
-        column = column if column.type == _CODED else column.dictionary_decode()
-    if column.type == _CODED and not column.null_count:
-        return column
-    if pa.types.is_floating(column.type):
-        column = pc.if_else(pc.is_nan(column), None, column)  # pandas makes floats of integers where one is missing
-    return pc.fill_null(column.cast(pa.string()), "").dictionary_encode()
+def _as_column(array: Any) -> Column:
+    if pa.types.is_dictionary(array.type) and array.type != _CODED:
+        array = array.dictionary_decode()
+    if pa.types.is_floating(array.type):
+        array = pc.if_else(pc.is_nan(array), None, array)  # pandas makes floats of integers where one is missing
+    if array.type != _CODED:
+        array = array.cast(pa.string()).fill_null("").dictionary_encode()
+    elif array.null_count:
+        array = array.dictionary_decode().fill_null("").dictionary_encode()
+    return Column(array)
 
 
 def _not_utf8(path: Path) -> DataError:

@@ -26,7 +26,7 @@ _BRIGHTEST = 16.0  # the grey levels of the images
 
 
 def _base(params: Mapping[str, Scalar]) -> CrowdDataset:
-    pixels, gold = load_digits(return_X_y=True)
+    pixels, gold = (np.asarray(part) for part in load_digits(return_X_y=True))
     n_items, n_annotators = len(gold), int(number_param(params, "annotators", at_least=1))
     number_param(params, "labels_per_item", above=0, at_most=n_annotators)
     none = np.empty(0, dtype=np.int32)

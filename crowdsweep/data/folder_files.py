@@ -1,0 +1,284 @@
+"""The files of a dataset folder, one by one: what each holds, checked row by row."""
+
+import zipfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast, get_args
+
+import numpy as np
+import yaml
+from jaxtyping import Float64, Int32, Int64
+
+from crowdsweep.arrays import ItemFeatures
+from crowdsweep.data import tables
+from crowdsweep.data.dataset import SPLITS, Scale
+from crowdsweep.data.tables import Column, Names
+from crowdsweep.errors import DataError
+
+JOIN = "|"  # between the class labels of one multi-label answer
+_ITEM_COLUMNS = ("split", "gold", "text", "text_b", "sentence", "position")
+_NO_ANSWER = ("nan", "none", "null", "na")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Classes:
+    """Class labels as they stand in the files.
+
+    Attributes:
+        code: the code of each label.
+        names: what the codes are called.
+        declared: whether the labels are known; false until they are inferred where there is no classes file.
+        joined: whether a field may hold several labels.
+    """
+
+    code: Mapping[str, int]
+    names: tuple[str, ...]
+    declared: bool
+    joined: bool
+
+    def parts(self, text: str) -> list[str]:
+        """Returns the class labels in one field."""
+        return sorted(set(text.split(JOIN))) if self.joined else [text]
+
+    def refused(self, text: str) -> bool:
+        """Tells whether a field holds something that is no class; without declared classes, a word for no answer."""
+        if not self.declared:
+            return text.lower() in _NO_ANSWER
+        return any(part not in self.code for part in self.parts(text))
+
+    def expected(self) -> str:
+        """Returns what a message should say was expected."""
+        if not self.declared:
+            return "a label"
+        shown = ", ".join(list(self.code)[:12]) + (", …" if len(self.code) > 12 else "")
+        return f"{'labels, joined by |, out of' if self.joined else 'one of'} the classes {shown}"
+
+    def rows(self, column: Column) -> tuple[Int64[np.ndarray, " labels"], Int32[np.ndarray, " labels"]]:
+        """Returns, for each label in the fields of a column, the number of its field and its code; none for empty."""
+        lists = [[self.code[part] for part in self.parts(text)] if text else [] for text in column.texts]
+        lengths = np.array([len(part) for part in lists], dtype=np.int64)
+        flat = np.array([label for part in lists for label in part], dtype=np.int32)
+        code = column.codes
+        row = np.repeat(np.arange(len(code)), lengths[code])
+        start, first = np.cumsum(lengths) - lengths, np.cumsum(lengths[code]) - lengths[code]
+        return row, flat[start[code][row] + np.arange(len(row)) - first[row]]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Answers:
+    """The rows of annotations, or of votes: those have counts and no annotators."""
+
+    item: Column
+    label: Column
+    annotator: Column | None = None
+    weight: Float64[np.ndarray, " rows"] | None = None
+    probability: Float64[np.ndarray, " rows"] | None = None
+    count: Float64[np.ndarray, " rows"] | None = None
+
+
+def read_description(folder: Path) -> tuple[str, str, Scale]:
+    """Returns name, title and scale; the folder's name and `nominal` where dataset.yaml says nothing."""
+    path = folder / "dataset.yaml"
+    if not folder.is_dir():
+        raise DataError(f"{folder}: expected a dataset folder, found none")
+    try:
+        given = (yaml.safe_load(path.read_text(encoding="utf-8")) or {}) if path.is_file() else {}
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise DataError(f"{path}: expected YAML in UTF-8: {error}") from error
+    if not isinstance(given, dict):
+        raise DataError(f"{path}: expected keys such as name, title, scale, got {type(given).__name__}")
+    scale = given.get("scale", "nominal")
+    if scale not in get_args(Scale):
+        raise DataError(f"{path}, scale: expected one of {', '.join(get_args(Scale))}, got {scale!r}")
+    return str(given.get("name", folder.resolve().name)), str(given.get("title", "")), cast(Scale, scale)
+
+
+def answers_path(folder: Path) -> Path:
+    """Returns the file of annotations or of votes, whichever is there."""
+    found = [path for stem in ("annotations", "votes") if (path := tables.find_table(folder, stem))]
+    if len(found) != 1:
+        got = " and ".join(path.name for path in found) or "neither"
+        raise DataError(f"{folder}: expected annotations.csv (item, annotator, label) or votes.csv, found {got}")
+    return found[0]
+
+
+def read_classes(folder: Path, joined: bool) -> Classes:
+    """Returns the declared classes; open ones where there is no classes file."""
+    path = tables.find_table(folder, "classes")
+    if path is None:
+        return Classes(code={}, names=(), declared=False, joined=joined)
+    labels: list[str] = []
+    names: list[str] = []
+    for _, columns in tables.batches(path, ["label"], ["name"]):
+        labels += columns["label"].values()
+        names += columns.get("name", columns["label"]).values()
+    for row, label in enumerate(labels, start=1):
+        if not label or label in labels[: row - 1]:
+            raise DataError(f"{path}, row {row}, column label: expected distinct labels, got {label!r}")
+    return _declared(labels, names, joined, path)
+
+
+def infer_classes(fields: Iterable[str], joined: bool, path: Path) -> Classes:
+    """Returns the classes that occur in these fields, in natural order."""
+    unknown = Classes(code={}, names=(), declared=False, joined=joined)
+    found = Names.of(sorted({part for text in set(fields) - {""} for part in unknown.parts(text)}))
+    labels = list(found.take(found.natural_order()))
+    return _declared(labels, labels, joined, path)
+
+
+def _declared(labels: Sequence[str], names: Sequence[str], joined: bool, path: Path) -> Classes:
+    if len(labels) < (1 if joined else 2):
+        got = f"only {labels[0]!r}" if labels else "none"
+        raise DataError(f"{path}: expected at least two classes, got {got}; declare them in classes.csv (label, name)")
+    code = {label: number for number, label in enumerate(labels)}
+    return Classes(code=code, names=tuple(names), declared=True, joined=joined)
+
+
+def read_answers(path: Path, classes: Classes, where: str | None) -> Answers:
+    """Returns the rows of annotations or votes; with `where`, a condition `column=value`, only those that meet it."""
+    votes = path.stem == "votes"
+    if votes and classes.joined:
+        raise DataError(f"{path}: expected annotations.csv: votes do not say which classes were chosen together")
+    filtered, value = _condition(where, path)
+    texts = ["item", "label"] if votes else ["item", "annotator", "label"]
+    columns: dict[str, list[Column]] = {name: [] for name in texts}
+    numbers: dict[str, list[np.ndarray]] = {"count": []} if votes else {}
+    seen: set[str] = set()
+    for first, batch in tables.batches(
+        path, [*texts, *filtered, *(["count"] if votes else [])], [] if votes else ["weight", "probability"]
+    ):
+        _check_labels(path, first, batch["label"], classes)
+        mask = np.ones(len(batch["item"].codes), dtype=bool)
+        for name in filtered:
+            seen.update(list(batch[name].texts)[:5])
+            mask = (Names.of([value]).places_of(batch[name].texts) == 0)[batch[name].codes]
+        for name, column in batch.items():
+            if name in texts:
+                _check_present(path, first, name, column)
+                columns[name].append(column.keep(mask) if filtered else column)
+            elif name in ("count", "weight", "probability"):
+                numbers.setdefault(name, []).append(_numbers(path, first, name, column)[mask])
+    answers = {name: tables.joined(parts) for name, parts in columns.items()}
+    if filtered and not len(answers["item"].codes):
+        raise DataError(f"{path}: expected rows with {where}, found none; values there: {', '.join(sorted(seen)[:5])}")
+    joined = {name: np.concatenate([np.empty(0), *parts]) for name, parts in numbers.items()}
+    return Answers(
+        item=answers["item"],
+        label=answers["label"],
+        annotator=answers.get("annotator"),
+        weight=joined.get("weight"),
+        probability=joined.get("probability"),
+        count=joined.get("count"),
+    )
+
+
+def _condition(where: str | None, path: Path) -> tuple[list[str], str]:
+    if where is None:
+        return [], ""
+    column, equals, value = where.partition("=")
+    names = tables.column_names(path)
+    if not equals or column not in names:
+        raise DataError(f"where: expected column=value with one of the columns {', '.join(names)}, got {where!r}")
+    return [column], value
+
+
+def _check_labels(path: Path, first: int, column: Column, classes: Classes) -> None:
+    for code, text in enumerate(column.texts):
+        if classes.refused(text) and text:
+            row = first + column.first_row(code)
+            hint = "remove rows without an answer" if text.lower() in _NO_ANSWER else "mend it, or declare the class"
+            raise DataError(f"{path}, row {row}, column label: expected {classes.expected()}, got {text!r}; {hint}")
+
+
+def _check_present(path: Path, first: int, name: str, column: Column) -> None:
+    empty = int(column.texts.places_of([""])[0])
+    if empty >= 0 and (column.codes == empty).any():
+        what = "a label" if name == "label" else f"an {name}"
+        hint = "; an answer that was not given is a row that is not there: remove it" if name == "label" else ""
+        row = first + column.first_row(empty)
+        raise DataError(f"{path}, row {row}, column {name}: expected {what}, got an empty field{hint}")
+
+
+def _numbers(path: Path, first: int, name: str, column: Column) -> Float64[np.ndarray, " rows"]:
+    """Returns a numeric column, checked; an empty weight or probability is one."""
+    values = np.array([number(text) if text or name == "count" else 1.0 for text in column.texts], dtype=np.float64)
+    if name == "count":
+        expected, good = "a whole number of at least 0", (values >= 0) & (values < 2**31) & (values % 1 == 0)
+    elif name == "weight":
+        expected, good = "a positive finite number", (values > 0) & np.isfinite(values)
+    else:
+        expected, good = "a number from 0 to 1", (values >= 0) & (values <= 1)
+    for code in np.flatnonzero(~good):
+        got, row = column.texts[int(code)], first + column.first_row(int(code))
+        raise DataError(f"{path}, row {row}, column {name}: expected {expected}, got {got!r}")
+    return values[column.codes]
+
+
+def number(text: str) -> float:
+    """Returns a text as a number, NaN where it is none."""
+    try:
+        return float(text)
+    except ValueError:
+        return float("nan")
+
+
+def read_items(folder: Path, classes: Classes) -> dict[str, list[str]]:
+    """Returns the columns of items.csv that are there, checked; `item` alone, without rows, where there is no file."""
+    columns: dict[str, list[str]] = {"item": []}
+    path = tables.find_table(folder, "items")
+    if path is None:
+        return columns
+    for _, batch in tables.batches(path, ["item"], _ITEM_COLUMNS):
+        for name, part in batch.items():
+            columns.setdefault(name, []).extend(part.values())
+    seen: set[str] = set()
+    for row, item in enumerate(columns["item"], start=1):
+        if not item or item in seen:
+            raise DataError(f"{path}, row {row}, column item: expected distinct item ids, got {item!r}")
+        seen.add(item)
+    for row, split in enumerate(columns.get("split", ()), start=1):
+        if split and split not in SPLITS:
+            known = ", ".join(SPLITS[1:])
+            raise DataError(f"{path}, row {row}, column split: expected {known}, or empty, got {split!r}")
+    for row, gold in enumerate(columns.get("gold", ()), start=1):
+        if gold and classes.refused(gold):
+            raise DataError(f"{path}, row {row}, column gold: expected {classes.expected()}, or empty, got {gold!r}")
+    return columns
+
+
+def read_features(folder: Path, kind: str | None, item_names: Names) -> ItemFeatures | None:
+    """Returns the features of all items, float32, matched by item id; rows of other items are left.
+
+    Args:
+        folder: the dataset folder.
+        kind: which file; None where there is one at most; `none` for no features.
+        item_names: ids of the items.
+    """
+    kinds = sorted(path.stem.removeprefix("features-") for path in folder.glob("features-*.npz"))
+    if kind == "none" or (kind is None and not kinds):
+        return None
+    if kind is None and len(kinds) > 1:
+        raise DataError(f"{folder}: several features files; set the dataset parameter features: {' | '.join(kinds)}")
+    if kind is not None and kind not in kinds:  # also what keeps a kind such as ../x inside the folder
+        raise DataError(f"{folder}: expected features-{kind}.npz, found {', '.join(kinds) or 'no features files'}")
+    path = folder / f"features-{kind or kinds[0]}.npz"
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            features, item = arrays["features"], arrays["item"]
+    except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile) as error:
+        raise DataError(f"{path}: expected .npz arrays features (numbers) and item (texts): {error}") from error
+    if features.ndim != 2 or item.shape != features.shape[:1] or features.dtype.kind not in "fiub":
+        got = f"{features.dtype} {features.shape} and {item.shape}"
+        raise DataError(f"{path}: expected features as numbers [n, d] and item [n], got {got}")
+    place = Names.of(item.astype(str).tolist()).places_of(item_names)
+    strangers = np.flatnonzero(place < 0)
+    if len(strangers):
+        raise DataError(
+            f"{path}: expected features of every item, {len(strangers)} have none, such as "
+            f"{item_names[int(strangers[0])]!r}; add them, or set the dataset parameter features: none"
+        )
+    picked = features[place].astype(np.float32)
+    for bad in np.flatnonzero(~np.isfinite(picked).all(axis=1)):
+        raise DataError(f"{path}: expected finite features, got NaN or infinity for item {item_names[int(bad)]!r}")
+    return picked
