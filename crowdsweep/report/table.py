@@ -76,7 +76,7 @@ def model_label(spec: TrialSpec, entries: Iterable[Mapping[str, Any]]) -> str:
     best, best_score = spec.model, -1
     params = _plain(spec.params)
     for entry in entries:
-        fixed, space = _plain(entry.get("params") or {}), entry.get("space") or {}
+        fixed, space = _plain(entry.get("params") or {}), entry.get("search") or {}
         if entry["name"] != spec.model or any(params.get(name) != value for name, value in fixed.items()):
             continue
         if bool(space) != bool(spec.point) or not set(spec.point) <= set(space):

@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from crowdsweep import plugins
 from crowdsweep.config import DatasetEntry, SweepConfig
 from crowdsweep.errors import SweepFileError, UnknownName
 
@@ -159,15 +160,18 @@ def check_knobs(template: StudyTemplate, given: Mapping[str, Any], where: str = 
     return checked
 
 
-def apply_template(template: StudyTemplate, config: SweepConfig) -> SweepConfig:
-    """Returns the sweep with the study's axis in its datasets, knobs checked.
+def expand_study(config: SweepConfig) -> SweepConfig:
+    """Returns the plain sweep that a study asks for: its axis in the datasets, no template left; any other sweep as it
+    is.
 
     Raises:
         UnknownName, SweepFileError: as `check_knobs`; or the sweep's datasets are not what the study needs.
     """
-    given = config.study.knobs if config.study is not None else {}
+    if config.study is None:
+        return config
+    template: StudyTemplate = plugins.template(config.study.template)
     where = f"{config.source}: study" if config.source else "study"
-    return template.plans(check_knobs(template, given, where), config)
+    return replace(template.plans(check_knobs(template, config.study.knobs, where), config), study=None)
 
 
 def expand_datasets(

@@ -1,0 +1,120 @@
+"""Sweeps that never ran, as events: for whoever reads journals and wants to choose the numbers."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from crowdsweep.sinks.journal_state import JournalState, StateFold
+from crowdsweep.trial.events import (
+    Event,
+    PointProposed,
+    PointScored,
+    PointsSelected,
+    SweepFinished,
+    SweepStarted,
+    TrialFinished,
+    TrialPlanned,
+)
+from crowdsweep.trial.result import Failure, TrialResult
+from crowdsweep.trial.spec import Phase, TrialSpec
+
+
+def made_up_trials(
+    model: str,
+    dataset: str,
+    metrics: Sequence[Mapping[str, float] | None],
+    *,
+    dataset_params: Mapping[str, Any] | None = None,
+    params: Mapping[str, Any] | None = None,
+    point: Mapping[str, Any] | None = None,
+    phase: Phase = "report",
+    first_seed: int = 0,
+    wall_s: float = 1.0,
+    confusion: Sequence[Sequence[float]] | None = None,
+) -> list[Event]:
+    """Returns the events of one cell: its trial at seed `first_seed` + i has metrics[i]; None makes it fail."""
+    events: list[Event] = []
+    for place, numbers in enumerate(metrics):
+        spec = TrialSpec(
+            model=model,
+            params={**(params or {}), **(point or {})},
+            model_version=1,
+            dataset=dataset,
+            dataset_params=dataset_params or {},
+            fingerprint=f"made up {dataset}",
+            seed=first_seed + place,
+            phase=phase,
+            point=point or {},
+        )
+        failure = None
+        if numbers is None:
+            failure = Failure(kind="FitFailed", message="diverged <b>here</b>", traceback="Traceback: a & b")
+        result = TrialResult(
+            key=spec.key,
+            status="ok" if failure is None else "failed",
+            metrics=numbers or {},
+            confusion=confusion if failure is None else None,
+            iterations=20,
+            wall_s=wall_s,
+            batch_wall_s=wall_s * len(metrics),
+            batch_size=len(metrics),
+            peak_bytes=2**28,
+            host="somewhere",
+            failure=failure,
+        )
+        events += [TrialPlanned(spec=spec), TrialFinished(result=result)]
+    return events
+
+
+def made_up_search(
+    study: str,
+    model: str,
+    dataset: str,
+    points: Sequence[Mapping[str, Any]],
+    values: Sequence[float | None],
+    selected: Sequence[int],
+    dataset_params: Mapping[str, Any] | None = None,
+) -> list[Event]:
+    """Returns the events of one search without its trials."""
+    events: list[Event] = []
+    for number, (point, value) in enumerate(zip(points, values, strict=True)):
+        proposed = PointProposed(
+            study=study, number=number, point=point, model=model, dataset=dataset, dataset_params=dataset_params or {}
+        )
+        events += [proposed, PointScored(study=study, number=number, value=value)]
+    return [*events, PointsSelected(study=study, numbers=selected)]
+
+
+def made_up_sweep(
+    events: Iterable[Event],
+    *,
+    models: Sequence[Mapping[str, Any]],
+    name: str = "made-up",
+    config: Mapping[str, Any] | None = None,
+    studies: Sequence[Mapping[str, Any]] = (),
+    status: str | None = "done",
+) -> list[Event]:
+    """Returns a whole sweep's events: the start, these, and the end (none where `status` is None).
+
+    Args:
+        models: entries of the sweep file with every default (`name`, `label`, `params`, perhaps `search`).
+        config: further keys of the sweep file.
+        studies: rows of the plan's searches.
+    """
+    started = SweepStarted(
+        name=name,
+        config={"name": name, "models": list(models), **(config or {})},
+        plan={"studies": list(studies)},
+        environment={"crowdsweep": "0.1.0", "python": "3.11"},
+        resumed=False,
+        time=0.0,
+    )
+    ended = [] if status is None else [SweepFinished(status=status, time=1.0)]
+    return [started, *events, *ended]
+
+
+def folded(events: Iterable[Event]) -> JournalState:
+    """Returns what a journal with these events says."""
+    fold = StateFold()
+    for event in events:
+        fold.take(event)
+    return fold.view()
