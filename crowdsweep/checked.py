@@ -64,7 +64,7 @@ def typed(hint: Any, given: Any, where: Where) -> Any:
 
 
 @cache
-def _adapter(hint: Any) -> TypeAdapter[Any]:
+def _adapter(hint: Any) -> Any:  # beartype refuses the hint TypeAdapter[Any]
     return TypeAdapter(hint, config=ConfigDict(allow_inf_nan=False))
 
 

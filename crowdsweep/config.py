@@ -211,6 +211,7 @@ def parse_sweep(mapping: Any, source: str = "", where: Where | None = None) -> S
     for key in ("name", "datasets", "models"):
         if given.get(key) is None:
             raise SweepFileError(where.says(f"a sweep needs name, datasets and models; {key} is missing"))
+    name = _sweep_name(given["name"], where.at("name"))
     folder = Path(source).parent
     datasets = tuple(_datasets(given["datasets"], where.at("datasets"), folder))
     models = tuple(_models(given["models"], where.at("models"), folder))
@@ -221,7 +222,7 @@ def parse_sweep(mapping: Any, source: str = "", where: Where | None = None) -> S
         if key in given:
             sections[key] = typed(field_types(SweepConfig)[key], given[key], where.at(key))
     config = SweepConfig(
-        name=_sweep_name(given["name"], where.at("name")),
+        name=name,
         datasets=datasets,
         models=models,
         metric=_metric(given["metric"], where.at("metric"), models) if "metric" in given else None,

@@ -14,9 +14,10 @@ import yaml
 
 from crowdsweep.errors import SweepFileError
 
+_PLAIN_TAGS = ("tag:yaml.org,2002:map", "tag:yaml.org,2002:seq")
 Key = str | int
 KeyPath = tuple[Key, ...]
-MAX_NODES = 100_000  # aliases can make a few lines of YAML stand for millions of values
+MAX_NODES = 20_000  # aliases can make a few lines of YAML stand for millions of values
 
 
 @dataclass(frozen=True)
@@ -121,6 +122,8 @@ class _Unfolding:
             raise SweepFileError(f"{self._line(node)}: this file unfolds to more than {MAX_NODES} values")
         if id(node) in self._open:
             raise SweepFileError(f"{self._line(node)}: this alias stands inside what it stands for")
+        if node.tag.startswith("!") or (not isinstance(node, yaml.ScalarNode) and node.tag not in _PLAIN_TAGS):
+            raise SweepFileError(f"{self._line(node)}: expected plain YAML, got the tag {node.tag!r}; leave it out")
         self._open.add(id(node))
         try:
             if isinstance(node, yaml.MappingNode):

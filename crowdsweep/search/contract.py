@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Protocol
+from typing import Annotated, Any, Literal, Protocol, runtime_checkable
 
 from annotated_types import Ge
 
@@ -25,6 +25,7 @@ class Proposal:
     point: Mapping[str, Any]
 
 
+@runtime_checkable
 class PointSearcher(Protocol):
     """Proposes points of one study. Lives in the driver's memory; rebuilt from the journal by `restore`.
 

@@ -15,6 +15,7 @@ from crowdsweep.errors import SpaceError, suggestion
 from crowdsweep.located import Where
 from crowdsweep.trial.spec import canonical_json
 
+Number = int | float
 NORMAL_TAIL = 1e-4  # a normal dimension is cut at this quantile on either side: 3.7 standard deviations
 _GRID_SLACK = 1e-9  # so that 0.1 + 3 × 0.1 counts as reaching 0.4
 _SIGNIFICANT = 12  # digits kept of a grid's values: 0.1 + 2 × 0.1 is 0.3
@@ -115,27 +116,27 @@ class Steps:
     """The grid `low, low + step, …` up to `high`; whole numbers where low and step are. `log`: drawn evenly in the
     logarithm, then rounded to the grid."""
 
-    low: float
-    high: float
-    step: float
+    low: Number
+    high: Number
+    step: Number
     log: bool = False
 
     @property
     def size(self) -> int:
         return math.floor((self.high - self.low) / self.step + _GRID_SLACK) + 1
 
-    def enumerate(self) -> Iterator[float]:
+    def enumerate(self) -> Iterator[Number]:
         yield from (self.at(position) for position in range(self.size))
 
-    def probes(self) -> Iterator[float]:
+    def probes(self) -> Iterator[Number]:
         yield from (self.at(position) for position in sorted({0, min(1, self.size - 1), self.size - 1}))
 
-    def at(self, position: int) -> float:
+    def at(self, position: int) -> Number:
         """Returns a value of the grid by its position."""
         value = self.low + position * self.step
         return value if isinstance(value, int) else float(f"{value:.{_SIGNIFICANT}g}")
 
-    def position(self, value: float) -> int:
+    def position(self, value: Number) -> int:
         """Returns the position of the grid's value that is nearest."""
         return min(max(round((value - self.low) / self.step), 0), self.size - 1)
 
@@ -271,7 +272,7 @@ def _log_steps(shape: Mapping[str, Any], where: Where) -> Steps:
     return _on_grid(low, high, _number(shape["q"], where.at("q"), above_zero=True), log=True)
 
 
-def _on_grid(low: float, high: float, step: float, *, log: bool) -> Steps:
+def _on_grid(low: Number, high: Number, step: Number, *, log: bool) -> Steps:
     if not (_is_int(low) and _is_int(step)):
         low = float(low)
     return Steps(low, high, step, log)
@@ -306,7 +307,7 @@ _REFUSED = {
 }
 
 
-def _limits(shape: Mapping[str, Any], where: Where, *, above_zero: bool = False) -> tuple[float, float]:
+def _limits(shape: Mapping[str, Any], where: Where, *, above_zero: bool = False) -> tuple[Number, Number]:
     low = _number(shape["min"], where.at("min"), above_zero=above_zero)
     high = _number(shape["max"], where.at("max"))
     if low >= high:
@@ -314,7 +315,7 @@ def _limits(shape: Mapping[str, Any], where: Where, *, above_zero: bool = False)
     return low, high
 
 
-def _number(value: Any, where: Where, *, above_zero: bool = False) -> float:
+def _number(value: Any, where: Where, *, above_zero: bool = False) -> Number:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise SpaceError(where.says(f"expected a number, got {value!r}"))
     if above_zero and value <= 0:
