@@ -15,6 +15,7 @@ from crowdsweep.arrays import ItemProbs
 from crowdsweep.data import catalogue, thinning
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import (
+    SPLITS,
     CrowdDataset,
     EvaluationSet,
     Scalar,
@@ -146,7 +147,7 @@ def _training_data(
     dataset: CrowdDataset, params: Mapping[str, Scalar], train: ItemsPicked, annotations: Annotations, where: str
 ) -> TrainingData:
     anonymous = _scenario(dataset, params, where) == "global"
-    unlabelled = np.setdiff1d(dataset.items_of("unlabelled"), train).astype(np.int32)
+    unlabelled = _untrained(dataset, "unlabelled", train)
     return TrainingData(
         annotations=annotations,
         items=dataset.items.take(train),
@@ -159,18 +160,25 @@ def _training_data(
 
 def _validation(dataset: CrowdDataset, train: ItemsPicked, anonymous: bool) -> Validation | None:
     """Returns the dev items that have annotations, where items have features at all."""
-    dev = np.setdiff1d(dataset.items_of("dev"), train)
-    dev = dev[dataset.annotations.labels_per_item[dev] > 0].astype(np.int32)
+    dev = _untrained(dataset, "dev", train)
+    dev = dev[dataset.annotations.labels_per_item[dev] > 0]
     if not len(dev) or (dataset.items.features is None and dataset.items.text is None):
         return None
     annotations = dataset.annotations.of_items(dev)
     return Validation(items=dataset.items.take(dev), annotations=annotations.anonymised() if anonymous else annotations)
 
 
+def _untrained(dataset: CrowdDataset, split: str, train: ItemsPicked) -> ItemsPicked:
+    """Returns the items of a split that do not train; with `training: all`, annotated ones of any split do."""
+    candidates = dataset.split == SPLITS.index(split)
+    candidates[train] = False
+    return np.flatnonzero(candidates).astype(np.int32)
+
+
 def _evaluation(dataset: CrowdDataset, train: ItemsPicked, training: TrainingData) -> dict[str, EvaluationSet]:
     """Returns the training items, and those of dev and test that did not train; a set with no reference is left out."""
     parts = {"train": train}
-    parts |= {name: np.setdiff1d(dataset.items_of(name), train).astype(np.int32) for name in ("dev", "test")}
+    parts |= {name: _untrained(dataset, name, train) for name in ("dev", "test")}
     sets: dict[str, EvaluationSet] = {}
     has_gold = np.zeros(dataset.items.n_items, dtype=bool)
     has_gold[dataset.gold.item] = True
