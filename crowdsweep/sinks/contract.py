@@ -4,11 +4,12 @@ The journal is the record: its failure stops the sweep. All other sinks are mirr
 retried, and never loses or delays a trial.
 """
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from crowdsweep.trial.events import Event
 
 
+@runtime_checkable
 class Sink(Protocol):
     """Takes events one at a time, from one thread."""
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from crowdsweep.trial.events import Event
 from crowdsweep.trial.spec import TrialSpec
@@ -21,6 +21,7 @@ class Batch:
     dataset: str
 
 
+@runtime_checkable
 class Executor(Protocol):
     """Runs batches on slots. Same spec, same numbers, whichever executor.
 

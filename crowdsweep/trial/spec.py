@@ -49,12 +49,12 @@ class TrialSpec:
     @cached_property
     def key(self) -> str:
         """Hash of all that decides the result: 16 hex digits."""
-        return _digest({**self._cell(), "seed": self.seed})
+        return digest({**self._cell(), "seed": self.seed})
 
     @cached_property
     def cell_key(self) -> str:
         """Hash of the cell that the trial belongs to: the key without the seed."""
-        return _digest(self._cell())
+        return digest(self._cell())
 
     def _cell(self) -> dict[str, Any]:
         return {
@@ -67,5 +67,6 @@ class TrialSpec:
         }
 
 
-def _digest(value: Any) -> str:
+def digest(value: Any) -> str:
+    """Returns a hash of a JSON-able value: 16 hex digits, equal for equal values."""
     return sha256(canonical_json(value).encode()).hexdigest()[:16]

@@ -1,0 +1,121 @@
+"""The Ray cluster that a sweep runs on: joined where there is one, else started on this machine; and what it has."""
+
+import logging
+import os
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import ray
+
+from crowdsweep.config import Resources
+from crowdsweep.errors import BadInput, InfeasibleRequest
+
+OBJECT_STORE_BYTES = 512 * 2**20
+_EPSILON = 1e-9
+
+
+@dataclass(frozen=True, kw_only=True)
+class Node:
+    """One machine of a cluster and what it has in all."""
+
+    name: str
+    cpu: float
+    gpu: float
+
+    def slots(self, resources: Resources) -> int:
+        """Returns how many slots of this shape fit on it."""
+        wanted = [(self.cpu, resources.cpu), (self.gpu, resources.gpu)]
+        return min((int(have / want + _EPSILON) for have, want in wanted if want > 0), default=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cluster:
+    """A connection of this process to a Ray cluster.
+
+    Attributes:
+        started: whether it was started here and ends with `close`; a cluster that was joined goes on.
+    """
+
+    started: bool
+
+    def nodes(self) -> list[Node]:
+        """Returns the nodes that are alive now."""
+        return [_node(entry) for entry in ray.nodes() if entry["Alive"]]
+
+    def slots(self, resources: Resources) -> int:
+        """Returns how many slots of this shape fit on the cluster as it is.
+
+        Raises:
+            InfeasibleRequest: none does; the message says what each node has.
+        """
+        nodes = self.nodes()
+        fit = sum(node.slots(resources) for node in nodes)
+        if fit == 0:
+            raise InfeasibleRequest(_refusal(resources, nodes))
+        return fit
+
+    def close(self) -> None:
+        """Disconnects, and stops the cluster if it was started here; may be called twice."""
+        if ray.is_initialized():
+            ray.shutdown()
+
+
+def connect(address: str | None = None) -> Cluster:
+    """Joins the cluster at an address, or starts one on this machine.
+
+    Args:
+        address: `auto` (the cluster that runs on this machine), `host:port`, or None: `RAY_ADDRESS` where it is set,
+            else a new cluster on the loopback interface.
+
+    Raises:
+        BadInput: there is no cluster at that address.
+    """
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    logging.getLogger("ray").setLevel(logging.ERROR)
+    target = address or os.environ.get("RAY_ADDRESS") or "local"
+    if target == "local":
+        _start_local()
+        return Cluster(started=True)
+    try:
+        ray.init(address=target, log_to_driver=False, logging_level=logging.ERROR, configure_logging=False)
+    except (ConnectionError, ValueError, RuntimeError) as error:
+        raise BadInput(
+            f"no Ray cluster can be joined at {target!r}: {error}. Start one (clusters/local.yaml says how), "
+            f"or leave --address out: then one is started on this machine"
+        ) from error
+    return Cluster(started=False)
+
+
+def _start_local() -> None:
+    """Starts a cluster of this machine alone, which nobody but its own processes can talk to.
+
+    A new local cluster asks for a token unless RAY_AUTH_MODE says otherwise. Where there is none Ray writes one below
+    HOME, which may be read-only; this one lives in the environment of the cluster's processes and dies with them.
+    """
+    if not {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & os.environ.keys():
+        os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
+    ray.init(
+        address="local",
+        num_cpus=len(os.sched_getaffinity(0)),
+        include_dashboard=False,
+        log_to_driver=False,
+        logging_level=logging.ERROR,
+        configure_logging=False,
+        object_store_memory=OBJECT_STORE_BYTES,
+        _node_ip_address="127.0.0.1",
+    )
+
+
+def _node(entry: Mapping[str, Any]) -> Node:
+    has = entry["Resources"]
+    return Node(name=entry["NodeManagerHostname"], cpu=has.get("CPU", 0.0), gpu=has.get("GPU", 0.0))
+
+
+def _refusal(resources: Resources, nodes: Sequence[Node]) -> str:
+    had = "; ".join(f"{node.name} with {node.cpu:g} CPU and {node.gpu:g} GPU" for node in nodes) or "no node"
+    return (
+        f"resources: expected a node that has {resources.cpu:g} CPU and {resources.gpu:g} GPU for one slot, "
+        f"the cluster has {had}; ask for less, or join a larger cluster with --address"
+    )

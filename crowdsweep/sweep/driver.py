@@ -1,0 +1,294 @@
+"""The event loop of a sweep: plan less journal → batches → results, each durable before anybody is told.
+
+The order of things in one turn: results come from the executor; they are written to the journal; then the mirrors and
+the searches hear of them; what the searches want next is written to the journal; only then is it submitted. So a
+driver that dies anywhere leaves a journal from which another goes on, and no trial is run twice that was finished.
+"""
+
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, runtime_checkable
+
+from crowdsweep.config import config_to_mapping
+from crowdsweep.sinks.contract import Sink
+from crowdsweep.sinks.journal_state import JournalState
+from crowdsweep.sweep.executor import Batch, Executor
+from crowdsweep.sweep.interrupts import Interrupts
+from crowdsweep.sweep.mirrors import Mirrors
+from crowdsweep.sweep.plan import Plan
+from crowdsweep.sweep.resume import MakeSearcher, resumed_studies
+from crowdsweep.sweep.study_run import Step, StudyRun
+from crowdsweep.trial.events import (
+    Event,
+    SweepFinished,
+    SweepStarted,
+    TrialFinished,
+    TrialPlanned,
+    TrialStarted,
+)
+from crowdsweep.trial.result import TrialResult
+from crowdsweep.trial.spec import TrialSpec
+
+AHEAD = 1  # batches submitted beyond the slots, so that a slot that ends one has the next at once
+FAILURES_FORGIVEN = 2  # however small the plan: a share says nothing about a handful of trials
+POLL_S = 0.5
+
+Status = Literal["done", "interrupted", "out_of_time", "over_budget"]
+_log = logging.getLogger(__name__)
+
+
+@runtime_checkable
+class Record(Protocol):
+    """What the driver needs of a journal."""
+
+    @property
+    def state(self) -> JournalState: ...
+    def handle_many(self, events: Iterable[Event]) -> None: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepOutcome:
+    """How a driver ended.
+
+    Attributes:
+        status: `done`; `interrupted` by a person; `out_of_time` (`budget.hours`); `over_budget`: too many failed.
+        planned: trials that are known to be needed so far.
+        finished: of these, how many have a result, this driver's and earlier ones'.
+        failed: of these, how many failed.
+        ran: how many this driver ran itself.
+    """
+
+    status: Status
+    planned: int
+    finished: int
+    failed: int
+    ran: int
+
+
+class Driver:
+    """One run of one sweep; see `run_sweep`."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        executor: Executor,
+        journal: Record,
+        mirrors: Mirrors,
+        make_searcher: MakeSearcher,
+        clock: Callable[[], float],
+        interrupts: Interrupts | None,
+    ) -> None:
+        self._plan = plan
+        self._executor = executor
+        self._journal = journal
+        self._mirrors = mirrors
+        self._clock = clock
+        self._interrupts = interrupts
+        self._results: dict[str, TrialResult] = dict(journal.state.results)
+        self._specs: dict[str, TrialSpec] = {}
+        self._owners: dict[str, list[StudyRun]] = {}
+        self._ready: deque[list[TrialSpec]] = deque()
+        self._n_ready = 0
+        self._flying: dict[str, int] = {}  # key → number of its batch
+        self._batches: dict[int, int] = {}  # number of a batch → trials of it that have not finished
+        self._submitted = self._ran = 0
+        self._begun: set[str] = set()
+        self._failed: set[str] = set()
+        self._studies = resumed_studies(plan, journal.state, make_searcher)
+        self._started = clock()
+        self._stopping: Status | None = None
+
+    def run(self) -> SweepOutcome:
+        """Runs until everything is done, or until it is to stop and nothing runs any more."""
+        self._lay_out()
+        while True:
+            self._stop_if_due()
+            if self._stopping is None:
+                self._submit()
+            if not self._flying:
+                break
+            try:
+                with self._interrupts.abortable() if self._interrupts else nullcontext():
+                    events = self._executor.poll(POLL_S)
+            except KeyboardInterrupt:
+                self._stopping = "interrupted"
+                break
+            self._take(events)
+        if self._stopping is None and any(run.selected is None for run in self._studies):
+            raise RuntimeError("a search waits for trials that nobody runs")
+        return self._outcome(self._stopping or "done")
+
+    def _lay_out(self) -> None:
+        """Queues the fixed cells and what the searches had open, and lets the searches begin or go on."""
+        for cell in self._plan.cells:
+            self._want(Step(groups=[cell.specs(self._plan.report_seeds, "report")]), None)
+        for study in self._studies:
+            self._want(study.restored(), study)
+        for study in self._studies:
+            self._want(study.advance(self._results), study)
+
+    def _want(self, step: Step, study: StudyRun | None) -> None:
+        """Writes down what a study decided and which trials it wants, then queues those that nobody has run."""
+        specs = [spec for group in step.groups for spec in group]
+        events: list[Event] = [*step.events, *(TrialPlanned(spec=spec) for spec in specs)]
+        if not events:
+            return
+        self._journal.handle_many(events)
+        self._mirrors.handle(events)
+        for group in step.groups:
+            fresh = [spec for spec in group if spec.key not in self._specs]
+            for spec in group:
+                self._specs.setdefault(spec.key, spec)
+                if study is not None and spec.phase == "search":
+                    self._owners.setdefault(spec.key, []).append(study)
+            self._failed.update(s.key for s in fresh if s.key in self._results and self._results[s.key].failure)
+            if missing := [spec for spec in fresh if spec.key not in self._results]:
+                self._ready.append(missing)
+                self._n_ready += len(missing)
+
+    def _submit(self) -> None:
+        while self._ready and len(self._batches) < self._executor.slots + AHEAD:
+            group = self._ready.popleft()
+            idle = max(1, self._executor.slots - len(self._batches))
+            size = min(self._plan.config.pack, max(1, -(-self._n_ready // idle)))
+            specs, rest = group[:size], group[size:]
+            if rest:
+                self._ready.appendleft(rest)
+            self._n_ready -= len(specs)
+            self._submitted += 1
+            self._flying.update((spec.key, self._submitted) for spec in specs)
+            self._batches[self._submitted] = len(specs)
+            self._executor.submit(Batch(specs=specs, dataset=specs[0].fingerprint))
+
+    def _take(self, events: Sequence[Event]) -> None:
+        events = [self._judged(event) for event in events]
+        self._journal.handle_many(events)
+        self._mirrors.handle(events)
+        waiting: dict[int, StudyRun] = {}
+        for event in events:
+            match event:
+                case TrialStarted(key=key):
+                    self._begun.add(key)
+                case TrialFinished(result=result):
+                    self._finish(result)
+                    waiting.update((id(study), study) for study in self._owners.get(result.key, ()))
+                case _:
+                    continue
+        for study in waiting.values():
+            self._want(study.advance(self._results), study)
+
+    def _judged(self, event: Event) -> Event:
+        if not isinstance(event, TrialFinished):
+            return event
+        result = event.result
+        for study in self._owners.get(result.key, ()):
+            result = study.judged(self._specs[result.key], result)
+        return TrialFinished(result=result)
+
+    def _finish(self, result: TrialResult) -> None:
+        self._results[result.key] = result
+        self._ran += 1
+        if result.failure:
+            self._failed.add(result.key)
+        self._leave(result.key)
+
+    def _leave(self, key: str) -> None:
+        number = self._flying.pop(key, None)
+        if number is None:  # it was taken back as not begun, and had begun after all
+            return
+        self._batches[number] -= 1
+        if not self._batches[number]:
+            del self._batches[number]
+
+    def _stop_if_due(self) -> None:
+        """Decides whether to submit no more; what has not begun is taken back, what runs is waited for."""
+        if self._stopping is not None:
+            return
+        hours = self._plan.config.budget.hours
+        if self._interrupts and self._interrupts.count:
+            self._stopping = "interrupted"
+        elif self._over_budget():
+            self._stopping = "over_budget"
+        elif hours is not None and self._clock() - self._started > hours * 3600 and (self._ready or self._flying):
+            self._stopping = "out_of_time"
+        else:
+            return
+        _log.info("stopping: %s", self._stopping)
+        for key in [key for key in self._flying if key not in self._begun]:
+            self._executor.stop(key)
+            self._leave(key)
+
+    def _over_budget(self) -> bool:
+        allowed = max(FAILURES_FORGIVEN, self._plan.config.budget.failed_trials * self._plan.n_trials)
+        return len(self._failed) > allowed
+
+    def _outcome(self, status: Status) -> SweepOutcome:
+        finished = sum(key in self._results for key in self._specs)
+        return SweepOutcome(
+            status=status, planned=len(self._specs), finished=finished, failed=len(self._failed), ran=self._ran
+        )
+
+
+def run_sweep(
+    plan: Plan,
+    *,
+    executor: Executor,
+    journal: Record,
+    make_searcher: MakeSearcher,
+    sinks: Sequence[Sink] = (),
+    clock: Callable[[], float] = time.time,
+    environment: Mapping[str, str] | None = None,
+    interrupts: Interrupts | None = None,
+) -> SweepOutcome:
+    """Runs what the journal does not hold yet of a plan. Closes the sinks, and nothing else.
+
+    Args:
+        plan: what is wanted.
+        executor: made for the plan's base datasets.
+        journal: the record; its failure ends the sweep.
+        make_searcher: makes a new searcher for a study.
+        sinks: mirrors, which may fail.
+        clock: seconds since the epoch.
+        environment: versions and the like, for the record.
+        interrupts: where Ctrl-C is counted.
+
+    Raises:
+        JournalError: the record cannot be written; what stands in it is safe.
+        InfeasibleRequest, SlotLost: the executor cannot run anything any more.
+    """
+    mirrors = Mirrors(sinks)
+
+    def tell(event: Event) -> None:
+        journal.handle_many([event])
+        mirrors.handle([event])
+
+    try:
+        state = journal.state
+        tell(
+            SweepStarted(
+                name=plan.config.name,
+                config=config_to_mapping(plan.asked),
+                plan=_outline(plan),
+                environment=environment or {},
+                resumed=state.rows > 0,
+                time=clock(),
+            )
+        )
+        outcome = Driver(plan, executor, journal, mirrors, make_searcher, clock, interrupts).run()
+        tell(SweepFinished(status=outcome.status, time=clock()))
+    finally:
+        mirrors.close()
+    return outcome
+
+
+def _outline(plan: Plan) -> dict[str, Any]:
+    """The plan as the journal keeps it: what a display needs, and no estimates."""
+    return {
+        "cells": len(plan.cells),
+        "studies": len(plan.studies),
+        "trials": {"search": plan.n_search, "report": plan.n_report, "total": plan.n_trials},
+    }

@@ -1,0 +1,114 @@
+"""Puts a sweep together from its parts and runs it: plan, record, engine, mirrors, Ctrl-C."""
+
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+from crowdsweep.config import Engine, SweepConfig
+from crowdsweep.search.contract import PointSearcher
+from crowdsweep.search.searchers import make_searcher
+from crowdsweep.sinks.contract import Sink
+from crowdsweep.sinks.journal import Journal, read_journal
+from crowdsweep.sweep.driver import SweepOutcome, run_sweep
+from crowdsweep.sweep.environment import environment
+from crowdsweep.sweep.executor import Executor
+from crowdsweep.sweep.inline import InlineExecutor
+from crowdsweep.sweep.interrupts import Interrupts
+from crowdsweep.sweep.plan import Plan, Study, make_plan
+
+
+def open_and_run(
+    config: SweepConfig,
+    store: Path,
+    *,
+    engine: Engine | None = None,
+    address: str | None = None,
+    quiet: bool = False,
+    asked: SweepConfig | None = None,
+) -> SweepOutcome:
+    """Runs a sweep, or goes on with it, with its record in `store`.
+
+    Args:
+        config: what to run; without a study template.
+        store: folder of the record; made where it is missing.
+        engine: overrides the sweep file's.
+        address: of a Ray cluster to join; see `cluster.connect`.
+        quiet: no progress.
+        asked: the sweep file that a study template made `config` from.
+
+    Raises:
+        BadInput: the sweep cannot be run as it stands; nothing was run or written.
+        JournalLocked: another driver is at work on this record.
+        InfeasibleRequest: the cluster has no room for a single slot.
+    """
+    plan = make_plan(config, asked)
+
+    def searcher_of(study: Study) -> PointSearcher:
+        return make_searcher(study.space, config.sampler, study.metric.goal, study.limit)
+
+    with ExitStack() as stack:
+        journal = stack.enter_context(closing(Journal(store)))
+        executor = stack.enter_context(closing(_executor(plan, engine or config.engine, address)))
+        sinks = _mirrors(plan, store, journal, quiet)
+        interrupts = stack.enter_context(Interrupts())
+        return run_sweep(
+            plan,
+            executor=executor,
+            journal=journal,
+            make_searcher=searcher_of,
+            sinks=sinks,
+            environment=environment(),
+            interrupts=interrupts,
+        )
+
+
+def rebuild_mirror(store: Path, uri: str | None = None) -> str:
+    """Writes to MLflow what it lacks of a sweep, and returns what was done in words.
+
+    Raises:
+        JournalError: there is no record in `store`.
+        BadInput: MLflow cannot be written there.
+    """
+    from crowdsweep.sinks.mlflow_runs import mirror, tracking_uri  # noqa: PLC0415 - mlflow takes seconds to import
+
+    state = read_journal(store)
+    tracking = state.config.get("tracking", {})
+    target = tracking_uri(store, uri or tracking.get("uri"))
+    done = mirror(state, target, tracking.get("experiment") or state.name)
+    return f"{target}: {done}"
+
+
+def _executor(plan: Plan, engine: Engine, address: str | None) -> Executor:
+    if engine == "inline":
+        return InlineExecutor(plan.bases)
+    from crowdsweep.sweep.cluster import connect  # noqa: PLC0415 - ray takes a second to import
+    from crowdsweep.sweep.ray_actors import RayExecutor  # noqa: PLC0415
+
+    cluster = connect(address)
+    try:
+        return RayExecutor(plan.bases, cluster, plan.config.resources)
+    except BaseException:
+        cluster.close()
+        raise
+
+
+def _mirrors(plan: Plan, store: Path, journal: Journal, quiet: bool) -> list[Sink]:
+    """Returns the console and, unless the sweep leaves it out, MLflow."""
+    sinks: list[Sink] = []
+    if not quiet:
+        from crowdsweep.sinks.console import ConsoleSink  # noqa: PLC0415 - rich is for people only
+
+        sinks.append(ConsoleSink())
+    tracking = plan.config.tracking
+    if tracking.enabled:
+        from crowdsweep.sinks.mlflow_runs import MlflowSink  # noqa: PLC0415 - mlflow takes seconds to import
+
+        sinks.append(
+            MlflowSink(
+                store,
+                experiment=tracking.experiment or plan.config.name,
+                uri=tracking.uri,
+                record=journal.handle,
+                state=journal.state,
+            )
+        )
+    return sinks

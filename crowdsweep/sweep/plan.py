@@ -1,0 +1,314 @@
+"""What a sweep will run: datasets loaded once, everything checked, cells and studies laid out. Runs nothing.
+
+Seeds: a reported point has the seeds 0, 1, …, `seeds.report` - 1; a searched point has `SEARCH_SEED`,
+`SEARCH_SEED` + 1, …; so the winner of a search is always scored on seeds that the search has not seen, and every
+model meets the same seeds. A study template is expanded before planning: what comes here is plain datasets × models.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from crowdsweep import plugins
+from crowdsweep.config import DatasetEntry, Metric, ModelEntry, SweepConfig
+from crowdsweep.data import catalogue
+from crowdsweep.data.dataset import CrowdDataset, Scalar, TrialData
+from crowdsweep.data.splits import prepare
+from crowdsweep.errors import DataError, SweepFileError
+from crowdsweep.models.contract import ModelInfo
+from crowdsweep.search.space import Space
+from crowdsweep.sweep.requirements import HELDOUT, Offer, check_metric, default_metric, offer_of
+from crowdsweep.trial.runner import check_needs
+from crowdsweep.trial.spec import Phase, TrialSpec, canonical_json, digest
+
+SEARCH_SEED = 1_000_000
+OPERATIONS_PER_SECOND = 2e8  # of `ModelInfo.cost`, one trial of a batch on one core: rough, within a factor of five
+TRIAL_OVERHEAD_S = 0.01
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedDataset:
+    """One line of `datasets:` with its base dataset, which lines of equal base share."""
+
+    name: str
+    params: Mapping[str, Scalar]
+    base: CrowdDataset
+    offer: Offer
+
+    def __str__(self) -> str:
+        return f"{self.name} {canonical_json(dict(self.params))}" if self.params else self.name
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """A model × dataset with fixed hyper-parameters (as given, the sweep's protocol among them), or the part of a
+    study that does not move."""
+
+    info: ModelInfo
+    label: str
+    dataset: PlannedDataset
+    fixed: Mapping[str, Any]
+
+    def specs(
+        self, seeds: Sequence[int], phase: Phase, point: Mapping[str, Any] | None = None, heldout: float = 0.0
+    ) -> list[TrialSpec]:
+        """Returns the trials of one point, one for each seed."""
+        point = point or {}
+        params = plugins.full_params(self.info.name, {**self.fixed, **point})
+        return [
+            TrialSpec(
+                model=self.info.name,
+                params=params,
+                model_version=self.info.version,
+                dataset=self.dataset.name,
+                dataset_params=self.dataset.params,
+                fingerprint=self.dataset.base.fingerprint,
+                seed=seed,
+                heldout_fraction=heldout,
+                phase=phase,
+                point=point,
+            )
+            for seed in seeds
+        ]
+
+    def seconds(self) -> float:
+        """Returns roughly how long one trial takes, at the defaults of what is searched."""
+        params = plugins.full_params(self.info.name, self.fixed)
+        return TRIAL_OVERHEAD_S + self.info.cost(self.dataset.offer.shape, params) / OPERATIONS_PER_SECOND
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study:
+    """A search: a cell whose point moves in a space.
+
+    Attributes:
+        cell: what does not move.
+        space: what is searched.
+        metric: what it is searched for.
+        limit: number of points.
+        heldout: share of the annotations that search trials give up.
+        learns: whether what is proposed depends on the values of earlier points; not so where a small space is listed
+            whole.
+        key: hash of everything that decides what is proposed and how it is scored, but for the number of points: a
+            larger budget goes on with the same study.
+    """
+
+    cell: Cell
+    space: Space
+    metric: Metric
+    limit: int
+    heldout: float
+    learns: bool
+    key: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """All that a sweep will run, checked.
+
+    Attributes:
+        config: the sweep, with the axis of a study template among its datasets.
+        asked: the sweep file as a person wrote it: what the record keeps. The same, but for a study template.
+        datasets: in the order of the file.
+        cells: fixed points, run on the report seeds.
+        studies: searches; their best points are run on the report seeds.
+    """
+
+    config: SweepConfig
+    asked: SweepConfig
+    datasets: Sequence[PlannedDataset]
+    cells: Sequence[Cell]
+    studies: Sequence[Study]
+
+    @property
+    def bases(self) -> dict[str, CrowdDataset]:
+        """Base datasets by fingerprint, for an executor."""
+        return {dataset.base.fingerprint: dataset.base for dataset in self.datasets}
+
+    @property
+    def report_seeds(self) -> range:
+        """Seeds of every reported point."""
+        return range(self.config.seeds.report)
+
+    @property
+    def search_seeds(self) -> range:
+        """Seeds of every searched point; none of them is a report seed."""
+        return range(SEARCH_SEED, SEARCH_SEED + self.config.seeds.search)
+
+    @cached_property
+    def n_search(self) -> int:
+        """Number of search trials, at most."""
+        return sum(study.limit for study in self.studies) * len(self.search_seeds)
+
+    @cached_property
+    def n_report(self) -> int:
+        """Number of report trials, at most."""
+        points = len(self.cells) + sum(min(self.config.seeds.rescored, study.limit) for study in self.studies)
+        return points * len(self.report_seeds)
+
+    @property
+    def n_trials(self) -> int:
+        """Number of trials, at most: points that come twice in a search are run once."""
+        return self.n_search + self.n_report
+
+    def summary(self) -> dict[str, Any]:
+        """Returns the plan as JSON-able data; seconds are of one slot, and rough."""
+        cells = [
+            {**_row(cell), "trials": len(self.report_seeds), "seconds": cell.seconds() * len(self.report_seeds)}
+            for cell in self.cells
+        ]
+        studies = [self._study_row(study) for study in self.studies]
+        return {
+            "name": self.config.name,
+            "datasets": [_dataset_row(dataset) for dataset in self.datasets],
+            "cells": cells,
+            "studies": studies,
+            "trials": {"search": self.n_search, "report": self.n_report, "total": self.n_trials},
+            "estimated_slot_seconds": sum(row["seconds"] for row in [*cells, *studies]),
+        }
+
+    def _study_row(self, study: Study) -> dict[str, Any]:
+        trials = study.limit * len(self.search_seeds)
+        trials += min(self.config.seeds.rescored, study.limit) * len(self.report_seeds)
+        return {
+            **_row(study.cell),
+            "study": study.key,
+            "metric": study.metric.name,
+            "goal": study.metric.goal,
+            "space": study.space.to_mapping(),
+            "points": study.limit,
+            "trials": trials,
+            "seconds": study.cell.seconds() * trials,
+        }
+
+
+def make_plan(config: SweepConfig, asked: SweepConfig | None = None) -> Plan:
+    """Loads the datasets and checks that every model can run on each of them.
+
+    Each line of `datasets:` is made ready for one seed on the way, which costs as much as preparing one trial.
+
+    Args:
+        config: a sweep without a study template.
+        asked: the sweep that a template made it from (`studies.contract.expand_study`), if one did.
+
+    Raises:
+        BadInput: something does not go together; the message says what is missing, where, and what to do.
+    """
+    if config.study is not None:
+        raise ValueError("expand the study template before planning: studies.contract.expand_study")
+    datasets: list[PlannedDataset] = []
+    cells: list[Cell] = []
+    studies: list[Study] = []
+    bases: dict[str, CrowdDataset] = {}
+    for entry in config.datasets:
+        dataset, trial = _ready(entry, bases, config)
+        datasets.append(dataset)
+        if config.metric is not None:
+            check_metric(config.metric, dataset.offer, _where(config, entry))
+        for model in config.models:
+            cell = _cell(config, model, dataset, trial)
+            if model.space:
+                studies.append(_study(config, cell, Space.parse(model.space)))
+            else:
+                cells.append(cell)
+    return Plan(config=config, asked=asked or config, datasets=datasets, cells=cells, studies=studies)
+
+
+def describe_plan(plan: Plan) -> str:
+    """Returns the plan in words, one line a cell or study."""
+    summary = plan.summary()
+    lines = [f"sweep {summary['name']}"]
+    for row in summary["datasets"]:
+        sizes = f"{row['items']} training items, {row['annotators']} annotators, {row['annotations']} annotations"
+        lines.append(f"  dataset {row['dataset']}: {sizes}, {row['classes']} classes")
+    for row in [*summary["cells"], *summary["studies"]]:
+        search = f", searches {row['points']} points by {row['metric']} ({row['goal']})" if "points" in row else ""
+        lines.append(
+            f"  {row['label']} on {row['dataset']}: {row['trials']} trials, ~{_duration(row['seconds'])}{search}"
+        )
+    trials = summary["trials"]
+    lines.append(
+        f"{trials['total']} trials ({trials['search']} search, {trials['report']} report), very roughly "
+        f"{_duration(summary['estimated_slot_seconds'])} on one slot"
+    )
+    return "\n".join(lines)
+
+
+def _ready(
+    entry: DatasetEntry, bases: dict[str, CrowdDataset], config: SweepConfig
+) -> tuple[PlannedDataset, TrialData]:
+    """Loads a line's base dataset, unless another line has, and makes it ready for seed 0."""
+    own = {key: value for key, value in entry.params.items() if key not in catalogue.COMMON_PARAMS}
+    identity = f"{entry.name} {canonical_json(own)}"
+    if identity not in bases:
+        bases[identity] = catalogue.load(entry.name, entry.params)
+    base = bases[identity]
+    if base.n_classes < 2:
+        raise SweepFileError(f"{_where(config, entry)}: expected at least two classes, got {list(base.class_names)}")
+    trial = prepare(base, entry.params, seed=0)
+    return PlannedDataset(name=entry.name, params=dict(entry.params), base=base, offer=offer_of(trial)), trial
+
+
+def _cell(config: SweepConfig, entry: ModelEntry, dataset: PlannedDataset, trial: TrialData) -> Cell:
+    info = plugins.model_info(entry.name)
+    try:
+        check_needs(info, trial, str(dataset))
+    except DataError as error:
+        raise SweepFileError(f"{config.source or config.name}: {error}") from None
+    fixed = dict(entry.params)
+    takes_protocol = "protocol" in info.model.__dataclass_fields__ and "protocol" not in {**fixed, **entry.space}
+    if config.protocol is not None and takes_protocol:
+        fixed["protocol"] = config.protocol
+    return Cell(info=info, label=entry.label or entry.name, dataset=dataset, fixed=fixed)
+
+
+def _study(config: SweepConfig, cell: Cell, space: Space) -> Study:
+    space.check_fits(cell.info.name, cell.fixed)
+    metric = config.metric or default_metric(cell.info, cell.dataset.offer)
+    heldout = config.heldout.fraction if metric.name == HELDOUT else 0.0
+    limit = config.budget.points if space.size is None else min(config.budget.points, space.size)
+    listed = config.sampler.kind == "grid" or limit == space.size
+    key = digest(
+        {
+            "model": cell.info.name,
+            "model_version": cell.info.version,
+            "fixed": plugins.full_params(cell.info.name, cell.fixed),
+            "dataset": cell.dataset.base.fingerprint,
+            "dataset_params": dict(cell.dataset.params),
+            "space": space.hash,
+            "metric": [metric.name, metric.goal],
+            "heldout": heldout,
+            "seeds": config.seeds.search,
+            "sampler": "grid" if listed else [config.sampler.kind, config.sampler.seed],
+        }
+    )
+    learns = not listed and config.sampler.kind != "random"
+    return Study(cell=cell, space=space, metric=metric, limit=limit, heldout=heldout, learns=learns, key=key)
+
+
+def _where(config: SweepConfig, entry: DatasetEntry) -> str:
+    return f"{config.source or config.name}, dataset {entry.name!r}"
+
+
+def _row(cell: Cell) -> dict[str, Any]:
+    return {"model": cell.info.name, "label": cell.label, "dataset": str(cell.dataset), "fixed": dict(cell.fixed)}
+
+
+def _dataset_row(dataset: PlannedDataset) -> dict[str, Any]:
+    shape = dataset.offer.shape
+    return {
+        "dataset": str(dataset),
+        "fingerprint": dataset.base.fingerprint,
+        "items": shape.n_items,
+        "annotators": shape.n_annotators,
+        "annotations": shape.n_annotations,
+        "classes": shape.n_classes,
+        "features": shape.n_features,
+    }
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -1,0 +1,322 @@
+"""The event loop on a virtual clock: what is run, in which batches, how often, and when it stops."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from crowdsweep.config import SweepConfig, parse_sweep
+from crowdsweep.sweep.driver import FAILURES_FORGIVEN, SweepOutcome, run_sweep
+from crowdsweep.sweep.interrupts import Interrupts
+from crowdsweep.sweep.plan import SEARCH_SEED, Plan, make_plan
+from crowdsweep.sweep.study_run import WINDOW
+from crowdsweep.testing.fakes import FakeExecutor, HistorySearcher, Killed, MemoryJournal
+from crowdsweep.trial.events import (
+    Event,
+    PointProposed,
+    PointScored,
+    PointsSelected,
+    SweepFinished,
+    TrialFinished,
+    TrialPlanned,
+)
+from crowdsweep.trial.spec import TrialSpec
+
+
+def config_of(**changes: Any) -> SweepConfig:
+    """A sweep with two fixed cells and one search over fractions."""
+    mapping: dict[str, Any] = {
+        "name": "tiny",
+        "datasets": ["anesthesia"],
+        "models": [
+            "majority-vote",
+            "uniform",
+            {"name": "dawid-skene", "search": {"smoothing": {"min": 0.0, "max": 1.0}}},
+        ],
+        "budget": {"points": 10},
+        "seeds": {"search": 3, "report": 5, "rescored": 2},
+        "pack": 4,
+    }
+    return parse_sweep({**mapping, **changes})
+
+
+@pytest.fixture(scope="module")
+def plan() -> Plan:
+    return make_plan(config_of())
+
+
+def by_seed(spec: TrialSpec) -> Mapping[str, float]:
+    smoothing = spec.params.get("smoothing", 0.0)
+    return {"heldout_loglik": -((smoothing - 0.3) ** 2) + 0.001 * (spec.seed % 7), "train_accuracy": 0.5}
+
+
+def drive(
+    plan: Plan,
+    journal: MemoryJournal,
+    score: Callable[[TrialSpec], Mapping[str, float]] = by_seed,
+    interrupts: Interrupts | None = None,
+    **executor: Any,
+) -> tuple[SweepOutcome, FakeExecutor]:
+    slots = FakeExecutor(score=score, **executor)
+    outcome = run_sweep(
+        plan,
+        executor=slots,
+        journal=journal,
+        make_searcher=lambda study: HistorySearcher(limit=study.limit),
+        clock=slots.clock,
+        interrupts=interrupts,
+    )
+    return outcome, slots
+
+
+def numbers(journal: MemoryJournal) -> dict[str, dict[str, float]]:
+    return {key: dict(result.metrics) for key, result in journal.state.results.items()}
+
+
+def decisions(journal: MemoryJournal) -> list[Event]:
+    return [event for event in journal.events if isinstance(event, PointProposed | PointScored | PointsSelected)]
+
+
+def test_everything_planned_is_run_exactly_once(plan: Plan) -> None:
+    journal = MemoryJournal()
+    outcome, slots = drive(plan, journal)
+    assert outcome.status == "done"
+    assert outcome.failed == 0
+    assert Counter(slots.ran) == dict.fromkeys(journal.state.specs, 1)
+    assert outcome.planned == outcome.finished == outcome.ran == 2 * 5 + 10 * 3 + 2 * 5 == plan.n_trials
+    seeds = {spec.seed for spec in journal.state.specs.values() if spec.phase == "search"}
+    assert seeds == {SEARCH_SEED, SEARCH_SEED + 1, SEARCH_SEED + 2}
+
+
+def test_the_best_points_are_rescored_on_fresh_seeds(plan: Plan) -> None:
+    journal = MemoryJournal()
+    drive(plan, journal)
+    (study,) = plan.studies
+    values = journal.state.values[study.key]
+    best = sorted(values, key=lambda number: -values[number])[:2]
+    assert list(journal.state.selected[study.key]) == best
+    points = [journal.state.proposals[study.key][number].point for number in best]
+    reported = {s.params["smoothing"] for s in journal.state.specs.values() if s.phase == "report" and s.point}
+    assert reported == {point["smoothing"] for point in points}
+
+
+@pytest.mark.parametrize("disorder", range(6))
+@pytest.mark.parametrize("slots", [1, 2, 7])
+def test_what_a_search_decides_does_not_depend_on_slots_or_timing(plan: Plan, disorder: int, slots: int) -> None:
+    reference, other = MemoryJournal(), MemoryJournal()
+    drive(plan, reference)
+    drive(plan, other, disorder=disorder, slots=slots)
+    assert decisions(other) == decisions(reference)
+    assert numbers(other) == numbers(reference)
+
+
+@pytest.mark.parametrize("disorder", [0, 1])
+def test_a_driver_that_dies_anywhere_is_gone_on_with(plan: Plan, disorder: int) -> None:
+    reference = MemoryJournal()
+    drive(plan, reference)
+    for dies_after in range(0, plan.n_trials, 3):
+        journal = MemoryJournal()
+        with pytest.raises(Killed):
+            drive(plan, journal, disorder=disorder, die_after=dies_after)
+        resumed = MemoryJournal(journal.events)
+        before = set(resumed.state.results)
+        outcome, slots = drive(plan, resumed, disorder=disorder + 10)
+        assert outcome.status == "done"
+        assert before.isdisjoint(slots.ran), "a finished trial was run again"
+        assert numbers(resumed) == numbers(reference)
+        assert decisions(resumed) == decisions(reference)
+
+
+def test_a_journal_cut_anywhere_gives_the_same_sweep(plan: Plan) -> None:
+    """The driver may also die between two rows of one write."""
+    reference = MemoryJournal()
+    drive(plan, reference)
+    for cut in range(1, len(reference.events), 5):
+        resumed = MemoryJournal(list(reference.events[:cut]))
+        drive(plan, resumed, disorder=cut)
+        assert numbers(resumed) == numbers(reference)
+        assert decisions(resumed) == decisions(reference)
+
+
+def test_a_finished_sweep_runs_nothing_more(plan: Plan) -> None:
+    journal = MemoryJournal()
+    drive(plan, journal)
+    outcome, slots = drive(plan, MemoryJournal(journal.events))
+    assert (outcome.status, outcome.ran, slots.ran) == ("done", 0, [])
+
+
+def test_a_larger_budget_goes_on_with_the_same_search(plan: Plan) -> None:
+    journal = MemoryJournal()
+    drive(plan, journal)
+    larger = make_plan(config_of(budget={"points": 14}))
+    outcome, slots = drive(larger, MemoryJournal(journal.events))
+    assert outcome.status == "done"
+    searched = [spec for batch in slots.batches for spec in batch.specs if spec.phase == "search"]
+    assert len(searched) == 4 * 3
+
+
+def test_batches_hold_one_cell_and_at_most_pack_trials_and_never_flood_the_slots(plan: Plan) -> None:
+    _, slots = drive(plan, MemoryJournal(), slots=3)
+    assert all(len({spec.cell_key for spec in batch.specs}) == 1 for batch in slots.batches)
+    assert max(len(batch.specs) for batch in slots.batches) <= 4
+    assert slots.most_in_flight <= 3 + 1
+
+
+def test_one_cell_is_spread_over_all_slots() -> None:
+    lone = make_plan(config_of(models=["majority-vote"], seeds={"report": 12}, pack=20))
+    _, slots = drive(lone, MemoryJournal(), slots=4)
+    assert [len(batch.specs) for batch in slots.batches] == [3, 3, 3, 3]
+
+
+def test_at_most_a_window_of_points_is_open(plan: Plan) -> None:
+    journal = MemoryJournal()
+    drive(plan, journal, slots=50)
+    proposed = scored = 0
+    for event in journal.events:
+        proposed += isinstance(event, PointProposed)
+        scored += isinstance(event, PointScored)
+        assert proposed - scored <= WINDOW
+
+
+def test_results_are_durable_before_mirrors_hear_of_them(plan: Plan) -> None:
+    journal = MemoryJournal()
+
+    class Mirror:
+        def handle(self, event: Event) -> None:
+            if isinstance(event, TrialFinished):
+                assert event.result.key in journal.state.results
+            if isinstance(event, TrialPlanned):
+                assert event.spec.key in journal.state.specs
+            seen.append(event)
+
+        def close(self) -> None:
+            seen.append(None)
+
+    seen: list[Event | None] = []
+    slots = FakeExecutor(score=by_seed)
+    run_sweep(plan, executor=slots, journal=journal, make_searcher=lambda s: HistorySearcher(s.limit), sinks=[Mirror()])
+    assert isinstance(seen[-2], SweepFinished)
+    assert seen[-1] is None
+    assert sum(isinstance(event, TrialFinished) for event in seen) == plan.n_trials
+
+
+def test_a_mirror_that_fails_is_reported_once_and_loses_nothing(plan: Plan, caplog: pytest.LogCaptureFixture) -> None:
+    class Broken:
+        def handle(self, event: Event) -> None:
+            raise OSError("the database is locked")
+
+        def close(self) -> None:
+            raise OSError("still locked")
+
+    journal, slots = MemoryJournal(), FakeExecutor(score=by_seed)
+    outcome = run_sweep(
+        plan, executor=slots, journal=journal, make_searcher=lambda s: HistorySearcher(s.limit), sinks=[Broken()]
+    )
+    assert outcome.status == "done"
+    assert len(journal.state.results) == plan.n_trials
+    assert [record.message for record in caplog.records].count(caplog.records[0].message) == 1
+    assert "the database is locked" in caplog.text
+
+
+def test_a_point_with_a_failed_trial_is_told_as_failed_and_never_wins(plan: Plan) -> None:
+    def poisoned(spec: TrialSpec) -> Mapping[str, float]:
+        if spec.phase == "search" and spec.seed == SEARCH_SEED and spec.params["smoothing"] < 0.3:
+            raise ValueError("boom")
+        return by_seed(spec)
+
+    relaxed = make_plan(config_of(budget={"points": 10, "failed_trials": 1.0}))
+    journal = MemoryJournal()
+    outcome, _ = drive(relaxed, journal, poisoned)
+    (study,) = relaxed.studies
+    points = [proposal.point["smoothing"] for proposal in journal.state.proposals[study.key]]
+    values = journal.state.values[study.key]
+    assert {number for number, value in values.items() if value is None} == {
+        number for number, point in enumerate(points) if point < 0.3
+    }
+    assert outcome.failed == sum(point < 0.3 for point in points) > 0
+    assert all(values[number] is not None for number in journal.state.selected[study.key])
+
+
+def test_a_search_trial_without_the_metric_is_failed_and_says_which_there_are(plan: Plan) -> None:
+    journal = MemoryJournal()
+    outcome, _ = drive(plan, journal, lambda spec: {"train_accuracy": 1.0})
+    failures = [result.failure for result in journal.state.results.values() if result.failure]
+    assert {failure.kind for failure in failures} == {"MissingMetric"}
+    assert "heldout_loglik" in failures[0].message
+    assert "train_accuracy" in failures[0].message
+    assert outcome.status == "over_budget"
+
+
+def test_the_failure_budget_stops_a_sweep_that_goes_wrong() -> None:
+    many = make_plan(config_of(models=["majority-vote"], seeds={"report": 100}, pack=1))
+
+    def always(spec: TrialSpec) -> Mapping[str, float]:
+        raise ValueError("boom")
+
+    journal = MemoryJournal()
+    outcome, slots = drive(many, journal, always)
+    assert outcome.status == "over_budget"
+    assert 10 < outcome.failed <= 10 + 1 + slots.slots  # a tenth, and what was running
+    assert journal.state.status == "over_budget"
+    again, slots = drive(many, MemoryJournal(journal.events), always)
+    assert (again.status, again.ran) == ("over_budget", 0)
+
+
+def test_a_few_failures_of_a_small_sweep_do_not_stop_it() -> None:
+    small = make_plan(config_of(models=["majority-vote"], seeds={"report": 6}))
+
+    def some(spec: TrialSpec) -> Mapping[str, float]:
+        if spec.seed < FAILURES_FORGIVEN:
+            raise ValueError("boom")
+        return by_seed(spec)
+
+    outcome, _ = drive(small, MemoryJournal(), some)
+    assert (outcome.status, outcome.failed, outcome.finished) == ("done", FAILURES_FORGIVEN, 6)
+
+
+def test_ctrl_c_finishes_what_runs_and_takes_back_what_does_not(plan: Plan) -> None:
+    interrupts = Interrupts()
+
+    def score(spec: TrialSpec) -> Mapping[str, float]:
+        interrupts.count = 1
+        return by_seed(spec)
+
+    journal = MemoryJournal()
+    outcome, slots = drive(plan, journal, score, interrupts, slots=2)
+    assert outcome.status == "interrupted"
+    assert 0 < outcome.ran < plan.n_trials
+    assert slots.taken_back
+    resumed = MemoryJournal(journal.events)
+    again, _ = drive(plan, resumed)
+    assert again.status == "done"
+    reference = MemoryJournal()
+    drive(plan, reference)
+    assert numbers(resumed) == numbers(reference)
+
+
+def test_the_second_ctrl_c_stops_now(plan: Plan) -> None:
+    interrupts = Interrupts()
+
+    def score(spec: TrialSpec) -> Mapping[str, float]:
+        interrupts.count = 2
+        return by_seed(spec)
+
+    outcome, _ = drive(plan, MemoryJournal(), score, interrupts, slots=3)
+    assert outcome.status == "interrupted"
+    assert outcome.ran <= 4  # the one batch that had ended
+
+
+def test_hours_end_a_sweep_that_can_go_on(plan: Plan) -> None:
+    short = make_plan(config_of(budget={"points": 10, "hours": 3 / 3600}))
+    journal = MemoryJournal()
+    outcome, _ = drive(short, journal)
+    assert outcome.status == "out_of_time"
+    assert 0 < outcome.ran < short.n_trials
+
+
+def test_a_model_named_twice_shares_its_trials() -> None:
+    twice = make_plan(config_of(models=["majority-vote", {"name": "majority-vote", "label": "again"}]))
+    journal = MemoryJournal()
+    outcome, slots = drive(twice, journal)
+    assert (outcome.planned, len(slots.ran)) == (5, 5)
