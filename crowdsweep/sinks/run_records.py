@@ -1,0 +1,208 @@
+"""What MLflow is told about trials and cells, as plain values within its limits.
+
+Limits are those of MLflow's REST interface; what is longer is cut and ends in `…`, never refused.
+"""
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import fmean, stdev
+from typing import Any, Literal
+
+from crowdsweep.trial.result import TrialResult
+from crowdsweep.trial.spec import Phase, TrialSpec, canonical_json
+
+KEY_LIMIT = 250
+PARAM_LIMIT = 6000
+TAG_LIMIT = 8000
+DIGEST_LIMIT = 36
+NAME_LIMIT = 500
+ITEMS_A_BATCH = 100
+METRICS_A_BATCH = 900
+HISTORY_LIMIT = 60
+"""Points of an objective's history that MLflow gets: its charts show no more, and each costs 0.1 to 0.2 ms to write. The
+journal has up to 500."""
+
+PREFIX = "crowdsweep."
+KIND, KEY, SWEEP, STATUS, PHASE = (PREFIX + name for name in ("kind", "key", "sweep", "status", "phase"))
+INTERRUPTED = PREFIX + "interrupted"
+PARENT = "mlflow.parentRunId"
+MARKER = "…"
+
+Kind = Literal["cell", "trial"]
+_UNUSUAL = re.compile(r"[^\w\-. :/]")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunRecord:
+    """All that one run of MLflow holds.
+
+    Attributes:
+        kind, key: which cell or trial.
+        name: for people.
+        tags, params: within MLflow's limits.
+        metrics: finite.
+        history: (step, value) of the metric `objective`.
+        texts: artifacts by file name.
+        status: how the run ends.
+        seconds: between its start and its end.
+    """
+
+    kind: Kind
+    key: str
+    name: str
+    tags: Mapping[str, str]
+    params: Mapping[str, str]
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    history: Sequence[tuple[int, float]] = ()
+    texts: Mapping[str, str] = field(default_factory=dict)
+    status: Literal["FINISHED", "FAILED"] = "FINISHED"
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class CellTrial:
+    """What a cell keeps of a trial to summarise it; metrics are None where it failed."""
+
+    phase: Phase
+    metrics: Mapping[str, float] | None
+
+
+def trial_record(spec: TrialSpec, result: TrialResult, *, sweep: str, environment: Mapping[str, str]) -> RunRecord:
+    """Returns the nested run of a trial; the parent's id is not among its tags yet."""
+    metrics = {name: value for name, value in result.metrics.items() if math.isfinite(value)}
+    costs = {
+        "wall_s": result.wall_s,
+        "batch_wall_s": result.batch_wall_s,
+        "batch_size": float(result.batch_size),
+        "peak_bytes": float(result.peak_bytes),
+        "iterations": float(result.iterations),
+        "converged": float(result.converged),
+    }
+    metrics.update((name, value) for name, value in costs.items() if math.isfinite(value))
+    tags = {
+        **_shared_tags(spec, kind="trial", key=spec.key, sweep=sweep),
+        PREFIX + "seed": str(spec.seed),
+        PREFIX + "cell": spec.cell_key,
+        STATUS: result.status,
+        PHASE: spec.phase,
+        PREFIX + "device": result.device,
+        PREFIX + "trial_host": result.host,
+        **{PREFIX + name: value for name, value in environment.items()},
+    }
+    if "git_commit" in environment:
+        tags["mlflow.source.git.commit"] = environment["git_commit"]
+    strange = sorted(set(result.metrics) - set(metrics))
+    strange += [] if all(map(math.isfinite, result.objective)) else ["objective"]
+    if strange:
+        tags[PREFIX + "non_finite"] = ", ".join(strange)
+    texts: dict[str, str] = {}
+    if result.confusion is not None:
+        texts["confusion.json"] = _confusion_json(result.confusion)
+    if result.failure is not None:
+        tags[PREFIX + "failure_kind"] = result.failure.kind
+        tags[PREFIX + "failure_message"] = result.failure.message
+        texts["traceback.txt"] = result.failure.traceback or f"{result.failure.kind}: {result.failure.message}\n"
+    return RunRecord(
+        kind="trial",
+        key=spec.key,
+        name=_cut(f"{spec.model} · {spec.dataset} · seed {spec.seed}", KEY_LIMIT),
+        tags=_fitting(tags, TAG_LIMIT),
+        params=_fitting({**_params(spec), "seed": str(spec.seed)}, PARAM_LIMIT),
+        metrics={_key(name): value for name, value in metrics.items()},
+        history=_history(result.objective),
+        texts=texts,
+        status="FINISHED" if result.status == "ok" else "FAILED",
+        seconds=result.wall_s,
+    )
+
+
+def cell_record(spec: TrialSpec, trials: Iterable[CellTrial], *, sweep: str) -> RunRecord:
+    """Returns the parent run of a cell: mean, sd and n of each metric over its seeds.
+
+    Where some trials are for the report, only those are summarised: the points of a search were chosen by their scores.
+    """
+    known = list(trials)
+    reported = [trial for trial in known if trial.phase == "report"]
+    used = reported or known
+    done = [trial.metrics for trial in used if trial.metrics is not None]
+    metrics = {"trials_ok": float(len(done)), "trials_failed": float(len(used) - len(done))}
+    for name in sorted({name for one in done for name in one}):
+        values = [one[name] for one in done if name in one and math.isfinite(one[name])]
+        if values:
+            metrics[f"{name}_mean"] = fmean(values)
+            metrics[f"{name}_n"] = float(len(values))
+        if len(values) > 1:
+            metrics[f"{name}_sd"] = stdev(values)
+    searched = f" · {canonical_json(dict(spec.point))}" if spec.point else ""
+    tags = {
+        **_shared_tags(spec, kind="cell", key=spec.cell_key, sweep=sweep),
+        PHASE: "report" if reported else "search",
+    }
+    return RunRecord(
+        kind="cell",
+        key=spec.cell_key,
+        name=_cut(f"{spec.model} · {spec.dataset}{searched}", KEY_LIMIT),
+        tags=_fitting(tags, TAG_LIMIT),
+        params=_fitting(_params(spec), PARAM_LIMIT),
+        metrics={_key(name): value for name, value in metrics.items() if math.isfinite(value)},
+        status="FAILED" if used and not done else "FINISHED",
+    )
+
+
+def _shared_tags(spec: TrialSpec, *, kind: Kind, key: str, sweep: str) -> dict[str, str]:
+    return {
+        KIND: kind,
+        KEY: key,
+        SWEEP: sweep,
+        PREFIX + "model": spec.model,
+        PREFIX + "model_version": str(spec.model_version),
+        PREFIX + "dataset": spec.dataset,
+        PREFIX + "fingerprint": spec.fingerprint,
+        PREFIX + "point": canonical_json(dict(spec.point)),
+        "mlflow.source.name": "crowdsweep",
+    }
+
+
+def _params(spec: TrialSpec) -> dict[str, str]:
+    """Hyper-parameters under their own names, dataset parameters as `dataset.NAME`."""
+    return {
+        "model": spec.model,
+        "dataset": spec.dataset,
+        "heldout_fraction": _text(spec.heldout_fraction),
+        **{f"dataset.{name}": _text(value) for name, value in spec.dataset_params.items()},
+        **{name: _text(value) for name, value in spec.params.items()},
+    }
+
+
+def _history(objective: Sequence[float]) -> list[tuple[int, float]]:
+    """Thins to `HISTORY_LIMIT` evenly spaced steps, the first and the last among them; leaves out the non-finite."""
+    last = len(objective) - 1
+    if last < HISTORY_LIMIT:
+        steps: Iterable[int] = range(last + 1)
+    else:
+        steps = (round(i * last / (HISTORY_LIMIT - 1)) for i in range(HISTORY_LIMIT))
+    return [(step, float(objective[step])) for step in steps if math.isfinite(objective[step])]
+
+
+def _confusion_json(confusion: Sequence[Sequence[float]]) -> str:
+    rows = [[value if math.isfinite(value) else None for value in row] for row in confusion]
+    return canonical_json({"rows": "true class", "columns": "observed class", "probabilities": rows})
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else canonical_json(value)
+
+
+def _fitting(values: Mapping[str, str], limit: int) -> dict[str, str]:
+    return {_key(name): _cut(value, limit) for name, value in values.items()}
+
+
+def _key(name: str) -> str:
+    """MLflow's names: word characters, dashes, dots, spaces, colons, slashes."""
+    return _UNUSUAL.sub("_", name)[:KEY_LIMIT]
+
+
+def _cut(text: str, limit: int) -> str:
+    return text if len(text) <= limit else text[: limit - len(MARKER)] + MARKER
