@@ -1,0 +1,178 @@
+"""speelfc-d and ldl-nm against explicit loops in float64, finite differences, and crowds whose abilities are known."""
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import spearmanr
+
+from crowdsweep.data.annotations import Annotations
+from crowdsweep.data.dataset import Items, TrainingData
+from crowdsweep.models.contract import FitContext, fit_all
+from crowdsweep.models.joint._answers import BatchAnswers, StackedAnswers
+from crowdsweep.models.joint._ldl_network import HEADS, LdlNetwork
+from crowdsweep.models.joint.ldl_nm import LdlNm
+from crowdsweep.models.joint.speelfc_d import SpeelfcD, answer_log_probs
+from crowdsweep.models.networks.autograd import backward, logits
+from crowdsweep.models.networks.dense import DenseNetwork
+from crowdsweep.models.networks.replicas import Minibatch, ReplicaStack
+from crowdsweep.seeds import SeedStream
+
+
+def some_answers(rng: np.random.Generator, places: int, classes: int, answers: int) -> BatchAnswers:
+    return BatchAnswers(
+        replica=torch.zeros(answers, dtype=torch.int64),
+        place=torch.from_numpy(rng.integers(0, places, answers)),
+        annotator=torch.from_numpy(rng.integers(0, 5, answers)),
+        label=torch.from_numpy(rng.integers(0, classes, answers)),
+        weight=torch.ones(answers),
+    )
+
+
+@pytest.mark.parametrize("classes", [2, 5])
+def test_speelfc_d_likelihood_is_the_sum_over_classes(classes: int) -> None:
+    rng = np.random.default_rng(classes)
+    seen = some_answers(rng, 7, classes, 30)
+    f = rng.dirichlet(np.ones(classes), 7)
+    easiness, ability = rng.uniform(0.1, 20, 7), rng.normal(0, 0.3, 30)
+    found = answer_log_probs(torch.from_numpy(np.log(f)), torch.from_numpy(easiness), torch.from_numpy(ability), seen)
+    for answer in range(30):
+        item, label = int(seen.place[answer]), int(seen.label[answer])
+        s = 1 / (1 + np.exp(-ability[answer] * easiness[item]))
+        p = sum(f[item, k] * (s if k == label else (1 - s) / (classes - 1)) for k in range(classes))
+        assert float(found[answer]) == pytest.approx(np.log(p), abs=1e-9)
+
+
+def test_speelfc_d_likelihood_has_the_gradients_of_finite_differences() -> None:
+    rng = np.random.default_rng(0)
+    seen = some_answers(rng, 4, 3, 12)
+    raw = torch.from_numpy(rng.normal(size=(4, 3))).requires_grad_(True)
+    easiness = torch.from_numpy(rng.uniform(0.5, 3, 4)).requires_grad_(True)
+    ability = torch.from_numpy(rng.normal(size=12)).requires_grad_(True)
+    assert torch.autograd.gradcheck(
+        lambda r, b, a: answer_log_probs(torch.log_softmax(r, 1), b, a, seen), (raw, easiness, ability)
+    )
+
+
+def test_speelfc_d_likelihood_is_finite_where_everything_saturates() -> None:
+    seen = some_answers(np.random.default_rng(0), 2, 3, 8)
+    log_f = torch.log_softmax(torch.tensor([[200.0, 0.0, -200.0], [0.0, 200.0, 0.0]]), 1).requires_grad_(True)
+    ability = torch.tensor([1.0, -1.0] * 4).requires_grad_(True)
+    found = answer_log_probs(log_f, torch.tensor([100.0, 100.0]), ability, seen)
+    found.sum().backward()
+    assert torch.isfinite(found).all()
+    assert torch.isfinite(log_f.grad).all()
+
+
+def training_data(seed: int, *, items: int, annotators: int, per_annotator: int, classes: int = 3) -> tuple:
+    """A crowd whose annotators answer `per_annotator` random items, right with their own probability."""
+    rng = np.random.default_rng(seed)
+    gold = rng.integers(0, classes, items)
+    centres = rng.normal(0, 1.5, (classes, 6))
+    features = (centres[gold] + rng.normal(0, 1, (items, 6))).astype(np.float32)
+    ability = rng.uniform(0.4, 0.95, annotators)
+    annotator = np.repeat(np.arange(annotators), per_annotator)
+    item = np.concatenate([rng.choice(items, per_annotator, replace=False) for _ in range(annotators)])
+    right = rng.random(len(item)) < ability[annotator]
+    label = np.where(right, gold[item], (gold[item] + rng.integers(1, classes, len(item))) % classes)
+    annotations = Annotations.of(
+        item=item, annotator=annotator, label=label, n_items=items, n_annotators=annotators, n_classes=classes
+    )
+    return TrainingData(annotations=annotations, items=Items(n_items=items, features=features)), ability, gold
+
+
+def test_speelfc_d_recovers_the_order_of_ability() -> None:
+    crowds = [training_data(seed, items=600, annotators=30, per_annotator=200) for seed in range(3)]
+    contexts = [FitContext(seeds=SeedStream(seed)) for seed in range(3)]
+    results = fit_all(SpeelfcD(epochs=30), [data for data, _, _ in crowds], contexts)
+    for result, (_, ability, gold) in zip(results, crowds, strict=True):
+        assert spearmanr(result.extras["ability"], ability).statistic >= 0.9
+        assert (result.item_probs.argmax(axis=1) == gold).mean() >= 0.97
+
+
+def test_answers_of_a_batch_are_those_of_its_items() -> None:
+    parts = [training_data(seed, items=20, annotators=4, per_annotator=9)[0] for seed in (1, 2)]
+    stacked = StackedAnswers(parts, "cpu")
+    rows = torch.tensor([[3, 0, 19], [7, 7, 1]])
+    mask = torch.tensor([[1.0, 1.0, 0.0], [1.0, 1.0, 1.0]])
+    seen = stacked.of(Minibatch(n_replicas=2, rows=rows, mask=mask, sizes=mask.sum(1)))
+    found = sorted(zip(seen.place.tolist(), seen.annotator.tolist(), seen.label.tolist(), strict=True))
+    expected = []
+    for replica, part in enumerate(parts):
+        for position, item in enumerate(rows[replica].tolist()):
+            if mask[replica, position] == 0:
+                continue
+            for row in np.flatnonzero(part.annotations.item == item):
+                who = int(part.annotations.annotator[row]) + replica * 4
+                expected.append((replica * 3 + position, who, int(part.annotations.label[row])))
+    assert found == sorted(expected)
+
+
+def test_gradients_by_autograd_equal_the_written_ones() -> None:
+    network = DenseNetwork(widths=(5, 7, 3), dropout=0.5)
+    seeds = [SeedStream(s) for s in range(2)]
+    rng = np.random.default_rng(0)
+    features = torch.from_numpy(rng.normal(size=(2, 6, 5)).astype(np.float32))
+    targets = torch.from_numpy(rng.dirichlet(np.ones(3), (2, 6)).astype(np.float32))
+    masks = [torch.from_numpy((rng.random((2, 6, 7)) < 0.5).astype(np.float32))]
+    written, derived = (ReplicaStack.start(network.parameters(), seeds, "cpu") for _ in range(2))
+    turned = targets.transpose(1, 2).contiguous() / 6
+    network.gradients(written.prefix(2), features, turned, turned.sum(dim=1, keepdim=True), masks)
+    log_probs = torch.log_softmax(logits(network, derived.prefix(2).values, features, masks), dim=2)
+    backward(-(targets * log_probs).sum(dim=(1, 2)) / 6, [derived])
+    torch.testing.assert_close(derived.flat_gradient, written.flat_gradient, atol=1e-6, rtol=1e-5)
+
+
+def softsign(v: np.ndarray) -> np.ndarray:
+    return v / (1 + np.abs(v))
+
+
+def softmax(v: np.ndarray) -> np.ndarray:
+    e = np.exp(v - v.max())
+    return e / e.sum()
+
+
+def test_ldl_nm_ensemble_asks_every_annotator_with_the_whole_encoder() -> None:
+    network = LdlNetwork(
+        n_features=5, n_classes=3, item_embedding=4, annotator_embedding=2, latent=6, activation="softsign"
+    )
+    stack = ReplicaStack.start(network.parameters(), [SeedStream(1)], "cpu")
+    values = {name: array.astype(np.float64) for name, array in stack.values_of(0).items()}
+    rng = np.random.default_rng(3)
+    x, members = rng.normal(size=(4, 5)).astype(np.float32), rng.normal(size=(7, 2)).astype(np.float32)
+    for number, head in enumerate(HEADS[:2]):
+        aggregation = ("mean", "vote")[number]
+        found = network.ensemble(
+            stack.prefix(1).values,
+            torch.from_numpy(x)[None],
+            torch.from_numpy(members)[None],
+            head=head,
+            aggregation=aggregation,
+        )[0].numpy()
+        for item in range(4):
+            said = []
+            for member in members:
+                joined = softsign(np.concatenate([x[item] @ values["item"], member]))
+                fused = softsign(joined @ values["fusion"])
+                encoded = softsign(fused @ values["encoder"] + fused)
+                answer = softmax(encoded @ values[head])
+                said.append(answer if aggregation == "mean" else np.eye(3)[answer.argmax()])
+            np.testing.assert_allclose(found[item], np.mean(said, axis=0), atol=1e-5)
+
+
+def test_ldl_nm_learns_what_each_annotator_would_say() -> None:
+    """Two kinds of annotators contradict each other on every item: their average is a coin, each alone is certain."""
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(400, 5)).astype(np.float32)
+    truth = (features[:, 0] > 0).astype(np.int64)
+    item, annotator = np.repeat(np.arange(400), 8), np.tile(np.arange(8), 400)
+    label = np.where(annotator < 4, truth[item], 1 - truth[item])
+    annotations = Annotations.of(item=item, annotator=annotator, label=label, n_items=400, n_annotators=8, n_classes=2)
+    data = TrainingData(annotations=annotations, items=Items(n_items=400, features=features))
+    model = LdlNm(item_weight=0.0, annotator_weight=0.0, dropout=0.0, epochs=60, patience=60, learning_rate=5e-3)
+    result = fit_all(model, [data], [FitContext(seeds=SeedStream(0))])[0]
+    assert np.abs(result.item_probs - 0.5).max() < 0.2
+    picked = np.arange(200, dtype=np.int32)
+    assert result.label_probs is not None
+    for who, expected in ((0, truth[:200]), (7, 1 - truth[:200])):
+        said = result.label_probs(picked, np.full(200, who, dtype=np.int32))
+        assert (said.argmax(axis=1) == expected).mean() > 0.95
