@@ -126,4 +126,4 @@ def _chunks(annotators: np.ndarray, n_classes: int) -> Iterator[np.ndarray]:
 
 def _normalised(matrices: Confusions) -> Confusions:
     totals = matrices.sum(axis=2, keepdims=True)
-    return np.where(totals > 0, matrices / np.where(totals > 0, totals, 1.0), 1.0 / matrices.shape[2])
+    return np.where(totals == 0, 1.0 / matrices.shape[2], matrices / np.where(totals == 0, 1.0, totals))

@@ -37,9 +37,13 @@ def is_share(metric: str) -> bool:
 
 
 def readable(metric: str) -> str:
-    """Returns a metric's name as people write it: `test_macro_f1` → `test macro-F1, %`."""
+    """Returns a metric's name as people write it, with its unit: `test_macro_f1` → `test macro-F1, %`."""
+    return words(metric) + (", %" if is_share(metric) else "")
+
+
+def words(metric: str) -> str:
+    """Returns a metric's name as people write it: `test_macro_f1` → `test macro-F1`."""
     name, _, use = metric.partition(".")
     kind = metric_kind(metric)
     split = name.removesuffix(kind).replace("_", " ")
-    words = split + _WORDS.get(kind, kind.replace("_", " ")) + (f" ({use})" if use else "")
-    return words + (", %" if is_share(metric) else "")
+    return split + _WORDS.get(kind, kind.replace("_", " ")) + (f" ({use})" if use else "")

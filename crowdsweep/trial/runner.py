@@ -188,9 +188,11 @@ def _scored(fitted: FitResult, trial: TrialData) -> TrialResult | Failure:
             raise NonFiniteObjective(f"the objective is {fitted.objective[step]} at step {step}: the fit diverged")
         check_result(fitted, trial.training)
         metrics, confusion = score(fitted, trial)
+        if confusion is not None and not np.isfinite(confusion).all():
+            raise FitFailed("the annotators' confusion matrices are not finite; smooth more")
         for name, value in metrics.items():
             if not np.isfinite(value):
-                raise NonFiniteMetric(f"{name} is {value}: predictions or confusion matrices are no probabilities")
+                raise NonFiniteMetric(f"{name} is {value}: something that the model gives is no probability")
     except (ModelFault, FitFailed) as error:
         return failure_of(error)
     return TrialResult(

@@ -1,0 +1,205 @@
+"""Metrics against scikit-learn, scipy, and numbers worked out by hand."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.spatial.distance import jensenshannon
+from scipy.stats import entropy
+from sklearn import metrics as sk
+
+from crowdsweep.data.annotations import Annotations
+from crowdsweep.data.dataset import Gold, TrueCrowd
+from crowdsweep.metrics import annotators, distributions, items
+from crowdsweep.metrics.calibration import ece
+from crowdsweep.metrics.heldout import heldout_loglik
+from crowdsweep.metrics.known import ITEM_METRICS
+from crowdsweep.models.contract import ConfusionMatrices
+from crowdsweep.trial import scoring
+
+
+def draw(seed: int, n_items: int = 60, n_classes: int = 4) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Returns gold codes, their one-hot rows and random predictions."""
+    random = np.random.default_rng(seed)
+    gold = random.integers(0, n_classes, n_items)
+    return gold, np.eye(n_classes)[gold], random.dirichlet(np.full(n_classes, 0.5), n_items)
+
+
+def test_against_scikit_learn_where_nothing_is_tied() -> None:
+    gold, reference, predicted = draw(0)
+    labels = predicted.argmax(axis=1)
+    assert items.accuracy(reference, predicted) == pytest.approx(sk.accuracy_score(gold, labels))
+    assert items.macro_f1(reference, predicted) == pytest.approx(sk.f1_score(gold, labels, average="macro"))
+    assert items.log_loss(reference, predicted) == pytest.approx(sk.log_loss(gold, predicted))
+    one_vs_rest = [np.mean((predicted[:, k] - (gold == k)) ** 2) for k in range(4)]
+    assert items.brier(reference, predicted) == pytest.approx(sum(one_vs_rest))
+
+
+def test_macro_f1_leaves_out_classes_that_nobody_chose() -> None:
+    gold, reference, predicted = draw(1, n_classes=3)
+    wider = [np.pad(part, ((0, 0), (0, 2))) for part in (reference, predicted)]
+    expected = sk.f1_score(gold, predicted.argmax(axis=1), average="macro")
+    assert items.macro_f1(wider[0], wider[1]) == pytest.approx(expected)
+
+
+def test_ties_count_what_they_are_worth_on_average() -> None:
+    predicted = np.array([[0.4, 0.4, 0.2], [1 / 3, 1 / 3, 1 / 3], [0.5, 0.5, 0.0], [0.1, 0.2, 0.7]])
+    reference = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.5, 0.5, 0.0], [0.5, 0.5, 0.0]])
+    # One of two tied is right; one of three; two draws from the same two agree half the time; never.
+    np.testing.assert_allclose(items.agreement(reference, predicted), [1 / 2, 1 / 3, 1 / 2, 0.0])
+    assert items.accuracy(reference, predicted) == pytest.approx((1 / 2 + 1 / 3 + 1 / 2) / 4)
+
+
+def test_accuracy_is_the_mean_over_random_tie_breaks() -> None:
+    random = np.random.default_rng(2)
+    predicted = random.integers(0, 3, (40, 3)) + 1.0
+    reference = random.integers(0, 3, (40, 3)) + 1.0
+    predicted, reference = (part / part.sum(axis=1, keepdims=True) for part in (predicted, reference))
+    breaks = [(_broken(predicted, random) == _broken(reference, random)).mean() for _ in range(4000)]
+    assert items.accuracy(reference, predicted) == pytest.approx(np.mean(breaks), abs=4 * np.std(breaks) / 4000**0.5)
+
+
+def _broken(probs: np.ndarray, random: np.random.Generator) -> np.ndarray:
+    return (probs + random.uniform(0, 1e-6, probs.shape)).argmax(axis=1)
+
+
+def test_ties_by_rounding_are_ties() -> None:
+    assert items.accuracy(np.array([[1.0, 0.0]]), np.array([[0.1 + 0.2, 0.3]]) / 0.6) == 0.5
+
+
+def test_log_loss_is_capped_by_the_floor() -> None:
+    assert items.log_loss(np.array([[1.0, 0.0]]), np.array([[0.0, 1.0]])) == pytest.approx(-np.log(1e-12))
+
+
+def test_kl_by_hand_and_by_scipy() -> None:
+    reference, predicted = np.array([[0.5, 0.5, 0.0]]), np.array([[0.25, 0.25, 0.5]])
+    first, second = reference[0] + 1e-5, predicted[0] + 1e-5
+    by_hand = sum(a * np.log(a / b) for a, b in zip(first, second, strict=True))
+    assert distributions.kl(reference, predicted) == pytest.approx(by_hand)
+    assert distributions.kl(reference, predicted) == pytest.approx(entropy(reference[0], predicted[0]), abs=2e-4)
+    assert distributions.kl_reverse(reference, predicted) == pytest.approx(distributions.kl(predicted, reference))
+    # The prediction puts one half where the reference has nothing: 0.5 log(0.5 / 1e-5), less what the others give back.
+    assert distributions.kl_reverse(reference, predicted) == pytest.approx(
+        0.5 * np.log(0.5 / 1e-5) + 0.5 * np.log(0.5), abs=1e-3
+    )
+
+
+def test_js_against_scipy() -> None:
+    _, reference, predicted = draw(3)
+    expected = np.mean(jensenshannon(reference, predicted, base=2, axis=1) ** 2)
+    assert distributions.js(reference, predicted) == pytest.approx(expected)
+    assert distributions.js(np.eye(2), np.eye(2)[::-1]) == pytest.approx(1.0)
+
+
+@given(st.integers(0, 10_000))
+def test_divergences_are_none_for_equals_and_symmetric_where_they_should_be(seed: int) -> None:
+    _, reference, predicted = draw(seed, n_items=5)
+    assert distributions.js(predicted, predicted) == pytest.approx(0.0, abs=1e-12)
+    assert distributions.kl(predicted, predicted) == pytest.approx(0.0, abs=1e-12)
+    assert distributions.js(reference, predicted) == pytest.approx(distributions.js(predicted, reference))
+    assert 0 <= distributions.js(reference, predicted) <= 1
+    assert distributions.kl(reference, predicted) > 0
+
+
+def test_ece_by_hand() -> None:
+    # Bins of width 1/15: .95 and 1.0 share (14/15, 1], .6 stands at the upper edge of (8/15, 9/15].
+    predicted = np.array([[0.95, 0.05], [1.0, 0.0], [0.6, 0.4], [0.4, 0.6]])
+    reference = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0], [0.0, 1.0]])
+    assert ece(reference, predicted) == pytest.approx((2 * abs(0.5 - 0.975) + 2 * abs(1.0 - 0.6)) / 4)
+
+
+def test_ece_of_calibrated_predictions_is_small() -> None:
+    random = np.random.default_rng(0)
+    predicted = random.dirichlet(np.ones(3), 40_000)
+    gold = (predicted.cumsum(axis=1) < random.random((40_000, 1))).sum(axis=1)
+    assert ece(np.eye(3)[gold], predicted) < 0.012
+    overconfident = predicted**3 / (predicted**3).sum(axis=1, keepdims=True)
+    assert ece(np.eye(3)[gold], overconfident) > 0.1
+
+
+def test_multilabel_scores_are_those_of_the_flattened_choices() -> None:
+    random = np.random.default_rng(4)
+    reference = (random.random((30, 4)) < 0.4).astype(np.float64)
+    predicted = random.random((30, 4))
+    chosen = predicted > 0.5
+    pairs = items.as_binary(reference), items.as_binary(predicted)
+    assert items.accuracy(*pairs) == pytest.approx(1 - sk.hamming_loss(reference, chosen))
+    assert items.log_loss(*pairs) == pytest.approx(sk.log_loss(reference.ravel(), predicted.ravel()))
+    expected = sk.f1_score(reference, chosen, average="macro")
+    assert items.multilabel_macro_f1(reference, predicted) == pytest.approx(expected)
+    assert items.multilabel_macro_f1(np.zeros((2, 3)), np.zeros((2, 3))) == 1.0
+
+
+def test_js_of_matrices_by_scipy_row_by_row() -> None:
+    random = np.random.default_rng(5)
+    true, estimated = random.dirichlet(np.ones(3), (7, 3)), random.dirichlet(np.ones(3), (7, 3))
+    true[0] = np.eye(3)
+    expected = [
+        np.mean([jensenshannon(a, b, base=2) ** 2 for a, b in zip(first, second, strict=True)])
+        for first, second in zip(true, estimated, strict=True)
+    ]
+    np.testing.assert_allclose(annotators.js_matrices(true, estimated), expected, atol=1e-5)
+    opposite = np.eye(2)[::-1][None]
+    assert annotators.js_matrices(np.eye(2)[None], opposite)[0] == pytest.approx(1.0, abs=1e-5)
+
+
+CROWD = Annotations.of(
+    item=np.array([0, 0, 1, 1, 2, 3]),
+    annotator=np.array([0, 3, 0, 0, 3, 3]),
+    label=np.array([0, 1, 0, 1, 1, 0]),
+    n_items=4,
+    n_annotators=4,
+    n_classes=2,
+)
+GOLD = Gold(item=np.array([0, 1, 2], np.int32), label=np.array([0, 0, 1], np.int32))
+
+
+def test_counted_crowd_by_hand() -> None:
+    counted = annotators.CountedCrowd(CROWD, GOLD)
+    # Annotator 0 gave 0, 0, 1 to items of class 0 and met no item of class 1; annotator 3 gave 1 to class 0, 1 to 1.
+    expected = np.array([[[2 / 3, 1 / 3], [0.5, 0.5]], [[0.0, 1.0], [0.0, 1.0]]])
+    np.testing.assert_allclose(counted.of(np.array([0, 3])), expected)
+    np.testing.assert_allclose(counted.of(np.array([3, 0])), expected[::-1])
+    np.testing.assert_allclose(counted.of(np.array([1])), np.full((1, 2, 2), 0.5))
+    np.testing.assert_allclose(counted.pooled(), [[0.5, 0.5], [0.0, 1.0]])
+
+
+def test_averages_run_over_active_annotators_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(annotators, "CHUNK_ENTRIES", 8)  # two annotators of two classes
+    random = np.random.default_rng(6)
+    estimated = ConfusionMatrices(matrices=random.dirichlet(np.ones(2), (7, 2)))
+    true = TrueCrowd(group=np.arange(7, dtype=np.int32) % 2, confusion=random.dirichlet(np.ones(2), (2, 2)))
+    active = np.array([0, 2, 3, 5, 6])
+    one_by_one = [annotators.js_matrices(true.of(active[[i]]), estimated.matrices[active[[i]]])[0] for i in range(5)]
+    assert annotators.js_annotators(true, estimated, active) == pytest.approx(np.mean(one_by_one))
+    np.testing.assert_allclose(annotators.mean_confusion(estimated, active), estimated.matrices[active].mean(axis=0))
+    weight = np.array([1.0, 2.0, 3.0, 4.0, 5.0])
+    weighted = np.average(estimated.matrices[active], axis=0, weights=weight)
+    np.testing.assert_allclose(annotators.mean_confusion(estimated, active, weight), weighted)
+
+
+def test_heldout_loglik_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("crowdsweep.metrics.heldout.CHUNK_ENTRIES", 4)
+    table = np.array([[0.9, 0.1], [0.5, 0.5], [0.0, 1.0], [1.0, 0.0]])
+
+    def label_probs(item: np.ndarray, annotator: np.ndarray) -> np.ndarray:
+        return table[item]
+
+    expected = np.log([0.9, 0.1, 0.5, 0.5, 1.0, 1.0])
+    assert heldout_loglik(label_probs, CROWD) == pytest.approx(expected.mean())
+    soft = Annotations.of(
+        item=np.array([0]),
+        annotator=np.array([0]),
+        label=np.array([1]),
+        probability=np.array([0.75]),
+        n_items=1,
+        n_annotators=1,
+        n_classes=2,
+    )
+    assert heldout_loglik(label_probs, soft) == pytest.approx(0.75 * np.log(0.1) + 0.25 * np.log(0.9))
+    with pytest.raises(ValueError, match="held out"):
+        heldout_loglik(label_probs, CROWD.take(np.zeros(6, dtype=bool)))
+
+
+def test_every_scored_metric_has_a_name_that_sweep_files_know() -> None:
+    assert tuple(scoring.ITEM_METRICS) == ITEM_METRICS
