@@ -227,9 +227,9 @@ def mean_ranks(datasets: Sequence[DatasetComparison]) -> MeanRanks | None:
     if len(usable) < 3 or len(models) < 3:
         return replace(result, reason="Friedman's test needs at least three datasets and three models")
     if len({block.dataset for block in usable}) < len(usable):
-        return replace(result, reason="no Friedman test: one dataset under several parameters is not independent data")
+        return replace(result, reason="No Friedman test: one dataset under several parameters is not independent data")
     if all(len(set(row)) == 1 for row in losses.tolist()):
-        return replace(result, reason="no Friedman test: all models tie everywhere")
+        return replace(result, reason="No Friedman test: all models tie everywhere")
     friedman = stats.friedmanchisquare(*losses.T)
     return replace(result, statistic=float(friedman.statistic), p=float(friedman.pvalue))
 

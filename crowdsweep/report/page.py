@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import jinja2
 import numpy as np
@@ -21,8 +21,8 @@ from crowdsweep import plugins
 from crowdsweep.config import Metric, PublishedValue
 from crowdsweep.errors import UnknownName
 from crowdsweep.metrics.intervals import Estimate
-from crowdsweep.metrics.wording import is_share, readable
-from crowdsweep.report import figures
+from crowdsweep.metrics.wording import readable
+from crowdsweep.report import figures, phrases
 from crowdsweep.report.compare import Comparison, DatasetComparison, compare, comparison_table, describe_dataset
 from crowdsweep.report.table import model_label, results_table, to_csv, to_latex, to_markdown
 from crowdsweep.sinks.journal import JournalState, read_journal
@@ -31,6 +31,17 @@ from crowdsweep.trial.result import Failure
 from crowdsweep.trial.spec import TrialSpec, canonical_json
 
 _MAX_SHOWN_FAILURES = 200
+_RIGHT = ("rank", "mean", "n", "p (Holm)", "printed", "seconds")  # columns of numbers in the tables for reading
+_FILTERS: dict[str, Any] = {
+    "number": phrases.show_number,
+    "spread": phrases.show_spread,
+    "interval": phrases.show_interval,
+    "p": phrases.show_p,
+    "seconds": phrases.show_seconds,
+    "size": phrases.show_bytes,
+    "point": phrases.show_point,
+    "readable": readable,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,8 +93,8 @@ def write_report(store: Path) -> Path:
     flat = comparison_table(comparison)
     pyarrow.parquet.write_table(everything, store / "results.parquet")
     (store / "table.csv").write_text(to_csv(flat), encoding="utf-8")
-    (store / "table.md").write_text(to_markdown(_for_reading(flat)), encoding="utf-8")
-    (store / "table.tex").write_text(to_latex(_for_reading(flat)), encoding="utf-8")
+    (store / "table.md").write_text(to_markdown(_for_reading(flat), right=_RIGHT), encoding="utf-8")
+    (store / "table.tex").write_text(to_latex(_for_reading(flat), right=_RIGHT), encoding="utf-8")
     page = store / "report.html"
     page.write_text(render_page(state, comparison, store), encoding="utf-8")
     return page
@@ -95,10 +106,7 @@ def render_page(state: JournalState, comparison: Comparison, store: Path) -> str
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters.update(
-        number=show_number, spread=show_spread, interval=show_interval, p=show_p, seconds=show_seconds, size=show_bytes
-    )
-    environment.filters.update(readable=readable, point=show_point)
+    cast(dict[str, Any], environment.filters).update(_FILTERS)
     failed = failed_trials(state)
     return environment.from_string(template).render(
         state=state,
@@ -114,46 +122,21 @@ def render_page(state: JournalState, comparison: Comparison, store: Path) -> str
         n_failed=len(failed),
         draw=_Drawing(),
         draw_means=_means_figure,
-        draw_search=lambda s: figures.search_curve(s.values, s.goal, s.metric),
+        draw_search=_search_figure,
         draw_curve=figures.curve,
         draw_confusion=figures.heat_map,
         confusions=_confusions(state, comparison),
-        verdict=verdict,
+        verdict=phrases.verdict,
+        tests_used=phrases.tests_used,
         quality_metrics=_quality_metrics,
         printed=_printed_of,
         sweep_file=yaml.safe_dump(json.loads(json.dumps(dict(state.config))), sort_keys=False, allow_unicode=True),
     )
 
 
-def verdict(block: DatasetComparison) -> str:
-    """Returns the answer for one dataset in a sentence or two: the winner, and whether the runner-up is told apart."""
-    if not block.ranked:
-        return "No model has a score yet."
-    best, *rest = block.ranked
-    mean, metric = best.metrics[block.metric], block.metric
-    sentence = f"{best.model} is best in {readable(metric)}: {show_number(mean.mean, metric)}"
-    sentence += f" {show_interval(mean, metric)}, n = {mean.n}." if mean.low is not None else f" (n = {mean.n})."
-    if mean.constant:
-        sentence += " Every seed gives the same number, so there is no interval."
-    if not rest:
-        return sentence + " Nothing else was ranked beside it."
-    second = rest[0]
-    test = second.versus_best
-    if test is None or test.difference is None:
-        return f"{sentence} The runner-up {second.model} shares no seed with it, so they were not compared."
-    if test.p_holm is None:
-        if test.difference.constant and test.difference.mean == 0:
-            return f"{sentence} {second.model} gives the same numbers."
-        gap = f"{show_number(abs(test.difference.mean), metric)} better than {second.model}"
-        return f"{sentence} It is {gap}; no test: {test.reason}."
-    told = "is distinguishable" if test.distinguishable else "cannot be told apart from it"
-    gap = f"difference {show_number(test.difference.mean, metric)} {show_interval(test.difference, metric)}"
-    return f"{sentence} The runner-up {second.model} {told} ({test.test}, Holm p {show_p(test.p_holm)}; {gap})."
-
-
 def searches(state: JournalState) -> Iterator[Search]:
     """Yields every search that has proposed a point, in the order of the journal."""
-    planned = {row["study"]: row for row in state.plan.get("studies", ())}
+    planned: Mapping[str, Mapping[str, str]] = state.plan.get("searches", {})
     for study, proposals in state.proposals.items():
         row = planned.get(study, {})
         first = proposals[0]
@@ -192,52 +175,6 @@ def study_report(state: JournalState) -> StudyReport | None:
     return template.summarise(table, check_knobs(template, knobs))
 
 
-def show_number(value: float | None, metric: str) -> str:
-    """Returns a metric's value for reading: percent with two decimals, or three significant decimals."""
-    if value is None:
-        return ""
-    return f"{100 * value:.2f}" if is_share(metric) else f"{value:.4f}"
-
-
-def show_interval(estimate: Estimate, metric: str) -> str:
-    """Returns `[81.20, 83.10]`, or nothing where there is no interval."""
-    if estimate.low is None or estimate.high is None:
-        return ""
-    return f"[{show_number(estimate.low, metric)}, {show_number(estimate.high, metric)}]"
-
-
-def show_spread(estimate: Estimate, metric: str) -> str:
-    """Returns `82.15 ± 0.95`: the mean and half its interval."""
-    mean = show_number(estimate.mean, metric)
-    if estimate.low is None or estimate.high is None:
-        return mean
-    return f"{mean} ± {show_number((estimate.high - estimate.low) / 2, metric)}"
-
-
-def show_p(p: float | None) -> str:
-    """Returns `= .034` or `< .001`."""
-    if p is None:
-        return ""
-    return "< .001" if p < 0.001 else f"= {p:.3f}".replace("= 0", "= ")
-
-
-def show_seconds(seconds: float | None) -> str:
-    """Returns seconds with three significant digits."""
-    return "" if seconds is None else f"{seconds:.3g} s"
-
-
-def show_bytes(size: int | None) -> str:
-    """Returns bytes as MiB."""
-    return "" if size is None else f"{size / 2**20:,.0f} MiB"
-
-
-def show_point(point: str | Mapping[str, Any]) -> str:
-    """Returns a point as `groups 3, smoothing 0.1`; a dash for the defaults."""
-    values: Mapping[str, Any] = json.loads(point) if isinstance(point, str) else point
-    shown = (f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}" for name, value in values.items())
-    return ", ".join(shown) or "–"
-
-
 def _compare(state: JournalState) -> Comparison:
     wanted = state.config.get("metric")
     printed = (state.config.get("published") or {}).get("values", ())
@@ -251,12 +188,13 @@ def _compare(state: JournalState) -> Comparison:
 
 
 def _selected_points(state: JournalState) -> dict[tuple[str, str, str], list[str]]:
-    labels = {row["study"]: row["label"] for row in state.plan.get("studies", ())}
+    planned: Mapping[str, Mapping[str, str]] = state.plan.get("searches", {})
     selected: dict[tuple[str, str, str], list[str]] = {}
     for study, numbers in state.selected.items():
         proposals = {proposal.number: proposal for proposal in state.proposals[study]}
         first = state.proposals[study][0]
-        cell = (labels.get(study, first.model), first.dataset, canonical_json(dict(first.dataset_params)))
+        label = planned.get(study, {}).get("label", first.model)
+        cell = (label, first.dataset, canonical_json(dict(first.dataset_params)))
         selected[cell] = [canonical_json(dict(proposals[number].point)) for number in numbers]
     return selected
 
@@ -292,6 +230,10 @@ def _means_figure(block: DatasetComparison, comparison: Comparison) -> Any:
         for score in [*block.ranked, *block.gold]
     ]
     return figures.means_with_intervals(bars, block.metric)
+
+
+def _search_figure(search: Search) -> Any:
+    return figures.search_curve(search.values, search.goal, search.metric)
 
 
 def _printed_of(block: DatasetComparison, comparison: Comparison) -> dict[str, float]:
@@ -337,11 +279,11 @@ def _for_reading(flat: pa.Table) -> pa.Table:
             "rank": "" if row["rank"] is None else str(row["rank"]),
             "model": row["model"] + (" (saw gold)" if row["saw_gold"] else ""),
             "metric": readable(row["metric"]) if row["metric"] else "",
-            "mean": show_number(row["mean"], row["metric"]),
-            "95 % interval": show_interval(_as_estimate(row), row["metric"]) if row["mean"] is not None else "",
+            "mean": phrases.show_number(row["mean"], row["metric"]),
+            "95 % interval": phrases.show_interval(_as_estimate(row), row["metric"]) if row["mean"] is not None else "",
             "n": str(row["n"]),
-            "p (Holm)": show_p(row["p_holm"]).removeprefix("= "),
-            "printed": show_number(row["printed"], row["metric"]),
+            "p (Holm)": phrases.show_p(row["p_holm"]).removeprefix("= "),
+            "printed": phrases.show_number(row["printed"], row["metric"]),
             "seconds": "" if row["wall_s"] is None else f"{row['wall_s']:.3g}",
         }
         for row in flat.to_pylist()

@@ -16,6 +16,7 @@ from crowdsweep.trial.result import TrialResult
 from crowdsweep.trial.spec import TrialSpec, canonical_json
 
 TablePhase = Literal["report", "search", "all"]
+TableFormat = Literal["csv", "json", "md", "latex"]
 
 # What scripts rely on: these columns in this order, then one for each metric, then the two of the failure.
 TRIAL_COLUMNS: dict[str, pa.DataType] = {
@@ -103,26 +104,47 @@ def to_csv(table: pa.Table) -> str:
 
 def to_json(table: pa.Table) -> str:
     """Returns a JSON list with an object for each row."""
-    return json.dumps(table.to_pylist(), indent=1, allow_nan=False, ensure_ascii=False)
+    return json.dumps(table.to_pylist(), indent=1, allow_nan=False, ensure_ascii=False) + "\n"
 
 
-def to_markdown(table: pa.Table) -> str:
-    """Returns a pipe table; numbers stand to the right, null is an empty cell."""
-    numeric = [pa.types.is_floating(kind) or pa.types.is_integer(kind) for kind in table.schema.types]
-    lines = [
-        _pipe_row(table.column_names),
-        "|" + "|".join(" ---: " if right else " --- " for right in numeric) + "|",
-        *(_pipe_row([_cell_text(value).replace("|", "\\|") for value in row]) for row in _tuples(table)),
+def to_markdown(table: pa.Table, *, right: Sequence[str] | None = None) -> str:
+    """Returns a pipe table, padded so that it reads well as text too; null is an empty cell.
+
+    Args:
+        right: columns that stand to the right; those of numbers by default.
+    """
+    cells = [
+        [name, *(_cell_text(value).replace("|", "\\|").replace("\n", " ") for value in column.to_pylist())]
+        for name, column in zip(table.column_names, table.columns, strict=True)
     ]
-    return "\n".join(lines) + "\n"
+    columns: list[list[str]] = []
+    for is_right, column in zip(_aligned(table, right), cells, strict=True):
+        width = max(3, *map(len, column))
+        head, *body = [text.rjust(width) if is_right else text.ljust(width) for text in column]
+        columns.append([head, "-" * (width - 1) + ":" if is_right else "-" * width, *body])
+    return "".join(f"| {' | '.join(row)} |\n" for row in zip(*columns, strict=True))
 
 
-def to_latex(table: pa.Table) -> str:
-    """Returns a `tabular` that needs no package; every character that LaTeX takes for a command is escaped."""
-    numeric = [pa.types.is_floating(kind) or pa.types.is_integer(kind) for kind in table.schema.types]
+def to_latex(table: pa.Table, *, right: Sequence[str] | None = None) -> str:
+    """Returns a `tabular` that needs no package; every character that LaTeX takes for a command is escaped.
+
+    Args:
+        right: columns that stand to the right; those of numbers by default.
+    """
     rows = [_latex_row(table.column_names), "\\hline", *(_latex_row(map(_cell_text, row)) for row in _tuples(table))]
-    columns = "".join("r" if right else "l" for right in numeric)
+    columns = "".join("r" if is_right else "l" for is_right in _aligned(table, right))
     return "\n".join([f"\\begin{{tabular}}{{{columns}}}", "\\hline", *rows, "\\hline", "\\end{tabular}"]) + "\n"
+
+
+def render_table(table: pa.Table, form: TableFormat) -> str:
+    """Returns a table in one of the forms that the command line offers; each ends with a new line."""
+    return {"csv": to_csv, "json": to_json, "md": to_markdown, "latex": to_latex}[form](table)
+
+
+def _aligned(table: pa.Table, right: Sequence[str] | None) -> list[bool]:
+    if right is not None:
+        return [name in right for name in table.column_names]
+    return [pa.types.is_floating(kind) or pa.types.is_integer(kind) for kind in table.schema.types]
 
 
 def _numbers(spec: TrialSpec, result: TrialResult) -> dict[str, Any]:
@@ -160,10 +182,6 @@ def _cell_text(value: Any) -> str:
     if value is None:
         return ""
     return f"{value:.6g}" if isinstance(value, float) else str(value)
-
-
-def _pipe_row(cells: Iterable[str]) -> str:
-    return "| " + " | ".join(cell.replace("\n", " ") for cell in cells) + " |"
 
 
 _LATEX = {

@@ -13,7 +13,7 @@ from crowdsweep.config import DatasetEntry, SweepConfig
 from crowdsweep.data import catalogue
 from crowdsweep.errors import SweepFileError
 from crowdsweep.metrics.intervals import Estimate, estimate
-from crowdsweep.metrics.wording import is_share, readable
+from crowdsweep.metrics.wording import is_share, readable, words
 from crowdsweep.studies._axis import ModelsAlong, along_axis, curve_over, first_metric, shown
 from crowdsweep.studies.contract import (
     Curve,
@@ -113,15 +113,13 @@ def _findings(dataset: str, models: ModelsAlong, metric: str) -> list[str]:
     if not best:
         return []
     parts = [f"{model} with {size:,} ({shown(metric, found)})" for size, (model, found) in best.items()]
-    findings = [f"{dataset}: best in {readable(metric)} is {', '.join(parts)}."]
+    findings = [f"{dataset}: best {words(metric)}: {', '.join(parts)}."]
     low, high = min(best), max(best)
     changes = {name: change for name in models if (change := _change(models, metric, name, low, high)) is not None}
     if low < high and changes:
         order = sorted(changes, key=lambda name: changes[name].mean)
         moves = [f"{name} {_points(metric, changes[name])}" for name in order]
-        findings.append(
-            f"{dataset}: from {low:,} to {high:,} annotators {readable(metric)} moves by {'; '.join(moves)}."
-        )
+        findings.append(f"{dataset}: from {low:,} to {high:,} annotators {words(metric)} moves so: {'; '.join(moves)}.")
     return findings
 
 

@@ -90,7 +90,7 @@ def made_up_sweep(
     models: Sequence[Mapping[str, Any]],
     name: str = "made-up",
     config: Mapping[str, Any] | None = None,
-    studies: Sequence[Mapping[str, Any]] = (),
+    searches: Mapping[str, Mapping[str, str]] | None = None,
     status: str | None = "done",
 ) -> list[Event]:
     """Returns a whole sweep's events: the start, these, and the end (none where `status` is None).
@@ -98,12 +98,12 @@ def made_up_sweep(
     Args:
         models: entries of the sweep file with every default (`name`, `label`, `params`, perhaps `search`).
         config: further keys of the sweep file.
-        studies: rows of the plan's searches.
+        searches: study → its label, metric and goal, as the plan has them.
     """
     started = SweepStarted(
         name=name,
         config={"name": name, "models": list(models), **(config or {})},
-        plan={"studies": list(studies)},
+        plan={"searches": searches or {}},
         environment={"crowdsweep": "0.1.0", "python": "3.11"},
         resumed=False,
         time=0.0,

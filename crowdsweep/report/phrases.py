@@ -1,0 +1,101 @@
+"""Numbers and answers as people read them."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from crowdsweep.metrics.intervals import Estimate
+from crowdsweep.metrics.wording import is_share, words
+from crowdsweep.report.compare import DatasetComparison, Score
+
+
+def verdict(block: DatasetComparison) -> str:
+    """Returns the answer for one dataset in a sentence or two: the winner, and whether the runner-up is told apart."""
+    if not block.ranked:
+        return "No model has a score yet."
+    best, *rest = block.ranked
+    mean, metric = best.metrics[block.metric], block.metric
+    sentence = f"{best.model} is best: {words(metric)} {_quantity(mean, metric)} over {mean.n} seeds."
+    if mean.n == 1:
+        sentence = f"{best.model} is best: {words(metric)} {_quantity(mean, metric)} at one seed, so without interval."
+    if mean.constant:
+        sentence += " Every seed gives the same number, so there is no interval."
+    if not rest:
+        return sentence + " Nothing else was ranked beside it."
+    return f"{sentence} {_about_runner_up(rest[0], metric)}"
+
+
+def tests_used(block: DatasetComparison) -> str:
+    """Returns which tests stand in a dataset's table, and why the paired t test where it does."""
+    tests = [(score.model, score.versus_best.test) for score in block.ranked if score.versus_best is not None]
+    parts: list[str] = []
+    for test, why in (("Wilcoxon", ""), ("paired t", " (Wilcoxon could not reach 5 % on so few seeds)")):
+        models = [model for model, used in tests if used == test]
+        if models:
+            whom = "" if len({used for _, used in tests if used != "none"}) == 1 else f" for {', '.join(models)}"
+            parts.append(f"{test}{whom}{why}")
+    return f"Told apart from the best at 5 %, after Holm's correction: {'; '.join(parts)}." if parts else ""
+
+
+def show_number(value: float | None, metric: str) -> str:
+    """Returns a metric's value for reading: percent with two decimals, or three significant decimals."""
+    if value is None:
+        return ""
+    return f"{100 * value:.2f}" if is_share(metric) else f"{value:.4f}"
+
+
+def show_interval(estimate: Estimate, metric: str) -> str:
+    """Returns `[81.20, 83.10]`, or nothing where there is no interval."""
+    if estimate.low is None or estimate.high is None:
+        return ""
+    return f"[{show_number(estimate.low, metric)}, {show_number(estimate.high, metric)}]"
+
+
+def show_spread(estimate: Estimate, metric: str) -> str:
+    """Returns `82.15 ± 0.95`: the mean and half its interval."""
+    mean = show_number(estimate.mean, metric)
+    if estimate.low is None or estimate.high is None:
+        return mean
+    return f"{mean} ± {show_number((estimate.high - estimate.low) / 2, metric)}"
+
+
+def show_p(p: float | None) -> str:
+    """Returns `= .034` or `< .001`."""
+    if p is None:
+        return ""
+    return "< .001" if p < 0.001 else f"= {p:.3f}".replace("= 0", "= ")
+
+
+def show_seconds(seconds: float | None) -> str:
+    """Returns seconds with three significant digits."""
+    return "" if seconds is None else f"{seconds:.3g} s"
+
+
+def show_bytes(size: int | None) -> str:
+    """Returns bytes as MiB."""
+    return "" if size is None else f"{size / 2**20:,.0f} MiB"
+
+
+def show_point(point: str | Mapping[str, Any]) -> str:
+    """Returns a point as `groups 3, smoothing 0.1`; a dash for the defaults."""
+    values: Mapping[str, Any] = json.loads(point) if isinstance(point, str) else point
+    shown = (f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}" for name, value in values.items())
+    return ", ".join(shown) or "–"
+
+
+def _about_runner_up(second: Score, metric: str) -> str:
+    test = second.versus_best
+    if test is None or test.difference is None:
+        return f"The runner-up {second.model} shares no seed with it, so they were not compared."
+    if test.difference.constant and test.difference.mean == 0:
+        return f"{second.model} gives the same numbers."
+    gap = _quantity(test.difference, metric, unit=" points")
+    if test.p_holm is None:
+        return f"The runner-up {second.model} is {gap} behind; no test: {test.reason}."
+    told = "is distinguishable from it" if test.distinguishable else "cannot be told apart from it"
+    return f"The runner-up {second.model} {told}: {gap} behind ({test.test}, Holm p {show_p(test.p_holm)})."
+
+
+def _quantity(estimate: Estimate, metric: str, unit: str = " %") -> str:
+    number = show_number(estimate.mean, metric) + (unit if is_share(metric) else "")
+    return f"{number} {show_interval(estimate, metric)}".rstrip()
