@@ -78,19 +78,29 @@ def find(kind: Kind) -> dict[str, Place]:
     return dict(sorted(found.items()))
 
 
+def get(kind: Kind, name: str) -> Place | None:
+    """Returns where this name is defined, or None; looks at files of that name only.
+
+    Raises:
+        BadInput: two places define it.
+    """
+    found = list(_places(kind, name))
+    if len(found) > 1:
+        raise _defined_twice(*found[:2])
+    return found[0] if found else None
+
+
 def locate(kind: Kind, name: str) -> Place:
-    """Returns where this name is defined; looks at files of that name only.
+    """Returns where this name is defined.
 
     Raises:
         UnknownName: nowhere; the message offers the nearest name.
-        BadInput: in two places.
+        BadInput: two places define it.
     """
-    found = list(_places(kind, name))
-    if not found:
+    found = get(kind, name)
+    if found is None:
         raise UnknownName(kind, name, find(kind))
-    if len(found) > 1:
-        raise _defined_twice(*found[:2])
-    return found[0]
+    return found
 
 
 def load(place: Place) -> Any:

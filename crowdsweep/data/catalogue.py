@@ -1,20 +1,17 @@
 """Finds a dataset by name or folder, and makes it.
 
-A built-in name (a file of `data/sources/`, or an entry point `crowdsweep.datasets`) wins over a folder of that name on
-the search path `CROWDSWEEP_DATA`; a folder can always be given by its path. A built-in source is a module with a
-constant `SOURCE = Source(...)`.
+A built-in name (a file of `data/sources/`, one on the search path `CROWDSWEEP_PLUGINS`, or an entry point
+`crowdsweep.datasets`: see `discovery`) wins over a folder of that name on the search path `CROWDSWEEP_DATA`; a folder
+can always be given by its path. A built-in source is a module with a constant `SOURCE = Source(...)`.
 """
 
 import math
 import os
-import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 
-from crowdsweep.data import sources
+from crowdsweep import discovery
 from crowdsweep.data.dataset import CrowdDataset, Scalar
 from crowdsweep.data.folder import is_dataset_folder, read_folder
 from crowdsweep.errors import DataError, UnknownName
@@ -53,16 +50,13 @@ class Source:
 
 def names() -> list[str]:
     """Returns the names of the built-in datasets and of the folders on the search path, sorted; imports no source."""
-    return sorted({*_built_in(), *_entry_points(), *_folders()})
+    return sorted({*discovery.find("dataset"), *_folders()})
 
 
 def source(name: str) -> Source | None:
     """Returns the built-in dataset of that name, or None; imports only that one."""
-    if name in _built_in():
-        return import_module(f"{sources.__name__}.{name.replace('-', '_')}").SOURCE
-    if name in _entry_points():
-        return _entry_points()[name].load()
-    return None
+    place = discovery.get("dataset", name)
+    return None if place is None else discovery.load(place)
 
 
 def load(name: str, params: Mapping[str, Scalar]) -> CrowdDataset:
@@ -150,18 +144,6 @@ def _text_param(params: Mapping[str, Scalar], name: str) -> str | None:
     if value is not None and not isinstance(value, str):
         raise DataError(f"dataset parameter {name}: expected a text, got {value!r}")
     return value
-
-
-def _built_in() -> list[str]:
-    return [
-        module.name.replace("_", "-")
-        for module in pkgutil.iter_modules(sources.__path__)
-        if not module.name.startswith("_")
-    ]
-
-
-def _entry_points() -> dict[str, EntryPoint]:
-    return {point.name: point for point in entry_points(group="crowdsweep.datasets")}
 
 
 def _search_path() -> list[Path]:

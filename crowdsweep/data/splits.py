@@ -168,7 +168,7 @@ def _validation(dataset: CrowdDataset, train: ItemsPicked, anonymous: bool) -> V
     return Validation(items=dataset.items.take(dev), annotations=annotations.anonymised() if anonymous else annotations)
 
 
-def _untrained(dataset: CrowdDataset, split: str, train: ItemsPicked) -> ItemsPicked:
+def _untrained(dataset: CrowdDataset, split: str, train: ItemsPicked) -> Int32[np.ndarray, " untrained"]:
     """Returns the items of a split that do not train; with `training: all`, annotated ones of any split do."""
     candidates = dataset.split == SPLITS.index(split)
     candidates[train] = False
