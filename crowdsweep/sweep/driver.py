@@ -291,4 +291,8 @@ def _outline(plan: Plan) -> dict[str, Any]:
         "cells": len(plan.cells),
         "studies": len(plan.studies),
         "trials": {"search": plan.n_search, "report": plan.n_report, "total": plan.n_trials},
+        "searches": {
+            study.key: {"label": study.cell.label, "metric": study.metric.name, "goal": study.metric.goal}
+            for study in plan.studies
+        },
     }
