@@ -104,9 +104,7 @@ def check_params(params: Mapping[str, Scalar], own: tuple[str, ...], where: str)
         if params.get(key) is not None and params[key] not in choices:
             raise DataError(f"{where}, parameter {key}: expected {' or '.join(choices)}, got {params[key]!r}")
     if params.get("redundancy") is not None:
-        value = number_param(params, "redundancy", at_least=1)
-        if value != int(value):
-            raise DataError(f"{where}, parameter redundancy: expected a whole number of labels an item, got {value}")
+        whole_param(params, "redundancy", at_least=1)
     if params.get("annotator_dropout") is not None:
         number_param(params, "annotator_dropout", at_least=0, below=1)
 
@@ -115,10 +113,10 @@ def number_param(
     params: Mapping[str, Scalar],
     name: str,
     *,
-    at_least: float = -math.inf,
-    at_most: float = math.inf,
-    above: float = -math.inf,
-    below: float = math.inf,
+    at_least: int | float = -math.inf,
+    at_most: int | float = math.inf,
+    above: int | float = -math.inf,
+    below: int | float = math.inf,
 ) -> float:
     """Returns a numeric dataset parameter, checked.
 
@@ -131,12 +129,24 @@ def number_param(
         for word, bound in (("at least", at_least), ("above", above), ("at most", at_most), ("below", below))
         if math.isfinite(bound)
     ]
-    expected = " and ".join(["a number", *bounds])
+    expected = " ".join(["a number", " and ".join(bounds)]).strip()
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise DataError(f"dataset parameter {name}: expected {expected}, got {value!r}")
     if not (at_least <= value <= at_most and above < value < below):
         raise DataError(f"dataset parameter {name}: expected {expected}, got {value}")
-    return value
+    return float(value)
+
+
+def whole_param(params: Mapping[str, Scalar], name: str, *, at_least: int) -> int:
+    """Returns a dataset parameter that is a whole number, checked.
+
+    Raises:
+        DataError: it is not one, or too small.
+    """
+    value = number_param(params, name, at_least=at_least)
+    if not value.is_integer():
+        raise DataError(f"dataset parameter {name}: expected a whole number, got {params[name]!r}")
+    return int(value)
 
 
 def _text_param(params: Mapping[str, Scalar], name: str) -> str | None:
@@ -146,14 +156,15 @@ def _text_param(params: Mapping[str, Scalar], name: str) -> str | None:
     return value
 
 
-def _search_path() -> list[Path]:
+def search_path() -> list[Path]:
+    """Returns the folders that `CROWDSWEEP_DATA` names, in order."""
     return [Path(part).expanduser() for part in os.environ.get(SEARCH_PATH, "").split(os.pathsep) if part]
 
 
 def _folders() -> list[str]:
     return [
         folder.name
-        for place in _search_path()
+        for place in search_path()
         if place.is_dir()
         for folder in place.iterdir()
         if is_dataset_folder(folder)
@@ -164,7 +175,7 @@ def _find_folder(name: str) -> Path:
     """Returns the folder that a name or path means; a name is never joined with anything but a search path's entry."""
     path = Path(name).expanduser()
     if len(path.parts) == 1 and name not in (".", ".."):
-        for place in _search_path():
+        for place in search_path():
             if is_dataset_folder(place / name):
                 return place / name
     if path.is_dir():

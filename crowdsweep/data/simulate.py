@@ -38,7 +38,7 @@ class Gaussians:
 def gaussians(
     *,
     centres: Float64[np.ndarray, "classes features"],
-    deviation: float,
+    deviation: int | float,
     items_per_class: int,
     train_share: float,
     seeds: SeedStream,
@@ -71,7 +71,7 @@ def simulate_crowd(
     items: Int32[np.ndarray, " answered"] | None = None,
     n_items: int | None = None,
     n_annotators: int,
-    labels_per_item: float,
+    labels_per_item: int | float,
     group_probs: Float64[np.ndarray, " groups"],
     confusion: Float64[np.ndarray, "groups true observed"],
     seeds: SeedStream,
@@ -117,7 +117,7 @@ def simulate_crowd(
 
 
 def _assign(
-    n_items: int, n_annotators: int, labels_per_item: float, seeds: SeedStream
+    n_items: int, n_annotators: int, labels_per_item: int | float, seeds: SeedStream
 ) -> tuple[np.ndarray, np.ndarray]:
     """Returns the (item, annotator) pairs that are answered, sorted, int32."""
     share = labels_per_item / n_annotators
@@ -133,7 +133,7 @@ def _assign(
     annotator = picks.integers(n_annotators, size=len(item), dtype=np.int32)
     _redraw_repeats(item, annotator, n_items, n_annotators, picks)
     keys = item.astype(np.int64) * n_annotators + annotator
-    keys.sort()
+    keys.sort(kind="stable")
     return item, (keys % n_annotators).astype(np.int32)
 
 

@@ -30,7 +30,9 @@ from crowdsweep.seeds import SeedStream
 ItemsPicked = Int32[np.ndarray, " picked"]
 
 
-def prepare(base: CrowdDataset, params: Mapping[str, Scalar], seed: int, heldout_fraction: float = 0.0) -> TrialData:
+def prepare(
+    base: CrowdDataset, params: Mapping[str, Scalar], seed: int, heldout_fraction: int | float = 0.0
+) -> TrialData:
     """Makes a base dataset ready for one trial. Equal arguments give equal arrays.
 
     Args:
@@ -76,7 +78,7 @@ def prepare(base: CrowdDataset, params: Mapping[str, Scalar], seed: int, heldout
     )
 
 
-def seed_matters(base: CrowdDataset, params: Mapping[str, Scalar], heldout_fraction: float = 0.0) -> bool:
+def seed_matters(base: CrowdDataset, params: Mapping[str, Scalar], heldout_fraction: int | float = 0.0) -> bool:
     """Whether `prepare` may give other data for another seed: a crowd is drawn, or annotations are left out."""
     thins = params.get("redundancy") is not None or bool(params.get("annotator_dropout"))
     return base.seed_dependent or thins or heldout_fraction > 0
@@ -133,7 +135,7 @@ def _forgotten_crowd(crowd: TrueCrowd | None, annotations: Annotations) -> TrueC
 
 
 def _held_out(
-    annotations: Annotations, fraction: float, dataset: CrowdDataset, seeds: SeedStream
+    annotations: Annotations, fraction: int | float, dataset: CrowdDataset, seeds: SeedStream
 ) -> tuple[Annotations, Annotations | None]:
     if fraction == 0:
         return annotations, None

@@ -22,7 +22,7 @@ from crowdsweep.errors import DataError
 _CODED = pa.dictionary(pa.int32(), pa.string())
 _BLOCK_BYTES = 1 << 24
 _BATCH_ROWS = 1 << 18
-_WHOLE_NUMBER = r"^(0|-?[1-9][0-9]{0,17})$"
+_NUMBERED = r"^(?P<prefix>.*?)(?P<number>0|[1-9][0-9]{0,17})$"
 
 
 def find_table(folder: Path, stem: str) -> Path | None:
@@ -96,10 +96,10 @@ class Names(Sequence[str]):
         return found.fill_null(-1).to_numpy(zero_copy_only=False)
 
     def natural_order(self) -> np.ndarray:
-        """Returns the places in ascending order: as numbers where all are whole numbers, else as texts."""
-        whole: Any = pc.match_substring_regex(self.array, _WHOLE_NUMBER)
-        if len(self) and whole.true_count == len(self):
-            return np.argsort(self.array.cast(pa.int64()).to_numpy(), kind="stable")
+        """Returns the places in ascending order: by number where all are one prefix and a number, else as texts."""
+        parts: Any = pc.extract_regex(self.array, _NUMBERED)
+        if len(self) and not parts.null_count and len(parts.field("prefix").unique()) == 1:
+            return np.argsort(parts.field("number").cast(pa.int64()).to_numpy(), kind="stable")
         order: Any = pc.sort_indices(self.array)
         return order.to_numpy().astype(np.int64)
 

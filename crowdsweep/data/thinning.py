@@ -29,7 +29,7 @@ def keep_labels_per_item(
     return (rank < labels)[unit]
 
 
-def keep_annotators(annotations: Annotations, dropped: float, draws: np.random.Generator) -> RowMask:
+def keep_annotators(annotations: Annotations, dropped: int | float, draws: np.random.Generator) -> RowMask:
     """Drops all rows of a share of the active annotators (rounded down), drawn evenly.
 
     Args:
@@ -44,7 +44,7 @@ def keep_annotators(annotations: Annotations, dropped: float, draws: np.random.G
 
 
 def keep_for_fit(
-    annotations: Annotations, heldout: float, draws: np.random.Generator, *, whole_answers: bool = False
+    annotations: Annotations, heldout: int | float, draws: np.random.Generator, *, whole_answers: bool = False
 ) -> RowMask:
     """Sets a share of the rows aside, drawn evenly, so that every item keeps at least one. O(A log A).
 
@@ -80,7 +80,7 @@ def _rank_in_item(
     item: Int64[np.ndarray, " units"], n_items: int, draws: np.random.Generator
 ) -> Int64[np.ndarray, " units"]:
     """Returns each unit's place, from 0, in a random order of its item's units."""
-    # Item and draw in one integer: a third of the time of a sort by two columns.
+    # Item and draw in one integer: a fraction of the time of a sort by two columns.
     order = np.argsort((item << 32) | draws.integers(1 << 32, size=len(item)), kind="stable")
     sizes = np.bincount(item, minlength=n_items)
     first = np.cumsum(sizes) - sizes

@@ -12,7 +12,7 @@ from jaxtyping import Float64
 from sklearn.datasets import load_digits
 
 from crowdsweep.data.annotations import Annotations
-from crowdsweep.data.catalogue import Source, number_param
+from crowdsweep.data.catalogue import Source, number_param, whole_param
 from crowdsweep.data.dataset import SPLITS, CrowdDataset, Gold, Items, NumberedNames, Scalar
 from crowdsweep.data.simulate import simulate_crowd
 from crowdsweep.seeds import SeedStream
@@ -27,7 +27,7 @@ _BRIGHTEST = 16.0  # the grey levels of the images
 
 def _base(params: Mapping[str, Scalar]) -> CrowdDataset:
     pixels, gold = (np.asarray(part) for part in load_digits(return_X_y=True))
-    n_items, n_annotators = len(gold), int(number_param(params, "annotators", at_least=1))
+    n_items, n_annotators = len(gold), whole_param(params, "annotators", at_least=1)
     number_param(params, "labels_per_item", above=0, at_most=n_annotators)
     none = np.empty(0, dtype=np.int32)
     return CrowdDataset(
@@ -37,7 +37,7 @@ def _base(params: Mapping[str, Scalar]) -> CrowdDataset:
             item=none, annotator=none, label=none, n_items=n_items, n_annotators=n_annotators, n_classes=_N_CLASSES
         ),
         items=Items(n_items=n_items, features=(pixels / _BRIGHTEST).astype(np.float32)),
-        split=_split(n_items, int(number_param(params, "feature_seed", at_least=0))),
+        split=_split(n_items, whole_param(params, "feature_seed", at_least=0)),
         gold=Gold(item=np.arange(n_items, dtype=np.int32), label=gold.astype(np.int32)),
         item_names=NumberedNames("digit", n_items),
         annotator_names=NumberedNames("annotator", n_annotators),

@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from crowdsweep.data.annotations import Annotations
-from crowdsweep.data.catalogue import Source, number_param
+from crowdsweep.data.catalogue import Source, number_param, whole_param
 from crowdsweep.data.dataset import SPLITS, CrowdDataset, Gold, Items, NumberedNames, Scalar
 from crowdsweep.data.simulate import gaussians, simulate_crowd
 from crowdsweep.seeds import SeedStream
@@ -33,11 +33,11 @@ def _base(params: Mapping[str, Scalar]) -> CrowdDataset:
     clouds = gaussians(
         centres=_CENTRES,
         deviation=_DEVIATION,
-        items_per_class=int(number_param(params, "items", at_least=4)),
+        items_per_class=whole_param(params, "items", at_least=4),
         train_share=_TRAIN_SHARE,
-        seeds=SeedStream(int(number_param(params, "feature_seed", at_least=0))).child(SOURCE.name),
+        seeds=SeedStream(whole_param(params, "feature_seed", at_least=0)).child(SOURCE.name),
     )
-    n_items, n_annotators = len(clouds.gold), int(number_param(params, "annotators", at_least=1))
+    n_items, n_annotators = len(clouds.gold), whole_param(params, "annotators", at_least=1)
     number_param(params, "labels_per_item", above=0, at_most=n_annotators)
     none = np.empty(0, dtype=np.int32)
     split = np.full(n_items, SPLITS.index("test"), dtype=np.int8)

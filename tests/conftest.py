@@ -1,0 +1,48 @@
+"""Fixtures that every part's tests share."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import settings
+
+if TYPE_CHECKING:
+    from crowdsweep.sweep.cluster import Cluster
+
+# Examples are drawn the same on every run, and a slow machine is no failure.
+settings.register_profile("crowdsweep", deadline=None, derandomize=True, max_examples=50)
+settings.load_profile("crowdsweep")
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The folder of public crowd data beside the repository; tests that need it are skipped without it."""
+    path = Path(__file__).resolve().parents[2] / "shared" / "data"
+    if not path.is_dir():
+        message = f"no public crowd data at {path}"
+        if os.environ.get("CI") == "true":
+            pytest.fail(message)
+        pytest.skip(message)
+    return path
+
+
+@pytest.fixture(scope="session")
+def ray_cluster() -> "Iterator[Cluster]":
+    """The one Ray cluster of a test session, of two CPUs; executors that use it leave it running."""
+    from crowdsweep.sweep.cluster import Cluster, connect
+
+    class Lasting(Cluster):
+        def close(self) -> None:
+            """Stays for the next test."""
+
+    started = connect("local", cpus=2)
+    yield Lasting(started=True)
+    started.close()
+
+
+@pytest.fixture
+def misbehaving(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Models that are slow, fail or kill their process can be named."""
+    monkeypatch.setenv("CROWDSWEEP_PLUGINS", str(Path(__file__).parent / "misbehaving"))
