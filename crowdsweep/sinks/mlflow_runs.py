@@ -14,7 +14,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote, urlsplit, urlunsplit
 
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # both are read by mlflow alone, the first on import
 os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
@@ -107,16 +107,18 @@ class MlflowSink:
         state: JournalState | None = None,
         background: Callable[[Callable[[], None]], Background] | None = None,
     ) -> None:
-        self._runs = _Runs(tracking_uri(store, uri), experiment, artifacts=artifact_folder(store), record=record)
+        self._runs = _Runs(tracking_uri(store, uri), experiment, record=record)
         self._specs: dict[str, TrialSpec] = dict(state.specs) if state else {}
         self._waiting: dict[str, TrialResult] = dict(state.results) if state else {}
         self._thread = (background or _background)(self._runs.write_cells)
+        self._started = False
         self._closed = False
 
     def handle(self, event: Event) -> None:
         """Queues what is to be written; never waits and never raises for MLflow's sake."""
         match event:
             case SweepStarted():
+                self._started = True
                 self._thread.submit(lambda: self._runs.open(event.name, event.environment), beyond_limit=True)
                 for key, result in list(self._waiting.items()):
                     self._queue(key, result, beyond_limit=True)
@@ -135,7 +137,7 @@ class MlflowSink:
         if self._closed:
             return
         self._closed = True
-        self._thread.close(self._runs.finish)
+        self._thread.close(self._runs.finish if self._started else None)
         if self._waiting:
             _log.warning(
                 "MLflow lacks %d trials; the journal has them: `crowdsweep mirror` writes them", len(self._waiting)
@@ -162,8 +164,12 @@ class Mirrored:
     written: int
     refused: int
 
+    def __str__(self) -> str:
+        refused = f", {self.refused} refused" if self.refused else ""
+        return f"{self.written} trials written, {self.found} stood there already{refused}"
 
-def mirror(state: JournalState, uri: str, experiment: str, *, artifacts: str | None = None) -> Mirrored:
+
+def mirror(state: JournalState, uri: str, experiment: str) -> Mirrored:
     """Writes into MLflow all that a journal has and MLflow lacks; a run that is incomplete is deleted and made anew.
 
     Not while a driver is writing the same experiment: its open runs would be marked as interrupted.
@@ -172,28 +178,40 @@ def mirror(state: JournalState, uri: str, experiment: str, *, artifacts: str | N
         state: what the journal says.
         uri: MLflow's tracking URI.
         experiment: its name.
-        artifacts: URI of the folder for a new experiment's artifacts; MLflow decides where it is None.
 
     Raises:
-        OSError, mlflow.exceptions.MlflowException: MLflow cannot be reached or written.
+        BadInput: MLflow cannot be reached or written.
     """
-    runs = _Runs(uri, experiment, artifacts=artifacts, record=None)
-    runs.open(state.name, state.environment)
+    runs = _Runs(uri, experiment, record=None)
     found = written = 0
-    for key, result in state.results.items():
-        try:
-            fresh = runs.write_trial(state.specs[key], result)
-        except Rejected as error:
-            _log.warning("MLflow refuses trial %s: %s", key, error)
-            continue
-        written, found = written + fresh, found + (not fresh)
-    runs.finish()
+    try:
+        runs.open(state.name, state.environment)
+        for key, result in state.results.items():
+            try:
+                fresh = runs.write_trial(state.specs[key], result)
+            except Rejected as error:
+                _log.warning("MLflow refuses trial %s: %s", key, error)
+                continue
+            written, found = written + fresh, found + (not fresh)
+        runs.finish()
+    except (OSError, MlflowException, Rejected) as error:
+        raise BadInput(
+            f"MLflow at {without_credentials(uri)} cannot be written: {error}. {written} trials were; see to it, then "
+            f"do the same again"
+        ) from error
     return Mirrored(found=found, written=written, refused=len(state.results) - found - written)
 
 
-def artifact_folder(store: str | Path) -> str | None:
-    """Returns the URI of a local store's folder for artifacts; None where the store is not local."""
-    return None if "://" in str(store) else (Path(store).absolute() / "mlartifacts").as_uri()
+def without_credentials(uri: str) -> str:
+    """Returns a tracking URI that may be shown and journalled: without a user's name and password."""
+    parts = urlsplit(uri)
+    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2])) if "@" in parts.netloc else uri
+
+
+def _artifact_folder(uri: str) -> str | None:
+    """Where the artifacts of a new experiment go: beside a database file; anywhere else MLflow knows better."""
+    database = uri.removeprefix("sqlite:///")
+    return None if database == uri else (Path(database).absolute().parent / "mlartifacts").as_uri()
 
 
 @dataclass(kw_only=True)
@@ -214,12 +232,10 @@ class _Runs:
         uri: str,
         experiment: str,
         *,
-        artifacts: str | None,
         record: Callable[[Event], None] | None,
     ) -> None:
         self._uri = uri
         self._experiment = experiment
-        self._artifacts = artifacts
         self._record = record
         self._sweep = ""
         self._environment: Mapping[str, str] = {}
@@ -292,10 +308,7 @@ class _Runs:
     def _experiment_in(self, client: MlflowClient) -> str:
         found = client.get_experiment_by_name(self._experiment)
         if found is None:
-            in_database = urlsplit(self._uri).scheme not in ("http", "https", "databricks")
-            return client.create_experiment(
-                self._experiment, artifact_location=self._artifacts if in_database else None
-            )
+            return client.create_experiment(self._experiment, artifact_location=_artifact_folder(self._uri))
         if found.lifecycle_stage == LifecycleStage.DELETED:
             _log.warning("MLflow: experiment %r had been deleted and is restored", self._experiment)
             client.restore_experiment(found.experiment_id)
@@ -419,7 +432,9 @@ class _Runs:
             return
         told, self._unrecorded = self._unrecorded, {}
         try:
-            self._record(RunsCreated(tracking_uri=self._uri, experiment_id=self._experiment_id, runs=told))
+            self._record(
+                RunsCreated(tracking_uri=without_credentials(self._uri), experiment_id=self._experiment_id, runs=told)
+            )
         except JournalError:
             _log.debug("run ids of MLflow were not journalled", exc_info=True)
 

@@ -21,7 +21,7 @@ NAME_LIMIT = 500
 ITEMS_A_BATCH = 100
 METRICS_A_BATCH = 900
 HISTORY_LIMIT = 60
-"""Points of an objective's history that MLflow gets: its charts show no more, and each costs 0.1 to 0.2 ms to write. The
+"""Points of an objective's history that MLflow gets: enough for its charts, and each costs 0.1 to 0.2 ms to write. The
 journal has up to 500."""
 
 PREFIX = "crowdsweep."
