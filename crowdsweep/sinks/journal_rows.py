@@ -6,7 +6,7 @@ to the newline. A row counts if and only if its newline is there and its checksu
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 from zlib import crc32
 
 from crowdsweep.errors import JournalDamaged
@@ -23,6 +23,7 @@ class Row:
     place: str
 
 
+@runtime_checkable
 class Rows(Protocol):
     """Where the rows of one journal live.
 

@@ -1,0 +1,21 @@
+"""Every study template that is found keeps the contract."""
+
+from collections.abc import Callable
+
+import pytest
+
+from crowdsweep import plugins
+from crowdsweep.studies.contract import StudyTemplate
+from crowdsweep.testing.study_checks import CHECKS
+
+
+def test_both_first_templates_are_found() -> None:
+    assert {"sparsity", "redundancy"} <= set(plugins.template_names())
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("name", plugins.template_names())
+def test_template(name: str, check: Callable[[StudyTemplate], None]) -> None:
+    template = plugins.template(name)
+    assert template.name == name
+    check(template)
