@@ -1,10 +1,7 @@
 """The arithmetic of EM over annotations, as pure functions on several data sets at once.
 
-**Layout.** `stack` puts R data sets (replicas: seeds, restarts) behind each other: item i of replica r is the flat item
-`item_pointers[r] + i`, and annotators likewise. An annotator's confusion matrix is never held whole: of its K columns
-(one a label) only those with a label that the annotator really used exist, as flat *columns* ordered by (annotator,
-label). So there are at most as many columns as annotations, and one sparse matrix `answers` [items, columns], whose
-entry says how much answer the item got through that column, carries everything:
+Everything is two products with the sparse matrix `answers` [items, columns] of `_stacked.py`, whose entry says how much
+answer an item got through a column, which is an annotator together with a label that the annotator really used:
 
     answers.T @ posterior     [columns, classes]   expected counts of (annotator, label) for each true class   (M-step)
     answers @ log_probs       [items, classes]     log-likelihood of an item's answers for each true class     (E-step)
@@ -28,7 +25,6 @@ Probabilities are float64; every logarithm is of max(p, LOG_FLOOR).
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import cast
 
 import numpy as np
@@ -44,7 +40,8 @@ from crowdsweep.arrays import (
     RowProbs,
     floored_log,
 )
-from crowdsweep.data.annotations import Annotations
+from crowdsweep.models._stacked import StackedCrowds
+from crowdsweep.models._stacked import stack as stack  # noqa: PLC0414 - one door to the arithmetic
 from crowdsweep.models.contract import AnnotatorModel, LabelProbs
 
 CHUNK = 1 << 20  # numbers of a temporary that are alive at once: 8 MB
@@ -54,87 +51,6 @@ AnnotatorTotals = Float64[np.ndarray, "annotators classes"]
 ReplicaClasses = Float64[np.ndarray, "replicas classes"]
 ReplicaNumbers = Float64[np.ndarray, " replicas"]
 ItemNumbers = Float64[np.ndarray, " items"]
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class StackedCrowds:
-    """The annotations of several replicas, one behind the other. Built by `stack`.
-
-    Attributes:
-        answers: float64 CSR [items, columns]; repeats of a pair and weights are summed.
-        column_annotator: flat annotator of each column, ascending.
-        column_label: label of each column.
-        item_pointers, annotator_pointers, column_pointers: int64 [replicas + 1], where each replica begins.
-        n_classes: the same in all replicas.
-    """
-
-    answers: sp.csr_array
-    column_annotator: Int32[np.ndarray, " columns"]
-    column_label: Int32[np.ndarray, " columns"]
-    item_pointers: Int64[np.ndarray, " ends"]
-    annotator_pointers: Int64[np.ndarray, " ends"]
-    column_pointers: Int64[np.ndarray, " ends"]
-    n_classes: int
-
-    @property
-    def n_replicas(self) -> int:
-        return len(self.item_pointers) - 1
-
-    @property
-    def n_items(self) -> int:
-        """Flat items, of all replicas together."""
-        return int(self.item_pointers[-1])
-
-    @property
-    def n_annotators(self) -> int:
-        """Flat annotators, of all replicas together."""
-        return int(self.annotator_pointers[-1])
-
-    def items_of(self, replica: int) -> slice:
-        """Returns where this replica's items lie in flat arrays."""
-        return slice(int(self.item_pointers[replica]), int(self.item_pointers[replica + 1]))
-
-    def annotators_of(self, replica: int) -> slice:
-        """Returns where this replica's annotators lie in flat arrays."""
-        return slice(int(self.annotator_pointers[replica]), int(self.annotator_pointers[replica + 1]))
-
-    def spread(self, per_replica: np.ndarray) -> np.ndarray:
-        """Repeats a value (or row) of each replica over its items: [replicas, ...] -> [items, ...]."""
-        return np.repeat(per_replica, np.diff(self.item_pointers), axis=0)
-
-    def replica_sums(self, per_item: np.ndarray) -> np.ndarray:
-        """Sums over the items of each replica: [items, ...] -> [replicas, ...]."""
-        return self._replica_items @ per_item
-
-    def annotator_sums(self, per_column: np.ndarray) -> np.ndarray:
-        """Sums over the columns of each annotator: [columns, ...] -> [annotators, ...]; idle annotators get zero."""
-        return self._annotator_columns @ per_column
-
-    def replica_sums_of_annotators(self, per_annotator: np.ndarray) -> np.ndarray:
-        """Sums over the annotators of each replica: [annotators, ...] -> [replicas, ...]."""
-        return self._replica_annotators @ per_annotator
-
-    @cached_property
-    def answered(self) -> ItemNumbers:
-        """One for each item with an answer, else zero."""
-        return (np.diff(self.answers.indptr) > 0).astype(np.float64)
-
-    @cached_property
-    def annotator_column_pointers(self) -> Int64[np.ndarray, " pointers"]:
-        """The columns of annotator t are `[t]:[t + 1]`. Length annotators + 1."""
-        return _pointers(np.bincount(self.column_annotator, minlength=self.n_annotators))
-
-    @cached_property
-    def _replica_items(self) -> sp.csr_array:
-        return _segments(self.item_pointers)
-
-    @cached_property
-    def _replica_annotators(self) -> sp.csr_array:
-        return _segments(self.annotator_pointers)
-
-    @cached_property
-    def _annotator_columns(self) -> sp.csr_array:
-        return _segments(self.annotator_column_pointers)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -153,44 +69,6 @@ class ConfusionColumns:
     log_probs: ColumnProbs
     totals: AnnotatorTotals
     smoothing: float
-
-
-def stack(parts: Sequence[Annotations]) -> StackedCrowds:
-    """Stacks data sets with the same number of classes. A part that comes twice (restarts) is sorted once. O(A log A).
-
-    Soft answers become fractions of an answer; fractions of zero are left out.
-    """
-    by_identity = {id(part): part for part in parts}
-    built = {key: _one_crowd(part) for key, part in by_identity.items()}
-    crowds = [built[id(part)] for part in parts]
-    if len(crowds) == 1:
-        return crowds[0]
-    items, annotators, columns = (
-        _pointers(np.array([sizes[axis] for sizes in map(_sizes, crowds)], dtype=np.int64)) for axis in range(3)
-    )
-    entries = _pointers(np.array([crowd.answers.nnz for crowd in crowds], dtype=np.int64))
-    answers = sp.csr_array(
-        (
-            np.concatenate([crowd.answers.data for crowd in crowds]),
-            np.concatenate([crowd.answers.indices + start for crowd, start in zip(crowds, columns, strict=False)]),
-            np.concatenate(
-                [np.zeros(1, dtype=np.int64)]
-                + [crowd.answers.indptr[1:] + start for crowd, start in zip(crowds, entries, strict=False)]
-            ),
-        ),
-        shape=(int(items[-1]), int(columns[-1])),
-    )
-    return StackedCrowds(
-        answers=answers,
-        column_annotator=np.concatenate(
-            [crowd.column_annotator + start for crowd, start in zip(crowds, annotators, strict=False)]
-        ).astype(np.int32),
-        column_label=np.concatenate([crowd.column_label for crowd in crowds]),
-        item_pointers=items,
-        annotator_pointers=annotators,
-        column_pointers=columns,
-        n_classes=crowds[0].n_classes,
-    )
 
 
 def soft_vote(crowds: StackedCrowds) -> ItemProbs:
@@ -265,7 +143,7 @@ def log_confusion_prior(crowds: StackedCrowds, columns: ConfusionColumns) -> Rep
     n_observed = np.diff(crowds.annotator_column_pointers)
     unobserved = floored_log(columns.smoothing / (columns.totals + columns.smoothing * crowds.n_classes)).sum(axis=1)
     per_annotator = crowds.annotator_sums(columns.log_probs.sum(axis=1))
-    per_annotator += np.where(n_observed > 0, (crowds.n_classes - n_observed) * unobserved, 0.0)
+    per_annotator += (crowds.n_classes - n_observed) * unobserved
     return columns.smoothing * crowds.replica_sums_of_annotators(per_annotator)
 
 
@@ -320,32 +198,35 @@ class SparseConfusions:
     Attributes:
         probs: float64 [columns, classes], of the observed columns.
         label: label of each column.
-        pointers: the columns of annotator t are `pointers[t]:pointers[t + 1]`.
-        totals: expected answers of each annotator for each true class [annotators, classes].
+        code: codes of the annotators who answered anything, ascending.
+        pointers: the columns of the annotator at place p of `code` are `pointers[p]:pointers[p + 1]`.
+        totals: expected answers of each of them for each true class [annotators, classes].
         smoothing: pseudo-counts in every cell.
+        n_annotators: declared.
         shared: the model's own matrix of the whole crowd, if it has one.
     """
 
     probs: ColumnProbs
     label: Int32[np.ndarray, " columns"]
+    code: Int32[np.ndarray, " annotators"]
     pointers: Int64[np.ndarray, " pointers"]
     totals: AnnotatorTotals
     smoothing: float
+    n_annotators: int
     shared: Confusion | None = None
-
-    @property
-    def n_annotators(self) -> int:
-        return len(self.totals)
 
     def confusion(self, annotators: np.ndarray) -> Confusions:
         """Returns the row-stochastic matrices of these annotators [n, true, observed]; idle ones are uniform."""
         n_classes = self.totals.shape[1]
-        mass = self.totals[annotators] + self.smoothing * n_classes
+        matrices = np.full((len(annotators), n_classes, n_classes), 1.0 / n_classes)
+        where = np.flatnonzero(np.isin(annotators, self.code))
+        known = np.searchsorted(self.code, annotators[where])
+        mass = self.totals[known] + self.smoothing * n_classes
         unobserved = np.where(mass > 0, self.smoothing / np.where(mass > 0, mass, 1.0), 1.0 / n_classes)
-        matrices = np.repeat(unobserved[:, :, None], n_classes, axis=2)
-        starts = self.pointers[annotators]
-        lengths = self.pointers[np.asarray(annotators) + 1] - starts
-        place = np.repeat(np.arange(len(lengths)), lengths)
+        matrices[where] = unobserved[:, :, None]
+        starts = self.pointers[known]
+        lengths = self.pointers[known + 1] - starts
+        place = np.repeat(where, lengths)
         columns = np.arange(len(place)) + np.repeat(starts - np.concatenate([[0], np.cumsum(lengths)[:-1]]), lengths)
         matrices[place, :, self.label[columns]] = self.probs[columns]
         return matrices
@@ -363,9 +244,11 @@ def annotator_model(
     return SparseConfusions(
         probs=np.exp(columns.log_probs[first:last]),
         label=crowds.column_label[first:last],
+        code=crowds.annotator_code[mine],
         pointers=crowds.annotator_column_pointers[mine.start : mine.stop + 1] - first,
         totals=columns.totals[mine],
         smoothing=columns.smoothing,
+        n_annotators=crowds.declared_annotators[replica],
         shared=shared,
     )
 
@@ -390,50 +273,8 @@ def chunks(n_rows: int, row_size: int) -> Iterator[slice]:
         yield slice(start, min(start + step, n_rows))
 
 
-def _one_crowd(part: Annotations) -> StackedCrowds:
-    n_classes = part.n_classes
-    weight = np.ones(len(part)) if part.weight is None else part.weight.astype(np.float64)
-    item, annotator, label = part.item, part.annotator.astype(np.int64), part.label
-    if part.soft_labels is not None:
-        weight = (weight[:, None] * part.soft_labels).ravel()
-        item, annotator = np.repeat(item, n_classes), np.repeat(annotator, n_classes)
-        label = np.tile(np.arange(n_classes, dtype=np.int32), len(part))
-        kept = weight > 0
-        weight, item, annotator, label = weight[kept], item[kept], annotator[kept], label[kept]
-    codes, column = np.unique(annotator * n_classes + label, return_inverse=True)
-    answers = sp.coo_array((weight, (item, column.astype(np.int32))), shape=(part.n_items, len(codes))).tocsr()
-    return StackedCrowds(
-        answers=cast(sp.csr_array, answers),
-        column_annotator=(codes // n_classes).astype(np.int32),
-        column_label=(codes % n_classes).astype(np.int32),
-        item_pointers=np.array([0, part.n_items], dtype=np.int64),
-        annotator_pointers=np.array([0, part.n_annotators], dtype=np.int64),
-        column_pointers=np.array([0, len(codes)], dtype=np.int64),
-        n_classes=n_classes,
-    )
-
-
-def _sizes(crowd: StackedCrowds) -> tuple[int, int, int]:
-    return crowd.n_items, crowd.n_annotators, len(crowd.column_label)
-
-
 def _label_indicator(crowds: StackedCrowds) -> sp.csr_array:
     n_columns = len(crowds.column_label)
     return sp.csr_array(
         (np.ones(n_columns), crowds.column_label, np.arange(n_columns + 1)), shape=(n_columns, crowds.n_classes)
-    )
-
-
-def _pointers(counts: np.ndarray) -> np.ndarray:
-    pointers = np.zeros(len(counts) + 1, dtype=np.int64)
-    np.cumsum(counts, out=pointers[1:])
-    return pointers
-
-
-def _segments(pointers: np.ndarray) -> sp.csr_array:
-    """Returns the 0/1 matrix [segments, rows] that sums consecutive rows; empty segments are legal."""
-    n_rows = int(pointers[-1])
-    index = np.int32 if n_rows < np.iinfo(np.int32).max else np.int64
-    return sp.csr_array(
-        (np.ones(n_rows), np.arange(n_rows, dtype=index), pointers.astype(index)), shape=(len(pointers) - 1, n_rows)
     )

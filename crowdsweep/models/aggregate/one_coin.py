@@ -79,7 +79,10 @@ class OneCoin:
         results: list[FitResult] = []
         for replica, history in enumerate(objectives):
             item_probs = posterior[crowds.items_of(replica)]
-            annotators = OneCoinConfusions(accuracy[crowds.annotators_of(replica)], crowds.n_classes)
+            mine = crowds.annotators_of(replica)
+            everybody = np.full(crowds.declared_annotators[replica], 1.0 / crowds.n_classes)
+            everybody[crowds.annotator_code[mine]] = accuracy[mine]
+            annotators = OneCoinConfusions(everybody, crowds.n_classes)
             results.append(
                 FitResult(
                     item_probs=item_probs,
@@ -102,8 +105,7 @@ class OneCoin:
 
     def _log_prior(self, crowds: StackedCrowds, accuracy: Accuracies) -> ReplicaNumbers:
         per_annotator = floored_log(accuracy) + (crowds.n_classes - 1) * floored_log(_error(accuracy, crowds.n_classes))
-        active = np.diff(crowds.annotator_column_pointers) > 0
-        return self.smoothing * crowds.replica_sums_of_annotators(np.where(active, per_annotator, 0.0))
+        return self.smoothing * crowds.replica_sums_of_annotators(per_annotator)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,190 @@
+"""The annotations of several data sets, one behind the other, as one sparse matrix.
+
+Item i of replica r (a seed, a restart) is the flat item `item_pointers[r] + i`. Annotators likewise, but only those who
+answered anything: with a million declared and ten thousand active, nothing here grows with the million.
+
+An annotator's confusion matrix is never held whole: of its K columns (one a label) only those with a label that the
+annotator really used exist, as flat *columns* ordered by (annotator, label). So there are at most as many columns as
+annotations (a soft answer has one for each label that it does not exclude).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import cast
+
+import numpy as np
+import scipy.sparse as sp
+from jaxtyping import Float64, Int32, Int64
+
+from crowdsweep.data.annotations import Annotations
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class StackedCrowds:
+    """The annotations of several replicas, one behind the other. Built by `stack`.
+
+    Attributes:
+        answers: float64 CSR [items, columns]; repeats of a pair and weights are summed.
+        annotator_code: the data set's code of each flat annotator.
+        column_annotator: flat annotator of each column, ascending.
+        column_label: label of each column.
+        item_pointers, annotator_pointers, column_pointers: int64 [replicas + 1], where each replica begins.
+        declared_annotators: of each replica, idle ones among them.
+        n_classes: the same in all replicas.
+    """
+
+    answers: sp.csr_array
+    annotator_code: Int32[np.ndarray, " annotators"]
+    column_annotator: Int32[np.ndarray, " columns"]
+    column_label: Int32[np.ndarray, " columns"]
+    item_pointers: Int64[np.ndarray, " ends"]
+    annotator_pointers: Int64[np.ndarray, " ends"]
+    column_pointers: Int64[np.ndarray, " ends"]
+    declared_annotators: tuple[int, ...]
+    n_classes: int
+
+    @property
+    def n_replicas(self) -> int:
+        return len(self.item_pointers) - 1
+
+    @property
+    def n_items(self) -> int:
+        """Flat items, of all replicas together."""
+        return int(self.item_pointers[-1])
+
+    @property
+    def n_annotators(self) -> int:
+        """Flat annotators (active ones), of all replicas together."""
+        return int(self.annotator_pointers[-1])
+
+    def items_of(self, replica: int) -> slice:
+        """Returns where this replica's items lie in flat arrays."""
+        return slice(int(self.item_pointers[replica]), int(self.item_pointers[replica + 1]))
+
+    def annotators_of(self, replica: int) -> slice:
+        """Returns where this replica's annotators lie in flat arrays."""
+        return slice(int(self.annotator_pointers[replica]), int(self.annotator_pointers[replica + 1]))
+
+    def spread(self, per_replica: np.ndarray) -> np.ndarray:
+        """Repeats a value (or row) of each replica over its items: [replicas, ...] -> [items, ...]."""
+        return np.repeat(per_replica, np.diff(self.item_pointers), axis=0)
+
+    def replica_sums(self, per_item: np.ndarray) -> np.ndarray:
+        """Sums over the items of each replica: [items, ...] -> [replicas, ...]."""
+        return self._replica_items @ per_item
+
+    def annotator_sums(self, per_column: np.ndarray) -> np.ndarray:
+        """Sums over the columns of each annotator: [columns, ...] -> [annotators, ...]."""
+        return self._annotator_columns @ per_column
+
+    def replica_sums_of_annotators(self, per_annotator: np.ndarray) -> np.ndarray:
+        """Sums over the annotators of each replica: [annotators, ...] -> [replicas, ...]."""
+        return self._replica_annotators @ per_annotator
+
+    @cached_property
+    def answered(self) -> Float64[np.ndarray, " items"]:
+        """One for each item with an answer, else zero."""
+        return np.asarray(np.diff(self.answers.indptr) > 0, dtype=np.float64)
+
+    @cached_property
+    def annotator_column_pointers(self) -> Int64[np.ndarray, " pointers"]:
+        """The columns of annotator t are `[t]:[t + 1]`. Length annotators + 1."""
+        return _pointers(np.bincount(self.column_annotator, minlength=self.n_annotators))
+
+    @cached_property
+    def _replica_items(self) -> sp.csr_array:
+        return _segments(self.item_pointers)
+
+    @cached_property
+    def _replica_annotators(self) -> sp.csr_array:
+        return _segments(self.annotator_pointers)
+
+    @cached_property
+    def _annotator_columns(self) -> sp.csr_array:
+        return _segments(self.annotator_column_pointers)
+
+
+def stack(parts: Sequence[Annotations]) -> StackedCrowds:
+    """Stacks data sets with the same number of classes. A part that comes twice (restarts) is sorted once. O(A log A).
+
+    Soft answers become fractions of an answer; fractions of zero are left out.
+    """
+    by_identity = {id(part): part for part in parts}
+    built = {key: _one_crowd(part) for key, part in by_identity.items()}
+    crowds = [built[id(part)] for part in parts]
+    if len(crowds) == 1:
+        return crowds[0]
+    items, annotators, columns = (
+        _pointers(np.array([sizes[axis] for sizes in map(_sizes, crowds)], dtype=np.int64)) for axis in range(3)
+    )
+    entries = _pointers(np.array([crowd.answers.nnz for crowd in crowds], dtype=np.int64))
+    answers = sp.csr_array(
+        (
+            np.concatenate([crowd.answers.data for crowd in crowds]),
+            np.concatenate([crowd.answers.indices + start for crowd, start in zip(crowds, columns, strict=False)]),
+            np.concatenate(
+                [np.zeros(1, dtype=np.int64)]
+                + [crowd.answers.indptr[1:] + start for crowd, start in zip(crowds, entries, strict=False)]
+            ),
+        ),
+        shape=(int(items[-1]), int(columns[-1])),
+    )
+    return StackedCrowds(
+        answers=answers,
+        annotator_code=np.concatenate([crowd.annotator_code for crowd in crowds]),
+        column_annotator=np.concatenate(
+            [crowd.column_annotator + start for crowd, start in zip(crowds, annotators, strict=False)]
+        ).astype(np.int32),
+        column_label=np.concatenate([crowd.column_label for crowd in crowds]),
+        item_pointers=items,
+        annotator_pointers=annotators,
+        column_pointers=columns,
+        declared_annotators=tuple(crowd.declared_annotators[0] for crowd in crowds),
+        n_classes=crowds[0].n_classes,
+    )
+
+
+def _one_crowd(part: Annotations) -> StackedCrowds:
+    n_classes = part.n_classes
+    weight = np.ones(len(part)) if part.weight is None else part.weight.astype(np.float64)
+    item, annotator, label = part.item, part.annotator.astype(np.int64), part.label
+    if part.soft_labels is not None:
+        weight = (weight[:, None] * part.soft_labels).ravel()
+        item, annotator = np.repeat(item, n_classes), np.repeat(annotator, n_classes)
+        label = np.tile(np.arange(n_classes, dtype=np.int32), len(part))
+        kept = weight > 0
+        weight, item, annotator, label = weight[kept], item[kept], annotator[kept], label[kept]
+    codes, column = np.unique(annotator * n_classes + label, return_inverse=True)
+    active, column_annotator = np.unique(codes // n_classes, return_inverse=True)
+    answers = sp.coo_array((weight, (item, column.astype(np.int32))), shape=(part.n_items, len(codes))).tocsr()
+    return StackedCrowds(
+        answers=cast(sp.csr_array, answers),
+        annotator_code=active.astype(np.int32),
+        column_annotator=column_annotator.astype(np.int32),
+        column_label=(codes % n_classes).astype(np.int32),
+        item_pointers=np.array([0, part.n_items], dtype=np.int64),
+        annotator_pointers=np.array([0, len(active)], dtype=np.int64),
+        column_pointers=np.array([0, len(codes)], dtype=np.int64),
+        declared_annotators=(part.n_annotators,),
+        n_classes=n_classes,
+    )
+
+
+def _sizes(crowd: StackedCrowds) -> tuple[int, int, int]:
+    return crowd.n_items, crowd.n_annotators, len(crowd.column_label)
+
+
+def _pointers(counts: np.ndarray) -> np.ndarray:
+    pointers = np.zeros(len(counts) + 1, dtype=np.int64)
+    np.cumsum(counts, out=pointers[1:])
+    return pointers
+
+
+def _segments(pointers: np.ndarray) -> sp.csr_array:
+    """Returns the 0/1 matrix [segments, rows] that sums consecutive rows; empty segments are legal."""
+    n_rows = int(pointers[-1])
+    index = np.int32 if n_rows < np.iinfo(np.int32).max else np.int64
+    return sp.csr_array(
+        (np.ones(n_rows), np.arange(n_rows, dtype=index), pointers.astype(index)), shape=(len(pointers) - 1, n_rows)
+    )
