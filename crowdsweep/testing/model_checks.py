@@ -10,36 +10,39 @@ A check that cannot hold for a model is waived in its `ModelInfo`, with the reas
 import json
 import math
 import pickle
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields, replace
-from functools import cache
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from crowdsweep import plugins
-from crowdsweep.data.annotations import Annotations
-from crowdsweep.data.dataset import Gold, Items, TrainingData
+from crowdsweep.data.dataset import Gold, Items
 from crowdsweep.errors import CrowdsweepError
-from crowdsweep.models.contract import (
-    AnnotatorModel,
-    DataShape,
-    FitContext,
-    FitResult,
-    ModelInfo,
-    Predictor,
-    fit_all,
-    fit_one,
-)
+from crowdsweep.models.contract import DataShape, FitContext, ModelInfo, fit_all, fit_one
 from crowdsweep.search.space import Space
 from crowdsweep.seeds import SeedStream
-from crowdsweep.testing.small_data import SmallData, from_rows, multilabel_data, relabelled, small_data
+from crowdsweep.testing.model_fits import (
+    context_for,
+    fit,
+    must,
+    must_agree,
+    must_be_predictor,
+    must_be_valid,
+    short_params,
+    standard_fit,
+)
+from crowdsweep.testing.small_data import (
+    ODD_DATA,
+    from_rows,
+    multilabel_data,
+    relabelled,
+    small_data,
+    with_probability,
+)
 
 if TYPE_CHECKING:
     import pytest
-
-# What keeps a fit of the checks short, where a model has such a parameter.
-SHORT = {"epochs": 3, "restarts": 2, "iterations": 8, "hidden": [5]}
 
 
 @dataclass(frozen=True)
@@ -104,84 +107,6 @@ def check(applies: Callable[[ModelInfo], bool] = _always) -> Callable[[Run], Run
     return register
 
 
-# What the checks are made of.
-
-
-def short_params(info: ModelInfo) -> dict[str, Any]:
-    """Returns parameters that keep a fit short, where the model has such."""
-    names = {field.name for field in fields(info.model)}
-    return {name: value for name, value in SHORT.items() if name in names}
-
-
-def context_for(info: ModelInfo, data: SmallData, seed: int = 0) -> FitContext:
-    """Returns what the runner would give: gold only to a model that declares the need."""
-    return FitContext(seeds=SeedStream(seed), gold=data.gold if "gold" in info.needs else None)
-
-
-def fit(info: ModelInfo, data: SmallData, seed: int = 0) -> FitResult:
-    """Fits the model with short parameters."""
-    return fit_one(plugins.build_model(info.name, short_params(info)), data.training, context_for(info, data, seed))
-
-
-@cache
-def standard_fit(info_name: str) -> FitResult:
-    """Returns the fit on the standard data; made once for all checks that only look at it."""
-    return fit(plugins.model_info(info_name), small_data())
-
-
-def must(held: bool, otherwise: str) -> None:
-    """Raises AssertionError with that message unless it held."""
-    if not held:
-        raise AssertionError(otherwise)
-
-
-def must_be_probs(probs: np.ndarray, shape: tuple[int, ...], what: str, *, sums: bool = True) -> None:
-    """Checks shape, type and range; and, unless they are independent, that the last axis sums to one."""
-    must(probs.shape == shape, f"{what}: expected shape {shape}, got {probs.shape}")
-    must(probs.dtype == np.float64, f"{what}: expected float64, got {probs.dtype}")
-    must(bool((probs >= 0).all() and (probs <= 1 + 1e-9).all()), f"{what}: expected values in [0, 1]")
-    if sums:
-        np.testing.assert_allclose(probs.sum(axis=-1), 1.0, atol=1e-6, err_msg=what)
-
-
-def must_be_valid(fitted: FitResult, data: TrainingData) -> None:
-    """Checks everything of a fit that can be checked without knowing the model."""
-    sums = data.scale != "multilabel"
-    size = (data.n_items, data.n_classes)
-    must_be_probs(fitted.item_probs, size, "item_probs", sums=sums)
-    must(bool(np.isfinite(fitted.objective).all()), f"objective: expected finite values, got {fitted.objective}")
-    if fitted.annotators is not None:
-        _must_be_annotators(fitted.annotators, data)
-    if fitted.label_probs is not None and data.n_items and data.n_annotators:
-        item = np.repeat(np.arange(data.n_items, dtype=np.int32), 2)
-        annotator = (np.arange(len(item)) % data.n_annotators).astype(np.int32)
-        must_be_probs(fitted.label_probs(item, annotator), (len(item), data.n_classes), "label_probs", sums=sums)
-    if fitted.predictor is not None:
-        _must_be_predictor(fitted.predictor, data.items, data.n_classes, sums)
-
-
-def _must_be_annotators(annotators: AnnotatorModel, data: TrainingData) -> None:
-    size = (data.n_classes, data.n_classes)
-    must(annotators.n_annotators == data.n_annotators, f"annotators: it covers {annotators.n_annotators}")
-    codes = np.arange(data.n_annotators)[::-1]
-    matrices = annotators.confusion(codes)
-    must_be_probs(matrices, (data.n_annotators, *size), "confusion matrices")
-    np.testing.assert_allclose(annotators.confusion(codes[:1]), matrices[:1], atol=1e-12, err_msg="chunks differ")
-    shared = annotators.global_confusion()
-    if shared is not None:
-        must_be_probs(shared, size, "global confusion")
-
-
-def _must_be_predictor(predictor: Predictor, items: Items, n_classes: int, sums: bool) -> None:
-    must(len(predictor.uses) > 0 and len(set(predictor.uses)) == len(predictor.uses), f"uses: {predictor.uses}")
-    for use in predictor.uses:
-        for part in (items, items.take(np.arange(min(1, items.n_items)))):
-            must_be_probs(predictor.predict(part, use), (part.n_items, n_classes), f"predictions ({use})", sums=sums)
-
-
-# The promises.
-
-
 @check()
 def describes_itself(info: ModelInfo) -> None:
     """Its name is its place's, it has a title and a source, and its cost is a positive number."""
@@ -237,7 +162,7 @@ def inputs_stay_as_they_were(info: ModelInfo) -> None:
 @check()
 def refit_is_the_same(info: ModelInfo) -> None:
     """Same data, same seed, same numbers."""
-    _must_agree(standard_fit(info.name), fit(info, small_data()), 1e-9)
+    must_agree(standard_fit(info.name), fit(info, small_data()), 1e-9)
 
 
 @check()
@@ -248,13 +173,13 @@ def batch_equals_alone(info: ModelInfo) -> None:
     contexts = [context_for(info, data, seed) for seed, data in enumerate(sets)]
     together = fit_all(model, [data.training for data in sets], contexts)
     for data, context, batched in zip(sets, contexts, together, strict=True):
-        _must_agree(fit_one(model, data.training, context), batched, 1e-6)
+        must_agree(fit_one(model, data.training, context), batched, 1e-6)
 
 
 @check(lambda info: info.deterministic)
 def seed_changes_nothing(info: ModelInfo) -> None:
     """A model that is declared deterministic gives the same for another seed."""
-    _must_agree(standard_fit(info.name), fit(info, small_data(), seed=1), 1e-12)
+    must_agree(standard_fit(info.name), fit(info, small_data(), seed=1), 1e-12)
 
 
 @check()
@@ -264,7 +189,7 @@ def row_order_changes_nothing(info: ModelInfo) -> None:
     rows = data.training.annotations
     order = np.arange(len(rows))[::-1]
     shuffled = replace(data.training, annotations=rows.take(order))
-    _must_agree(standard_fit(info.name), fit(info, replace(data, training=shuffled)), 1e-9)
+    must_agree(standard_fit(info.name), fit(info, replace(data, training=shuffled)), 1e-9)
 
 
 @check()
@@ -290,13 +215,13 @@ def class_codes_permute_the_result(info: ModelInfo) -> None:
 
 @check(lambda info: "gold" not in info.needs)
 def unanimous_items_keep_their_label(info: ModelInfo) -> None:
-    """Where everybody agrees on every item, the result agrees too."""
+    """Where everybody agrees on every item, the result agrees too (default parameters)."""
     label = np.arange(12) % 3
     rows = [(item, annotator, int(label[item])) for item in range(12) for annotator in range(4)]
     data = from_rows(rows, n_items=12, n_annotators=4)
     features = np.eye(3, 4, dtype=np.float32)[label]
     training = replace(data.training, items=Items(n_items=12, features=features, text=data.training.items.text))
-    fitted = fit(info, replace(data, training=training))
+    fitted = fit_one(plugins.build_model(info.name, {}), training, context_for(info, data))
     np.testing.assert_array_equal(fitted.item_probs.argmax(axis=1), label)
 
 
@@ -307,7 +232,7 @@ def gold_is_out_of_reach(info: ModelInfo) -> None:
     wrong = Gold(item=data.gold.item, label=((data.gold.label + 1) % 3).astype(np.int32))
     model = plugins.build_model(info.name, short_params(info))
     handed = FitContext(seeds=SeedStream(0), gold=wrong)
-    _must_agree(standard_fit(info.name), fit_one(model, data.training, handed), 1e-9)
+    must_agree(standard_fit(info.name), fit_one(model, data.training, handed), 1e-9)
 
 
 @check(lambda info: "features" in info.needs or "text" in info.needs)
@@ -317,7 +242,7 @@ def unseen_items_are_labelled(info: ModelInfo) -> None:
     must(predictor is not None, "expected a predictor")
     unseen = small_data().training.unlabelled
     if predictor is not None and unseen is not None:
-        _must_be_predictor(predictor, unseen, 3, sums=True)
+        must_be_predictor(predictor, unseen, 3, sums=True)
 
 
 @check(lambda info: info.monotone_objective)
@@ -379,44 +304,11 @@ def certain_answers_equal_plain_ones(info: ModelInfo) -> None:
     """Rows with probability one are rows without one; less certain ones give another, legal result."""
     data = small_data()
     for certain in (1.0, 0.6):
-        training = replace(data.training, annotations=_with_probability(data.training.annotations, certain))
+        training = replace(data.training, annotations=with_probability(data.training.annotations, certain))
         fitted = fit(info, replace(data, training=training))
         must_be_valid(fitted, training)
         if certain == 1.0:
-            _must_agree(standard_fit(info.name), fitted, 1e-6)
-
-
-def _with_probability(rows: Annotations, certain: float) -> Annotations:
-    return Annotations.of(
-        item=rows.item,
-        annotator=rows.annotator,
-        label=rows.label,
-        probability=np.full(len(rows), certain, dtype=np.float32),
-        n_items=rows.n_items,
-        n_annotators=rows.n_annotators,
-        n_classes=rows.n_classes,
-    )
-
-
-ODD_DATA: Mapping[str, SmallData] = {
-    "one item": from_rows([(0, 0, 1), (0, 1, 1), (0, 2, 0)], n_items=1, n_annotators=3),
-    "one annotator": from_rows([(item, 0, item % 3) for item in range(6)], n_items=6, n_annotators=1),
-    "one annotation": from_rows([(0, 0, 2)], n_items=1, n_annotators=1),
-    "one class used": from_rows([(item, item % 2, 1) for item in range(6)], n_items=6, n_annotators=2),
-    "two classes, one unused": from_rows(
-        [(item, annotator, item % 2) for item in range(6) for annotator in range(3)], n_items=6, n_annotators=3
-    ),
-    "repeated pair": from_rows(
-        [(0, 0, 1), (0, 0, 1), (0, 0, 2), (1, 0, 1), (1, 1, 0), (2, 1, 2)], n_items=3, n_annotators=2
-    ),
-    "idle annotators": from_rows([(item, 1 + item % 2, item % 3) for item in range(6)], n_items=6, n_annotators=5),
-    "annotator with one answer": from_rows(
-        [(item, annotator, item % 3) for item in range(6) for annotator in range(2)] + [(0, 2, 1)],
-        n_items=6,
-        n_annotators=3,
-    ),
-    "item without answers": from_rows([(item, item % 3, item % 3) for item in range(5)], n_items=7, n_annotators=3),
-}
+            must_agree(standard_fit(info.name), fitted, 1e-6)
 
 
 @check()
@@ -440,19 +332,3 @@ def no_annotations_end_well(info: ModelInfo) -> None:
         must(len(str(error)) > 20, f"expected a message that helps, got {error}")
     else:
         must_be_valid(fitted, data.training)
-
-
-def _must_agree(first: FitResult, second: FitResult, tolerance: float) -> None:
-    """Checks that two fits give the same numbers, wherever both can be asked."""
-    for (what, one), (_, other) in zip(_numbers(first), _numbers(second), strict=True):
-        np.testing.assert_allclose(other, one, rtol=tolerance, atol=tolerance, err_msg=what)
-
-
-def _numbers(fitted: FitResult) -> Iterator[tuple[str, np.ndarray]]:
-    yield "item_probs", fitted.item_probs
-    yield "objective", fitted.objective
-    if fitted.annotators is not None:
-        yield "confusion matrices", fitted.annotators.confusion(np.arange(fitted.annotators.n_annotators))
-    if fitted.predictor is not None:
-        for use in fitted.predictor.uses:
-            yield f"predictions ({use})", fitted.predictor.predict(small_data().training.items, use)

@@ -1,5 +1,6 @@
 """Small training data for the contract checks: real in structure, fast to fit."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -102,6 +103,19 @@ def relabelled(
     return SmallData(training=replace(training, annotations=annotations, validation=validation), gold=gold)
 
 
+def with_probability(rows: Annotations, certain: float) -> Annotations:
+    """Returns the same rows, each with this probability of its own."""
+    return Annotations.of(
+        item=rows.item,
+        annotator=rows.annotator,
+        label=rows.label,
+        probability=np.full(len(rows), certain, dtype=np.float32),
+        n_items=rows.n_items,
+        n_annotators=rows.n_annotators,
+        n_classes=rows.n_classes,
+    )
+
+
 def _relabelled(rows: Annotations, annotators: np.ndarray | None, classes: np.ndarray | None) -> Annotations:
     return Annotations.of(
         item=rows.item,
@@ -120,3 +134,25 @@ def _items(features: np.ndarray) -> Items:
 
 def _gold(label: np.ndarray) -> Gold:
     return Gold(item=np.arange(len(label), dtype=np.int32), label=label.astype(np.int32))
+
+
+# Legal data of every odd kind.
+ODD_DATA: Mapping[str, SmallData] = {
+    "one item": from_rows([(0, 0, 1), (0, 1, 1), (0, 2, 0)], n_items=1, n_annotators=3),
+    "one annotator": from_rows([(item, 0, item % 3) for item in range(6)], n_items=6, n_annotators=1),
+    "one annotation": from_rows([(0, 0, 2)], n_items=1, n_annotators=1),
+    "one class used": from_rows([(item, item % 2, 1) for item in range(6)], n_items=6, n_annotators=2),
+    "two classes, one unused": from_rows(
+        [(item, annotator, item % 2) for item in range(6) for annotator in range(3)], n_items=6, n_annotators=3
+    ),
+    "repeated pair": from_rows(
+        [(0, 0, 1), (0, 0, 1), (0, 0, 2), (1, 0, 1), (1, 1, 0), (2, 1, 2)], n_items=3, n_annotators=2
+    ),
+    "idle annotators": from_rows([(item, 1 + item % 2, item % 3) for item in range(6)], n_items=6, n_annotators=5),
+    "annotator with one answer": from_rows(
+        [(item, annotator, item % 3) for item in range(6) for annotator in range(2)] + [(0, 2, 1)],
+        n_items=6,
+        n_annotators=3,
+    ),
+    "item without answers": from_rows([(item, item % 3, item % 3) for item in range(5)], n_items=7, n_annotators=3),
+}

@@ -1,0 +1,106 @@
+"""Short fits for the contract checks of models, and what must be true of whatever comes out of one."""
+
+from collections.abc import Iterator
+from dataclasses import fields
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from crowdsweep import plugins
+from crowdsweep.data.dataset import Items, TrainingData
+from crowdsweep.models.contract import AnnotatorModel, FitContext, FitResult, ModelInfo, Predictor, fit_one
+from crowdsweep.seeds import SeedStream
+from crowdsweep.testing.small_data import SmallData, small_data
+
+# What keeps a fit of the checks short, where a model has such a parameter.
+SHORT = {"epochs": 3, "restarts": 2, "iterations": 8, "hidden": [5]}
+
+
+def short_params(info: ModelInfo) -> dict[str, Any]:
+    """Returns parameters that keep a fit short, where the model has such."""
+    names = {field.name for field in fields(info.model)}
+    return {name: value for name, value in SHORT.items() if name in names}
+
+
+def context_for(info: ModelInfo, data: SmallData, seed: int = 0) -> FitContext:
+    """Returns what the runner would give: gold only to a model that declares the need."""
+    return FitContext(seeds=SeedStream(seed), gold=data.gold if "gold" in info.needs else None)
+
+
+def fit(info: ModelInfo, data: SmallData, seed: int = 0) -> FitResult:
+    """Fits the model with short parameters."""
+    return fit_one(plugins.build_model(info.name, short_params(info)), data.training, context_for(info, data, seed))
+
+
+@cache
+def standard_fit(info_name: str) -> FitResult:
+    """Returns the fit on the standard data; made once for all checks that only look at it."""
+    return fit(plugins.model_info(info_name), small_data())
+
+
+def must(held: bool, otherwise: str) -> None:
+    """Raises AssertionError with that message unless it held."""
+    if not held:
+        raise AssertionError(otherwise)
+
+
+def must_be_probs(probs: np.ndarray, shape: tuple[int, ...], what: str, *, sums: bool = True) -> None:
+    """Checks shape, type and range; and, unless they are independent, that the last axis sums to one."""
+    must(probs.shape == shape, f"{what}: expected shape {shape}, got {probs.shape}")
+    must(probs.dtype == np.float64, f"{what}: expected float64, got {probs.dtype}")
+    must(bool((probs >= 0).all() and (probs <= 1 + 1e-9).all()), f"{what}: expected values in [0, 1]")
+    if sums:
+        np.testing.assert_allclose(probs.sum(axis=-1), 1.0, atol=1e-6, err_msg=what)
+
+
+def must_be_valid(fitted: FitResult, data: TrainingData) -> None:
+    """Checks everything of a fit that can be checked without knowing the model."""
+    sums = data.scale != "multilabel"
+    size = (data.n_items, data.n_classes)
+    must_be_probs(fitted.item_probs, size, "item_probs", sums=sums)
+    must(bool(np.isfinite(fitted.objective).all()), f"objective: expected finite values, got {fitted.objective}")
+    if fitted.annotators is not None:
+        _must_be_annotators(fitted.annotators, data)
+    if fitted.label_probs is not None and data.n_items and data.n_annotators:
+        item = np.repeat(np.arange(data.n_items, dtype=np.int32), 2)
+        annotator = (np.arange(len(item)) % data.n_annotators).astype(np.int32)
+        must_be_probs(fitted.label_probs(item, annotator), (len(item), data.n_classes), "label_probs", sums=sums)
+    if fitted.predictor is not None:
+        must_be_predictor(fitted.predictor, data.items, data.n_classes, sums)
+
+
+def _must_be_annotators(annotators: AnnotatorModel, data: TrainingData) -> None:
+    size = (data.n_classes, data.n_classes)
+    must(annotators.n_annotators == data.n_annotators, f"annotators: it covers {annotators.n_annotators}")
+    codes = np.arange(data.n_annotators)[::-1]
+    matrices = annotators.confusion(codes)
+    must_be_probs(matrices, (data.n_annotators, *size), "confusion matrices")
+    np.testing.assert_allclose(annotators.confusion(codes[:1]), matrices[:1], atol=1e-12, err_msg="chunks differ")
+    shared = annotators.global_confusion()
+    if shared is not None:
+        must_be_probs(shared, size, "global confusion")
+
+
+def must_be_predictor(predictor: Predictor, items: Items, n_classes: int, sums: bool) -> None:
+    """Checks each use on all of these items and on one of them."""
+    must(len(predictor.uses) > 0 and len(set(predictor.uses)) == len(predictor.uses), f"uses: {predictor.uses}")
+    for use in predictor.uses:
+        for part in (items, items.take(np.arange(min(1, items.n_items)))):
+            must_be_probs(predictor.predict(part, use), (part.n_items, n_classes), f"predictions ({use})", sums=sums)
+
+
+def must_agree(first: FitResult, second: FitResult, tolerance: float) -> None:
+    """Checks that two fits give the same numbers, wherever both can be asked."""
+    for (what, one), (_, other) in zip(_numbers(first), _numbers(second), strict=True):
+        np.testing.assert_allclose(other, one, rtol=tolerance, atol=tolerance, err_msg=what)
+
+
+def _numbers(fitted: FitResult) -> Iterator[tuple[str, np.ndarray]]:
+    yield "item_probs", fitted.item_probs
+    yield "objective", fitted.objective
+    if fitted.annotators is not None:
+        yield "confusion matrices", fitted.annotators.confusion(np.arange(fitted.annotators.n_annotators))
+    if fitted.predictor is not None:
+        for use in fitted.predictor.uses:
+            yield f"predictions ({use})", fitted.predictor.predict(small_data().training.items, use)
