@@ -51,12 +51,14 @@ class ModelEntry:
         params: fixed hyper-parameters as given (not yet filled with defaults).
         space: the search space, checked; empty where nothing is searched.
         label: how reports call it, where one model stands in a sweep twice; the name by default.
+        datasets: names of those it runs on, as in `DatasetEntry.name`; empty for all.
     """
 
     name: str
     params: Mapping[str, Any] = field(default_factory=dict)
     space: Mapping[str, Any] = field(default_factory=dict)
     label: str = ""
+    datasets: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         if not self.label:
@@ -214,7 +216,7 @@ def parse_sweep(mapping: Any, source: str = "", where: Where | None = None) -> S
     name = _sweep_name(given["name"], where.at("name"))
     folder = Path(source).parent
     datasets = tuple(_datasets(given["datasets"], where.at("datasets"), folder))
-    models = tuple(_models(given["models"], where.at("models"), folder))
+    models = tuple(_models(given["models"], where.at("models"), folder, [entry.name for entry in datasets]))
     sections: dict[str, Any] = {
         key: record(cls, given[key], where.at(key)) for key, cls in _SECTIONS.items() if key in given
     }
@@ -248,6 +250,7 @@ def config_to_mapping(config: SweepConfig) -> dict[str, Any]:
                 "label": entry.label,
                 "params": jsonable(entry.params),
                 **({"search": jsonable(entry.space)} if entry.space else {}),
+                **({"datasets": list(entry.datasets)} if entry.datasets else {}),
             }
             for entry in config.models
         ],
@@ -317,10 +320,10 @@ def _resolved(name: str, folder: Path) -> str:
     return name
 
 
-def _models(given: Any, where: Where, folder: Path) -> Iterator[ModelEntry]:
+def _models(given: Any, where: Where, folder: Path, datasets: Sequence[str]) -> Iterator[ModelEntry]:
     seen: dict[str, Where] = {}
     for place, entry in named_entries(given, where, "model"):
-        mapping_of(entry, place, ("name", "label", "params", "search"))
+        mapping_of(entry, place, ("name", "label", "params", "search", "datasets"))
         name = text(entry["name"], place.at("name"))
         if name not in plugins.model_names():
             raise UnknownName("model", name, plugins.model_names(), str(place.at("name")))
@@ -332,7 +335,19 @@ def _models(given: Any, where: Where, folder: Path) -> Iterator[ModelEntry]:
         space = _space(name, params, entry["search"], place.at("search"), folder) if "search" in entry else Space({})
         _check_params(name, params, place.at("params"))
         space.check_fits(name, params, place.at("search"))
-        yield ModelEntry(name=name, params=params, space=space.to_mapping(), label=label)
+        only = tuple(_only(entry["datasets"], place.at("datasets"), folder, datasets)) if "datasets" in entry else ()
+        yield ModelEntry(name=name, params=params, space=space.to_mapping(), label=label, datasets=only)
+
+
+def _only(given: Any, where: Where, folder: Path, datasets: Sequence[str]) -> Iterator[str]:
+    """Yields the datasets that a model is limited to, each one of the sweep's."""
+    if not isinstance(given, list) or not given:
+        raise SweepFileError(where.says(f"expected a list of datasets of this sweep, got {given!r}"))
+    for index, part in enumerate(given):
+        name = _resolved(text(part, where.at(index)), folder)
+        if name not in datasets:
+            raise UnknownName("dataset of this sweep", name, datasets, str(where.at(index)))
+        yield name
 
 
 def _space(model: str, params: Mapping[str, Any], given: Any, where: Where, folder: Path) -> Space:
@@ -415,9 +430,10 @@ def _study(given: Any, where: Where) -> StudyEntry:
 
 def _published(given: Any, where: Where, datasets: Sequence[DatasetEntry], models: Sequence[ModelEntry]) -> Published:
     given = mapping_of(given, where, ("table", "values"))
-    # Names that the sweep leaves out may stand here: `--set models=[cmm]` must not make a sweep file wrong.
     known_models = {*plugins.model_names(), *(entry.label for entry in models)}
     known_datasets = {*catalogue.names(), *(entry.name for entry in datasets)}
+    # A list that `--set` replaces may leave out what the sweep file has printed numbers of.
+    replaced = {key for key in ("models", "datasets") if where.origins.get((key,), "").startswith("--set")}
     values: list[PublishedValue] = []
     listed = given.get("values", [])
     if not isinstance(listed, list):
@@ -425,9 +441,9 @@ def _published(given: Any, where: Where, datasets: Sequence[DatasetEntry], model
     for index, part in enumerate(listed):
         inner = where.at("values", index)
         value = record(PublishedValue, part, inner)
-        if value.model not in known_models:
+        if value.model not in known_models and "models" not in replaced:
             raise UnknownName("model", value.model, known_models, str(inner.at("model")))
-        if value.dataset not in known_datasets:
+        if value.dataset not in known_datasets and "datasets" not in replaced:
             raise UnknownName("dataset", value.dataset, known_datasets, str(inner.at("dataset")))
         check_metric_name(value.metric, str(inner.at("metric")))
         values.append(value)

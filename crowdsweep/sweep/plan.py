@@ -207,6 +207,8 @@ def make_plan(config: SweepConfig, asked: SweepConfig | None = None) -> Plan:
         if config.metric is not None:
             check_metric(config.metric, dataset.offer, _where(config, entry))
         for model in config.models:
+            if model.datasets and entry.name not in model.datasets:
+                continue
             cell = _cell(config, model, dataset, trial)
             if model.space:
                 studies.append(_study(config, cell, Space.parse(model.space)))

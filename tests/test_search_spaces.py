@@ -1,0 +1,89 @@
+"""The sweep files and spaces that come with the project: each one loads, fits its models, and can be planned."""
+
+from pathlib import Path
+
+import pytest
+
+from crowdsweep import plugins
+from crowdsweep.config import load_sweep
+from crowdsweep.located import read_yaml
+from crowdsweep.search.space import Space
+from crowdsweep.studies.contract import expand_study
+from crowdsweep.sweep.plan import Plan, make_plan
+
+FOLDER = Path(__file__).parents[1] / "search_spaces"
+SWEEPS = sorted(FOLDER.glob("*.yaml"))
+SPACES = sorted((FOLDER / "spaces").glob("*.yaml"))
+EMBEDDED = ("quickstart", "redundancy", "sparsity")
+
+
+def planned(path: Path, *overrides: str) -> Plan:
+    asked = load_sweep(path, overrides)
+    return make_plan(expand_study(asked), asked)
+
+
+def test_the_files_that_the_documentation_names_are_here() -> None:
+    assert {path.stem for path in SWEEPS} >= {*EMBEDDED, "labelme", "jobs"}
+
+
+@pytest.mark.parametrize("path", SWEEPS, ids=lambda path: path.stem)
+def test_a_sweep_file_loads_and_is_named_as_its_file(path: Path) -> None:
+    config = load_sweep(path)
+    assert config.name == path.stem
+    assert config.engine == "ray"
+
+
+@pytest.mark.parametrize("path", SPACES, ids=lambda path: path.stem)
+def test_a_space_fits_its_model_and_is_its_default(path: Path) -> None:
+    model, _, variant = path.stem.partition(".")
+    mapping, where = read_yaml(path)
+    space = Space.parse(mapping, where)
+    space.check_fits(model, {}, where)
+    if not variant:
+        assert space == Space.parse(plugins.model_info(model).space)
+
+
+@pytest.mark.parametrize("name", plugins.model_names())
+def test_a_model_with_something_to_search_has_a_file(name: str) -> None:
+    assert bool(plugins.model_info(name).space) == (FOLDER / "spaces" / f"{name}.yaml").is_file()
+
+
+@pytest.mark.parametrize("name", EMBEDDED)
+def test_a_sweep_of_embedded_data_can_be_planned(name: str) -> None:
+    assert planned(FOLDER / f"{name}.yaml").n_trials > 0
+
+
+def test_the_quickstart_searches_with_tpe_and_by_held_out_answers() -> None:
+    plan = planned(FOLDER / "quickstart.yaml")
+    study = next(study for study in plan.studies if study.cell.label == "cmm")
+    assert (study.learns, study.metric.name, plan.config.sampler.kind) == (True, "heldout_loglik", "tpe")
+    assert {dataset.name for dataset in plan.datasets} == {"anesthesia", "digits", "gaussians"}
+    assert plan.n_trials <= 150  # it is to take less than three minutes on two cores
+
+
+def test_labelme_can_be_planned_under_both_protocols(shared_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CROWDSWEEP_DATA", str(shared_data))
+    paper = planned(FOLDER / "labelme.yaml")
+    equal = planned(FOLDER / "labelme.yaml", "protocol=equal_budget", "name=labelme-equal")
+    assert len(paper.cells) == len(equal.cells) == 12
+    assert paper.n_trials == 120
+    assert all(cell.fixed["protocol"] == "paper" for cell in paper.cells)
+    assert all(cell.fixed["protocol"] == "equal_budget" for cell in equal.cells)
+
+
+def test_jobs_can_be_planned(shared_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CROWDSWEEP_DATA", str(shared_data))
+    plan = planned(FOLDER / "jobs.yaml")
+    assert {study.cell.label for study in plan.studies} == {"pgm-bp", "fmm", "pd", "ldl-nm"}
+    pgm = next(study for study in plan.studies if study.cell.label == "pgm-bp")
+    assert set(pgm.space.dimensions) == {"item_clusters", "annotator_clusters", "alpha", "gamma", "tau"}
+    assert {study.metric.name for study in plan.studies} == {"dev_kl"}
+
+
+@pytest.mark.parametrize(
+    ("name", "metric", "value"), [("labelme", "test_accuracy", 0.8307), ("jobs", "train_kl", 1.190)]
+)
+def test_printed_values_stand_in_the_metrics_own_units(name: str, metric: str, value: float) -> None:
+    published = load_sweep(FOLDER / f"{name}.yaml").published
+    assert value in [printed.value for printed in published.values if printed.metric == metric]
+    assert all(0 <= printed.value <= 1.5 for printed in published.values)
