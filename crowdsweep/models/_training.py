@@ -113,7 +113,7 @@ class StackedClassifiers:
 
         Args:
             network: the shape of all.
-            features: float32 [items, features] for each replica; the same array object is held once.
+            features: float32 [items, features] for each replica; equal arrays are held once.
             rows: int64 [rows], the items that each replica trains on.
             seeds: a stream for each replica.
             adam: the optimiser.
@@ -250,14 +250,16 @@ class StackedClassifiers:
 
 
 def _distinct(features: Sequence[np.ndarray], device: str) -> tuple[list[torch.Tensor], list[int]]:
-    """Returns each feature array once, and for each replica which one is its."""
-    number: dict[int, int] = {}
-    tables: list[torch.Tensor] = []
+    """Returns each feature array once, and for each replica which one is its; equal arrays are one."""
+    arrays: list[np.ndarray] = []
+    numbers: list[int] = []
     for array in features:
-        if id(array) not in number:
-            number[id(array)] = len(tables)
-            tables.append(_as_tensor(array, device))
-    return tables, [number[id(array)] for array in features]
+        known = (n for n, other in enumerate(arrays) if other is array or np.array_equal(other, array))
+        number = next(known, len(arrays))
+        if number == len(arrays):
+            arrays.append(array)
+        numbers.append(number)
+    return [_as_tensor(array, device) for array in arrays], numbers
 
 
 def _rows(table: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:

@@ -1,0 +1,278 @@
+"""Crowd Mixture Model: annotators are a mixture of a few groups, each with one confusion matrix.
+
+A classifier gives each item's true class, a label comes from one of M groups of annotators, and the group's matrix
+turns the class into the label. Nothing is estimated for single annotators, so it does not matter how many there are or
+whether they are known. EM trains the classifier on the expected labels.
+Mena and Nanculef, "A deep mixture model for learning from crowds with sparse annotations" (CIARP 2019), Global model.
+
+    r_ij          counts[i, j]     labels of class j that item i got
+    f_k(x_i)      probs[i, k]      classifier
+    alpha_m       shares[m]        size of group m
+    beta^(m)      matrices[m]      [true, observed]
+    p_ij          label_probs      p(label j | x_i), the sum over m and k of alpha_m f_k beta^(m)_kj
+    q_ij(m, k)    never stored     alpha_m f_k beta^(m)_kj / p_ij
+    rbar_ik       targets[i, k]    sum_j r_ij sum_m q_ij(m, k)
+
+**The sums over (m, k) factorise.** With B = sum_m alpha_m beta^(m): p = f B, w = r / p, and G = f' w; then
+sum_i r_ij q_ij(m, k) = alpha_m beta^(m)_kj G_kj and rbar = f * (w B'). So an E-step costs O(items * classes^2) and no
+array has a group axis beside items.
+
+Deviations: `smoothing` (the authors' code adds 1 to the counts of shares and matrices, the paper nothing);
+items are weighted by their labels as in the code (`item_weighting: uniform` is the paper's Equation 7); clusters are
+found on at most 65,536 (item, label) pairs and then assigned to all.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated, Literal, final
+
+import numpy as np
+import torch
+from annotated_types import Ge, Gt, Lt
+from jaxtyping import Float64
+
+from crowdsweep.arrays import (
+    LOG_FLOOR,
+    AnnotatorCodes,
+    Confusion,
+    Confusions,
+    ItemCodes,
+    ItemProbs,
+    RowProbs,
+    floored_log,
+)
+from crowdsweep.data.annotations import Annotations
+from crowdsweep.data.dataset import TrainingData
+from crowdsweep.models._em import chunks
+from crowdsweep.models._training import NetworkKind, Protocols
+from crowdsweep.models.contract import FitContext, FitResult, LabelProbs, ModelInfo
+from crowdsweep.models.joint._em_with_network import Fitted, fit_with_network, joint_cost
+from crowdsweep.models.joint._label_clusters import cluster_labels
+from crowdsweep.seeds import SeedStream
+
+GroupShares = Float64[np.ndarray, " groups"]
+GroupMatrices = Float64[np.ndarray, "groups true observed"]
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class CMM:
+    """Hyper-parameters of the Crowd Mixture Model.
+
+    Attributes:
+        groups: of annotators (M). Its training likelihood grows with it: choose it by held-out likelihood.
+        smoothing: pseudo-counts of each group's share and of every cell of the matrices.
+        item_weighting: `labels` lets an item count as often as it was labelled, `uniform` once.
+        network: the classifier.
+        hidden: widths of the hidden layers of an mlp.
+        dropout: share of hidden units dropped in training.
+        learning_rate: of Adam.
+        batch_size: items in a step.
+        restarts: of which the one with the highest likelihood is kept; none: 5, or 20 under `protocol: paper`.
+        iterations: of EM, each with one epoch of the classifier; the most under `protocol: paper`.
+        tolerance: of the paper's stop: relative change of log-likelihood and, on average, of the matrices' entries.
+        protocol: `paper` stops by tolerance; `equal_budget` runs all iterations.
+    """
+
+    groups: Annotated[int, Ge(1)] = 3
+    smoothing: Annotated[float, Ge(0)] = 1.0
+    item_weighting: Literal["labels", "uniform"] = "labels"
+    network: NetworkKind = "mlp"
+    hidden: tuple[Annotated[int, Ge(1)], ...] = (128,)
+    dropout: Annotated[float, Ge(0), Lt(1)] = 0.5
+    learning_rate: Annotated[float, Gt(0)] = 1e-3
+    batch_size: Annotated[int, Ge(1)] = 64
+    restarts: Annotated[int, Ge(1)] | None = None
+    iterations: Annotated[int, Ge(1)] = 50
+    tolerance: Annotated[float, Ge(0)] = 0.03
+    protocol: Protocols = "equal_budget"
+
+    def fit_batch(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
+        """Runs EM with all restarts of all data sets side by side."""
+        starts = {
+            id(part): start_of(part.annotations, self.groups, context.seeds.child("clusters"))
+            for part, context in zip(data, contexts, strict=True)
+        }
+        device = contexts[0].device
+        fitted = fit_with_network(
+            self, data, contexts, lambda parts: GroupedCrowd(self, parts, [starts[id(part)] for part in parts], device)
+        )
+        return [_result(part, best) for part, best in zip(data, fitted, strict=True)]
+
+
+@final
+class GroupedCrowd:
+    """Shares and matrices of the groups of R replicas, and their E- and M-step (`_em_with_network.Crowd`)."""
+
+    def __init__(
+        self, model: CMM, parts: Sequence[TrainingData], starts: Sequence[np.ndarray], device: str = "cpu"
+    ) -> None:
+        """Takes the counts, and from each start the expected counts that the first M-step uses.
+
+        Args:
+            model: hyper-parameters.
+            parts: one data set a replica; restarts repeat it.
+            starts: expected label counts [groups, true, observed] of each replica.
+            device: where it is computed.
+        """
+        self._model, self._device = model, device
+        distinct = {id(part): part for part in parts}
+        n_items, n_classes = max(part.n_items for part in parts), parts[0].n_classes
+        counts = np.zeros((len(distinct), n_items, n_classes))
+        for table, part in zip(counts, distinct.values(), strict=True):
+            table[: part.n_items] = part.annotations.counts.toarray()
+        order = list(distinct)
+        tables = torch.from_numpy(counts).to(device)
+        rows = [order.index(id(part)) for part in parts]
+        self._counts = tables.expand(len(parts), -1, -1) if len(distinct) == 1 else tables[rows]
+        self._expected = torch.from_numpy(np.stack(starts)).to(device)
+        self.shares = torch.full(self._expected.shape[:2], 1.0 / model.groups, dtype=torch.float64, device=device)
+        self.matrices = torch.full_like(self._expected, 1.0 / n_classes)
+
+    def first_targets(self) -> torch.Tensor:
+        """Returns each item's votes: the first half-iteration is an M-step on the soft majority vote."""
+        return self._weighted(self._counts)
+
+    def _weighted(self, targets: torch.Tensor) -> torch.Tensor:
+        if self._model.item_weighting == "labels":
+            return targets.clone()
+        totals = targets.sum(dim=2, keepdim=True)
+        return targets / torch.where(totals > 0, totals, 1.0)
+
+    def maximise(self, active: Sequence[int]) -> np.ndarray:
+        """alpha_m = (Q^m + s) / sum, beta^(m)_kj = (Q^m_kj + s) / sum over j; returns the mean relative change."""
+        expected = self._expected[active]
+        before = self.matrices[active]
+        shares = expected.sum(dim=(2, 3)) + self._model.smoothing
+        self.shares[active] = shares / shares.sum(dim=1, keepdim=True)
+        cells = expected + self._model.smoothing
+        mass = cells.sum(dim=3, keepdim=True)
+        after = torch.where(mass > 0, cells / torch.where(mass > 0, mass, 1.0), 1.0 / cells.shape[3])
+        self.matrices[active] = after
+        return ((after - before).abs() / before.clamp(min=LOG_FLOOR)).mean(dim=(1, 2, 3)).cpu().numpy()
+
+    def expect(self, active: Sequence[int], probs: torch.Tensor) -> tuple[torch.Tensor, np.ndarray]:
+        """Returns rbar, and the log-likelihood sum r_ij log p_ij (without the multinomial coefficients)."""
+        counts = self._counts if len(active) == len(self._counts) else self._counts[active]
+        mixed = torch.einsum("rm,rmkj->rkj", self.shares[active], self.matrices[active])
+        label_probs = torch.bmm(probs, mixed).clamp_(min=LOG_FLOOR)
+        ratio = counts / label_probs
+        gained = torch.bmm(probs.transpose(1, 2), ratio)
+        self._expected[active] = self.shares[active][:, :, None, None] * self.matrices[active] * gained[:, None]
+        targets = torch.bmm(ratio, mixed.transpose(1, 2)).mul_(probs)
+        log_likelihood = label_probs.log_().mul_(counts).sum(dim=(1, 2))
+        return self._weighted(targets), log_likelihood.cpu().numpy()
+
+    def solution(self, replica: int) -> tuple[np.ndarray, np.ndarray]:
+        """Returns shares [groups] and matrices [groups, true, observed]."""
+        return self.shares[replica].cpu().numpy().copy(), self.matrices[replica].cpu().numpy().copy()
+
+
+def start_of(annotations: Annotations, groups: int, seeds: SeedStream) -> GroupMatrices:
+    """Returns the expected label counts of the first M-step: a label's group is its cluster, its true class the vote.
+
+    q_ij(m, k) = 1[cluster of (i, j) is m] * softMV_i(k), hence Q^m_kj = sum_i r_ij q_ij(m, k).
+    """
+    votes = annotations.label_distribution()
+    counts = annotations.counts.toarray()
+    n_classes = annotations.n_classes
+    clusters = cluster_labels(votes, groups, seeds) if groups > 1 else np.zeros(counts.shape, np.int32)
+    expected = np.zeros((groups, n_classes, n_classes))
+    for group in range(groups):
+        expected[group] = votes.T @ (counts * (clusters == group))
+    return expected
+
+
+@final
+@dataclass(frozen=True, kw_only=True, eq=False)
+class GroupedAnnotators:
+    """Each annotator's matrix is the groups' mean, weighted by how well each group explains the annotator's labels.
+
+    Attributes:
+        annotations: of the training items.
+        probs: float64 [items, classes], the classifier's.
+        shares, matrices: of the groups.
+    """
+
+    annotations: Annotations
+    probs: ItemProbs
+    shares: GroupShares
+    matrices: GroupMatrices
+
+    @property
+    def n_annotators(self) -> int:
+        return self.annotations.n_annotators
+
+    @cached_property
+    def memberships(self) -> Float64[np.ndarray, "annotators groups"]:
+        """p(group | annotator's labels), proportional to alpha_m prod p_m(y | x_i); the shares where there are none."""
+        log_joint = np.tile(floored_log(self.shares), (self.n_annotators, 1))
+        rows, n_groups = self.annotations, len(self.shares)
+        for part in chunks(len(rows), n_groups * rows.n_classes):
+            items, labels = self.probs[rows.item[part]], rows.label[part]
+            soft = None if rows.soft_labels is None else rows.soft_labels[part]
+            weight = 1.0 if rows.weight is None else rows.weight[part]
+            for group in range(n_groups):
+                if soft is None:
+                    found = floored_log(np.einsum("ak,ka->a", items, self.matrices[group][:, labels]))
+                else:
+                    found = (soft * floored_log(items @ self.matrices[group])).sum(axis=1)
+                log_joint[:, group] += np.bincount(rows.annotator[part], found * weight, self.n_annotators)
+        log_joint -= log_joint.max(axis=1, keepdims=True)
+        members = np.exp(log_joint)
+        return members / members.sum(axis=1, keepdims=True)
+
+    def confusion(self, annotators: np.ndarray) -> Confusions:
+        return np.einsum("tm,mkj->tkj", self.memberships[annotators], self.matrices)
+
+    def global_confusion(self) -> Confusion | None:
+        """Returns sum_m alpha_m beta^(m)."""
+        return np.einsum("m,mkj->kj", self.shares, self.matrices)
+
+
+def _result(part: TrainingData, best: Fitted) -> FitResult:
+    shares, matrices = best.solution
+    totals = best.targets.sum(axis=1, keepdims=True)
+    item_probs = np.where(totals > 0, best.targets / np.where(totals > 0, totals, 1.0), best.probs)
+    annotators = GroupedAnnotators(annotations=part.annotations, probs=best.probs, shares=shares, matrices=matrices)
+    return FitResult(
+        item_probs=item_probs,
+        annotators=annotators,
+        label_probs=_label_probs(best.probs, annotators),
+        predictor=best.predictor,
+        objective=best.log_likelihoods,
+        converged=best.converged,
+        iterations=len(best.log_likelihoods),
+        extras={"group_shares": shares, "group_matrices": matrices},
+    )
+
+
+def _label_probs(probs: ItemProbs, annotators: GroupedAnnotators) -> LabelProbs:
+    def label_probs(item: ItemCodes, annotator: AnnotatorCodes) -> RowProbs:
+        """p(y | x_i, t) = sum_m p(m | t) sum_k f_k(x_i) beta^(m)_ky."""
+        through = probs[item]
+        members = annotators.memberships[annotator]
+        found = np.zeros_like(through)
+        for group, matrix in enumerate(annotators.matrices):
+            found += members[:, group : group + 1] * (through @ matrix)
+        return found
+
+    return label_probs
+
+
+MODEL = ModelInfo(
+    name="cmm",
+    title="Crowd Mixture Model: groups of annotators, and a classifier",
+    model=CMM,
+    source="Mena and Nanculef 2019, section 3, Equations 4 to 9 (Global)",
+    needs=frozenset({"features"}),
+    supports=frozenset({"votes", "soft_answers"}),
+    space={
+        "groups": {"min": 1, "max": 10},
+        "smoothing": {"values": [0.01, 0.1, 1]},
+        "learning_rate": {"values": [3e-4, 1e-3, 3e-3]},
+    },
+    cost=joint_cost,
+    label_symmetric=False,
+)

@@ -1,0 +1,200 @@
+"""DL-EM: Dawid-Skene whose class prior is a classifier on the item's features, trained inside EM.
+
+The true class of an item is drawn from the classifier's output, each label from the row of its annotator's confusion
+matrix. EM turns between the posterior of the true classes (E-step) and matrices and classifier (M-step: one epoch).
+Raykar et al. 2010 with a network; Albarqouni et al. 2016 (AggNet); baseline DL-EM of Mena and Nanculef (CIARP 2019).
+
+    f(x_i)   probs        classifier            beta_t   confusion matrix of annotator t (`_em.ConfusionColumns`)
+    q_i      posterior    of the true class, proportional to f(x_i) prod over t of beta_t[:, y_it]
+
+Deviations: logsumexp in place of products; `smoothing` pseudo-counts in every cell, numerator and denominator (the
+authors' code: 1; with few labels an annotator, 1 together with the paper's early stop collapses the fit).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, final
+
+import numpy as np
+import torch
+from annotated_types import Ge, Gt, Lt
+
+from crowdsweep.arrays import LOG_FLOOR, ItemProbs, floored_log
+from crowdsweep.data.dataset import TrainingData
+from crowdsweep.models._em import (
+    ConfusionColumns,
+    SparseConfusions,
+    StackedCrowds,
+    annotator_model,
+    confusion_columns,
+    label_probs_of,
+    log_answers,
+    normalised,
+    soft_vote,
+    stack,
+)
+from crowdsweep.models._training import NetworkKind, Protocols
+from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
+from crowdsweep.models.joint._em_with_network import Fitted, fit_with_network, joint_cost
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class DLEM:
+    """Hyper-parameters of DL-EM.
+
+    Attributes:
+        smoothing: pseudo-counts in every cell of the confusion matrices.
+        network: the classifier.
+        hidden: widths of the hidden layers of an mlp.
+        dropout: share of hidden units dropped in training.
+        learning_rate: of Adam.
+        batch_size: items in a step.
+        restarts: of which the one with the highest likelihood is kept; none: 5, or 20 under `protocol: paper`.
+        iterations: of EM, each with one epoch of the classifier; the most under `protocol: paper`.
+        tolerance: of the paper's stop: relative change of log-likelihood and, on average, of the matrices' entries.
+        protocol: `paper` stops by tolerance; `equal_budget` runs all iterations.
+    """
+
+    smoothing: Annotated[float, Ge(0)] = 0.01
+    network: NetworkKind = "mlp"
+    hidden: tuple[Annotated[int, Ge(1)], ...] = (128,)
+    dropout: Annotated[float, Ge(0), Lt(1)] = 0.5
+    learning_rate: Annotated[float, Gt(0)] = 1e-3
+    batch_size: Annotated[int, Ge(1)] = 64
+    restarts: Annotated[int, Ge(1)] | None = None
+    iterations: Annotated[int, Ge(1)] = 50
+    tolerance: Annotated[float, Ge(0)] = 0.03
+    protocol: Protocols = "equal_budget"
+
+    def fit_batch(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
+        """Runs EM with all restarts of all data sets side by side."""
+        device = contexts[0].device
+        fitted = fit_with_network(self, data, contexts, lambda parts: KnownCrowd(parts, self.smoothing, device))
+        return [_result(best) for best in fitted]
+
+
+@final
+class KnownCrowd:
+    """Confusion matrices of R replicas' annotators, and their E- and M-step (`_em_with_network.Crowd`)."""
+
+    def __init__(self, parts: Sequence[TrainingData], smoothing: float, device: str = "cpu") -> None:
+        """Starts from the soft majority vote."""
+        self._parts, self._smoothing, self._device = parts, smoothing, device
+        self._n_items = max(part.n_items for part in parts)
+        self._replicas = list(range(len(parts)))
+        self.crowds = stack([part.annotations for part in parts])
+        self.posterior = soft_vote(self.crowds)
+        self.columns: ConfusionColumns | None = None
+
+    def first_targets(self) -> torch.Tensor:
+        """Returns the soft majority vote."""
+        return self._padded(self.posterior, self.crowds)
+
+    def maximise(self, active: Sequence[int]) -> np.ndarray:
+        """beta_t[k, y] = (sum of q over labels y of t + s) / (sum of q over labels of t + K s); returns the change."""
+        self._narrow(active)
+        before, self.columns = self.columns, confusion_columns(self.crowds, self.posterior, self._smoothing)
+        if before is None:
+            return np.full(len(active), np.inf)
+        return _mean_relative_change(self.crowds, before, self.columns)[self._places(active)]
+
+    def expect(self, active: Sequence[int], probs: torch.Tensor) -> tuple[torch.Tensor, np.ndarray]:
+        """Returns the posterior, and the log-likelihood of all labels."""
+        if self.columns is None:
+            raise RuntimeError("expected an M-step before the first E-step")
+        log_joint = log_answers(self.crowds, self.columns)
+        places = self._places(active)
+        classifiers = probs.cpu().numpy()
+        for place, own in zip(places, classifiers, strict=True):
+            items = self.crowds.items_of(place)
+            log_joint[items] += floored_log(own[: items.stop - items.start])
+        self.posterior, log_evidence = normalised(log_joint)
+        padded = self._padded(self.posterior, self.crowds)
+        return padded[places], self.crowds.replica_sums(log_evidence * self.crowds.answered)[places]
+
+    def solution(self, replica: int) -> tuple[SparseConfusions, ItemProbs]:
+        """Returns the annotators, and the posterior of the items."""
+        if self.columns is None:
+            raise RuntimeError("expected an M-step before the solution")
+        place = self._replicas.index(replica)
+        return annotator_model(self.crowds, self.columns, place), self.posterior[self.crowds.items_of(place)].copy()
+
+    def _places(self, active: Sequence[int]) -> list[int]:
+        return [self._replicas.index(replica) for replica in active]
+
+    def _narrow(self, active: Sequence[int]) -> None:
+        """Lets go of replicas that have stopped, once they are half of those in the stack: stacking has its price."""
+        if 2 * len(active) > len(self._replicas):
+            return
+        old, places = self.crowds, self._places(active)
+        pointers = old.column_pointers
+        columns = _joined([slice(int(pointers[place]), int(pointers[place + 1])) for place in places])
+        self.posterior = self.posterior[_joined([old.items_of(place) for place in places])]
+        if self.columns is not None:
+            self.columns = ConfusionColumns(
+                log_probs=self.columns.log_probs[columns],
+                totals=self.columns.totals[_joined([old.annotators_of(place) for place in places])],
+                smoothing=self._smoothing,
+            )
+        self._replicas = list(active)
+        self.crowds = stack([self._parts[replica].annotations for replica in active])
+
+    def _padded(self, per_item: ItemProbs, crowds: StackedCrowds) -> torch.Tensor:
+        """Lays flat items out as [replicas, items, classes], with zeros for padding and for items without labels."""
+        answered = per_item * crowds.answered[:, None]
+        if crowds.n_items == crowds.n_replicas * self._n_items:
+            laid_out = answered.reshape(crowds.n_replicas, self._n_items, crowds.n_classes)
+        else:
+            laid_out = np.zeros((crowds.n_replicas, self._n_items, crowds.n_classes))
+            for replica, table in enumerate(laid_out):
+                items = crowds.items_of(replica)
+                table[: items.stop - items.start] = answered[items]
+        return torch.from_numpy(laid_out).to(self._device)
+
+
+def _joined(parts: Sequence[slice]) -> np.ndarray:
+    return np.concatenate([np.arange(part.start, part.stop) for part in parts])
+
+
+def _mean_relative_change(crowds: StackedCrowds, before: ConfusionColumns, after: ConfusionColumns) -> np.ndarray:
+    """Returns the mean of |after - before| / before over all cells of active annotators, [replicas]."""
+    old, new = np.exp(before.log_probs), np.exp(after.log_probs)
+    changes = crowds.annotator_sums((np.abs(new - old) / old).sum(axis=1))
+    observed = np.diff(crowds.annotator_column_pointers)
+    if after.smoothing > 0:
+        flat = after.smoothing * crowds.n_classes
+        ratio = (before.totals + flat) / (after.totals + flat)
+        changes += (crowds.n_classes - observed) * np.abs(ratio - 1).sum(axis=1) * (observed > 0)
+    active = crowds.replica_sums_of_annotators((observed > 0).astype(np.float64))
+    return crowds.replica_sums_of_annotators(changes) / np.maximum(active * crowds.n_classes**2, LOG_FLOOR)
+
+
+def _result(best: Fitted) -> FitResult:
+    annotators, posterior = best.solution
+    return FitResult(
+        item_probs=posterior,
+        annotators=annotators,
+        label_probs=label_probs_of(posterior, annotators),
+        predictor=best.predictor,
+        objective=best.log_likelihoods,
+        converged=best.converged,
+        iterations=len(best.log_likelihoods),
+    )
+
+
+MODEL = ModelInfo(
+    name="dl-em",
+    title="DL-EM: Dawid-Skene with a classifier, trained together",
+    model=DLEM,
+    source="Raykar et al. 2010, section 2; Mena and Nanculef 2019, section 4 (DL-EM)",
+    needs=frozenset({"features"}),
+    supports=frozenset({"votes", "soft_answers"}),
+    space={
+        "smoothing": {"values": [0, 0.01, 0.1, 1]},
+        "iterations": {"values": [10, 20, 50]},
+        "learning_rate": {"values": [3e-4, 1e-3, 3e-3]},
+    },
+    cost=joint_cost,
+    label_symmetric=False,
+)
