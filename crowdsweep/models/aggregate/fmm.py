@@ -30,7 +30,7 @@ from jaxtyping import Bool, Float64, Int64
 from crowdsweep.arrays import AnnotatorCodes, ItemCodes, RowProbs, floored_log
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models._em import CHUNK, normalised, winners
-from crowdsweep.models.aggregate._guided import Clusters, snapped, with_classifiers
+from crowdsweep.models.aggregate._guided import Clusters, Progress, snapped, with_classifiers
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
 
 Counts = Float64[np.ndarray, "fits items classes"]
@@ -85,10 +85,11 @@ class FiniteMultinomialMixture:
             padded[: part.n_items] = part.annotations.counts.toarray()
         fits = [(replica, restart) for replica in range(len(data)) for restart in range(self.restarts)]
         best: dict[int, Mixture] = {}
+        progress = [Progress(context.report) for context in contexts]
         for members in self._together(fits, n_items):
             replicas = np.array([replica for replica, _ in members])
             starts = np.stack([self._start(counts[r], contexts[r].seeds.numpy(f"restart {s}")) for r, s in members])
-            for replica, mixture in zip(replicas.tolist(), self._run(counts, replicas, starts), strict=True):
+            for replica, mixture in zip(replicas.tolist(), self._run(counts, replicas, starts, progress), strict=True):
                 if replica not in best or mixture.objective[-1] > best[replica].objective[-1]:
                     best[replica] = mixture
         fitted = [self._result(best[r], counts[r, : part.n_items]) for r, part in enumerate(data)]
@@ -114,7 +115,9 @@ class FiniteMultinomialMixture:
         start = (1 - mixing) * shares[first] + mixing * shares[second]
         return 0.9 * start + 0.1 * shares.mean(axis=0)  # no label is impossible in a cluster to begin with
 
-    def _run(self, counts: Counts, replicas: Int64[np.ndarray, " fits"], start: Labels) -> list["Mixture"]:
+    def _run(
+        self, counts: Float64[np.ndarray, "data items classes"], replicas: Int64[np.ndarray, " fits"], start: Labels
+    ) -> list["Mixture"]:
         """Runs EM on several fits at once; each stops by itself."""
         n_fits, n_clusters = len(replicas), self.item_clusters
         shares, labels = np.full((n_fits, n_clusters), 1.0 / n_clusters), start
@@ -131,6 +134,7 @@ class FiniteMultinomialMixture:
                 value, history = float(objective[place]), histories[fit]
                 converged = bool(history) and value - history[-1] <= self.tolerance * abs(value)
                 history.append(value)
+                progress[int(replicas[fit])].note(value)
                 if converged or stops[place]:
                     done[fit] = Mixture(shares[place], labels[place], np.array(history), converged)
                     stops[place] = True
