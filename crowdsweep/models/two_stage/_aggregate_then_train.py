@@ -27,8 +27,6 @@ from crowdsweep.models._training import (
 )
 from crowdsweep.models.contract import AnnotatorModel, DataShape, FitContext, FitResult, LabelProbs
 
-TRAINS_TOO_SHORT = "item_probs are the classifier's, and the check lets it take three steps"
-
 
 @runtime_checkable
 class TwoStageSettings(ClassifierSettings, Protocol):

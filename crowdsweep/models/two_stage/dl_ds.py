@@ -21,7 +21,6 @@ from crowdsweep.models._training import NetworkKind, Protocols
 from crowdsweep.models.aggregate.dawid_skene import DawidSkene
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
 from crowdsweep.models.two_stage._aggregate_then_train import (
-    TRAINS_TOO_SHORT,
     Aggregated,
     answered,
     fit_two_stage,
@@ -84,5 +83,4 @@ MODEL = ModelInfo(
     },
     cost=network_cost,
     label_symmetric=False,
-    waived={"unanimous_items_keep_their_label": TRAINS_TOO_SHORT},
 )

@@ -29,7 +29,7 @@ from crowdsweep.models._training import (
     watched_of,
 )
 from crowdsweep.models.contract import FitContext, FitResult, LabelProbs, ModelInfo
-from crowdsweep.models.two_stage._aggregate_then_train import TRAINS_TOO_SHORT, answered, network_cost, report_losses
+from crowdsweep.models.two_stage._aggregate_then_train import answered, network_cost, report_losses
 
 
 @final
@@ -109,5 +109,4 @@ MODEL = ModelInfo(
     },
     cost=network_cost,
     label_symmetric=False,
-    waived={"unanimous_items_keep_their_label": TRAINS_TOO_SHORT},
 )

@@ -19,7 +19,6 @@ from crowdsweep.models._training import NetworkKind, Protocols
 from crowdsweep.models.aggregate.majority_vote import MajorityVote
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
 from crowdsweep.models.two_stage._aggregate_then_train import (
-    TRAINS_TOO_SHORT,
     Aggregated,
     answered,
     fit_two_stage,
@@ -74,5 +73,4 @@ MODEL = ModelInfo(
     },
     cost=network_cost,
     label_symmetric=False,
-    waived={"unanimous_items_keep_their_label": TRAINS_TOO_SHORT},
 )
