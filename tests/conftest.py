@@ -16,6 +16,11 @@ settings.register_profile("crowdsweep", deadline=None, derandomize=True, max_exa
 settings.load_profile("crowdsweep")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    # beartype looks at one entry of a list drawn with `random`, which hypothesis takes for the strategy's own doing.
+    config.addinivalue_line("filterwarnings", "ignore:Do not use the `random` module inside strategies")
+
+
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """The folder of public crowd data beside the repository; tests that need it are skipped without it."""
@@ -26,6 +31,11 @@ def shared_data() -> Path:
             pytest.fail(message)
         pytest.skip(message)
     return path
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # beartype looks at one entry of a list drawn with `random`, which hypothesis takes for the strategy's own doing.
+    config.addinivalue_line("filterwarnings", "ignore:Do not use the `random` module inside strategies")
 
 
 @pytest.fixture(scope="session")

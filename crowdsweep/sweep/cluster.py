@@ -62,12 +62,13 @@ class Cluster:
             ray.shutdown()
 
 
-def connect(address: str | None = None) -> Cluster:
+def connect(address: str | None = None, cpus: int | None = None) -> Cluster:
     """Joins the cluster at an address, or starts one on this machine.
 
     Args:
         address: `auto` (the cluster that runs on this machine), `host:port`, or None: `RAY_ADDRESS` where it is set,
-            else a new cluster on the loopback interface.
+            else a new cluster of this machine alone; `local` for the latter in any case.
+        cpus: that a new cluster counts; those that this process may use where it is None.
 
     Raises:
         BadInput: there is no cluster at that address.
@@ -76,7 +77,7 @@ def connect(address: str | None = None) -> Cluster:
     logging.getLogger("ray").setLevel(logging.ERROR)
     target = address or os.environ.get("RAY_ADDRESS") or "local"
     if target == "local":
-        _start_local()
+        _start_local(cpus or len(os.sched_getaffinity(0)))
         return Cluster(started=True)
     try:
         ray.init(address=target, log_to_driver=False, logging_level=logging.ERROR, configure_logging=False)
@@ -88,7 +89,7 @@ def connect(address: str | None = None) -> Cluster:
     return Cluster(started=False)
 
 
-def _start_local() -> None:
+def _start_local(cpus: int) -> None:
     """Starts a cluster of this machine alone, which nobody but its own processes can talk to.
 
     A new local cluster asks for a token unless RAY_AUTH_MODE says otherwise. Where there is none Ray writes one below
@@ -98,7 +99,7 @@ def _start_local() -> None:
         os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
     ray.init(
         address="local",
-        num_cpus=len(os.sched_getaffinity(0)),
+        num_cpus=cpus,
         include_dashboard=False,
         log_to_driver=False,
         logging_level=logging.ERROR,

@@ -16,7 +16,7 @@ from crowdsweep.data.dataset import CrowdDataset
 from crowdsweep.errors import SlotLost
 from crowdsweep.sweep.cluster import Cluster
 from crowdsweep.sweep.executor import Batch
-from crowdsweep.sweep.ray_slot import News, Slot, slot_options
+from crowdsweep.sweep.ray_slot import CONTROL, News, Slot, slot_options
 from crowdsweep.trial.events import BatchLost, Event, TrialFinished, TrialProgressed, TrialStarted
 from crowdsweep.trial.result import Failure, TrialResult
 from crowdsweep.trial.spec import TrialSpec
@@ -64,9 +64,9 @@ class RayExecutor:
     def __init__(self, datasets: Mapping[str, CrowdDataset], cluster: Cluster, resources: Resources) -> None:
         self._datasets = datasets
         self._cluster = cluster
-        self._options = slot_options(resources.cpu, resources.gpu)
+        self._options = slot_options(float(resources.cpu), float(resources.gpu))
         self._device = GPU_DEVICE if resources.gpu > 0 else "cpu"
-        self._class = ray.remote(concurrency_groups={"control": 1})(Slot)  # pyright: ignore[reportCallIssue]: its stubs lack the keyword
+        self._class = ray.remote(concurrency_groups={CONTROL: 1})(Slot)  # pyright: ignore[reportCallIssue]: its stubs lack the keyword
         self._stored: dict[str, Any] = {}
         self._waiting: deque[Batch] = deque()
         self._stopped: set[str] = set()
@@ -101,7 +101,7 @@ class RayExecutor:
         self._stopped.add(key)
         for actor in self._actors:
             if key in actor.unfinished:
-                actor.handle.stop.remote(key)
+                actor.handle.stop.options(concurrency_group=CONTROL).remote(key)
 
     def close(self) -> None:
         """See `Executor.close`."""
@@ -119,11 +119,11 @@ class RayExecutor:
 
     def process_ids(self) -> list[int]:
         """Returns the process ids of the slots that are up, for diagnosis and for tests that kill them."""
-        return [ray.get(actor.handle.ping.remote()) for actor in self._actors if actor.up]
+        return [ray.get(_ping(actor.handle)) for actor in self._actors if actor.up]
 
     def _new_actor(self) -> _Actor:
         handle = self._class.options(**self._options).remote(self._device)
-        return _Actor(name=next(self._names), handle=handle, waits_on=handle.ping.remote())
+        return _Actor(name=next(self._names), handle=handle, waits_on=_ping(handle))
 
     def _collect(self, timeout_s: float) -> None:
         """Waits for the first news of any actor and takes all there are."""
@@ -222,3 +222,7 @@ class RayExecutor:
         if fingerprint not in self._stored:
             self._stored[fingerprint] = ray.put(self._datasets[fingerprint])
         return self._stored[fingerprint]
+
+
+def _ping(handle: Any) -> Any:
+    return handle.ping.options(concurrency_group=CONTROL).remote()

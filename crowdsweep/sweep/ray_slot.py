@@ -9,6 +9,7 @@ from typing import Any
 
 import ray
 
+from crowdsweep import discovery
 from crowdsweep.data.dataset import CrowdDataset
 from crowdsweep.sweep.progress import AllStopped, Progress
 from crowdsweep.trial.events import TrialProgressed
@@ -16,14 +17,16 @@ from crowdsweep.trial.result import TrialResult
 from crowdsweep.trial.runner import run_batch
 from crowdsweep.trial.spec import TrialSpec
 
+CONTROL = "control"
 DATASETS_KEPT = 2
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+FORWARDED_VARIABLES = (discovery.SEARCH_PATH,)
 
 News = TrialProgressed | TrialResult
 
 
 class Slot:
-    """Runs one batch at a time; `stop` and `ping` are answered while it does (a concurrency group of their own).
+    """Runs one batch at a time; `stop` and `ping` are answered while it does, in the concurrency group `CONTROL`.
 
     Args:
         device: a torch device, given to every batch; the slot never looks for one.
@@ -65,12 +68,10 @@ class Slot:
         thread.join()
         self._stopped.difference_update(keys)
 
-    @ray.method(concurrency_group="control")
     def stop(self, key: str) -> None:
         """Asks that a trial end early."""
         self._stopped.add(key)
 
-    @ray.method(concurrency_group="control")
     def ping(self) -> int:
         """Returns the process id; that it answers says that the slot is up."""
         return os.getpid()
@@ -85,11 +86,15 @@ class Slot:
 
 
 def slot_options(cpu: float, gpu: float) -> dict[str, Any]:
-    """Returns Ray's options for a slot of this shape: its resources, and as many threads as it has CPUs."""
-    threads = str(max(1, int(cpu)))
+    """Returns Ray's options for a slot of this shape.
+
+    It gets as many threads as it has CPUs, and finds plug-ins where the driver does (a path that its node must have).
+    """
+    variables = dict.fromkeys(THREAD_VARIABLES, str(max(1, int(cpu))))
+    variables |= {name: os.environ[name] for name in FORWARDED_VARIABLES if name in os.environ}
     return {
         "num_cpus": cpu,
         "num_gpus": gpu,
         "max_restarts": 0,
-        "runtime_env": {"env_vars": dict.fromkeys(THREAD_VARIABLES, threads)},
+        "runtime_env": {"env_vars": variables},
     }

@@ -69,11 +69,13 @@ class FakeExecutor:
         self._fill()
 
     def poll(self, timeout_s: float) -> Sequence[Event]:
-        """Moves the clock to the end of the next batch and returns its events."""
+        """Says which trials began; else moves the clock to the end of the next batch and returns its events."""
         news, self._news = self._news, []
+        if news:
+            return news
         if not self._running:
             self.clock.now += timeout_s
-            return news
+            return []
         self.clock.now, _, batch = heapq.heappop(self._running)
         for spec in batch.specs:
             if self.die_after is not None and len(self.ran) >= self.die_after:

@@ -1,12 +1,13 @@
 """The event loop on a virtual clock: what is run, in which batches, how often, and when it stops."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
 
 from crowdsweep.config import SweepConfig, parse_sweep
+from crowdsweep.sinks.contract import Sink
 from crowdsweep.sweep.driver import FAILURES_FORGIVEN, SweepOutcome, run_sweep
 from crowdsweep.sweep.interrupts import Interrupts
 from crowdsweep.sweep.plan import SEARCH_SEED, Plan, make_plan
@@ -20,6 +21,7 @@ from crowdsweep.trial.events import (
     SweepFinished,
     TrialFinished,
     TrialPlanned,
+    TrialStarted,
 )
 from crowdsweep.trial.spec import TrialSpec
 
@@ -56,6 +58,7 @@ def drive(
     journal: MemoryJournal,
     score: Callable[[TrialSpec], Mapping[str, float]] = by_seed,
     interrupts: Interrupts | None = None,
+    sinks: Sequence[Sink] = (),
     **executor: Any,
 ) -> tuple[SweepOutcome, FakeExecutor]:
     slots = FakeExecutor(score=score, **executor)
@@ -64,6 +67,7 @@ def drive(
         executor=slots,
         journal=journal,
         make_searcher=lambda study: HistorySearcher(limit=study.limit),
+        sinks=sinks,
         clock=slots.clock,
         interrupts=interrupts,
     )
@@ -278,15 +282,19 @@ def test_a_few_failures_of_a_small_sweep_do_not_stop_it() -> None:
 def test_ctrl_c_finishes_what_runs_and_takes_back_what_does_not(plan: Plan) -> None:
     interrupts = Interrupts()
 
-    def score(spec: TrialSpec) -> Mapping[str, float]:
-        interrupts.count = 1
-        return by_seed(spec)
+    class Person:
+        def handle(self, event: Event) -> None:
+            if isinstance(event, TrialStarted):
+                interrupts.count = 1
+
+        def close(self) -> None: ...
 
     journal = MemoryJournal()
-    outcome, slots = drive(plan, journal, score, interrupts, slots=2)
+    outcome, slots = drive(plan, journal, interrupts=interrupts, sinks=[Person()], slots=2)
+    begun, waiting = slots.batches[:2], slots.batches[2]
     assert outcome.status == "interrupted"
-    assert 0 < outcome.ran < plan.n_trials
-    assert slots.taken_back
+    assert sorted(slots.ran) == sorted(spec.key for batch in begun for spec in batch.specs)
+    assert slots.taken_back == [spec.key for spec in waiting.specs]
     resumed = MemoryJournal(journal.events)
     again, _ = drive(plan, resumed)
     assert again.status == "done"

@@ -1,0 +1,108 @@
+"""Runs one trial of a record again, in this process, and holds the numbers against each other."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from crowdsweep.data import catalogue
+from crowdsweep.errors import BadInput
+from crowdsweep.sinks.journal import read_journal
+from crowdsweep.trial.result import TrialResult
+from crowdsweep.trial.runner import run_batch
+from crowdsweep.trial.spec import TrialSpec
+
+TOLERANCE = 1e-6  # relative: what a trial's numbers may move by with the batch that it ran in
+
+
+@dataclass(frozen=True, kw_only=True)
+class Replay:
+    """One trial, as recorded and as it came out now.
+
+    Attributes:
+        spec: what was run.
+        recorded: None where the record has no result of it yet.
+        now: what came out.
+    """
+
+    spec: TrialSpec
+    recorded: TrialResult | None
+    now: TrialResult
+
+    @property
+    def same(self) -> bool:
+        """Whether both are ok with equal metrics (to 1e-6 relative), or both failed in the same way."""
+        if self.recorded is None or self.recorded.status != self.now.status:
+            return False
+        if self.recorded.failure is not None and self.now.failure is not None:
+            return self.recorded.failure.kind == self.now.failure.kind
+        return not self.differences()
+
+    def differences(self) -> dict[str, tuple[float | None, float | None]]:
+        """Returns the metrics that differ, as recorded and now."""
+        before: Mapping[str, float] = {} if self.recorded is None else self.recorded.metrics
+        names = [*before, *(name for name in self.now.metrics if name not in before)]
+        pairs = {name: (before.get(name), self.now.metrics.get(name)) for name in names}
+        return {name: pair for name, pair in pairs.items() if not _close(*pair)}
+
+    def to_mapping(self) -> dict[str, Any]:
+        """Returns JSON-able data."""
+        return {
+            "same": self.same,
+            "spec": asdict(self.spec),
+            "recorded": None if self.recorded is None else asdict(self.recorded),
+            "now": asdict(self.now),
+            "differences": self.differences(),
+        }
+
+    def describe(self) -> str:
+        """Returns the trial and its metrics, one a line, for people."""
+        spec = self.spec
+        lines = [f"{spec.model} on {spec.dataset} {dict(spec.dataset_params) or ''}, seed {spec.seed}, key {spec.key}"]
+        lines += [f"  {name} = {value}" for name, value in spec.params.items()]
+        if self.now.failure is not None:
+            lines += [self.now.failure.traceback or f"{self.now.failure.kind}: {self.now.failure.message}"]
+        differing = self.differences()
+        for name, value in self.now.metrics.items():
+            note = f"   recorded: {differing[name][0]}" if name in differing else ""
+            lines.append(f"{name:<28}{value:.6f}{note}")
+        if self.recorded is None:
+            lines.append("the record has no result of this trial yet")
+        else:
+            lines.append("as recorded" if self.same else "NOT as recorded")
+        return "\n".join(lines)
+
+
+def replay_trial(key: str, stores: Sequence[Path]) -> Replay:
+    """Finds a trial by its key, or the start of it, and runs it again.
+
+    Raises:
+        BadInput: no record has such a trial, several have, or its dataset has changed since.
+    """
+    found = {
+        spec.key: (spec, state.results.get(spec.key), store)
+        for store in stores
+        for state in [read_journal(store)]
+        for spec in state.specs.values()
+        if spec.key.startswith(key)
+    }
+    if not found:
+        looked = ", ".join(map(str, stores)) or "no record"
+        raise BadInput(f"trial {key}: no such trial in {looked}; `crowdsweep results DIR` prints the keys")
+    if len(found) > 1:
+        raise BadInput(f"trial {key}: expected the start of one key, {len(found)} begin so: {', '.join(found)}")
+    spec, recorded, store = next(iter(found.values()))
+    base = catalogue.load(spec.dataset, spec.dataset_params)
+    if base.fingerprint != spec.fingerprint:
+        raise BadInput(
+            f"trial {key} of {store}: dataset {spec.dataset!r} has changed since it was run "
+            f"(fingerprint {spec.fingerprint} then, {base.fingerprint} now): its numbers cannot be repeated"
+        )
+    now = run_batch([spec], base, "cpu", lambda _key, _step, _objective: None)[0]
+    return Replay(spec=spec, recorded=recorded, now=now)
+
+
+def _close(before: float | None, now: float | None) -> bool:
+    if before is None or now is None:
+        return before is now
+    return abs(before - now) <= TOLERANCE * max(abs(before), abs(now), 1e-3)

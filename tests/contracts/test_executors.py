@@ -1,0 +1,164 @@
+"""One suite for every executor, and what is true of Ray's alone: lost actors, stops in time, what a cluster has."""
+
+import os
+import signal
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from crowdsweep.config import Resources
+from crowdsweep.errors import InfeasibleRequest
+from crowdsweep.sweep.cluster import Cluster, Node
+from crowdsweep.sweep.inline import InlineExecutor
+from crowdsweep.sweep.ray_actors import LOSS_LIMIT, RayExecutor
+from crowdsweep.testing import executor_checks as checks
+from crowdsweep.testing.executor_checks import batch_of, datasets, drained, finished, specs_on
+from crowdsweep.trial.events import BatchLost, Event, TrialFinished, TrialProgressed, TrialStarted
+from crowdsweep.trial.spec import TrialSpec
+
+
+@pytest.fixture
+def inline() -> InlineExecutor:
+    return InlineExecutor(datasets())
+
+
+@pytest.fixture
+def pool(ray_cluster: Cluster) -> Iterator[RayExecutor]:
+    executor = RayExecutor(datasets(), ray_cluster, Resources())
+    yield executor
+    executor.close()
+
+
+@pytest.fixture
+def wild_pool(misbehaving: None, ray_cluster: Cluster) -> Iterator[RayExecutor]:
+    executor = RayExecutor(datasets(), ray_cluster, Resources())
+    yield executor
+    executor.close()
+
+
+def specs_of(model: str, n_seeds: int, **params: object) -> list[TrialSpec]:
+    return specs_on(next(iter(datasets().values())), model, n_seeds, **params)
+
+
+def polled_until(executor: RayExecutor, kind: type[Event], limit_s: float = 60.0) -> list[Event]:
+    events: list[Event] = []
+    deadline = time.monotonic() + limit_s
+    while not any(isinstance(event, kind) for event in events):
+        assert time.monotonic() < deadline, events
+        events += executor.poll(0.5)
+    return events
+
+
+@pytest.mark.parametrize("check", checks.CHECKS)
+def test_inline(inline: InlineExecutor, check: str) -> None:
+    checks.CHECKS[check](inline)
+
+
+def test_inline_gives_the_same_numbers_in_other_batches(inline: InlineExecutor) -> None:
+    checks.check_numbers_are_those_of(inline, InlineExecutor(datasets()))
+
+
+def test_inline_forgets_what_waits_when_closed(inline: InlineExecutor) -> None:
+    inline.submit(batch_of(specs_of("uniform", 1)))
+    inline.close()
+    inline.close()
+    assert list(inline.poll(0.0)) == []
+
+
+@pytest.mark.ray
+@pytest.mark.xdist_group("ray")
+class TestRay:
+    def test_suite(self, pool: RayExecutor) -> None:
+        assert pool.slots == 2
+        for check in checks.CHECKS.values():
+            check(pool)
+
+    def test_gives_the_numbers_of_inline(self, pool: RayExecutor, inline: InlineExecutor) -> None:
+        checks.check_numbers_are_those_of(pool, inline)
+
+    def test_a_slot_has_as_many_threads_as_cpus_and_the_device_that_it_was_given(self, ray_cluster: Cluster) -> None:
+        import ray
+
+        from crowdsweep.sweep.ray_slot import THREAD_VARIABLES, Slot, slot_options
+
+        class Curious(Slot):
+            def threads(self) -> list[str]:
+                import torch
+
+                return [*(os.environ[name] for name in THREAD_VARIABLES), str(torch.get_num_threads()), self._device]
+
+        actor = ray.remote(Curious).options(**slot_options(1.0, 0.0)).remote("cpu")
+        assert ray.get(actor.threads.remote()) == ["1"] * (len(THREAD_VARIABLES) + 1) + ["cpu"]
+        ray.kill(actor)
+
+    def test_killed_in_the_middle_of_a_batch(self, wild_pool: RayExecutor, inline: InlineExecutor) -> None:
+        """kill -9 of the actor: its trials are run again, with the numbers that they would have had."""
+        specs = specs_of("slow", 4, steps=10, pause_s=0.05, smoothing=0.3)
+        wild_pool.submit(batch_of(specs))
+        polled_until(wild_pool, TrialStarted)
+        polled_until(wild_pool, TrialProgressed)
+        for process in wild_pool.process_ids():
+            os.kill(process, signal.SIGKILL)
+        events = drained(wild_pool, 4)
+        lost = [key for event in events if isinstance(event, BatchLost) for key in event.keys]
+        assert set(lost) == {spec.key for spec in specs}
+        inline.submit(batch_of(specs))
+        expected = {result.key: result.metrics for result in finished(inline.poll(0.0))}
+        got = {result.key: result.metrics for result in finished(events)}
+        assert got == expected
+        assert Counter(result.key for result in finished(events)).most_common(1)[0][1] == 1
+
+    def test_a_trial_that_kills_its_actor_takes_no_other_with_it(self, wild_pool: RayExecutor) -> None:
+        specs = specs_of("deadly", 6, seed=3)
+        wild_pool.submit(batch_of(specs))
+        events = drained(wild_pool, 6)
+        results = {result.key: result for result in finished(events)}
+        assert [results[spec.key].status for spec in specs] == ["ok", "ok", "ok", "failed", "ok", "ok"]
+        failure = results[specs[3].key].failure
+        assert failure is not None
+        assert failure.kind == "SlotLost"
+        alone = [event for event in events if isinstance(event, BatchLost) and list(event.keys) == [specs[3].key]]
+        assert len(alone) == LOSS_LIMIT
+
+    def test_an_actor_lost_once_is_replaced(self, wild_pool: RayExecutor, tmp_path: Path) -> None:
+        wild_pool.submit(batch_of(specs_of("deadly", 1, seed=0, once=str(tmp_path / "killed"))))
+        (result,) = finished(drained(wild_pool, 1))
+        assert result.status == "ok"
+        assert (tmp_path / "killed").exists()
+
+    def test_a_stop_reaches_a_running_trial_at_its_next_report(self, wild_pool: RayExecutor) -> None:
+        endless = specs_of("slow", 1, steps=100_000, pause_s=0.01)
+        wild_pool.submit(batch_of(endless))
+        polled_until(wild_pool, TrialProgressed)
+        wild_pool.stop(endless[0].key)
+        deadline = time.monotonic() + 30
+        while wild_pool.running:
+            assert time.monotonic() < deadline, "the slot is still at work"
+            assert not [event for event in wild_pool.poll(0.1) if isinstance(event, TrialFinished)]
+        wild_pool.submit(batch_of(specs_of("uniform", 1)))
+        assert len(finished(drained(wild_pool, 1))) == 1
+
+    def test_what_the_cluster_lacks_is_refused_before_anything_runs(self, ray_cluster: Cluster) -> None:
+        with pytest.raises(InfeasibleRequest, match=r"3 CPU and 1 GPU.*2 CPU and 0 GPU"):
+            RayExecutor(datasets(), ray_cluster, Resources(cpu=3.0, gpu=1.0))
+
+    def test_fractions_of_a_cpu_give_more_slots(self, ray_cluster: Cluster) -> None:
+        assert ray_cluster.slots(Resources(cpu=0.5)) == 4
+        assert ray_cluster.slots(Resources(cpu=2.0)) == 1
+
+
+@pytest.mark.parametrize(
+    ("node", "resources", "slots"),
+    [
+        (Node(name="a", cpu=16.0, gpu=2.0), Resources(cpu=4.0, gpu=1.0), 2),
+        (Node(name="a", cpu=16.0, gpu=2.0), Resources(cpu=4.0, gpu=0.5), 4),
+        (Node(name="a", cpu=16.0, gpu=2.0), Resources(cpu=10.0, gpu=0.5), 1),
+        (Node(name="a", cpu=16.0, gpu=0.0), Resources(cpu=1.0, gpu=0.1), 0),
+        (Node(name="a", cpu=0.3, gpu=0.0), Resources(cpu=0.1), 3),
+    ],
+)
+def test_slots_of_a_node(node: Node, resources: Resources, slots: int) -> None:
+    assert node.slots(resources) == slots
