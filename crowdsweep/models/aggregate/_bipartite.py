@@ -78,6 +78,16 @@ class Edges:
         """Sums over the edges of each annotator, weighted: [edges, ...] -> [annotators, ...]."""
         return self._annotator_edges @ per_edge
 
+    def annotator_order(self, rng: np.random.Generator) -> Int64[np.ndarray, " annotators"]:
+        """Returns the annotators in an order that only their answers decide, so that their codes decide nothing.
+
+        Each (item, label) gets a random number and annotators are sorted by the sums of theirs. O(N K + A + T log T).
+        """
+        numbers = rng.random((self.n_classes, self.n_items))
+        labels = np.repeat(np.arange(self.n_classes), np.diff(self.label_pointers))
+        signature = np.bincount(self.annotator, weights=numbers[labels, self.item], minlength=self.n_annotators)
+        return np.argsort(signature, kind="stable")
+
     def product_counts(self, items: ItemClusters, annotators: AnnotatorClusters) -> Labels:
         """Returns sum over edges of label k of items[i, g] * annotators[t, l], a bilinear form a label."""
         counts = np.empty((items.shape[1], annotators.shape[1], self.n_classes))

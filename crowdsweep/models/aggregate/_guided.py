@@ -15,7 +15,7 @@ Equation 2 of the paper draws a whole distribution from a categorical one, which
 reading, c being the mean number of labels of a training item unless the hyper-parameter says otherwise.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
@@ -79,6 +79,22 @@ class Clusters:
             fit = count * (probs[part] @ log_labels).reshape(-1, n_clusters, n_annotator_clusters)
             out[part] = logsumexp(fit + floored_log(self.annotator_shares), axis=2)
         return out + floored_log(self.item_shares)
+
+
+@dataclass
+class Progress:
+    """Reports the best objective of all restarts of one replica so far, a report for each step of each restart."""
+
+    report: Callable[[int, float], None] | None
+    step: int = 0
+    best: float = -np.inf
+
+    def note(self, objective: float) -> None:
+        """Takes notice of one step."""
+        self.best = max(self.best, objective)
+        if self.report is not None:
+            self.report(self.step, self.best)
+        self.step += 1
 
 
 def snapped(memberships: Float64[np.ndarray, "items clusters"], distributions: np.ndarray, snap: Snap) -> ItemProbs:

@@ -116,9 +116,13 @@ class FiniteMultinomialMixture:
         return 0.9 * start + 0.1 * shares.mean(axis=0)  # no label is impossible in a cluster to begin with
 
     def _run(
-        self, counts: Float64[np.ndarray, "data items classes"], replicas: Int64[np.ndarray, " fits"], start: Labels
+        self,
+        counts: Float64[np.ndarray, "replicas items classes"],
+        replicas: Int64[np.ndarray, " fits"],
+        start: Labels,
+        progress: Sequence[Progress],
     ) -> list["Mixture"]:
-        """Runs EM on several fits at once; each stops by itself."""
+        """Runs EM on several fits at once, each on the counts of its replica; each stops by itself."""
         n_fits, n_clusters = len(replicas), self.item_clusters
         shares, labels = np.full((n_fits, n_clusters), 1.0 / n_clusters), start
         answered = counts.sum(axis=2) > 0

@@ -32,7 +32,7 @@ from crowdsweep.arrays import AnnotatorCodes, ItemCodes, RowProbs, floored_log
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models._em import chunks, winners
 from crowdsweep.models.aggregate._bipartite import Beliefs, ClusterParameters, Edges, Labels, edge_counts, propagate
-from crowdsweep.models.aggregate._guided import Clusters, snapped, with_classifiers
+from crowdsweep.models.aggregate._guided import Clusters, Progress, snapped, with_classifiers
 from crowdsweep.models.contract import FitContext, FitResult, LabelProbs, ModelInfo
 from crowdsweep.seeds import SeedStream
 
@@ -91,16 +91,18 @@ class PgmBp:
 
     def _fit_graph(self, data: TrainingData, context: FitContext) -> tuple[FitResult, Clusters]:
         edges = Edges.of(data.annotations)
-        runs = [self._run(edges, context.seeds.child(f"restart {r}")) for r in range(self.restarts)]
+        progress = Progress(context.report)
+        runs = [self._run(edges, context.seeds.child(f"restart {r}"), progress) for r in range(self.restarts)]
         return self._result(max(runs, key=lambda run: run.objective[-1]))
 
-    def _run(self, edges: Edges, seeds: SeedStream) -> "GraphFit":
+    def _run(self, edges: Edges, seeds: SeedStream, progress: Progress) -> "GraphFit":
         """Runs EM from random memberships."""
-        beliefs = Beliefs.start(
-            edges,
-            _random_memberships(seeds.numpy("items"), edges.n_items, self.item_clusters),
-            _random_memberships(seeds.numpy("annotators"), edges.n_annotators, self.annotator_clusters),
+        annotators = np.empty((edges.n_annotators, self.annotator_clusters))
+        annotators[edges.annotator_order(seeds.numpy("order"))] = _random_memberships(
+            seeds.numpy("annotators"), edges.n_annotators, self.annotator_clusters
         )
+        items = _random_memberships(seeds.numpy("items"), edges.n_items, self.item_clusters)
+        beliefs = Beliefs.start(edges, items, annotators)
         parameters, value = self._maximisation(beliefs, edges.product_counts(beliefs.items, beliefs.annotators))
         objective: list[float] = []
         converged = False
@@ -114,6 +116,7 @@ class PgmBp:
             last = value
             parameters, value = self._maximisation(beliefs, counts)
             objective.append(value)
+            progress.note(value)
             converged = abs(value - last) <= self.tolerance * abs(value)
         return GraphFit(parameters, beliefs, np.array(objective), converged)
 
