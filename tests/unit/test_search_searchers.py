@@ -1,0 +1,204 @@
+"""Searchers: the contract that the driver relies on, over every sampler."""
+
+import json
+import logging
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from crowdsweep.errors import SpaceError
+from crowdsweep.search.contract import PointSearcher, Proposal, Sampler
+from crowdsweep.search.grid import GridPoints
+from crowdsweep.search.optuna_points import OptunaPoints
+from crowdsweep.search.searchers import make_searcher
+from crowdsweep.search.space import Space
+
+NUMERIC = Space.parse(
+    {
+        "x": {"min": 0.0, "max": 1.0},
+        "rate": {"distribution": "log_uniform_values", "min": 1e-4, "max": 1},
+        "k": {"min": 1, "max": 10},
+    }
+)
+MIXED = Space.parse(
+    {
+        "x": {"min": 0.0, "max": 1.0},
+        "q": {"distribution": "q_uniform", "min": 0.1, "max": 0.45, "q": 0.1},
+        "logq": {"distribution": "q_log_uniform_values", "min": 1, "max": 100, "q": 1},
+        "z": {"distribution": "normal", "mu": 0, "sigma": 2},
+        "network": {"values": ["linear", "mlp"]},
+        "hidden": {"values": [[64], [128, 64]], "when": {"network": "mlp"}},
+        "mixed": {"values": [None, True, 1, "1", 0.5]},
+    }
+)
+SMALL = Space.parse({"a": {"values": [1, 2, 3]}, "b": {"values": ["u", "v", "w"]}})
+ADAPTIVE = ["tpe", "gp", "random"]
+
+
+def distance(point: dict[str, Any]) -> float:
+    """Zero at x = 0.3, the best."""
+    return -((point["x"] - 0.3) ** 2)
+
+
+def play(
+    searcher: PointSearcher, n: int, value: Callable[[Any], float | None] = distance, open_every: int = 0
+) -> tuple[list[Proposal], dict[int, float | None]]:
+    """Asks n times and tells each value at once, but leaves every so many open."""
+    proposals: list[Proposal] = []
+    values: dict[int, float | None] = {}
+    for _ in range(n):
+        proposal = searcher.ask()
+        assert proposal is not None
+        proposals.append(proposal)
+        if open_every and proposal.number % open_every == open_every - 1:
+            continue
+        values[proposal.number] = value(proposal.point)
+        searcher.tell(proposal.number, values[proposal.number])
+    return proposals, values
+
+
+def test_a_small_space_is_listed_whole_whatever_the_sampler() -> None:
+    for kind in (*ADAPTIVE, "grid"):
+        searcher = make_searcher(SMALL, Sampler(kind=kind), "maximize", limit=9)
+        assert isinstance(searcher, GridPoints)
+        proposals, _ = play(searcher, 9, lambda point: float(point["a"]))
+        assert [proposal.point for proposal in proposals] == list(SMALL.enumerate())
+        assert [proposal.number for proposal in proposals] == list(range(9))
+        assert searcher.ask() is None
+
+
+def test_a_grid_without_end_is_refused() -> None:
+    with pytest.raises(SpaceError, match="cannot list every point"):
+        make_searcher(NUMERIC, Sampler(kind="grid"), "maximize", limit=9).ask()
+
+
+def test_a_grid_goes_on_after_what_was_proposed() -> None:
+    searcher = make_searcher(SMALL, Sampler(kind="grid"), "maximize", limit=100)
+    first, values = play(searcher, 4, lambda point: 1.0)
+    again = make_searcher(SMALL, Sampler(kind="grid"), "maximize", limit=100)
+    again.restore(first, values)
+    rest, _ = play(again, 5, lambda point: 1.0)
+    assert [proposal.point for proposal in [*first, *rest]] == list(SMALL.enumerate())
+    assert [proposal.number for proposal in rest] == [4, 5, 6, 7, 8]
+    assert again.ask() is None
+
+
+@pytest.mark.parametrize("kind", ADAPTIVE)
+@pytest.mark.parametrize("space", [NUMERIC, MIXED], ids=["numeric", "mixed"])
+def test_points_lie_in_the_space_and_survive_json(kind: str, space: Space) -> None:
+    searcher = make_searcher(space, Sampler(kind=kind), "maximize", limit=100)
+    for proposal in play(searcher, 12)[0]:
+        point = proposal.point
+        assert json.loads(json.dumps(point)) == point
+        assert {name for name in space.dimensions if space.is_active(name, point)} == set(point)
+        assert 0 <= point["x"] <= 1
+        if space is MIXED:
+            assert point["q"] in [0.1, 0.2, 0.3, 0.4]
+            assert point["logq"] in range(1, 101)
+            assert isinstance(point["logq"], int)
+            assert abs(point["z"]) <= 2 * 3.72
+            assert ("hidden" in point) == (point["network"] == "mlp")
+            assert any(point["mixed"] is known for known in [None, True, 1, "1", 0.5])
+        else:
+            assert 1e-4 <= point["rate"] <= 1
+            assert point["k"] in range(1, 11)
+
+
+@pytest.mark.parametrize("kind", ADAPTIVE)
+@pytest.mark.parametrize("space", [NUMERIC, MIXED], ids=["numeric", "mixed"])
+def test_a_restored_search_proposes_what_the_first_would_have(kind: str, space: Space) -> None:
+    sampler = Sampler(kind=kind, seed=7)
+    first = make_searcher(space, sampler, "maximize", limit=16)
+
+    def value(point: Any) -> float | None:
+        return None if point["x"] > 0.9 else distance(point)
+
+    proposals, values = play(first, 9, value, open_every=5)
+    stored = [Proposal(number=p.number, point=json.loads(json.dumps(dict(p.point)))) for p in proposals]
+    second = make_searcher(space, sampler, "maximize", limit=16)
+    second.restore(stored, values)
+    for _ in range(2):
+        assert second.ask() == first.ask()
+    for searcher in (first, second):
+        searcher.tell(4, 0.25)  # one that was open
+    assert second.ask() == first.ask()
+
+
+@pytest.mark.parametrize("kind", ["tpe", "random"])
+def test_the_seed_decides(kind: str) -> None:
+    def points(seed: int) -> list[Any]:
+        sampler = Sampler(kind=kind, seed=seed)
+        return [p.point for p in play(make_searcher(NUMERIC, sampler, "maximize", limit=20), 7)[0]]
+
+    assert points(0) == points(0)
+    assert points(0) != points(1)
+
+
+@pytest.mark.parametrize("kind", ADAPTIVE)
+def test_suggestions_made_in_parallel_differ(kind: str) -> None:
+    searcher = make_searcher(NUMERIC, Sampler(kind=kind), "maximize", limit=60)
+    play(searcher, 16)
+    asked = [searcher.ask() for _ in range(6)]
+    xs = [proposal.point["x"] for proposal in asked if proposal is not None]
+    assert len({round(x, 6) for x in xs}) == 6
+    assert len({proposal.number for proposal in asked if proposal is not None}) == 6
+
+
+@pytest.mark.parametrize(("kind", "n", "goal", "sign"), [("tpe", 60, "maximize", 1.0), ("gp", 14, "minimize", -1.0)])
+def test_a_search_finds_the_better_end(kind: str, n: int, goal: str, sign: float) -> None:
+    searcher = make_searcher(Space.parse({"x": {"min": 0.0, "max": 1.0}}), Sampler(kind=kind), goal, n)
+    proposals, _ = play(searcher, n, lambda point: sign * distance(point))
+    late = sorted(abs(proposal.point["x"] - 0.3) for proposal in proposals[-n // 3 :])
+    assert late[len(late) // 2] < 0.1  # the median distance of uniform draws is 0.25
+
+
+@pytest.mark.parametrize("kind", ADAPTIVE)
+def test_no_point_comes_twice_and_the_space_runs_out(kind: str) -> None:
+    searcher = OptunaPoints(SMALL, Sampler(kind=kind), "maximize", limit=100)
+    proposals, _ = play(searcher, 9, lambda point: float(point["a"] == 2))
+    assert sorted((p.point["a"], p.point["b"]) for p in proposals) == [(a, b) for a in (1, 2, 3) for b in "uvw"]
+    assert searcher.ask() is None
+
+
+def test_the_limit_ends_a_search() -> None:
+    searcher = make_searcher(NUMERIC, Sampler(), "maximize", limit=3)
+    play(searcher, 3)
+    assert searcher.ask() is None
+
+
+def test_a_failed_point_is_never_a_score() -> None:
+    searcher = OptunaPoints(NUMERIC, Sampler(), "maximize", limit=50)
+    for value in (None, float("nan"), float("inf"), 0.5):
+        proposal = searcher.ask()
+        assert proposal is not None
+        searcher.tell(proposal.number, value)
+    complete = [trial.value for trial in searcher._study.trials if trial.state.name == "COMPLETE"]
+    assert complete == [0.5]
+
+
+def test_a_number_that_was_never_proposed_is_refused() -> None:
+    searcher = OptunaPoints(NUMERIC, Sampler(), "maximize", limit=50)
+    with pytest.raises(ValueError, match="expected the number of a proposal below 0, got 0"):
+        searcher.tell(0, 1.0)
+
+
+def test_optuna_keeps_quiet_and_its_verbosity_is_put_back(capfd: pytest.CaptureFixture[str]) -> None:
+    import optuna
+
+    before = optuna.logging.get_verbosity()
+    play(make_searcher(NUMERIC, Sampler(), "maximize", limit=9), 3)
+    assert capfd.readouterr().err == ""
+    assert optuna.logging.get_verbosity() == before == logging.INFO
+
+
+def test_optuna_is_imported_only_where_points_are_proposed_by_it() -> None:
+    code = (
+        "import sys; from crowdsweep.search.searchers import make_searcher, Space;"
+        " from crowdsweep.search.contract import Sampler;"
+        " make_searcher(Space.parse({'a': {'values': [1, 2]}}), Sampler(), 'maximize', 9).ask();"
+        " sys.exit('optuna' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
