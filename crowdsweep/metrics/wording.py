@@ -31,6 +31,11 @@ def goal_of(metric: str) -> Literal["maximize", "minimize"]:
     return "maximize" if metric_kind(metric) in _MAXIMISED else "minimize"
 
 
+def is_count(metric: str) -> bool:
+    """Whether a metric counts what a trial was given (`n_annotations`) and says nothing of how well it went."""
+    return metric.startswith("n_")
+
+
 def is_share(metric: str) -> bool:
     """Whether a metric is a share of items, which people read in percent."""
     return metric_kind(metric) in _SHARES

@@ -17,7 +17,7 @@ from scipy import stats
 
 from crowdsweep.config import Goal, Metric, PublishedValue
 from crowdsweep.metrics.intervals import Estimate, estimate
-from crowdsweep.metrics.wording import goal_of, metric_kind
+from crowdsweep.metrics.wording import goal_of, is_count, metric_kind
 from crowdsweep.report.paired import PairedTest, holm, paired_test
 from crowdsweep.report.table import metric_columns
 
@@ -203,7 +203,8 @@ def ranking_metric(present: Sequence[str], wanted: Metric | None) -> tuple[str, 
             if name in present:
                 goal = wanted.goal if wanted is not None and metric_kind(wanted.name) == kind else goal_of(name)
                 return name, goal
-    return (present[0], goal_of(present[0])) if present else ("", "maximize")
+    other = next((name for name in present if not is_count(name)), None)
+    return (other, goal_of(other)) if other is not None else ("", "maximize")
 
 
 def mean_ranks(datasets: Sequence[DatasetComparison]) -> MeanRanks | None:

@@ -21,7 +21,7 @@ from crowdsweep import plugins
 from crowdsweep.config import Metric, PublishedValue
 from crowdsweep.errors import UnknownName
 from crowdsweep.metrics.intervals import Estimate
-from crowdsweep.metrics.wording import readable
+from crowdsweep.metrics.wording import is_count, readable
 from crowdsweep.report import figures, phrases
 from crowdsweep.report.compare import Comparison, DatasetComparison, compare, comparison_table, describe_dataset
 from crowdsweep.report.table import model_label, results_table, to_csv, to_latex, to_markdown
@@ -246,7 +246,7 @@ def _printed_of(block: DatasetComparison, comparison: Comparison) -> dict[str, f
 
 def _quality_metrics(block: DatasetComparison) -> list[str]:
     """Returns the metrics of a dataset's models, counts left out, those of test items first."""
-    names = {name for score in block.scores for name in score.metrics if not name.startswith("n_")}
+    names = {name for score in block.scores for name in score.metrics if not is_count(name)}
     return sorted(names, key=lambda name: (not name.startswith("test_"), not name.startswith("dev_"), name))
 
 

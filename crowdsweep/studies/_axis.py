@@ -27,7 +27,7 @@ class AxisPoint:
     def estimate(self, metric: str) -> Estimate | None:
         """Returns the mean of a metric over the seeds, None where no trial has it."""
         values = self.by_seed.get(metric)
-        return estimate(list(values.values())) if values else None
+        return estimate([values[seed] for seed in sorted(values)]) if values else None
 
 
 ModelsAlong = dict[str, dict[int | None, AxisPoint]]

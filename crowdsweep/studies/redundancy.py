@@ -133,7 +133,7 @@ def need_of(points: Mapping[int | None, AxisPoint], metric: str, tolerance: floa
         enough=next((r for r, loss in losses.items() if loss.mean <= slack), None),
         possibly=next((r for r, loss in losses.items() if _or(loss.low, loss.mean) <= slack), None),
         surely=next((r for r, loss in losses.items() if _or_never(loss) <= slack), None),
-        full=estimate(list(whole.values())),
+        full=estimate([whole[seed] for seed in sorted(whole)]),
     )
 
 
@@ -148,7 +148,7 @@ def cheaper_matches(models: ModelsAlong, metric: str) -> list[Match]:
         here = {n: found for n, points in models.items() if (found := _mean_at(points, labels, metric)) is not None}
         if not here:
             continue
-        best = max(here, key=lambda name: here[name])
+        best = max(sorted(here), key=lambda name: here[name])
         for name in sorted(models):
             for more in [*(size for size in sizes if size > labels), None]:
                 mean = _mean_at(models[name], more, metric)

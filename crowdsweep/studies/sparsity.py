@@ -117,7 +117,7 @@ def _findings(dataset: str, models: ModelsAlong, metric: str) -> list[str]:
     low, high = min(best), max(best)
     changes = {name: change for name in models if (change := _change(models, metric, name, low, high)) is not None}
     if low < high and changes:
-        order = sorted(changes, key=lambda name: changes[name].mean)
+        order = sorted(changes, key=lambda name: (changes[name].mean, name))
         moves = [f"{name} {_points(metric, changes[name])}" for name in order]
         findings.append(f"{dataset}: from {low:,} to {high:,} annotators {words(metric)} moves so: {'; '.join(moves)}.")
     return findings
@@ -126,7 +126,7 @@ def _findings(dataset: str, models: ModelsAlong, metric: str) -> list[str]:
 def _leader(models: ModelsAlong, metric: str, size: int) -> tuple[str, Estimate] | None:
     known = {
         name: found
-        for name, points in models.items()
+        for name, points in sorted(models.items())
         if size in points and (found := points[size].estimate(metric)) is not None
     }
     return max(known.items(), key=lambda pair: pair[1].mean) if known else None

@@ -1,0 +1,77 @@
+"""The statistics of the report against numbers printed elsewhere."""
+
+import numpy as np
+import pytest
+
+from crowdsweep.metrics.intervals import estimate
+from crowdsweep.report.compare import DatasetComparison, Score, mean_ranks
+from crowdsweep.report.paired import holm, paired_test
+
+# Student (1908): extra hours of sleep of ten patients under two drugs; R prints t = -4.0621, df = 9, p = 0.002833 and
+# the interval (-2.4598858, -0.7001142) for first minus second.
+_SLEEP_1 = (0.7, -1.6, -0.2, -1.2, -0.1, 3.4, 3.7, 0.8, 0.0, 2.0)
+_SLEEP_2 = (1.9, 0.8, 1.1, 0.1, -0.1, 4.4, 5.5, 1.6, 4.6, 3.4)
+
+# Hollander and Wolfe (1973), p. 29: Hamilton depression scale of nine patients at two visits; V = 40, p = 0.03906.
+_DEPRESSION_1 = (1.83, 0.50, 1.62, 2.48, 1.68, 1.88, 1.55, 3.06, 1.30)
+_DEPRESSION_2 = (0.878, 0.647, 0.598, 2.05, 1.06, 1.29, 1.06, 3.14, 1.29)
+
+# Hollander and Wolfe (1973), p. 140: 22 players' times to round first base by three methods; chi² = 11.143,
+# df = 2, p = 0.003805.
+_ROUNDING = (
+    "5.40 5.50 5.55  5.85 5.70 5.75  5.20 5.60 5.50  5.55 5.50 5.40  5.90 5.85 5.70  5.45 5.55 5.60  5.40 5.40 5.35 "
+    "5.45 5.50 5.35  5.25 5.15 5.00  5.85 5.80 5.70  5.25 5.20 5.10  5.65 5.55 5.45  5.60 5.35 5.45  5.05 5.00 4.95 "
+    "5.50 5.50 5.40  5.45 5.55 5.50  5.55 5.55 5.35  5.45 5.50 5.55  5.50 5.45 5.25  5.65 5.60 5.40  5.70 5.65 5.55 "
+    "6.30 6.30 6.25"
+)
+
+
+def _by_seed(values: tuple[float, ...]) -> dict[int, float]:
+    return dict(enumerate(values))
+
+
+def test_paired_t_and_its_interval_are_students() -> None:
+    # With 10 seeds Wilcoxon would be used for up to 25 comparisons; with more it cannot reject, and t is used.
+    test = paired_test(_by_seed(_SLEEP_2), _by_seed(_SLEEP_1), comparisons=30)
+    assert test.test == "paired t"
+    assert test.p == pytest.approx(0.002833, abs=5e-7)
+    assert test.difference is not None
+    assert test.difference.mean == pytest.approx(1.58)
+    assert test.difference.low == pytest.approx(0.7001142, abs=5e-8)
+    assert test.difference.high == pytest.approx(2.4598858, abs=5e-8)
+
+
+def test_wilcoxon_is_hollander_and_wolfes() -> None:
+    test = paired_test(_by_seed(_DEPRESSION_1), _by_seed(_DEPRESSION_2), comparisons=1)
+    assert test.test == "Wilcoxon"
+    assert test.p == pytest.approx(0.0390625, abs=1e-12)
+
+
+def test_friedman_is_hollander_and_wolfes() -> None:
+    blocks = []
+    for player, times in enumerate(np.array(_ROUNDING.split(), dtype=float).reshape(22, 3)):
+        scores = [
+            Score(model=method, point="{}", rank=place, metrics={"m": estimate([time])}, by_seed={0: float(time)})
+            for place, (method, time) in enumerate(zip(("round out", "narrow", "wide"), times, strict=True))
+        ]
+        blocks.append(
+            DatasetComparison(
+                dataset=f"player {player}",
+                dataset_params="{}",
+                metric="m",
+                goal="minimize",
+                ranked=scores,
+                gold=[],
+                unranked=[],
+            )
+        )
+    ranks = mean_ranks(blocks)
+    assert ranks is not None
+    assert ranks.statistic == pytest.approx(11.143, abs=5e-4)
+    assert ranks.p == pytest.approx(0.003805, abs=5e-7)
+    assert list(ranks.ranks) == ["wide", "narrow", "round out"]
+
+
+def test_holm_is_the_textbooks() -> None:
+    # Four hypotheses, by hand: .005 × 4, .01 × 3, then .03 × 2 = .06 carries over .04 × 1.
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])

@@ -1,0 +1,212 @@
+"""Comparing models: what ranks, what is tested, and what is left out and said so."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from scipy import stats
+
+from crowdsweep.config import Metric, PublishedValue
+from crowdsweep.metrics.intervals import estimate
+from crowdsweep.report.compare import Comparison, compare, comparison_table, ranking_metric
+from crowdsweep.report.paired import holm, paired_test
+from crowdsweep.report.phrases import tests_used as used_tests
+from crowdsweep.report.phrases import verdict
+from crowdsweep.report.table import results_table
+from crowdsweep.testing.journals import folded, made_up_sweep, made_up_trials
+from crowdsweep.trial.events import Event
+
+
+def _scores(*values: float, metric: str = "test_accuracy") -> list[dict[str, float]]:
+    return [{metric: value} for value in values]
+
+
+def _compare(events: Sequence[Event], names: Sequence[str], **settings: Any) -> Comparison:
+    models = [{"name": name, "label": name, "params": {}} for name in names]
+    return compare(results_table(folded(made_up_sweep(events, models=models))), **settings)
+
+
+def test_the_interval_is_scipys() -> None:
+    values = [0.81, 0.83, 0.80, 0.86, 0.82]
+    found = estimate(values)
+    low, high = stats.t.interval(0.95, 4, loc=found.mean, scale=stats.sem(values))
+    assert (found.low, found.high) == pytest.approx((low, high))
+    assert found.sd == pytest.approx(0.0230217, abs=1e-6)  # by hand: √(.00212 / 4)
+
+
+def test_one_seed_has_no_interval_and_equal_seeds_say_so() -> None:
+    one, equal = estimate([0.5]), estimate([0.5] * 4)
+    assert (one.low, one.high, one.sd, one.constant) == (None, None, None, False)
+    assert (equal.low, equal.high, equal.sd, equal.constant) == (None, None, 0.0, True)
+
+
+@pytest.mark.parametrize("values", [[], [0.1, float("nan")], [float("inf")]])
+def test_no_estimate_of_nothing_or_of_what_is_not_finite(values: list[float]) -> None:
+    with pytest.raises(ValueError, match="expected at least one value"):
+        estimate(values)
+
+
+@pytest.mark.parametrize(
+    ("n_seeds", "comparisons", "expected"),
+    [(5, 1, "paired t"), (6, 1, "Wilcoxon"), (6, 2, "paired t"), (7, 3, "Wilcoxon"), (7, 4, "paired t")],
+)
+def test_wilcoxon_only_where_it_could_reject(n_seeds: int, comparisons: int, expected: str) -> None:
+    # 2 / 2⁵ = .0625 can never be significant; 2 / 2⁶ = .031 can, but not after doubling; 2 / 2⁷ = .0156, × 3 = .047.
+    best = {seed: 0.9 + 0.001 * seed**2 for seed in range(n_seeds)}
+    other = dict.fromkeys(range(n_seeds), 0.8)
+    test = paired_test(best, other, comparisons)
+    assert test.test == expected
+    if expected == "Wilcoxon":
+        assert test.p == pytest.approx(2 * 0.5**n_seeds)  # all differences of one sign
+
+
+def test_only_common_seeds_are_paired() -> None:
+    test = paired_test({0: 0.9, 1: 0.8, 2: 0.7}, {1: 0.6, 2: 0.6, 3: 0.0}, 1)
+    assert test.difference is not None
+    assert test.difference.n == 2
+    assert test.difference.mean == pytest.approx(0.15)
+
+
+@pytest.mark.parametrize(
+    ("other", "reason", "told_apart"),
+    [
+        ({0: 0.9, 1: 0.8}, "the same at every seed", False),
+        ({0: 0.8, 1: 0.7}, "the same difference at every seed", True),
+        ({0: 0.8}, "one seed only", False),
+        ({7: 0.8}, "no seed in common", False),
+    ],
+)
+def test_no_test_where_nothing_varies(other: dict[int, float], reason: str, told_apart: bool) -> None:
+    test = paired_test({0: 0.9, 1: 0.8}, other, 1)
+    assert (test.test, test.p, test.reason, test.distinguishable) == ("none", None, reason, told_apart)
+
+
+def test_holm_keeps_order_and_stays_below_one() -> None:
+    assert holm([0.9, 0.5]) == [1.0, 1.0]
+    assert holm([]) == []
+
+
+@pytest.mark.parametrize(
+    ("present", "wanted", "expected"),
+    [
+        (["dev_kl", "test_kl", "test_accuracy"], Metric(name="dev_kl", goal="minimize"), ("test_kl", "minimize")),
+        (["train_accuracy", "train_kl"], None, ("train_accuracy", "maximize")),
+        (["test_accuracy", "train_accuracy"], None, ("test_accuracy", "maximize")),
+        (["train_accuracy"], Metric(name="heldout_loglik", goal="maximize"), ("train_accuracy", "maximize")),
+        (["test_kl"], None, ("test_kl", "minimize")),
+        (["js_annotators"], Metric(name="js_annotators", goal="minimize"), ("js_annotators", "minimize")),
+        ([], None, ("", "maximize")),
+    ],
+)
+def test_what_ranks(present: list[str], wanted: Metric | None, expected: tuple[str, str]) -> None:
+    assert ranking_metric(present, wanted) == expected
+
+
+def test_counts_never_rank() -> None:
+    assert ranking_metric(["n_active_annotators", "n_annotations"], None)[0] == ""
+
+
+def test_lower_is_better_for_divergences() -> None:
+    events = made_up_trials("a", "d", _scores(0.3, 0.31, metric="test_kl"))
+    events += made_up_trials("b", "d", _scores(0.2, 0.22, metric="test_kl"))
+    block = _compare(events, ["a", "b"]).datasets[0]
+    assert [score.model for score in block.ranked] == ["b", "a"]
+    assert [score.rank for score in block.ranked] == [1, 2]
+
+
+def test_models_that_saw_gold_are_apart_and_correct_nothing() -> None:
+    events = made_up_trials("ideal", "d", _scores(0.99, 0.98, 0.97))
+    events += made_up_trials("a", "d", _scores(0.8, 0.82, 0.81))
+    events += made_up_trials("b", "d", _scores(0.7, 0.75, 0.71))
+    block = _compare(events, ["ideal", "a", "b"], gold_models=frozenset({"ideal"})).datasets[0]
+    assert [score.model for score in block.ranked] == ["a", "b"]
+    assert [score.model for score in block.gold] == ["ideal"]
+    test = block.ranked[1].versus_best
+    assert test is not None
+    assert test.p_holm == test.p  # one comparison: the model that saw gold is not one of them
+    assert verdict(block).startswith("a is best")
+
+
+def test_failed_seeds_are_missing_not_zero() -> None:
+    events = made_up_trials("a", "d", [*_scores(0.8, 0.9), None])
+    events += made_up_trials("b", "d", [None, None, None])
+    block = _compare(events, ["a", "b"]).datasets[0]
+    assert block.ranked[0].metrics["test_accuracy"].mean == pytest.approx(0.85)
+    assert block.ranked[0].n_failed == 1
+    assert [(score.model, score.n_failed) for score in block.unranked] == [("b", 3)]
+
+
+def test_a_model_without_the_metric_is_listed_without_rank() -> None:
+    events = made_up_trials("mv", "d", _scores(0.9, 0.9, metric="train_accuracy"))
+    events += made_up_trials("net", "d", _scores(0.7, 0.8))
+    block = _compare(events, ["mv", "net"]).datasets[0]
+    assert block.metric == "test_accuracy"
+    assert [score.model for score in block.unranked] == ["mv"]
+    assert block.unranked[0].metrics["train_accuracy"].mean == 0.9
+
+
+def test_the_selected_point_stands_for_its_model_not_the_luckier_one() -> None:
+    events = made_up_trials("a", "d", _scores(0.9, 0.92), point={"groups": 5})
+    events += made_up_trials("a", "d", _scores(0.8, 0.82), point={"groups": 3})
+    table = results_table(
+        folded(made_up_sweep(events, models=[{"name": "a", "label": "a", "params": {}, "search": {"groups": {}}}]))
+    )
+    chosen = compare(table, selected={("a", "d", "{}"): ['{"groups":3}', '{"groups":5}']}).datasets[0]
+    assert chosen.ranked[0].point == '{"groups":3}'
+    assert [score.point for score in chosen.other_points] == ['{"groups":5}']
+
+
+def test_search_trials_are_left_out() -> None:
+    events = made_up_trials("a", "d", _scores(0.1, 0.1), phase="search", first_seed=1000)
+    events += made_up_trials("a", "d", _scores(0.8, 0.82))
+    models = [{"name": "a", "label": "a", "params": {}}]
+    block = compare(results_table(folded(made_up_sweep(events, models=models)), "all")).datasets[0]
+    assert block.ranked[0].metrics["test_accuracy"].n == 2
+
+
+def test_mean_ranks_over_datasets_and_no_friedman_on_settings() -> None:
+    events = []
+    for setting, (a, b, c) in enumerate([(0.9, 0.8, 0.7), (0.9, 0.7, 0.8), (0.8, 0.9, 0.7)]):
+        for model, value in (("a", a), ("b", b), ("c", c)):
+            events += made_up_trials(model, "d", _scores(value, value + 0.01), dataset_params={"redundancy": setting})
+    ranks = _compare(events, ["a", "b", "c"]).ranks
+    assert ranks is not None
+    assert ranks.ranks == pytest.approx({"a": 4 / 3, "b": 2.0, "c": 8 / 3})
+    assert ranks.p is None
+    assert "not independent" in ranks.reason
+
+
+def test_printed_values_find_their_cell() -> None:
+    events = made_up_trials("a", "d", _scores(0.80, 0.82, 0.84), dataset_params={"scenario": "global"})
+    events += made_up_trials("a", "d", _scores(0.90, 0.92, 0.94))
+    printed = [
+        PublishedValue(
+            model="a", dataset="d", metric="test_accuracy", value=0.81, dataset_params={"scenario": "global"}
+        ),
+        PublishedValue(
+            model="a", dataset="d", metric="test_accuracy", value=0.5, dataset_params={"scenario": "individual"}
+        ),
+        PublishedValue(model="b", dataset="d", metric="test_accuracy", value=0.5),
+    ]
+    comparison = _compare(events, ["a"], published=printed)
+    globally, individually, absent = comparison.published
+    assert globally.difference == pytest.approx(0.01)
+    assert globally.inside is True
+    assert individually.difference == pytest.approx(0.42)
+    assert individually.inside is False
+    assert (absent.ours, absent.difference, absent.inside) == (None, None, None)
+    flat = {row["dataset_params"]: row["printed"] for row in comparison_table(comparison).to_pylist()}
+    assert flat == {'{"scenario":"global"}': 0.81, "{}": 0.5}
+
+
+def test_the_verdict_says_when_nothing_can_be_told() -> None:
+    close = made_up_trials("a", "d", _scores(0.80, 0.86, 0.81)) + made_up_trials("b", "d", _scores(0.82, 0.79, 0.83))
+    assert "cannot be told apart" in verdict(_compare(close, ["a", "b"]).datasets[0])
+    far = made_up_trials("a", "d", _scores(0.90, 0.91, 0.92)) + made_up_trials("b", "d", _scores(0.10, 0.12, 0.11))
+    block = _compare(far, ["a", "b"]).datasets[0]
+    assert "is distinguishable" in verdict(block)
+    assert "paired t" in used_tests(block)
+    fixed = made_up_trials("a", "d", _scores(0.9, 0.9)) + made_up_trials("b", "d", _scores(0.9, 0.9))
+    said = verdict(_compare(fixed, ["a", "b"]).datasets[0])
+    assert "no interval" in said
+    assert "gives the same numbers" in said

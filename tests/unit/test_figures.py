@@ -1,0 +1,110 @@
+"""Figures: the numbers in them, and that they fit where they are put."""
+
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+
+from crowdsweep.metrics.intervals import Estimate
+from crowdsweep.report.figures import Bar, curve, heat_map, means_with_intervals, search_curve, to_png, to_svg
+from crowdsweep.studies.contract import Curve, CurveLine
+
+
+def _bar(label: str, mean: float, **settings: object) -> Bar:
+    estimate = Estimate(n=3, mean=mean, sd=0.01, low=mean - 0.02, high=mean + 0.02)
+    return Bar(label=label, estimate=estimate, **settings)  # pyright: ignore[reportArgumentType]
+
+
+def _line(label: str, reference: bool = False) -> CurveLine:
+    return CurveLine(
+        label=label,
+        x=[100.0, 1000.0, 10000.0],
+        y=[0.9, 0.8, 0.7],
+        low=[0.8, None, 0.6],
+        high=[0.95, None, 0.8],
+        reference=reference,
+    )
+
+
+def _png_width(data: bytes) -> int:
+    assert data[:8] == b"\x89PNG\r\n\x1a\n"
+    return int.from_bytes(data[16:20], "big")
+
+
+@pytest.mark.parametrize(("goal", "best"), [("maximize", [0.5, 0.5, 0.7, 0.7]), ("minimize", [0.5, 0.4, 0.4, 0.3])])
+def test_best_so_far_skips_failed_points(goal: str, best: list[float]) -> None:
+    figure = search_curve({0: 0.5, 1: 0.4, 2: None, 3: 0.7, 4: 0.3}, goal, "dev_kl")
+    lines = {line.get_label(): line for line in figure.axes[0].lines}
+    assert list(lines["best so far"].get_ydata()) == best
+    assert list(lines["best so far"].get_xdata()) == [0, 1, 3, 4]
+    assert list(lines["failed"].get_xdata()) == [2]
+
+
+def test_means_stand_top_down_in_percent_with_their_intervals() -> None:
+    axes = means_with_intervals([_bar("first", 0.9), _bar("second", 0.8, printed=0.85)], "test_accuracy").axes[0]
+    assert [text.get_text() for text in axes.get_yticklabels()] == ["second", "first"]
+    drawn = [np.asarray(line.get_xdata(), dtype=float).round(6).tolist() for line in axes.lines]
+    assert drawn == [[78.0, 82.0], [80.0], [85.0], [88.0, 92.0], [90.0]]
+    assert axes.get_xlabel() == "test accuracy, %"
+
+
+def test_a_curve_on_a_log_axis_has_every_line_and_band() -> None:
+    drawn = Curve(
+        title="t", x_label="annotators", y_label="accuracy", lines=[_line("a"), _line("ideal", True)], log_x=True
+    )
+    axes = curve(drawn).axes[0]
+    assert axes.get_xscale() == "log"
+    assert [line.get_label() for line in axes.lines] == ["a", "ideal"]
+    assert [text.get_text() for text in axes.get_xticklabels()] == ["100", "1,000", "10,000"]
+    assert axes.lines[0].get_color() != axes.lines[1].get_color()
+    legend = axes.get_legend()
+    assert legend is not None
+    assert [text.get_text() for text in legend.get_texts()] == ["a", "ideal"]
+
+
+def test_a_long_label_widens_the_picture_instead_of_being_cut() -> None:
+    short, long = (to_png(means_with_intervals([_bar(label, 0.9)], "test_kl")) for label in ("a", "a" * 60))
+    assert _png_width(long) > _png_width(short) + 300
+
+
+def test_svg_is_whole_takes_the_pages_ink_and_has_ids_of_its_own() -> None:
+    svg = to_svg(heat_map([[0.9, 0.1], [0.2, 0.8]], ["yes", "no"]), "f7", 'x "y" <z>')
+    root = ET.fromstring(svg)
+    assert root.get("aria-label") == 'x "y" <z>'
+    assert root.get("width") is None  # the page decides
+    assert "currentColor" in svg
+    assert "<text" not in svg  # outlines: no font of the reader's can overflow
+    ids = [element.get("id", "f7-") for element in root.iter()]
+    assert all(name.startswith("f7-") for name in ids)
+    inner = {f"#{name}" for name in ids}
+    used = [value for element in root.iter() for key, value in element.attrib.items() if key.endswith("href")]
+    assert used
+    assert all(value in inner or value.startswith("data:image/png;") for value in used)
+
+
+def test_the_same_figure_is_the_same_text() -> None:
+    first, second = (to_svg(means_with_intervals([_bar("a", 0.9)], "test_kl"), "f1", "d") for _ in range(2))
+    assert first == second
+
+
+def test_large_matrices_and_nothing_to_draw_are_drawn() -> None:
+    assert to_png(heat_map(np.eye(40).tolist()))
+    assert to_png(search_curve({}, "maximize", "dev_accuracy"))
+    assert to_png(curve(Curve(title="t", x_label="x", y_label="y", lines=[])))
+
+
+def test_drawing_leaves_no_trace() -> None:
+    before = dict(mpl.rcParams)
+    to_png(means_with_intervals([_bar("a", 0.9)], "test_kl"))
+    assert dict(mpl.rcParams) == before
+
+
+def test_pyplot_is_never_imported() -> None:
+    code = (
+        "import sys; from crowdsweep.report.figures import *; to_svg(heat_map([[1, 0], [0, 1]]), 'a', 'b');"
+        "sys.exit('matplotlib.pyplot' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

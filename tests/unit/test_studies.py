@@ -1,0 +1,221 @@
+"""The two study templates: knobs, planned cells, and conclusions worked out by hand."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from crowdsweep import plugins
+from crowdsweep.config import DatasetEntry, ModelEntry, StudyEntry, SweepConfig
+from crowdsweep.errors import SweepFileError, UnknownName
+from crowdsweep.report.table import results_table
+from crowdsweep.studies._axis import AxisPoint
+from crowdsweep.studies.contract import StudyTable, check_knobs, expand_study, gold_models, with_gold_models
+from crowdsweep.studies.redundancy import TEMPLATE as REDUNDANCY
+from crowdsweep.studies.redundancy import Match, cheaper_matches, need_of
+from crowdsweep.studies.sparsity import TEMPLATE as SPARSITY
+from crowdsweep.testing.journals import folded, made_up_sweep, made_up_trials
+
+
+def _config(template: str, *datasets: DatasetEntry, **knobs: Any) -> SweepConfig:
+    return SweepConfig(
+        name="s",
+        datasets=datasets,
+        models=(ModelEntry(name="majority-vote", label="majority-vote"),),
+        study=StudyEntry(template=template, knobs=knobs),
+    )
+
+
+def _table(
+    rows: Mapping[tuple[str, int | None], Sequence[float]], axis: str, metric: str = "test_accuracy"
+) -> pa.Table:
+    names = sorted({model for model, _ in rows})
+    events = []
+    for (model, value), scores in rows.items():
+        params = {} if value is None else {axis: value}
+        events += made_up_trials(model, "d", [{metric: score} for score in scores], dataset_params=params)
+    return results_table(folded(made_up_sweep(events, models=[{"name": n, "label": n, "params": {}} for n in names])))
+
+
+def _point(*values: float, wall_s: float = 1.0) -> AxisPoint:
+    return AxisPoint(by_seed={"m": dict(enumerate(values))}, wall_s=[wall_s] * len(values))
+
+
+def _find(tables: Sequence[StudyTable], words: str) -> StudyTable:
+    return next(table for table in tables if words in table.title)
+
+
+def test_sparsity_plans_gaussians_by_default_once_a_size() -> None:
+    planned = expand_study(_config("sparsity", annotators=[500, 100]))
+    assert planned.study is None
+    assert [(entry.name, dict(entry.params)) for entry in planned.datasets] == [
+        ("gaussians", {"annotators": 100}),
+        ("gaussians", {"annotators": 500}),
+    ]
+
+
+def test_redundancy_plans_each_number_and_the_full_set() -> None:
+    dataset = DatasetEntry(name="anesthesia", params={"scenario": "individual"})
+    planned = expand_study(_config("redundancy", dataset, labels_per_item=[1, 3]))
+    assert [dict(entry.params) for entry in planned.datasets] == [
+        {"scenario": "individual", "redundancy": 1},
+        {"scenario": "individual", "redundancy": 3},
+        {"scenario": "individual"},
+    ]
+
+
+def test_a_sweep_without_a_study_stays_as_it_is() -> None:
+    plain = SweepConfig(name="s", datasets=(DatasetEntry(name="gaussians"),), models=())
+    assert expand_study(plain) is plain
+
+
+@pytest.mark.parametrize(
+    ("template", "dataset", "message"),
+    [
+        ("sparsity", DatasetEntry(name="anesthesia"), "whose crowd is simulated.*got 'anesthesia'.*redundancy"),
+        ("sparsity", DatasetEntry(name="gaussians", params={"annotators": 5}), "gaussians sets 'annotators'"),
+        ("redundancy", DatasetEntry(name="d", params={"redundancy": 2}), "d sets 'redundancy'"),
+    ],
+)
+def test_datasets_that_do_not_suit_are_refused(template: str, dataset: DatasetEntry, message: str) -> None:
+    with pytest.raises(SweepFileError, match=message):
+        expand_study(_config(template, dataset))
+
+
+def test_redundancy_needs_a_dataset() -> None:
+    with pytest.raises(SweepFileError, match="at least one dataset"):
+        expand_study(_config("redundancy"))
+
+
+@pytest.mark.parametrize(
+    ("template", "knobs", "message"),
+    [
+        ("sparsity", {"annotators": []}, r"study.annotators \(numbers of annotators to simulate\): expected a list"),
+        ("sparsity", {"annotators": [0, 5]}, "at least 1, got"),
+        ("sparsity", {"annotators": [5, 5]}, "each number once"),
+        ("sparsity", {"annotators": [True]}, "whole numbers"),
+        ("sparsity", {"annotators": "many"}, "whole numbers"),
+        ("redundancy", {"labels_per_item": [1.5]}, "whole numbers"),
+        ("redundancy", {"tolerance": -1}, "study.tolerance .*expected a positive number, got -1"),
+        ("redundancy", {"tolerance": float("nan")}, "positive number"),
+        ("redundancy", {"tolerance": "1 %"}, "positive number"),
+    ],
+)
+def test_bad_knobs_say_which_and_what_was_expected(template: str, knobs: dict[str, Any], message: str) -> None:
+    with pytest.raises(SweepFileError, match=message):
+        check_knobs(plugins.template(template), knobs)
+
+
+def test_an_unknown_knob_offers_the_nearest() -> None:
+    with pytest.raises(UnknownName, match="did you mean 'annotators'"):
+        check_knobs(SPARSITY, {"anotators": [5]})
+
+
+def test_one_number_stands_for_a_list_of_one() -> None:
+    assert check_knobs(SPARSITY, {"annotators": 7})["annotators"] == (7,)
+
+
+def test_gold_models_travel_with_the_table() -> None:
+    table = pa.table({"a": [1]})
+    assert gold_models(table) == frozenset()
+    assert gold_models(with_gold_models(table, ["ideal", "stl"])) == {"ideal", "stl"}
+
+
+def test_labels_that_are_enough_by_hand() -> None:
+    points = {
+        1: _point(0.70, 0.72, 0.71),
+        2: _point(0.787, 0.821, 0.798),  # .008 below on average, interval from -.014 to +.030
+        5: _point(0.806, 0.814, 0.808),  # .0007 below, interval [-.0145, .0159] … wider than the tolerance
+        9: _point(0.810, 0.8101, 0.8099),
+        None: _point(0.81, 0.81, 0.81),
+    }
+    need = need_of(points, "m", tolerance=0.01)
+    assert need is not None
+    assert (need.enough, need.possibly, need.surely) == (2, 2, 9)
+    assert need.full.mean == pytest.approx(0.81)
+
+
+def test_possibly_enough_may_come_before_enough() -> None:
+    points = {1: _point(0.70, 0.90), 2: _point(0.849, 0.851), None: _point(0.85, 0.85)}
+    need = need_of(points, "m", tolerance=0.01)
+    assert need is not None
+    assert (need.possibly, need.enough) == (1, 2)
+
+
+def test_need_without_the_full_set_or_without_enough() -> None:
+    assert need_of({1: _point(0.5)}, "m", 0.01) is None
+    need = need_of({1: _point(0.5, 0.51), None: _point(0.9, 0.91)}, "m", 0.01)
+    assert need is not None
+    assert (need.enough, need.possibly, need.surely) == (None, None, None)
+
+
+def test_one_seed_is_never_sure() -> None:
+    need = need_of({1: _point(0.9), None: _point(0.9)}, "m", 0.01)
+    assert need is not None
+    assert (need.enough, need.surely) == (1, None)
+
+
+def test_cheaper_models_that_match_with_more_labels() -> None:
+    models = {
+        "slow": {1: _point(0.7, wall_s=5.0), 3: _point(0.9, wall_s=5.0)},
+        "quick": {1: _point(0.5, wall_s=0.1), 3: _point(0.75, wall_s=0.2), None: _point(0.95, wall_s=0.3)},
+        "slower": {1: _point(0.6, wall_s=9.0), 3: _point(0.8, wall_s=9.0)},
+    }
+    first, second = cheaper_matches(models, "m")
+    assert first == Match(
+        labels=1,
+        model="slow",
+        mean=0.7,
+        wall_s=5.0,
+        cheaper="quick",
+        cheaper_labels=3,
+        cheaper_mean=0.75,
+        cheaper_wall_s=0.2,
+    )
+    assert (second.labels, second.cheaper, second.cheaper_labels) == (3, "quick", None)
+
+
+def test_redundancy_report_states_the_need_and_draws_all_labels_last() -> None:
+    table = _table({("a", 1): [0.6, 0.62], ("a", 3): [0.798, 0.802], ("a", None): [0.80, 0.80]}, axis="redundancy")
+    report = REDUNDANCY.summarise(table, check_knobs(REDUNDANCY, {"labels_per_item": [1, 3]}))
+    assert "a needs 3 labels an item" in report.findings[0]
+    drawn = report.curves[0]
+    assert list(drawn.x_ticks.values()) == ["1", "3", "all"]
+    assert drawn.lines[0].y == pytest.approx([0.61, 0.80, 0.80])
+    assert [row[0] for row in _find(report.tables, "d: test accuracy").rows] == ["1", "3", "all"]
+
+
+def test_sparsity_report_names_winners_moves_and_active_annotators() -> None:
+    rows = {
+        ("cmm", 100): [0.90, 0.92],
+        ("cmm", 10000): [0.89, 0.91],
+        ("dl-em", 100): [0.94, 0.96],
+        ("dl-em", 10000): [0.66, 0.68],
+    }
+    events = []
+    for (model, size), scores in rows.items():
+        metrics = [{"test_accuracy": s, "js_annotators": 0.1, "n_active_annotators": 0.98 * size} for s in scores]
+        events += made_up_trials(model, "gaussians", metrics, dataset_params={"annotators": size})
+    models = [{"name": name, "label": name, "params": {}} for name in ("cmm", "dl-em")]
+    table = results_table(folded(made_up_sweep(events, models=models)))
+    report = SPARSITY.summarise(table, check_knobs(SPARSITY, {"annotators": [100, 10000]}))
+    best, moves = report.findings
+    assert "dl-em with 100 (95.0" in best
+    assert "cmm with 10,000 (90.0" in best
+    assert "dl-em -28.0 points" in moves
+    assert "cmm -1.0 points" in moves
+    assert [curve.y_label for curve in report.curves] == ["test accuracy, %", "JS of annotators"]
+    assert all(curve.log_x for curve in report.curves)
+    shown = _find(report.tables, "test accuracy")
+    assert shown.columns == ["annotators", "active", "cmm", "dl-em"]
+    assert [row[:2] for row in shown.rows] == [["100", "98"], ["10,000", "9,800"]]
+
+
+def test_models_that_saw_gold_win_nothing() -> None:
+    rows = {("ideal", 100): [0.99, 0.98], ("cmm", 100): [0.9, 0.91]}
+    table = with_gold_models(_table(rows, axis="annotators"), ["ideal"])
+    report = SPARSITY.summarise(table, check_knobs(SPARSITY, {"annotators": [100]}))
+    assert "cmm with 100" in report.findings[0]
+    assert not any("ideal" in finding for finding in report.findings)
+    assert {line.label: line.reference for line in report.curves[0].lines} == {"cmm": False, "ideal (saw gold)": True}
