@@ -7,12 +7,16 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from crowdsweep.cli_data import data
 from crowdsweep.errors import BadInput, CrowdsweepError
+
+if TYPE_CHECKING:
+    from crowdsweep.config import Engine
+    from crowdsweep.report.table import TablePhase
 
 EXIT_OK, EXIT_BAD_INPUT, EXIT_FAILED_TRIALS, EXIT_OVER_BUDGET, EXIT_INTERRUPTED = 0, 2, 3, 4, 130
 DEFAULT_STORES = Path("crowdsweep-runs")
@@ -63,16 +67,24 @@ commands.add_command(data)
 @click.option("--quiet", is_flag=True, help="No progress, only the result.")
 @overrides_option
 def run(
-    sweep: Path, store: Path | None, engine: str | None, address: str | None, quiet: bool, overrides: tuple[str, ...]
+    sweep: Path,
+    store: Path | None,
+    engine: "Engine | None",
+    address: str | None,
+    quiet: bool,
+    overrides: tuple[str, ...],
 ) -> int:
     """Run a sweep file, or go on with it: what the record already holds is not done again."""
     from crowdsweep.config import load_sweep
     from crowdsweep.report.page import write_report
+    from crowdsweep.studies.contract import expand_study
     from crowdsweep.sweep.launch import open_and_run
 
-    config = load_sweep(sweep, overrides)
-    place = store if store is not None else DEFAULT_STORES / config.name
-    outcome = open_and_run(config, place, engine=engine or config.engine, address=address, quiet=quiet)
+    asked = load_sweep(sweep, overrides)
+    place = store if store is not None else DEFAULT_STORES / asked.name
+    outcome = open_and_run(
+        expand_study(asked), place, engine=engine or asked.engine, address=address, quiet=quiet, asked=asked
+    )
     if outcome.status == "interrupted":
         click.echo(f"interrupted: nothing that finished is lost; go on with `crowdsweep run {sweep} --store {place}`")
         return EXIT_INTERRUPTED
@@ -99,9 +111,10 @@ def run(
 def plan(sweep: Path, overrides: tuple[str, ...], as_json: bool) -> None:
     """Say what a sweep would run and about how long it would take; runs nothing."""
     from crowdsweep.config import load_sweep
+    from crowdsweep.studies.contract import expand_study
     from crowdsweep.sweep.plan import describe_plan, make_plan
 
-    made = make_plan(load_sweep(sweep, overrides))
+    made = make_plan(expand_study(load_sweep(sweep, overrides)))
     click.echo(_json(made.summary()) if as_json else describe_plan(made))
 
 
@@ -121,12 +134,13 @@ def status(store: Path, as_json: bool) -> None:
 @store_argument
 @click.option("--format", "form", type=click.Choice(["csv", "json", "md", "latex"]), default="csv", show_default=True)
 @click.option("--phase", type=click.Choice(["search", "report", "all"]), default="report", show_default=True)
-def results(store: Path, form: str, phase: str) -> None:
+def results(store: Path, form: str, phase: "TablePhase") -> None:
     """Print one row a trial: what it was, how it ended, what it cost and every metric."""
-    from crowdsweep.report.table import render_table, results_table
+    from crowdsweep.report.table import results_table, to_csv, to_json, to_latex, to_markdown
     from crowdsweep.sinks.journal import read_journal
 
-    click.echo(render_table(results_table(read_journal(_existing(store)), phase), form), nl=False)
+    render = {"csv": to_csv, "json": to_json, "md": to_markdown, "latex": to_latex}[form]
+    click.echo(render(results_table(read_journal(_existing(store)), phase)).rstrip("\n"))
 
 
 @commands.command()
@@ -153,16 +167,15 @@ def mirror(store: Path, uri: str | None) -> None:
 @click.option(
     "--store", type=click.Path(path_type=Path), help="The sweep's record; all of crowdsweep-runs/ by default."
 )
-@click.option("--plain", is_flag=True, help="Let an error through, for a debugger.")
 @as_json
-def replay(key: str, store: Path | None, plain: bool, as_json: bool) -> int:
+def replay(key: str, store: Path | None, as_json: bool) -> int:
     """Run one trial again in this process, by its key (or the start of it), and compare with the record."""
     from crowdsweep.sweep.replay import replay_trial
 
     stores = (
         [_existing(store)] if store is not None else sorted(p.parent for p in DEFAULT_STORES.glob("*/journal.jsonl"))
     )
-    outcome = replay_trial(key, stores, plain=plain)
+    outcome = replay_trial(key, stores)
     click.echo(_json(outcome.to_mapping()) if as_json else outcome.describe())
     return EXIT_OK if outcome.same else EXIT_FAILED_TRIALS
 
@@ -182,7 +195,8 @@ def ui(store: Path, port: int) -> int:
 @as_json
 def models(name: str | None, as_json: bool) -> None:
     """List the models, or describe one: source, needs, hyper-parameters, search space."""
-    from crowdsweep.plugins import describe_model, model_titles
+    from crowdsweep.listing import describe_model
+    from crowdsweep.plugins import model_titles
 
     if name is None:
         _print_titles(model_titles(), as_json)
@@ -196,11 +210,12 @@ def models(name: str | None, as_json: bool) -> None:
 @as_json
 def datasets(name: str | None, as_json: bool) -> None:
     """List the datasets that can be named (built in, and folders on CROWDSWEEP_DATA), or describe one."""
-    from crowdsweep.data.catalogue import load, titles
+    from crowdsweep.listing import dataset_titles
 
     if name is None:
-        _print_titles(titles(), as_json)
+        _print_titles(dataset_titles(), as_json)
         return
+    from crowdsweep.data.catalogue import load
     from crowdsweep.data.describe import describe, describe_text
 
     described = describe(load(name, {}))

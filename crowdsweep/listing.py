@@ -1,0 +1,56 @@
+"""What can be named, and all that is known of one model: what `crowdsweep models` and `crowdsweep datasets` print."""
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from crowdsweep import discovery, plugins
+from crowdsweep.data import catalogue
+
+ABOUT_FILE = "dataset.yaml"
+
+
+def dataset_titles() -> dict[str, str]:
+    """Returns the title of each dataset that can be named, by name; reads no data and imports no source."""
+    built_in = {name: discovery.title(place) for name, place in discovery.find("dataset").items()}
+    return {name: built_in[name] if name in built_in else _folder_title(name) for name in catalogue.names()}
+
+
+def describe_model(name: str) -> dict[str, Any]:
+    """Returns what a model is, needs and takes, JSON-able.
+
+    Raises:
+        UnknownName: there is no such model.
+    """
+    info = plugins.model_info(name)
+    yes_or_no = {
+        "deterministic": info.deterministic,
+        "monotone objective": info.monotone_objective,
+        "class-symmetric": info.label_symmetric,
+    }
+    return {
+        "name": info.name,
+        "title": info.title,
+        "source": info.source,
+        "needs": sorted(info.needs),
+        "also takes": sorted(info.supports),
+        "properties": [word for word, holds in yes_or_no.items() if holds],
+        "version": info.version,
+        "hyper-parameters": {
+            parameter.name: {"default": parameter.default, "allowed": parameter.allowed}
+            for parameter in plugins.parameters(name)
+        },
+        "default search space": {key: dict(shape) for key, shape in info.space.items()},
+    }
+
+
+def _folder_title(name: str) -> str:
+    for place in catalogue.search_path():
+        about = place / name / ABOUT_FILE
+        if about.is_file():
+            content = yaml.safe_load(about.read_text(encoding="utf-8"))
+            return str(content.get("title", "")) if isinstance(content, dict) else ""
+        if Path(place / name).is_dir():
+            return ""
+    return ""
