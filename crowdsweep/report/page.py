@@ -24,7 +24,8 @@ from crowdsweep.metrics.intervals import Estimate
 from crowdsweep.metrics.wording import is_count, readable
 from crowdsweep.report import figures, phrases
 from crowdsweep.report.compare import Comparison, DatasetComparison, compare, comparison_table, describe_dataset
-from crowdsweep.report.table import model_label, results_table, to_csv, to_latex, to_markdown
+from crowdsweep.report.labels import model_label, selected_points
+from crowdsweep.report.table import comparison_rows, results_table, to_csv, to_latex, to_markdown
 from crowdsweep.sinks.journal import JournalState, read_journal
 from crowdsweep.studies.contract import StudyReport, StudyTemplate, check_knobs, with_gold_models
 from crowdsweep.trial.result import Failure
@@ -171,7 +172,7 @@ def study_report(state: JournalState) -> StudyReport | None:
         return None
     knobs = {name: value for name, value in entry.items() if name != "template"}
     template: StudyTemplate = plugins.template(entry["template"])
-    table = with_gold_models(results_table(state), _gold_labels(state))
+    table = with_gold_models(comparison_rows(state), _gold_labels(state))
     return template.summarise(table, check_knobs(template, knobs))
 
 
@@ -179,24 +180,14 @@ def _compare(state: JournalState) -> Comparison:
     wanted = state.config.get("metric")
     printed = (state.config.get("published") or {}).get("values", ())
     return compare(
-        results_table(state),
+        comparison_rows(state),
         metric=Metric(name=wanted["name"], goal=wanted["goal"]) if wanted else None,
         published=[PublishedValue(**value) for value in printed],
         gold_models=_gold_labels(state),
-        selected=_selected_points(state),
+        selected={
+            cell: [canonical_json(dict(point)) for point in points] for cell, points in selected_points(state).items()
+        },
     )
-
-
-def _selected_points(state: JournalState) -> dict[tuple[str, str, str], list[str]]:
-    planned: Mapping[str, Mapping[str, str]] = state.plan.get("searches", {})
-    selected: dict[tuple[str, str, str], list[str]] = {}
-    for study, numbers in state.selected.items():
-        proposals = {proposal.number: proposal for proposal in state.proposals[study]}
-        first = state.proposals[study][0]
-        label = planned.get(study, {}).get("label", first.model)
-        cell = (label, first.dataset, canonical_json(dict(first.dataset_params)))
-        selected[cell] = [canonical_json(dict(proposals[number].point)) for number in numbers]
-    return selected
 
 
 def _gold_labels(state: JournalState) -> frozenset[str]:

@@ -3,7 +3,7 @@
 import io
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
+from crowdsweep.report.labels import model_label, other_labels
 from crowdsweep.sinks.journal import JournalState, read_journal
 from crowdsweep.trial.result import TrialResult
 from crowdsweep.trial.spec import TrialSpec, canonical_json
@@ -66,26 +67,22 @@ def results_table(state: JournalState, phase: TablePhase = "report") -> pa.Table
     return pa.Table.from_pylist(rows, schema=schema)
 
 
+def comparison_rows(state: JournalState) -> pa.Table:
+    """Returns the report phase's table, in which a trial that answers for several models of the sweep file has a row
+    for each of them."""
+    table = results_table(state)
+    others = other_labels(state)
+    rows = [
+        {**row, "model": label, "point": canonical_json(dict(point))}
+        for row in table.to_pylist()
+        for label, point in others.get(row["key"], ())
+    ]
+    return pa.concat_tables([table, pa.Table.from_pylist(rows, schema=table.schema)])
+
+
 def metric_columns(table: pa.Table) -> list[str]:
     """Returns the names of the metrics in a table of results."""
     return [name for name in table.column_names if name not in TRIAL_COLUMNS and name not in FAILURE_COLUMNS]
-
-
-def model_label(spec: TrialSpec, entries: Iterable[Mapping[str, Any]]) -> str:
-    """Returns what the sweep file calls the model of a trial: of the entries whose fixed parameters are the trial's
-    and whose searched parameters can have given its point, the one that says most."""
-    best, best_score = spec.model, -1
-    params = _plain(spec.params)
-    for entry in entries:
-        fixed, space = _plain(entry.get("params") or {}), entry.get("search") or {}
-        if entry["name"] != spec.model or any(params.get(name) != value for name, value in fixed.items()):
-            continue
-        if bool(space) != bool(spec.point) or not set(spec.point) <= set(space):
-            continue
-        score = len(fixed)
-        if score > best_score:
-            best, best_score = entry.get("label") or spec.model, score
-    return best
 
 
 def write_results(store: Path) -> Path:
@@ -167,11 +164,6 @@ def _numbers(spec: TrialSpec, result: TrialResult) -> dict[str, Any]:
         "failure_kind": None if failure is None else failure.kind,
         "failure_message": None if failure is None else failure.message,
     }
-
-
-def _plain(params: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the parameters as JSON gives them back, so that (64,) and [64] are the same."""
-    return json.loads(canonical_json(dict(params)))
 
 
 def _tuples(table: pa.Table) -> Sequence[tuple[Any, ...]]:

@@ -12,13 +12,15 @@ from typing import Any
 import pyarrow.parquet
 import pytest
 
+from crowdsweep import plugins
 from crowdsweep.errors import JournalError
 from crowdsweep.report.page import write_report
 from crowdsweep.report.phrases import show_p, show_point
-from crowdsweep.report.table import render_table, results_table, write_results
+from crowdsweep.report.table import comparison_rows, render_table, results_table, write_results
 from crowdsweep.sinks.journal import Journal
 from crowdsweep.testing.journals import folded, made_up_search, made_up_sweep, made_up_trials
 from crowdsweep.trial.events import Event
+from crowdsweep.trial.spec import canonical_json
 
 _COLUMNS = [
     *("sweep", "phase", "model", "dataset", "dataset_params", "point", "seed", "status", "key"),
@@ -85,6 +87,26 @@ def test_a_trial_of_both_phases_has_a_row_in_each() -> None:
     for phase in ("search", "report"):
         assert results_table(state, phase)["phase"].to_pylist() == [phase]
     assert results_table(state, "all").num_rows == 1
+
+
+def test_a_trial_that_answers_for_two_models_stands_for_both(tmp_path: Path) -> None:
+    # The search selects the very smoothing that the other entry has by default: one trial, two models.
+    defaults = plugins.full_params("dawid-skene", {})
+    point = {"smoothing": defaults["smoothing"]}
+    models = [
+        {"name": "dawid-skene", "label": "fixed", "params": {}},
+        {"name": "dawid-skene", "label": "tuned", "params": {}, "search": {"smoothing": {"values": [1, 2]}}},
+    ]
+    events = made_up_search("s", "dawid-skene", "d", [{"smoothing": 9.0}, point], [0.1, 0.8], [1])
+    events += made_up_trials("dawid-skene", "d", [{"train_accuracy": 0.8}, {"train_accuracy": 0.9}], params=defaults)
+    searches = {"s": {"label": "tuned", "metric": "dev_accuracy", "goal": "maximize"}}
+    sweep = made_up_sweep(events, models=models, searches=searches)
+    assert results_table(folded(sweep))["model"].to_pylist() == ["fixed", "fixed"]
+    shared = comparison_rows(folded(sweep)).to_pylist()
+    assert [(row["model"], row["point"]) for row in shared] == [("fixed", "{}")] * 2 + [
+        ("tuned", canonical_json(point))
+    ] * 2
+    assert "tuned gives the same numbers" in _read(write_report(_store(tmp_path, sweep))).text
 
 
 def test_a_failed_trial_has_its_reason_and_no_number() -> None:
