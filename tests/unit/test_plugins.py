@@ -110,7 +110,9 @@ def test_the_same_name_twice_is_refused(folder: Path) -> None:
 
 def test_a_file_must_define_what_its_name_promises(folder: Path) -> None:
     (folder / "sample_other.py").write_text(MODEL_FILE)
-    with pytest.raises(BadInput, match=r"expected MODEL\.name to be 'sample-other', as its place says, got 'sample-mod"):
+    with pytest.raises(
+        BadInput, match=r"expected MODEL\.name to be 'sample-other', as its place says, got 'sample-mod"
+    ):
         plugins.model_info("sample-other")
     (folder / "sample_wrong.py").write_text("MODEL = 3\n")
     with pytest.raises(BadInput, match="expected MODEL to be a ModelInfo, got int"):

@@ -1,0 +1,188 @@
+"""Every check of the model contract passes a model that keeps its promises and catches one that breaks this one."""
+
+from pathlib import Path
+
+import pytest
+
+from crowdsweep import plugins
+from crowdsweep.testing.model_checks import CHECKS, model_checks
+
+SOUND = '''
+"""A sound model: shares of votes, smoothed."""
+
+import pickle
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, final
+
+import numpy as np
+from annotated_types import Ge
+
+from crowdsweep.errors import DataError
+from crowdsweep.models.contract import ConfusionMatrices, FitResult, ModelInfo
+
+
+def votes(data):
+    counts = data.annotations.counts.toarray()
+    totals = counts.sum(axis=1, keepdims=True)
+    if data.scale == "multilabel":
+        return counts / np.maximum(data.annotations.labels_per_item[:, None], 1)
+    return np.where(totals > 0, counts / np.maximum(totals, 1), 1 / data.n_classes)
+
+
+class Average:
+    uses = ("plain",)
+
+    def __init__(self, n_classes):
+        self.n_classes = n_classes
+
+    def predict(self, items, use):
+        return np.full((items.n_items, self.n_classes), 1 / self.n_classes)
+
+
+def sound(data, context):
+    probs = votes(data)
+    matrices = np.tile(np.eye(data.n_classes), (data.n_annotators, 1, 1))
+    for step in range(3):
+        if context.report is not None:
+            context.report(step, float(step))
+    return FitResult(
+        item_probs=probs,
+        annotators=ConfusionMatrices(matrices=matrices),
+        label_probs=lambda item, annotator: probs[item],
+        predictor=Average(data.n_classes),
+        objective=np.arange(3.0),
+    )
+
+
+CALLS = [0]
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Probe:
+    smoothing: Annotated[float, Ge(0)] = 0.0
+    extra: Any = None
+
+    def fit(self, data, context):
+        fitted = sound(data, context)
+        n, k = fitted.item_probs.shape
+        BREAK
+        return fitted
+
+    MORE
+
+
+FACTS = {"name": NAME, "title": "t", "model": Probe, "source": "s", "cost": lambda shape, params: 1.0}
+FACTS |= {"needs": frozenset({"features"}), "supports": frozenset({"votes", "multilabel", "soft_answers"})}
+FACTS |= {"space": {"smoothing": {"values": [0, 1]}}, "deterministic": True, "monotone_objective": True}
+MODEL = ModelInfo(**(FACTS | {INFO}))
+'''
+ADD = (
+    "fitted = replace(fitted, item_probs=(fitted.item_probs + 0.01 * {}) / (1 + 0.01 * {}.sum(axis=1, keepdims=True)))"
+)
+
+# What breaks one promise: lines of `fit`, facts of the ModelInfo, methods.
+BROKEN: dict[str, tuple[str, str, str]] = {
+    "describes_itself": ("", '"cost": lambda shape, params: float("nan")', ""),
+    "params_survive_json": ("", "", "def __eq__(self, other): return False"),
+    "model_pickles": ("", "", "def __reduce__(self): raise TypeError('no')"),
+    "space_fits_fields": ("", '"space": {"smooting": {"values": [0, 1]}}', ""),
+    "result_is_valid": ("fitted = replace(fitted, item_probs=fitted.item_probs * 0.9)", "", ""),
+    "inputs_stay_as_they_were": ("data.items.features.flags.writeable = True", "", ""),
+    "refit_is_the_same": (
+        "CALLS[0] += 1; draw = np.full((n, k), CALLS[0] % 2) * np.eye(k)[:1]; " + ADD.format("draw", "draw"),
+        "",
+        "",
+    ),
+    "batch_equals_alone": (
+        "",
+        "",
+        "fit_batch = lambda self, data, contexts: [sound(max(data, key=lambda part: part.n_items) if part.n_items > 20"
+        + " else part, context) for part, context in zip(data, contexts)]",
+    ),
+    "seed_changes_nothing": ("draw = context.seeds.numpy('x').random((n, k)); " + ADD.format("draw", "draw"), "", ""),
+    "row_order_changes_nothing": ("", "", ""),  # the container sorts: nothing a model does can break it
+    "annotator_codes_change_nothing": (
+        "rows = data.annotations; draw = np.zeros((n, k)); draw[rows.item[rows.annotator == 0], 0] = 1.0; "
+        + ADD.format("draw", "draw"),
+        "",
+        "",
+    ),
+    "class_codes_permute_the_result": ("draw = np.eye(k)[:1].repeat(n, 0); " + ADD.format("draw", "draw"), "", ""),
+    "unanimous_items_keep_their_label": ("fitted = replace(fitted, item_probs=fitted.item_probs[:, ::-1])", "", ""),
+    "gold_is_out_of_reach": (
+        "draw = np.eye(k)[context.gold.label] if context.gold is not None else np.zeros((n, k)); "
+        + ADD.format("draw", "draw"),
+        "",
+        "",
+    ),
+    "unseen_items_are_labelled": ("fitted = replace(fitted, predictor=None)", "", ""),
+    "objective_never_falls": ("fitted = replace(fitted, objective=np.array([1.0, 2.0, 1.9]))", "", ""),
+    "progress_is_reported": (
+        "",
+        "",
+        "fit = lambda self, data, context: sound(data, replace(context, report=None))",
+    ),
+    "many_votes_stay_finite": (
+        "fitted = replace(fitted, objective=np.array([np.inf if data.n_annotators > 99 else 0.0]))",
+        "",
+        "",
+    ),
+    "anonymous_votes_are_taken": ("assert not data.annotations.anonymous", "", ""),
+    "multilabel_data_are_taken": ("assert data.scale == 'nominal'", "", ""),
+    "certain_answers_equal_plain_ones": ("assert data.annotations.probability is None", "", ""),
+    "odd_data_are_survived": ("assert data.n_items > 1", "", ""),
+    "no_annotations_end_well": ("data.annotations.item[0]", "", ""),
+}
+
+
+def write(folder: Path, name: str, broken: tuple[str, str, str] = ("", "", "")) -> None:
+    body, info, more = broken
+    text = SOUND.replace("BREAK", body or "pass").replace("MORE", more).replace("NAME", repr(name))
+    (folder / f"{name.replace('-', '_')}.py").write_text(text.replace("INFO", info))
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("CROWDSWEEP_PLUGINS", str(tmp_path))
+    return tmp_path
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_a_sound_model_passes(folder: Path, check: str) -> None:
+    name = f"sound-{check.replace('_', '-')}"
+    write(folder, name)
+    assert CHECKS[check].applies(plugins.model_info(name))
+    CHECKS[check](name)
+
+
+@pytest.mark.parametrize("check", [name for name in CHECKS if name != "row_order_changes_nothing"])
+def test_a_broken_model_is_caught(folder: Path, check: str) -> None:
+    name = f"broken-{check.replace('_', '-')}"
+    write(folder, name, BROKEN[check])
+    with pytest.raises(Exception) as caught:
+        CHECKS[check](name)
+    assert not isinstance(caught.value, NameError | SyntaxError | ImportError), caught.value
+
+
+def test_a_waived_check_is_a_strict_expected_failure(folder: Path) -> None:
+    write(folder, "waiving", ("", '"waived": {"model_pickles": "it holds a lock"}', ""))
+    marks = {case.id: case.marks for case in model_checks(["waiving"])}
+    (mark,) = marks["waiving-model_pickles"]
+    assert (mark.name, mark.kwargs) == ("xfail", {"reason": "it holds a lock", "strict": True})
+    assert not marks["waiving-result_is_valid"]
+
+
+def test_waiving_a_check_that_does_not_exist_is_caught(folder: Path) -> None:
+    write(folder, "waiving-nothing", ("", '"waived": {"model_pickle": "a slip"}', ""))
+    with pytest.raises(AssertionError, match="model_pickle"):
+        CHECKS["describes_itself"]("waiving-nothing")
+
+
+def test_a_file_that_cannot_be_imported_fails_alone(folder: Path) -> None:
+    (folder / "unimportable.py").write_text("MODEL = 1 / 0\n")
+    (case,) = model_checks(["unimportable"])
+    assert case.id == "unimportable-can_be_imported"
+    with pytest.raises(ZeroDivisionError):
+        case.values[1]("unimportable")
