@@ -33,11 +33,6 @@ def shared_data() -> Path:
     return path
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    # beartype looks at one entry of a list drawn with `random`, which hypothesis takes for the strategy's own doing.
-    config.addinivalue_line("filterwarnings", "ignore:Do not use the `random` module inside strategies")
-
-
 @pytest.fixture(scope="session")
 def ray_cluster() -> "Iterator[Cluster]":
     """The one Ray cluster of a test session, of two CPUs; executors that use it leave it running."""

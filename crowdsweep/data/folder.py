@@ -3,7 +3,7 @@
     annotations.csv     item, annotator, label; optional weight, probability; other columns can be filtered on
     votes.csv           instead: item, label, count, where annotators are anonymous
     items.csv           optional: item; optional split (train, dev, test, unlabelled), gold, text, text_b, and for
-                        tokens sentence and position
+                        tokens sentence (counted within a split) and position
     annotators.csv      optional: annotator; declares annotators, also those who gave no label
     classes.csv         optional: label, name; the classes in order, used or not
     features-KIND.npz   optional: arrays `features` [n, d] and `item` [n]
@@ -92,13 +92,20 @@ def _order_items(
         name = answers.item.texts[int(strangers[0])]
         raise DataError(f"{folder}: expected every token in the items file, got an annotation of {name!r}")
     sentence = tables.coded(table["sentence"])
-    rank = np.empty(len(sentence.texts), dtype=np.int32)
-    rank[sentence.texts.natural_order()] = np.arange(len(rank), dtype=np.int32)
+    rank = np.empty(len(sentence.texts), dtype=np.int64)
+    rank[sentence.texts.natural_order()] = np.arange(len(rank))
+    # Sentence ids count within a split: public sets number each split's sentences from zero.
+    split = [SPLITS.index(name) if name else 0 for name in table.get("split", [""] * len(listed))]
+    _, sequence = np.unique(np.array(split) * len(rank) + rank[sentence.codes], return_inverse=True)
     position = np.array([folder_files.number(text) for text in table.get("position", ["?"] * len(listed))])
     if np.isnan(position).any():
         raise DataError(f"{folder}: tokens with a sentence need a numeric column position in the items file")
-    order = np.lexsort((position, rank[sentence.codes]))
-    return listed.take(order), rank[sentence.codes][order]
+    order = np.lexsort((position, sequence))
+    clash = np.flatnonzero((np.diff(sequence[order]) == 0) & (np.diff(position[order]) == 0))
+    if len(clash):
+        names = " and ".join(repr(listed[int(order[place])]) for place in (clash[0], clash[0] + 1))
+        raise DataError(f"{folder}: expected one token at each position of a sentence, got {names} at the same one")
+    return listed.take(order), sequence[order].astype(np.int32)
 
 
 def _order_annotators(folder: Path, answering: Names) -> Names:
@@ -201,15 +208,17 @@ def _write_answers(dataset: CrowdDataset, folder: Path) -> None:
 def _joined_rows(rows: Annotations) -> tuple[np.ndarray, Names]:
     """Returns the first row of each multi-label answer, and its class codes joined.
 
-    A class that a pair chose n times stands in n answers of that pair.
+    A class that a pair chose n times stands in n answers of that pair; rows with other weights are other answers.
     """
     repeat = np.zeros(len(rows), dtype=np.int64)
-    same = (np.diff(rows.item) == 0) & (np.diff(rows.annotator) == 0)
-    for row in np.flatnonzero(same & (np.diff(rows.label) == 0)) + 1:
+    same = (np.diff(rows.item) == 0) & (np.diff(rows.annotator) == 0) & (np.diff(rows.label) == 0)
+    for row in np.flatnonzero(same) + 1:
         repeat[row] = repeat[row - 1] + 1
-    order = np.lexsort((rows.label, repeat, rows.annotator, rows.item))
+    extras = [extra for extra in (rows.weight, rows.probability) if extra is not None]
+    answer = [rows.item, rows.annotator, repeat, *extras]
+    order = np.lexsort((rows.label, *answer[::-1]))
     starts = np.ones(len(rows), dtype=bool)
-    starts[1:] = np.any([np.diff(column[order]) != 0 for column in (rows.item, rows.annotator, repeat)], axis=0)
+    starts[1:] = np.any([np.diff(column[order]) != 0 for column in answer], axis=0)
     ends = np.append(np.flatnonzero(starts), len(rows))
     labels = rows.label[order]
     texts = [folder_files.JOIN.join(map(str, labels[start:end].tolist())) for start, end in pairwise(ends.tolist())]

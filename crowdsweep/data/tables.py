@@ -127,8 +127,8 @@ class Column:
         return int(np.flatnonzero(self.codes == code)[0])
 
     def keep(self, mask: np.ndarray) -> "Column":
-        """Returns the rows where the mask is true."""
-        return Column(self.array.filter(pa.array(mask)))
+        """Returns the rows where the mask is true, and no texts besides theirs."""
+        return Column(self.array.filter(pa.array(mask)).dictionary_decode().dictionary_encode())
 
 
 def coded(texts: Sequence[str]) -> Column:

@@ -4,16 +4,22 @@ Repeated pairs, idle annotators, items without labels, classes nobody used, a si
 occur; so do splits with nothing in them.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 from hypothesis import strategies as st
 
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import SPLITS, CrowdDataset, Gold, Items, NumberedNames, Scale
 
+# Hypothesis's own DrawFn is a protocol that cannot be checked at run time.
+Draw = Callable[..., Any]
+
 
 @st.composite
 def annotations(
-    draw: st.DrawFn, *, min_rows: int = 0, max_rows: int = 40, max_size: int = 8, extras: bool = True
+    draw: Draw, *, min_rows: int = 0, max_rows: int = 40, max_size: int = 12, extras: bool = True
 ) -> Annotations:
     """Draws annotations of up to `max_size` items and annotators and 2 to 5 classes.
 
@@ -24,8 +30,8 @@ def annotations(
         max_size: most items, and most annotators.
         extras: whether rows may have weights or probabilities.
     """
-    sizes = {"n_items": draw(st.integers(1, max_size)), "n_annotators": draw(st.integers(1, max_size))}
-    sizes["n_classes"] = draw(st.integers(2, 5))
+    n_items, n_annotators = draw(st.integers(1, max_size)), draw(st.integers(1, max_size))
+    n_classes = draw(st.integers(2, 5))
     n_rows = draw(st.integers(min_rows, max_rows))
 
     def column(size: int) -> np.ndarray:
@@ -36,18 +42,20 @@ def annotations(
         return np.array(draw(st.lists(value, min_size=n_rows, max_size=n_rows)), dtype=np.float32)
 
     return Annotations.of(
-        item=column(sizes["n_items"]),
-        annotator=column(sizes["n_annotators"]),
-        label=column(sizes["n_classes"]),
-        weight=numbers(0.125, 4) if extras and draw(st.booleans()) else None,
-        probability=numbers(0, 1) if extras and draw(st.booleans()) else None,
-        **sizes,
+        item=column(n_items),
+        annotator=column(n_annotators),
+        label=column(n_classes),
+        weight=numbers(0.125, 4.0) if extras and draw(st.booleans()) else None,
+        probability=numbers(0.0, 1.0) if extras and draw(st.booleans()) else None,
+        n_items=n_items,
+        n_annotators=n_annotators,
+        n_classes=n_classes,
     )
 
 
 @st.composite
 def datasets(
-    draw: st.DrawFn, *, scale: Scale | None = None, extras: bool = True, min_rows: int = 1, max_rows: int = 40
+    draw: Draw, *, scale: Scale | None = None, extras: bool = True, min_rows: int = 1, max_rows: int = 40
 ) -> CrowdDataset:
     """Draws a small dataset: any split, gold for some items, features or none.
 
@@ -60,9 +68,9 @@ def datasets(
     """
     rows = draw(annotations(min_rows=min_rows, max_rows=max_rows, extras=extras))
     n_items = rows.n_items
-    scale = scale or draw(st.sampled_from(("nominal", "ordinal", "multilabel")))
+    drawn_scale: Scale = scale or draw(st.sampled_from(("nominal", "ordinal", "multilabel")))
     label = st.integers(0, rows.n_classes - 1)
-    answer = st.sets(label, min_size=1) if scale == "multilabel" else st.sets(label, min_size=1, max_size=1)
+    answer = st.sets(label, min_size=1) if drawn_scale == "multilabel" else st.sets(label, min_size=1, max_size=1)
     gold = draw(st.dictionaries(st.integers(0, n_items - 1), answer))
     pairs = sorted((item, code) for item, codes in gold.items() for code in codes)
     n_features = draw(st.integers(0, 3))
@@ -70,7 +78,7 @@ def datasets(
     split = draw(st.lists(st.integers(0, len(SPLITS) - 1), min_size=n_items, max_size=n_items))
     return CrowdDataset(
         name="drawn",
-        scale=scale,
+        scale=drawn_scale,
         annotations=rows,
         items=Items(n_items=n_items, features=features if n_features else None),
         split=np.array(split, dtype=np.int8),

@@ -1,0 +1,337 @@
+"""Dataset folders: the public sets load as counted, beginners' mistakes are told, values survive the way."""
+
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from crowdsweep.data import catalogue
+from crowdsweep.data.dataset import SPLITS
+from crowdsweep.data.folder import read_folder, write_folder
+from crowdsweep.errors import DataError
+
+# Annotated items, annotators, rows (multi-label: class rows), classes, items with gold: the table of the data's README.
+COUNTED = {
+    "adult-content": (11040, 825, 92721, 5, 1517),
+    "anesthesia": (45, 5, 315, 4, 0),
+    "bluebirds": (108, 39, 4212, 2, 108),
+    "caries": (3859, 5, 19295, 2, 0),
+    "dog": (807, 109, 8070, 4, 807),
+    "face-sentiment": (584, 27, 5242, 4, 584),
+    "jobs-q1": (2000, 1185, 20125, 5, 0),
+    "jobs-q2": (2000, 1185, 20125, 5, 0),
+    "jobs-q3": (2000, 1185, 21092, 12, 0),
+    "labelme": (1000, 59, 2547, 8, 2688),
+    "medical-causes": (3142, 466, 49597, 2, 975),
+    "medical-relations": (3142, 466, None, 14, 0),
+    "medical-treats": (3142, 466, 49597, 2, 621),
+    "music-genre": (700, 44, 2945, 10, 1000),
+    "pos-tagging": (22315, 96583, 96583, 12, 17503),
+    "product": (8315, 176, 24945, 2, 8315),
+    "rte": (800, 164, 8000, 2, 800),
+    "sentiment-polarity": (4999, 203, 27746, 2, 8998),
+    "sentiment-popularity-amt": (500, 143, 10000, 2, 500),
+    "stemming": (6679, 26692, 26692, 2, 6679),
+    "temporal-ordering": (462, 76, 4620, 2, 462),
+    "weather-sentiment-amt": (300, 110, 6030, 5, 300),
+    "web-relevance": (2665, 177, 15567, 5, 2653),
+    "word-similarity": (30, 10, 300, 2, 30),
+    "zencrowd-us": (2040, 74, 12190, 2, 2040),
+}
+
+
+@pytest.mark.parametrize("name", sorted(COUNTED))
+def test_a_public_set_loads_as_counted(shared_data, name):
+    items, annotators, rows, classes, gold = COUNTED[name]
+    data = read_folder(shared_data / name)
+    answers = data.annotations
+    assert (answers.labels_per_item > 0).sum() == items
+    assert (answers.n_annotators, answers.n_classes) == (annotators, classes)
+    assert answers.n_active_annotators == annotators
+    assert rows is None or len(answers) == rows
+    assert len(set(data.gold.item.tolist())) == gold
+    for kind in (shared_data / name).glob("features-*.npz"):
+        with np.load(kind) as arrays:
+            features, place = arrays["features"], {item: row for row, item in enumerate(arrays["item"].tolist())}
+            for code in range(0, data.items.n_items, 97):
+                expected = features[place[data.item_names[code]]].astype(np.float32)
+                assert np.array_equal(data.items.features[code], expected)
+
+
+def test_every_public_set_is_in_the_table(shared_data):
+    assert {folder.name for folder in shared_data.iterdir() if folder.is_dir()} == set(COUNTED)
+
+
+def test_splits_gold_and_texts_reach_their_items(shared_data):
+    data = read_folder(shared_data / "labelme")
+    assert [len(data.items_of(split)) for split in SPLITS[1:]] == [1000, 500, 1188, 0]
+    code = list(data.item_names).index("2")
+    assert data.gold.label[data.gold.item == code].tolist() == [2]
+    assert data.class_names[:2] == ("highway", "inside city")
+    jobs = read_folder(shared_data / "jobs-q1")
+    assert jobs.items.text[list(jobs.item_names).index("0")] == "I need to work on my tan tomorrow!!!!"
+
+
+def test_multilabel_rows_are_one_a_class(shared_data):
+    data = read_folder(shared_data / "medical-relations")
+    lines = (shared_data / "medical-relations" / "annotations.csv").read_text().splitlines()[1:]
+    assert len(data.annotations) == sum(line.count("|") + 1 for line in lines)
+    assert data.scale == "multilabel"
+
+
+def test_tokens_stand_in_sentence_order(shared_data):
+    data = read_folder(shared_data / "pos-tagging")
+    sequence = data.items.sequence
+    assert (np.diff(sequence) >= 0).all()
+    lines = [line.split(",") for line in (shared_data / "pos-tagging" / "items.csv").read_text().splitlines()[1:]]
+    position = {line[0]: int(line[4]) for line in lines}
+    placed = np.array([position[name] for name in data.item_names])
+    within = np.diff(sequence) == 0
+    assert (np.diff(placed)[within] > 0).all()
+    assert len(set(sequence.tolist())) == len({(line[1], line[3]) for line in lines})
+
+
+def test_where_keeps_only_the_rows_that_meet_it(shared_data):
+    path = shared_data / "jobs-q1" / "annotations.csv"
+    expected = sum(line.split(",")[2] == "f8" for line in path.read_text().splitlines()[1:])
+    data = catalogue.load(str(shared_data / "jobs-q1"), {"where": "platform=f8"})
+    assert 0 < len(data.annotations) == expected < 20125
+    assert data.annotations.n_active_annotators == data.annotations.n_annotators
+    with pytest.raises(DataError, match=r"rows with platform=f9, found none; values there: .*f8"):
+        read_folder(shared_data / "jobs-q1", where="platform=f9")
+    with pytest.raises(DataError, match=r"one of the columns item, annotator, platform, label, got 'plattform=f8'"):
+        read_folder(shared_data / "jobs-q1", where="plattform=f8")
+
+
+def folder_of(path, **files):
+    path.mkdir(exist_ok=True)
+    for stem, text in files.items():
+        (path / f"{stem}.csv").write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+GOOD = "item,annotator,label\na,x,yes\nb,y,no\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        ({}, r"expected annotations.csv .* found neither"),
+        ({"annotations": GOOD, "votes": "item,label,count\n"}, r"found annotations.csv and votes.csv"),
+        ({"annotations": ""}, r"annotations.csv: expected a header with column names, got an empty file"),
+        ({"annotations": "item,worker,label\na,x,1\n"}, r"expected a column 'annotator', got columns 'item', 'worker'"),
+        ({"annotations": "item;annotator;label\na;x;1\n"}, r"got columns 'item;annotator;label'"),
+        ({"annotations": "item,item,label\n"}, r"expected distinct column names, got 'item' twice"),
+        ({"annotations": GOOD + "c,z\n"}, r"annotations.csv, row 3: expected 3 fields as in the header, got 2: 'c,z'"),
+        ({"annotations": GOOD + "c,z,\n"}, r"row 3, column label: expected a label, got an empty field"),
+        ({"annotations": GOOD + ",z,no\n"}, r"row 3, column item: expected an item, got an empty field"),
+        ({"annotations": GOOD + "c,z,NaN\n"}, r"row 3, column label: expected a label, got 'NaN'; remove rows without"),
+        ({"annotations": b"item,annotator,label\na,x,caf\xe9\n"}, r"expected UTF-8, got byte 0xe9 in line 2"),
+        ({"annotations": "item,annotator,label\n".encode("utf-16")}, r"expected UTF-8"),
+        ({"annotations": "item,annotator,label\n"}, r"expected at least two classes, got none; declare them"),
+        ({"annotations": "item,annotator,label\na,x,yes\n"}, r"expected at least two classes, got only 'yes'"),
+        (
+            {"annotations": GOOD, "classes": "label\nyes\nmaybe\n"},
+            r"annotations.csv, row 2, column label: expected one of the classes yes, maybe, got 'no'",
+        ),
+        ({"annotations": GOOD, "classes": "label\nyes\nyes\n"}, r"classes.csv, row 2, column label: expected distinct"),
+        (
+            {"annotations": GOOD, "classes": "label\nyes\nno\n", "items": "item,gold\na,yes\nb,nope\n"},
+            r"items.csv, row 2, column gold: expected one of the classes yes, no, or empty, got 'nope'",
+        ),
+        (
+            {"annotations": GOOD, "items": "item,split\na,trian\n"},
+            r"row 1, column split: expected train, dev, .*'trian'",
+        ),
+        ({"annotations": GOOD, "items": "item\na\na\n"}, r"items.csv, row 2, column item: expected distinct item ids"),
+        (
+            {"annotations": "item,annotator,label,weight\na,x,y,1\nb,x,n,0\n"},
+            r"row 2, column weight: expected a positive",
+        ),
+        ({"annotations": "item,annotator,label,weight\na,x,y,nan\n"}, r"row 1, column weight: .* got 'nan'"),
+        (
+            {"annotations": "item,annotator,label,probability\na,x,y,1.5\n"},
+            r"column probability: .* from 0 to 1, got '1.5'",
+        ),
+        ({"votes": "item,label,count\na,yes,-1\n"}, r"votes.csv, row 1, column count: expected a whole number"),
+        (
+            {"votes": "item,label,count\na,yes,\n"},
+            r"row 1, column count: expected a whole number of at least 0, got ''",
+        ),
+        ({"annotations": GOOD, "items": "item,sentence\na,1\nb,1\n"}, r"numeric column position"),
+        ({"annotations": GOOD, "items": "item,sentence,position\na,1,0\nb,1,0\n"}, r"one token at each .* 'a' and 'b'"),
+        ({"annotations": GOOD, "items": "item,sentence,position\na,1,0\n"}, r"every token .* annotation of 'b'"),
+    ],
+)
+def test_mistakes_are_told_with_file_row_and_column(tmp_path, files, message):
+    with pytest.raises(DataError, match=message):
+        read_folder(folder_of(tmp_path / "data", **files))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("scale: nominall", r"dataset.yaml, scale: expected one of nominal, ordinal, multilabel, got 'nominall'"),
+        ("- a list", r"expected keys such as name, title, scale, got list"),
+        ("name: [", r"expected YAML"),
+        ("!!python/object/apply:os.system ['true']", r"expected YAML"),
+    ],
+)
+def test_a_bad_description_is_told(tmp_path, text, message):
+    folder = folder_of(tmp_path / "data", annotations=GOOD)
+    (folder / "dataset.yaml").write_text(text)
+    with pytest.raises(DataError, match=message):
+        read_folder(folder)
+
+
+def features_of(folder, kind="plain", **arrays):
+    np.savez(folder / f"features-{kind}.npz", **arrays)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"features": np.zeros((1, 2)), "item": np.array(["a"])}, r"every item, 1 have none, such as 'b'"),
+        ({"features": np.full((2, 2), np.nan), "item": np.array(["a", "b"])}, r"NaN or infinity for item 'a'"),
+        ({"features": np.zeros(2), "item": np.array(["a", "b"])}, r"numbers \[n, d\] and item \[n\], got float64"),
+        ({"features": np.array([["p"], ["q"]]), "item": np.array(["a", "b"])}, r"expected features as numbers"),
+        ({"feature": np.zeros((2, 2)), "item": np.array(["a", "b"])}, r"arrays features .* and item"),
+        ({"features": np.array([{}, {}]), "item": np.array(["a", "b"])}, r"allow_pickle"),
+    ],
+)
+def test_bad_features_are_told(tmp_path, arrays, message):
+    folder = features_of(folder_of(tmp_path / "data", annotations=GOOD), **arrays)
+    with pytest.raises(DataError, match=message):
+        read_folder(folder)
+    assert read_folder(folder, features="none").items.features is None
+
+
+def test_features_are_chosen_by_kind_and_stay_in_the_folder(tmp_path):
+    folder = folder_of(tmp_path / "data", annotations=GOOD)
+    item = np.array(["b", "a", "stranger"])
+    features_of(folder, "one", features=np.array([[1], [2], [3]], dtype=np.float16), item=item)
+    assert read_folder(folder).items.features.tolist() == [[2], [1]]
+    assert read_folder(folder).items.features.dtype == np.float32
+    features_of(folder, "two", features=np.array([[5], [6], [7]]), item=item)
+    features_of(tmp_path, "outside", features=np.zeros((3, 1)), item=item)
+    with pytest.raises(DataError, match=r"several features files; set the dataset parameter features: one | two"):
+        read_folder(folder)
+    assert catalogue.load(str(folder), {"features": "two"}).items.features.tolist() == [[6], [5]]
+    for kind in ("three", "../outside", "x/../../features-outside"):
+        with pytest.raises(DataError, match="found one, two"):
+            read_folder(folder, features=kind)
+    (folder / "features-two.npz").write_bytes(b"PK broken")
+    with pytest.raises(DataError, match=r"expected \.npz arrays"):
+        read_folder(folder, features="two")
+
+
+def test_the_order_of_rows_changes_nothing(tmp_path):
+    rows = ["i10,w2,1", "i2,w1,0", "i2,w2,1", "i1,w10,0"]
+    items = ["i2,dev", "i10,train", "i3,test"]
+    read = []
+    for order in (1, -1):
+        folder = tmp_path / f"data{order}"
+        text = "item,annotator,label\n" + "\n".join(rows[::order]) + "\n"
+        read.append(read_folder(folder_of(folder, annotations=text, items="item,split\n" + "\n".join(items[::order]))))
+    assert read[0].fingerprint == read[1].fingerprint
+    assert list(read[0].item_names) == ["i1", "i2", "i3", "i10"]
+    assert list(read[0].annotator_names) == ["w1", "w2", "w10"]
+    assert [SPLITS[code] for code in read[0].split] == ["none", "dev", "test", "train"]
+
+
+@pytest.mark.parametrize(
+    ("labels", "names"),
+    [
+        (pa.array([10, 2, 2]), ("2", "10")),
+        (pa.array([True, False, True]), ("false", "true")),
+        (pa.array(["ham", "SPAM", "ham"]), ("SPAM", "ham")),
+        (pa.array([1.0, 0.0, 1.0]), ("0", "1")),
+        (pa.array(["ja, nein", 'say "no"', "ja, nein"]).dictionary_encode(), ("ja, nein", 'say "no"')),
+    ],
+)
+def test_labels_of_any_type_go_to_disk_and_back(tmp_path, labels, names):
+    folder = tmp_path / "in"
+    folder.mkdir()
+    table = pa.table({"item": [1, 2, 2], "annotator": ["ä", "b", "c"], "label": labels})
+    pq.write_table(table, folder / "annotations.parquet")
+    data = read_folder(folder)
+    assert data.class_names == names
+    write_folder(data, tmp_path / "in2")
+    again = read_folder(tmp_path / "in2")
+    assert again.class_names == names
+    assert replace(again, name="x").fingerprint == replace(data, name="x").fingerprint
+    expected = Counter(
+        (
+            str(i),
+            names.index(
+                str(v).lower()
+                if v in (True, False) and isinstance(v, bool)
+                else f"{v:g}"
+                if isinstance(v, float)
+                else str(v)
+            ),
+        )
+        for i, v in zip([1, 2, 2], labels.to_pylist(), strict=True)
+    )
+    got = Counter(
+        (data.item_names[int(i)], int(k)) for i, k in zip(data.annotations.item, data.annotations.label, strict=True)
+    )
+    assert got == expected
+
+
+def test_a_missing_label_in_parquet_is_told(tmp_path):
+    folder = tmp_path / "data"
+    folder.mkdir()
+    table = pa.table({"item": [1, 2, 3], "annotator": [1, 1, 1], "label": [1.0, float("nan"), 0.0]})
+    pq.write_table(table, folder / "annotations.parquet")
+    with pytest.raises(DataError, match=r"annotations.parquet, row 2, column label: expected a label"):
+        read_folder(folder)
+    (folder / "annotations.parquet").write_bytes(b"not parquet")
+    with pytest.raises(DataError, match="expected a Parquet file"):
+        read_folder(folder)
+
+
+def test_declared_annotators_and_no_rows_are_legal(tmp_path):
+    data = read_folder(
+        folder_of(
+            tmp_path / "data",
+            annotations="item,annotator,label\n",
+            annotators="annotator\nx\ny\n",
+            classes="label,name\n0,no\n1,yes\n",
+            items="item\na\n",
+        )
+    )
+    assert (len(data.annotations), data.annotations.n_annotators, data.annotations.n_items) == (0, 2, 1)
+
+
+def test_a_folder_in_use_is_not_written_over(tmp_path):
+    (tmp_path / "note.txt").write_text("mine")
+    with pytest.raises(DataError, match="expected a new or empty folder"):
+        write_folder(catalogue.load("anesthesia", {}), tmp_path)
+
+
+def test_memory_stays_far_below_the_text_of_a_wide_file(tmp_path):
+    """A column that nobody asked for is never held: 60 MB of comments are read within 45 MB over the imports."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    with (folder / "annotations.csv").open("w") as file:
+        file.write("item,annotator,label,comment\n")
+        comment = "x" * 300
+        for row in range(200_000):
+            file.write(f"item{row // 5},worker{row % 977},{row % 3},{comment}\n")
+    code = (
+        "import resource, sys; from crowdsweep.data.folder import read_folder;"
+        "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss;"
+        f"rows = read_folder({str(folder)!r}).annotations;"
+        "assert (len(rows), rows.n_items, rows.n_annotators, rows.n_classes) == (200_000, 40_000, 977, 3);"
+        "print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    assert int(result.stdout) < 150

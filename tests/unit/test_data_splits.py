@@ -1,0 +1,186 @@
+"""What each dataset parameter does to a trial's data, on datasets small enough to check by hand."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from crowdsweep.data import catalogue
+from crowdsweep.data.annotations import Annotations
+from crowdsweep.data.dataset import SPLITS, CrowdDataset, Gold, Items, NumberedNames
+from crowdsweep.data.folder import read_folder
+from crowdsweep.data.splits import answer_shares, prepare
+from crowdsweep.errors import DataError, UnknownName
+
+
+def small(split=("train", "train", "dev", "test", "unlabelled", "train"), gold=((0, 1), (3, 0)), scale="nominal"):
+    """Six items, three annotators; item 3 has gold and no labels, item 5 is a train item with no labels."""
+    rows = [(0, 0, 0), (0, 1, 1), (0, 2, 1), (1, 0, 0), (1, 1, 0), (2, 0, 1), (2, 2, 0), (4, 1, 1)]
+    item, annotator, label = (np.array(column, dtype=np.int32) for column in zip(*rows, strict=True))
+    return CrowdDataset(
+        name="small",
+        scale=scale,
+        annotations=Annotations.of(item=item, annotator=annotator, label=label, n_items=6, n_annotators=3, n_classes=2),
+        items=Items(n_items=6, features=np.arange(6, dtype=np.float32)[:, None]),
+        split=np.array([SPLITS.index(name) for name in split], dtype=np.int8),
+        gold=Gold(
+            item=np.array([i for i, _ in gold], dtype=np.int32), label=np.array([k for _, k in gold], dtype=np.int32)
+        ),
+        item_names=NumberedNames("item", 6),
+        annotator_names=NumberedNames("annotator", 3),
+        class_names=("0", "1"),
+    )
+
+
+def codes(items):
+    return items.features[:, 0].astype(int).tolist()
+
+
+def test_by_default_annotated_train_items_train():
+    data = prepare(small(), {}, 0)
+    assert codes(data.training.items) == [0, 1]
+    assert data.training.annotations.label.tolist() == [0, 1, 1, 0, 0]
+    assert (data.gold.item.tolist(), data.gold.label.tolist()) == ([0], [1])
+    assert codes(data.training.unlabelled) == [4]
+    assert codes(data.training.validation.items) == [2]
+    assert data.training.validation.annotations.label.tolist() == [1, 0]
+    assert data.heldout is None
+    assert set(data.evaluation) == {"train", "dev", "test"}
+    assert data.evaluation["train"].reference.tolist() == [[0, 1], [1, 0]]
+    assert data.evaluation["train"].has_gold.tolist() == [True, False]
+    assert data.evaluation["dev"].reference.tolist() == [[0.5, 0.5]]
+    assert data.evaluation["test"].reference.tolist() == [[1, 0]]
+
+
+def test_training_all_takes_every_annotated_item_and_scores_the_others():
+    data = prepare(small(), {"training": "all"}, 0)
+    assert codes(data.training.items) == [0, 1, 2, 4]
+    assert len(data.training.annotations) == 8
+    assert data.training.validation is None
+    assert data.training.unlabelled is None
+    assert set(data.evaluation) == {"train", "test"}
+
+
+def test_without_a_train_split_every_annotated_item_trains():
+    data = prepare(small(split=("none",) * 6), {}, 0)
+    assert codes(data.training.items) == [0, 1, 2, 4]
+    assert set(data.evaluation) == {"train"}
+    with pytest.raises(DataError, match="training: split needs items of the split train"):
+        prepare(small(split=("none",) * 6), {"training": "split"}, 0)
+
+
+def test_the_global_scenario_forgets_annotators_everywhere():
+    data = prepare(small(), {"scenario": "global"}, 0)
+    assert data.training.annotations.anonymous
+    assert data.training.n_annotators == 5
+    assert data.training.validation.annotations.anonymous
+    assert data.training.validation.annotations.n_annotators == 2
+
+
+def test_idle_annotators_stay_declared_in_the_individual_scenario():
+    data = prepare(small(), {"redundancy": 1}, 0)
+    assert data.training.n_annotators == 3
+    assert data.training.annotations.labels_per_item.tolist() == [1, 1]
+
+
+def test_references_come_from_annotations_before_thinning():
+    """Two of three say 1: the reference of item 0 stays 2/3 however few labels train."""
+    data = prepare(small(gold=()), {"redundancy": 1}, 0)
+    assert data.evaluation["train"].reference[0] == pytest.approx([1 / 3, 2 / 3])
+
+
+def test_an_item_whose_annotators_all_drop_out_does_not_train():
+    dropped = [prepare(small(), {"annotator_dropout": 0.67}, seed).training for seed in range(8)]
+    assert {tuple(codes(part.items)) for part in dropped} == {(0,), (0, 1)}
+    assert all(part.annotations.n_active_annotators == 1 for part in dropped)
+
+
+def test_samples_differ_by_seed():
+    kept = {tuple(prepare(small(), {"redundancy": 1}, seed).training.annotations.label) for seed in range(12)}
+    assert len(kept) > 1
+
+
+def test_the_same_labels_train_whatever_the_scenario():
+    known, unknown = (
+        prepare(small(), {"redundancy": 2, "scenario": scenario}, 1).training.annotations
+        for scenario in ("individual", "global")
+    )
+    assert known.anonymised().fingerprint() == unknown.fingerprint()
+
+
+def test_multilabel_references_are_shares_of_answers():
+    """Item 0: annotator 0 chose classes 0 and 2, annotator 1 chose 2, annotator 2 chose 2 in two answers."""
+    rows = Annotations.of(
+        item=np.zeros(5, dtype=np.int32),
+        annotator=np.array([0, 0, 1, 2, 2]),
+        label=np.array([0, 2, 2, 2, 2]),
+        n_items=2,
+        n_annotators=3,
+        n_classes=3,
+    )
+    assert answer_shares(rows).tolist() == [[0.25, 0, 1], [0, 0, 0]]
+
+
+def test_multilabel_thinning_counts_answers(shared_data):
+    base = read_folder(shared_data / "medical-relations")
+    rows = prepare(base, {"redundancy": 3}, 0).training.annotations
+    pairs = np.unique(rows.item.astype(np.int64) * rows.n_annotators + rows.annotator)
+    assert np.bincount(pairs // rows.n_annotators).max() == 3
+    assert rows.labels_per_item.max() > 3
+
+
+def test_simulated_crowds_follow_their_annotators_into_the_global_scenario():
+    base = catalogue.load("gaussians", {"annotators": 50, "items": 40})
+    known, unknown = (prepare(base, {"scenario": scenario}, 0) for scenario in ("individual", "global"))
+    rows = known.training.annotations
+    expected = sorted(
+        zip(rows.item.tolist(), rows.label.tolist(), known.crowd.group[rows.annotator].tolist(), strict=True)
+    )
+    rows = unknown.training.annotations
+    assert len(unknown.crowd.group) == rows.n_annotators == len(rows)
+    assert sorted(zip(rows.item.tolist(), rows.label.tolist(), unknown.crowd.group.tolist(), strict=True)) == expected
+
+
+def test_votes_are_always_global(shared_data):
+    base = read_folder(shared_data / "stemming")
+    data = prepare(base, {}, 0, 0.1)
+    assert data.training.annotations.anonymous
+    assert data.training.n_annotators == len(data.training.annotations) + len(data.heldout)
+    with pytest.raises(DataError, match="votes are anonymous; use global"):
+        prepare(base, {"scenario": "individual"}, 0)
+    with pytest.raises(DataError, match="annotator_dropout needs known annotators"):
+        prepare(base, {"annotator_dropout": 0.1}, 0)
+
+
+def test_labelme_as_the_papers_part_it(shared_data):
+    data = prepare(read_folder(shared_data / "labelme"), {}, 0)
+    assert (data.training.n_items, len(data.training.annotations), data.training.n_annotators) == (1000, 2547, 59)
+    assert [data.evaluation[name].items.n_items for name in ("train", "dev", "test")] == [1000, 500, 1188]
+    assert data.training.validation is None  # dev items have gold, no annotations
+    assert prepare(read_folder(shared_data / "labelme"), {"scenario": "global"}, 0).training.n_annotators == 2547
+
+
+@pytest.mark.parametrize(
+    ("params", "fraction", "error", "message"),
+    [
+        ({"redundancey": 2}, 0, UnknownName, "did you mean 'redundancy'"),
+        ({"redundancy": "two"}, 0, DataError, "redundancy: expected a number at least 1, got 'two'"),
+        ({"training": "some"}, 0, DataError, "split or all, got 'some'"),
+        ({}, 1.0, DataError, "held-out fraction of at least 0 and below 1, got 1.0"),
+        ({}, -0.1, DataError, "held-out fraction"),
+    ],
+)
+def test_mistakes_are_told(params, fraction, error, message):
+    with pytest.raises(error, match=message):
+        prepare(small(), params, 0, fraction)
+
+
+def test_nothing_to_train_on_is_told():
+    lonely = small(split=("dev", "dev", "dev", "test", "none", "train"))
+    with pytest.raises(DataError, match="training items with annotations, found none"):
+        prepare(lonely, {}, 0)
+
+
+def test_a_crowd_that_nobody_draws_is_told():
+    with pytest.raises(DataError, match="no built-in source draws it"):
+        prepare(replace(small(), seed_dependent=True), {}, 0)
