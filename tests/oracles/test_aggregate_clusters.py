@@ -1,0 +1,207 @@
+"""fmm's EM step and pgm-bp's belief propagation against loops and brute-force enumeration."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from crowdsweep.data.annotations import Annotations
+from crowdsweep.data.dataset import Items, TrainingData
+from crowdsweep.models.aggregate._bipartite import Beliefs, ClusterParameters, Edges, edge_counts, propagate
+from crowdsweep.models.aggregate._guided import Clusters, snapped
+from crowdsweep.models.aggregate.fmm import FiniteMultinomialMixture, expectation
+from crowdsweep.models.aggregate.pgm_bp import PgmBp
+from crowdsweep.models.contract import FitContext, fit_all, fit_one
+from crowdsweep.seeds import SeedStream
+
+# Trees: no way from an item back to itself along different edges.
+TREES = {
+    "a star": [(0, 0, 1), (0, 1, 0), (0, 2, 2)],
+    "a path": [(0, 0, 1), (1, 0, 0), (1, 1, 2), (2, 1, 2), (2, 2, 0)],
+    "a bush and a loner": [(0, 0, 1), (1, 0, 1), (2, 0, 2), (2, 1, 0), (2, 2, 1), (3, 3, 0)],
+}
+N_CLUSTERS, N_ANNOTATOR_CLUSTERS, N_CLASSES = 3, 2, 3
+
+
+def annotations(rows: list[tuple[int, int, int]]) -> Annotations:
+    item, annotator, label = np.array(rows).T
+    return Annotations.of(item=item, annotator=annotator, label=label, n_items=4, n_annotators=4, n_classes=N_CLASSES)
+
+
+def parameters(seed: int) -> ClusterParameters:
+    random = SeedStream(seed).numpy("parameters")
+    return ClusterParameters(
+        item_shares=random.dirichlet(np.ones(N_CLUSTERS)),
+        annotator_shares=random.dirichlet(np.ones(N_ANNOTATOR_CLUSTERS)),
+        labels=random.dirichlet(np.ones(N_CLASSES), size=(N_CLUSTERS, N_ANNOTATOR_CLUSTERS)),
+    )
+
+
+def start(edges: Edges, seed: int) -> Beliefs:
+    random = SeedStream(seed).numpy("start")
+    return Beliefs.start(
+        edges,
+        random.dirichlet(np.ones(N_CLUSTERS), size=edges.n_items),
+        random.dirichlet(np.ones(N_ANNOTATOR_CLUSTERS), size=edges.n_annotators),
+    )
+
+
+@pytest.mark.parametrize("tree", TREES)
+def test_beliefs_on_trees_are_the_exact_marginals(tree: str) -> None:
+    rows, given = TREES[tree], parameters(1)
+    items, annotators = np.zeros((4, N_CLUSTERS)), np.zeros((4, N_ANNOTATOR_CLUSTERS))
+    counts = np.zeros((N_CLUSTERS, N_ANNOTATOR_CLUSTERS, N_CLASSES))
+    total = 0.0
+    for w in product(range(N_CLUSTERS), repeat=4):
+        for z in product(range(N_ANNOTATOR_CLUSTERS), repeat=4):
+            p = np.prod(given.item_shares[list(w)]) * np.prod(given.annotator_shares[list(z)])
+            for i, t, y in rows:
+                p *= given.labels[w[i], z[t], y]
+            total += p
+            items[np.arange(4), list(w)] += p
+            annotators[np.arange(4), list(z)] += p
+            for i, t, y in rows:
+                counts[w[i], z[t], y] += p
+    edges = Edges.of(annotations(rows))
+    found = propagate(edges, given, start(edges, 2), sweeps=20, tolerance=0.0)
+    np.testing.assert_allclose(found.items, items / total, atol=1e-9)
+    np.testing.assert_allclose(found.annotators, annotators / total, atol=1e-9)
+    np.testing.assert_allclose(edge_counts(edges, given, found), counts / total, atol=1e-9)
+
+
+def test_product_counts_equal_loops() -> None:
+    rows = [(0, 0, 1), (0, 0, 1), (0, 1, 2), (1, 1, 0), (2, 3, 0), (2, 2, 1)]
+    edges = Edges.of(annotations(rows))
+    beliefs = start(edges, 3)
+    expected = np.zeros((N_CLUSTERS, N_ANNOTATOR_CLUSTERS, N_CLASSES))
+    for i, t, y in rows:
+        for g in range(N_CLUSTERS):
+            for j in range(N_ANNOTATOR_CLUSTERS):
+                expected[g, j, y] += beliefs.items[i, g] * beliefs.annotators[t, j]
+    np.testing.assert_allclose(edges.product_counts(beliefs.items, beliefs.annotators), expected, atol=1e-12)
+
+
+def test_whole_weights_count_as_repeats() -> None:
+    """On a tree: a weight of two on a leaf's only edge is the same as two annotators' cavities being the prior."""
+    once = Annotations.of(
+        item=np.array([0, 1]),
+        annotator=np.array([0, 0]),
+        label=np.array([1, 2]),
+        weight=np.array([2.0, 1.0]),
+        n_items=2,
+        n_annotators=1,
+        n_classes=N_CLASSES,
+    )
+    twice = Annotations.of(
+        item=np.array([0, 0, 1]),
+        annotator=np.array([0, 0, 0]),
+        label=np.array([1, 1, 2]),
+        n_items=2,
+        n_annotators=1,
+        n_classes=N_CLASSES,
+    )
+    model = PgmBp(item_clusters=2, annotator_clusters=1, restarts=1, iterations=5, snap="soft")
+    fits = [
+        fit_one(model, TrainingData(annotations=rows, items=Items(n_items=2)), FitContext(seeds=SeedStream(0)))
+        for rows in (once, twice)
+    ]
+    np.testing.assert_allclose(fits[0].item_probs, fits[1].item_probs, atol=1e-9)
+
+
+def test_em_step_of_the_mixture_equals_loops() -> None:
+    random = SeedStream(4).numpy("counts")
+    counts = random.integers(0, 5, size=(2, 6, N_CLASSES)).astype(np.float64)
+    counts[1, 5] = 0
+    shares = random.dirichlet(np.ones(N_CLUSTERS), size=2)
+    labels = random.dirichlet(np.ones(N_CLASSES), size=(2, N_CLUSTERS))
+    answered = counts.sum(axis=2) > 0
+    memberships, evidence = expectation(counts, answered, shares, labels)
+    model = FiniteMultinomialMixture(item_clusters=N_CLUSTERS, label_pseudocount=0.3, cluster_pseudocount=0.7)
+    new_shares, new_labels = model.maximisation(counts, memberships)
+    for f in range(2):
+        value = 0.0
+        cluster_counts, label_counts = [0.7] * N_CLUSTERS, [[0.3] * N_CLASSES for _ in range(N_CLUSTERS)]
+        for i in range(6):
+            if not answered[f, i]:
+                continue
+            joint = [
+                shares[f, g] * np.prod([labels[f, g, k] ** counts[f, i, k] for k in range(N_CLASSES)])
+                for g in range(N_CLUSTERS)
+            ]
+            value += np.log(sum(joint))
+            for g in range(N_CLUSTERS):
+                member = joint[g] / sum(joint)
+                assert memberships[f, i, g] == pytest.approx(member, abs=1e-9)
+                cluster_counts[g] += member
+                for k in range(N_CLASSES):
+                    label_counts[g][k] += member * counts[f, i, k]
+        assert evidence[f] == pytest.approx(value, rel=1e-9)
+        np.testing.assert_allclose(new_shares[f], np.array(cluster_counts) / sum(cluster_counts), atol=1e-9)
+        for g in range(N_CLUSTERS):
+            np.testing.assert_allclose(new_labels[f, g], np.array(label_counts[g]) / sum(label_counts[g]), atol=1e-9)
+
+
+def test_mixtures_of_several_sizes_end_as_each_alone() -> None:
+    random = SeedStream(5).numpy("data")
+    parts = []
+    for n_items in (30, 7, 18):
+        rows = Annotations.of(
+            item=random.integers(0, n_items, 4 * n_items),
+            annotator=random.integers(0, 5, 4 * n_items),
+            label=random.integers(0, 3, 4 * n_items),
+            n_items=n_items,
+            n_annotators=5,
+            n_classes=3,
+        )
+        parts.append(TrainingData(annotations=rows, items=Items(n_items=n_items)))
+    contexts = [FitContext(seeds=SeedStream(seed)) for seed in range(3)]
+    model = FiniteMultinomialMixture(item_clusters=3, restarts=4)
+    for part, context, together in zip(parts, contexts, fit_all(model, parts, contexts), strict=True):
+        alone = fit_one(model, part, context)
+        np.testing.assert_allclose(together.item_probs, alone.item_probs, atol=1e-9)
+        assert together.iterations == alone.iterations
+        assert (np.diff(together.objective) >= -1e-8 * np.abs(together.objective[1:])).all()
+
+
+def test_scores_of_clusters_equal_the_formula() -> None:
+    given = parameters(6)
+    clusters = Clusters(
+        item_shares=given.item_shares,
+        annotator_shares=given.annotator_shares,
+        labels=given.labels,
+        distributions=np.einsum("l,glk->gk", given.annotator_shares, given.labels),
+    )
+    probs = SeedStream(7).numpy("probs").dirichlet(np.ones(N_CLASSES), size=5)
+    found = clusters.scores(probs, 10.0)
+    for i in range(5):
+        for g in range(N_CLUSTERS):
+            inside = [
+                given.annotator_shares[j] * np.prod(given.labels[g, j] ** (10.0 * probs[i]))
+                for j in range(N_ANNOTATOR_CLUSTERS)
+            ]
+            assert found[i, g] == pytest.approx(np.log(given.item_shares[g] * sum(inside)), abs=1e-9)
+
+
+def test_hard_snap_shares_ties() -> None:
+    distributions = np.array([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]])
+    memberships = np.array([[0.4, 0.4, 0.2], [0.1, 0.2, 0.7]])
+    np.testing.assert_allclose(snapped(memberships, distributions, "hard"), [[0.5, 0.5], [0.5, 0.5]])
+    np.testing.assert_allclose(snapped(memberships, distributions, "soft"), [[0.5, 0.5], [0.45, 0.55]])
+
+
+def test_clusters_that_are_there_are_found() -> None:
+    """Two kinds of items and two of annotators, one of which always says the opposite: far apart, many answers."""
+    random = SeedStream(8).numpy("crowd")
+    kinds, contrary = np.arange(40) % 2, np.arange(30) % 3 == 0
+    item, annotator = (index.ravel() for index in np.indices((40, 30)))
+    right = random.random(item.size) < 0.9
+    label = (kinds[item] + contrary[annotator] + ~right) % 2
+    rows = Annotations.of(item=item, annotator=annotator, label=label, n_items=40, n_annotators=30, n_classes=2)
+    found = fit_one(
+        PgmBp(item_clusters=2, annotator_clusters=2),
+        TrainingData(annotations=rows, items=Items(n_items=40)),
+        FitContext(seeds=SeedStream(0)),
+    )
+    # A whole crowd of which a third is contrary says the item's kind with 2/3 * 0.9 + 1/3 * 0.1.
+    said = found.item_probs[np.arange(40), kinds]
+    np.testing.assert_allclose(said, 0.9 * 2 / 3 + 0.1 / 3, atol=0.05)
