@@ -1,11 +1,9 @@
 """What a sweep shows on the terminal: a live view, or plain lines where nobody looks at a terminal."""
 
 import logging
-import sys
 import threading
 import time
 from collections.abc import Callable
-from typing import TextIO
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -23,12 +21,20 @@ _LINES_OF_FAILURES = 20
 _BESTS_SHOWN = 12
 
 
+class Terminal(Console):
+    """Rich's console, which ends the whole program when nobody reads any more; this one falls silent."""
+
+    def on_broken_pipe(self) -> None:
+        """Called by rich."""
+        self.quiet = True
+
+
 class ConsoleSink:
     """Tells a person how a sweep goes; a `Sink`. Whatever goes wrong here, the sweep does not notice.
 
     Args:
         quiet: write nothing.
-        stream: standard error by default, so that standard output stays clean for results.
+        console: where to; standard error by default, so that standard output stays clean for results.
         state: what the journal said before this driver began, so that a resumed sweep counts on.
         every_s: least seconds between two plain lines of progress.
         clock: seconds, monotonic.
@@ -38,12 +44,12 @@ class ConsoleSink:
         self,
         *,
         quiet: bool = False,
-        stream: TextIO | None = None,
+        console: Console | None = None,
         state: JournalState | None = None,
         every_s: float = 5.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._console = Console(file=stream or sys.stderr, highlight=False, soft_wrap=True)
+        self._console = console or Terminal(stderr=True, highlight=False, soft_wrap=True)
         self._progress = Progress(state, clock)
         self._guard = threading.Lock()
         self._every_s = every_s

@@ -7,14 +7,13 @@ Only the client interface with run ids is used: MLflow's fluent interface keeps 
 import logging
 import math
 import os
-import socket
 import time
 import warnings
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from urllib.parse import unquote, urlsplit, urlunsplit
+from urllib.parse import unquote, urlsplit
 
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # both are read by mlflow alone, the first on import
 os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
@@ -52,34 +51,19 @@ from crowdsweep.sinks.run_records import (
     cell_record,
     trial_record,
 )
+from crowdsweep.sinks.tracking import artifact_folder, check_reachable, tracking_uri, without_credentials
 from crowdsweep.trial.events import Event, RunsCreated, SweepStarted, TrialFinished, TrialPlanned
 from crowdsweep.trial.result import TrialResult
 from crowdsweep.trial.spec import TrialSpec
+
+__all__ = ["Mirrored", "MlflowSink", "mirror", "tracking_uri", "without_credentials"]
 
 _log = logging.getLogger(__name__)
 if "MLFLOW_LOGGING_LEVEL" not in os.environ:
     logging.getLogger("mlflow").setLevel(logging.WARNING)  # it tells of each table that it makes
 
-_BEYOND_REPAIR = ("INVALID_PARAMETER_VALUE", "BAD_REQUEST")
-_REACH_S = 5.0
+_BEYOND_REPAIR = "INVALID_PARAMETER_VALUE"
 _IDS_A_ROW = 50
-
-
-def tracking_uri(store: str | Path, uri: str | None = None) -> str:
-    """Returns where runs go: `uri`, else MLFLOW_TRACKING_URI, else a database in the store's folder.
-
-    Raises:
-        BadInput: the store is no local folder, and nothing says where else.
-    """
-    chosen = uri or os.environ.get("MLFLOW_TRACKING_URI")
-    if chosen:
-        return chosen
-    if "://" in str(store):
-        raise BadInput(
-            f"tracking: no database can live in {store}; give tracking.uri or MLFLOW_TRACKING_URI (a tracking server), "
-            f"or set tracking.enabled to false"
-        )
-    return f"sqlite:///{Path(store).absolute() / 'mlflow.db'}"
 
 
 class MlflowSink:
@@ -126,6 +110,8 @@ class MlflowSink:
                 known = self._specs.get(spec.key)
                 if known is None or spec.phase == "report":
                     self._specs[spec.key] = spec
+                if known is not None and known.phase != spec.phase == "report":
+                    self._thread.submit(lambda: self._runs.enter_report(spec))
             case TrialFinished(result=result):
                 self._waiting[result.key] = result
                 self._queue(result.key, result)
@@ -187,6 +173,8 @@ def mirror(state: JournalState, uri: str, experiment: str) -> Mirrored:
     try:
         runs.open(state.name, state.environment)
         for key, result in state.results.items():
+            if key not in state.specs:
+                continue
             try:
                 fresh = runs.write_trial(state.specs[key], result)
             except Rejected as error:
@@ -200,18 +188,6 @@ def mirror(state: JournalState, uri: str, experiment: str) -> Mirrored:
             f"do the same again"
         ) from error
     return Mirrored(found=found, written=written, refused=len(state.results) - found - written)
-
-
-def without_credentials(uri: str) -> str:
-    """Returns a tracking URI that may be shown and journalled: without a user's name and password."""
-    parts = urlsplit(uri)
-    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2])) if "@" in parts.netloc else uri
-
-
-def _artifact_folder(uri: str) -> str | None:
-    """Where the artifacts of a new experiment go: beside a database file; anywhere else MLflow knows better."""
-    database = uri.removeprefix("sqlite:///")
-    return None if database == uri else (Path(database).absolute().parent / "mlartifacts").as_uri()
 
 
 @dataclass(kw_only=True)
@@ -253,7 +229,7 @@ class _Runs:
     def open(self, sweep: str, environment: Mapping[str, str]) -> None:
         """Connects, finds what is there already, and closes what a driver that died left open."""
         self._sweep, self._environment = sweep, environment
-        _check_reachable(self._uri)
+        check_reachable(self._uri)
         # Of SQLAlchemy, about MLflow's own tables. Not `catch_warnings`: it undoes what other threads set meanwhile.
         warnings.filterwarnings("ignore", message="The ``noload`` loader strategy is deprecated")
         client = MlflowClient(self._uri)
@@ -275,6 +251,16 @@ class _Runs:
             fresh = self._bring_up_to_date(client, spec, result)
         self._done[spec.key] = (result.status, spec.phase)
         return fresh
+
+    def enter_report(self, spec: TrialSpec) -> None:
+        """Marks a trial that was done for a search and now counts for the report; one not yet written comes marked."""
+        status, phase = self._done.get(spec.key, ("", ""))
+        if phase not in ("", spec.phase):
+            self._client().set_tag(self._ids[spec.key], PHASE, spec.phase)
+            self._done[spec.key] = (status, spec.phase)
+            cell = self._cells[spec.cell_key]
+            cell.trials[spec.key] = replace(cell.trials[spec.key], phase=spec.phase)
+            cell.dirty = True
 
     def write_cells(self) -> None:
         """Brings the summaries of cells up to date, and tells the journal of new runs."""
@@ -308,7 +294,7 @@ class _Runs:
     def _experiment_in(self, client: MlflowClient) -> str:
         found = client.get_experiment_by_name(self._experiment)
         if found is None:
-            return client.create_experiment(self._experiment, artifact_location=_artifact_folder(self._uri))
+            return client.create_experiment(self._experiment, artifact_location=artifact_folder(self._uri))
         if found.lifecycle_stage == LifecycleStage.DELETED:
             _log.warning("MLflow: experiment %r had been deleted and is restored", self._experiment)
             client.restore_experiment(found.experiment_id)
@@ -418,7 +404,8 @@ class _Runs:
     def _write_cell(self, client: MlflowClient, key: str, cell: _Cell) -> None:
         record = cell_record(cell.spec, cell.trials.values(), sweep=self._sweep)
         found = self._found.pop(key, None)
-        if found is None or found.data.metrics != record.metrics:
+        stands = found is not None and found.data.tags.get(PHASE) == record.tags[PHASE]
+        if found is None or not stands or found.data.metrics != record.metrics:
             now_ms, step = int(time.time() * 1000), len(cell.trials)
             metrics = [Metric(name, value, now_ms, step) for name, value in record.metrics.items()]
             tags = [RunTag(PHASE, record.tags[PHASE])]
@@ -463,21 +450,6 @@ def _refusals() -> Generator[None]:
     try:
         yield
     except MlflowException as error:
-        if error.error_code in _BEYOND_REPAIR:
+        if error.error_code == _BEYOND_REPAIR:
             raise Rejected(str(error)) from error
         raise
-
-
-def _check_reachable(uri: str) -> None:
-    """Fails within seconds where nobody listens; MLflow's own client tries for minutes first.
-
-    Raises:
-        OSError: no connection.
-    """
-    parts = urlsplit(uri)
-    if parts.scheme in ("http", "https") and parts.hostname:
-        port = parts.port or (443 if parts.scheme == "https" else 80)
-        try:
-            socket.create_connection((parts.hostname, port), timeout=_REACH_S).close()
-        except OSError as error:
-            raise ConnectionError(f"no tracking server answers at {parts.hostname}:{port}: {error}") from error

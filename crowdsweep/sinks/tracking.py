@@ -1,0 +1,54 @@
+"""Where MLflow runs go: the tracking URI and what follows from it."""
+
+import os
+import socket
+from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
+
+from crowdsweep.errors import BadInput
+
+_REACH_S = 5.0
+
+
+def tracking_uri(store: str | Path, uri: str | None = None) -> str:
+    """Returns where runs go: `uri`, else MLFLOW_TRACKING_URI, else a database in the store's folder.
+
+    Raises:
+        BadInput: the store is no local folder, and nothing says where else.
+    """
+    chosen = uri or os.environ.get("MLFLOW_TRACKING_URI")
+    if chosen:
+        return chosen
+    if "://" in str(store):
+        raise BadInput(
+            f"tracking: no database can live in {store}; give tracking.uri or MLFLOW_TRACKING_URI (a tracking server), "
+            f"or set tracking.enabled to false"
+        )
+    return f"sqlite:///{Path(store).absolute() / 'mlflow.db'}"
+
+
+def without_credentials(uri: str) -> str:
+    """Returns a tracking URI that may be shown and journalled: without a user's name and password."""
+    parts = urlsplit(uri)
+    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2])) if "@" in parts.netloc else uri
+
+
+def artifact_folder(uri: str) -> str | None:
+    """Where the artifacts of a new experiment go: beside a database file; anywhere else MLflow knows better."""
+    database = uri.removeprefix("sqlite:///")
+    return None if database == uri else (Path(database).absolute().parent / "mlartifacts").as_uri()
+
+
+def check_reachable(uri: str) -> None:
+    """Fails within seconds where nobody listens; MLflow's own client tries for minutes first.
+
+    Raises:
+        OSError: no connection.
+    """
+    parts = urlsplit(uri)
+    if parts.scheme in ("http", "https") and parts.hostname:
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+        try:
+            socket.create_connection((parts.hostname, port), timeout=_REACH_S).close()
+        except OSError as error:
+            raise ConnectionError(f"no tracking server answers at {parts.hostname}:{port}: {error}") from error

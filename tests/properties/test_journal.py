@@ -1,0 +1,216 @@
+"""The journal under arbitrary events, cuts and changed bytes."""
+
+import io
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from crowdsweep.errors import JournalDamaged, JournalError
+from crowdsweep.sinks.event_codec import decode, encode
+from crowdsweep.sinks.journal import Journal, read_journal
+from crowdsweep.sinks.journal_rows import seal, unseal, whole_rows
+from crowdsweep.testing import sink_checks
+from crowdsweep.trial.events import (
+    BatchLost,
+    PointProposed,
+    PointScored,
+    PointsSelected,
+    RunsCreated,
+    SweepFinished,
+    SweepStarted,
+    TrialFinished,
+    TrialPlanned,
+)
+from crowdsweep.trial.result import Failure, TrialResult
+from crowdsweep.trial.spec import TrialSpec
+
+texts = st.text(max_size=8)
+floats = st.floats(allow_nan=False)
+finite = st.floats(allow_nan=False, allow_infinity=False)
+scalars = st.none() | st.booleans() | st.integers(-(2**63), 2**63) | finite | texts
+values = scalars | st.lists(scalars, max_size=2) | st.dictionaries(texts, scalars, max_size=2)
+mappings = st.dictionaries(texts, values, max_size=3)
+strings = st.dictionaries(texts, texts, max_size=3)
+floats_in_order = st.lists(floats, max_size=3).map(tuple)
+
+
+def one(kind: type, /, **of: st.SearchStrategy) -> st.SearchStrategy:
+    """Draws a record as (class, fields): `built` makes it in the test's body, where its types may be checked."""
+    return st.tuples(st.just(kind), st.fixed_dictionaries(of))
+
+
+def built(drawn: Any) -> Any:
+    kind, of = drawn
+    return kind(**{name: built(value) if _is_record(value) else value for name, value in of.items()})
+
+
+def _is_record(value: object) -> bool:
+    return isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], type)
+
+
+failures = one(Failure, kind=texts, message=texts, traceback=texts)
+done = one(
+    TrialResult,
+    key=texts,
+    status=st.just("ok"),
+    metrics=st.dictionaries(texts, floats, max_size=3),
+    objective=floats_in_order,
+    confusion=st.none() | st.lists(floats_in_order, max_size=2).map(tuple),
+    iterations=st.integers(0, 10**9),
+    wall_s=floats,
+)
+specs = one(
+    TrialSpec,
+    model=texts,
+    params=mappings,
+    model_version=st.integers(0, 9),
+    dataset=texts,
+    dataset_params=st.dictionaries(texts, st.booleans() | st.integers() | texts, max_size=2),
+    fingerprint=texts,
+    seed=st.integers(0, 2**32),
+    phase=st.sampled_from(["search", "report"]),
+    point=mappings,
+)
+numbers = st.integers(0, 10**6)
+events = st.one_of(
+    one(
+        SweepStarted,
+        name=texts,
+        config=mappings,
+        plan=mappings,
+        environment=strings,
+        resumed=st.booleans(),
+        time=floats,
+    ),
+    one(
+        PointProposed,
+        study=texts,
+        number=numbers,
+        point=mappings,
+        model=texts,
+        dataset=texts,
+        dataset_params=mappings,
+    ),
+    one(PointScored, study=texts, number=numbers, value=st.none() | floats),
+    one(PointsSelected, study=texts, numbers=st.lists(numbers, max_size=3).map(tuple)),
+    one(TrialPlanned, spec=specs),
+    one(TrialFinished, result=done | one(TrialResult, key=texts, status=st.just("failed"), failure=failures)),
+    one(BatchLost, keys=st.lists(texts, max_size=3).map(tuple), reason=texts, slot=texts),
+    one(RunsCreated, tracking_uri=texts, experiment_id=texts, runs=strings),
+    one(SweepFinished, status=texts, time=floats),
+)
+rows = st.lists(
+    st.dictionaries(texts, texts, min_size=1, max_size=2).map(lambda row: json.dumps(row, ensure_ascii=False)),
+    min_size=1,
+    max_size=4,
+)
+
+
+@given(events)
+def test_an_event_comes_back_as_it_was(drawn: object) -> None:
+    event = built(drawn)
+    text = encode(event)
+    assert decode(text) == event
+    assert "\n" not in text
+    json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
+
+
+def test_nan_comes_back_too() -> None:
+    finished = sink_checks.ok("k")
+    event = replace(finished, result=replace(finished.result, objective=(1.0, math.nan, -math.inf)))
+    text = encode(event)
+    assert "NaN" not in text
+    back = decode(text)
+    assert isinstance(back, TrialFinished)
+    assert back.result.objective[0] == 1.0
+    assert math.isnan(back.result.objective[1])
+    assert back.result.objective[2] == -math.inf
+
+
+def _lines(rows_as_text: list[str]) -> list[bytes]:
+    return [seal(text) for text in rows_as_text]
+
+
+@given(rows, st.data())
+def test_any_cut_leaves_the_rows_before_it(rows_as_text: list[str], data: st.DataObject) -> None:
+    whole = b"".join(_lines(rows_as_text))
+    cut = data.draw(st.integers(0, len(whole)))
+    expected, end = [], 0
+    for text, line in zip(rows_as_text, _lines(rows_as_text), strict=True):
+        end += len(line)
+        if end <= cut:
+            expected.append(text)
+    got = [text.decode() for text, _, _ in whole_rows(io.BytesIO(whole[:cut]), "x")]
+    assert got == expected
+
+
+@given(rows, st.data())
+def test_a_changed_byte_is_never_read(rows_as_text: list[str], data: st.DataObject) -> None:
+    whole = bytearray(b"".join(_lines(rows_as_text)))
+    place = data.draw(st.integers(0, len(whole) - 1))
+    whole[place] ^= data.draw(st.integers(1, 255))
+    before = bytes(whole[:place]).count(b"\n")
+    got: list[str] = []
+    message = ""
+    try:
+        got.extend(text.decode() for text, _, _ in whole_rows(io.BytesIO(bytes(whole)), "x"))
+    except JournalDamaged as error:
+        message = str(error)
+    assert got == rows_as_text[:before], "only what stands before the change may be believed"
+    assert not message or f"row {before + 1} " in message
+
+
+@given(events)
+def test_a_sealed_row_opens(drawn: object) -> None:
+    text = encode(built(drawn))
+    line = seal(text)
+    assert line.count(b"\n") == 1
+    opened = unseal(line)
+    assert opened is not None
+    assert opened.decode("utf-8", "surrogatepass") == text
+
+
+outcomes = st.lists(st.tuples(st.sampled_from("abc"), st.booleans(), st.integers(0, 99)), max_size=20)
+
+
+@settings(max_examples=25, deadline=None)
+@given(outcomes, st.lists(st.integers(1, 5), max_size=8))
+def test_a_trial_finishes_once(outcomes: list[tuple[str, bool, int]], groups: list[int]) -> None:
+    """Against a naive rule: the first success wins, else the first failure."""
+    happened = [
+        sink_checks.ok(key, score=float(mark)) if good else sink_checks.failed(key, f"Kind{mark}")
+        for key, good, mark in outcomes
+    ]
+    expected = {}
+    for key in "abc":
+        own = [event.result for event in happened if event.result.key == key]
+        well = [result for result in own if result.status == "ok"]
+        if own:
+            expected[key] = (well or own)[0]
+    with TemporaryDirectory() as folder:
+        journal = Journal(Path(folder))
+        journal.handle(sink_checks.started())
+        rest = happened
+        for size in [*groups, len(happened)]:
+            journal.handle_many(rest[:size])
+            rest = rest[size:]
+        assert dict(journal.state.results) == expected
+        journal.close()
+        assert dict(read_journal(folder).results) == expected
+        lines = Path(folder, "journal.jsonl").read_bytes().count(b"\n")
+        assert lines <= 1 + 2 * len(expected), "at most a failure and a success of each"
+
+
+@pytest.mark.parametrize(
+    "text", ['{"kind":"trial_paused","v":1,"data":{}}', '{"kind":"trial_finished","v":2,"data":{}}']
+)
+def test_rows_of_the_future_say_so(text: str) -> None:
+    with pytest.raises(JournalError, match="newer crowdsweep"):
+        decode(text)

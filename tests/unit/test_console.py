@@ -1,0 +1,155 @@
+"""What a person sees of a sweep: plain lines, a live view, nothing at all, and never an exception."""
+
+import contextlib
+import io
+import os
+import pty
+import threading
+
+import pytest
+from rich.console import Console
+
+from crowdsweep.sinks.console import ConsoleSink, Terminal
+from crowdsweep.sinks.journal import Journal
+from crowdsweep.sinks.progress import Progress
+from crowdsweep.testing.sink_checks import failed, ok, one_of_each, spec, started
+from crowdsweep.trial.events import Event, SweepFinished, TrialPlanned, TrialStarted
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def a_sweep() -> list[Event]:
+    """Three trials of two models; the second model is better; one trial fails."""
+    first, second, third = spec(0, model="[red]dl-ds"), spec(1, model="[red]dl-ds"), spec(0, model="cmm")
+    events: list[Event] = [started()]
+    for one, end in (
+        (first, ok(first.key, test_accuracy=0.5, dev_kl=9.0)),
+        (second, failed(second.key)),
+        (third, ok(third.key, test_accuracy=0.75)),
+    ):
+        events += [TrialPlanned(spec=one), TrialStarted(key=one.key, slot="slot 0"), end]
+    return events
+
+
+def lines(events: list[Event], *, seconds_apart: float, **options: object) -> list[str]:
+    out, clock = io.StringIO(), Clock()
+    sink = ConsoleSink(console=Console(file=out, soft_wrap=True), clock=clock, **options)
+    for event in events:
+        sink.handle(event)
+        clock.now += seconds_apart
+    sink.close()
+    return out.getvalue().splitlines()
+
+
+def test_plain_lines() -> None:
+    told = lines([*a_sweep(), SweepFinished(status="done", time=0.0)], seconds_apart=10.0)
+    assert told[0] == "a-sweep: 4 trials known"
+    assert (
+        'a-sweep: failed: [red]dl-ds on digits {"annotators":100}, seed 1: NonFiniteObjective: the objective is nan'
+        in told
+    )
+    assert "a-sweep: 1 of 4 trials, 0 failed, 1 running; 0:50 gone, about 2:30 left; " in "\n".join(told)
+    assert told[-2].endswith('best on digits {"annotators":100}: cmm, test_accuracy 0.7500 (1 seed)')
+    assert told[-1] == "a-sweep: finished; 3 of 4 trials, 1 failed, 0 running; 1:40"
+
+
+def test_plain_lines_do_not_flood() -> None:
+    events: list[Event] = [started()]
+    for seed in range(100):
+        events += [TrialPlanned(spec=spec(seed)), failed(spec(seed).key)]
+    told = lines(events, seconds_apart=0.1, every_s=5.0)
+    assert sum("failed: " in line for line in told) == 20
+    assert sum("more trials fail" in line for line in told) == 1
+    assert sum("gone" in line for line in told) == 3, "one each five of twenty seconds"
+
+
+def test_quiet_says_nothing() -> None:
+    assert lines([*a_sweep(), SweepFinished(status="done", time=0.0)], seconds_apart=10.0, quiet=True) == []
+
+
+def test_a_resumed_sweep_counts_on(tmp_path: object) -> None:
+    journal = Journal(str(tmp_path))
+    journal.handle_many(a_sweep())
+    told = lines(
+        [started(resumed=True), SweepFinished(status="done", time=0.0)], seconds_apart=1.0, state=journal.state
+    )
+    journal.close()
+    assert told[0] == "a-sweep: 4 trials known, 3 of them finished earlier"
+    assert "3 of 4 trials, 1 failed" in told[-1]
+
+
+def test_best_is_by_mean_over_seeds_in_the_goals_direction() -> None:
+    progress = Progress()
+    goal = started()
+    progress.take(goal)
+    for model, values in (("a", (0.5, 0.9)), ("b", (0.8, 0.8)), ("c", (0.1, 0.2))):
+        for seed, value in enumerate(values):
+            one = spec(seed, model=model)
+            progress.take(TrialPlanned(spec=one))
+            progress.take(ok(one.key, test_accuracy=value, loss=value))
+    (best,) = progress.best().values()
+    assert (best.model, best.seeds, best.value) == ("b", 2, pytest.approx(0.8))
+    least = Progress()
+    least.take(type(goal)(**{**vars(goal), "config": {"metric": {"name": "loss", "goal": "minimize"}}}))
+    for seed, (model, value) in enumerate((("a", 0.5), ("b", 0.25), ("c", 0.75))):
+        one = spec(seed, model=model)
+        least.take(TrialPlanned(spec=one))
+        least.take(ok(one.key, loss=value, test_accuracy=value))
+    (best,) = least.best().values()
+    assert (best.model, best.metric) == ("b", "loss")
+
+
+def test_a_failure_that_was_mended_is_not_counted() -> None:
+    progress = Progress()
+    progress.take(failed("k"))
+    assert (progress.done, progress.failed) == (0, 1)
+    progress.take(ok("k"))
+    assert (progress.done, progress.failed) == (1, 0)
+
+
+def _read_to_the_end(terminal: int, into: list[bytes]) -> None:
+    with contextlib.suppress(OSError):  # that is how a pseudo-terminal says that its other side was closed
+        while data := os.read(terminal, 4096):
+            into.append(data)
+
+
+def test_live_view_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    outer, inner = pty.openpty()
+    shown: list[bytes] = []
+    reader = threading.Thread(target=_read_to_the_end, args=(outer, shown))
+    reader.start()
+    with os.fdopen(inner, "w") as terminal:
+        sink = ConsoleSink(console=Console(file=terminal, width=110))
+        for event in [*a_sweep(), SweepFinished(status="interrupted", time=0.0)]:
+            sink.handle(event)
+        sink.close()
+    reader.join()
+    os.close(outer)
+    seen = b"".join(shown).decode()
+    for words in ("3 of 4 trials, 1 failed", "best so far", "cmm", "0.7500", "interrupted; run it again"):
+        assert words in seen
+    assert "\x1b[" in seen, "a view that redraws itself"
+
+
+class Gone(io.StringIO):
+    def __init__(self, error: type[OSError]) -> None:
+        super().__init__()
+        self._error = error
+
+    def write(self, text: str) -> int:
+        raise self._error
+
+
+def test_a_terminal_that_went_away_does_not_matter() -> None:
+    for error in (BrokenPipeError, OSError):
+        sink = ConsoleSink(console=Terminal(file=Gone(error)))
+        for event in one_of_each():
+            sink.handle(event)
+        sink.close()

@@ -1,0 +1,330 @@
+"""MLflow as a mirror, against a real database: what it holds, and how it fails and is mended."""
+
+import json
+import logging
+import math
+import shutil
+import socket
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from crowdsweep.errors import BadInput
+from crowdsweep.sinks.background import Background
+from crowdsweep.sinks.journal import Journal, JournalState, read_journal
+from crowdsweep.sinks.mlflow_runs import MlflowClient, MlflowSink, mirror, tracking_uri, without_credentials
+from crowdsweep.sinks.run_records import HISTORY_LIMIT, cell_record, trial_record
+from crowdsweep.testing import sink_checks
+from crowdsweep.testing.sink_checks import failed, ok, spec, started
+from crowdsweep.trial.events import Event, RunsCreated, SweepFinished, TrialFinished, TrialPlanned
+
+SEEDS = (0, 1, 2, 3)
+
+
+@pytest.fixture(scope="module")
+def empty_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database with MLflow's tables: making them takes seconds."""
+    path = tmp_path_factory.mktemp("template") / "mlflow.db"
+    sink = MlflowSink(path.parent, experiment="template")
+    sink.handle(started())
+    sink.close()
+    with sqlite3.connect(path) as database:
+        database.execute("DELETE FROM experiments WHERE name = 'template'")
+    return path
+
+
+@pytest.fixture
+def store(tmp_path: Path, empty_database: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    shutil.copy(empty_database, tmp_path / "mlflow.db")
+    return tmp_path
+
+
+def outcomes(seeds: Sequence[int] = SEEDS) -> list[Event]:
+    """Four trials of one cell, the last of which failed."""
+    events: list[Event] = []
+    for seed in seeds:
+        key = spec(seed, groups=2).key
+        events.append(TrialPlanned(spec=spec(seed, groups=2)))
+        events.append(failed(key) if seed == 3 else ok(key, test_accuracy=0.5 + seed / 10, dev_kl=1.0))
+    return events
+
+
+def sweep(store: Path, events: Sequence[Event], *, uri: str | None = None, attempts: int = 2) -> JournalState:
+    """Runs a driver's sinks over a sweep."""
+    journal = Journal(store)
+    sink = MlflowSink(
+        store,
+        experiment="an experiment",
+        uri=uri,
+        record=journal.handle,
+        state=journal.state,
+        background=lambda idle: Background("MLflow", when_idle=idle, attempts=attempts, first_delay_s=0.001),
+    )
+    for event in (started(), *events, SweepFinished(status="done", time=3.0)):
+        journal.handle(event)
+        sink.handle(event)
+    sink.close()
+    journal.close()
+    return read_journal(store)
+
+
+def runs_in(store: Path) -> tuple[dict, dict]:
+    """Returns (cells, trials) by key; two runs of one key are an error."""
+    client = MlflowClient(tracking_uri(store))
+    experiment = client.get_experiment_by_name("an experiment")
+    cells: dict = {}
+    trials: dict = {}
+    for run in client.search_runs([experiment.experiment_id], max_results=1000):
+        place = cells if run.data.tags["crowdsweep.kind"] == "cell" else trials
+        key = run.data.tags["crowdsweep.key"]
+        assert key not in place, "recorded twice"
+        place[key] = run
+    return cells, trials
+
+
+def sql(store: Path, *statements: str) -> None:
+    with sqlite3.connect(store / "mlflow.db") as database:
+        for statement in statements:
+            database.execute(statement)
+
+
+def test_a_sweep_as_mlflow_shows_it(store: Path) -> None:
+    state = sweep(store, outcomes())
+    cells, trials = runs_in(store)
+    (cell,) = cells.values()
+    assert cell.info.status == "FINISHED"
+    assert cell.data.params["groups"] == "2"
+    assert cell.data.params["dataset.annotators"] == "100"
+    assert cell.data.metrics["test_accuracy_mean"] == pytest.approx(0.6)
+    assert cell.data.metrics["test_accuracy_sd"] == pytest.approx(0.1)
+    assert cell.data.metrics["test_accuracy_n"] == 3
+    assert (cell.data.metrics["trials_ok"], cell.data.metrics["trials_failed"]) == (3, 1)
+    assert set(trials) == {spec(seed, groups=2).key for seed in SEEDS}
+    run = trials[spec(1, groups=2).key]
+    assert run.info.status == "FINISHED"
+    assert run.data.tags["mlflow.parentRunId"] == cell.info.run_id
+    assert run.data.tags["crowdsweep.seed"] == run.data.params["seed"] == "1"
+    assert run.data.tags["crowdsweep.phase"] == "report"
+    assert run.data.tags["mlflow.source.git.commit"] == "0" * 40
+    assert run.data.tags["crowdsweep.python"] == "3.11"
+    assert run.data.metrics["test_accuracy"] == pytest.approx(0.6)
+    assert run.data.metrics["wall_s"] == 0.5
+    client = MlflowClient(tracking_uri(store))
+    history = client.get_metric_history(run.info.run_id, "objective")
+    assert [(point.step, point.value) for point in history] == [(0, -3.0), (1, -2.5), (2, -2.25)]
+    (dataset,) = run.inputs.dataset_inputs
+    assert (dataset.dataset.name, dataset.dataset.digest) == ("digits", "0123456789abcdef")
+    confusion = client.download_artifacts(run.info.run_id, "confusion.json")
+    assert json.loads(Path(confusion).read_text())["probabilities"] == [[0.9, 0.1], [0.2, 0.8]]
+    assert len(list((store / "mlartifacts").rglob("confusion.json"))) == 3
+    assert state.runs[tracking_uri(store)].runs == {key: one.info.run_id for key, one in {**cells, **trials}.items()}
+
+
+def test_a_failed_trial_ends_as_failed(store: Path) -> None:
+    sweep(store, outcomes())
+    run = runs_in(store)[1][spec(3, groups=2).key]
+    assert run.info.status == "FAILED"
+    assert run.data.tags["crowdsweep.failure_kind"] == "NonFiniteObjective"
+    assert "is nan" in run.data.tags["crowdsweep.failure_message"]
+    text = MlflowClient(tracking_uri(store)).download_artifacts(run.info.run_id, "traceback.txt")
+    assert Path(text).read_text().startswith("Traceback")
+
+
+def test_going_on_records_nothing_twice(store: Path) -> None:
+    sweep(store, outcomes((0, 1)))
+    before = {key: run.info.run_id for key, run in runs_in(store)[1].items()}
+    sweep(store, outcomes((2,)))
+    cells, trials = runs_in(store)
+    assert len(trials) == 3
+    assert before.items() <= {key: run.info.run_id for key, run in trials.items()}.items()
+    (cell,) = cells.values()
+    assert (cell.info.status, cell.data.metrics["trials_ok"]) == ("FINISHED", 3)
+
+
+def test_a_success_replaces_the_failure_before_it(store: Path) -> None:
+    sweep(store, outcomes((3,)))
+    key = spec(3, groups=2).key
+    assert runs_in(store)[1][key].info.status == "FAILED"
+    sweep(store, [ok(key, test_accuracy=1.0)])
+    run = runs_in(store)[1][key]
+    assert (run.info.status, run.data.tags["crowdsweep.status"]) == ("FINISHED", "ok")
+    assert "crowdsweep.failure_kind" not in run.data.tags
+
+
+def test_a_crash_leaves_nothing_running(store: Path) -> None:
+    """A driver died while its cell and one trial were open: the next one ends both, and writes the trial anew."""
+    sweep(store, outcomes((0, 1)))
+    cells, trials = runs_in(store)
+    cut_short = trials[spec(1, groups=2).key].info.run_id
+    parent = next(iter(cells.values())).info.run_id
+    sql(store, f"UPDATE runs SET status = 'RUNNING', end_time = NULL WHERE run_uuid IN ('{cut_short}', '{parent}')")
+    sweep(store, [])
+    cells, trials = runs_in(store)
+    assert {run.info.status for run in (*cells.values(), *trials.values())} == {"FINISHED"}
+    assert "crowdsweep.interrupted" in cells[spec(1, groups=2).cell_key].data.tags
+    assert trials[spec(1, groups=2).key].info.run_id != cut_short
+    with sqlite3.connect(store / "mlflow.db") as database:
+        assert database.execute("SELECT count(*) FROM runs WHERE status = 'RUNNING'").fetchone() == (0,)
+
+
+@pytest.mark.parametrize("table", ["runs", "metrics"])
+def test_a_database_that_stops_taking_rows_is_mended_by_mirror(
+    store: Path, table: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    sweep(store, outcomes((0,)))
+    refuse = f"CREATE TRIGGER refuse BEFORE INSERT ON {table} BEGIN SELECT RAISE(ABORT, 'readonly database'); END"
+    sql(store, refuse)
+    with caplog.at_level(logging.WARNING, logger="crowdsweep"):
+        state = sweep(store, outcomes((1, 2, 3)))
+    told = [record.getMessage() for record in caplog.records if record.name.startswith("crowdsweep")]
+    assert len(state.results) == 4, "the sweep lost nothing"
+    assert sum("cannot be written" in words for words in told) == 1
+    assert "MLflow lacks 3 trials; the journal has them: `crowdsweep mirror` writes them" in told
+    with pytest.raises(BadInput, match="cannot be written"):
+        mirror(state, tracking_uri(store), "an experiment")
+    sql(store, "DROP TRIGGER refuse")
+    done = mirror(state, tracking_uri(store), "an experiment")
+    assert (done.found, done.written, done.refused) == (1, 3, 0)
+    cells, trials = runs_in(store)
+    assert {key: run.info.status for key, run in trials.items()} == {
+        spec(seed, groups=2).key: "FAILED" if seed == 3 else "FINISHED" for seed in SEEDS
+    }
+    (cell,) = cells.values()
+    assert (cell.info.status, cell.data.metrics["test_accuracy_n"]) == ("FINISHED", 3)
+    assert mirror(state, tracking_uri(store), "an experiment").written == 0
+
+
+def test_mirror_into_nothing_writes_everything(store: Path) -> None:
+    journal = Journal(store)
+    journal.handle_many([started(), *outcomes()])
+    journal.close()
+    done = mirror(read_journal(store), tracking_uri(store), "an experiment")
+    assert str(done) == "4 trials written, 0 stood there already"
+    cells, trials = runs_in(store)
+    assert (len(cells), len(trials)) == (1, 4)
+
+
+def test_mirror_mends_what_was_deleted(store: Path) -> None:
+    state = sweep(store, outcomes())
+    cells, trials = runs_in(store)
+    one, other = spec(0, groups=2).key, spec(1, groups=2).key
+    client = MlflowClient(tracking_uri(store))
+    client.delete_run(trials[one].info.run_id)
+    sql(store, f"DELETE FROM latest_metrics WHERE key = 'dev_kl' AND run_uuid = '{trials[other].info.run_id}'")
+    assert mirror(state, tracking_uri(store), "an experiment").written == 2
+    client.delete_run(next(iter(cells.values())).info.run_id)
+    mirror(state, tracking_uri(store), "an experiment")
+    cells, trials = runs_in(store)
+    (cell,) = cells.values()
+    assert {run.data.tags["mlflow.parentRunId"] for run in trials.values()} == {cell.info.run_id}
+    assert trials[other].data.metrics["dev_kl"] == 1.0
+
+
+def test_a_server_that_is_down_delays_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with caplog.at_level(logging.WARNING, logger="crowdsweep"):
+        state = sweep(tmp_path, outcomes(), uri=f"http://somebody:secret@127.0.0.1:{port}", attempts=10**6)
+    assert len(state.results) == 4
+    told = [record.getMessage() for record in caplog.records]
+    assert len(told) == 2
+    assert f"no tracking server answers at 127.0.0.1:{port}" in told[0]
+    assert "lacks 4 trials" in told[1]
+    assert "secret" not in caplog.text
+
+
+def test_a_trial_that_enters_the_report_is_marked(store: Path) -> None:
+    key = spec(0, groups=2).key
+    sweep(store, [TrialPlanned(spec=spec(0, phase="search", groups=2)), ok(key)])
+    assert runs_in(store)[1][key].data.tags["crowdsweep.phase"] == "search"
+    sweep(store, [TrialPlanned(spec=spec(0, groups=2))])
+    cells, trials = runs_in(store)
+    assert trials[key].data.tags["crowdsweep.phase"] == "report"
+    assert next(iter(cells.values())).data.tags["crowdsweep.phase"] == "report"
+
+
+def test_what_is_too_long_is_cut_and_marked(store: Path) -> None:
+    params = {f"p{number:03d}": number for number in range(250)}
+    long = replace(spec(0), params={**params, "words": "w" * 10_000, "größe/µ?": [16, 16], "n" * 300: None})
+    result = replace(
+        ok(long.key).result,
+        metrics={**{f"m{number:04d}": float(number) for number in range(1500)}, "bad": math.nan},
+        objective=[float(step) for step in range(500)],
+    )
+    sweep(store, [TrialPlanned(spec=long), TrialFinished(result=result)])
+    (run,) = runs_in(store)[1].values()
+    assert run.info.status == "FINISHED"
+    assert {run.data.params[f"p{number:03d}"] for number in range(250)} == {str(number) for number in range(250)}
+    assert run.data.params["words"] == "w" * 5999 + "…"
+    assert run.data.params["größe/µ_"] == "[16,16]"
+    assert run.data.params["n" * 250] == "null"
+    assert run.data.metrics["m1499"] == 1499
+    assert "bad" not in run.data.metrics
+    assert run.data.tags["crowdsweep.non_finite"] == "bad"
+    history = MlflowClient(tracking_uri(store)).get_metric_history(run.info.run_id, "objective")
+    assert len(history) == HISTORY_LIMIT
+    assert (history[0].step, history[-1].step) == (0, 499)
+    assert all(point.step == point.value for point in history)
+
+
+def test_records_never_hold_what_is_not_finite() -> None:
+    result = replace(ok("k").result, metrics={"a": math.inf, "b": 1.0}, objective=(math.nan, 2.0), wall_s=math.nan)
+    record = trial_record(spec(0), result, sweep="s", environment={})
+    assert all(map(math.isfinite, record.metrics.values()))
+    assert record.history == [(1, 2.0)]
+    assert record.tags["crowdsweep.non_finite"] == "a, objective"
+
+
+def test_a_cell_reports_what_was_not_searched() -> None:
+    from crowdsweep.sinks.run_records import CellTrial
+
+    searched = [CellTrial(phase="search", metrics={"a": 9.0})] * 3
+    alone = cell_record(spec(0), searched, sweep="s")
+    assert (alone.metrics["a_mean"], alone.metrics["a_sd"]) == (9.0, 0.0)
+    reported = [CellTrial(phase="report", metrics={"a": 1.0}), CellTrial(phase="report", metrics=None)]
+    both = cell_record(spec(0), [*searched, *reported], sweep="s")
+    assert (both.metrics["a_mean"], both.metrics["a_n"], both.metrics["trials_failed"]) == (1.0, 1, 1)
+    assert "a_sd" not in both.metrics
+    assert cell_record(spec(0), reported[1:], sweep="s").status == "FAILED"
+
+
+def test_where_runs_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    assert tracking_uri(tmp_path) == f"sqlite:///{tmp_path}/mlflow.db"
+    with pytest.raises(BadInput, match=r"tracking\.uri or MLFLOW_TRACKING_URI"):
+        tracking_uri("s3://bucket/x")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://server:5000")
+    assert tracking_uri(tmp_path) == "http://server:5000"
+    assert tracking_uri(tmp_path, "sqlite:///x.db") == "sqlite:///x.db"
+    assert without_credentials("https://me:word@server:5000/a?b=c") == "https://server:5000/a?b=c"
+    assert without_credentials("sqlite:////a/b@c.db") == "sqlite:////a/b@c.db"
+
+
+def test_contract(store: Path) -> None:
+    sink_checks.check_takes_every_event(lambda: MlflowSink(store, experiment="an experiment"))
+    sink_checks.check_closes_without_events(lambda: MlflowSink(store, experiment="an experiment"))
+
+
+def test_nothing_is_printed(store: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    sweep(store, outcomes())
+    printed = capfd.readouterr()
+    assert (printed.out, printed.err) == ("", "")
+
+
+def test_run_ids_are_told_while_the_sweep_runs(store: Path) -> None:
+    told: list[Event] = []
+    sink = MlflowSink(store, experiment="an experiment", record=told.append)
+    sink.handle(started())
+    for event in outcomes():
+        sink.handle(event)
+    sink.close()
+    assert all(isinstance(event, RunsCreated) for event in told)
+    assert {key for event in told if isinstance(event, RunsCreated) for key in event.runs} == {
+        spec(0, groups=2).cell_key,
+        *(spec(seed, groups=2).key for seed in SEEDS),
+    }
