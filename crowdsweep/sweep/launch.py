@@ -68,13 +68,20 @@ def rebuild_mirror(store: Path, uri: str | None = None) -> str:
         JournalError: there is no record in `store`.
         BadInput: MLflow cannot be written there.
     """
-    from crowdsweep.sinks.mlflow_runs import mirror, tracking_uri  # noqa: PLC0415 - mlflow takes seconds to import
+    from crowdsweep.sinks.mlflow_runs import (  # noqa: PLC0415 - mlflow takes seconds to import
+        mirror,
+        tracking_uri,
+        without_credentials,
+    )
 
     state = read_journal(store)
     tracking = state.config.get("tracking", {})
     target = tracking_uri(store, uri or tracking.get("uri"))
     done = mirror(state, target, tracking.get("experiment") or state.name)
-    return f"{target}: {done}"
+    return (
+        f"{without_credentials(target)}: {done.written} trials written, {done.found} stood there already, "
+        f"{done.refused} refused"
+    )
 
 
 def _executor(plan: Plan, engine: Engine, address: str | None) -> Executor:
@@ -97,7 +104,7 @@ def _mirrors(plan: Plan, store: Path, journal: Journal, quiet: bool) -> list[Sin
     if not quiet:
         from crowdsweep.sinks.console import ConsoleSink  # noqa: PLC0415 - rich is for people only
 
-        sinks.append(ConsoleSink())
+        sinks.append(ConsoleSink(state=journal.state))
     tracking = plan.config.tracking
     if tracking.enabled:
         from crowdsweep.sinks.mlflow_runs import MlflowSink  # noqa: PLC0415 - mlflow takes seconds to import

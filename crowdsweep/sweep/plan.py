@@ -204,8 +204,6 @@ def make_plan(config: SweepConfig, asked: SweepConfig | None = None) -> Plan:
     for entry in config.datasets:
         dataset, trial = _ready(entry, bases, config)
         datasets.append(dataset)
-        if config.metric is not None:
-            check_metric(config.metric, dataset.offer, _where(config, entry))
         for model in config.models:
             if model.datasets and entry.name not in model.datasets:
                 continue
@@ -247,7 +245,9 @@ def _ready(
         bases[identity] = catalogue.load(entry.name, entry.params)
     base = bases[identity]
     if base.n_classes < 2:
-        raise SweepFileError(f"{_where(config, entry)}: expected at least two classes, got {list(base.class_names)}")
+        raise SweepFileError(
+            f"{_where(config, entry.name)}: expected at least two classes, got {list(base.class_names)}"
+        )
     trial = prepare(base, entry.params, seed=0)
     return PlannedDataset(name=entry.name, params=dict(entry.params), base=base, offer=offer_of(trial)), trial
 
@@ -267,7 +267,9 @@ def _cell(config: SweepConfig, entry: ModelEntry, dataset: PlannedDataset, trial
 
 def _study(config: SweepConfig, cell: Cell, space: Space) -> Study:
     space.check_fits(cell.info.name, cell.fixed)
-    metric = config.metric or default_metric(cell.info, cell.dataset.offer)
+    offer = cell.dataset.offer
+    metric = config.metric or default_metric(cell.info, offer)
+    check_metric(metric, offer, _where(config, cell.dataset.name))
     heldout = config.heldout.fraction if metric.name == HELDOUT else 0.0
     limit = config.budget.points if space.size is None else min(config.budget.points, space.size)
     listed = config.sampler.kind == "grid" or limit == space.size
@@ -289,8 +291,8 @@ def _study(config: SweepConfig, cell: Cell, space: Space) -> Study:
     return Study(cell=cell, space=space, metric=metric, limit=limit, heldout=heldout, learns=learns, key=key)
 
 
-def _where(config: SweepConfig, entry: DatasetEntry) -> str:
-    return f"{config.source or config.name}, dataset {entry.name!r}"
+def _where(config: SweepConfig, dataset: str) -> str:
+    return f"{config.source or config.name}, dataset {dataset!r}"
 
 
 def _row(cell: Cell) -> dict[str, Any]:

@@ -1,0 +1,200 @@
+"""What the engine costs a trial: `python tests/benchmarks/engine_overhead.py` prints milliseconds and ratios.
+
+1,000 trials (seeds) of the `uniform` model on a tiny dataset, on two Ray actors of one CPU each, in five ways, all in
+one run:
+
+    actor      the plain actor call: two actors, one trial a call, at most two calls in flight on each; no driver
+    engine     driver, journal on a local disk, MLflow off; one trial a batch, and then packed (20 trials a batch)
+    mlflow     the same with MLflow on sqlite, until its last run is written
+    tune       Ray Tune with `reuse_actors=True`, two at a time (with fewer trials: its cost a trial is constant)
+
+Promised: engine - actor <= 4 ms a trial, with one trial a batch too; tune >= 8 × engine; mlflow - engine <= 50 ms.
+"""
+
+import argparse
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.update(RAY_USAGE_STATS_ENABLED="0", TUNE_DISABLE_AUTO_CALLBACK_LOGGERS="1", RAY_AIR_NEW_OUTPUT="0")
+
+import ray
+
+from crowdsweep.config import Resources, SweepConfig, parse_sweep
+from crowdsweep.search.searchers import make_searcher
+from crowdsweep.sinks.journal import Journal
+from crowdsweep.sinks.mlflow_runs import MlflowSink
+from crowdsweep.sweep.cluster import Cluster, connect
+from crowdsweep.sweep.driver import run_sweep
+from crowdsweep.sweep.plan import make_plan
+from crowdsweep.sweep.ray_actors import RayExecutor
+from crowdsweep.sweep.ray_slot import CONTROL, Slot, slot_options
+from crowdsweep.trial.runner import run_batch
+
+SLOTS = 2
+
+
+class Shared(Cluster):
+    """The cluster of this benchmark, which executors leave running."""
+
+    def close(self) -> None: ...
+
+
+def sweep_of(trials: int, pack: int) -> SweepConfig:
+    """Returns a sweep of a model whose fit costs nothing."""
+    return parse_sweep(
+        {
+            "name": "overhead",
+            "datasets": ["anesthesia"],
+            "models": ["uniform"],
+            "seeds": {"report": trials},
+            "pack": pack,
+            "tracking": {"experiment": "overhead"},
+        }
+    )
+
+
+def timed(name: str, trials: int, work: Callable[[], Any]) -> float:
+    """Runs and prints; returns milliseconds a trial."""
+    began = time.perf_counter()
+    work()
+    each = (time.perf_counter() - began) / trials * 1000
+    print(f"{name:<34}{each:>9.2f} ms a trial   ({trials} trials)", flush=True)
+    return each
+
+
+def plain_actors(trials: int) -> float:
+    """One trial a call on two actors; the next goes out when one comes back."""
+    plan = make_plan(sweep_of(trials, 1))
+    (cell,) = plan.cells
+    specs = cell.specs(plan.report_seeds, "report")
+    fingerprint, base = next(iter(plan.bases.items()))
+    place = [ray.put(base)]
+
+    class Plain(Slot):
+        def call(self, specs: Any, fingerprint: str, place: Any) -> Any:
+            return run_batch(specs, self._dataset(fingerprint, place), "cpu", lambda key, step, objective: None)
+
+    actors = [
+        ray.remote(concurrency_groups={CONTROL: 1})(Plain).options(**slot_options(1.0, 0.0)).remote("cpu")
+        for _ in range(SLOTS)
+    ]
+    ray.get([actor.call.remote(specs[:1], fingerprint, place) for actor in actors])
+
+    def work() -> None:
+        waiting, flying = list(specs), {}
+        for actor in actors * 2:
+            flying[actor.call.remote([waiting.pop()], fingerprint, place)] = actor
+        while flying:
+            ready, _ = ray.wait(list(flying), num_returns=1)
+            for reference in ready:
+                actor = flying.pop(reference)
+                ray.get(reference)
+                if waiting:
+                    flying[actor.call.remote([waiting.pop()], fingerprint, place)] = actor
+
+    each = timed("plain actor call", trials, work)
+    for actor in actors:
+        ray.kill(actor)
+    return each
+
+
+def engine(cluster: Cluster, trials: int, pack: int, mlflow: bool) -> float:
+    """The whole engine on actors that are up already."""
+    config = sweep_of(trials, pack)
+    plan = make_plan(config)
+    executor = RayExecutor(plan.bases, cluster, Resources())
+    while len(executor.process_ids()) < SLOTS:
+        executor.poll(0.1)
+        time.sleep(0.05)
+    with tempfile.TemporaryDirectory() as folder:
+        journal = Journal(Path(folder))
+        sinks = [MlflowSink(Path(folder), experiment="overhead", record=journal.handle)] if mlflow else []
+
+        def work() -> None:
+            outcome = run_sweep(
+                plan,
+                executor=executor,
+                journal=journal,
+                make_searcher=lambda study: make_searcher(study.space, config.sampler, study.metric.goal, study.limit),
+                sinks=sinks,
+            )
+            if (outcome.status, outcome.finished, outcome.failed) != ("done", trials, 0):
+                raise RuntimeError(f"the sweep did not end well: {outcome}")
+
+        name = f"engine, pack {pack}" + (", MLflow on sqlite" if mlflow else "")
+        each = timed(name, trials, work)
+        executor.close()
+        journal.close()
+    return each
+
+
+def tune(trials: int) -> float:
+    """The same trials under Ray Tune, which is given everything that makes it fast."""
+    from ray import tune as ray_tune
+
+    plan = make_plan(sweep_of(trials, 1))
+    (cell,) = plan.cells
+    specs = cell.specs(plan.report_seeds, "report")
+    base = next(iter(plan.bases.values()))
+
+    class Trainable(ray_tune.Trainable):
+        def setup(self, config: dict[str, Any], base: Any = None) -> None:
+            self._index, self._base = config["index"], base
+
+        def step(self) -> dict[str, Any]:
+            result = run_batch([specs[self._index]], self._base, "cpu", lambda key, step, objective: None)[0]
+            return {"status": result.status, "done": True}
+
+        def reset_config(self, new_config: dict[str, Any]) -> bool:
+            self._index = new_config["index"]
+            return True
+
+    def work() -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            tuner = ray_tune.Tuner(
+                ray_tune.with_parameters(Trainable, base=base),
+                param_space={"index": ray_tune.grid_search(list(range(trials)))},
+                tune_config=ray_tune.TuneConfig(reuse_actors=True, max_concurrent_trials=SLOTS),
+                run_config=ray_tune.RunConfig(storage_path=folder, verbose=0),
+            )
+            if tuner.fit().num_errors:
+                raise RuntimeError("trials failed under Ray Tune")
+
+    return timed("Ray Tune, reuse_actors=True", trials, work)
+
+
+def main() -> int:
+    """Prints the table; returns 1 where a promise is not kept."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--trials", type=int, default=1000)
+    parser.add_argument("--tune-trials", type=int, default=300)
+    parser.add_argument("--mlflow-trials", type=int, default=300)
+    asked = parser.parse_args()
+    started = connect("local", cpus=SLOTS)
+    cluster = Shared(started=True)
+    plain = plain_actors(asked.trials)
+    single = engine(cluster, asked.trials, 1, mlflow=False)
+    packed = engine(cluster, asked.trials, 20, mlflow=False)
+    mirrored = engine(cluster, asked.mlflow_trials, 1, mlflow=True)
+    tuned = tune(asked.tune_trials)
+    started.close()
+    kept = [
+        ("engine - plain call, one trial a batch", single - plain, "<= 4 ms", single - plain <= 4),
+        ("engine - plain call, packed", packed - plain, "<= 4 ms", packed - plain <= 4),
+        ("MLflow - engine", mirrored - single, "<= 50 ms", mirrored - single <= 50),
+        ("Ray Tune / engine, one trial a batch", tuned / single, ">= 8 x", tuned / single >= 8),
+        ("Ray Tune / engine, packed", tuned / packed, ">= 8 x", tuned / packed >= 8),
+    ]
+    for name, value, promise, good in kept:
+        print(f"{name:<42}{value:>9.2f}   promised {promise:<9}{'kept' if good else 'NOT KEPT'}")
+    return 0 if all(good for *_, good in kept) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,176 @@
+"""What a sweep file becomes, and what is refused before anything runs."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from crowdsweep.config import StudyEntry, SweepConfig, parse_sweep
+from crowdsweep.data import catalogue
+from crowdsweep.errors import BadInput, UnknownName
+from crowdsweep.sweep.plan import describe_plan, make_plan
+
+
+def config_of(datasets: list[Any], models: list[Any], **changes: Any) -> SweepConfig:
+    return parse_sweep({"name": "tiny", "datasets": datasets, "models": models, **changes}, "tiny.yaml")
+
+
+def folder_of(path: Path, rows: str, items: str = "") -> str:
+    """A dataset folder; with `items`, its items have features."""
+    path.mkdir()
+    (path / "annotations.csv").write_text("item,annotator,label\n" + rows)
+    if items:
+        (path / "items.csv").write_text(items)
+        features = np.array([[0.5], [1.5], [0.1]], dtype=np.float32)
+        np.savez(path / "features-made_up.npz", features=features, item=np.array(["a", "b", "c"]))
+    return str(path)
+
+
+VOTED = "a,1,x\na,2,x\nb,1,y\nb,3,y\nc,2,x\nc,3,y\n"
+
+
+def test_fixed_points_get_the_report_seeds() -> None:
+    plan = make_plan(config_of(["anesthesia"], ["uniform", "majority-vote"], seeds={"report": 7}))
+    assert [cell.info.name for cell in plan.cells] == ["uniform", "majority-vote"]
+    assert [spec.seed for spec in plan.cells[0].specs(plan.report_seeds, "report")] == list(range(7))
+    assert (plan.n_report, plan.n_search, plan.n_trials) == (14, 0, 14)
+
+
+def test_search_and_report_seeds_never_meet() -> None:
+    plan = make_plan(config_of(["anesthesia"], ["uniform"], seeds={"search": 50, "report": 5000}))
+    assert not set(plan.search_seeds) & set(plan.report_seeds)
+
+
+def test_a_search_counts_at_most_its_points_and_rescored_ones() -> None:
+    model = {"name": "dawid-skene", "search": {"smoothing": {"values": [0, 0.1, 1]}}}
+    plan = make_plan(config_of(["anesthesia"], [model], seeds={"search": 2, "report": 4, "rescored": 2}))
+    (study,) = plan.studies
+    assert study.limit == 3
+    assert not study.learns
+    assert (plan.n_search, plan.n_report) == (3 * 2, 2 * 4)
+
+
+def test_base_datasets_are_loaded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    loads: list[str] = []
+    original = catalogue.load
+
+    def counted(name: str, params: Any) -> Any:
+        loads.append(name)
+        return original(name, params)
+
+    monkeypatch.setattr(catalogue, "load", counted)
+    plan = make_plan(
+        config_of([{"name": "anesthesia", "scenario": ["individual", "global"], "redundancy": [1, 3]}], ["uniform"])
+    )
+    assert loads == ["anesthesia"]
+    assert len(plan.datasets) == 4
+    assert len({id(dataset.base) for dataset in plan.datasets}) == len(plan.bases) == 1
+    assert plan.datasets[0].offer.shape.n_annotations < plan.datasets[1].offer.shape.n_annotations
+
+
+def test_trials_differ_in_key_by_everything_that_decides_them() -> None:
+    plan = make_plan(
+        config_of(
+            [{"name": "anesthesia", "scenario": ["individual", "global"]}],
+            ["majority-vote", {"name": "majority-vote", "label": "hard", "params": {"votes": "hard"}}],
+        )
+    )
+    keys = [spec.key for cell in plan.cells for spec in cell.specs(plan.report_seeds, "report")]
+    assert len(set(keys)) == len(keys) == 2 * 2 * 5
+
+
+@pytest.mark.parametrize(
+    ("change", "same"),
+    [
+        ({"budget": {"points": 30}}, True),
+        ({"seeds": {"report": 9}}, True),
+        ({"pack": 1}, True),
+        ({"sampler": {"seed": 1}}, False),
+        ({"sampler": {"kind": "random"}}, False),
+        ({"seeds": {"search": 2}}, False),
+        ({"metric": {"name": "train_kl"}}, False),
+        ({"heldout": {"fraction": 0.2}}, False),
+    ],
+)
+def test_a_study_is_the_same_as_long_as_its_proposals_and_values_are(change: dict[str, Any], same: bool) -> None:
+    model = {"name": "dawid-skene", "search": {"smoothing": {"min": 0.0, "max": 1.0}}}
+    (before,) = make_plan(config_of(["anesthesia"], [model])).studies
+    (after,) = make_plan(config_of(["anesthesia"], [model], **change)).studies
+    assert (before.key == after.key) is same
+
+
+def test_default_metric_follows_the_data(tmp_path: Path) -> None:
+    searched = [{"name": "soft-mv", "search": {"dropout": {"values": [0.0, 0.5]}}}]
+    gold = folder_of(tmp_path / "gold", VOTED, "item,split,gold\na,train,\nb,train,\nc,dev,x\n")
+    annotated = folder_of(tmp_path / "annotated", VOTED, "item,split\na,train\nb,train\nc,dev\n")
+    bare = folder_of(tmp_path / "bare", VOTED, "item\na\nb\nc\n")
+    metrics = [make_plan(config_of([path], searched)).studies[0] for path in (gold, annotated, bare)]
+    assert [study.metric.name for study in metrics] == ["dev_accuracy", "dev_kl", "heldout_loglik"]
+    assert [study.metric.goal for study in metrics] == ["maximize", "minimize", "maximize"]
+    assert [study.heldout for study in metrics] == [0.0, 0.0, 0.1]
+
+
+def test_a_model_that_cannot_label_unseen_items_is_searched_by_held_out_answers() -> None:
+    model = {"name": "dawid-skene", "search": {"smoothing": {"values": [0, 1]}}}
+    (study,) = make_plan(config_of(["digits"], [model])).studies
+    assert study.metric.name == "heldout_loglik"
+
+
+def test_protocol_reaches_the_models_that_have_it_and_did_not_say() -> None:
+    models = ["majority-vote", "dl-em", {"name": "dl-em", "label": "own", "params": {"protocol": "equal_budget"}}]
+    plan = make_plan(config_of(["digits"], models, protocol="paper"))
+    assert [cell.fixed.get("protocol") for cell in plan.cells] == [None, "paper", "equal_budget"]
+
+
+def test_a_model_may_be_limited_to_some_datasets() -> None:
+    plan = make_plan(config_of(["anesthesia", "digits"], ["uniform", {"name": "soft-mv", "datasets": ["digits"]}]))
+    assert [(cell.info.name, cell.dataset.name) for cell in plan.cells] == [
+        ("uniform", "anesthesia"),
+        ("uniform", "digits"),
+        ("soft-mv", "digits"),
+    ]
+
+
+def test_refusals_say_what_is_missing(tmp_path: Path) -> None:
+    votes = folder_of(tmp_path / "plain", VOTED)
+    lone = folder_of(tmp_path / "lone", "a,1,x\nb,1,x\n")
+    searched = {"name": "dawid-skene", "search": {"smoothing": {"values": [0, 1]}}}
+    cases: list[tuple[SweepConfig, str]] = [
+        (config_of(["anesthesia"], ["soft-mv"]), r"'soft-mv' needs features.*anesthesia"),
+        (config_of([{"name": "digits", "scenario": "global"}], ["speelfc-d"]), r"'speelfc-d' needs known annotators"),
+        (config_of([votes], ["ideal"]), r"'ideal' needs (features|gold)"),
+        (config_of([lone], ["uniform"]), r"at least two classes, got only 'x'"),
+        (config_of([votes], [searched], metric="dev_accuracy"), r"'dev_accuracy' needs dev items.*heldout_loglik"),
+        (config_of([votes], [searched], metric="js_annotators"), r"'js_annotators'.*takes gold.*heldout_loglik"),
+    ]
+    for config, message in cases:
+        with pytest.raises(BadInput, match=message):
+            make_plan(config)
+
+
+def test_unknown_names_offer_the_nearest() -> None:
+    with pytest.raises(UnknownName, match="did you mean 'anesthesia'"):
+        make_plan(config_of(["anesthesa"], ["uniform"]))
+    with pytest.raises(UnknownName, match="dataset parameter 'redundansy'; did you mean 'redundancy'"):
+        make_plan(config_of([{"name": "anesthesia", "redundansy": 3}], ["uniform"]))
+
+
+def test_a_template_is_expanded_before() -> None:
+    config = replace(config_of(["anesthesia"], ["uniform"]), study=StudyEntry(template="redundancy"))
+    with pytest.raises(ValueError, match="expand_study"):
+        make_plan(config)
+
+
+def test_summary_is_json_and_words_agree_with_it() -> None:
+    model = {"name": "dawid-skene", "search": {"smoothing": {"values": [0, 0.1, 1]}}}
+    plan = make_plan(config_of(["anesthesia"], ["uniform", model]))
+    summary = json.loads(json.dumps(plan.summary()))
+    assert summary["trials"] == {"search": 9, "report": 10, "total": 19}
+    assert summary["estimated_slot_seconds"] > 0
+    words = describe_plan(plan)
+    assert "45 training items, 5 annotators, 315 annotations, 4 classes" in words
+    assert "searches 3 points by heldout_loglik (maximize)" in words
+    assert "19 trials (9 search, 10 report)" in words
