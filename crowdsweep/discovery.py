@@ -140,13 +140,15 @@ def _places(kind: Kind, name: str | None = None) -> Iterator[Place]:
 
 def _defining_files(folder: Path, kind: Kind, name: str | None) -> Iterator[Path]:
     """Yields the modules of a folder that assign this kind's constant at their top level; `_private` ones are none."""
-    if not folder.is_dir():
-        return
     assignment = re.compile(rf"^{_CONSTANTS[kind]}\b[^=\n]*=", re.MULTILINE)
-    for path in sorted(folder.glob("*.py")):
-        if path.name.startswith("_") or name not in (None, path.stem.replace("_", "-")):
-            continue
-        if assignment.search(path.read_text(encoding="utf-8")):
+    if name is None:
+        candidates = sorted(folder.glob("*.py"))
+    elif "_" in name or not name.replace("-", "_").isidentifier():  # a path, for one
+        return
+    else:
+        candidates = [folder / f"{name.replace('-', '_')}.py"]
+    for path in candidates:
+        if path.is_file() and not path.name.startswith("_") and assignment.search(path.read_text(encoding="utf-8")):
             yield path
 
 

@@ -211,6 +211,13 @@ def test_unknown_names_offer_the_nearest() -> None:
         plugins.template("sparsety")
 
 
+@pytest.mark.parametrize("name", ["../sample_model", "sample/../sample-model", "sample_model", "", "-", "/etc/passwd"])
+def test_paths_and_module_names_are_no_names(folder: Path, name: str) -> None:
+    (folder.parent / "sample_model.py").write_text(MODEL_FILE)
+    with pytest.raises(UnknownName):
+        plugins.model_info(name)
+
+
 @pytest.mark.usefixtures("folder")
 def test_parameters_are_described() -> None:
     described = {parameter.name: parameter for parameter in plugins.parameters("sample-model")}
