@@ -66,7 +66,7 @@ def means_with_intervals(bars: Sequence[Bar], metric: str) -> Figure:
         for height, bar in enumerate(reversed(bars)):
             found = bar.estimate
             if found.low is not None and found.high is not None:
-                ends = [scale * found.low, scale * found.high]
+                ends = [scale * end for end in _within(found.low, found.high, is_share(metric))]
                 axes.plot(ends, [height, height], color=PALETTE[0], linewidth=2, solid_capstyle="butt")
             face = "none" if bar.apart else PALETTE[0]
             axes.plot([scale * found.mean], [height], "o", markersize=6.5, color=PALETTE[0], markerfacecolor=face)
@@ -114,9 +114,18 @@ def curve(drawn: Curve) -> Figure:
         own = [line for line in drawn.lines if not line.reference]
         for line in drawn.lines:
             style = _reference_style() if line.reference else _line_style(own.index(line))
-            low = [scale * (y if end is None else end) for y, end in zip(line.y, line.low, strict=True)]
-            high = [scale * (y if end is None else end) for y, end in zip(line.y, line.high, strict=True)]
-            axes.fill_between(line.x, low, high, color=style["color"], alpha=0.16, linewidth=0)
+            ends = [
+                _within(y if low is None else low, y if high is None else high, drawn.percent)
+                for y, low, high in zip(line.y, line.low, line.high, strict=True)
+            ]
+            axes.fill_between(
+                line.x,
+                [scale * low for low, _ in ends],
+                [scale * high for _, high in ends],
+                color=style["color"],
+                alpha=0.16,
+                linewidth=0,
+            )
             axes.plot(line.x, [scale * y for y in line.y], label=line.label, linewidth=1.8, markersize=5, **style)
         _label_axis(axes, drawn)
         axes.set_ylabel(drawn.y_label)
@@ -185,6 +194,11 @@ def to_svg(figure: Figure, name: str, description: str) -> str:
     svg = re.sub(r'(<svg[^>]*?) width="[\d.]+pt"', r"\1", svg, count=1)
     svg = re.sub(r'(<svg[^>]*?) height="[\d.]+pt"', r"\1", svg, count=1)
     return svg.replace("<svg", head, 1).strip()
+
+
+def _within(low: float, high: float, share: bool) -> tuple[float, float]:
+    """Returns an interval; that of a share is cut at 0 and 1, which a t interval does not know."""
+    return (max(low, 0.0), min(high, 1.0)) if share else (low, high)
 
 
 def _line_style(place: int) -> dict[str, Any]:

@@ -44,11 +44,18 @@ def show_number(value: float | None, metric: str) -> str:
     return f"{100 * value:.2f}" if is_share(metric) else f"{value:.4f}"
 
 
-def show_interval(estimate: Estimate, metric: str) -> str:
-    """Returns `[81.20, 83.10]`, or nothing where there is no interval."""
+def show_interval(estimate: Estimate, metric: str, *, difference: bool = False) -> str:
+    """Returns `[81.20, 83.10]`, or nothing where there is no interval.
+
+    Args:
+        difference: of two means; else the interval of a share is shown cut at 0 and 100 %, which t does not know.
+    """
     if estimate.low is None or estimate.high is None:
         return ""
-    return f"[{show_number(estimate.low, metric)}, {show_number(estimate.high, metric)}]"
+    low, high = estimate.low, estimate.high
+    if is_share(metric) and not difference:
+        low, high = max(low, 0.0), min(high, 1.0)
+    return f"[{show_number(low, metric)}, {show_number(high, metric)}]"
 
 
 def show_spread(estimate: Estimate, metric: str) -> str:
@@ -89,13 +96,14 @@ def _about_runner_up(second: Score, metric: str) -> str:
         return f"The runner-up {second.model} shares no seed with it, so they were not compared."
     if test.difference.constant and test.difference.mean == 0:
         return f"{second.model} gives the same numbers."
-    gap = _quantity(test.difference, metric, unit=" points")
+    gap = _quantity(test.difference, metric, difference=True)
     if test.p_holm is None:
         return f"The runner-up {second.model} is {gap} behind; no test: {test.reason}."
     told = "is distinguishable from it" if test.distinguishable else "cannot be told apart from it"
     return f"The runner-up {second.model} {told}: {gap} behind ({test.test}, Holm p {show_p(test.p_holm)})."
 
 
-def _quantity(estimate: Estimate, metric: str, unit: str = " %") -> str:
-    number = show_number(estimate.mean, metric) + (unit if is_share(metric) else "")
-    return f"{number} {show_interval(estimate, metric)}".rstrip()
+def _quantity(estimate: Estimate, metric: str, *, difference: bool = False) -> str:
+    unit = (" points" if difference else " %") if is_share(metric) else ""
+    interval = show_interval(estimate, metric, difference=difference)
+    return f"{show_number(estimate.mean, metric)}{unit} {interval}".rstrip()

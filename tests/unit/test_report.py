@@ -14,8 +14,9 @@ import pytest
 
 from crowdsweep import plugins
 from crowdsweep.errors import JournalError
+from crowdsweep.metrics.intervals import Estimate
 from crowdsweep.report.page import write_report
-from crowdsweep.report.phrases import show_p, show_point
+from crowdsweep.report.phrases import show_interval, show_p, show_point
 from crowdsweep.report.table import comparison_rows, render_table, results_table, write_results
 from crowdsweep.sinks.journal import Journal
 from crowdsweep.testing.journals import folded, made_up_search, made_up_sweep, made_up_trials
@@ -267,6 +268,13 @@ def test_a_study_has_its_section(tmp_path: Path) -> None:
 def test_a_folder_without_a_sweep_is_refused(tmp_path: Path) -> None:
     with pytest.raises(JournalError, match="no journal"):
         write_report(tmp_path)
+
+
+def test_the_interval_of_a_share_ends_at_a_hundred_percent_that_of_a_difference_does_not() -> None:
+    wide = Estimate(n=2, mean=0.9, sd=0.1, low=-0.2, high=1.3)
+    assert show_interval(wide, "test_accuracy") == "[0.00, 100.00]"
+    assert show_interval(wide, "test_accuracy", difference=True) == "[-20.00, 130.00]"
+    assert show_interval(wide, "test_kl") == "[-0.2000, 1.3000]"
 
 
 def test_small_print() -> None:
