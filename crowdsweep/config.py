@@ -1,4 +1,4 @@
-"""A sweep file, checked: frozen records with every default filled in.
+"""A sweep file, read and checked.
 
 `load_sweep` reads YAML and `--set` overrides through one validator; what comes out can be run as it stands.
 Whether the datasets exist and bring what the models need is seen later, by `sweep/plan.py`.
@@ -7,17 +7,30 @@ Whether the datasets exist and bring what the models need is seen later, by `swe
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, fields
 from itertools import product
 from pathlib import Path
-from typing import Annotated, Any, Literal
-
-from annotated_types import Ge, Gt, Le, Lt
+from typing import Any, Literal
 
 from crowdsweep import plugins
 from crowdsweep.checked import field_types, jsonable, mapping_of, named_entries, record, text, typed
+from crowdsweep.config_records import (
+    Budget,
+    DatasetEntry,
+    Engine,
+    Heldout,
+    Metric,
+    ModelEntry,
+    Protocol,
+    Published,
+    PublishedValue,
+    Resources,
+    Seeds,
+    StudyEntry,
+    SweepConfig,
+    Tracking,
+)
 from crowdsweep.data import catalogue
-from crowdsweep.data.dataset import Scalar
 from crowdsweep.errors import BadInput, SweepFileError, UnknownName, suggestion
 from crowdsweep.located import Where, read_yaml, with_overrides
 from crowdsweep.metrics.known import check_metric_name
@@ -25,160 +38,27 @@ from crowdsweep.metrics.wording import goal_of
 from crowdsweep.search.contract import Goal, Sampler
 from crowdsweep.search.space import Space
 
-Engine = Literal["inline", "ray"]
-Protocol = Literal["paper", "equal_budget"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class DatasetEntry:
-    """One line of `datasets:`, one value for each axis (lists are expanded when the file is read).
-
-    Attributes:
-        name: catalogue name or folder path.
-        params: dataset parameters as given; common ones are `scenario`, `training`, `redundancy`, `features`.
-    """
-
-    name: str
-    params: Mapping[str, Scalar] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, kw_only=True)
-class ModelEntry:
-    """One line of `models:`.
-
-    Attributes:
-        name: registered model.
-        params: fixed hyper-parameters as given (not yet filled with defaults).
-        space: the search space, checked; empty where nothing is searched.
-        label: how reports call it, where one model stands in a sweep twice; the name by default.
-        datasets: names of those it runs on, as in `DatasetEntry.name`; empty for all.
-    """
-
-    name: str
-    params: Mapping[str, Any] = field(default_factory=dict)
-    space: Mapping[str, Any] = field(default_factory=dict)
-    label: str = ""
-    datasets: Sequence[str] = ()
-
-    def __post_init__(self) -> None:
-        if not self.label:
-            object.__setattr__(self, "label", self.name)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Metric:
-    """What a search optimises; None as the sweep's metric means: chosen by dataset."""
-
-    name: str
-    goal: Goal
-
-
-@dataclass(frozen=True, kw_only=True)
-class Budget:
-    """Limits of a sweep: points a study, hours in all (None: no limit), share of failed trials before it stops."""
-
-    points: Annotated[int, Ge(1)] = 20
-    hours: Annotated[float, Gt(0)] | None = None
-    failed_trials: Annotated[float, Ge(0), Le(1)] = 0.1
-
-
-@dataclass(frozen=True, kw_only=True)
-class Seeds:
-    """Number of seeds for each searched point, for each reported point, and how many best points are re-scored."""
-
-    search: Annotated[int, Ge(1)] = 3
-    report: Annotated[int, Ge(1)] = 5
-    rescored: Annotated[int, Ge(1)] = 1
-
-
-@dataclass(frozen=True, kw_only=True)
-class Resources:
-    """What one slot is given."""
-
-    cpu: Annotated[float, Gt(0)] = 1.0
-    gpu: Annotated[float, Ge(0)] = 0.0
-
-
-@dataclass(frozen=True, kw_only=True)
-class Tracking:
-    """Where MLflow runs go; `enabled: false` leaves MLflow out.
-
-    `uri` None means the environment, else a database beside the journal.
-    """
-
-    experiment: str = ""
-    enabled: bool = True
-    uri: str | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class PublishedValue:
-    """One printed number: a cell's metric as the paper gives it, in the metric's own units (accuracy .8169).
-
-    Attributes:
-        model, dataset: as in the sweep file (a model's label where it has one).
-        dataset_params: the subset of dataset parameters that tells the cell apart (`scenario: global`).
-        metric: column of the results.
-        value: as printed.
-    """
-
-    model: str
-    dataset: str
-    metric: str
-    value: float
-    dataset_params: Mapping[str, Scalar] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Published:
-    """Printed numbers for the report, and the table they stand in."""
-
-    table: str = ""
-    values: Sequence[PublishedValue] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
-class StudyEntry:
-    """A study template and its knobs."""
-
-    template: str
-    knobs: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Heldout:
-    """Share of the annotations that search trials give up when the metric is `heldout_loglik`."""
-
-    fraction: Annotated[float, Gt(0), Lt(1)] = 0.1
-
-
-@dataclass(frozen=True, kw_only=True)
-class SweepConfig:
-    """One sweep file.
-
-    Attributes:
-        protocol: given to every model that has such a parameter, unless its own params say otherwise.
-        pack: most trials in one batch.
-        source: the file's path, for messages; empty where there is none.
-    """
-
-    name: str
-    datasets: Sequence[DatasetEntry]
-    models: Sequence[ModelEntry]
-    metric: Metric | None = None
-    budget: Budget = Budget()
-    seeds: Seeds = Seeds()
-    sampler: Sampler = field(default_factory=Sampler)
-    early_stop: Literal["none", "wilcoxon"] = "none"
-    resources: Resources = Resources()
-    engine: Engine = "ray"
-    tracking: Tracking = Tracking()
-    study: StudyEntry | None = None
-    published: Published = Published()
-    protocol: Protocol | None = None
-    heldout: Heldout = Heldout()
-    pack: Annotated[int, Ge(1)] = 20
-    source: str = ""
+__all__ = [
+    "Budget",
+    "DatasetEntry",
+    "Engine",
+    "Goal",
+    "Heldout",
+    "Metric",
+    "ModelEntry",
+    "Protocol",
+    "Published",
+    "PublishedValue",
+    "Resources",
+    "Sampler",
+    "Seeds",
+    "StudyEntry",
+    "SweepConfig",
+    "Tracking",
+    "config_to_mapping",
+    "load_sweep",
+    "parse_sweep",
+]
 
 
 def load_sweep(path: str | Path, overrides: Iterable[str] = ()) -> SweepConfig:

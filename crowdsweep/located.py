@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from crowdsweep.errors import SweepFileError
+from crowdsweep.errors import SweepFileError, suggestion
 
 _PLAIN_TAGS = ("tag:yaml.org,2002:map", "tag:yaml.org,2002:seq")
 Key = str | int
@@ -71,7 +71,9 @@ def read_yaml(path: Path) -> tuple[Any, Where]:
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise SweepFileError(f"there is no file {str(path)!r}") from None
+        beside = [known.name for known in path.parent.glob("*.y*ml")]
+        hint = f"; {suggestion(path.name, beside)}" if beside else ""
+        raise SweepFileError(f"there is no file {str(path)!r}{hint}") from None
     except IsADirectoryError:
         raise SweepFileError(f"expected a YAML file, got a folder: {str(path)!r}") from None
     except UnicodeDecodeError as error:

@@ -174,6 +174,21 @@ def test_folders_of_datasets_are_looked_up_beside_the_sweep_file(sweep, tmp_path
     assert sweep("name: x\ndatasets: [mine]\nmodels: [majority-vote]\n").datasets[0].name == str(tmp_path / "mine")
 
 
+def test_a_model_can_be_limited_to_some_datasets(sweep, tmp_path: Path) -> None:
+    config = sweep("name: x\ndatasets: [digits, anesthesia]\nmodels: [{name: uniform, datasets: [digits]}, one-coin]\n")
+    assert [entry.datasets for entry in config.models] == [("digits",), ()]
+    assert parse_sweep(config_to_mapping(config), config.source) == config
+    with pytest.raises(UnknownName) as raised:
+        sweep("name: x\ndatasets: [digits]\nmodels:\n  - {name: uniform, datasets: [digit]}\n")
+    assert str(raised.value) == (
+        f"{tmp_path / 'sweep.yaml'}:4: models.0.datasets.0: unknown dataset of this sweep 'digit'; did you mean 'digits'?"
+    )
+
+
+def test_printed_values_may_outlive_the_models_that_set_replaces(sweep) -> None:
+    assert len(sweep(FULL, "models=[uniform]", "datasets=[digits]").published.values) == 1
+
+
 def test_the_goal_follows_from_the_metric(sweep) -> None:
     assert sweep(SMALL + "metric: dev_kl\n").metric == Metric(name="dev_kl", goal="minimize")
     assert sweep(SMALL + "metric: {name: dev_accuracy}\n").metric == Metric(name="dev_accuracy", goal="maximize")
@@ -286,6 +301,9 @@ def test_a_wrong_override_is_told(sweep, override: str, message: str) -> None:
 def test_a_missing_file_and_a_wrong_encoding_are_told(tmp_path: Path) -> None:
     with pytest.raises(SweepFileError, match=r"there is no file '.*nowhere\.yaml'"):
         load_sweep(tmp_path / "nowhere.yaml")
+    (tmp_path / "somewhere.yaml").touch()
+    with pytest.raises(SweepFileError, match=r"there is no file '.*somewere\.yaml'; did you mean 'somewhere\.yaml'\?"):
+        load_sweep(tmp_path / "somewere.yaml")
     with pytest.raises(SweepFileError, match="expected a YAML file, got a folder"):
         load_sweep(tmp_path)
     (tmp_path / "latin.yaml").write_bytes("name: é".encode("latin-1"))
