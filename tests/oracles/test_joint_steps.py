@@ -1,0 +1,288 @@
+"""E- and M-steps of cmm and dl-em against dense twins with explicit loops that follow the papers' formulas."""
+
+from dataclasses import replace
+from math import exp, log
+
+import numpy as np
+import pytest
+import torch
+
+from crowdsweep.data.annotations import Annotations
+from crowdsweep.data.dataset import Items, TrainingData
+from crowdsweep.models.contract import FitContext, fit_all, fit_one
+from crowdsweep.models.joint._label_clusters import cluster_labels
+from crowdsweep.models.joint.cmm import CMM, GroupedAnnotators, GroupedCrowd, start_of
+from crowdsweep.models.joint.dl_em import DLEM, KnownCrowd
+from crowdsweep.seeds import SeedStream
+
+N_CLASSES, N_GROUPS = 3, 2
+CLOSE = {"rtol": 1e-9, "atol": 1e-9}
+
+
+def _crowd(seed, n_items=13, n_annotators=6, weighted=False):
+    """Labels with a repeated pair, an idle annotator and an item without labels."""
+    rng = np.random.default_rng(seed)
+    item = np.concatenate([rng.integers(0, n_items - 1, 40), [0, 0]])
+    annotator = np.concatenate([rng.integers(0, n_annotators - 1, 40), [1, 1]])
+    label = np.concatenate([rng.integers(0, N_CLASSES, 40), [2, 2]])
+    weight = rng.integers(1, 4, 42).astype(np.float32) if weighted else None
+    annotations = Annotations.of(
+        item=item,
+        annotator=annotator,
+        label=label,
+        weight=weight,
+        n_items=n_items,
+        n_annotators=n_annotators,
+        n_classes=N_CLASSES,
+    )
+    features = rng.normal(size=(n_items, 4)).astype(np.float32)
+    return TrainingData(annotations=annotations, items=Items(n_items=n_items, features=features))
+
+
+def _rows(data):
+    a = data.annotations
+    weight = np.ones(len(a)) if a.weight is None else a.weight
+    return list(zip(a.item.tolist(), a.annotator.tolist(), a.label.tolist(), weight.tolist(), strict=True))
+
+
+def _random_probs(rng, *shape):
+    return rng.dirichlet(np.ones(shape[-1]), size=shape[:-1])
+
+
+# cmm
+
+
+def _naive_cmm_e_step(data, probs, shares, matrices):
+    """Returns Q[m, k, j] = sum_i r_ij q_ij(m, k), rbar[i, k] and the log-likelihood."""
+    gathered = np.zeros((N_GROUPS, N_CLASSES, N_CLASSES))
+    targets = np.zeros((data.n_items, N_CLASSES))
+    log_likelihood = 0.0
+    for item, _, label, weight in _rows(data):
+        joint = np.zeros((N_GROUPS, N_CLASSES))
+        for group in range(N_GROUPS):
+            for true in range(N_CLASSES):
+                joint[group, true] = shares[group] * probs[item, true] * matrices[group, true, label]
+        log_likelihood += weight * log(joint.sum())
+        posterior = joint / joint.sum()
+        for group in range(N_GROUPS):
+            for true in range(N_CLASSES):
+                gathered[group, true, label] += weight * posterior[group, true]
+                targets[item, true] += weight * posterior[group, true]
+    return gathered, targets, log_likelihood
+
+
+def _naive_cmm_m_step(gathered, smoothing):
+    shares = np.zeros(N_GROUPS)
+    matrices = np.zeros((N_GROUPS, N_CLASSES, N_CLASSES))
+    for group in range(N_GROUPS):
+        shares[group] = (gathered[group].sum() + smoothing) / (gathered.sum() + N_GROUPS * smoothing)
+        for true in range(N_CLASSES):
+            mass = gathered[group, true].sum() + N_CLASSES * smoothing
+            for label in range(N_CLASSES):
+                matrices[group, true, label] = (
+                    (gathered[group, true, label] + smoothing) / mass if mass else 1 / N_CLASSES
+                )
+    return shares, matrices
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 1.0])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_cmm_steps_equal_loops(smoothing, weighted):
+    rng = np.random.default_rng(0)
+    sets = [_crowd(0, weighted=weighted), _crowd(1, n_items=9, weighted=weighted), _crowd(2, weighted=weighted)]
+    model = CMM(groups=N_GROUPS, smoothing=smoothing)
+    crowd = GroupedCrowd(model, sets, [start_of(part.annotations, N_GROUPS, SeedStream(0)) for part in sets])
+    wanted = [start_of(part.annotations, N_GROUPS, SeedStream(0)) for part in sets]
+    for active in ([0, 1, 2], [0, 1, 2], [1, 2], [1]):
+        crowd.maximise(active)
+        probs = _random_probs(rng, len(active), 13, N_CLASSES)
+        targets, log_likelihoods = crowd.expect(active, torch.from_numpy(probs))
+        for place, replica in enumerate(active):
+            shares, matrices = _naive_cmm_m_step(wanted[replica], smoothing)
+            np.testing.assert_allclose(crowd.shares[replica], shares, **CLOSE)
+            np.testing.assert_allclose(crowd.matrices[replica], matrices, **CLOSE)
+            wanted[replica], rbar, log_likelihood = _naive_cmm_e_step(sets[replica], probs[place], shares, matrices)
+            np.testing.assert_allclose(targets[place, : len(rbar)], rbar, **CLOSE)
+            assert log_likelihoods[place] == pytest.approx(log_likelihood, rel=1e-9)
+
+
+def test_cmm_starts_from_the_votes_and_the_clusters():
+    data = _crowd(3)
+    votes = data.annotations.label_distribution()
+    clusters = cluster_labels(votes, N_GROUPS, SeedStream(5))
+    wanted = np.zeros((N_GROUPS, N_CLASSES, N_CLASSES))
+    for item, _, label, weight in _rows(data):
+        for true in range(N_CLASSES):
+            wanted[clusters[item, label], true, label] += weight * votes[item, true]
+    np.testing.assert_allclose(start_of(data.annotations, N_GROUPS, SeedStream(5)), wanted, **CLOSE)
+    first = GroupedCrowd(CMM(groups=N_GROUPS), [data], [wanted]).first_targets()
+    np.testing.assert_allclose(first[0], votes * data.annotations.labels_per_item[:, None], **CLOSE)
+    even = GroupedCrowd(CMM(groups=N_GROUPS, item_weighting="uniform"), [data], [wanted]).first_targets()
+    answered = data.annotations.labels_per_item > 0
+    np.testing.assert_allclose(even[0][answered], votes[answered], **CLOSE)
+    assert not even[0][~answered].any()
+
+
+def test_clusters_part_labels_by_how_they_contradict_the_votes():
+    votes = np.repeat(np.eye(3), 20, axis=0)
+    clusters = cluster_labels(votes, 2, SeedStream(0))
+    agreeing = clusters[votes > 0]
+    assert len(set(agreeing.tolist())) == 1  # a label that agrees with a unanimous item surprises nobody
+    assert cluster_labels(np.full((4, 3), 1 / 3), 5, SeedStream(0)).max() <= 2  # more groups than different pairs
+
+
+def test_annotators_of_a_mixture_equal_loops():
+    rng = np.random.default_rng(1)
+    data = _crowd(4, weighted=True)
+    probs = _random_probs(rng, data.n_items, N_CLASSES)
+    shares, matrices = rng.dirichlet(np.ones(N_GROUPS)), _random_probs(rng, N_GROUPS, N_CLASSES, N_CLASSES)
+    annotators = GroupedAnnotators(annotations=data.annotations, probs=probs, shares=shares, matrices=matrices)
+    for code in range(data.n_annotators):
+        joint = [log(share) for share in shares]
+        for item, annotator, label, weight in _rows(data):
+            if annotator == code:
+                for group in range(N_GROUPS):
+                    joint[group] += weight * log(
+                        sum(probs[item, k] * matrices[group, k, label] for k in range(N_CLASSES))
+                    )
+        members = np.array([exp(value - max(joint)) for value in joint])
+        members /= members.sum()
+        wanted = sum(member * matrix for member, matrix in zip(members, matrices, strict=True))
+        np.testing.assert_allclose(annotators.confusion(np.array([code]))[0], wanted, **CLOSE)
+    np.testing.assert_allclose(
+        annotators.global_confusion(), shares[0] * matrices[0] + shares[1] * matrices[1], **CLOSE
+    )
+
+
+# dl-em
+
+
+def _naive_dl_em_m_step(data, posterior, smoothing):
+    counts = np.zeros((data.n_annotators, N_CLASSES, N_CLASSES))
+    for item, annotator, label, weight in _rows(data):
+        for true in range(N_CLASSES):
+            counts[annotator, true, label] += weight * posterior[item, true]
+    matrices = np.full_like(counts, 1 / N_CLASSES)
+    for annotator in range(data.n_annotators):
+        for true in range(N_CLASSES):
+            mass = counts[annotator, true].sum() + N_CLASSES * smoothing
+            if mass > 0:
+                matrices[annotator, true] = (counts[annotator, true] + smoothing) / mass
+    return matrices
+
+
+def _naive_dl_em_e_step(data, probs, matrices):
+    log_joint = np.log(np.maximum(probs, 1e-12))
+    answered = np.zeros(data.n_items, dtype=bool)
+    for item, annotator, label, weight in _rows(data):
+        answered[item] = True
+        for true in range(N_CLASSES):
+            log_joint[item, true] += weight * log(max(matrices[annotator, true, label], 1e-12))
+    posterior = np.zeros_like(log_joint)
+    log_likelihood = 0.0
+    for item in range(data.n_items):
+        largest = log_joint[item].max()
+        mass = sum(exp(value - largest) for value in log_joint[item])
+        posterior[item] = np.exp(log_joint[item] - largest) / mass
+        if answered[item]:
+            log_likelihood += largest + log(mass)
+    return posterior, log_likelihood
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.01, 1.0])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_dl_em_steps_equal_loops(smoothing, weighted):
+    rng = np.random.default_rng(2)
+    sets = [
+        _crowd(5, weighted=weighted),
+        _crowd(6, n_items=9, n_annotators=4, weighted=weighted),
+        _crowd(7, weighted=weighted),
+    ]
+    crowd = KnownCrowd(sets, smoothing)
+    posteriors = [part.annotations.label_distribution() for part in sets]
+    before = [None] * 3
+    for active in ([0, 1, 2], [0, 1, 2], [0, 1], [1]):
+        changes = crowd.maximise(active)
+        probs = _random_probs(rng, len(active), 13, N_CLASSES)
+        targets, log_likelihoods = crowd.expect(active, torch.from_numpy(probs))
+        for place, replica in enumerate(active):
+            data = sets[replica]
+            matrices = _naive_dl_em_m_step(data, posteriors[replica], smoothing)
+            own = probs[place, : data.n_items]
+            posteriors[replica], log_likelihood = _naive_dl_em_e_step(data, own, matrices)
+            answered = data.annotations.labels_per_item > 0
+            np.testing.assert_allclose(targets[place, : data.n_items][answered], posteriors[replica][answered], **CLOSE)
+            assert not targets[place, : data.n_items][~answered].any()
+            assert not targets[place, data.n_items :].any()
+            assert log_likelihoods[place] == pytest.approx(log_likelihood, rel=1e-9)
+            annotators, posterior = crowd.solution(replica)
+            np.testing.assert_allclose(annotators.confusion(np.arange(data.n_annotators)), matrices, **CLOSE)
+            np.testing.assert_allclose(posterior, posteriors[replica], **CLOSE)
+            if before[replica] is None:
+                assert changes[place] == np.inf
+            elif smoothing > 0:
+                seen = data.annotations.labels_per_annotator > 0
+                change = np.abs(matrices - before[replica])[seen] / before[replica][seen]
+                assert changes[place] == pytest.approx(change.mean(), rel=1e-9)
+            before[replica] = matrices
+
+
+# whole fits
+
+SHORT = {"hidden": (8,), "dropout": 0.2, "batch_size": 4}
+MODELS = [
+    CMM(iterations=6, restarts=3, groups=2, **SHORT),
+    DLEM(iterations=6, restarts=3, **SHORT),
+    CMM(protocol="paper", restarts=3, **SHORT),
+    DLEM(protocol="paper", restarts=3, smoothing=1.0, **SHORT),
+]
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: f"{type(model).__name__}-{model.protocol}")
+def test_a_batched_fit_equals_the_same_fit_alone(model):
+    sets = [_crowd(8), _crowd(9, n_items=30), _crowd(10, n_items=17)]
+    contexts = [FitContext(seeds=SeedStream(seed)) for seed in range(3)]
+    for data, context, batched in zip(sets, contexts, fit_all(model, sets, contexts), strict=True):
+        alone = fit_one(model, data, context)
+        assert alone.iterations == batched.iterations
+        np.testing.assert_allclose(batched.item_probs, alone.item_probs, rtol=1e-6)
+        np.testing.assert_allclose(batched.objective, alone.objective, rtol=1e-6)
+        everybody = np.arange(data.n_annotators)
+        np.testing.assert_allclose(
+            batched.annotators.confusion(everybody), alone.annotators.confusion(everybody), rtol=1e-6, atol=1e-12
+        )
+
+
+@pytest.mark.parametrize("model", MODELS[:2], ids=lambda model: type(model).__name__)
+def test_the_best_of_the_restarts_is_kept(model):
+    data, context = _crowd(11), FitContext(seeds=SeedStream(4))
+    best = fit_one(model, data, context).objective[-1]
+    assert best >= fit_one(replace(model, restarts=1), data, context).objective[-1]
+    assert best == pytest.approx(
+        max(fit_one(replace(model, restarts=n), data, context).objective[-1] for n in (1, 2, 3))
+    )
+
+
+@pytest.mark.parametrize("model", MODELS[:2], ids=lambda model: type(model).__name__)
+def test_a_data_set_that_breaks_breaks_alone(model):
+    sets = [_crowd(12), _crowd(13), _crowd(14)]
+    features = sets[1].items.features.copy()
+    features[0] = np.nan
+    sets[1] = replace(sets[1], items=replace(sets[1].items, features=features))
+    contexts = [FitContext(seeds=SeedStream(seed)) for seed in range(3)]
+    fitted = model.fit_batch(sets, contexts)
+    assert np.isnan(fitted[1].item_probs).any()
+    for place in (0, 2):
+        np.testing.assert_allclose(
+            fitted[place].item_probs, fit_one(model, sets[place], contexts[place]).item_probs, rtol=1e-6
+        )
+
+
+def test_label_probs_are_those_of_the_model():
+    data = _crowd(15)
+    fitted = fit_one(MODELS[0], data, FitContext(seeds=SeedStream(0)))
+    item, annotator = np.array([0, 3, 12], np.int32), np.array([1, 5, 0], np.int32)
+    probs = fitted.predictor.predict(data.items, "classifier")
+    matrices = fitted.annotators.confusion(annotator)
+    wanted = [sum(probs[i, k] * matrix[k] for k in range(N_CLASSES)) for i, matrix in zip(item, matrices, strict=True)]
+    np.testing.assert_allclose(fitted.label_probs(item, annotator), wanted, **CLOSE)
