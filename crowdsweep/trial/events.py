@@ -1,7 +1,7 @@
 """What happens in a sweep, as records: executors and the driver make them, sinks take them.
 
-The journal keeps those that `JOURNALLED` names; a row of it is one event. `trial_finished` is written once for each
-key, before anybody else is told.
+The journal keeps most of them (`sinks.event_codec.JOURNALLED`); a row of it is one event. `trial_finished` is written
+once for each key, before anybody else is told.
 """
 
 from collections.abc import Mapping, Sequence

@@ -392,3 +392,41 @@ def test_seeds_of_a_fit_are_those_of_the_trial(add_model: Callable[..., list[Any
     run_batch(specs_of("probe-seeds", base, range(3, 5)), base, "cpu", silent)
     assert calls == [3, 4]
     assert SeedStream(3).child("fit").integer("x") != SeedStream(3).child("crowd").integer("x")
+
+
+def test_multilabel_data_score_every_choice(add_model: Callable[..., list[Any]]) -> None:
+    """Two items, three classes; each annotator chose one class or two."""
+    body = """
+@final
+@dataclass(frozen=True, kw_only=True)
+class Probe:
+    def fit(self, data, context):
+        return FitResult(item_probs=np.array([[0.9, 0.5, 0.2], [0.4, 0.8, 0.1]]))
+"""
+    add_model("probe-multilabel", body, "supports=frozenset({'multilabel'})")
+    rows = np.array([(0, 0, 0), (0, 0, 1), (0, 1, 0), (1, 0, 2), (1, 1, 1)])
+    base = CrowdDataset(
+        name="choices",
+        scale="multilabel",
+        annotations=Annotations.of(
+            item=rows[:, 0], annotator=rows[:, 1], label=rows[:, 2], n_items=2, n_annotators=2, n_classes=3
+        ),
+        items=Items(n_items=2),
+        split=np.zeros(2, np.int8),
+        gold=Gold(item=np.array([0, 0, 1], np.int32), label=np.array([0, 1, 1], np.int32)),
+        item_names=NumberedNames("i", 2),
+        annotator_names=NumberedNames("a", 2),
+        class_names=("a", "b", "c"),
+    )
+    (result,) = run_batch(specs_of("probe-multilabel", base, range(1)), base, "cpu", silent)
+    assert result.failure is None
+    # Gold chooses (1, 1, 0) and (0, 1, 0): five of six choices are right, and one is a coin's toss.
+    assert result.metrics["train_accuracy"] == pytest.approx(5.5 / 6)
+    # Class a: perfect. Class b: 1.5 of 2 found, none wrong. Class c: never chosen, left out.
+    assert result.metrics["train_macro_f1"] == pytest.approx((1.0 + 2 * 1.5 / 3.5) / 2)
+    chosen = [0.9, 0.5, 0.8, 0.6, 0.8, 0.9]  # the probability given to what gold says of each choice
+    assert result.metrics["train_log_loss"] == pytest.approx(-np.mean(np.log(chosen)))
+    add_model("probe-nominal", COUNTING)
+    (refused,) = run_batch(specs_of("probe-nominal", base, range(1)), base, "cpu", silent)
+    assert refused.failure is not None
+    assert refused.failure.message == "model 'probe-nominal' cannot take multi-label data, which dataset 'choices' has"
