@@ -154,6 +154,10 @@ class ObjectRows:
 
     def _take_lease(self, settle_s: float) -> None:
         self._refuse_if_taken()
+        try:
+            self._files.create_dir(f"{self._folder}/{FOLDER}")
+        except (ArrowException, OSError) as error:
+            raise JournalError(f"{self._folder}: cannot keep a journal here: {error}") from error
         self._write_lease()
         time.sleep(settle_s)
         self._refuse_if_taken()
@@ -214,7 +218,6 @@ class ObjectRows:
 
     def _write(self, name: str, data: bytes) -> None:
         try:
-            self._files.create_dir(f"{self._folder}/{FOLDER}")
             with self._files.open_output_stream(f"{self._folder}/{name}") as stream:
                 stream.write(data)
         except (ArrowException, OSError) as error:

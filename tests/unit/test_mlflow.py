@@ -198,6 +198,18 @@ def test_a_database_that_stops_taking_rows_is_mended_by_mirror(
     assert mirror(state, tracking_uri(store), "an experiment").written == 0
 
 
+def test_a_cell_that_was_cut_short_is_completed(store: Path) -> None:
+    """Its run was made, and then params were refused for a while."""
+    sql(store, "CREATE TRIGGER refuse BEFORE INSERT ON params BEGIN SELECT RAISE(ABORT, 'readonly database'); END")
+    state = sweep(store, outcomes((0,)), attempts=1)
+    sql(store, "DROP TRIGGER refuse")
+    mirror(state, tracking_uri(store), "an experiment")
+    cells, trials = runs_in(store)
+    (cell,) = cells.values()
+    assert (cell.info.status, cell.data.params["groups"]) == ("FINISHED", "2")
+    assert len(trials) == 1
+
+
 def test_mirror_into_nothing_writes_everything(store: Path) -> None:
     journal = Journal(store)
     journal.handle_many([started(), *outcomes()])

@@ -1,0 +1,271 @@
+"""Which runs of MLflow stand for which cells and trials, and what they still lack; knows no mlflow itself."""
+
+import logging
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Protocol, runtime_checkable
+
+from crowdsweep.errors import JournalError
+from crowdsweep.sinks.run_records import (
+    INTERRUPTED,
+    KEY,
+    KIND,
+    PARENT,
+    PHASE,
+    STATUS,
+    SWEEP,
+    CellTrial,
+    RunRecord,
+    cell_record,
+    trial_record,
+)
+from crowdsweep.trial.events import Event, RunsCreated
+from crowdsweep.trial.result import TrialResult
+from crowdsweep.trial.spec import TrialSpec
+
+_log = logging.getLogger(__name__)
+
+_IDS_A_ROW = 50
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredRun:
+    """A run as MLflow has it.
+
+    Attributes:
+        run_id: MLflow's.
+        started_ms: since the epoch.
+        artifacts: URI of its folder.
+        status: RUNNING, FINISHED, FAILED or KILLED.
+        tags, params, metrics: what it held when it was listed; metrics are the latest of each name.
+    """
+
+    run_id: str
+    started_ms: int
+    artifacts: str
+    status: str = "RUNNING"
+    tags: Mapping[str, str] = field(default_factory=dict)
+    params: Mapping[str, str] = field(default_factory=dict)
+    metrics: Mapping[str, float] = field(default_factory=dict)
+
+
+@runtime_checkable
+class Experiment(Protocol):
+    """What a book needs of MLflow. Every method may fail in any way and be called again."""
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """Tracking URI and experiment id."""
+        ...
+
+    def open(self) -> None:
+        """Connects."""
+        ...
+
+    def runs(self) -> Iterator[StoredRun]:
+        """Yields all runs, those that ended first."""
+        ...
+
+    def create(self, record: RunRecord) -> StoredRun:
+        """Makes a run with the record's tags."""
+        ...
+
+    def write(self, run: StoredRun, record: RunRecord, *, dataset: str, fingerprint: str) -> None:
+        """Writes everything else of a record, once however often it is called."""
+        ...
+
+    def summarise(self, run_id: str, metrics: Mapping[str, float], *, step: int, tags: Mapping[str, str]) -> None:
+        """Writes a cell's numbers as they stand now."""
+        ...
+
+    def tag(self, run_id: str, name: str, value: str) -> None:
+        """Sets a tag."""
+        ...
+
+    def end(self, run_id: str, status: str) -> None:
+        """Ends a run."""
+        ...
+
+    def delete(self, run_id: str) -> None:
+        """Deletes a run."""
+        ...
+
+
+@dataclass(kw_only=True)
+class _Cell:
+    """A parent run: what it should say; `described` when its params are written, `dirty` when its numbers are not."""
+
+    spec: TrialSpec
+    trials: dict[str, CellTrial] = field(default_factory=dict)
+    described: bool = False
+    dirty: bool = False
+
+
+class RunBook:
+    """Runs of one sweep in one experiment. Every call can be repeated after it failed: what was written is not
+    written twice.
+
+    Args:
+        experiment: of MLflow.
+        record: takes `RunsCreated`.
+    """
+
+    def __init__(self, experiment: Experiment, *, record: Callable[[Event], None] | None) -> None:
+        self._experiment = experiment
+        self._record = record
+        self._sweep = ""
+        self._environment: Mapping[str, str] = {}
+        self._is_open = False
+        self._runs: dict[str, StoredRun] = {}
+        self._found: set[str] = set()
+        self._done: dict[str, tuple[str, str]] = {}
+        self._cells: dict[str, _Cell] = {}
+        self._open_cells: set[str] = set()
+        self._untold: dict[str, str] = {}
+
+    def open(self, sweep: str, environment: Mapping[str, str]) -> None:
+        """Connects, finds what is there already, and closes what a driver that died left open."""
+        self._sweep, self._environment = sweep, environment
+        self._experiment.open()
+        self._runs, self._done = {}, {}
+        for run in self._experiment.runs():
+            if run.tags.get(SWEEP) == sweep and KEY in run.tags:
+                self._take_stock(run.tags[KEY], run)
+        self._found = set(self._runs)
+        self._is_open = True
+
+    def write_trial(self, spec: TrialSpec, result: TrialResult) -> bool:
+        """Writes a trial's run, and its cell's where there is none. Returns False where all of it stood there."""
+        self._be_open()
+        cell = self._cells.setdefault(spec.cell_key, _Cell(spec=spec))
+        cell.trials[spec.key] = CellTrial(phase=spec.phase, metrics=result.metrics if result.status == "ok" else None)
+        cell.dirty = True
+        if self._done.get(spec.key) == (result.status, spec.phase):
+            return False
+        if not cell.described:
+            self._describe(cell)
+        fresh = self._bring_up_to_date(spec, result)
+        self._done[spec.key] = (result.status, spec.phase)
+        return fresh
+
+    def enter_report(self, spec: TrialSpec) -> None:
+        """Marks a trial that was done for a search and now counts for the report; one not yet written comes marked."""
+        status, phase = self._done.get(spec.key, ("", ""))
+        if phase not in ("", spec.phase):
+            self._experiment.tag(self._runs[spec.key].run_id, PHASE, spec.phase)
+            self._done[spec.key] = (status, spec.phase)
+            cell = self._cells[spec.cell_key]
+            cell.trials[spec.key] = replace(cell.trials[spec.key], phase=spec.phase)
+            cell.dirty = True
+
+    def write_cells(self) -> None:
+        """Brings the summaries of cells up to date, and tells the journal of new runs."""
+        if not self._is_open:
+            return
+        for key, cell in self._cells.items():
+            if cell.dirty and key in self._runs:
+                self._summarise(key, cell)
+        self._tell()
+
+    def finish(self) -> None:
+        """Ends the runs of all cells."""
+        self._be_open()
+        self.write_cells()
+        for key in sorted(self._open_cells):
+            cell = self._cells.get(key)
+            if cell is not None:
+                record = cell_record(cell.spec, cell.trials.values(), sweep=self._sweep)
+                self._experiment.end(self._runs[key].run_id, record.status)
+            self._open_cells.discard(key)
+
+    def _be_open(self) -> None:
+        if not self._is_open:
+            self.open(self._sweep, self._environment)
+
+    def _take_stock(self, key: str, run: StoredRun) -> None:
+        if run.status == "RUNNING":
+            self._experiment.tag(run.run_id, INTERRUPTED, "its driver ended while this run was open")
+            self._experiment.end(run.run_id, "KILLED")
+        if run.tags.get(KIND) == "cell" and run.status in ("RUNNING", "KILLED"):
+            self._open_cells.add(key)
+        if key in self._runs:  # written twice by drivers that did not know of each other
+            self._experiment.delete(run.run_id)
+        else:
+            self._runs[key] = run
+
+    def _describe(self, cell: _Cell) -> None:
+        """Makes a cell's run, or completes one that was cut short."""
+        record = cell_record(cell.spec, (), sweep=self._sweep)
+        run = self._runs.get(record.key)
+        if run is None:
+            run = self._create(record)
+            self._open_cells.add(record.key)
+        if not record.params.items() <= run.params.items():
+            self._write(run, replace(record, metrics={}), cell.spec)
+        cell.described = True
+
+    def _bring_up_to_date(self, spec: TrialSpec, result: TrialResult) -> bool:
+        """Returns whether a run had to be written or changed."""
+        record = trial_record(spec, result, sweep=self._sweep, environment=self._environment)
+        record = replace(record, tags={**record.tags, PARENT: self._runs[spec.cell_key].run_id})
+        status, phase = self._done.get(spec.key, ("", ""))
+        run = self._runs.get(spec.key)
+        if run is not None and spec.key in self._found and _holds(run, record):
+            status, phase = result.status, run.tags.get(PHASE, "")
+        elif run is not None and (spec.key in self._found or status not in ("", result.status)):
+            self._experiment.delete(run.run_id)  # it is incomplete, or failed then and not now
+            del self._runs[spec.key]
+            run = None
+        self._found.discard(spec.key)
+        if run is not None and status == result.status:
+            if phase != spec.phase:
+                self._experiment.tag(run.run_id, PHASE, spec.phase)
+            return phase != spec.phase
+        run = run or self._create(record)
+        self._write(run, record, spec)
+        self._experiment.end(run.run_id, record.status)
+        return True
+
+    def _create(self, record: RunRecord) -> StoredRun:
+        run = self._runs[record.key] = self._experiment.create(record)
+        self._untold[record.key] = run.run_id
+        if len(self._untold) >= _IDS_A_ROW:
+            self._tell()
+        return run
+
+    def _write(self, run: StoredRun, record: RunRecord, spec: TrialSpec) -> None:
+        self._experiment.write(run, record, dataset=spec.dataset, fingerprint=spec.fingerprint)
+
+    def _summarise(self, key: str, cell: _Cell) -> None:
+        record = cell_record(cell.spec, cell.trials.values(), sweep=self._sweep)
+        run, tags = self._runs[key], {PHASE: record.tags[PHASE]}
+        stands = key in self._found and tags.items() <= run.tags.items() and run.metrics == record.metrics
+        if not stands:
+            self._found.discard(key)
+            self._experiment.summarise(run.run_id, record.metrics, step=len(cell.trials), tags=tags)
+        cell.dirty = False
+
+    def _tell(self) -> None:
+        """Hands the ids of new runs to the journal; the journal's own failure is told by the journal."""
+        if not self._untold or self._record is None:
+            return
+        told, self._untold = self._untold, {}
+        uri, experiment_id = self._experiment.place
+        try:
+            self._record(RunsCreated(tracking_uri=uri, experiment_id=experiment_id, runs=told))
+        except JournalError:
+            _log.debug("run ids of MLflow were not journalled", exc_info=True)
+
+
+def _holds(run: StoredRun, record: RunRecord) -> bool:
+    """Whether a run that was found in MLflow ended as it should and lacks nothing that can be seen from a listing."""
+    expected_metrics = set(record.metrics) | ({"objective"} if record.history else set())
+    return (
+        run.status == record.status
+        and run.tags.get(PARENT) == record.tags[PARENT]
+        and run.tags.get(STATUS) == record.tags[STATUS]
+        and record.params.items() <= run.params.items()
+        and expected_metrics <= run.metrics.keys()
+        and all(math.isclose(run.metrics[name], value, rel_tol=1e-6) for name, value in record.metrics.items())
+    )
