@@ -1,6 +1,7 @@
 """fmm's EM step and pgm-bp's belief propagation against loops and brute-force enumeration."""
 
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,6 +21,8 @@ TREES = {
     "a path": [(0, 0, 1), (1, 0, 0), (1, 1, 2), (2, 1, 2), (2, 2, 0)],
     "a bush and a loner": [(0, 0, 1), (1, 0, 1), (2, 0, 2), (2, 1, 0), (2, 2, 1), (3, 3, 0)],
 }
+# Few items, and no time: fast steps and no dropout.
+CLASSIFIER: dict[str, Any] = {"hidden": (16,), "dropout": 0.0, "learning_rate": 0.02, "batch_size": 16}
 N_CLUSTERS, N_ANNOTATOR_CLUSTERS, N_CLASSES = 3, 2, 3
 
 
@@ -205,3 +208,30 @@ def test_clusters_that_are_there_are_found() -> None:
     # A whole crowd of which a third is contrary says the item's kind with 2/3 * 0.9 + 1/3 * 0.1.
     said = found.item_probs[np.arange(40), kinds]
     np.testing.assert_allclose(said, 0.9 * 2 / 3 + 0.1 / 3, atol=0.05)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        FiniteMultinomialMixture(item_clusters=2, restarts=3, **CLASSIFIER),
+        PgmBp(item_clusters=2, annotator_clusters=2, restarts=3, test_snap="soft", **CLASSIFIER),
+    ],
+    ids=["fmm", "pgm-bp"],
+)
+def test_unseen_items_get_the_distribution_of_their_cluster(model: FiniteMultinomialMixture | PgmBp) -> None:
+    """Two clouds of items far apart, whose answers are distributed like (.7, .3, 0) and (0, .2, .8)."""
+    random = SeedStream(9).numpy("items")
+    kinds = np.arange(80) % 2
+    features = (4.0 * kinds[:, None] - 2.0 + 0.3 * random.standard_normal((80, 3))).astype(np.float32)
+    truth = np.array([[0.7, 0.3, 0.0], [0.0, 0.2, 0.8]])
+    item, annotator = (index.ravel() for index in np.indices((80, 20)))
+    label = np.array([random.choice(3, p=truth[kinds[i]]) for i in item])
+    rows = Annotations.of(item=item, annotator=annotator, label=label, n_items=80, n_annotators=20, n_classes=3)
+    data = TrainingData(annotations=rows, items=Items(n_items=80, features=features))
+    predictor = fit_one(model, data, FitContext(seeds=SeedStream(0))).predictor
+    assert predictor is not None
+    assert predictor.uses[0] == model.test_snap
+    assert sorted(predictor.uses) == ["hard", "none", "soft"]
+    unseen = Items(n_items=2, features=np.array([[-2.0] * 3, [2.0] * 3], dtype=np.float32))
+    for use in predictor.uses:
+        np.testing.assert_allclose(predictor.predict(unseen, use), truth, atol=0.1, err_msg=use)

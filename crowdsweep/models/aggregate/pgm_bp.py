@@ -204,6 +204,8 @@ MODEL = ModelInfo(
         "alpha": {"values": [1.01, 1.1, 1.5, 2, 5]},
         "gamma": {"values": [1.01, 2, 5]},
         "tau": {"values": [1.01, 2, 5]},
+        "projection_count": {"values": [1, 5, 10, 50]},
+        "test_snap": {"values": ["hard", "soft"]},
     },
     cost=lambda shape, params: (
         6.0
