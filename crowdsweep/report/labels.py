@@ -14,20 +14,34 @@ from crowdsweep.sinks.journal import JournalState
 from crowdsweep.trial.spec import TrialSpec, canonical_json
 
 
-def model_label(spec: TrialSpec, entries: Iterable[Mapping[str, Any]]) -> str:
-    """Returns what the sweep file calls the model of a trial: of the entries whose fixed parameters are the trial's
-    and whose searched parameters can have given its point, the one that says most."""
-    best, best_score = spec.model, -1
-    params = _plain(spec.params)
-    for entry in entries:
-        fixed, space = _plain(entry.get("params") or {}), entry.get("search") or {}
-        if entry["name"] != spec.model or any(params.get(name) != value for name, value in fixed.items()):
-            continue
-        if bool(space) != bool(spec.point) or not set(spec.point) <= set(space):
-            continue
-        if len(fixed) > best_score:
-            best, best_score = entry.get("label") or spec.model, len(fixed)
-    return best
+class Labels:
+    """What a sweep file calls the models of its trials.
+
+    Args:
+        entries: its `models`, with every default.
+    """
+
+    def __init__(self, entries: Iterable[Mapping[str, Any]]) -> None:
+        self._entries: dict[str, list[tuple[str, dict[str, Any], frozenset[str]]]] = {}
+        for entry in entries:
+            fixed, searched = _plain(entry.get("params") or {}), frozenset(entry.get("search") or {})
+            self._entries.setdefault(entry["name"], []).append((entry.get("label") or entry["name"], fixed, searched))
+
+    def of(self, spec: TrialSpec) -> str:
+        """Returns the label of a trial's model: of the entries whose fixed parameters are the trial's and whose
+        searched parameters can have given its point, the one that says most."""
+        entries = self._entries.get(spec.model, ())
+        if len(entries) == 1:
+            return entries[0][0]
+        params = _plain(spec.params)
+        fitting = [
+            (len(fixed), label)
+            for label, fixed, searched in entries
+            if all(name in params and params[name] == value for name, value in fixed.items())
+            and bool(searched) == bool(spec.point)
+            and searched.issuperset(spec.point)
+        ]
+        return max(fitting, key=lambda pair: pair[0])[1] if fitting else spec.model
 
 
 def selected_points(state: JournalState) -> dict[tuple[str, str, str], list[Mapping[str, Any]]]:
@@ -59,11 +73,12 @@ def other_labels(state: JournalState) -> dict[str, list[tuple[str, Mapping[str, 
             for point in points:
                 cell = (by_label[label]["name"], _full(state, by_label[label], point), dataset, dataset_params)
                 searched.setdefault(cell, []).append((label, point))
+    labels = Labels(entries)
     found: dict[str, list[tuple[str, Mapping[str, Any]]]] = {}
     for key, spec in state.specs.items():
         if "report" not in state.phases[key]:
             continue
-        params, own = canonical_json(dict(spec.params)), model_label(spec, entries)
+        params, own = canonical_json(dict(spec.params)), labels.of(spec)
         cell = (spec.model, params, spec.dataset, canonical_json(dict(spec.dataset_params)))
         others = [*asked.get((spec.model, params), ()), *searched.get(cell, ())]
         if others := [(label, point) for label, point in others if label != own]:

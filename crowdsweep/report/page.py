@@ -24,7 +24,7 @@ from crowdsweep.metrics.intervals import Estimate
 from crowdsweep.metrics.wording import is_count, readable
 from crowdsweep.report import figures, phrases
 from crowdsweep.report.compare import Comparison, DatasetComparison, compare, comparison_table, describe_dataset
-from crowdsweep.report.labels import model_label, selected_points
+from crowdsweep.report.labels import Labels, selected_points
 from crowdsweep.report.table import comparison_rows, results_table, to_csv, to_latex, to_markdown
 from crowdsweep.sinks.journal import JournalState, read_journal
 from crowdsweep.studies.contract import StudyReport, StudyTemplate, check_knobs, with_gold_models
@@ -154,14 +154,13 @@ def searches(state: JournalState) -> Iterator[Search]:
 
 def failed_trials(state: JournalState) -> list[FailedTrial]:
     """Returns every failed trial of both phases."""
-    entries = state.config.get("models", ())
+    labels = Labels(state.config.get("models", ()))
     failed: list[FailedTrial] = []
     for key, spec in state.specs.items():
         result = state.results.get(key)
         if result is not None and result.failure is not None:
             dataset = describe_dataset(spec.dataset, canonical_json(dict(spec.dataset_params)))
-            label = model_label(spec, entries)
-            failed.append(FailedTrial(model=label, dataset=dataset, spec=spec, failure=result.failure))
+            failed.append(FailedTrial(model=labels.of(spec), dataset=dataset, spec=spec, failure=result.failure))
     return failed
 
 
@@ -244,13 +243,13 @@ def _quality_metrics(block: DatasetComparison) -> list[str]:
 def _confusions(state: JournalState, comparison: Comparison) -> dict[tuple[str, str], tuple[str, list[list[float]]]]:
     """Returns the crowd's estimated matrix by dataset, mean over seeds, of the best ranked model that has one."""
     by_cell: dict[tuple[str, str, str, str], list[Any]] = {}
-    entries = state.config.get("models", ())
+    labels = Labels(state.config.get("models", ()))
     for key, spec in state.specs.items():
         result = state.results.get(key)
         if result is None or result.confusion is None or "report" not in state.phases[key]:
             continue
         params, point = canonical_json(dict(spec.dataset_params)), canonical_json(dict(spec.point))
-        by_cell.setdefault((spec.dataset, params, model_label(spec, entries), point), []).append(result.confusion)
+        by_cell.setdefault((spec.dataset, params, labels.of(spec), point), []).append(result.confusion)
     found: dict[tuple[str, str], tuple[str, list[list[float]]]] = {}
     for block in comparison.datasets:
         for score in [*block.ranked, *block.unranked]:

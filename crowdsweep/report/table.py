@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from crowdsweep.report.labels import model_label, other_labels
+from crowdsweep.report.labels import Labels, other_labels
 from crowdsweep.sinks.journal import JournalState, read_journal
 from crowdsweep.trial.result import TrialResult
 from crowdsweep.trial.spec import TrialSpec, canonical_json
@@ -47,7 +47,7 @@ def results_table(state: JournalState, phase: TablePhase = "report") -> pa.Table
     `model` is the label that the sweep file gives the model, where one model stands in a sweep twice. A metric that
     does not apply to a trial, and every metric of a failed one, is null. Trials that have not finished have no row.
     """
-    entries = state.config.get("models", ())
+    labels = Labels(state.config.get("models", ()))
     rows: list[dict[str, Any]] = []
     metrics: set[str] = set()
     for key, spec in state.specs.items():
@@ -55,7 +55,7 @@ def results_table(state: JournalState, phase: TablePhase = "report") -> pa.Table
         if result is None or (phase != "all" and phase not in state.phases[key]):
             continue
         names = {"sweep": state.name, "phase": spec.phase if phase == "all" else phase}
-        rows.append({**names, "model": model_label(spec, entries), **_numbers(spec, result)})
+        rows.append({**names, "model": labels.of(spec), **_numbers(spec, result)})
         metrics.update(result.metrics)
     schema = pa.schema(
         [

@@ -1,6 +1,7 @@
 """The two study templates: knobs, planned cells, and conclusions worked out by hand."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -9,6 +10,7 @@ import pytest
 from crowdsweep import plugins
 from crowdsweep.config import DatasetEntry, ModelEntry, StudyEntry, SweepConfig
 from crowdsweep.errors import SweepFileError, UnknownName
+from crowdsweep.report.page import study_report
 from crowdsweep.report.table import results_table
 from crowdsweep.studies._axis import AxisPoint
 from crowdsweep.studies.contract import StudyTable, check_knobs, expand_study, gold_models, with_gold_models
@@ -219,3 +221,39 @@ def test_models_that_saw_gold_win_nothing() -> None:
     assert "cmm with 100" in report.findings[0]
     assert not any("ideal" in finding for finding in report.findings)
     assert {line.label: line.reference for line in report.curves[0].lines} == {"cmm": False, "ideal (saw gold)": True}
+
+
+_OWN_TEMPLATE = '''
+"""Whether features help."""
+
+from dataclasses import replace
+
+from crowdsweep.studies.contract import StudyReport, StudyTemplate
+
+
+def plans(knobs, config):
+    return replace(config, datasets=tuple(config.datasets))
+
+
+def summarise(table, knobs):
+    models = ", ".join(sorted(set(table["model"].to_pylist())))
+    return StudyReport(title="Mine", findings=[f"{table.num_rows} trials of {models}"])
+
+
+TEMPLATE = StudyTemplate(name="own-study", title="Mine", knobs={}, plans=plans, summarise=summarise)
+'''
+
+
+def test_a_template_of_ones_own_is_one_file_and_answers_in_the_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "own_study.py").write_text(_OWN_TEMPLATE)
+    monkeypatch.setenv("CROWDSWEEP_PLUGINS", str(tmp_path))
+    assert "own-study" in plugins.template_names()
+    assert expand_study(_config("own-study", DatasetEntry(name="anesthesia"))).study is None
+    events = made_up_trials("majority-vote", "d", [{"train_accuracy": 0.8}, {"train_accuracy": 0.9}])
+    entry = {"name": "majority-vote", "label": "majority-vote", "params": {}}
+    state = folded(made_up_sweep(events, models=[entry], config={"study": {"template": "own-study"}}))
+    report = study_report(state)
+    assert report is not None
+    assert report.findings == ["2 trials of majority-vote"]
