@@ -14,6 +14,7 @@ from pyarrow.fs import FileSystem, LocalFileSystem, SubTreeFileSystem
 
 from crowdsweep.errors import JournalDamaged, JournalError, JournalLocked
 from crowdsweep.sinks.journal import Journal, open_rows, read_journal
+from crowdsweep.sinks.journal_repair import repair_journal
 from crowdsweep.sinks.local_journal import JOURNAL_FILE, LOCK_FILE
 from crowdsweep.sinks.object_journal import LEASE, ObjectRows
 from crowdsweep.testing.sink_checks import failed, ok, one_of_each, spec, started
@@ -154,6 +155,29 @@ def test_damage_is_named(tmp_path: Path, make_bad: object) -> None:
         Journal(tmp_path)
     with pytest.raises(JournalDamaged):  # and the lock was given back
         Journal(tmp_path)
+
+
+def test_repair_drops_what_is_damaged_and_keeps_a_copy(tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    journal.handle_many([started(), ok("a"), ok("b"), ok("c")])
+    with pytest.raises(JournalLocked):
+        repair_journal(tmp_path)
+    journal.close()
+    assert repair_journal(tmp_path).dropped == 0
+    file = tmp_path / JOURNAL_FILE
+    rows = file.read_bytes().splitlines(keepends=True)
+    damaged = rows[0] + rows[1][:40] + b"?" + rows[1][41:] + rows[2] + rows[3][:-5]
+    file.write_bytes(damaged)
+    done = repair_journal(tmp_path)
+    assert (done.kept, done.dropped) == (2, 2)
+    assert done.copy is not None
+    assert done.copy.read_bytes() == damaged
+    assert file.read_bytes() == rows[0] + rows[2]
+    journal = Journal(tmp_path)
+    assert set(journal.state.results) == {"b"}
+    journal.close()
+    with pytest.raises(JournalError, match="no journal to repair"):
+        repair_journal(tmp_path / "nowhere")
 
 
 def test_full_disk_stops_the_sweep_and_keeps_what_was_written(tmp_path: Path) -> None:
