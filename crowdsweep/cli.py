@@ -163,6 +163,17 @@ def mirror(store: Path, uri: str | None) -> None:
 
 
 @commands.command()
+@store_argument
+def repair(store: Path) -> None:
+    """Drop what cannot be read from a damaged record, keeping a copy; `run` then makes up for it."""
+    from crowdsweep.sinks.journal_repair import repair_journal
+
+    done = repair_journal(_existing(store))
+    copy = f"; as it was: {done.copy}" if done.copy is not None else ""
+    click.echo(f"{store}: {done.kept} rows kept, {done.dropped} dropped{copy}")
+
+
+@commands.command()
 @click.argument("key")
 @click.option(
     "--store", type=click.Path(path_type=Path), help="The sweep's record; all of crowdsweep-runs/ by default."

@@ -12,6 +12,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from urllib.parse import unquote, urlsplit
 
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # both are read by mlflow alone, the first on import
@@ -24,7 +25,7 @@ from mlflow.exceptions import MlflowException
 from crowdsweep.errors import BadInput
 from crowdsweep.sinks.background import Background, Rejected
 from crowdsweep.sinks.journal_state import JournalState
-from crowdsweep.sinks.run_book import RunBook, StoredRun
+from crowdsweep.sinks.run_book import DrawConfusion, RunBook, StoredRun
 from crowdsweep.sinks.run_records import DIGEST_LIMIT, ITEMS_A_BATCH, METRICS_A_BATCH, NAME_LIMIT, RunRecord
 from crowdsweep.sinks.tracking import artifact_folder, check_reachable, tracking_uri, without_credentials
 from crowdsweep.trial.events import Event, SweepStarted, TrialFinished, TrialPlanned
@@ -52,6 +53,7 @@ class MlflowSink:
         uri: see `tracking_uri`.
         record: takes `RunsCreated`, from this sink's thread; a failure of it is the journal's to tell.
         state: what the journal said before this driver began: trials of it that MLflow lacks are written.
+        draw: of the mean confusion matrix of a cell's reported trials, which becomes an artifact of its run.
         background: how the thread retries, for tests.
     """
 
@@ -63,9 +65,10 @@ class MlflowSink:
         uri: str | None = None,
         record: Callable[[Event], None] | None = None,
         state: JournalState | None = None,
+        draw: DrawConfusion | None = None,
         background: Callable[[Callable[[], None]], Background] | None = None,
     ) -> None:
-        self._runs = RunBook(MlflowDoor(tracking_uri(store, uri), experiment), record=record)
+        self._runs = RunBook(MlflowDoor(tracking_uri(store, uri), experiment), record=record, draw=draw)
         self._specs: dict[str, TrialSpec] = dict(state.specs) if state else {}
         self._waiting: dict[str, TrialResult] = dict(state.results) if state else {}
         self._thread = (background or _background)(self._runs.write_cells)
@@ -129,7 +132,7 @@ class Mirrored:
         return f"{self.written} trials written, {self.found} stood there already{refused}"
 
 
-def mirror(state: JournalState, uri: str, experiment: str) -> Mirrored:
+def mirror(state: JournalState, uri: str, experiment: str, *, draw: DrawConfusion | None = None) -> Mirrored:
     """Writes into MLflow all that a journal has and MLflow lacks; a run that is incomplete is deleted and made anew.
 
     Not while a driver is writing the same experiment: its open runs would be marked as interrupted.
@@ -138,11 +141,12 @@ def mirror(state: JournalState, uri: str, experiment: str) -> Mirrored:
         state: what the journal says.
         uri: MLflow's tracking URI.
         experiment: its name.
+        draw: as for `MlflowSink`.
 
     Raises:
         BadInput: MLflow cannot be reached or written.
     """
-    runs = RunBook(MlflowDoor(uri, experiment), record=None)
+    runs = RunBook(MlflowDoor(uri, experiment), record=None, draw=draw)
     found = written = 0
     try:
         runs.open(state.name, state.environment)
@@ -244,7 +248,7 @@ class MlflowDoor:
                 self._opened.log_batch(run.run_id, metrics=metrics[:METRICS_A_BATCH], params=params[:ITEMS_A_BATCH])
                 metrics, params = metrics[METRICS_A_BATCH:], params[ITEMS_A_BATCH:]
             for name, text in record.texts.items():
-                self._write_text(run, name, text)
+                self.write_file(run, name, text.encode())
             data = Dataset(
                 name=dataset[-NAME_LIMIT:],
                 digest=fingerprint[:DIGEST_LIMIT],
@@ -266,6 +270,19 @@ class MlflowDoor:
                     tags=[RunTag(name, value) for name, value in tags.items()],
                 )
 
+    def write_file(self, run: StoredRun, name: str, content: bytes) -> None:
+        """Writes an artifact of the run."""
+        folder = urlsplit(run.artifacts)
+        if folder.scheme == "file":  # where MLflow itself would put it, without its 8 ms of looking the place up
+            path = Path(unquote(folder.path), name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+            return
+        with TemporaryDirectory() as place:
+            path = Path(place, name)
+            path.write_bytes(content)
+            self._opened.log_artifact(run.run_id, str(path))
+
     def tag(self, run_id: str, name: str, value: str) -> None:
         """Sets a tag."""
         self._opened.set_tag(run_id, name, value)
@@ -283,15 +300,6 @@ class MlflowDoor:
         if self._client is None:
             raise RuntimeError("the experiment was not opened")
         return self._client
-
-    def _write_text(self, run: StoredRun, name: str, text: str) -> None:
-        folder = urlsplit(run.artifacts)
-        if folder.scheme == "file":  # where MLflow itself would put it, without its 8 ms of looking the place up
-            path = Path(unquote(folder.path), name)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
-        else:
-            self._opened.log_text(run.run_id, text, name)
 
 
 def _background(when_idle: Callable[[], None]) -> Background:

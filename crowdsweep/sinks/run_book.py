@@ -2,7 +2,7 @@
 
 import logging
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol, runtime_checkable
 
@@ -18,6 +18,7 @@ from crowdsweep.sinks.run_records import (
     CellTrial,
     RunRecord,
     cell_record,
+    mean_confusion,
     trial_record,
 )
 from crowdsweep.trial.events import Event, RunsCreated
@@ -25,6 +26,9 @@ from crowdsweep.trial.result import TrialResult
 from crowdsweep.trial.spec import TrialSpec
 
 _log = logging.getLogger(__name__)
+
+DrawConfusion = Callable[[Sequence[Sequence[float]]], bytes]
+"""Draws a confusion matrix [true][observed] and returns a PNG."""
 
 _IDS_A_ROW = 50
 
@@ -79,6 +83,10 @@ class Experiment(Protocol):
         """Writes a cell's numbers as they stand now."""
         ...
 
+    def write_file(self, run: StoredRun, name: str, content: bytes) -> None:
+        """Writes an artifact; the same again where it stands."""
+        ...
+
     def tag(self, run_id: str, name: str, value: str) -> None:
         """Sets a tag."""
         ...
@@ -109,11 +117,15 @@ class RunBook:
     Args:
         experiment: of MLflow.
         record: takes `RunsCreated`.
+        draw: of the confusion matrices of cells; None leaves the figures out.
     """
 
-    def __init__(self, experiment: Experiment, *, record: Callable[[Event], None] | None) -> None:
+    def __init__(
+        self, experiment: Experiment, *, record: Callable[[Event], None] | None, draw: DrawConfusion | None = None
+    ) -> None:
         self._experiment = experiment
         self._record = record
+        self._draw = draw
         self._sweep = ""
         self._environment: Mapping[str, str] = {}
         self._is_open = False
@@ -139,7 +151,11 @@ class RunBook:
         """Writes a trial's run, and its cell's where there is none. Returns False where all of it stood there."""
         self._be_open()
         cell = self._cells.setdefault(spec.cell_key, _Cell(spec=spec))
-        cell.trials[spec.key] = CellTrial(phase=spec.phase, metrics=result.metrics if result.status == "ok" else None)
+        cell.trials[spec.key] = CellTrial(
+            phase=spec.phase,
+            metrics=result.metrics if result.status == "ok" else None,
+            confusion=result.confusion,
+        )
         cell.dirty = True
         if self._done.get(spec.key) == (result.status, spec.phase):
             return False
@@ -169,15 +185,21 @@ class RunBook:
         self._tell()
 
     def finish(self) -> None:
-        """Ends the runs of all cells."""
+        """Draws and ends the runs of all cells."""
         self._be_open()
         self.write_cells()
         for key in sorted(self._open_cells):
             cell = self._cells.get(key)
             if cell is not None:
+                self._illustrate(key, cell)
                 record = cell_record(cell.spec, cell.trials.values(), sweep=self._sweep)
                 self._experiment.end(self._runs[key].run_id, record.status)
             self._open_cells.discard(key)
+
+    def _illustrate(self, key: str, cell: _Cell) -> None:
+        matrix = mean_confusion(cell.trials.values())
+        if matrix is not None and self._draw is not None:
+            self._experiment.write_file(self._runs[key], "confusion.png", self._draw(matrix))
 
     def _be_open(self) -> None:
         if not self._is_open:

@@ -63,10 +63,14 @@ class RunRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class CellTrial:
-    """What a cell keeps of a trial to summarise it; metrics are None where it failed."""
+    """What a cell keeps of a trial to summarise it; metrics are None where it failed.
+
+    `confusion` is [true][observed], None where the model has none.
+    """
 
     phase: Phase
     metrics: Mapping[str, float] | None
+    confusion: Sequence[Sequence[float]] | None = None
 
 
 def trial_record(spec: TrialSpec, result: TrialResult, *, sweep: str, environment: Mapping[str, str]) -> RunRecord:
@@ -149,6 +153,14 @@ def cell_record(spec: TrialSpec, trials: Iterable[CellTrial], *, sweep: str) -> 
         metrics={_key(name): value for name, value in metrics.items() if math.isfinite(value)},
         status="FAILED" if used and not done else "FINISHED",
     )
+
+
+def mean_confusion(trials: Iterable[CellTrial]) -> list[list[float]] | None:
+    """Returns the mean over the reported trials of their crowd's matrix; None where no model of them has one."""
+    known = [trial.confusion for trial in trials if trial.phase == "report" and trial.confusion is not None]
+    if not known:
+        return None
+    return [[fmean(cells) for cells in zip(*rows, strict=True)] for rows in zip(*known, strict=True)]
 
 
 def _shared_tags(spec: TrialSpec, *, kind: Kind, key: str, sweep: str) -> dict[str, str]:

@@ -124,6 +124,23 @@ def test_a_sweep_as_mlflow_shows_it(store: Path) -> None:
     assert state.runs[tracking_uri(store)].runs == {key: one.info.run_id for key, one in {**cells, **trials}.items()}
 
 
+def test_a_cell_shows_the_mean_confusion_matrix_of_its_reported_trials(store: Path) -> None:
+    drawn: list[list[list[float]]] = []
+
+    def draw(matrix: Sequence[Sequence[float]]) -> bytes:
+        drawn.append([list(row) for row in matrix])
+        return b"a picture"
+
+    state = sweep(store, outcomes())
+    mirror(state, tracking_uri(store), "illustrated", draw=draw)
+    assert drawn == [[[pytest.approx(0.9), pytest.approx(0.1)], [pytest.approx(0.2), pytest.approx(0.8)]]]
+    client = MlflowClient(tracking_uri(store))
+    experiment = client.get_experiment_by_name("illustrated")
+    runs = client.search_runs([experiment.experiment_id])
+    (cell,) = [run for run in runs if run.data.tags["crowdsweep.kind"] == "cell"]
+    assert Path(client.download_artifacts(cell.info.run_id, "confusion.png")).read_bytes() == b"a picture"
+
+
 def test_a_failed_trial_ends_as_failed(store: Path) -> None:
     sweep(store, outcomes())
     run = runs_in(store)[1][spec(3, groups=2).key]
