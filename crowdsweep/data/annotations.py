@@ -96,7 +96,7 @@ class Annotations:
         keys = [column for column, _ in columns.values()]
         keys += [extra for extra in (weight, probability) if extra is not None]
         # Parts of a sorted container are sorted: the test is O(A), the sort is what loading would spend its time on.
-        order = slice(None) if _is_sorted(keys) else np.lexsort(keys[::-1])
+        order = slice(None) if _is_sorted(keys) else _ascending(keys, (n_annotators, n_classes), n_items)
         return cls(
             item=read_only(columns["item"][0][order].astype(np.int32)),
             annotator=read_only(columns["annotator"][0][order].astype(np.int32)),
@@ -281,6 +281,21 @@ def _is_sorted(keys: list[np.ndarray]) -> bool:
             return False
         tied &= key[:-1] == key[1:]
     return True
+
+
+def _ascending(keys: list[np.ndarray], sizes: tuple[int, int], n_items: int) -> np.ndarray:
+    """Returns the order of the rows by item, annotator, label and extras."""
+    n_annotators, n_classes = sizes
+    if len(keys) > 3 or n_items * n_annotators * n_classes >= 2**63:
+        return np.lexsort(keys[::-1])
+    # One sort of one integer a row takes a fraction of the time of three sorts.
+    item, annotator, label = keys
+    joined = item.astype(np.int64)
+    joined *= n_annotators
+    joined += annotator
+    joined *= n_classes
+    joined += label
+    return np.argsort(joined, kind="stable")
 
 
 def _pointers(counts: np.ndarray) -> np.ndarray:

@@ -152,7 +152,7 @@ def read_answers(path: Path, classes: Classes, where: str | None) -> Answers:
         mask = np.ones(len(batch["item"].codes), dtype=bool)
         for name in filtered:
             seen.update(list(batch[name].texts)[:5])
-            mask = (Names.of([value]).places_of(batch[name].texts) == 0)[batch[name].codes]
+            mask = batch[name].codes == batch[name].texts.find(value)
         for name, column in batch.items():
             if name in texts:
                 _check_present(path, first, name, column)
@@ -192,7 +192,7 @@ def _check_labels(path: Path, first: int, column: Column, classes: Classes) -> N
 
 
 def _check_present(path: Path, first: int, name: str, column: Column) -> None:
-    empty = int(column.texts.places_of([""])[0])
+    empty = column.texts.find("")
     if empty >= 0 and (column.codes == empty).any():
         what = "a label" if name == "label" else f"an {name}"
         hint = "; an answer that was not given is a row that is not there: remove it" if name == "label" else ""

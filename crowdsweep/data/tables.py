@@ -20,7 +20,7 @@ from jaxtyping import Int32
 from crowdsweep.errors import DataError
 
 _CODED = pa.dictionary(pa.int32(), pa.string())
-_BLOCK_BYTES = 1 << 24
+_BLOCK_BYTES = 1 << 20  # Arrow holds dozens of blocks that it read ahead
 _BATCH_ROWS = 1 << 18
 _NUMBERED = r"^(?P<prefix>.*?)(?P<number>0|[1-9][0-9]{0,17})$"
 
@@ -94,6 +94,10 @@ class Names(Sequence[str]):
         """Returns where each of these texts stands here, int32, and -1 where it does not."""
         found: Any = pc.index_in(Names.of(texts).array, value_set=self.array)
         return found.fill_null(-1).to_numpy(zero_copy_only=False)
+
+    def find(self, text: str) -> int:
+        """Returns the first place of a text, -1 where it does not stand here."""
+        return self.array.index(text).as_py()
 
     def natural_order(self) -> np.ndarray:
         """Returns the places in ascending order: by number where all are one prefix and a number, else as texts."""
