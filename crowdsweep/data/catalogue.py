@@ -76,7 +76,7 @@ def load(name: str, params: Mapping[str, Scalar]) -> CrowdDataset:
     folder = None if found is not None else _find_folder(name)
     check_params(params, own, f"dataset {name}")
     if found is not None:
-        full = {**found.defaults, **{key: value for key, value in params.items() if key in found.defaults}}
+        full = {key: _as_default(params.get(key, default), default) for key, default in found.defaults.items()}
         base = found.base(full)
         return replace(base, params={**full, "version": found.version})
     assert folder is not None  # noqa: S101 - `_find_folder` raised otherwise
@@ -135,6 +135,11 @@ def number_param(
     if not (at_least <= value <= at_most and above < value < below):
         raise DataError(f"dataset parameter {name}: expected {expected}, got {value}")
     return float(value)
+
+
+def _as_default(value: Scalar, default: Scalar) -> Scalar:
+    """Returns 5 as 5.0 where the default is a float: the two are one dataset and have one fingerprint."""
+    return float(value) if isinstance(default, float) and type(value) is int else value
 
 
 def whole_param(params: Mapping[str, Scalar], name: str, *, at_least: int) -> int:

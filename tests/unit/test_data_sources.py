@@ -91,6 +91,11 @@ def test_features_follow_the_feature_seed_and_crowds_the_trial_seed():
     assert np.array_equal(first.items.features, second.items.features)
 
 
+def test_a_whole_number_for_a_float_parameter_is_the_same_dataset():
+    fingerprints = {catalogue.load("gaussians", p).fingerprint for p in ({}, {"labels_per_item": 5})}
+    assert len(fingerprints | {catalogue.load("gaussians", {"labels_per_item": 5.0}).fingerprint}) == 1
+
+
 @pytest.mark.parametrize(("n_annotators", "labels"), [(1, 1), (3, 3), (3, 2), (10, 2), (10, 9.5), (500, 0.01)])
 def test_every_item_is_answered_by_distinct_annotators(n_annotators, labels):
     gold = np.zeros(200, dtype=np.int32)
