@@ -34,6 +34,7 @@ from crowdsweep.sweep.driver import run_sweep
 from crowdsweep.sweep.plan import make_plan
 from crowdsweep.sweep.ray_actors import RayExecutor
 from crowdsweep.sweep.ray_slot import CONTROL, Slot, slot_options
+from crowdsweep.trial.events import SweepStarted
 from crowdsweep.trial.runner import run_batch
 
 SLOTS = 2
@@ -113,6 +114,10 @@ def engine(cluster: Cluster, trials: int, pack: int, mlflow: bool) -> float:
         executor.poll(0.1)
         time.sleep(0.05)
     with tempfile.TemporaryDirectory() as folder:
+        if mlflow:
+            first = MlflowSink(Path(folder), experiment="overhead")
+            first.handle(SweepStarted(name="overhead", config={}, plan={}, environment={}, resumed=False, time=0.0))
+            timed("  making MLflow's database, once", 1, first.close)
         journal = Journal(Path(folder))
         sinks = [MlflowSink(Path(folder), experiment="overhead", record=journal.handle)] if mlflow else []
 
@@ -161,7 +166,11 @@ def tune(trials: int) -> float:
                 ray_tune.with_parameters(Trainable, base=base),
                 param_space={"index": ray_tune.grid_search(list(range(trials)))},
                 tune_config=ray_tune.TuneConfig(reuse_actors=True, max_concurrent_trials=SLOTS),
-                run_config=ray_tune.RunConfig(storage_path=folder, verbose=0),
+                run_config=ray_tune.RunConfig(
+                    storage_path=folder,
+                    verbose=0,
+                    checkpoint_config=ray_tune.CheckpointConfig(checkpoint_frequency=0, checkpoint_at_end=False),
+                ),
             )
             if tuner.fit().num_errors:
                 raise RuntimeError("trials failed under Ray Tune")

@@ -1,0 +1,206 @@
+"""Sweeps that go wrong in part: poisoned trials, too many of them, Ctrl-C, a mirror that cannot be written."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from crowdsweep.config import SweepConfig, parse_sweep
+from crowdsweep.errors import JournalLocked
+from crowdsweep.sinks.journal import Journal, read_journal
+from crowdsweep.sweep.launch import open_and_run, rebuild_mirror
+
+DONE, BAD_INPUT, FAILED_TRIALS, OVER_BUDGET, INTERRUPTED = 0, 2, 3, 4, 130
+SLOW = {"name": "slow", "params": {"steps": 2, "pause_s": 0.05}}
+
+
+def mapping_of(models: list[Any], **changes: Any) -> dict[str, Any]:
+    return {
+        "name": "wrong",
+        "datasets": ["anesthesia"],
+        "models": models,
+        "engine": "inline",
+        "pack": 2,
+        "tracking": {"enabled": False},
+        **changes,
+    }
+
+
+def config_of(models: list[Any], **changes: Any) -> SweepConfig:
+    return parse_sweep(mapping_of(models, **changes))
+
+
+def test_poisoned_trials_fail_with_their_traceback_and_stop_no_other(misbehaving: None, tmp_path: Path) -> None:
+    models = [{"name": "poisoned", "params": {"every": 3}}, "majority-vote"]
+    outcome = open_and_run(config_of(models, seeds={"report": 9}, budget={"failed_trials": 0.5}), tmp_path, quiet=True)
+    state = read_journal(tmp_path)
+    failed = {state.specs[key].seed: result.failure for key, result in state.results.items() if result.failure}
+    assert (outcome.status, outcome.failed, outcome.finished) == ("done", 3, 18)
+    assert sorted(failed) == [0, 3, 6]
+    assert failed[3] is not None
+    assert (failed[3].kind, failed[3].message) == ("ZeroDivisionError", "seed 3 is poison")
+    assert 'raise ZeroDivisionError(f"seed' in failed[3].traceback
+
+
+def test_the_failure_budget_ends_a_sweep_and_a_larger_one_goes_on(misbehaving: None, tmp_path: Path) -> None:
+    models = [{"name": "poisoned", "params": {"every": 2}}]
+    outcome = open_and_run(config_of(models, seeds={"report": 60}), tmp_path, quiet=True)
+    assert outcome.status == "over_budget"
+    assert 6 < outcome.failed <= 6 + 2
+    assert outcome.finished < 60
+    again = open_and_run(config_of(models, seeds={"report": 60}, budget={"failed_trials": 1.0}), tmp_path, quiet=True)
+    assert (again.status, again.finished, again.failed) == ("done", 60, 30)
+    assert again.ran == 60 - outcome.finished
+
+
+def test_a_second_driver_is_kept_out(tmp_path: Path) -> None:
+    first = Journal(tmp_path)
+    with pytest.raises(JournalLocked, match=str(os.getpid())):
+        open_and_run(config_of(["uniform"]), tmp_path, quiet=True)
+    first.close()
+
+
+def run_command(folder: Path, mapping: dict[str, Any], *more: str) -> "subprocess.Popen[str]":
+    """Starts `crowdsweep run` in a process group of its own, as a terminal does."""
+    (folder / "sweep.yaml").write_text(yaml.safe_dump(mapping))
+    environment = {**os.environ, "CROWDSWEEP_PLUGINS": str(Path(__file__).parents[1] / "misbehaving")}
+    return subprocess.Popen(
+        [sys.executable, "-m", "crowdsweep", "run", "sweep.yaml", "--store", "store", *more],
+        cwd=folder,
+        env={**environment, "OMP_NUM_THREADS": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def wait_for_results(folder: Path, number: int, driver: "subprocess.Popen[str]") -> None:
+    deadline = time.monotonic() + 90
+    journal = folder / "store" / "journal.jsonl"
+    while not journal.exists() or journal.read_text().count('"trial_finished"') < number:
+        assert driver.poll() is None, driver.communicate()[0][-3000:]
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def ctrl_c(driver: "subprocess.Popen[str]") -> None:
+    os.killpg(driver.pid, signal.SIGINT)  # the terminal tells the whole group, Ray's processes among it
+
+
+@pytest.mark.parametrize(
+    "engine",
+    ["inline", pytest.param("ray", marks=[pytest.mark.ray, pytest.mark.xdist_group("ray")])],
+)
+def test_ctrl_c_once_finishes_what_runs_and_says_how_to_go_on(engine: str, tmp_path: Path) -> None:
+    mapping = mapping_of([SLOW], seeds={"report": 400}, pack=4)
+    driver = run_command(tmp_path, mapping, "--engine", engine)
+    wait_for_results(tmp_path, 4, driver)
+    ctrl_c(driver)
+    said = driver.communicate(timeout=60)[0]
+    assert driver.returncode == INTERRUPTED, said
+    assert "go on with `crowdsweep run sweep.yaml --store store`" in said
+    state = read_journal(tmp_path / "store")
+    assert state.status == "interrupted"
+    assert 4 <= len(state.results) < 400
+    assert len(state.results) % 4 == 0, "a batch that ran was not finished"
+    assert all(result.status == "ok" for result in state.results.values())
+
+
+def test_ctrl_c_twice_stops_now_and_loses_nothing_that_finished(tmp_path: Path) -> None:
+    endless = {"name": "slow", "params": {"steps": 100_000, "pause_s": 0.05}}
+    driver = run_command(tmp_path, mapping_of(["uniform", endless]))
+    wait_for_results(tmp_path, 5, driver)
+    ctrl_c(driver)
+    time.sleep(0.5)
+    assert driver.poll() is None, "the first Ctrl-C waits for what runs"
+    ctrl_c(driver)
+    said = driver.communicate(timeout=30)[0]
+    assert driver.returncode == INTERRUPTED, said
+    assert len(read_journal(tmp_path / "store").results) == 5
+
+
+def test_exit_codes(tmp_path: Path) -> None:
+    poisoned = {"name": "poisoned", "params": {"every": 4}}
+    driver = run_command(tmp_path, mapping_of([poisoned], budget={"failed_trials": 0.9}))
+    said = driver.communicate(timeout=120)[0]
+    assert driver.returncode == FAILED_TRIALS, said
+    driver = run_command(tmp_path, mapping_of([poisoned], seeds={"report": 40}))
+    said = driver.communicate(timeout=120)[0]
+    assert driver.returncode == OVER_BUDGET, said
+
+
+def test_mlflow_that_cannot_be_written_any_more(
+    misbehaving: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The sweep finishes, and `mirror` writes what MLflow lacks."""
+    from mlflow import MlflowClient
+
+    from crowdsweep.sinks import mlflow_runs
+
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    config = config_of([SLOW], seeds={"report": 12}, tracking={})
+    handle = mlflow_runs.MlflowSink.handle
+    database = tmp_path / "mlflow.db"
+
+    def spoilt(sink: Any, event: Any) -> None:
+        """After the fourth result the database is not one any more."""
+        handle(sink, event)
+        if type(event).__name__ == "TrialFinished":
+            seen.append(event)
+            if len(seen) == 4:
+                deadline = time.monotonic() + 60
+                while not database.exists() and time.monotonic() < deadline:
+                    time.sleep(0.1)
+                _block(database)
+
+    seen: list[Any] = []
+    monkeypatch.setattr(mlflow_runs.MlflowSink, "handle", spoilt)
+    monkeypatch.setattr(mlflow_runs, "_background", _hasty)
+    outcome = open_and_run(config, tmp_path, quiet=True)
+    assert (outcome.status, outcome.finished, outcome.failed) == ("done", 12, 0)
+    _unblock(database)
+    written_late = re.search(r": (\d+) trials written, (\d+) stood there already, 0 refused", rebuild_mirror(tmp_path))
+    assert written_late is not None
+    late, before = map(int, written_late.groups())
+    assert late > 0, "nothing was amiss: the test did not test anything"
+    assert late + before == 12
+    client = MlflowClient(f"sqlite:///{database}")
+    experiment = client.get_experiment_by_name("wrong")
+    assert experiment is not None
+    runs = client.search_runs([experiment.experiment_id], max_results=100)
+    assert "RUNNING" not in {run.info.status for run in runs}
+    keys = [run.data.tags["crowdsweep.key"] for run in runs if run.data.tags.get("crowdsweep.kind") == "trial"]
+    assert sorted(keys) == sorted(read_journal(tmp_path).results)
+
+
+def _hasty(when_idle: Any) -> Any:
+    """The writing thread, giving up soon."""
+    from crowdsweep.sinks.background import Background
+
+    return Background("MLflow", attempts=2, first_delay_s=0.05, when_idle=when_idle)
+
+
+def _block(database: Path) -> None:
+    """Takes sqlite's write lock for good, which even root cannot pass; permissions do not stop root."""
+    import sqlite3
+
+    holder = sqlite3.connect(database, isolation_level=None, check_same_thread=False)
+    holder.execute("BEGIN EXCLUSIVE")
+    _HOLDERS[database] = holder
+
+
+def _unblock(database: Path) -> None:
+    holder = _HOLDERS.pop(database)
+    holder.execute("ROLLBACK")
+    holder.close()
+
+
+_HOLDERS: dict[Path, Any] = {}

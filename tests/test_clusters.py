@@ -1,0 +1,104 @@
+"""The cluster files parse, and what `clusters/local.yaml` says to type does what it says."""
+
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from crowdsweep.sinks.journal import read_journal
+
+ROOT = Path(__file__).parent.parent
+PATIENCE_S = 90
+SWEEP = """
+name: joined
+datasets: [anesthesia]
+models: [majority-vote, uniform]
+seeds: {report: 3}
+tracking: {enabled: false}
+"""
+Start = Callable[[str], "subprocess.Popen[str]"]
+
+
+def local() -> dict[str, Any]:
+    return yaml.safe_load((ROOT / "clusters" / "local.yaml").read_text())
+
+
+def test_local_yaml_says_how_to_start_and_use_each_kind() -> None:
+    described = local()
+    assert list(described) == ["environment", "once", "one_node", "two_nodes"]
+    for kind in ("one_node", "two_nodes"):
+        assert all(command.startswith("ray start --block ") for command in described[kind]["start"])
+        assert all(command.startswith("crowdsweep run SWEEP") for command in described[kind]["run"])
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Starts commands as a person would, each in a terminal of its own, on a HOME that cannot be written."""
+    (tmp_path / "file").touch()
+    home = tmp_path / "file" / "home"  # below a file: not even root can write there
+    environment = {**os.environ, **local()["environment"], "HOME": str(home), "RAY_AUTH_TOKEN": secrets.token_hex(16)}
+    environment |= {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}", "OMP_NUM_THREADS": "1"}
+    for name in ("RAY_ADDRESS", "CROWDSWEEP_PLUGINS"):
+        environment.pop(name, None)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = str(probe.getsockname()[1])
+    started: list[subprocess.Popen[str]] = []
+
+    def run(command: str) -> "subprocess.Popen[str]":
+        words = command.replace("PORT", port).replace("SWEEP", "sweep.yaml").split()
+        log = (tmp_path / f"{len(started)}.log").open("w")
+        process = subprocess.Popen(
+            words,
+            env=environment,
+            cwd=tmp_path,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+        log.close()
+        started.append(process)
+        return process
+
+    yield run
+    for process in reversed(started):
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+
+
+@pytest.mark.ray
+@pytest.mark.xdist_group("ray")
+def test_two_nodes_as_written(start: Start, tmp_path: Path) -> None:
+    """Two nodes with one and two CPUs: a sweep that asks for two at a time finds them on the second."""
+    (tmp_path / "sweep.yaml").write_text(SWEEP)
+    commands = local()["two_nodes"]
+    head, second = (start(command) for command in commands["start"])
+    deadline = time.monotonic() + PATIENCE_S
+    while (run := start(commands["run"][0])).wait(PATIENCE_S) != 0:  # until the second node has joined
+        assert time.monotonic() < deadline, _said(tmp_path)
+        assert head.poll() is None, _said(tmp_path)
+        if second.poll() is not None:  # it was quicker than the head
+            second = start(commands["start"][1])
+    assert run.returncode == 0
+    state = read_journal(tmp_path / "crowdsweep-runs" / "joined")
+    assert state.status == "done"
+    assert len(state.results) == 6
+
+
+def _said(folder: Path) -> str:
+    return "\n".join(f"{log.name}: {log.read_text()[-1500:]}" for log in sorted(folder.glob("*.log")))
