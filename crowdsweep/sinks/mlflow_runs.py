@@ -27,7 +27,13 @@ from crowdsweep.sinks.background import Background, Rejected
 from crowdsweep.sinks.journal_state import JournalState
 from crowdsweep.sinks.run_book import DrawConfusion, RunBook, StoredRun
 from crowdsweep.sinks.run_records import DIGEST_LIMIT, ITEMS_A_BATCH, METRICS_A_BATCH, NAME_LIMIT, RunRecord
-from crowdsweep.sinks.tracking import artifact_folder, check_reachable, tracking_uri, without_credentials
+from crowdsweep.sinks.tracking import (
+    artifact_folder,
+    check_reachable,
+    database_file,
+    tracking_uri,
+    without_credentials,
+)
 from crowdsweep.trial.events import Event, SweepStarted, TrialFinished, TrialPlanned
 from crowdsweep.trial.result import TrialResult
 from crowdsweep.trial.spec import TrialSpec
@@ -192,6 +198,7 @@ class MlflowDoor:
         check_reachable(self._uri)
         # Of SQLAlchemy, about MLflow's own tables. Not `catch_warnings`: it undoes what other threads set meanwhile.
         warnings.filterwarnings("ignore", message="The ``noload`` loader strategy is deprecated")
+        _make_database(self._uri)
         client = MlflowClient(self._uri)
         found = client.get_experiment_by_name(self._experiment)
         if found is None:
@@ -315,3 +322,18 @@ def _refusals() -> Generator[None]:
         if error.error_code == _BEYOND_REPAIR:
             raise Rejected(str(error)) from error
         raise
+
+
+def _make_database(uri: str) -> None:
+    """Makes a new sqlite database under another name, and gives it its own when it is whole.
+
+    A driver that is killed while MLflow makes its tables would leave some of them, and MLflow can neither use nor
+    complete such a database.
+    """
+    database = database_file(uri)
+    if database is None or database.exists():
+        return
+    draft = database.with_name(f"{database.name}.{os.getpid()}.new")
+    draft.unlink(missing_ok=True)
+    MlflowClient(f"sqlite:///{draft}").search_experiments(max_results=1)
+    draft.replace(database)

@@ -33,10 +33,16 @@ def without_credentials(uri: str) -> str:
     return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2])) if "@" in parts.netloc else uri
 
 
+def database_file(uri: str) -> Path | None:
+    """Returns the sqlite file that a tracking URI means; None where it means something else."""
+    database = uri.removeprefix("sqlite:///")
+    return None if database == uri else Path(database).absolute()
+
+
 def artifact_folder(uri: str) -> str | None:
     """Where the artifacts of a new experiment go: beside a database file; anywhere else MLflow knows better."""
-    database = uri.removeprefix("sqlite:///")
-    return None if database == uri else (Path(database).absolute().parent / "mlartifacts").as_uri()
+    database = database_file(uri)
+    return None if database is None else (database.parent / "mlartifacts").as_uri()
 
 
 def check_reachable(uri: str) -> None:

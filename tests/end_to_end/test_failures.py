@@ -1,8 +1,10 @@
 """Sweeps that go wrong in part: poisoned trials, too many of them, Ctrl-C, a mirror that cannot be written."""
 
+import contextlib
 import os
 import re
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -151,13 +153,14 @@ def test_mlflow_that_cannot_be_written_any_more(
     database = tmp_path / "mlflow.db"
 
     def spoilt(sink: Any, event: Any) -> None:
-        """After the fourth result the database is not one any more."""
+        """After the fourth result, once a run of it has been written, the database cannot be written any more."""
         handle(sink, event)
         if type(event).__name__ == "TrialFinished":
             seen.append(event)
             if len(seen) == 4:
                 deadline = time.monotonic() + 60
-                while not database.exists() and time.monotonic() < deadline:
+                while not _has_a_finished_run(database):
+                    assert time.monotonic() < deadline
                     time.sleep(0.1)
                 _block(database)
 
@@ -190,11 +193,19 @@ def _hasty(when_idle: Any) -> Any:
 
 def _block(database: Path) -> None:
     """Takes sqlite's write lock for good, which even root cannot pass; permissions do not stop root."""
-    import sqlite3
-
     holder = sqlite3.connect(database, isolation_level=None, check_same_thread=False)
     holder.execute("BEGIN EXCLUSIVE")
     _HOLDERS[database] = holder
+
+
+def _has_a_finished_run(database: Path) -> bool:
+    if not database.exists():
+        return False
+    with contextlib.closing(sqlite3.connect(database)) as reader:
+        try:
+            return reader.execute("SELECT count(*) FROM runs WHERE status = 'FINISHED'").fetchone()[0] > 0
+        except sqlite3.OperationalError:  # MLflow is still making its tables
+            return False
 
 
 def _unblock(database: Path) -> None:
