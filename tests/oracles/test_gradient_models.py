@@ -11,56 +11,88 @@ from crowdsweep.models.contract import FitContext, fit_all
 from crowdsweep.models.joint._answers import BatchAnswers, StackedAnswers
 from crowdsweep.models.joint._ldl_network import HEADS, LdlNetwork
 from crowdsweep.models.joint.ldl_nm import LdlNm
-from crowdsweep.models.joint.speelfc_d import SpeelfcD, answer_log_probs
+from crowdsweep.models.joint.speelfc_d import SpeelfcD, answer_gradients
 from crowdsweep.models.networks.autograd import backward, logits
 from crowdsweep.models.networks.dense import DenseNetwork
 from crowdsweep.models.networks.replicas import Minibatch, ReplicaStack
 from crowdsweep.seeds import SeedStream
 
 
-def some_answers(rng: np.random.Generator, places: int, classes: int, answers: int) -> BatchAnswers:
+def some_answers(rng: np.random.Generator, replicas: int, size: int, classes: int, answers: int) -> BatchAnswers:
+    place = torch.from_numpy(rng.integers(0, replicas * size, answers))
     return BatchAnswers(
-        replica=torch.zeros(answers, dtype=torch.int64),
-        place=torch.from_numpy(rng.integers(0, places, answers)),
+        replica=place // size,
+        place=place,
         annotator=torch.from_numpy(rng.integers(0, 5, answers)),
         label=torch.from_numpy(rng.integers(0, classes, answers)),
         weight=torch.ones(answers),
     )
 
 
+def explicit_log_probs(
+    f: torch.Tensor, easiness: torch.Tensor, ability: torch.Tensor, seen: BatchAnswers
+) -> torch.Tensor:
+    """log sum over the true classes k of f_k p(y | k), one answer after another."""
+    classes, size = f.shape[1:]
+    found = []
+    for answer in range(len(seen.place)):
+        replica, item = divmod(int(seen.place[answer]), size)
+        s = 1 / (1 + torch.exp(-ability[answer] * easiness[replica, 0, item]))
+        terms = [
+            f[replica, k, item] * (s if k == int(seen.label[answer]) else (1 - s) / (classes - 1))
+            for k in range(classes)
+        ]
+        found.append(torch.log(sum(terms, torch.zeros(()))))
+    return torch.stack(found)
+
+
 @pytest.mark.parametrize("classes", [2, 5])
-def test_speelfc_d_likelihood_is_the_sum_over_classes(classes: int) -> None:
+def test_speelfc_d_likelihood_and_slopes_are_those_of_the_sum_over_classes(classes: int) -> None:
     rng = np.random.default_rng(classes)
-    seen = some_answers(rng, 7, classes, 30)
-    f = rng.dirichlet(np.ones(classes), 7)
-    easiness, ability = rng.uniform(0.1, 20, 7), rng.normal(0, 0.3, 30)
-    found = answer_log_probs(torch.from_numpy(np.log(f)), torch.from_numpy(easiness), torch.from_numpy(ability), seen)
-    for answer in range(30):
-        item, label = int(seen.place[answer]), int(seen.label[answer])
-        s = 1 / (1 + np.exp(-ability[answer] * easiness[item]))
-        p = sum(f[item, k] * (s if k == label else (1 - s) / (classes - 1)) for k in range(classes))
-        assert float(found[answer]) == pytest.approx(np.log(p), abs=1e-9)
+    seen = some_answers(rng, 2, 7, classes, 40)
+    raw = torch.from_numpy(rng.normal(size=(2, classes, 7))).requires_grad_(True)
+    easiness = torch.from_numpy(rng.uniform(0.1, 20, (2, 1, 7))).requires_grad_(True)
+    ability = torch.from_numpy(rng.normal(0, 0.3, 40)).requires_grad_(True)
+    share = torch.from_numpy(rng.uniform(0.5, 2, 40))
+    expected = explicit_log_probs(torch.softmax(raw, dim=1), easiness, ability, seen)
+    slopes = torch.autograd.grad(-(share * expected).sum(), (raw, easiness, ability))
+    found = answer_gradients(torch.log_softmax(raw, dim=1), easiness, ability, seen, share)
+    torch.testing.assert_close(found.log_probs, expected.detach(), atol=1e-9, rtol=0)
+    by_logits = torch.softmax(raw.detach(), dim=1) * found.totals - found.targets
+    for one, other in zip((by_logits, found.easiness, found.ability), slopes, strict=True):
+        torch.testing.assert_close(one, other, atol=1e-9, rtol=0)
 
 
-def test_speelfc_d_likelihood_has_the_gradients_of_finite_differences() -> None:
+def test_speelfc_d_slopes_equal_finite_differences() -> None:
     rng = np.random.default_rng(0)
-    seen = some_answers(rng, 4, 3, 12)
-    raw = torch.from_numpy(rng.normal(size=(4, 3))).requires_grad_(True)
-    easiness = torch.from_numpy(rng.uniform(0.5, 3, 4)).requires_grad_(True)
-    ability = torch.from_numpy(rng.normal(size=12)).requires_grad_(True)
-    assert torch.autograd.gradcheck(
-        lambda r, b, a: answer_log_probs(torch.log_softmax(r, 1), b, a, seen), (raw, easiness, ability)
-    )
+    seen = some_answers(rng, 1, 4, 3, 12)
+    log_f = torch.log_softmax(torch.from_numpy(rng.normal(size=(1, 3, 4))), dim=1)
+    easiness, ability = torch.from_numpy(rng.uniform(0.5, 3, (1, 1, 4))), torch.from_numpy(rng.normal(size=12))
+    share = torch.ones(12, dtype=torch.float64)
+
+    def loss(easiness: torch.Tensor, ability: torch.Tensor) -> float:
+        return -float(answer_gradients(log_f, easiness, ability, seen, share).log_probs.sum())
+
+    found = answer_gradients(log_f, easiness, ability, seen, share)
+    for answer in range(12):
+        step = torch.zeros(12, dtype=torch.float64)
+        step[answer] = 1e-6
+        difference = (loss(easiness, ability + step) - loss(easiness, ability - step)) / 2e-6
+        assert float(found.ability[answer]) == pytest.approx(difference, abs=1e-7)
+    for item in range(4):
+        step = torch.zeros(1, 1, 4, dtype=torch.float64)
+        step[0, 0, item] = 1e-6
+        difference = (loss(easiness + step, ability) - loss(easiness - step, ability)) / 2e-6
+        assert float(found.easiness[0, 0, item]) == pytest.approx(difference, abs=1e-7)
 
 
 def test_speelfc_d_likelihood_is_finite_where_everything_saturates() -> None:
-    seen = some_answers(np.random.default_rng(0), 2, 3, 8)
-    log_f = torch.log_softmax(torch.tensor([[200.0, 0.0, -200.0], [0.0, 200.0, 0.0]]), 1).requires_grad_(True)
-    ability = torch.tensor([1.0, -1.0] * 4).requires_grad_(True)
-    found = answer_log_probs(log_f, torch.tensor([100.0, 100.0]), ability, seen)
-    found.sum().backward()
-    assert torch.isfinite(found).all()
-    assert torch.isfinite(log_f.grad).all()
+    seen = some_answers(np.random.default_rng(0), 1, 2, 3, 8)
+    log_f = torch.log_softmax(torch.tensor([[[200.0, 0.0], [0.0, 200.0], [-200.0, 0.0]]]), 1)
+    ability = torch.tensor([1.0, -1.0] * 4)
+    found = answer_gradients(log_f, torch.full((1, 1, 2), 100.0), ability, seen, torch.ones(8))
+    for part in (found.log_probs, found.targets, found.easiness, found.ability):
+        assert torch.isfinite(part).all()
 
 
 def training_data(seed: int, *, items: int, annotators: int, per_annotator: int, classes: int = 3) -> tuple:

@@ -1,6 +1,6 @@
 """The answers to minibatches of items, for models that are trained by gradient on the labels themselves."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -10,6 +10,8 @@ import torch
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models._training import features_of
 from crowdsweep.models.networks.replicas import Minibatch
+
+_BLOCK_FLOATS = 1 << 21
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -83,6 +85,19 @@ class StackedAnswers:
 
     def _tensor(self, array: np.ndarray) -> torch.Tensor:
         return torch.from_numpy(np.ascontiguousarray(array, np.int64)).to(self.device)
+
+
+def step_blocks(batches: Sequence[Minibatch], floats: int) -> Iterator[list[Minibatch]]:
+    """Yields runs of steps that the same replicas take, short enough that `floats` a step stay in a few megabytes."""
+    limit = max(1, _BLOCK_FLOATS // max(floats, 1))
+    block: list[Minibatch] = []
+    for batch in batches:
+        if block and (len(block) == limit or block[-1].n_replicas != batch.n_replicas):
+            yield block
+            block = []
+        block.append(batch)
+    if block:
+        yield block
 
 
 def stacked_tables(tables: Sequence[np.ndarray]) -> tuple[list[int], np.ndarray]:

@@ -33,8 +33,7 @@ from crowdsweep.data.dataset import TrainingData
 from crowdsweep.errors import FitFailed
 from crowdsweep.models._training import NetworkKind, NetworkPredictor, build_network, features_of
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
-from crowdsweep.models.joint._answers import BatchAnswers, StackedAnswers
-from crowdsweep.models.networks.autograd import backward, logits
+from crowdsweep.models.joint._answers import BatchAnswers, StackedAnswers, step_blocks
 from crowdsweep.models.networks.dense import DenseNetwork
 from crowdsweep.models.networks.mlp import mlp
 from crowdsweep.models.networks.replicas import (
@@ -44,7 +43,6 @@ from crowdsweep.models.networks.replicas import (
     Minibatch,
     ReplicaStack,
     Shuffler,
-    TouchedRows,
     constant,
     count_parameters,
     replica_chunks,
@@ -118,23 +116,66 @@ class AbilityModel:
         return None
 
 
-def answer_log_probs(
-    log_f: torch.Tensor, easiness: torch.Tensor, ability: torch.Tensor, seen: BatchAnswers
-) -> torch.Tensor:
-    """Returns log p(y | x) of each answer: log of f_y s + (1 - f_y) (1 - s) / (K - 1), without ever forming s.
+@dataclass(frozen=True, kw_only=True, eq=False)
+class AnswerGradients:
+    """The likelihood of a batch's answers, and the slopes of the loss -sum share * log p(y | x) that follow from it.
+
+    Attributes:
+        log_probs: log p(y | x) of each answer [answers].
+        targets: for each item the expected true classes of its answers, weighted by their shares [S, K, batch]. The
+            loss has the slopes of a cross-entropy with these targets.
+        totals: the shares of each item's answers [S, 1, batch], what the targets sum to over the classes.
+        easiness: slope by beta' of each item [S, 1, batch].
+        ability: slope by alpha of each answer's annotator [answers].
+    """
+
+    log_probs: torch.Tensor
+    targets: torch.Tensor
+    totals: torch.Tensor
+    easiness: torch.Tensor
+    ability: torch.Tensor
+
+
+@torch.no_grad()
+def answer_gradients(
+    log_f: torch.Tensor, easiness: torch.Tensor, ability: torch.Tensor, seen: BatchAnswers, share: torch.Tensor
+) -> AnswerGradients:
+    """Computes p(y | x) = f_y s + (1 - f_y) (1 - s) / (K - 1) in log space, without ever forming s, and its slopes.
+
+    With r the posterior probability that an answer is right, log p has the slope r - s by alpha beta', and by f that of
+    the expected true class: r at y, and f_k (1 - s) / (K - 1) / p at each other class k.
 
     Args:
-        log_f: log class probabilities [places, K] of the items in the batch.
-        easiness: beta' [places].
+        log_f: log class probabilities [S, K, batch].
+        easiness: beta' [S, 1, batch].
         ability: alpha of each answer's annotator [answers].
         seen: the answers.
+        share: what each answer counts in the loss [answers].
     """
-    product = ability * easiness[seen.place]
-    log_share = log_f[seen.place, seen.label]
-    others = max(log_f.shape[1] - 1, 1)
-    log_rest = torch.log1p(-log_share.exp().clamp(max=_HIGHEST_SHARE)) - np.log(others)
+    n_classes, size = log_f.shape[1:]
     logsigmoid = torch.nn.functional.logsigmoid
-    return torch.logaddexp(log_share + logsigmoid(product), log_rest + logsigmoid(-product))
+    cell = seen.place + seen.replica * ((n_classes - 1) * size) + seen.label * size
+    beta = easiness.flatten()[seen.place]
+    product = ability * beta
+    log_y = log_f.flatten()[cell]
+    f_y = log_y.exp()
+    log_right = log_y + logsigmoid(product)
+    log_other = logsigmoid(-product) - np.log(max(n_classes - 1, 1))  # of y, given any one other class
+    log_probs = torch.logaddexp(log_right, torch.log1p(-f_y.clamp(max=_HIGHEST_SHARE)) + log_other)
+    right = share * torch.exp(log_right - log_probs)
+    other = share * torch.exp(log_other - log_probs)
+    slope = share * torch.sigmoid(product) - right
+    totals = torch.zeros_like(easiness)
+    totals.flatten().index_add_(0, seen.place, share)
+    others = torch.zeros_like(easiness)
+    others.flatten().index_add_(0, seen.place, other)
+    targets = log_f.exp() * others
+    targets.flatten().index_add_(0, cell, right - other * f_y)
+    by_easiness = torch.zeros_like(easiness)
+    by_easiness.flatten().index_add_(0, seen.place, slope * ability)
+    return AnswerGradients(
+        log_probs=log_probs, targets=targets, totals=totals, easiness=by_easiness, ability=slope * beta
+    )
 
 
 @final
@@ -149,6 +190,7 @@ class _Trainer:
         contexts: Sequence[FitContext],
     ) -> None:
         self.model, self.device = model, contexts[0].device
+        self._adam = Adam(learning_rate=model.learning_rate)
         self.networks = networks
         rows = [np.flatnonzero(part.annotations.labels_per_item > 0) for part in data]
         if not all(map(len, rows)):
@@ -166,50 +208,68 @@ class _Trainer:
         )
         self.shuffler = Shuffler([rows[s] for s in self.order], seeds, model.batch_size, self.device)
         self.dropout = [
-            [DropoutMasks(seeds, network.dropout, self.device, f"dropout {name} {layer}") for layer in network.hidden]
+            [
+                DropoutMasks(seeds, network.dropout, self.device, f"dropout {name} {layer}")
+                for layer in range(len(network.hidden) if network.dropout else 0)
+            ]
             for network, name in zip(networks, ("classifier", "difficulty"), strict=True)
         ]
 
+    @torch.no_grad()
     def run_epoch(self) -> np.ndarray:
         """Steps every replica once through its items; returns each one's mean log-likelihood of a label, in order."""
-        adam = Adam(learning_rate=self.model.learning_rate)
         totals = torch.zeros(2, len(self.order), dtype=torch.float64, device=self.device)
-        for batch in self.shuffler.epoch():
-            n = batch.n_replicas
-            losses, weights, touched = self._losses(batch)
-            backward(losses, self.stacks, touched)
-            for stack in self.stacks:
-                adam.step(stack, n)
-            self.ability.step(touched, adam, n)
-            totals[0, :n] -= losses.detach() * weights
-            totals[1, :n] += weights
+        for block in step_blocks(
+            self.shuffler.epoch(), self.model.batch_size * len(self.order) * sum(map(sum, self._widths))
+        ):
+            n = block[0].n_replicas
+            masks = [
+                [
+                    one.draw(len(block), (self.model.batch_size, width), n)
+                    for one, width in zip(part, widths, strict=True)
+                ]
+                for part, widths in zip(self.dropout, self._widths, strict=True)
+            ]
+            for step, batch in enumerate(block):
+                found = self._step(batch, [[mask[step] for mask in part] for part in masks])
+                totals[:, :n] += found
         return (totals[0] / totals[1]).cpu().numpy()
 
-    def _losses(self, batch: Minibatch) -> tuple[torch.Tensor, torch.Tensor, TouchedRows]:
-        n = batch.n_replicas
-        features = self.answers.features_of(batch)
-        log_f, easiness = (
-            logits(network, stack.prefix(n).values, features, self._masks(number, n))
-            for number, (network, stack) in enumerate(zip(self.networks, self.stacks, strict=True))
-        )
-        log_f = torch.log_softmax(log_f, dim=2).flatten(0, 1)
-        easiness = (self.model.lambda1 + self.model.lambda2 * torch.sigmoid(easiness)).flatten()
-        seen = self.answers.of(batch)
-        touched, ability = self.ability.gather(seen.annotator)
-        log_probs = answer_log_probs(log_f, easiness, ability[:, 0], seen) * seen.weight
-        weights = log_probs.new_zeros(n).index_add(0, seen.replica, seen.weight)
-        losses = -log_probs.new_zeros(n).index_add(0, seen.replica, log_probs) / weights
-        return losses, weights, touched
+    @property
+    def _widths(self) -> list[tuple[int, ...]]:
+        """Widths of the layers that are dropped from, of both networks."""
+        return [network.hidden if network.dropout else () for network in self.networks]
 
-    def _masks(self, network: int, n_replicas: int) -> list[torch.Tensor]:
-        if self.networks[network].dropout == 0:
-            return []
-        widths = self.networks[network].hidden
-        size = self.model.batch_size
-        return [
-            masks.draw(1, (size, width), n_replicas)[0]
-            for masks, width in zip(self.dropout[network], widths, strict=True)
-        ]
+    def _step(self, batch: Minibatch, masks: Sequence[Sequence[torch.Tensor]]) -> torch.Tensor:
+        """Moves the replicas along the gradients of one batch; returns its log-likelihoods and weights [2, n]."""
+        n = batch.n_replicas
+        features, seen = self.answers.features_of(batch), self.answers.of(batch)
+        views = [stack.prefix(n) for stack in self.stacks]
+        (f_inputs, f_logits), (d_inputs, d_logits) = (
+            network.forward(view.values, features, part)
+            for network, view, part in zip(self.networks, views, masks, strict=True)
+        )
+        touched, ability = self.ability.gather(seen.annotator)
+        sigmoid = torch.sigmoid(d_logits)
+        weights = features.new_zeros(n).index_add(0, seen.replica, seen.weight)
+        found = answer_gradients(
+            torch.log_softmax(f_logits, dim=1),
+            self.model.lambda1 + self.model.lambda2 * sigmoid,
+            ability[:, 0],
+            seen,
+            seen.weight / weights[seen.replica],
+        )
+        probs = torch.softmax(f_logits, dim=1)
+        dropped = [bool(part) for part in masks]
+        self.networks[0].backward(views[0], f_inputs, probs * found.totals - found.targets, dropped=dropped[0])
+        slope = found.easiness * (self.model.lambda2 * sigmoid * (1.0 - sigmoid))
+        self.networks[1].backward(views[1], d_inputs, slope, dropped=dropped[1])
+        touched.add_gradients(found.ability[:, None])
+        for stack in self.stacks:
+            self._adam.step(stack, n)
+        self.ability.step(touched, self._adam, n)
+        log_likelihood = weights.new_zeros(n).index_add(0, seen.replica, found.log_probs * seen.weight)
+        return torch.stack([log_likelihood, weights]).to(torch.float64)
 
 
 def _fit_together(
@@ -243,7 +303,7 @@ def _easiness(model: SpeelfcD, predictor: NetworkPredictor, data: TrainingData) 
     features = torch.from_numpy(np.array(features_of(data.items), np.float32)).to(predictor.device)[None]
     values = {name: torch.from_numpy(array[None]).to(predictor.device) for name, array in predictor.values.items()}
     with torch.no_grad():
-        raw = logits(predictor.network, values, features)[0, :, 0].cpu().numpy().astype(np.float64)
+        raw = predictor.network.forward(values, features)[1][0, 0].cpu().numpy().astype(np.float64)
     return model.lambda1 + model.lambda2 * expit(raw)
 
 

@@ -72,10 +72,22 @@ class DenseNetwork:
         Returns:
             float32 [S, classes, batch].
         """
-        scale = 1.0 / (1.0 - self.dropout) if masks else 1.0
-        inputs, logits = self._forward(view.values, features, masks)
+        inputs, logits = self.forward(view.values, features, masks)
         probs = torch.softmax(logits, dim=1)
-        slope = torch.mul(probs, totals).sub_(targets)
+        self.backward(view, inputs, torch.mul(probs, totals).sub_(targets), dropped=bool(masks))
+        return probs
+
+    @torch.no_grad()
+    def backward(self, view: StackView, inputs: Sequence[torch.Tensor], slope: torch.Tensor, *, dropped: bool) -> None:
+        """Writes the gradients of any loss, from its slope in the logits.
+
+        Args:
+            view: parameters and where their gradients go.
+            inputs: of each layer, as `forward` returned them.
+            slope: float32 [S, classes, batch], derivatives of each replica's loss by its logits.
+            dropped: whether `forward` was given masks.
+        """
+        scale = 1.0 / (1.0 - self.dropout) if dropped else 1.0
         nothing = slope[:1, :1, :1]  # what beta = 0 multiplies
         last = self.n_layers - 1
         torch.sum(slope, dim=2, out=view.gradients[f"b{last}"][:, 0])
@@ -92,12 +104,14 @@ class DenseNetwork:
             before = inputs[layer].transpose(1, 2)
             product = torch.baddbmm(nothing, before, slope, beta=0, alpha=scale if layer else 1.0)
             view.gradients[f"w{layer}"].copy_(product)
-        return probs
 
-    def _forward(
-        self, values: Mapping[str, torch.Tensor], features: torch.Tensor, masks: Sequence[torch.Tensor]
+    def forward(
+        self, values: Mapping[str, torch.Tensor], features: torch.Tensor, masks: Sequence[torch.Tensor] = ()
     ) -> tuple[list[torch.Tensor], torch.Tensor]:
-        """Returns what goes into each layer [S, batch, width], and logits [S, classes, batch]."""
+        """Returns what goes into each layer [S, batch, width], and logits [S, classes, batch].
+
+        Under `torch.no_grad` only: units are made and dropped in place.
+        """
         scale = 1.0 / (1.0 - self.dropout) if masks else 1.0
         inputs, signal = [features], features
         last = self.n_layers - 1
@@ -124,7 +138,7 @@ class DenseNetwork:
         found = torch.empty(shape, dtype=torch.float64, device=features.device)
         for start in range(0, features.shape[1], block):
             rows = features[:, start : start + block].expand(n_replicas, -1, -1)
-            logits = self._forward(values, rows, ())[1].to(torch.float64)
+            logits = self.forward(values, rows)[1].to(torch.float64)
             found[:, start : start + block] = torch.softmax(logits, dim=1).transpose(1, 2)
         return found
 

@@ -228,7 +228,7 @@ class EmbeddingTables:
         """
         distinct, inverse = torch.unique(flat_rows, return_inverse=True)
         leaf = self.values[distinct].requires_grad_(True)
-        return TouchedRows(rows=distinct, values=leaf), leaf[inverse]
+        return TouchedRows(rows=distinct, values=leaf, inverse=inverse), leaf[inverse]
 
     @torch.no_grad()
     def step(self, touched: "TouchedRows", adam: Adam, n_replicas: int | None = None) -> None:
@@ -262,10 +262,19 @@ class EmbeddingTables:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TouchedRows:
-    """The distinct rows that a batch touches, and the leaf [distinct, width] that their gradients gather on."""
+    """The distinct rows that a batch touches, and the leaf [distinct, width] that their gradients gather on.
+
+    `inverse`, of the shape of the batch, says which of the distinct rows each place of it is.
+    """
 
     rows: torch.Tensor
     values: torch.Tensor
+    inverse: torch.Tensor
+
+    def add_gradients(self, gradients: torch.Tensor) -> None:
+        """Gathers gradients [*batch, width] that were worked out by hand, where autograd would put them."""
+        gathered = torch.zeros_like(self.values)
+        self.values.grad = gathered.index_add_(0, self.inverse.flatten(), gradients.flatten(0, -2))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
