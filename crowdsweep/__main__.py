@@ -1,6 +1,13 @@
 """`python -m crowdsweep` and the `crowdsweep` command."""
 
+import os
 import sys
+
+# One thread for the numeric libraries of this process: the arrays of a trial are so small that a second thread was
+# measured to cost more than it gives, and the inline engine runs one batch at a time. To be set before any of them is
+# loaded. Slots on Ray set their own, by the CPUs that they were given.
+for _library in ("OMP", "MKL", "OPENBLAS"):
+    os.environ.setdefault(f"{_library}_NUM_THREADS", "1")
 
 
 def main() -> None:

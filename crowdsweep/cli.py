@@ -83,7 +83,13 @@ def run(
     asked = load_sweep(sweep, overrides)
     place = store if store is not None else DEFAULT_STORES / asked.name
     outcome = open_and_run(
-        expand_study(asked), place, engine=engine or asked.engine, address=address, quiet=quiet, asked=asked
+        expand_study(asked),
+        place,
+        engine=engine or asked.engine,
+        address=address,
+        quiet=quiet,
+        asked=asked,
+        draw=_draw_confusion,
     )
     if outcome.status == "interrupted":
         click.echo(f"interrupted: nothing that finished is lost; go on with `crowdsweep run {sweep} --store {place}`")
@@ -98,6 +104,12 @@ def run(
             f"stopped: {outcome.failed} of {outcome.finished} trials failed, more than the budget allows", err=True
         )
         return EXIT_OVER_BUDGET
+    if outcome.status == "out_of_time":
+        click.echo(
+            f"out of time: budget.hours ({asked.budget.hours:g}) is used up, counting every run of this sweep; "
+            f"{outcome.finished} of {outcome.planned} trials known so far are done. Go on with "
+            f"`crowdsweep run {sweep} --store {place} --set budget.hours={2 * (asked.budget.hours or 1):g}`"
+        )
     if outcome.failed:
         click.echo(f"{outcome.failed} trials failed; the report lists them with their errors", err=True)
         return EXIT_FAILED_TRIALS
@@ -159,7 +171,7 @@ def mirror(store: Path, uri: str | None) -> None:
     """Rebuild MLflow's runs from the record: what is missing or incomplete is written again."""
     from crowdsweep.sweep.launch import rebuild_mirror
 
-    click.echo(rebuild_mirror(_existing(store), uri))
+    click.echo(rebuild_mirror(_existing(store), uri, draw=_draw_confusion))
 
 
 @commands.command()
@@ -231,6 +243,12 @@ def datasets(name: str | None, as_json: bool) -> None:
 
     described = describe(load(name, {}))
     click.echo(_json(described) if as_json else describe_text(described))
+
+
+def _draw_confusion(matrix: Sequence[Sequence[float]]) -> bytes:
+    from crowdsweep.report.figures import heat_map, to_png  # matplotlib, only once something is drawn
+
+    return to_png(heat_map(matrix))
 
 
 def _existing(store: Path) -> Path:

@@ -22,7 +22,23 @@ from crowdsweep.report.paired import PairedTest, holm, paired_test
 from crowdsweep.report.table import metric_columns
 
 _COMMON_DEFAULTS = {"scenario": "individual"}  # dataset parameters at their defaults are not written down
-_PREFERENCE = ("accuracy", "kl", "macro_f1", "log_loss", "js")
+_AGAINST_GOLD = ("accuracy", "kl", "macro_f1", "log_loss", "js")
+_AGAINST_VOTES = ("kl", "js", "log_loss", "accuracy", "macro_f1")
+_HELDOUT = "heldout_loglik"
+
+
+@dataclass(frozen=True, kw_only=True)
+class References:
+    """What one dataset's models are scored against.
+
+    Attributes:
+        gold: split that is scored → whether by gold; else by the items' own votes. A split that is not named counts as
+            scored by gold.
+        heldout: share of the annotations that report trials leave out of their fit.
+    """
+
+    gold: Mapping[str, bool] = field(default_factory=dict[str, bool])
+    heldout: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +76,7 @@ class DatasetComparison:
     Attributes:
         dataset_params: canonical JSON.
         metric, goal: what ranks; the metric is empty where no trial has any.
+        references: what the models are scored against.
         ranked: best first.
         gold: models that saw gold, best first.
         unranked: models without this metric (an aggregate cannot label unseen items), or whose every seed failed.
@@ -74,6 +91,7 @@ class DatasetComparison:
     gold: Sequence[Score]
     unranked: Sequence[Score]
     other_points: Sequence[Score] = ()
+    references: References = References()
 
     @property
     def title(self) -> str:
@@ -154,6 +172,7 @@ def compare(
     published: Sequence[PublishedValue] = (),
     gold_models: frozenset[str] = frozenset(),
     selected: Mapping[tuple[str, str, str], Sequence[str]] | None = None,
+    references: Mapping[tuple[str, str], References] | None = None,
 ) -> Comparison:
     """Compares the models of a sweep.
 
@@ -164,6 +183,7 @@ def compare(
         gold_models: labels of the models that need gold.
         selected: (model label, dataset, dataset_params) → points that the search selected, canonical JSON, best
             first. Where several were re-scored, the first one that has results stands for its model.
+        references: (dataset, dataset_params) → what its models are scored against; gold where it is not said.
     """
     blocks: dict[tuple[str, str], dict[tuple[str, str], _Cell]] = defaultdict(dict)
     for row in table.to_pylist():
@@ -176,7 +196,8 @@ def compare(
     datasets: list[DatasetComparison] = []
     for (dataset, params), cells in blocks.items():
         chosen, others = _choose_points(list(cells.values()), dataset, params, selected or {})
-        datasets.append(_compare_models(dataset, params, chosen, others, names, metric, gold_models))
+        known = (references or {}).get((dataset, params), References())
+        datasets.append(_compare_models(dataset, params, chosen, others, names, metric, gold_models, known))
     return Comparison(
         datasets=datasets,
         ranks=mean_ranks(datasets),
@@ -184,26 +205,34 @@ def compare(
     )
 
 
-def ranking_metric(present: Sequence[str], wanted: Metric | None) -> tuple[str, Goal]:
-    """Returns the metric that ranks: what the sweep optimises, on test items where they are scored, else on dev or
-    train items; without a wish, accuracy, then the divergence from the label distribution.
+def ranking_metric(
+    present: Sequence[str], wanted: Metric | None, gold: Mapping[str, bool] | None = None
+) -> tuple[str, Goal]:
+    """Returns the metric that ranks: on test items where they are scored, else on dev items, else on training items
+    against gold, else the likelihood of held-out annotations.
+
+    On these items it is what the sweep optimises; without a wish, accuracy against gold, and the divergence from the
+    label distribution where there is none. Training items against their own votes never rank: majority vote wins there
+    by construction.
 
     Args:
         present: metrics that some finished trial has.
         wanted: of the sweep file.
+        gold: split → whether it is scored against gold; true for those that are not named.
     """
-    kinds: list[str] = list(_PREFERENCE)
-    if wanted is not None:
-        if not wanted.name.startswith(("train_", "dev_")) and wanted.name in present:
-            return wanted.name, wanted.goal
-        kinds.insert(0, metric_kind(wanted.name))
-    for kind in kinds:
-        for split in ("test", "train", "dev"):
+    gold = gold or {}
+    known = [name for name in present if gold.get("train", True) or not name.startswith("train_")]
+    if wanted is not None and not wanted.name.startswith(("train_", "dev_")) and wanted.name in known:
+        return wanted.name, wanted.goal
+    for split in ("test", "dev", "train"):
+        kinds = [metric_kind(wanted.name)] if wanted is not None else []
+        for kind in (*kinds, *(_AGAINST_GOLD if gold.get(split, True) else _AGAINST_VOTES)):
             name = f"{split}_{kind}"
-            if name in present:
-                goal = wanted.goal if wanted is not None and metric_kind(wanted.name) == kind else goal_of(name)
-                return name, goal
-    other = next((name for name in present if not is_count(name)), None)
+            if name in known:
+                return name, goal_of(name)
+    if _HELDOUT in known:
+        return _HELDOUT, goal_of(_HELDOUT)
+    other = next((name for name in known if not is_count(name)), None)
     return (other, goal_of(other)) if other is not None else ("", "maximize")
 
 
@@ -314,9 +343,10 @@ def _compare_models(
     names: Sequence[str],
     wanted: Metric | None,
     gold_models: frozenset[str],
+    references: References,
 ) -> DatasetComparison:
     present = [name for name in names if any(row[name] is not None for cell in chosen for row in cell.rows)]
-    metric, goal = ranking_metric(present, wanted)
+    metric, goal = ranking_metric(present, wanted, references.gold)
     sign = -1.0 if goal == "maximize" else 1.0
     scores = [_score(cell, names, metric, cell.model in gold_models) for cell in chosen]
     able = sorted((s for s in scores if s.by_seed), key=lambda s: sign * s.metrics[metric].mean)
@@ -329,6 +359,7 @@ def _compare_models(
         gold=[score for score in able if score.saw_gold],
         unranked=[score for score in scores if not score.by_seed],
         other_points=[_score(cell, names, metric, cell.model in gold_models) for cell in others],
+        references=references,
     )
 
 

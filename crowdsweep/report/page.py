@@ -23,7 +23,14 @@ from crowdsweep.errors import UnknownName
 from crowdsweep.metrics.intervals import Estimate
 from crowdsweep.metrics.wording import is_count, readable
 from crowdsweep.report import figures, phrases
-from crowdsweep.report.compare import Comparison, DatasetComparison, compare, comparison_table, describe_dataset
+from crowdsweep.report.compare import (
+    Comparison,
+    DatasetComparison,
+    References,
+    compare,
+    comparison_table,
+    describe_dataset,
+)
 from crowdsweep.report.labels import Labels, selected_points
 from crowdsweep.report.table import comparison_rows, results_table, to_csv, to_latex, to_markdown
 from crowdsweep.sinks.journal import JournalState, read_journal
@@ -94,7 +101,8 @@ def write_report(store: Path) -> Path:
     flat = comparison_table(comparison)
     pyarrow.parquet.write_table(everything, store / "results.parquet")
     (store / "table.csv").write_text(to_csv(flat), encoding="utf-8")
-    (store / "table.md").write_text(to_markdown(_for_reading(flat), right=_RIGHT), encoding="utf-8")
+    shown = [to_markdown(_for_reading(flat), right=_RIGHT), *map("{}\n".format, phrases.ranked_by_heldout(comparison))]
+    (store / "table.md").write_text("\n".join(shown), encoding="utf-8")
     (store / "table.tex").write_text(to_latex(_for_reading(flat), right=_RIGHT), encoding="utf-8")
     page = store / "report.html"
     page.write_text(render_page(state, comparison, store), encoding="utf-8")
@@ -128,6 +136,7 @@ def render_page(state: JournalState, comparison: Comparison, store: Path) -> str
         draw_confusion=figures.heat_map,
         confusions=_confusions(state, comparison),
         verdict=phrases.verdict,
+        notes=phrases.ranked_by_heldout(comparison),
         tests_used=phrases.tests_used,
         quality_metrics=_quality_metrics,
         printed=_printed_of,
@@ -185,6 +194,12 @@ def _compare(state: JournalState) -> Comparison:
         gold_models=_gold_labels(state),
         selected={
             cell: [canonical_json(dict(point)) for point in points] for cell, points in selected_points(state).items()
+        },
+        references={
+            (row["dataset"], canonical_json(dict(row["dataset_params"]))): References(
+                gold=row["gold"], heldout=row["heldout"]
+            )
+            for row in state.plan.get("datasets", ())
         },
     )
 

@@ -6,13 +6,13 @@ from typing import Any
 
 from crowdsweep.metrics.intervals import Estimate
 from crowdsweep.metrics.wording import is_share, words
-from crowdsweep.report.compare import DatasetComparison, Score
+from crowdsweep.report.compare import Comparison, DatasetComparison, Score
 
 
 def verdict(block: DatasetComparison) -> str:
     """Returns the answer for one dataset in a sentence or two: the winner, and whether the runner-up is told apart."""
     if not block.ranked:
-        return "No model has a score yet."
+        return _why_unranked(block)
     best, *rest = block.ranked
     mean, metric = best.metrics[block.metric], block.metric
     sentence = f"{best.model} is best: {words(metric)} {_quantity(mean, metric)} over {mean.n} seeds."
@@ -23,6 +23,23 @@ def verdict(block: DatasetComparison) -> str:
     if not rest:
         return sentence + " Nothing else was ranked beside it."
     return f"{sentence} {_about_runner_up(rest[0], metric)}"
+
+
+def ranked_by_heldout(comparison: Comparison) -> list[str]:
+    """Returns a sentence on the datasets that have nothing to score by but held-out annotations; none where all have
+    something else."""
+    blocks = [block for block in comparison.datasets if block.references.heldout]
+    if not blocks:
+        return []
+    have, share = ("has" if len(blocks) == 1 else "have"), f"{100 * blocks[0].references.heldout:g} %"
+    titles = ", ".join(block.title for block in blocks)
+    sentence = (
+        f"{titles} {have} neither gold nor dev or test items, so models are ranked there by the mean log-likelihood, "
+        f"in nats, that they give to {share} of the annotations, which are left out of the fit and drawn anew for each "
+        f"seed; agreement with the votes that a model was fitted to says nothing, as majority vote wins it by "
+        f"construction."
+    )
+    return [sentence]
 
 
 def tests_used(block: DatasetComparison) -> str:
@@ -88,6 +105,12 @@ def show_point(point: str | Mapping[str, Any]) -> str:
     values: Mapping[str, Any] = json.loads(point) if isinstance(point, str) else point
     shown = (f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}" for name, value in values.items())
     return ", ".join(shown) or "–"
+
+
+def _why_unranked(block: DatasetComparison) -> str:
+    if block.references.heldout and any(score.metrics for score in block.unranked):
+        return "No model is ranked: none gives a probability to an answer that it has not seen."
+    return "No model has a score yet."
 
 
 def _about_runner_up(second: Score, metric: str) -> str:

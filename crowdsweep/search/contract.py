@@ -11,10 +11,21 @@ Goal = Literal["maximize", "minimize"]
 
 @dataclass(frozen=True, kw_only=True)
 class Sampler:
-    """How points are proposed; `seed` makes it repeatable."""
+    """How points are proposed.
+
+    Attributes:
+        kind: tpe and gp learn from earlier points; random does not; grid lists a finite space whole.
+        seed: makes it repeatable.
+        parallel: points of one study that are open at once, where the sampler learns (the others may have all of
+            theirs open). A study with many more slots to itself ends sooner with a larger number, and learns less
+            from each point, as it guesses at those that are still open. Studies run beside each other, so many of
+            them fill a cluster as it is. What a study proposes depends on this number, and never on how many slots
+            there are: another number is another study.
+    """
 
     kind: Literal["tpe", "gp", "random", "grid"] = "tpe"
     seed: Annotated[int, Ge(0)] = 0
+    parallel: Annotated[int, Ge(1)] = 4
 
 
 @dataclass(frozen=True, kw_only=True)

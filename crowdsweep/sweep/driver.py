@@ -20,7 +20,7 @@ from crowdsweep.sweep.executor import Batch, Executor
 from crowdsweep.sweep.interrupts import Interrupts
 from crowdsweep.sweep.mirrors import Mirrors
 from crowdsweep.sweep.plan import Plan
-from crowdsweep.sweep.resume import MakeSearcher, resumed_studies
+from crowdsweep.sweep.resume import MakeSearcher, hours_spent, resumed_studies
 from crowdsweep.sweep.study_run import Step, StudyRun
 from crowdsweep.trial.events import (
     Event,
@@ -55,7 +55,8 @@ class SweepOutcome:
     """How a driver ended.
 
     Attributes:
-        status: `done`; `interrupted` by a person; `out_of_time` (`budget.hours`); `over_budget`: too many failed.
+        status: `done`; `interrupted` by a person; `out_of_time` (`budget.hours`, of all drivers together);
+            `over_budget`: too many failed.
         planned: trials that are known to be needed so far.
         finished: of these, how many have a result, this driver's and earlier ones'.
         failed: of these, how many failed.
@@ -99,7 +100,7 @@ class Driver:
         self._begun: set[str] = set()
         self._failed: set[str] = set()
         self._studies = resumed_studies(plan, journal.state, make_searcher)
-        self._started = clock()
+        self._started = clock() - hours_spent(journal.state, executor.slots) * 3600
         self._stopping: Status | None = None
 
     def run(self) -> SweepOutcome:
@@ -125,7 +126,7 @@ class Driver:
     def _lay_out(self) -> None:
         """Queues the fixed cells and what the searches had open, and lets the searches begin or go on."""
         for cell in self._plan.cells:
-            self._want(Step(groups=[cell.specs(self._plan.report_seeds, "report")]), None)
+            self._want(Step(groups=[cell.report_specs(self._plan.report_seeds)]), None)
         for study in self._studies:
             self._want(study.restored(), study)
         for study in self._studies:
@@ -291,6 +292,15 @@ def _outline(plan: Plan) -> dict[str, Any]:
         "cells": len(plan.cells),
         "studies": len(plan.studies),
         "trials": {"search": plan.n_search, "report": plan.n_report, "total": plan.n_trials},
+        "datasets": [
+            {
+                "dataset": dataset.name,
+                "dataset_params": dict(dataset.params),
+                "gold": dict(dataset.offer.scored),
+                "heldout": dataset.report_heldout,
+            }
+            for dataset in plan.datasets
+        ],
         "searches": {
             study.key: {"label": study.cell.label, "metric": study.metric.name, "goal": study.metric.goal}
             for study in plan.studies

@@ -1,5 +1,7 @@
 """Puts a sweep together from its parts and runs it: plan, record, engine, mirrors, Ctrl-C."""
 
+import logging
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
 
@@ -15,6 +17,11 @@ from crowdsweep.sweep.inline import InlineExecutor
 from crowdsweep.sweep.interrupts import Interrupts
 from crowdsweep.sweep.plan import Plan, Study, make_plan
 
+Draw = Callable[[Sequence[Sequence[float]]], bytes]
+"""Draws a confusion matrix [true][observed] and returns a PNG: sinks may not know the figures of the report."""
+
+_log = logging.getLogger(__name__)
+
 
 def open_and_run(
     config: SweepConfig,
@@ -24,6 +31,7 @@ def open_and_run(
     address: str | None = None,
     quiet: bool = False,
     asked: SweepConfig | None = None,
+    draw: Draw | None = None,
 ) -> SweepOutcome:
     """Runs a sweep, or goes on with it, with its record in `store`.
 
@@ -34,6 +42,7 @@ def open_and_run(
         address: of a Ray cluster to join; see `cluster.connect`.
         quiet: no progress.
         asked: the sweep file that a study template made `config` from.
+        draw: of the confusion matrices that MLflow shows; None leaves them out.
 
     Raises:
         BadInput: the sweep cannot be run as it stands; nothing was run or written.
@@ -41,6 +50,8 @@ def open_and_run(
         InfeasibleRequest: the cluster has no room for a single slot.
     """
     plan = make_plan(config, asked)
+    for note in plan.notes:
+        _log.warning("%s", note)
 
     def searcher_of(study: Study) -> PointSearcher:
         return make_searcher(study.space, config.sampler, study.metric.goal, study.limit)
@@ -48,7 +59,7 @@ def open_and_run(
     with ExitStack() as stack:
         journal = stack.enter_context(closing(Journal(store)))
         executor = stack.enter_context(closing(_executor(plan, engine or config.engine, address)))
-        sinks = _mirrors(plan, store, journal, quiet)
+        sinks = _mirrors(plan, store, journal, quiet, draw)
         interrupts = stack.enter_context(Interrupts())
         return run_sweep(
             plan,
@@ -61,8 +72,8 @@ def open_and_run(
         )
 
 
-def rebuild_mirror(store: Path, uri: str | None = None) -> str:
-    """Writes to MLflow what it lacks of a sweep, and returns what was done in words.
+def rebuild_mirror(store: Path, uri: str | None = None, draw: Draw | None = None) -> str:
+    """Writes to MLflow what it lacks of a sweep, and returns what was done in words; `draw` as for `open_and_run`.
 
     Raises:
         JournalError: there is no record in `store`.
@@ -77,7 +88,7 @@ def rebuild_mirror(store: Path, uri: str | None = None) -> str:
     state = read_journal(store)
     tracking = state.config.get("tracking", {})
     target = tracking_uri(store, uri or tracking.get("uri"))
-    done = mirror(state, target, tracking.get("experiment") or state.name)
+    done = mirror(state, target, tracking.get("experiment") or state.name, draw=draw)
     return (
         f"{without_credentials(target)}: {done.written} trials written, {done.found} stood there already, "
         f"{done.refused} refused"
@@ -98,7 +109,7 @@ def _executor(plan: Plan, engine: Engine, address: str | None) -> Executor:
         raise
 
 
-def _mirrors(plan: Plan, store: Path, journal: Journal, quiet: bool) -> list[Sink]:
+def _mirrors(plan: Plan, store: Path, journal: Journal, quiet: bool, draw: Draw | None) -> list[Sink]:
     """Returns the console and, unless the sweep leaves it out, MLflow."""
     sinks: list[Sink] = []
     if not quiet:
@@ -116,6 +127,7 @@ def _mirrors(plan: Plan, store: Path, journal: Journal, quiet: bool) -> list[Sin
                 uri=tracking.uri,
                 record=journal.handle,
                 state=journal.state,
+                draw=draw,
             )
         )
     return sinks

@@ -17,24 +17,32 @@ from crowdsweep.data.dataset import CrowdDataset, Scalar, TrialData
 from crowdsweep.data.splits import prepare
 from crowdsweep.errors import DataError, SweepFileError
 from crowdsweep.models.contract import ModelInfo
+from crowdsweep.search.racing import FEWEST_SEEDS
 from crowdsweep.search.space import Space
 from crowdsweep.sweep.requirements import HELDOUT, Offer, check_metric, default_metric, offer_of
 from crowdsweep.trial.runner import check_needs
 from crowdsweep.trial.spec import Phase, TrialSpec, canonical_json, digest
 
 SEARCH_SEED = 1_000_000
+RACING_SEEDS = 6  # with fewer, so little is left to save after `racing.FEWEST_SEEDS` that nothing is raced
 OPERATIONS_PER_SECOND = 2e8  # of `ModelInfo.cost`, one trial of a batch on one core: rough, within a factor of five
 TRIAL_OVERHEAD_S = 0.01
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedDataset:
-    """One line of `datasets:` with its base dataset, which lines of equal base share."""
+    """One line of `datasets:` with its base dataset, which lines of equal base share.
+
+    Attributes:
+        report_heldout: share of the annotations that report trials give up: none, but where there is nothing else to
+            score them by.
+    """
 
     name: str
     params: Mapping[str, Scalar]
     base: CrowdDataset
     offer: Offer
+    report_heldout: float = 0.0
 
     def __str__(self) -> str:
         return f"{self.name} {canonical_json(dict(self.params))}" if self.params else self.name
@@ -72,6 +80,10 @@ class Cell:
             for seed in seeds
         ]
 
+    def report_specs(self, seeds: Sequence[int], point: Mapping[str, Any] | None = None) -> list[TrialSpec]:
+        """Returns the report trials of one point, one for each seed."""
+        return self.specs(seeds, "report", point, self.dataset.report_heldout)
+
     def seconds(self) -> float:
         """Returns roughly how long one trial takes, at the defaults of what is searched."""
         params = plugins.full_params(self.info.name, self.fixed)
@@ -90,6 +102,7 @@ class Study:
         heldout: share of the annotations that search trials give up.
         learns: whether what is proposed depends on the values of earlier points; not so where a small space is listed
             whole.
+        raced: number of seeds after which a point may be stopped as hopeless; None where every point gets all seeds.
         key: hash of everything that decides what is proposed and how it is scored, but for the number of points: a
             larger budget goes on with the same study.
     """
@@ -100,6 +113,7 @@ class Study:
     limit: int
     heldout: float
     learns: bool
+    raced: int | None
     key: str
 
 
@@ -149,8 +163,24 @@ class Plan:
 
     @property
     def n_trials(self) -> int:
-        """Number of trials, at most: points that come twice in a search are run once."""
+        """Number of trials, at most: points that come twice in a search are run once, hopeless ones on fewer seeds."""
         return self.n_search + self.n_report
+
+    @property
+    def notes(self) -> list[str]:
+        """What a person should know before the sweep runs, in sentences."""
+        notes: list[str] = []
+        if self.config.early_stop != "none" and not any(study.raced for study in self.studies):
+            least = f"it takes at least {RACING_SEEDS} search seeds, and seeds.search is {self.config.seeds.search}"
+            why = least if self.studies else "nothing is searched"
+            notes.append(f"early_stop: {self.config.early_stop} does nothing in this sweep: {why}")
+        notes += [
+            f"{dataset} has neither gold nor dev or test items: models are ranked by the log-likelihood of "
+            f"{100 * dataset.report_heldout:g} % of its annotations, which report trials leave out of their fit"
+            for dataset in self.datasets
+            if dataset.report_heldout
+        ]
+        return notes
 
     def summary(self) -> dict[str, Any]:
         """Returns the plan as JSON-able data; seconds are of one slot, and rough."""
@@ -166,6 +196,7 @@ class Plan:
             "studies": studies,
             "trials": {"search": self.n_search, "report": self.n_report, "total": self.n_trials},
             "estimated_slot_seconds": sum(row["seconds"] for row in [*cells, *studies]),
+            "notes": self.notes,
         }
 
     def _study_row(self, study: Study) -> dict[str, Any]:
@@ -204,9 +235,10 @@ def make_plan(config: SweepConfig, asked: SweepConfig | None = None) -> Plan:
     for entry in config.datasets:
         dataset, trial = _ready(entry, bases, config)
         datasets.append(dataset)
-        for model in config.models:
-            if model.datasets and entry.name not in model.datasets:
-                continue
+        wanted = [model for model in config.models if not model.datasets or entry.name in model.datasets]
+        if config.metric is not None and wanted:
+            check_metric(config.metric, dataset.offer, _where(config, entry.name))
+        for model in wanted:
             cell = _cell(config, model, dataset, trial)
             if model.space:
                 studies.append(_study(config, cell, Space.parse(model.space)))
@@ -232,6 +264,7 @@ def describe_plan(plan: Plan) -> str:
         f"{trials['total']} trials ({trials['search']} search, {trials['report']} report), very roughly "
         f"{_duration(summary['estimated_slot_seconds'])} on one slot"
     )
+    lines += [f"note: {note}" for note in summary["notes"]]
     return "\n".join(lines)
 
 
@@ -249,7 +282,10 @@ def _ready(
             f"{_where(config, entry.name)}: expected at least two classes, got {list(base.class_names)}"
         )
     trial = prepare(base, entry.params, seed=0)
-    return PlannedDataset(name=entry.name, params=dict(entry.params), base=base, offer=offer_of(trial)), trial
+    offer = offer_of(trial)
+    heldout = config.heldout.fraction if offer.only_own_votes else 0.0
+    params = dict(entry.params)
+    return PlannedDataset(name=entry.name, params=params, base=base, offer=offer, report_heldout=heldout), trial
 
 
 def _cell(config: SweepConfig, entry: ModelEntry, dataset: PlannedDataset, trial: TrialData) -> Cell:
@@ -269,10 +305,12 @@ def _study(config: SweepConfig, cell: Cell, space: Space) -> Study:
     space.check_fits(cell.info.name, cell.fixed)
     offer = cell.dataset.offer
     metric = config.metric or default_metric(cell.info, offer)
-    check_metric(metric, offer, _where(config, cell.dataset.name))
     heldout = config.heldout.fraction if metric.name == HELDOUT else 0.0
     limit = config.budget.points if space.size is None else min(config.budget.points, space.size)
-    listed = config.sampler.kind == "grid" or limit == space.size
+    sampler = config.sampler
+    listed = sampler.kind == "grid" or limit == space.size
+    learns = not listed and sampler.kind != "random"
+    raced = _raced_after(config)
     key = digest(
         {
             "model": cell.info.name,
@@ -284,11 +322,22 @@ def _study(config: SweepConfig, cell: Cell, space: Space) -> Study:
             "metric": [metric.name, metric.goal],
             "heldout": heldout,
             "seeds": config.seeds.search,
-            "sampler": "grid" if listed else [config.sampler.kind, config.sampler.seed],
+            "sampler": "grid" if listed else [sampler.kind, sampler.seed],
+            "parallel": sampler.parallel if learns or raced else None,
+            "raced": raced,
         }
     )
-    learns = not listed and config.sampler.kind != "random"
-    return Study(cell=cell, space=space, metric=metric, limit=limit, heldout=heldout, learns=learns, key=key)
+    return Study(
+        cell=cell, space=space, metric=metric, limit=limit, heldout=heldout, learns=learns, raced=raced, key=key
+    )
+
+
+def _raced_after(config: SweepConfig) -> int | None:
+    """Returns how many seeds a point gets before it may be stopped: half, but what the test needs at least."""
+    n_seeds = config.seeds.search
+    if config.early_stop == "none" or n_seeds < RACING_SEEDS:
+        return None
+    return max(FEWEST_SEEDS, n_seeds // 2)
 
 
 def _where(config: SweepConfig, dataset: str) -> str:

@@ -28,6 +28,12 @@ class Offer:
     training_gold: bool
     crowd: bool
 
+    @property
+    def only_own_votes(self) -> bool:
+        """Whether nothing can be scored but training items against the votes that trained: a score that majority vote
+        wins by construction, and that says nothing."""
+        return not self.training_gold and not self.scored.keys() & {"dev", "test"}
+
 
 def offer_of(trial: TrialData) -> Offer:
     """Looks at what a dataset has."""

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from crowdsweep.search.contract import PointSearcher
 from crowdsweep.sinks.journal_state import JournalState
 from crowdsweep.sweep.plan import Plan, Study
-from crowdsweep.sweep.study_run import WINDOW, StudyRun
+from crowdsweep.sweep.study_run import StudyRun
 
 MakeSearcher = Callable[[Study], PointSearcher]
 
@@ -20,7 +20,20 @@ def resumed_studies(plan: Plan, state: JournalState, make_searcher: MakeSearcher
             list(state.proposals.get(study.key, ()))[: study.limit],
             {n: value for n, value in state.values.get(study.key, {}).items() if n < study.limit},
             state.selected.get(study.key),
-            window=WINDOW if study.learns else study.limit,
         )
         for study in plan.studies
     ]
+
+
+def hours_spent(state: JournalState, slots: int) -> float:
+    """Returns for how many hours earlier drivers worked on a sweep.
+
+    A driver that died left no word of its end: where the trials that finished took longer, on as many slots as there
+    are now, than the drivers that ended well were there for, that counts.
+    """
+    begun = [event.time for event in state.started]
+    spans = [
+        event.time - max((time for time in begun if time <= event.time), default=event.time) for event in state.finished
+    ]
+    trials = sum(result.wall_s for result in state.results.values())
+    return max(sum(spans), trials / max(1, slots)) / 3600

@@ -1,21 +1,28 @@
 """One search on its way: asks its searcher, tells it what points are worth, and ends with the best of them.
 
 The proposals of a study depend on nothing but the values of its points: never on how many slots there are, nor on
-which trial ends first. Point n is asked for exactly when the points 0 … n - `WINDOW` have been told and no more, and
-points are told in the order of their numbers. So a sweep that is killed and goes on, or that runs on another cluster,
-proposes the same points; what keeps more slots busy than one study can is that studies do not wait for each other.
+which trial ends first. Point n is asked for exactly when the points 0 … n - `sampler.parallel` have been told and no
+more, and points are told in the order of their numbers. So a sweep that is killed and goes on, or that runs on another
+cluster, proposes the same points; what keeps more slots busy than one study can is that studies do not wait for each
+other.
+
+Where points are raced (`early_stop`), a point gets some of its seeds first. It gets the rest unless it is hopeless
+against the best of the points 0 … n - `sampler.parallel` that got all of theirs: again a matter of numbers, not of
+time. A point that is stopped is worth what the best one is, less what it is behind on the seeds that both have: its
+own mean would be compared with means over other seeds, which may be harder.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from statistics import fmean
 
 from crowdsweep.search.contract import PointSearcher, Proposal
+from crowdsweep.search.racing import is_hopeless
 from crowdsweep.sweep.plan import Plan, Study
 from crowdsweep.trial.events import Event, PointProposed, PointScored, PointsSelected
 from crowdsweep.trial.result import Failure, TrialResult
 from crowdsweep.trial.spec import TrialSpec, canonical_json
 
-WINDOW = 4  # points of one study that are open at once; the searcher guesses at the open ones
 Results = Mapping[str, TrialResult]
 
 
@@ -35,7 +42,6 @@ class StudyRun:
         plan: that it belongs to.
         searcher: a new one; what the journal knows is restored into it.
         proposals, values, selected: of an earlier driver, as the journal has them.
-        window: points that may be open at once. A searcher that does not learn may have all of them open.
     """
 
     def __init__(
@@ -46,16 +52,18 @@ class StudyRun:
         proposals: list[PointProposed],
         values: Mapping[int, float | None],
         selected: Sequence[int] | None = None,
-        window: int = WINDOW,
     ) -> None:
         self.study = study
         self._plan = plan
         self._searcher = searcher
-        self._window = window
+        self._parallel = plan.config.sampler.parallel
+        self._window = self._parallel if study.learns else study.limit
         self._points = [Proposal(number=proposal.number, point=proposal.point) for proposal in proposals]
         self._values = dict(values)
         self._exhausted = False
-        self._specs: dict[int, list[TrialSpec]] = {}
+        self._specs: dict[int, list[TrialSpec]] = {}  # of each point, those that are wanted so far
+        self._held_back: dict[int, list[TrialSpec]] = {}  # of each point, until it is seen whether it is hopeless
+        self._stopped: dict[int, float] = {}  # what hopeless points are worth
         self._known_selection = selected
         self.selected: Sequence[int] | None = None
         if proposals:
@@ -80,6 +88,7 @@ class StudyRun:
         """
         step = Step()
         while self.selected is None:
+            self._race(step, results)
             if self._may_ask:
                 self._ask(step)
             elif self._may_tell(results):
@@ -124,14 +133,12 @@ class StudyRun:
 
     def _may_tell(self, results: Results) -> bool:
         number = len(self._values)
-        return number < len(self._points) and all(spec.key in results for spec in self._specs[number])
+        return number < len(self._points) and number not in self._held_back and self._all_ran(number, results)
 
     def _tell(self, step: Step, results: Results) -> None:
         number = len(self._values)
-        done = [results[spec.key] for spec in self._specs[number]]
-        failed = any(result.status == "failed" for result in done)
-        name = self.study.metric.name
-        value = None if failed else sum(result.metrics[name] for result in done) / len(done)
+        scores = self._scores(number, results)
+        value = self._stopped.get(number, fmean(scores.values()) if scores else None)
         self._values[number] = value
         self._searcher.tell(number, value)
         step.events.append(PointScored(study=self.study.key, number=number, value=value))
@@ -147,11 +154,56 @@ class StudyRun:
         if self.selected != self._known_selection:
             step.events.append(PointsSelected(study=self.study.key, numbers=self.selected))
         step.groups += [
-            self.study.cell.specs(self._plan.report_seeds, "report", self._points[number].point)
+            self.study.cell.report_specs(self._plan.report_seeds, self._points[number].point)
             for number in self.selected
         ]
 
     def _search_specs(self, proposal: Proposal) -> list[TrialSpec]:
         specs = self.study.cell.specs(self._plan.search_seeds, "search", proposal.point, self.study.heldout)
-        self._specs[proposal.number] = specs
-        return specs
+        first, rest = specs[: self.study.raced], specs[self.study.raced :] if self.study.raced else []
+        self._specs[proposal.number] = first
+        if rest:
+            self._held_back[proposal.number] = rest
+        return first
+
+    def _race(self, step: Step, results: Results) -> None:
+        """Gives the points whose first seeds have run the rest of them, or none."""
+        for number in list(self._held_back):
+            rivals = range(number - self._parallel + 1)
+            if len(self._values) < len(rivals):
+                break
+            if not self._all_ran(number, results):
+                continue
+            rest = self._held_back.pop(number)
+            if scores := self._scores(number, results):
+                worth = self._worth_of_hopeless(scores, rivals, results)
+                if worth is None:
+                    self._specs[number] = [*self._specs[number], *rest]
+                    step.groups.append(rest)
+                else:
+                    self._stopped[number] = worth
+
+    def _worth_of_hopeless(self, scores: Mapping[int, float], rivals: range, results: Results) -> float | None:
+        """Returns what a point that is hopeless is worth; None where it is not, or nothing is there to compare with."""
+        goal = self.study.metric.goal
+        sign = -1.0 if goal == "maximize" else 1.0
+        known = ((value, rival) for rival in rivals if (value := self._values[rival]) is not None)
+        complete = [(sign * value, rival) for value, rival in known if rival not in self._stopped]
+        if not complete:
+            return None
+        loss, rival = min(complete)
+        best = self._scores(rival, results)
+        if not is_hopeless(scores, best, goal):
+            return None
+        return sign * loss + fmean(scores[seed] - best[seed] for seed in scores)
+
+    def _all_ran(self, number: int, results: Results) -> bool:
+        return all(spec.key in results for spec in self._specs[number])
+
+    def _scores(self, number: int, results: Results) -> dict[int, float]:
+        """Returns a point's scores by seed; none where any of its trials failed, or was run for another metric."""
+        name = self.study.metric.name
+        done = {spec.seed: results[spec.key] for spec in self._specs[number]}
+        if any(result.status == "failed" or name not in result.metrics for result in done.values()):
+            return {}
+        return {seed: result.metrics[name] for seed, result in done.items()}

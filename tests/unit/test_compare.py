@@ -8,10 +8,10 @@ from scipy import stats
 
 from crowdsweep.config import Metric, PublishedValue
 from crowdsweep.metrics.intervals import estimate
-from crowdsweep.report.compare import Comparison, compare, comparison_table, ranking_metric
+from crowdsweep.report.compare import Comparison, References, compare, comparison_table, ranking_metric
 from crowdsweep.report.paired import holm, paired_test
+from crowdsweep.report.phrases import ranked_by_heldout, verdict
 from crowdsweep.report.phrases import tests_used as used_tests
-from crowdsweep.report.phrases import verdict
 from crowdsweep.report.table import results_table
 from crowdsweep.testing.journals import folded, made_up_sweep, made_up_trials
 from crowdsweep.trial.events import Event
@@ -93,6 +93,9 @@ def test_holm_keeps_order_and_stays_below_one() -> None:
         (["train_accuracy", "train_kl"], None, ("train_accuracy", "maximize")),
         (["test_accuracy", "train_accuracy"], None, ("test_accuracy", "maximize")),
         (["train_accuracy"], Metric(name="heldout_loglik", goal="maximize"), ("train_accuracy", "maximize")),
+        (["train_accuracy", "dev_accuracy"], None, ("dev_accuracy", "maximize")),
+        (["train_accuracy", "heldout_loglik"], None, ("train_accuracy", "maximize")),
+        (["test_accuracy", "test_kl"], Metric(name="train_kl", goal="minimize"), ("test_kl", "minimize")),
         (["test_kl"], None, ("test_kl", "minimize")),
         (["js_annotators"], Metric(name="js_annotators", goal="minimize"), ("js_annotators", "minimize")),
         ([], None, ("", "maximize")),
@@ -100,6 +103,47 @@ def test_holm_keeps_order_and_stays_below_one() -> None:
 )
 def test_what_ranks(present: list[str], wanted: Metric | None, expected: tuple[str, str]) -> None:
     assert ranking_metric(present, wanted) == expected
+
+
+@pytest.mark.parametrize(
+    ("present", "gold", "wanted", "expected"),
+    [
+        (["test_accuracy", "test_kl"], {"test": False}, None, "test_kl"),
+        (["dev_accuracy", "dev_kl"], {"dev": False, "train": True}, None, "dev_kl"),
+        (["test_accuracy", "test_kl"], {"test": False}, Metric(name="dev_accuracy", goal="maximize"), "test_accuracy"),
+        (["train_accuracy", "train_kl", "heldout_loglik"], {"train": False}, None, "heldout_loglik"),
+        (["train_kl", "heldout_loglik"], {"train": False}, Metric(name="train_kl", goal="minimize"), "heldout_loglik"),
+        (["train_accuracy", "train_kl", "n_annotations"], {"train": False}, None, ""),
+        (["train_accuracy", "js_annotators"], {"train": False}, None, "js_annotators"),
+        (["test_accuracy", "train_accuracy"], {"train": False, "test": True}, None, "test_accuracy"),
+    ],
+)
+def test_what_ranks_where_not_everything_has_gold(
+    present: list[str], gold: dict[str, bool], wanted: Metric | None, expected: str
+) -> None:
+    assert ranking_metric(present, wanted, gold)[0] == expected
+
+
+def test_models_are_ranked_by_held_out_annotations_where_there_is_nothing_else() -> None:
+    """Majority vote agrees best with its own votes, and still is not best."""
+
+    def cell(model: str, own: float, *heldout: float) -> list[Event]:
+        return made_up_trials(model, "d", [{"train_accuracy": own, "heldout_loglik": value} for value in heldout])
+
+    events = [*cell("mv", 1.0, -0.9, -0.8, -0.85), *cell("ds", 0.9, -0.5, -0.45, -0.52)]
+    events += made_up_trials("mute", "d", _scores(0.95, metric="train_accuracy"))
+    known = {("d", "{}"): References(gold={"train": False}, heldout=0.2)}
+    comparison = _compare(events, ["mv", "ds", "mute"], references=known)
+    (block,) = comparison.datasets
+    assert (block.metric, [score.model for score in block.ranked]) == ("heldout_loglik", ["ds", "mv"])
+    assert [score.model for score in block.unranked] == ["mute"]
+    (sentence,) = ranked_by_heldout(comparison)
+    assert sentence.startswith("d has neither gold nor")
+    assert "20 % of the annotations" in sentence
+    mute = _compare(events[-2:], ["mute"], references=known).datasets[0]
+    assert (mute.metric, mute.ranked) == ("", [])
+    assert "none gives a probability" in verdict(mute)
+    assert ranked_by_heldout(_compare(events, ["mv", "ds", "mute"])) == []
 
 
 def test_counts_never_rank() -> None:

@@ -11,18 +11,20 @@ from crowdsweep.sinks.contract import Sink
 from crowdsweep.sweep.driver import FAILURES_FORGIVEN, SweepOutcome, run_sweep
 from crowdsweep.sweep.interrupts import Interrupts
 from crowdsweep.sweep.plan import SEARCH_SEED, Plan, make_plan
-from crowdsweep.sweep.study_run import WINDOW
-from crowdsweep.testing.fakes import FakeExecutor, HistorySearcher, Killed, MemoryJournal
+from crowdsweep.sweep.resume import hours_spent
+from crowdsweep.testing.fakes import FakeClock, FakeExecutor, HistorySearcher, Killed, MemoryJournal
 from crowdsweep.trial.events import (
     Event,
     PointProposed,
     PointScored,
     PointsSelected,
     SweepFinished,
+    SweepStarted,
     TrialFinished,
     TrialPlanned,
     TrialStarted,
 )
+from crowdsweep.trial.result import TrialResult
 from crowdsweep.trial.spec import TrialSpec
 
 
@@ -173,14 +175,16 @@ def test_one_cell_is_spread_over_all_slots() -> None:
     assert [len(batch.specs) for batch in slots.batches] == [3, 3, 3, 3]
 
 
-def test_at_most_a_window_of_points_is_open(plan: Plan) -> None:
+@pytest.mark.parametrize("parallel", [1, 4, 7])
+def test_so_many_points_are_open_as_the_sampler_says(parallel: int) -> None:
     journal = MemoryJournal()
-    drive(plan, journal, slots=50)
-    proposed = scored = 0
+    drive(make_plan(config_of(sampler={"parallel": parallel})), journal, slots=50)
+    proposed = scored = most = 0
     for event in journal.events:
         proposed += isinstance(event, PointProposed)
         scored += isinstance(event, PointScored)
-        assert proposed - scored <= WINDOW
+        most = max(most, proposed - scored)
+    assert most == parallel
 
 
 def test_results_are_durable_before_mirrors_hear_of_them(plan: Plan) -> None:
@@ -313,6 +317,150 @@ def test_the_second_ctrl_c_stops_now(plan: Plan) -> None:
     outcome, _ = drive(plan, MemoryJournal(), score, interrupts, slots=3)
     assert outcome.status == "interrupted"
     assert outcome.ran <= 4  # the one batch that had ended
+
+
+RACING: dict[str, Any] = {"early_stop": {"kind": "wilcoxon"}, "seeds": {"search": 8, "report": 5, "rescored": 2}}
+
+
+@pytest.fixture(scope="module")
+def raced() -> Plan:
+    return make_plan(config_of(**RACING))
+
+
+def searched(journal: MemoryJournal, plan: Plan) -> list[list[int]]:
+    """The search seeds that each point of the only study ran on, counted from the first."""
+    (study,) = plan.studies
+    ran: dict[float, list[int]] = {}
+    for key in journal.state.results:
+        spec = journal.state.specs[key]
+        if spec.phase == "search":
+            ran.setdefault(spec.params["smoothing"], []).append(spec.seed - SEARCH_SEED)
+    return [sorted(ran[proposal.point["smoothing"]]) for proposal in journal.state.proposals[study.key]]
+
+
+def losses(plan: Plan, journal: MemoryJournal) -> list[float]:
+    (study,) = plan.studies
+    return [(proposal.point["smoothing"] - 0.3) ** 2 for proposal in journal.state.proposals[study.key]]
+
+
+def test_hopeless_points_are_not_run_on_all_seeds(raced: Plan) -> None:
+    """`by_seed` differs between points by the same at every seed, so a point is hopeless if and only if it is worse
+    than the best that it is held against: those at least four numbers earlier, all seeds of which were run."""
+    journal = MemoryJournal()
+    outcome, slots = drive(raced, journal)
+    seeds, loss = searched(journal, raced), losses(raced, journal)
+    whole, stopped = list(range(8)), list(range(4))
+    expected: list[list[int]] = []
+    for number in range(10):
+        rivals = [loss[rival] for rival in range(number - 3) if expected[rival] == whole]
+        expected.append(stopped if rivals and loss[number] > min(rivals) else whole)
+    assert seeds == expected
+    assert stopped in seeds
+    assert outcome.status == "done"
+    assert Counter(slots.ran) == dict.fromkeys(journal.state.specs, 1)
+    assert outcome.planned == outcome.finished == sum(map(len, seeds)) + 2 * 5 + 2 * 5
+
+
+def test_a_stopped_point_is_worth_the_best_less_what_it_is_behind_on_the_same_seeds(raced: Plan) -> None:
+    """The first seeds are easier by 10: a point that skipped the others must not look better for it."""
+
+    def score(spec: TrialSpec) -> Mapping[str, float]:
+        easier = 10.0 if spec.seed - SEARCH_SEED < 4 else 0.0
+        return {"heldout_loglik": by_seed(spec)["heldout_loglik"] + easier}
+
+    journal = MemoryJournal()
+    drive(raced, journal, score)
+    (study,) = raced.studies
+    values, loss = journal.state.values[study.key], losses(raced, journal)
+    mean = sum(0.001 * ((SEARCH_SEED + seed) % 7) for seed in range(8)) / 8 + 5.0
+    assert [values[number] for number in range(10)] == pytest.approx([mean - part for part in loss])
+    assert journal.state.selected[study.key][0] == loss.index(min(loss))
+
+
+@pytest.mark.parametrize("kind", ["tpe", "random"])
+@pytest.mark.parametrize("slots", [1, 3, 50])
+def test_races_do_not_depend_on_slots_timing_or_a_driver_that_dies(kind: str, slots: int) -> None:
+    plan = make_plan(config_of(**RACING, sampler={"kind": kind}))
+    reference = MemoryJournal()
+    drive(plan, reference)
+    assert list(range(4)) in searched(reference, plan)
+    for disorder in range(3):
+        other = MemoryJournal()
+        drive(plan, other, disorder=disorder, slots=slots)
+        assert (by_point(other), numbers(other)) == (by_point(reference), numbers(reference))
+    for dies_after in range(0, len(reference.state.results), 7):
+        journal = MemoryJournal()
+        with pytest.raises(Killed):
+            drive(plan, journal, slots=slots, disorder=dies_after, die_after=dies_after)
+        resumed = MemoryJournal(journal.events)
+        before = set(resumed.state.results)
+        outcome, again = drive(plan, resumed, disorder=dies_after + 1)
+        assert before.isdisjoint(again.ran), "a finished trial was run again"
+        assert (by_point(resumed), numbers(resumed)) == (by_point(reference), numbers(reference))
+        assert outcome.planned == outcome.finished == len(reference.state.results)
+
+
+def by_point(journal: MemoryJournal) -> list[Event]:
+    """The decisions, in an order that does not depend on when points were asked for."""
+    return sorted(decisions(journal), key=lambda event: (type(event).__name__, getattr(event, "number", -1)))
+
+
+def test_a_point_that_fails_in_its_first_seeds_gets_no_more(raced: Plan) -> None:
+    def poisoned(spec: TrialSpec) -> Mapping[str, float]:
+        if spec.phase == "search" and spec.params["smoothing"] < 0.3 and spec.seed == SEARCH_SEED:
+            raise ValueError("boom")
+        return by_seed(spec)
+
+    plan = make_plan(config_of(**RACING, budget={"points": 10, "failed_trials": 1.0}))
+    journal = MemoryJournal()
+    drive(plan, journal, poisoned)
+    (study,) = plan.studies
+    failed = [number for number, value in journal.state.values[study.key].items() if value is None]
+    assert failed
+    assert all(searched(journal, plan)[number] == list(range(4)) for number in failed)
+
+
+def test_trials_that_were_run_for_another_metric_fail_a_point_and_not_the_sweep() -> None:
+    """The metric of the sweep file was changed: the first points are asked for again, and lack it."""
+    events: list[Event] = []
+    drive(make_plan(config_of(metric="train_kl")), MemoryJournal(events), lambda spec: {"train_kl": 1.0})
+    changed = make_plan(config_of(metric="train_js"))
+    journal = MemoryJournal(events)
+    outcome, _ = drive(changed, journal, lambda spec: {"train_js": 1.0})
+    assert outcome.status == "done"
+    values = journal.state.values[changed.studies[0].key]
+    assert values[0] is None
+    assert 1.0 in values.values()
+
+
+def test_hours_count_all_drivers_of_a_sweep() -> None:
+    short = make_plan(config_of(budget={"points": 10, "hours": 3 / 3600}))
+    events: list[Event] = []
+    ran: list[int] = []
+    for start in (0.0, 1000.0, 2000.0):
+        outcome, _ = drive(short, MemoryJournal(events), clock=FakeClock(start))
+        assert outcome.status == "out_of_time"
+        ran.append(outcome.ran)
+    assert ran[0] > 0
+    assert ran[1:] == [0, 0]
+    longer = make_plan(config_of(budget={"points": 10, "hours": 1.0}))
+    assert drive(longer, MemoryJournal(events), clock=FakeClock(3000.0))[0].status == "done"
+
+
+def test_hours_of_a_driver_that_died_are_those_of_its_trials() -> None:
+    """Two spans that ended, 2 h and 3 h; one that did not, of which only the trials tell."""
+    journal = MemoryJournal()
+    for status, time in (("", 0), ("done", 2), ("", 5), ("", 9), ("done", 12)):
+        seconds = time * 3600.0
+        if status:
+            journal.handle(SweepFinished(status=status, time=seconds))
+        else:
+            journal.handle(SweepStarted(name="s", config={}, plan={}, environment={}, resumed=False, time=seconds))
+    assert hours_spent(journal.state, slots=2) == pytest.approx(5)
+    for number in range(6):
+        journal.handle(TrialFinished(result=TrialResult(key=str(number), status="ok", wall_s=2 * 3600.0)))
+    assert hours_spent(journal.state, slots=2) == pytest.approx(6)
+    assert hours_spent(journal.state, slots=100) == pytest.approx(5)
 
 
 def test_hours_end_a_sweep_that_can_go_on(plan: Plan) -> None:

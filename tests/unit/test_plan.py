@@ -90,6 +90,9 @@ def test_trials_differ_in_key_by_everything_that_decides_them() -> None:
         ({"pack": 1}, True),
         ({"sampler": {"seed": 1}}, False),
         ({"sampler": {"kind": "random"}}, False),
+        ({"sampler": {"parallel": 5}}, False),
+        ({"early_stop": {"kind": "wilcoxon"}}, True),
+        ({"engine": "inline", "resources": {"cpu": 4}}, True),
         ({"seeds": {"search": 2}}, False),
         ({"metric": {"name": "train_kl"}}, False),
         ({"heldout": {"fraction": 0.2}}, False),
@@ -100,6 +103,54 @@ def test_a_study_is_the_same_as_long_as_its_proposals_and_values_are(change: dic
     (before,) = make_plan(config_of(["anesthesia"], [model])).studies
     (after,) = make_plan(config_of(["anesthesia"], [model], **change)).studies
     assert (before.key == after.key) is same
+
+
+def test_racing_decides_what_a_study_is_only_where_it_can_happen() -> None:
+    def key(**changes: Any) -> str:
+        model = {"name": "dawid-skene", "search": {"smoothing": {"values": [0, 0.1, 1]}}}
+        (study,) = make_plan(config_of(["anesthesia"], [model], **changes)).studies
+        return study.key
+
+    eight, racing = {"seeds": {"search": 8}}, {"early_stop": {"kind": "wilcoxon"}}
+    assert key(**eight, **racing) != key(**eight)
+    assert key(**eight, sampler={"parallel": 9}) == key(**eight)
+    assert key(**eight, **racing, sampler={"parallel": 9}) != key(**eight, **racing)
+
+
+@pytest.mark.parametrize(("n_seeds", "raced"), [(3, None), (5, None), (6, 4), (8, 4), (9, 4), (10, 5), (20, 10)])
+def test_racing_takes_six_seeds_and_says_so_where_there_are_fewer(n_seeds: int, raced: int | None) -> None:
+    model = {"name": "dawid-skene", "search": {"smoothing": {"values": [0, 0.1, 1]}}}
+    changes: dict[str, Any] = {"seeds": {"search": n_seeds}, "early_stop": {"kind": "wilcoxon"}}
+    plan = make_plan(config_of(["digits"], [model], **changes))
+    assert plan.studies[0].raced == raced
+    why = f"it takes at least 6 search seeds, and seeds.search is {n_seeds}"
+    assert plan.notes == ([] if raced else [f"early_stop: wilcoxon does nothing in this sweep: {why}"])
+    assert all(f"note: {note}" in describe_plan(plan) for note in plan.notes)
+    unsearched = make_plan(config_of(["digits"], ["uniform"], **changes))
+    assert unsearched.notes == ["early_stop: wilcoxon does nothing in this sweep: nothing is searched"]
+
+
+def test_report_trials_give_up_annotations_only_where_there_is_nothing_else_to_score_by(tmp_path: Path) -> None:
+    paths = {
+        "bare": folder_of(tmp_path / "bare", VOTED),
+        "one gold": folder_of(tmp_path / "one", VOTED, "item,gold\na,x\nb,\nc,\n"),
+        "dev votes": folder_of(tmp_path / "dev", VOTED, "item,split\na,train\nb,train\nc,dev\n"),
+        "test votes": folder_of(tmp_path / "test", VOTED, "item,split\na,train\nb,train\nc,test\n"),
+    }
+    heldout: dict[str, float] = {}
+    for name, path in paths.items():
+        searched = {"name": "dawid-skene", "search": {"smoothing": {"values": [0, 1]}}}
+        plan = make_plan(config_of([path], ["uniform", searched], heldout={"fraction": 0.3}))
+        (heldout[name],) = {spec.heldout_fraction for spec in plan.cells[0].report_specs(plan.report_seeds)}
+        assert bool(plan.notes) is bool(heldout[name])
+    assert heldout == {"bare": 0.3, "one gold": 0.0, "dev votes": 0.0, "test votes": 0.0}
+
+
+def test_the_metric_is_checked_on_every_dataset_that_a_model_runs_on() -> None:
+    with pytest.raises(BadInput, match=r"anesthesia.*'dev_accuracy' needs dev items"):
+        make_plan(config_of(["digits", "anesthesia"], ["uniform"], metric="dev_accuracy"))
+    unused = [{"name": "uniform", "datasets": ["digits"]}]
+    assert make_plan(config_of(["digits", "anesthesia"], unused, metric="dev_accuracy")).cells
 
 
 def test_default_metric_follows_the_data(tmp_path: Path) -> None:
