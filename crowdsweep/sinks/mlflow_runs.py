@@ -27,10 +27,12 @@ from crowdsweep.sinks.background import Background, Rejected
 from crowdsweep.sinks.journal_state import JournalState
 from crowdsweep.sinks.run_book import DrawConfusion, RunBook, StoredRun
 from crowdsweep.sinks.run_records import DIGEST_LIMIT, ITEMS_A_BATCH, METRICS_A_BATCH, NAME_LIMIT, RunRecord
+from crowdsweep.sinks.sqlite_file import SqliteFile
 from crowdsweep.sinks.tracking import (
     artifact_folder,
     check_reachable,
     database_file,
+    log_in,
     tracking_uri,
     without_credentials,
 )
@@ -183,7 +185,9 @@ class MlflowDoor:
     """
 
     def __init__(self, uri: str, experiment: str) -> None:
-        self._uri = uri
+        self._uri = log_in(uri)
+        database = database_file(self._uri)
+        self._database = SqliteFile(database) if database else None
         self._experiment = experiment
         self._experiment_id = ""
         self._client: MlflowClient | None = None
@@ -198,7 +202,9 @@ class MlflowDoor:
         check_reachable(self._uri)
         # Of SQLAlchemy, about MLflow's own tables. Not `catch_warnings`: it undoes what other threads set meanwhile.
         warnings.filterwarnings("ignore", message="The ``noload`` loader strategy is deprecated")
-        _make_database(self._uri)
+        if self._database is not None:
+            _make_database(self._uri)
+            self._database.hasten()
         client = MlflowClient(self._uri)
         found = client.get_experiment_by_name(self._experiment)
         if found is None:
@@ -301,6 +307,11 @@ class MlflowDoor:
     def delete(self, run_id: str) -> None:
         """Deletes a run; MLflow keeps it among the deleted ones."""
         self._opened.delete_run(run_id)
+
+    def close(self) -> None:
+        """Leaves a database as one file, which can be copied."""
+        if self._database is not None:
+            self._database.rest()
 
     @property
     def _opened(self) -> MlflowClient:

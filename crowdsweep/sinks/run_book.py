@@ -99,6 +99,10 @@ class Experiment(Protocol):
         """Deletes a run."""
         ...
 
+    def close(self) -> None:
+        """Nothing is written for now; other methods may still be called. Never raises."""
+        ...
+
 
 @dataclass(kw_only=True)
 class _Cell:
@@ -185,7 +189,7 @@ class RunBook:
         self._tell()
 
     def finish(self) -> None:
-        """Draws and ends the runs of all cells."""
+        """Draws and ends the runs of all cells, and lets go of the experiment."""
         self._be_open()
         self.write_cells()
         for key in sorted(self._open_cells):
@@ -195,6 +199,7 @@ class RunBook:
                 record = cell_record(cell.spec, cell.trials.values(), sweep=self._sweep)
                 self._experiment.end(self._runs[key].run_id, record.status)
             self._open_cells.discard(key)
+        self._experiment.close()
 
     def _illustrate(self, key: str, cell: _Cell) -> None:
         matrix = mean_confusion(cell.trials.values())

@@ -3,7 +3,7 @@
 import os
 import socket
 from pathlib import Path
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import unquote, urlsplit, urlunsplit
 
 from crowdsweep.errors import BadInput
 
@@ -33,10 +33,23 @@ def without_credentials(uri: str) -> str:
     return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2])) if "@" in parts.netloc else uri
 
 
+def log_in(uri: str) -> str:
+    """Moves the name and password of a tracking server's URI to where MLflow looks for them; returns the URI without.
+
+    MLflow's own errors cite the URI that it was given, and they are logged.
+    """
+    parts = urlsplit(uri)
+    if parts.scheme not in ("http", "https") or parts.username is None:
+        return uri
+    os.environ["MLFLOW_TRACKING_USERNAME"] = unquote(parts.username)
+    os.environ["MLFLOW_TRACKING_PASSWORD"] = unquote(parts.password or "")
+    return without_credentials(uri)
+
+
 def database_file(uri: str) -> Path | None:
     """Returns the sqlite file that a tracking URI means; None where it means something else."""
-    database = uri.removeprefix("sqlite:///")
-    return None if database == uri else Path(database).absolute()
+    database = uri.removeprefix("sqlite:///").partition("?")[0]
+    return None if not uri.startswith("sqlite:///") or database in ("", ":memory:") else Path(database).absolute()
 
 
 def artifact_folder(uri: str) -> str | None:
