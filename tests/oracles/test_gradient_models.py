@@ -12,8 +12,6 @@ from crowdsweep.models.joint._answers import BatchAnswers, StackedAnswers
 from crowdsweep.models.joint._ldl_network import HEADS, LdlNetwork
 from crowdsweep.models.joint.ldl_nm import LdlNm
 from crowdsweep.models.joint.speelfc_d import SpeelfcD, answer_gradients
-from crowdsweep.models.networks.autograd import backward, logits
-from crowdsweep.models.networks.dense import DenseNetwork
 from crowdsweep.models.networks.replicas import Minibatch, ReplicaStack
 from crowdsweep.seeds import SeedStream
 
@@ -139,21 +137,6 @@ def test_answers_of_a_batch_are_those_of_its_items() -> None:
     assert found == sorted(expected)
 
 
-def test_gradients_by_autograd_equal_the_written_ones() -> None:
-    network = DenseNetwork(widths=(5, 7, 3), dropout=0.5)
-    seeds = [SeedStream(s) for s in range(2)]
-    rng = np.random.default_rng(0)
-    features = torch.from_numpy(rng.normal(size=(2, 6, 5)).astype(np.float32))
-    targets = torch.from_numpy(rng.dirichlet(np.ones(3), (2, 6)).astype(np.float32))
-    masks = [torch.from_numpy((rng.random((2, 6, 7)) < 0.5).astype(np.float32))]
-    written, derived = (ReplicaStack.start(network.parameters(), seeds, "cpu") for _ in range(2))
-    turned = targets.transpose(1, 2).contiguous() / 6
-    network.gradients(written.prefix(2), features, turned, turned.sum(dim=1, keepdim=True), masks)
-    log_probs = torch.log_softmax(logits(network, derived.prefix(2).values, features, masks), dim=2)
-    backward(-(targets * log_probs).sum(dim=(1, 2)) / 6, [derived])
-    torch.testing.assert_close(derived.flat_gradient, written.flat_gradient, atol=1e-6, rtol=1e-5)
-
-
 def softsign(v: np.ndarray) -> np.ndarray:
     return v / (1 + np.abs(v))
 
@@ -186,9 +169,36 @@ def test_ldl_nm_ensemble_asks_every_annotator_with_the_whole_encoder() -> None:
                 joined = softsign(np.concatenate([x[item] @ values["item"], member]))
                 fused = softsign(joined @ values["fusion"])
                 encoded = softsign(fused @ values["encoder"] + fused)
-                answer = softmax(encoded @ values[head])
+                answer = softmax(encoded @ values["heads"][:, 3 * number : 3 * number + 3])
                 said.append(answer if aggregation == "mean" else np.eye(3)[answer.argmax()])
             np.testing.assert_allclose(found[item], np.mean(said, axis=0), atol=1e-5)
+
+
+@pytest.mark.parametrize("activation", ["softsign", "tanh", "relu", "elu"])
+def test_ldl_nm_gradients_equal_those_of_autograd(activation: str) -> None:
+    sizes = {"n_features": 5, "n_classes": 3, "item_embedding": 4, "annotator_embedding": 2, "latent": 6}
+    network = LdlNetwork(**sizes, activation=activation)
+    stack = ReplicaStack.start(network.parameters(), [SeedStream(1), SeedStream(2)], "cpu")
+    rng = np.random.default_rng(4)
+    x = torch.from_numpy(rng.normal(size=(2, 8, 5)).astype(np.float32))
+    annotators = torch.from_numpy(rng.normal(size=(2, 8, 2)).astype(np.float32))
+    targets = torch.from_numpy(rng.uniform(0, 1, (2, 8, 3, 3)).astype(np.float32))
+    masks = [torch.from_numpy(rng.random((2, 8, 6)) < 0.7) for _ in range(2)]
+    log_probs, slopes = network.gradients(stack.prefix(2), x, annotators, targets, masks, 0.7)
+
+    phi = {"softsign": torch.nn.functional.softsign, "elu": torch.nn.functional.elu}.get(activation)
+    phi = phi or getattr(torch, activation)
+    leaves = {name: value.detach().clone().requires_grad_(True) for name, value in stack.prefix(2).values.items()}
+    embedded = annotators.clone().requires_grad_(True)
+    fused = phi(torch.bmm(phi(torch.cat([torch.bmm(x, leaves["item"]), embedded], 2)), leaves["fusion"]))
+    fused = fused * masks[0] / 0.7
+    encoded = phi(torch.bmm(fused, leaves["encoder"]) + fused) * masks[1] / 0.7
+    expected = torch.log_softmax(torch.bmm(encoded, leaves["heads"]).view(2, 8, 3, 3), dim=3)
+    found = torch.autograd.grad(-(targets * expected).sum(), [*leaves.values(), embedded])
+    torch.testing.assert_close(log_probs, expected.detach())
+    for name, gradient in zip(leaves, found, strict=False):
+        torch.testing.assert_close(stack.gradient(name), gradient, atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(slopes, found[-1], atol=1e-5, rtol=1e-4)
 
 
 def test_ldl_nm_learns_what_each_annotator_would_say() -> None:

@@ -11,9 +11,8 @@ from crowdsweep.data.dataset import TrainingData
 from crowdsweep.errors import FitFailed
 from crowdsweep.models._training import features_of, watched_of
 from crowdsweep.models.contract import FitContext
-from crowdsweep.models.joint._answers import stacked_tables
+from crowdsweep.models.joint._answers import stacked_tables, step_blocks
 from crowdsweep.models.joint._ldl_network import Aggregation, AnnotatorEnsemble, LdlNetwork
-from crowdsweep.models.networks.autograd import backward
 from crowdsweep.models.networks.replicas import (
     Adam,
     DropoutMasks,
@@ -121,7 +120,8 @@ class LdlTrainer:
             device=self.device,
         )
         self.shuffler = Shuffler([self.lessons[s].rows for s in self.order], seeds, settings.batch_size, self.device)
-        self.dropout = [DropoutMasks(seeds, settings.dropout, self.device, name) for name in ("dropout P", "dropout E")]
+        names = ("dropout P", "dropout E") if settings.dropout else ()
+        self.dropout = [DropoutMasks(seeds, settings.dropout, self.device, name) for name in names]
         self._lay_out(data)
 
     def _lay_out(self, data: Sequence[TrainingData]) -> None:
@@ -146,56 +146,52 @@ class LdlTrainer:
     def _tensor(self, array: np.ndarray, kind: type = np.int64) -> torch.Tensor:
         return torch.from_numpy(np.ascontiguousarray(array, kind)).to(self.device)
 
+    @torch.no_grad()
     def run_epoch(self) -> dict[int, float]:
         """Steps every replica once through its annotations; returns minus each one's mean loss."""
-        adam = Adam(learning_rate=self.settings.learning_rate)
+        settings = self.settings
+        adam = Adam(learning_rate=settings.learning_rate)
         replicas = torch.tensor(self.order, device=self.device)[:, None]
         first_row = torch.tensor([int(self.first_row[s]) for s in self.order], device=self.device)[:, None]
         places = torch.arange(len(self.order), device=self.device)[:, None]
         totals = torch.zeros(2, len(self.order), dtype=torch.float64, device=self.device)
-        for batch in self.shuffler.epoch():
-            n = batch.n_replicas
-            rows = batch.rows + first_row[:n]
-            annotator = self.annotator[rows]
-            touched, embedded = self.tables.gather(annotator + places[:n] * self.n_annotators)
-            encoded = self.network.encode(
-                self.stack.prefix(n).values,
-                self.features[self.feature_row[rows]],
-                embedded,
-                self._masks(n),
-                1.0 - self.settings.dropout,
-            )
-            losses = self._losses(n, rows, self.annotator_shares[replicas[:n], annotator], encoded, batch)
-            backward(losses, [self.stack], touched)
-            adam.step(self.stack, n)
-            self.tables.step(touched, adam, n)
-            totals[0, :n] -= losses.detach() * batch.sizes
-            totals[1, :n] += batch.sizes
+        shape = (settings.batch_size, settings.latent)
+        for block in step_blocks(self.shuffler.epoch(), 2 * len(self.order) * shape[0] * shape[1]):
+            n = block[0].n_replicas
+            drawn = [masks.draw(len(block), shape, n) for masks in self.dropout]
+            for step, batch in enumerate(block):
+                rows = batch.rows + first_row[:n]
+                annotator = self.annotator[rows]
+                touched, embedded = self.tables.gather(annotator + places[:n] * self.n_annotators)
+                targets = self._targets(rows, self.annotator_shares[replicas[:n], annotator], batch)
+                log_probs, slopes = self.network.gradients(
+                    self.stack.prefix(n),
+                    self.features[self.feature_row[rows]],
+                    embedded,
+                    targets / batch.sizes[:, None, None, None],
+                    [mask[step] for mask in drawn],
+                    1.0 - settings.dropout,
+                )
+                touched.add_gradients(slopes)
+                adam.step(self.stack, n)
+                self.tables.step(touched, adam, n)
+                totals[0, :n] += (targets * log_probs).sum(dim=(1, 2, 3))
+                totals[1, :n] += batch.sizes
         return dict(zip(self.order, (totals[0] / totals[1]).tolist(), strict=True))
 
-    def _masks(self, n_replicas: int) -> list[torch.Tensor]:
-        if self.settings.dropout == 0:
-            return []
-        shape = (self.settings.batch_size, self.settings.latent)
-        return [masks.draw(1, shape, n_replicas)[0] for masks in self.dropout]
+    def _targets(self, rows: torch.Tensor, annotator_shares: torch.Tensor, batch: Minibatch) -> torch.Tensor:
+        """Returns what each head is to say of each annotation [n, batch, 3, K], times its weight in the loss.
 
-    def _losses(
-        self, n: int, rows: torch.Tensor, annotator_shares: torch.Tensor, encoded: torch.Tensor, batch: Minibatch
-    ) -> torch.Tensor:
-        """Returns each replica's mean loss over its annotations in this batch [n]; KL terms up to their entropies."""
-        values, settings = self.stack.prefix(n).values, self.settings
-        log_label = torch.log_softmax(torch.bmm(encoded, values["label head"]), dim=2)
-        loss = -log_label.gather(2, self.label[rows][:, :, None])[:, :, 0]
-        if settings.item_weight:
-            log_item = torch.log_softmax(torch.bmm(encoded, values["item head"]), dim=2)
-            loss = loss - settings.item_weight * (self.item_shares[self.item[rows]] * log_item).sum(dim=2)
-        if settings.annotator_weight:
-            log_annotator = torch.log_softmax(torch.bmm(encoded, values["annotator head"]), dim=2)
-            loss = loss - settings.annotator_weight * (annotator_shares * log_annotator).sum(dim=2)
-        loss = loss * self.weight[rows]
-        if batch.mask is not None:
-            loss = loss * batch.mask
-        return loss.sum(dim=1) / batch.sizes
+        The label itself, and both histograms: KL(y_I || z_yI) and KL(y_A || z_yA) up to the entropies.
+        """
+        weight = self.weight[rows] if batch.mask is None else self.weight[rows] * batch.mask
+        label = torch.nn.functional.one_hot(self.label[rows], self.network.n_classes).to(torch.float32)
+        heads = [
+            label,
+            self.item_shares[self.item[rows]] * self.settings.item_weight,
+            annotator_shares * self.settings.annotator_weight,
+        ]
+        return torch.stack(heads, dim=2).mul_(weight[:, :, None, None])
 
     def fitted(self, replica: int, members: np.ndarray) -> tuple[AnnotatorEnsemble, np.ndarray]:
         """Returns a copy of a replica as it is now, with these members, and its whole annotator table."""

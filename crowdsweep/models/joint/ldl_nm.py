@@ -142,11 +142,8 @@ def _result(
     def label_probs(item: ItemCodes, annotator: AnnotatorCodes) -> RowProbs:
         features = torch.from_numpy(features_of(data.items)[item][None])
         embedded = torch.from_numpy(table[annotator][None])
-        with torch.no_grad():
-            values = {name: array.cpu() for name, array in ensemble.stacked().items()}
-            encoded = ensemble.network.encode(values, features, embedded)
-            logits = torch.bmm(encoded, values["label head"]).to(torch.float64)
-        return torch.softmax(logits, dim=2)[0].numpy()
+        values = {name: array.cpu() for name, array in ensemble.stacked().items()}
+        return ensemble.network.label_probs(values, features, embedded)[0].numpy()
 
     return FitResult(
         item_probs=ensemble.predict(data.items, "ensemble"),
