@@ -59,7 +59,8 @@ class ModelInfo:
         supports: what else it can take: anonymous `votes`, `multilabel` data, `soft_answers` (rows with a
             probability, used as such and not as their label alone).
         space: the default search space, in the sweep file's form; empty where there is nothing to search.
-        cost: multiply-adds of one fit, roughly, from the sizes and full parameters; what `plan` estimates from.
+        cost: of one fit, roughly, from the sizes and full parameters, in multiply-adds of scattered work
+            (`models._cost` says what others count); what `plan` estimates from.
         version: raised when the same parameters give other numbers.
         deterministic: the seed changes nothing: fitted once, the result written for every seed.
         monotone_objective: the objective never falls, beyond 1e-8 relative.

@@ -15,10 +15,9 @@ Equation 2 of the paper draws a whole distribution from a categorical one, which
 reading, c being the mean number of labels of a training item unless the hyper-parameter says otherwise.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 from jaxtyping import Float64
@@ -36,7 +35,7 @@ from crowdsweep.models._training import (
     train_classifiers,
     watched_of,
 )
-from crowdsweep.models.contract import DataShape, FitContext, FitResult
+from crowdsweep.models.contract import FitContext, FitResult
 
 Snap = Literal["hard", "soft"]
 TestSnap = Literal["hard", "soft", "none"]
@@ -158,14 +157,6 @@ def with_classifiers(
         )
         results[i] = replace(results[i], predictor=predictor)
     return results
-
-
-def classifier_cost(shape: DataShape, params: Mapping[str, Any]) -> float:
-    """Returns the multiply-adds of training the classifier; none where the items have no features."""
-    if not shape.n_features:
-        return 0.0
-    widths = [shape.n_features, *(params["hidden"] if params["network"] == "mlp" else ()), shape.n_classes]
-    return 3.0 * params["epochs"] * shape.n_items * sum(inner * outer for inner, outer in pairwise(widths))
 
 
 def _lesson(result: FitResult, data: TrainingData, context: FitContext) -> Lesson:

@@ -29,8 +29,9 @@ from jaxtyping import Bool, Float64, Int64
 
 from crowdsweep.arrays import AnnotatorCodes, ItemCodes, RowProbs, floored_log
 from crowdsweep.data.dataset import TrainingData
+from crowdsweep.models._cost import training_cost
 from crowdsweep.models._em import CHUNK, normalised, winners
-from crowdsweep.models.aggregate._guided import Clusters, Progress, classifier_cost, snapped, with_classifiers
+from crowdsweep.models.aggregate._guided import Clusters, Progress, snapped, with_classifiers
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
 
 Counts = Float64[np.ndarray, "fits items classes"]
@@ -232,7 +233,7 @@ MODEL = ModelInfo(
     },
     cost=lambda shape, params: (
         2.0 * params["restarts"] * params["iterations"] * shape.n_items * shape.n_classes * params["item_clusters"]
-        + classifier_cost(shape, params)
+        + training_cost(shape, params)
     ),
     monotone_objective=True,
 )

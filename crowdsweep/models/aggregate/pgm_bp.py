@@ -30,9 +30,10 @@ from jaxtyping import Float64
 
 from crowdsweep.arrays import AnnotatorCodes, ItemCodes, RowProbs, floored_log
 from crowdsweep.data.dataset import TrainingData
+from crowdsweep.models._cost import training_cost
 from crowdsweep.models._em import chunks, winners
 from crowdsweep.models.aggregate._bipartite import Beliefs, ClusterParameters, Edges, Labels, edge_counts, propagate
-from crowdsweep.models.aggregate._guided import Clusters, Progress, classifier_cost, snapped, with_classifiers
+from crowdsweep.models.aggregate._guided import Clusters, Progress, snapped, with_classifiers
 from crowdsweep.models.contract import FitContext, FitResult, LabelProbs, ModelInfo
 from crowdsweep.seeds import SeedStream
 
@@ -214,6 +215,6 @@ MODEL = ModelInfo(
         * shape.n_annotations
         * params["item_clusters"]
         * params["annotator_clusters"]
-        + classifier_cost(shape, params)
+        + training_cost(shape, params)
     ),
 )

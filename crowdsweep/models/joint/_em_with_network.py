@@ -7,7 +7,6 @@ restart with the highest last log-likelihood is kept. A model file brings its `C
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -16,6 +15,7 @@ from jaxtyping import Float64
 
 from crowdsweep.arrays import ItemProbs
 from crowdsweep.data.dataset import TrainingData
+from crowdsweep.models._cost import MATRIX_PRODUCT, network_weights, stopping_share
 from crowdsweep.models._training import (
     ClassifierSettings,
     NetworkPredictor,
@@ -194,9 +194,8 @@ def _better(log_likelihood: float, other: Fitted) -> bool:
 
 
 def joint_cost(shape: DataShape, params: Mapping[str, Any]) -> float:
-    """Returns the multiply-adds of all restarts: the network's epochs, and K products for each annotation and class."""
+    """Returns the cost of all restarts: the network's epochs, and K products for each annotation and class."""
     restarts = params["restarts"] or (PAPER_RESTARTS if params["protocol"] == "paper" else RESTARTS)
-    widths = [shape.n_features, *(params["hidden"] if params["network"] == "mlp" else ()), shape.n_classes]
-    weights = sum(inner * outer for inner, outer in pairwise(widths))
-    each = 4.0 * shape.n_items * weights + 3.0 * shape.n_annotations * shape.n_classes
-    return restarts * params["iterations"] * each
+    epoch = 4.0 * MATRIX_PRODUCT * shape.n_items * network_weights(shape, params)
+    iterations = params["iterations"] * stopping_share(params)
+    return restarts * iterations * (epoch + 3.0 * shape.n_annotations * shape.n_classes)

@@ -18,9 +18,9 @@ where the paper trains 200 epochs; annotators start at N(0, 1/J_A), since orthog
 zero. The ensemble keeps W_P, which Eq. 12 drops.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, final
+from typing import Annotated, Any, final
 
 import numpy as np
 import torch
@@ -29,8 +29,9 @@ from annotated_types import Ge, Gt, Lt
 from crowdsweep.arrays import AnnotatorCodes, ItemCodes, RowProbs, floored_log
 from crowdsweep.data.dataset import Items, TrainingData
 from crowdsweep.errors import FitFailed
+from crowdsweep.models._cost import MATRIX_PRODUCT, stopping_share
 from crowdsweep.models._training import features_of
-from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
+from crowdsweep.models.contract import DataShape, FitContext, FitResult, ModelInfo
 from crowdsweep.models.joint._ldl_network import Activation, Aggregation, AnnotatorEnsemble, LdlNetwork
 from crowdsweep.models.joint._ldl_training import LdlTrainer, Lesson
 from crowdsweep.models.networks.replicas import count_parameters, replica_chunks
@@ -155,6 +156,16 @@ def _result(
     )
 
 
+def _cost(shape: DataShape, params: Mapping[str, Any]) -> float:
+    """Training, and asking the ensemble of every item."""
+    epochs = params["epochs"] * stopping_share(params)
+    latent = params["latent"] * (params["latent"] + params["item_embedding"] + params["annotator_embedding"])
+    trained = 3.0 * epochs * shape.n_annotations * (shape.n_features * params["item_embedding"] + latent)
+    members = min(shape.n_annotators, params["max_annotators"])
+    # What the ensemble adds to its products are passes over all units: as much again.
+    return MATRIX_PRODUCT * (trained + 4.0 * shape.n_items * members * params["latent"] ** 2)
+
+
 MODEL = ModelInfo(
     name="ldl-nm",
     title="LDL-NM: label distributions from item features and annotator embeddings",
@@ -172,9 +183,6 @@ MODEL = ModelInfo(
         "annotator_weight": {"values": [0, 0.5, 1]},
         "aggregation": {"values": ["mean", "vote"]},
     },
-    cost=lambda shape, params: (
-        6.0 * params["epochs"] * shape.n_annotations * (shape.n_features + params["latent"]) * params["item_embedding"]
-        + 2.0 * shape.n_items * min(shape.n_annotators, params["max_annotators"]) * params["latent"] ** 2
-    ),
+    cost=_cost,
     waived={"annotator_codes_change_nothing": "each row of the annotator embedding starts from a draw of its own"},
 )

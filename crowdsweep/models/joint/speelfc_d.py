@@ -17,9 +17,9 @@ that makes `initial_correctness` of an item of middling easiness. Training items
 their labels; the paper scores f alone, as we do on unseen items.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, final
+from typing import Annotated, Any, final
 
 import numpy as np
 import torch
@@ -31,8 +31,9 @@ from crowdsweep.arrays import AnnotatorCodes, Confusion, Confusions, ItemCodes, 
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.errors import FitFailed
+from crowdsweep.models._cost import MATRIX_PRODUCT, network_weights
 from crowdsweep.models._training import NetworkKind, NetworkPredictor, build_network, features_of
-from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
+from crowdsweep.models.contract import DataShape, FitContext, FitResult, ModelInfo
 from crowdsweep.models.joint._answers import BatchAnswers, StackedAnswers, step_blocks
 from crowdsweep.models.networks.dense import DenseNetwork
 from crowdsweep.models.networks.mlp import mlp
@@ -346,6 +347,12 @@ def _posterior(annotations: Annotations, prior: ItemProbs, easiness: np.ndarray,
     return np.exp(log_joint - logsumexp(log_joint, axis=1, keepdims=True))
 
 
+def _cost(shape: DataShape, params: Mapping[str, Any]) -> float:
+    easiness = shape.n_features * params["difficulty_hidden"][0] if params["difficulty_hidden"] else shape.n_features
+    products = 3.0 * MATRIX_PRODUCT * shape.n_items * (network_weights(shape, params) + easiness)
+    return params["epochs"] * (products + 10.0 * shape.n_annotations)
+
+
 MODEL = ModelInfo(
     name="speelfc-d",
     title="SpeeLFC-D: a classifier, annotators' abilities and items' difficulties, end to end",
@@ -359,12 +366,5 @@ MODEL = ModelInfo(
         "initial_correctness": {"values": [0.7, 0.8, 0.9]},
         "difficulty_hidden": {"values": [[32], [128]]},
     },
-    cost=lambda shape, params: (
-        6.0
-        * params["epochs"]
-        * shape.n_items
-        * shape.n_features
-        * (sum(params["hidden"]) + sum(params["difficulty_hidden"]))
-        + 60.0 * params["epochs"] * shape.n_annotations
-    ),
+    cost=_cost,
 )

@@ -6,8 +6,7 @@ training items are then the classifier's: what it says of the items that it was 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float64
@@ -25,7 +24,7 @@ from crowdsweep.models._training import (
     schedule_of,
     train_classifiers,
 )
-from crowdsweep.models.contract import AnnotatorModel, DataShape, FitContext, FitResult, LabelProbs
+from crowdsweep.models.contract import AnnotatorModel, FitContext, FitResult, LabelProbs
 
 
 @runtime_checkable
@@ -112,10 +111,3 @@ def _through_crowd(probs: ItemProbs, shared: Confusion) -> LabelProbs:
         return expected[item]
 
     return label_probs
-
-
-def network_cost(shape: DataShape, params: Mapping[str, Any]) -> float:
-    """Returns the multiply-adds of training: three products for each parameter, item and epoch."""
-    widths = [shape.n_features, *(params["hidden"] if params["network"] == "mlp" else ()), shape.n_classes]
-    weights = sum(inner * outer for inner, outer in pairwise(widths))
-    return 3.0 * params["epochs"] * shape.n_items * weights

@@ -17,6 +17,7 @@ from typing import Annotated, final
 from annotated_types import Ge, Gt, Lt
 
 from crowdsweep.data.dataset import TrainingData
+from crowdsweep.models._cost import training_cost
 from crowdsweep.models._training import NetworkKind, Protocols
 from crowdsweep.models.aggregate.dawid_skene import DawidSkene
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
@@ -24,7 +25,6 @@ from crowdsweep.models.two_stage._aggregate_then_train import (
     Aggregated,
     answered,
     fit_two_stage,
-    network_cost,
 )
 
 
@@ -81,6 +81,6 @@ MODEL = ModelInfo(
         "dropout": {"values": [0.0, 0.2, 0.5]},
         "epochs": {"values": [10, 20, 50]},
     },
-    cost=network_cost,
+    cost=training_cost,
     label_symmetric=False,
 )

@@ -18,6 +18,7 @@ from annotated_types import Ge, Gt, Lt
 
 from crowdsweep.arrays import ItemProbs
 from crowdsweep.data.dataset import TrainingData
+from crowdsweep.models._cost import training_cost
 from crowdsweep.models._training import NetworkKind, Protocols
 from crowdsweep.models.aggregate.majority_vote import MajorityVote
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
@@ -25,7 +26,6 @@ from crowdsweep.models.two_stage._aggregate_then_train import (
     Aggregated,
     answered,
     fit_two_stage,
-    network_cost,
 )
 
 
@@ -83,6 +83,6 @@ MODEL = ModelInfo(
         "dropout": {"values": [0.0, 0.2, 0.5]},
         "epochs": {"values": [10, 20, 50]},
     },
-    cost=network_cost,
+    cost=training_cost,
     label_symmetric=False,
 )

@@ -19,6 +19,7 @@ from annotated_types import Ge, Gt, Lt
 
 from crowdsweep.arrays import AnnotatorCodes, ItemCodes, ItemProbs, RowProbs
 from crowdsweep.data.dataset import TrainingData
+from crowdsweep.models._cost import training_cost
 from crowdsweep.models._training import (
     Lesson,
     NetworkKind,
@@ -29,7 +30,7 @@ from crowdsweep.models._training import (
     watched_of,
 )
 from crowdsweep.models.contract import FitContext, FitResult, LabelProbs, ModelInfo
-from crowdsweep.models.two_stage._aggregate_then_train import answered, network_cost, report_losses
+from crowdsweep.models.two_stage._aggregate_then_train import answered, report_losses
 
 
 @final
@@ -107,6 +108,6 @@ MODEL = ModelInfo(
         "learning_rate": {"values": [3e-4, 1e-3, 3e-3]},
         "dropout": {"values": [0.0, 0.25, 0.5]},
     },
-    cost=network_cost,
+    cost=training_cost,
     label_symmetric=False,
 )

@@ -15,6 +15,7 @@ from typing import Annotated, final
 from annotated_types import Ge, Gt, Lt
 
 from crowdsweep.data.dataset import TrainingData
+from crowdsweep.models._cost import training_cost
 from crowdsweep.models._training import NetworkKind, Protocols
 from crowdsweep.models.aggregate.majority_vote import MajorityVote
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
@@ -22,7 +23,6 @@ from crowdsweep.models.two_stage._aggregate_then_train import (
     Aggregated,
     answered,
     fit_two_stage,
-    network_cost,
 )
 
 
@@ -71,6 +71,6 @@ MODEL = ModelInfo(
         "dropout": {"values": [0.0, 0.2, 0.5]},
         "epochs": {"values": [10, 20, 50]},
     },
-    cost=network_cost,
+    cost=training_cost,
     label_symmetric=False,
 )
