@@ -64,7 +64,7 @@ class FiniteMultinomialMixture:
     item_clusters: Annotated[int, Ge(1)] = 10
     label_pseudocount: Annotated[float, Ge(0)] = 0.1
     cluster_pseudocount: Annotated[float, Ge(0)] = 0.5
-    restarts: Annotated[int, Ge(1)] = 10
+    restarts: Annotated[int, Ge(1)] = 5
     iterations: Annotated[int, Ge(1)] = 200
     tolerance: Annotated[float, Ge(0)] = 1e-6
     snap: Literal["hard", "soft"] = "hard"
@@ -230,6 +230,7 @@ MODEL = ModelInfo(
         "item_clusters": {"min": 2, "max": 20},
         "label_pseudocount": {"values": [0.01, 0.1, 1]},
         "cluster_pseudocount": {"values": [0.5, 1, 2]},
+        "test_snap": {"values": ["hard", "soft", "none"]},
     },
     cost=lambda shape, params: (
         2.0 * params["restarts"] * params["iterations"] * shape.n_items * shape.n_classes * params["item_clusters"]

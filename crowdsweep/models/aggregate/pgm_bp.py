@@ -68,7 +68,7 @@ class PgmBp:
     alpha: Annotated[float, Ge(1)] = 2.0
     gamma: Annotated[float, Ge(1)] = 2.0
     tau: Annotated[float, Ge(1)] = 2.0
-    restarts: Annotated[int, Ge(1)] = 10
+    restarts: Annotated[int, Ge(1)] = 5
     iterations: Annotated[int, Ge(1)] = 60
     tolerance: Annotated[float, Ge(0)] = 1e-5
     sweeps: Annotated[int, Ge(1)] = 10
@@ -206,7 +206,7 @@ MODEL = ModelInfo(
         "gamma": {"values": [1.01, 2, 5]},
         "tau": {"values": [1.01, 2, 5]},
         "projection_count": {"values": [1, 5, 10, 50]},
-        "test_snap": {"values": ["hard", "soft"]},
+        "test_snap": {"values": ["hard", "soft", "none"]},
     },
     cost=lambda shape, params: (
         6.0
