@@ -94,6 +94,57 @@ def test_status_and_report(store: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert (store / "report.html").is_file()
 
 
+def test_without_gold_held_out_annotations_rank_and_the_report_says_so(store: Path) -> None:
+    table = (store / "table.md").read_text()
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines() if line.startswith("| ")]
+    by_dataset = {row[0].split()[0]: row for row in rows[2:]}
+    columns = rows[0]
+    anesthesia, gaussians = by_dataset["anesthesia"], by_dataset["gaussians"]
+    assert anesthesia[columns.index("metric")] == "held-out log-likelihood"
+    assert gaussians[columns.index("metric")].startswith(("train accuracy", "test accuracy"))
+    assert anesthesia[columns.index("95 % interval")].startswith("[")
+    sentence = "anesthesia has neither gold nor dev or test items"
+    assert table.count(sentence) == (store / "report.html").read_text().count(sentence) == 1
+
+
+@pytest.mark.filterwarnings("ignore:.*noload.*loader strategy")  # SQLAlchemy says it of mlflow, once a process
+def test_runs_of_cells_show_the_confusion_of_the_crowd(store: Path) -> None:
+    from mlflow import MlflowClient
+
+    client = MlflowClient(f"sqlite:///{store.absolute() / 'mlflow.db'}")
+    runs = client.search_runs([client.get_experiment_by_name("small").experiment_id], max_results=1000)
+    cells = [run.info.run_id for run in runs if run.data.tags["crowdsweep.kind"] == "cell"]
+    drawn = [cell for cell in cells if "confusion.png" in {file.path for file in client.list_artifacts(cell)}]
+    assert drawn
+    picture = Path(client.download_artifacts(drawn[0], "confusion.png")).read_bytes()
+    assert picture.startswith(b"\x89PNG")
+
+
+def test_out_of_time_is_said_with_the_way_to_go_on_and_counts_every_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sweep, record = tmp_path / "short.yaml", tmp_path / "record"
+    sweep.write_text(SWEEP.replace("small", "short") + "tracking: {enabled: false}\nbudget: {hours: 1.0e-9}\n")
+    for _ in range(2):
+        said = printed(capsys, "run", sweep, "--store", record, "--quiet")
+        assert "out of time: budget.hours (1e-09) is used up" in said
+        assert f"crowdsweep run {sweep} --store {record} --set budget.hours=" in said
+        assert (record / "report.html").is_file()
+    said = printed(capsys, "run", sweep, "--store", record, "--quiet", "--set", "budget.hours=1")
+    assert "out of time" not in said
+    assert json.loads(printed(capsys, "status", record, "--json"))["status"] == "done"
+
+
+def test_the_command_runs_its_numeric_libraries_on_one_thread_unless_told_otherwise() -> None:
+    script = "import os, sys, crowdsweep.__main__; print(os.environ['OMP_NUM_THREADS'], 'numpy' in sys.modules)"
+    plain = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}
+    for environment, expected in ((plain, "1 False"), ({**plain, "OMP_NUM_THREADS": "3"}, "3 False")):
+        done = subprocess.run(
+            [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True
+        )
+        assert done.stdout.strip() == expected
+
+
 def test_replay_finds_the_same_numbers(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = csv.DictReader(io.StringIO(printed(capsys, "results", store, "--format", "csv", "--phase", "all")))
     for key in [row["key"] for row in rows][::5]:
