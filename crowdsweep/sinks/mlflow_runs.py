@@ -15,8 +15,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from urllib.parse import unquote, urlsplit
 
-os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # both are read by mlflow alone, the first on import
+os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # all are read by mlflow alone, the first on import
 os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
+os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")  # its 7 take minutes, and we try again ourselves
 
 from mlflow import MlflowClient
 from mlflow.entities import Dataset, DatasetInput, InputTag, LifecycleStage, Metric, Param, RunTag
@@ -32,6 +33,7 @@ from crowdsweep.sinks.tracking import (
     artifact_folder,
     check_reachable,
     database_file,
+    discreet,
     log_in,
     tracking_uri,
     without_credentials,
@@ -45,6 +47,8 @@ __all__ = ["Mirrored", "MlflowDoor", "MlflowSink", "mirror", "tracking_uri", "wi
 _log = logging.getLogger(__name__)
 if "MLFLOW_LOGGING_LEVEL" not in os.environ:
     logging.getLogger("mlflow").setLevel(logging.WARNING)  # it tells of each table that it makes
+    for told_by_us in ("mlflow.store.db.utils", "urllib3.connectionpool"):  # each failure, before it reaches us
+        logging.getLogger(told_by_us).setLevel(logging.CRITICAL)
 
 _BEYOND_REPAIR = "INVALID_PARAMETER_VALUE"
 
@@ -199,6 +203,10 @@ class MlflowDoor:
 
     def open(self) -> None:
         """Connects, and makes the experiment where there is none; may be repeated."""
+        with discreet(self._uri):
+            self._client = self._connected()
+
+    def _connected(self) -> MlflowClient:
         check_reachable(self._uri)
         # Of SQLAlchemy, about MLflow's own tables. Not `catch_warnings`: it undoes what other threads set meanwhile.
         warnings.filterwarnings("ignore", message="The ``noload`` loader strategy is deprecated")
@@ -215,7 +223,7 @@ class MlflowDoor:
             if found.lifecycle_stage == LifecycleStage.DELETED:
                 _log.warning("MLflow: experiment %r had been deleted and is restored", self._experiment)
                 client.restore_experiment(found.experiment_id)
-        self._client = client
+        return client
 
     def runs(self) -> Iterator[StoredRun]:
         """Yields all runs of the experiment, those that ended first."""

@@ -1,13 +1,17 @@
 """Where MLflow runs go: the tracking URI and what follows from it."""
 
 import os
+import re
 import socket
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from crowdsweep.errors import BadInput
 
 _REACH_S = 5.0
+_SECRET = re.compile("password|passwd|pwd|secret|token|key", re.IGNORECASE)
 
 
 def tracking_uri(store: str | Path, uri: str | None = None) -> str:
@@ -30,7 +34,26 @@ def tracking_uri(store: str | Path, uri: str | None = None) -> str:
 def without_credentials(uri: str) -> str:
     """Returns a tracking URI that may be shown and journalled: without a user's name and password."""
     parts = urlsplit(uri)
-    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2])) if "@" in parts.netloc else uri
+    query = "&".join(pair for pair in parts.query.split("&") if not _SECRET.search(pair.partition("=")[0]))
+    if "@" not in parts.netloc and query == parts.query:
+        return uri
+    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2], query=query))
+
+
+@contextmanager
+def discreet(uri: str) -> Generator[None]:
+    """Passes errors on, but for one that cites a URI with a password: MLflow's do, and errors are logged.
+
+    Raises:
+        ConnectionError: in place of such an error, with its words and without the password.
+    """
+    try:
+        yield
+    except Exception as error:
+        public = without_credentials(uri)
+        if public == uri or uri not in str(error):
+            raise
+        raise ConnectionError(str(error).replace(uri, public)) from None
 
 
 def log_in(uri: str) -> str:

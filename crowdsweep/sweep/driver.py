@@ -13,9 +13,10 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, runtime_checkable
 
-from crowdsweep.config import config_to_mapping
+from crowdsweep.config import SweepConfig, config_to_mapping
 from crowdsweep.sinks.contract import Sink
 from crowdsweep.sinks.journal_state import JournalState
+from crowdsweep.sinks.tracking import without_credentials
 from crowdsweep.sweep.executor import Batch, Executor
 from crowdsweep.sweep.interrupts import Interrupts
 from crowdsweep.sweep.mirrors import Mirrors
@@ -272,7 +273,7 @@ def run_sweep(
         tell(
             SweepStarted(
                 name=plan.config.name,
-                config=config_to_mapping(plan.asked),
+                config=_recorded(plan.asked),
                 plan=_outline(plan),
                 environment=environment or {},
                 resumed=state.rows > 0,
@@ -284,6 +285,14 @@ def run_sweep(
     finally:
         mirrors.close()
     return outcome
+
+
+def _recorded(config: SweepConfig) -> dict[str, Any]:
+    """The sweep file as the journal keeps it: without the password of a tracking server."""
+    mapping = config_to_mapping(config)
+    if uri := mapping["tracking"].get("uri"):
+        mapping["tracking"]["uri"] = without_credentials(uri)
+    return mapping
 
 
 def _outline(plan: Plan) -> dict[str, Any]:

@@ -6,17 +6,24 @@ import math
 import shutil
 import socket
 import sqlite3
+import threading
+from base64 import b64encode
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
+from crowdsweep.config import parse_sweep
 from crowdsweep.errors import BadInput
 from crowdsweep.sinks.background import Background
 from crowdsweep.sinks.journal import Journal, JournalState, read_journal
 from crowdsweep.sinks.mlflow_runs import MlflowClient, MlflowSink, mirror, tracking_uri, without_credentials
 from crowdsweep.sinks.run_records import HISTORY_LIMIT, cell_record, trial_record
+from crowdsweep.sinks.sqlite_file import is_shared
+from crowdsweep.sweep.launch import open_and_run, rebuild_mirror
 from crowdsweep.testing import sink_checks
 from crowdsweep.testing.sink_checks import failed, ok, spec, started
 from crowdsweep.trial.events import Event, RunsCreated, SweepFinished, TrialFinished, TrialPlanned
@@ -253,10 +260,21 @@ def test_mirror_mends_what_was_deleted(store: Path) -> None:
     assert trials[other].data.metrics["dev_kl"] == 1.0
 
 
-def test_a_server_that_is_down_delays_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def free_port() -> int:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+        return free.getsockname()[1]
+
+
+@pytest.fixture
+def nobody_logged_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD"):
+        monkeypatch.setenv(name, "")  # so that what a test sets is undone
+
+
+@pytest.mark.usefixtures("nobody_logged_in")
+def test_a_server_that_is_down_delays_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    port = free_port()
     with caplog.at_level(logging.WARNING, logger="crowdsweep"):
         state = sweep(tmp_path, outcomes(), uri=f"http://somebody:secret@127.0.0.1:{port}", attempts=10**6)
     assert len(state.results) == 4
@@ -265,6 +283,103 @@ def test_a_server_that_is_down_delays_nothing(tmp_path: Path, caplog: pytest.Log
     assert f"no tracking server answers at 127.0.0.1:{port}" in told[0]
     assert "lacks 4 trials" in told[1]
     assert "secret" not in caplog.text
+
+
+@pytest.mark.usefixtures("nobody_logged_in")
+@pytest.mark.parametrize("uri", ["http://me:hunter2@127.0.0.1:{port}", "postgres://me:hunter2@127.0.0.1:{port}/runs"])
+def test_a_password_goes_nowhere(
+    tmp_path: Path, uri: str, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Nobody listens at the first, and MLflow does not know the scheme of the second, which it cites."""
+    uri = uri.format(port=free_port())
+    config = parse_sweep(
+        {
+            "name": "discreet",
+            "datasets": ["anesthesia"],
+            "models": ["majority-vote"],
+            "seeds": {"report": 1},
+            "engine": "inline",
+            "tracking": {"uri": uri},
+        }
+    )
+    with caplog.at_level(logging.DEBUG):
+        assert open_and_run(config, tmp_path).status == "done"
+        with pytest.raises(BadInput, match="cannot be written") as refused:
+            rebuild_mirror(tmp_path, uri)
+    assert "MLflow cannot be written" in caplog.text
+    assert read_journal(tmp_path).config["tracking"]["uri"] == uri.replace("me:hunter2@", "")
+    told = [caplog.text, *capfd.readouterr(), str(refused.value)]
+    told += [path.read_text(errors="replace") for path in tmp_path.rglob("*") if path.is_file()]
+    assert not [text for text in told if "hunter2" in text]
+
+
+@pytest.mark.usefixtures("nobody_logged_in")
+def test_a_server_is_sent_the_name_and_password(tmp_path: Path) -> None:
+    sent: list[str | None] = []
+
+    class Guarded(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            sent.append(self.headers["Authorization"])
+            self.send_error(403)
+
+        def log_message(self, *words: object) -> None: ...
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Guarded)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    journal = Journal(tmp_path)
+    journal.handle(started())
+    journal.close()
+    with pytest.raises(BadInput, match="403"):
+        mirror(read_journal(tmp_path), f"http://me:w%40rd@127.0.0.1:{server.server_port}", "x")
+    server.shutdown()
+    server.server_close()
+    assert set(sent) == {"Basic " + b64encode(b"me:w@rd").decode()}
+
+
+def test_the_database_is_one_file_when_nobody_writes(store: Path) -> None:
+    files = []
+    journal = Journal(store)
+    sink = MlflowSink(store, experiment="an experiment", record=lambda event: files.append(database_files(store)))
+    sink.handle(started())
+    for event in outcomes():
+        sink.handle(event)
+    sink.close()
+    journal.close()
+    assert files == [{"mlflow.db", "mlflow.db-wal", "mlflow.db-shm"}], "written through a log"
+    assert database_files(store) == {"mlflow.db"}
+    with closing(sqlite3.connect(store / "mlflow.db")) as database:
+        assert database.execute("PRAGMA journal_mode").fetchone() == ("delete",)
+    assert len(runs_in(store)[1]) == 4
+
+
+def database_files(store: Path) -> set[str]:
+    return {path.name for path in store.glob("mlflow.db*")}
+
+
+def test_somebody_who_reads_keeps_the_log_and_stops_nobody(store: Path) -> None:
+    sweep(store, outcomes((0,)))
+    with closing(sqlite3.connect(store / "mlflow.db", isolation_level=None)) as reader:
+        reader.execute("PRAGMA journal_mode=WAL")
+        reader.execute("BEGIN")
+        assert reader.execute("SELECT count(*) FROM runs").fetchone() == (2,)
+        sweep(store, outcomes((1, 2)))
+        assert reader.execute("SELECT count(*) FROM runs").fetchone() == (2,)
+        reader.execute("COMMIT")
+        assert reader.execute("SELECT count(*) FROM runs").fetchone() == (4,)
+    assert len(runs_in(store)[1]) == 3
+
+
+def test_a_file_system_of_many_machines_is_told_from_a_disk(tmp_path: Path) -> None:
+    mounts = tmp_path / "mounts"
+    mounts.write_text(
+        "/dev/vda / ext4 rw 0 0\nhome:/export /home nfs4 rw 0 0\n/dev/vdb /home/my\\040disk xfs rw 0 0\n"
+        "me@there: /mnt fuse.sshfs rw 0 0\n/dev/vdc /mnt ext4 rw 0 0\n"
+    )
+    assert is_shared(Path("/home/me/results/mlflow.db"), mounts)
+    assert not is_shared(Path("/home/my disk/mlflow.db"), mounts)
+    assert not is_shared(Path("/homely/mlflow.db"), mounts)
+    assert not is_shared(Path("/mnt/mlflow.db"), mounts), "the later mount counts"
+    assert not is_shared(Path("/home/me"), tmp_path / "there is no such list")
 
 
 def test_a_trial_that_enters_the_report_is_marked(store: Path) -> None:
@@ -332,6 +447,7 @@ def test_where_runs_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert tracking_uri(tmp_path, "sqlite:///x.db") == "sqlite:///x.db"
     assert without_credentials("https://me:word@server:5000/a?b=c") == "https://server:5000/a?b=c"
     assert without_credentials("sqlite:////a/b@c.db") == "sqlite:////a/b@c.db"
+    assert without_credentials("mysql://me@server/runs?ssl=1&password=word") == "mysql://server/runs?ssl=1"
 
 
 def test_contract(store: Path) -> None:

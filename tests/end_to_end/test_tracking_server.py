@@ -1,0 +1,161 @@
+"""A sweep that is tracked on an MLflow server of its own, which is killed in the middle and started again."""
+
+import json
+import logging
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from crowdsweep.sinks.journal import Journal, read_journal
+from crowdsweep.sinks.mlflow_runs import MlflowClient, MlflowSink, mirror
+from crowdsweep.testing.sink_checks import failed, ok, spec, started
+from crowdsweep.trial.events import Event, SweepFinished, TrialPlanned
+
+EXPERIMENT = "on a server"
+STARTS_S = 90.0
+CLOSES_S = 45.0
+
+
+class Server:
+    """An MLflow server on loopback with its data in a folder; it can be killed and started again."""
+
+    def __init__(self, folder: Path) -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        self.uri = f"http://127.0.0.1:{self.port}"
+        self._folder = folder
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(self.port)]
+        command += ["--backend-store-uri", f"sqlite:///{self._folder / 'served.db'}", "--workers", "1"]
+        command += ["--artifacts-destination", str(self._folder / "artifacts")]
+        quiet = {"MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+        environment = {name: value for name, value in os.environ.items() if name != "MLFLOW_TRACKING_URI"}
+        with (self._folder / "server.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                command, env={**environment, **quiet}, stdout=log, stderr=log, start_new_session=True
+            )
+        deadline = time.monotonic() + STARTS_S
+        while not self._answers():
+            assert self._process.poll() is None, (self._folder / "server.log").read_text()
+            assert time.monotonic() < deadline
+            time.sleep(0.2)
+
+    def kill(self) -> None:
+        """Kills it with its workers."""
+        process, self._process = self._process, None
+        if process is not None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+    def _answers(self) -> bool:
+        try:
+            with urllib.request.urlopen(f"{self.uri}/health", timeout=5) as answer:
+                return answer.status == 200
+        except OSError:
+            return False
+
+
+@pytest.fixture
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    server = Server(tmp_path)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", server.uri)
+    try:
+        server.start()
+        yield server
+    finally:
+        server.kill()
+
+
+def trials(seeds: Sequence[int]) -> list[Event]:
+    events: list[Event] = []
+    for seed in seeds:
+        key = spec(seed).key
+        events += [TrialPlanned(spec=spec(seed)), failed(key) if seed == 1 else ok(key, test_accuracy=seed / 10)]
+    return events
+
+
+def runs_on(server: Server) -> dict[str, Any]:
+    """Returns all runs by key; two of one key are an error."""
+    client = MlflowClient(server.uri)
+    experiment = client.get_experiment_by_name(EXPERIMENT)
+    if experiment is None:
+        return {}
+    runs = client.search_runs([experiment.experiment_id], max_results=1000)
+    by_key = {run.data.tags["crowdsweep.key"]: run for run in runs}
+    assert len(by_key) == len(runs), "recorded twice"
+    return by_key
+
+
+def check_runs(server: Server, seeds: Sequence[int]) -> None:
+    runs = runs_on(server)
+    cell = runs.pop(spec(0).cell_key)
+    assert (cell.info.status, cell.data.metrics["trials_ok"]) == ("FINISHED", len(seeds) - 1)
+    assert cell.data.params["smoothing"] == "0.01"
+    assert set(runs) == {spec(seed).key for seed in seeds}
+    for seed in seeds:
+        run = runs[spec(seed).key]
+        assert run.data.tags["mlflow.parentRunId"] == cell.info.run_id
+        assert run.data.params["seed"] == str(seed)
+        assert run.info.status == ("FAILED" if seed == 1 else "FINISHED")
+        if seed != 1:
+            assert run.data.metrics["test_accuracy"] == pytest.approx(seed / 10)
+
+
+@pytest.mark.slow
+def test_a_server_that_dies_in_the_middle(server: Server, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    store = tmp_path / "store"
+    journal = Journal(store)
+    sink = MlflowSink(store, experiment=EXPERIMENT, record=journal.handle, state=journal.state)
+
+    def tell(events: Sequence[Event]) -> None:
+        for event in events:
+            journal.handle(event)
+            sink.handle(event)
+
+    tell([started(), *trials((0, 1, 2))])
+    deadline = time.monotonic() + STARTS_S
+    while sum(run.info.status != "RUNNING" for run in runs_on(server).values()) < 3:
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    client = MlflowClient(server.uri)
+    run = runs_on(server)[spec(2).key]
+    (data,) = run.inputs.dataset_inputs
+    assert (data.dataset.name, data.dataset.digest) == ("digits", "0123456789abcdef")
+    assert [point.value for point in client.get_metric_history(run.info.run_id, "objective")] == [-3.0, -2.5, -2.25]
+    confusion = Path(client.download_artifacts(run.info.run_id, "confusion.json", str(tmp_path)))
+    assert json.loads(confusion.read_text())["probabilities"] == [[0.9, 0.1], [0.2, 0.8]]
+    assert list((tmp_path / "artifacts").rglob("traceback.txt")), "artifacts are the server's to keep"
+    assert [path.name for path in store.iterdir() if "mlflow" in path.name or "mlartifacts" in path.name] == []
+
+    server.kill()
+    with caplog.at_level(logging.WARNING):
+        tell([*trials((3, 4)), SweepFinished(status="done", time=2.0)])
+        began = time.monotonic()
+        sink.close()
+        took = time.monotonic() - began
+    journal.close()
+    assert took < CLOSES_S
+    told = [record.getMessage() for record in caplog.records]
+    assert len(told) == 2, told
+    assert told[0].startswith("MLflow cannot be written, the sweep goes on")
+    assert told[1].startswith("MLflow lacks 2 trials")
+    state = read_journal(store)
+    assert len(state.results) == 5, "the record lost nothing"
+
+    server.start()
+    done = mirror(state, server.uri, EXPERIMENT)
+    assert (done.found, done.written, done.refused) == (3, 2, 0)
+    check_runs(server, (0, 1, 2, 3, 4))
+    assert mirror(state, server.uri, EXPERIMENT).written == 0
