@@ -14,7 +14,7 @@ from crowdsweep.config import SweepConfig
 from crowdsweep.errors import SweepFileError
 from crowdsweep.metrics.intervals import Estimate, estimate
 from crowdsweep.metrics.wording import is_share, readable
-from crowdsweep.studies._axis import AxisPoint, ModelsAlong, along_axis, curve_over, first_metric, shown
+from crowdsweep.studies.axis import AxisPoint, ModelsAlong, along_axis, curve_over, first_metric, shown
 from crowdsweep.studies.contract import (
     Cell,
     Curve,

@@ -14,7 +14,7 @@ from crowdsweep.data import catalogue
 from crowdsweep.errors import SweepFileError
 from crowdsweep.metrics.intervals import Estimate, estimate
 from crowdsweep.metrics.wording import is_share, readable, words
-from crowdsweep.studies._axis import ModelsAlong, along_axis, curve_over, first_metric, shown
+from crowdsweep.studies.axis import ModelsAlong, along_axis, curve_over, first_metric, shown
 from crowdsweep.studies.contract import (
     Curve,
     Knob,

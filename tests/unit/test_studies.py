@@ -12,7 +12,7 @@ from crowdsweep.config import DatasetEntry, ModelEntry, StudyEntry, SweepConfig
 from crowdsweep.errors import SweepFileError, UnknownName
 from crowdsweep.report.page import study_report
 from crowdsweep.report.table import results_table
-from crowdsweep.studies._axis import AxisPoint
+from crowdsweep.studies.axis import AxisPoint
 from crowdsweep.studies.contract import StudyTable, check_knobs, expand_study, gold_models, with_gold_models
 from crowdsweep.studies.redundancy import TEMPLATE as REDUNDANCY
 from crowdsweep.studies.redundancy import Match, cheaper_matches, need_of
