@@ -26,12 +26,12 @@ from crowdsweep.report import figures, phrases
 from crowdsweep.report.compare import (
     Comparison,
     DatasetComparison,
-    References,
     compare,
     comparison_table,
     describe_dataset,
 )
 from crowdsweep.report.labels import Labels, selected_points
+from crowdsweep.report.ranking import References
 from crowdsweep.report.table import comparison_rows, results_table, to_csv, to_latex, to_markdown
 from crowdsweep.sinks.journal import JournalState, read_journal
 from crowdsweep.studies.contract import StudyReport, StudyTemplate, check_knobs, with_gold_models

@@ -8,10 +8,11 @@ from scipy import stats
 
 from crowdsweep.config import Metric, PublishedValue
 from crowdsweep.metrics.intervals import estimate
-from crowdsweep.report.compare import Comparison, References, compare, comparison_table, ranking_metric
+from crowdsweep.report.compare import Comparison, compare, comparison_table
 from crowdsweep.report.paired import holm, paired_test
 from crowdsweep.report.phrases import ranked_by_heldout, verdict
 from crowdsweep.report.phrases import tests_used as used_tests
+from crowdsweep.report.ranking import References, ranking_metric
 from crowdsweep.report.table import results_table
 from crowdsweep.testing.journals import folded, made_up_sweep, made_up_trials
 from crowdsweep.trial.events import Event
