@@ -59,7 +59,8 @@ class Metric:
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """Limits of a sweep: points a study, hours in all (None: no limit), share of failed trials before it stops."""
+    """Limits of a sweep: points a study, hours of all its runs together (None: no limit), share of failed trials before
+    it stops."""
 
     points: Annotated[int, Ge(1)] = 20
     hours: Annotated[float, Gt(0)] | None = None
@@ -131,7 +132,8 @@ class StudyEntry:
 
 @dataclass(frozen=True, kw_only=True)
 class Heldout:
-    """Share of the annotations that search trials give up when the metric is `heldout_loglik`."""
+    """Share of the annotations that search trials give up when the metric is `heldout_loglik`, and report trials where
+    a dataset has nothing else to be scored by: no gold, and no dev or test items."""
 
     fraction: Annotated[float, Gt(0), Lt(1)] = 0.1
 
@@ -141,6 +143,8 @@ class SweepConfig:
     """One sweep file.
 
     Attributes:
+        early_stop: `wilcoxon` stops points of a search that lose to the best one on their first seeds; takes at least
+            six search seeds.
         protocol: given to every model that has such a parameter, unless its own params say otherwise.
         pack: most trials in one batch.
         source: the file's path, for messages; empty where there is none.

@@ -174,12 +174,12 @@ class Plan:
             least = f"it takes at least {RACING_SEEDS} search seeds, and seeds.search is {self.config.seeds.search}"
             why = least if self.studies else "nothing is searched"
             notes.append(f"early_stop: {self.config.early_stop} does nothing in this sweep: {why}")
-        notes += [
-            f"{dataset} has neither gold nor dev or test items: models are ranked by the log-likelihood of "
-            f"{100 * dataset.report_heldout:g} % of its annotations, which report trials leave out of their fit"
-            for dataset in self.datasets
-            if dataset.report_heldout
-        ]
+        if without := [str(dataset) for dataset in self.datasets if dataset.report_heldout]:
+            notes.append(
+                f"neither gold nor dev or test items in {', '.join(without)}: models are ranked there by the "
+                f"log-likelihood of {100 * self.config.heldout.fraction:g} % of the annotations, which report trials "
+                f"leave out of their fit"
+            )
         return notes
 
     def summary(self) -> dict[str, Any]:
