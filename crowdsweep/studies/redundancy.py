@@ -29,7 +29,8 @@ from crowdsweep.studies.contract import (
 )
 
 _AXIS = "redundancy"
-_QUALITY = ("test_accuracy", "train_accuracy", "dev_accuracy")
+# Report trials have a held-out likelihood only where nothing else can tell: there, accuracy is against their own votes.
+_QUALITY = ("test_accuracy", "heldout_loglik", "train_accuracy", "dev_accuracy")
 
 
 @dataclass(frozen=True, kw_only=True)
