@@ -20,6 +20,7 @@ DOORS = {
     "ray": ["sweep/ray_*.py", "sweep/cluster.py"],
     "optuna": ["search/optuna_points.py"],
     "mlflow": ["sinks/mlflow_runs.py"],
+    "sqlalchemy": ["sinks/sqlite_file.py"],
     "matplotlib": ["report/figures.py"],
     "jinja2": ["report/page.py"],
     "sklearn": ["models/joint/*.py", "data/sources/digits.py"],

@@ -27,6 +27,7 @@ from crowdsweep.models.networks.replicas import (
     Shuffler,
     count_parameters,
     replica_chunks,
+    take_rows,
 )
 from crowdsweep.seeds import SeedStream
 
@@ -172,8 +173,8 @@ class StackedClassifiers:
         for block in self._blocks(self._shuffler.epoch()):
             n_replicas = block[0].n_replicas
             order = torch.stack([batch.rows for batch in block])
-            features = _rows(self._table, order + table_start[:n_replicas])
-            wanted = _rows(flat_targets, order + target_start[:n_replicas]).transpose(2, 3).contiguous()
+            features = take_rows(self._table, order + table_start[:n_replicas])
+            wanted = take_rows(flat_targets, order + target_start[:n_replicas]).transpose(2, 3).contiguous()
             if block[-1].mask is not None:
                 wanted[-1].mul_(block[-1].mask[:, None, :])
             losses[1, :n_replicas] += wanted.sum(dim=(0, 2, 3))
@@ -260,11 +261,6 @@ def _distinct(features: Sequence[np.ndarray], device: str) -> tuple[list[torch.T
             arrays.append(array)
         numbers.append(number)
     return [_as_tensor(array, device) for array in arrays], numbers
-
-
-def _rows(table: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
-    """Returns table[rows]; `index_select` copies small rows several times faster than indexing does."""
-    return table.index_select(0, rows.flatten()).view(*rows.shape, table.shape[1])
 
 
 def _as_tensor(array: np.ndarray, device: str) -> torch.Tensor:

@@ -9,7 +9,7 @@ import torch
 
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models._training import features_of
-from crowdsweep.models.networks.replicas import Minibatch
+from crowdsweep.models.networks.replicas import Minibatch, take_rows
 
 _BLOCK_FLOATS = 1 << 21
 
@@ -61,26 +61,26 @@ class StackedAnswers:
 
     def features_of(self, batch: Minibatch) -> torch.Tensor:
         """Returns float32 [n_replicas, batch, features]."""
-        return self._features[batch.rows + self._first_feature[: batch.n_replicas]]
+        return take_rows(self._features, batch.rows + self._first_feature[: batch.n_replicas])
 
     def of(self, batch: Minibatch) -> BatchAnswers:
         """Returns all answers to the batch's items; padding has none."""
         n_replicas, size = batch.rows.shape
         at = batch.rows + self._first_pointer[:n_replicas]
-        first = self._pointers[at].flatten()
-        counts = self._pointers[at + 1].flatten() - first
+        first = take_rows(self._pointers, at.flatten())
+        counts = take_rows(self._pointers, at.flatten() + 1) - first
         if batch.mask is not None:
             counts = counts * (batch.mask.flatten() > 0)
         place = torch.repeat_interleave(torch.arange(n_replicas * size, device=self.device), counts)
         before = torch.cumsum(counts, 0) - counts
-        row = torch.arange(len(place), device=self.device) + (first - before)[place]
+        row = torch.arange(len(place), device=self.device) + take_rows(first - before, place)
         replica = place // size
         return BatchAnswers(
             replica=replica,
             place=place,
-            annotator=self._annotator[row] + replica * self.n_annotators,
-            label=self._label[row],
-            weight=self._weight[row],
+            annotator=take_rows(self._annotator, row) + replica * self.n_annotators,
+            label=take_rows(self._label, row),
+            weight=take_rows(self._weight, row),
         )
 
     def _tensor(self, array: np.ndarray) -> torch.Tensor:

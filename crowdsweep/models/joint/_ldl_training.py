@@ -21,6 +21,7 @@ from crowdsweep.models.networks.replicas import (
     Minibatch,
     ReplicaStack,
     Shuffler,
+    take_rows,
 )
 
 
@@ -161,12 +162,12 @@ class LdlTrainer:
             drawn = [masks.draw(len(block), shape, n) for masks in self.dropout]
             for step, batch in enumerate(block):
                 rows = batch.rows + first_row[:n]
-                annotator = self.annotator[rows]
+                annotator = take_rows(self.annotator, rows)
                 touched, embedded = self.tables.gather(annotator + places[:n] * self.n_annotators)
                 targets = self._targets(rows, self.annotator_shares[replicas[:n], annotator], batch)
                 log_probs, slopes = self.network.gradients(
                     self.stack.prefix(n),
-                    self.features[self.feature_row[rows]],
+                    take_rows(self.features, take_rows(self.feature_row, rows)),
                     embedded,
                     targets / batch.sizes[:, None, None, None],
                     [mask[step] for mask in drawn],
@@ -184,11 +185,13 @@ class LdlTrainer:
 
         The label itself, and both histograms: KL(y_I || z_yI) and KL(y_A || z_yA) up to the entropies.
         """
-        weight = self.weight[rows] if batch.mask is None else self.weight[rows] * batch.mask
-        label = torch.nn.functional.one_hot(self.label[rows], self.network.n_classes).to(torch.float32)
+        weight = take_rows(self.weight, rows)
+        if batch.mask is not None:
+            weight = weight * batch.mask
+        label = torch.nn.functional.one_hot(take_rows(self.label, rows), self.network.n_classes).to(torch.float32)
         heads = [
             label,
-            self.item_shares[self.item[rows]] * self.settings.item_weight,
+            take_rows(self.item_shares, take_rows(self.item, rows)) * self.settings.item_weight,
             annotator_shares * self.settings.annotator_weight,
         ]
         return torch.stack(heads, dim=2).mul_(weight[:, :, None, None])

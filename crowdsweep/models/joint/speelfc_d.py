@@ -47,6 +47,7 @@ from crowdsweep.models.networks.replicas import (
     constant,
     count_parameters,
     replica_chunks,
+    take_rows,
 )
 
 _EASINESS_QUANTILES = 64  # an annotator's confusion matrix is averaged over so many typical items
@@ -156,9 +157,9 @@ def answer_gradients(
     n_classes, size = log_f.shape[1:]
     logsigmoid = torch.nn.functional.logsigmoid
     cell = seen.place + seen.replica * ((n_classes - 1) * size) + seen.label * size
-    beta = easiness.flatten()[seen.place]
+    beta = take_rows(easiness.flatten(), seen.place)
     product = ability * beta
-    log_y = log_f.flatten()[cell]
+    log_y = take_rows(log_f.flatten(), cell)
     f_y = log_y.exp()
     log_right = log_y + logsigmoid(product)
     log_other = logsigmoid(-product) - np.log(max(n_classes - 1, 1))  # of y, given any one other class
@@ -258,7 +259,7 @@ class _Trainer:
             self.model.lambda1 + self.model.lambda2 * sigmoid,
             ability[:, 0],
             seen,
-            seen.weight / weights[seen.replica],
+            seen.weight / take_rows(weights, seen.replica),
         )
         probs = torch.softmax(f_logits, dim=1)
         dropped = [bool(part) for part in masks]

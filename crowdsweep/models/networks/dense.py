@@ -102,8 +102,8 @@ class DenseNetwork:
             slope = torch.ops.aten.threshold_backward(slope, units, 0)
             torch.sum(slope, dim=1, keepdim=True, out=view.gradients[f"b{layer}"])
             before = inputs[layer].transpose(1, 2)
-            product = torch.baddbmm(nothing, before, slope, beta=0, alpha=scale if layer else 1.0)
-            view.gradients[f"w{layer}"].copy_(product)
+            out = view.gradients[f"w{layer}"]
+            torch.baddbmm(nothing, before, slope, beta=0, alpha=scale if layer else 1.0, out=out)
 
     def forward(
         self, values: Mapping[str, torch.Tensor], features: torch.Tensor, masks: Sequence[torch.Tensor] = ()
