@@ -12,6 +12,7 @@ import torch
 
 from crowdsweep.models.networks.replicas import Parameter, StackView, glorot_uniform, zeros
 
+_WRITTEN_IN_PLACE = 1 << 12  # weights from which one product a replica, in place, beats all at once and a copy
 _PREDICTED_FLOATS = 1 << 22  # hidden units held at once when predicting
 
 
@@ -102,8 +103,11 @@ class DenseNetwork:
             slope = torch.ops.aten.threshold_backward(slope, units, 0)
             torch.sum(slope, dim=1, keepdim=True, out=view.gradients[f"b{layer}"])
             before = inputs[layer].transpose(1, 2)
-            out = view.gradients[f"w{layer}"]
-            torch.baddbmm(nothing, before, slope, beta=0, alpha=scale if layer else 1.0, out=out)
+            written, factor = view.gradients[f"w{layer}"], scale if layer else 1.0
+            if written[0].numel() < _WRITTEN_IN_PLACE:
+                written.copy_(torch.baddbmm(nothing, before, slope, beta=0, alpha=factor))
+            else:
+                torch.baddbmm(nothing, before, slope, beta=0, alpha=factor, out=written)
 
     def forward(
         self, values: Mapping[str, torch.Tensor], features: torch.Tensor, masks: Sequence[torch.Tensor] = ()
