@@ -222,7 +222,7 @@ def _ordinal_distance(totals: np.ndarray) -> Confusion:
     return (below[:, None] - below[None, :]) ** 2
 
 
-def _spread(counts: np.ndarray) -> dict[str, float]:
+def _spread(counts: np.ndarray) -> dict[str, int | float]:
     return {
         "min": int(counts.min()),
         "median": float(np.median(counts)),

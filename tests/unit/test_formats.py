@@ -163,7 +163,7 @@ def test_written_folder_reads_back(tmp_path: Path) -> None:
     dataset = read_folder(tmp_path / "pets")
     annotations = dataset.annotations
     rows = {
-        (dataset.item_names[i], dataset.annotator_names[t], dataset.class_names[y])
+        (dataset.item_names[int(i)], dataset.annotator_names[int(t)], dataset.class_names[y])
         for i, t, y in zip(annotations.item, annotations.annotator, annotations.label, strict=True)
     }
     assert rows == set(EXPECTED)
