@@ -5,12 +5,8 @@ import pytest
 import torch
 
 from crowdsweep.errors import FitFailed
-from crowdsweep.models._training import (
-    Lesson,
-    Schedule,
-    StackedClassifiers,
-    train_classifiers,
-)
+from crowdsweep.models._classifiers import StackedClassifiers
+from crowdsweep.models._training import Lesson, Schedule, train_classifiers
 from crowdsweep.models.networks.linear import linear
 from crowdsweep.models.networks.mlp import mlp
 from crowdsweep.models.networks.replicas import (

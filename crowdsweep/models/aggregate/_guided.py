@@ -25,16 +25,9 @@ from scipy.special import logsumexp
 
 from crowdsweep.arrays import ItemProbs, floored_log
 from crowdsweep.data.dataset import Items, TrainingData
+from crowdsweep.models._classifiers import ClassifierSettings, NetworkPredictor, build_network
 from crowdsweep.models._em import chunks, normalised, winners
-from crowdsweep.models._training import (
-    ClassifierSettings,
-    Lesson,
-    NetworkPredictor,
-    Schedule,
-    build_network,
-    train_classifiers,
-    watched_of,
-)
+from crowdsweep.models._training import Lesson, Schedule, train_classifiers, watched_of
 from crowdsweep.models.contract import FitContext, FitResult
 
 Snap = Literal["hard", "soft"]

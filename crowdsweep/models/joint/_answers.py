@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from crowdsweep.data.dataset import TrainingData
-from crowdsweep.models._training import features_of
+from crowdsweep.models._classifiers import features_of
 from crowdsweep.models.networks.replicas import Minibatch, take_rows
 
 _BLOCK_FLOATS = 1 << 21

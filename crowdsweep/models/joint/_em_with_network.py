@@ -15,8 +15,7 @@ from jaxtyping import Float64
 
 from crowdsweep.arrays import ItemProbs
 from crowdsweep.data.dataset import TrainingData
-from crowdsweep.models._cost import MATRIX_PRODUCT, network_weights, stopping_share
-from crowdsweep.models._training import (
+from crowdsweep.models._classifiers import (
     ClassifierSettings,
     NetworkPredictor,
     Protocols,
@@ -24,6 +23,7 @@ from crowdsweep.models._training import (
     build_network,
     features_of,
 )
+from crowdsweep.models._cost import MATRIX_PRODUCT, network_weights, stopping_share
 from crowdsweep.models.contract import DataShape, FitContext
 from crowdsweep.models.networks.replicas import Adam, count_parameters, replica_chunks
 

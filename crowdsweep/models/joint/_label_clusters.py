@@ -44,7 +44,7 @@ def cluster_labels(votes: ItemProbs, groups: int, seeds: SeedStream) -> Int32[np
     if n_clusters == 1:
         return np.zeros(votes.shape, np.int32)
     seed = seeds.integer("k-means") % 2**31
-    means = KMeans(n_clusters=n_clusters, n_init=_STARTS, random_state=seed)
+    means = KMeans(n_clusters, n_init=_STARTS, random_state=seed)  # pyright: ignore[reportArgumentType]: its own default is text
     means.fit(reduced[learnt], sample_weight=weights[learnt])
     found = cast(np.ndarray, means.predict(reduced))
     clusters = found.astype(np.int32).reshape(len(distinct), n_classes)

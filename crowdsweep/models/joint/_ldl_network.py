@@ -10,7 +10,7 @@ from jaxtyping import Float32
 
 from crowdsweep.arrays import ItemProbs
 from crowdsweep.data.dataset import Items
-from crowdsweep.models._training import features_of
+from crowdsweep.models._classifiers import features_of
 from crowdsweep.models.networks.replicas import Parameter, StackView
 
 Activation = Literal["softsign", "tanh", "relu", "elu"]

@@ -9,7 +9,8 @@ import torch
 
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.errors import FitFailed
-from crowdsweep.models._training import features_of, watched_of
+from crowdsweep.models._classifiers import features_of
+from crowdsweep.models._training import watched_of
 from crowdsweep.models.contract import FitContext
 from crowdsweep.models.joint._answers import stacked_tables, step_blocks
 from crowdsweep.models.joint._ldl_network import Aggregation, AnnotatorEnsemble, LdlNetwork

@@ -44,8 +44,8 @@ from crowdsweep.arrays import (
 )
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import TrainingData
+from crowdsweep.models._classifiers import NetworkKind, Protocols
 from crowdsweep.models._em import chunks
-from crowdsweep.models._training import NetworkKind, Protocols
 from crowdsweep.models.contract import FitContext, FitResult, LabelProbs, ModelInfo
 from crowdsweep.models.joint._em_with_network import Fitted, fit_with_network, joint_cost
 from crowdsweep.models.joint._label_clusters import cluster_labels

@@ -21,6 +21,7 @@ from annotated_types import Ge, Gt, Lt
 
 from crowdsweep.arrays import LOG_FLOOR, ItemProbs, floored_log
 from crowdsweep.data.dataset import TrainingData
+from crowdsweep.models._classifiers import NetworkKind, Protocols
 from crowdsweep.models._em import (
     ConfusionColumns,
     SparseConfusions,
@@ -33,7 +34,6 @@ from crowdsweep.models._em import (
     soft_vote,
     stack,
 )
-from crowdsweep.models._training import NetworkKind, Protocols
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
 from crowdsweep.models.joint._em_with_network import Fitted, fit_with_network, joint_cost
 

@@ -29,8 +29,8 @@ from annotated_types import Ge, Gt, Lt
 from crowdsweep.arrays import AnnotatorCodes, ItemCodes, RowProbs, floored_log
 from crowdsweep.data.dataset import Items, TrainingData
 from crowdsweep.errors import FitFailed
+from crowdsweep.models._classifiers import features_of
 from crowdsweep.models._cost import MATRIX_PRODUCT, stopping_share
-from crowdsweep.models._training import features_of
 from crowdsweep.models.contract import DataShape, FitContext, FitResult, ModelInfo
 from crowdsweep.models.joint._ldl_network import Activation, Aggregation, AnnotatorEnsemble, LdlNetwork
 from crowdsweep.models.joint._ldl_training import LdlTrainer, Lesson

@@ -31,8 +31,8 @@ from crowdsweep.arrays import AnnotatorCodes, Confusion, Confusions, ItemCodes, 
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.errors import FitFailed
+from crowdsweep.models._classifiers import NetworkKind, NetworkPredictor, build_network, features_of
 from crowdsweep.models._cost import MATRIX_PRODUCT, network_weights
-from crowdsweep.models._training import NetworkKind, NetworkPredictor, build_network, features_of
 from crowdsweep.models.contract import DataShape, FitContext, FitResult, ModelInfo
 from crowdsweep.models.joint._answers import BatchAnswers, StackedAnswers, step_blocks
 from crowdsweep.models.networks.dense import DenseNetwork

@@ -13,17 +13,9 @@ from jaxtyping import Float64
 
 from crowdsweep.arrays import AnnotatorCodes, Confusion, ItemCodes, ItemProbs, RowProbs
 from crowdsweep.data.dataset import TrainingData
+from crowdsweep.models._classifiers import ClassifierSettings, Protocols, build_network, features_of
 from crowdsweep.models._em import label_probs_of
-from crowdsweep.models._training import (
-    ClassifierSettings,
-    Lesson,
-    Protocols,
-    TrainedClassifier,
-    build_network,
-    features_of,
-    schedule_of,
-    train_classifiers,
-)
+from crowdsweep.models._training import Lesson, TrainedClassifier, schedule_of, train_classifiers
 from crowdsweep.models.contract import AnnotatorModel, FitContext, FitResult, LabelProbs
 
 

@@ -17,8 +17,8 @@ from typing import Annotated, final
 from annotated_types import Ge, Gt, Lt
 
 from crowdsweep.data.dataset import TrainingData
+from crowdsweep.models._classifiers import NetworkKind, Protocols
 from crowdsweep.models._cost import training_cost
-from crowdsweep.models._training import NetworkKind, Protocols
 from crowdsweep.models.aggregate.dawid_skene import DawidSkene
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
 from crowdsweep.models.two_stage._aggregate_then_train import (

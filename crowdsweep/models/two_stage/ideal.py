@@ -18,8 +18,8 @@ from annotated_types import Ge, Gt, Lt
 from crowdsweep.arrays import ItemProbs
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.errors import FitFailed
+from crowdsweep.models._classifiers import NetworkKind, Protocols
 from crowdsweep.models._cost import training_cost
-from crowdsweep.models._training import NetworkKind, Protocols
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
 from crowdsweep.models.two_stage._aggregate_then_train import (
     Aggregated,

@@ -19,16 +19,9 @@ from annotated_types import Ge, Gt, Lt
 
 from crowdsweep.arrays import AnnotatorCodes, ItemCodes, ItemProbs, RowProbs
 from crowdsweep.data.dataset import TrainingData
+from crowdsweep.models._classifiers import NetworkKind, build_network, features_of
 from crowdsweep.models._cost import training_cost
-from crowdsweep.models._training import (
-    Lesson,
-    NetworkKind,
-    Schedule,
-    build_network,
-    features_of,
-    train_classifiers,
-    watched_of,
-)
+from crowdsweep.models._training import Lesson, Schedule, train_classifiers, watched_of
 from crowdsweep.models.contract import FitContext, FitResult, LabelProbs, ModelInfo
 from crowdsweep.models.two_stage._aggregate_then_train import answered, report_losses
 
