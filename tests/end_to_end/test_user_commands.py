@@ -107,7 +107,6 @@ def test_without_gold_held_out_annotations_rank_and_the_report_says_so(store: Pa
     assert table.count(sentence) == (store / "report.html").read_text().count(sentence) == 1
 
 
-@pytest.mark.filterwarnings("ignore:.*noload.*loader strategy")  # SQLAlchemy says it of mlflow, once a process
 def test_runs_of_cells_show_the_confusion_of_the_crowd(store: Path) -> None:
     from mlflow import MlflowClient
 
