@@ -5,7 +5,7 @@ Axis names used everywhere: `annotations` (A rows), `items` (N), `annotators` (T
 """
 
 import numpy as np
-from jaxtyping import Bool, Float32, Float64, Int32, Int64
+from jaxtyping import Float32, Float64, Int32, Int64
 
 # Under every probability whose logarithm is taken. It is part of the definition of unsmoothed models: with exact
 # zeros, a lower floor moves the accuracy of Dawid-Skene by up to two points.
@@ -20,7 +20,6 @@ Pointers = Int64[np.ndarray, " pointers"]
 ItemProbs = Float64[np.ndarray, "items classes"]
 ItemFeatures = Float32[np.ndarray, "items features"]
 AnnotatorFeatures = Float32[np.ndarray, "annotators annotator_features"]
-ItemMask = Bool[np.ndarray, " items"]
 Confusions = Float64[np.ndarray, "annotators true observed"]
 Confusion = Float64[np.ndarray, "true observed"]
 ClassProbs = Float64[np.ndarray, " classes"]

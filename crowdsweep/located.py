@@ -161,15 +161,6 @@ class _Unfolding:
         return f"{self._source}:{node.start_mark.line + 1}"
 
 
-def parse_value(text: str) -> Any:
-    """Reads one value written as YAML, as `--set` and environment variables give it.
-
-    Raises:
-        SweepFileError: it is not YAML.
-    """
-    return parse_yaml(text, "value")[0]
-
-
 def with_overrides(value: Any, where: Where, overrides: Sequence[str]) -> tuple[Any, Where]:
     """Returns the value with each `a.b.0.c=YAML` put in its place; mappings on the way are made where they lack.
 

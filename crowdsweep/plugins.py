@@ -112,11 +112,6 @@ def template_names() -> list[str]:
     return list(discovery.find("template"))
 
 
-def template_titles() -> dict[str, str]:
-    """Returns the first docstring line of each template's file, by name, without importing any."""
-    return {name: discovery.title(place) for name, place in discovery.find("template").items()}
-
-
 def template(name: str) -> Any:
     """Imports one study template (`studies/contract.py` says what it is).
 

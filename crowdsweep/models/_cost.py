@@ -6,8 +6,8 @@ from typing import Any
 
 from crowdsweep.models.contract import DataShape
 
-# A multiply-add inside a large matrix product against one of gathered or counted rows: measured on one core, the ratio
-# lies between 40 and 100.
+# A multiply-add inside a large matrix product against one of gathered or counted rows: a rough ratio, set so that plans
+# of labelme and jobs come within a factor of three of the seconds that their trials took.
 MATRIX_PRODUCT = 1 / 64
 # Shares of the epochs that are run where training stops by itself: by the paper's 3 % rule, and by watched items.
 STOPPED_BY_LOSS = 0.2

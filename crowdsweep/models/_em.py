@@ -50,7 +50,6 @@ ColumnProbs = Float64[np.ndarray, "columns classes"]
 AnnotatorTotals = Float64[np.ndarray, "annotators classes"]
 ReplicaClasses = Float64[np.ndarray, "replicas classes"]
 ReplicaNumbers = Float64[np.ndarray, " replicas"]
-ItemNumbers = Float64[np.ndarray, " items"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

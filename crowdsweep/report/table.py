@@ -4,15 +4,13 @@ import io
 import json
 import re
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.csv
-import pyarrow.parquet
 
 from crowdsweep.report.labels import Labels, other_labels
-from crowdsweep.sinks.journal import JournalState, read_journal
+from crowdsweep.sinks.journal import JournalState
 from crowdsweep.trial.result import TrialResult
 from crowdsweep.trial.spec import TrialSpec, canonical_json
 
@@ -83,13 +81,6 @@ def comparison_rows(state: JournalState) -> pa.Table:
 def metric_columns(table: pa.Table) -> list[str]:
     """Returns the names of the metrics in a table of results."""
     return [name for name in table.column_names if name not in TRIAL_COLUMNS and name not in FAILURE_COLUMNS]
-
-
-def write_results(store: Path) -> Path:
-    """Writes `results.parquet` (every finished trial of both phases) beside the journal and returns its path."""
-    path = store / "results.parquet"
-    pyarrow.parquet.write_table(results_table(read_journal(store), "all"), path)
-    return path
 
 
 def to_csv(table: pa.Table) -> str:

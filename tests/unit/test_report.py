@@ -17,7 +17,7 @@ from crowdsweep.errors import JournalError
 from crowdsweep.metrics.intervals import Estimate
 from crowdsweep.report.page import write_report
 from crowdsweep.report.phrases import show_interval, show_p, show_point
-from crowdsweep.report.table import comparison_rows, render_table, results_table, write_results
+from crowdsweep.report.table import comparison_rows, render_table, results_table
 from crowdsweep.sinks.journal import Journal
 from crowdsweep.testing.journals import folded, made_up_search, made_up_sweep, made_up_trials
 from crowdsweep.trial.events import Event
@@ -142,9 +142,9 @@ def test_markdown_and_latex_escape_what_they_would_take_for_their_own() -> None:
     assert latex.startswith("\\begin{tabular}{lr}")
 
 
-def test_write_results_keeps_every_trial(tmp_path: Path) -> None:
-    path = write_results(_store(tmp_path, _sweep()))
-    assert pyarrow.parquet.read_table(path).num_rows == 10
+def test_the_report_keeps_every_trial(tmp_path: Path) -> None:
+    write_report(_store(tmp_path, _sweep()))
+    assert pyarrow.parquet.read_table(tmp_path / "results.parquet").num_rows == 10
 
 
 def test_the_report_writes_all_its_files(tmp_path: Path) -> None:

@@ -84,8 +84,8 @@ def replica_chunks(n_replicas: int, floats_per_replica: int, device: str) -> Ite
 class ReplicaStack:
     """The parameters of S replicas, one row each of one flat table, with gradients and Adam's moments beside them.
 
-    `stack[name]` is a view [S, *shape] and an autograd leaf. `Adam.step` moves along `stack.gradient(name)`, which a
-    hand-written backward pass fills (`dense.py`), or torch's (`autograd.backward`).
+    `stack[name]` is a view [S, *shape]. `Adam.step` moves along `stack.gradient(name)`, which the network's written
+    backward pass fills.
     """
 
     def __init__(self, parameters: Sequence[Parameter], flat: torch.Tensor) -> None:
@@ -129,9 +129,8 @@ class ReplicaStack:
             for parameter in self.parameters:
                 columns = slice(offsets[parameter.name], offsets[parameter.name] + parameter.size)
                 shape = (n_replicas, *parameter.shape)
-                leaf = self.flat[:n_replicas, columns].view(shape)
+                values[parameter.name] = self.flat[:n_replicas, columns].view(shape)
                 gradients[parameter.name] = self.flat_gradient[:n_replicas, columns].view(shape)
-                values[parameter.name] = leaf.requires_grad_(True)
             self._prefixes[n_replicas] = StackView(n_replicas=n_replicas, values=values, gradients=gradients)
         return self._prefixes[n_replicas]
 
