@@ -15,8 +15,8 @@ from crowdsweep.cli_data import data
 from crowdsweep.errors import BadInput, CrowdsweepError
 
 if TYPE_CHECKING:
-    from crowdsweep.config import Engine
     from crowdsweep.report.table import TablePhase
+    from crowdsweep.sweepfile.records import Engine
 
 EXIT_OK, EXIT_BAD_INPUT, EXIT_FAILED_TRIALS, EXIT_OVER_BUDGET, EXIT_INTERRUPTED = 0, 2, 3, 4, 130
 DEFAULT_STORES = Path("crowdsweep-runs")
@@ -75,10 +75,10 @@ def run(
     overrides: tuple[str, ...],
 ) -> int:
     """Run a sweep file, or go on with it: what the record already holds is not done again."""
-    from crowdsweep.config import load_sweep
     from crowdsweep.report.page import write_report
     from crowdsweep.studies.contract import expand_study
     from crowdsweep.sweep.launch import open_and_run
+    from crowdsweep.sweepfile.read import load_sweep
 
     asked = load_sweep(sweep, overrides)
     place = store if store is not None else DEFAULT_STORES / asked.name
@@ -122,9 +122,9 @@ def run(
 @as_json
 def plan(sweep: Path, overrides: tuple[str, ...], as_json: bool) -> None:
     """Say what a sweep would run and about how long it would take; runs nothing."""
-    from crowdsweep.config import load_sweep
     from crowdsweep.studies.contract import expand_study
     from crowdsweep.sweep.plan import describe_plan, make_plan
+    from crowdsweep.sweepfile.read import load_sweep
 
     made = make_plan(expand_study(load_sweep(sweep, overrides)))
     click.echo(_json(made.summary()) if as_json else describe_plan(made))
@@ -135,8 +135,8 @@ def plan(sweep: Path, overrides: tuple[str, ...], as_json: bool) -> None:
 @as_json
 def status(store: Path, as_json: bool) -> None:
     """Say how far a sweep is: done, failed, best so far. Works while it runs."""
-    from crowdsweep.report.status import describe_status, sweep_status
-    from crowdsweep.sinks.journal import read_journal
+    from crowdsweep.console.status import describe_status, sweep_status
+    from crowdsweep.journal.journal import read_journal
 
     found = sweep_status(read_journal(_existing(store)))
     click.echo(_json(found) if as_json else describe_status(found))
@@ -148,8 +148,8 @@ def status(store: Path, as_json: bool) -> None:
 @click.option("--phase", type=click.Choice(["search", "report", "all"]), default="report", show_default=True)
 def results(store: Path, form: str, phase: "TablePhase") -> None:
     """Print one row a trial: what it was, how it ended, what it cost and every metric."""
+    from crowdsweep.journal.journal import read_journal
     from crowdsweep.report.table import results_table, to_csv, to_json, to_latex, to_markdown
-    from crowdsweep.sinks.journal import read_journal
 
     render = {"csv": to_csv, "json": to_json, "md": to_markdown, "latex": to_latex}[form]
     click.echo(render(results_table(read_journal(_existing(store)), phase)).rstrip("\n"))
@@ -178,7 +178,7 @@ def mirror(store: Path, uri: str | None) -> None:
 @store_argument
 def repair(store: Path) -> None:
     """Drop what cannot be read from a damaged record, keeping a copy; `run` then makes up for it."""
-    from crowdsweep.sinks.journal_repair import repair_journal
+    from crowdsweep.journal.repair import repair_journal
 
     done = repair_journal(_existing(store))
     copy = f"; as it was: {done.copy}" if done.copy is not None else ""
@@ -208,7 +208,7 @@ def replay(key: str, store: Path | None, as_json: bool) -> int:
 @click.option("--port", default=5000, show_default=True)
 def ui(store: Path, port: int) -> int:
     """Open a sweep's runs in MLflow, served on 127.0.0.1 until Ctrl-C."""
-    from crowdsweep.sinks.mlflow_ui import serve
+    from crowdsweep.tracking.ui import serve
 
     return serve(_existing(store), port, announce=click.echo)
 
@@ -218,11 +218,11 @@ def ui(store: Path, port: int) -> int:
 @as_json
 def models(name: str | None, as_json: bool) -> None:
     """List the models, or describe one: source, needs, hyper-parameters, search space."""
-    from crowdsweep.listing import describe_model
-    from crowdsweep.plugins import model_titles
+    from crowdsweep.cli_listing import describe_model
+    from crowdsweep.registry.discovery import titles
 
     if name is None:
-        _print_titles(model_titles(), as_json)
+        _print_titles(titles("model"), as_json)
         return
     described = describe_model(name)
     click.echo(_json(described) if as_json else _as_text(described))
@@ -233,7 +233,7 @@ def models(name: str | None, as_json: bool) -> None:
 @as_json
 def datasets(name: str | None, as_json: bool) -> None:
     """List the datasets that can be named (built in, and folders on CROWDSWEEP_DATA), or describe one."""
-    from crowdsweep.listing import dataset_titles
+    from crowdsweep.cli_listing import dataset_titles
 
     if name is None:
         _print_titles(dataset_titles(), as_json)

@@ -13,11 +13,46 @@ CrowdsweepError
     ├── JournalLocked                     another driver is writing it
     └── JournalDamaged                    rows that cannot be read before the torn tail
 
-A message says what was expected, what came, where, and what to do.
+A message says what was expected, what came, where (`Where`), and what to do.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from difflib import get_close_matches
+
+Key = str | int
+KeyPath = tuple[Key, ...]
+
+
+@dataclass(frozen=True)
+class Where:
+    """Where a value stands; as text, `file:line: key.path`.
+
+    Attributes:
+        origins: `file:line`, or the `--set` a value came from, by key path; the nearest one above counts.
+        path: keys and list positions that lead to the value.
+    """
+
+    origins: Mapping[KeyPath, str] = field(default_factory=dict, repr=False)
+    path: KeyPath = ()
+
+    @classmethod
+    def of(cls, where: "str | Where") -> "Where":
+        """Returns a place as it is, and plain text as the origin of a value."""
+        return where if isinstance(where, Where) else cls({(): where} if where else {})
+
+    def at(self, *keys: Key) -> "Where":
+        """Returns the place of something inside."""
+        return Where(self.origins, (*self.path, *keys))
+
+    def says(self, message: str) -> str:
+        """Returns the message with the place before it."""
+        return ": ".join(part for part in (str(self), message) if part)
+
+    def __str__(self) -> str:
+        above = (self.path[:length] for length in range(len(self.path), -1, -1))
+        origin = next((self.origins[path] for path in above if path in self.origins), "")
+        return ": ".join(part for part in (origin, ".".join(map(str, self.path))) if part)
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:

@@ -19,13 +19,13 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 DOORS = {
     "ray": ["sweep/ray_*.py", "sweep/cluster.py"],
     "optuna": ["search/optuna_points.py"],
-    "mlflow": ["sinks/mlflow_runs.py"],
-    "sqlalchemy": ["sinks/sqlite_file.py"],
+    "mlflow": ["tracking/mlflow_runs.py"],
+    "sqlalchemy": ["tracking/sqlite_file.py"],
     "matplotlib": ["report/figures.py"],
     "jinja2": ["report/page.py"],
     "sklearn": ["models/joint/*.py", "data/sources/digits.py"],
     "torch": ["models/*.py", "seeds.py"],
-    "rich": ["sinks/console.py", "cli*.py"],
+    "rich": ["console/live.py", "cli*.py"],
     "click": ["cli*.py", "__main__.py"],
     "pandas": [],
 }

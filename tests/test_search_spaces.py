@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from crowdsweep import plugins
-from crowdsweep.config import load_sweep
-from crowdsweep.located import read_yaml
+from crowdsweep.models import registered
 from crowdsweep.search.space import Space
 from crowdsweep.studies.contract import expand_study
 from crowdsweep.sweep.plan import Plan, make_plan
+from crowdsweep.sweepfile.located import read_yaml
+from crowdsweep.sweepfile.read import load_sweep
 
 FOLDER = Path(__file__).parents[1] / "search_spaces"
 SWEEPS = sorted(FOLDER.glob("*.yaml"))
@@ -40,12 +40,12 @@ def test_a_space_fits_its_model_and_is_its_default(path: Path) -> None:
     space = Space.parse(mapping, where)
     space.check_fits(model, {}, where)
     if not variant:
-        assert space == Space.parse(plugins.model_info(model).space)
+        assert space == Space.parse(registered.model_info(model).space)
 
 
-@pytest.mark.parametrize("name", plugins.model_names())
+@pytest.mark.parametrize("name", registered.model_names())
 def test_a_model_with_something_to_search_has_a_file(name: str) -> None:
-    assert bool(plugins.model_info(name).space) == (FOLDER / "spaces" / f"{name}.yaml").is_file()
+    assert bool(registered.model_info(name).space) == (FOLDER / "spaces" / f"{name}.yaml").is_file()
 
 
 @pytest.mark.parametrize("name", EMBEDDED)

@@ -1,0 +1,4 @@
+"""Annotations, items, gold and splits: containers, dataset folders, other formats, simulated crowds.
+
+Knows no models.
+"""

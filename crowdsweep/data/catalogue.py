@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from crowdsweep import discovery
 from crowdsweep.data.dataset import CrowdDataset, Scalar
 from crowdsweep.data.folder import is_dataset_folder, read_folder
 from crowdsweep.errors import DataError, UnknownName
+from crowdsweep.registry import discovery
 from crowdsweep.seeds import SeedStream
 
 SEARCH_PATH = "CROWDSWEEP_DATA"

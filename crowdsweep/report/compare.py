@@ -15,11 +15,12 @@ import numpy as np
 import pyarrow as pa
 from scipy import stats
 
-from crowdsweep.config import Goal, Metric, PublishedValue
 from crowdsweep.metrics.intervals import Estimate, estimate
 from crowdsweep.report.paired import PairedTest, holm, paired_test
 from crowdsweep.report.ranking import References, ranking_metric
 from crowdsweep.report.table import metric_columns
+from crowdsweep.search.contract import Goal
+from crowdsweep.sweepfile.records import Metric, PublishedValue
 
 _COMMON_DEFAULTS = {"scenario": "individual"}  # dataset parameters at their defaults are not written down
 

@@ -8,9 +8,9 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from crowdsweep import plugins
 from crowdsweep.errors import BadInput
-from crowdsweep.sinks.journal import JournalState
+from crowdsweep.journal.journal import JournalState
+from crowdsweep.models import registered
 from crowdsweep.trial.spec import TrialSpec, canonical_json
 
 
@@ -92,9 +92,9 @@ def _full(state: JournalState, entry: Mapping[str, Any], point: Mapping[str, Any
     given = {**(entry.get("params") or {}), **point}
     protocol = state.config.get("protocol")
     try:
-        if protocol is not None and "protocol" in plugins.full_params(entry["name"], given):
+        if protocol is not None and "protocol" in registered.full_params(entry["name"], given):
             given = {"protocol": protocol, **given}
-        return canonical_json(plugins.full_params(entry["name"], given))
+        return canonical_json(registered.full_params(entry["name"], given))
     except BadInput:
         return ""
 

@@ -17,11 +17,11 @@ import pyarrow.parquet
 import yaml
 from markupsafe import Markup
 
-from crowdsweep import plugins
-from crowdsweep.config import Metric, PublishedValue
 from crowdsweep.errors import UnknownName
+from crowdsweep.journal.journal import JournalState, read_journal
 from crowdsweep.metrics.intervals import Estimate
 from crowdsweep.metrics.wording import is_count, readable
+from crowdsweep.models import registered
 from crowdsweep.report import figures, phrases
 from crowdsweep.report.compare import (
     Comparison,
@@ -33,8 +33,8 @@ from crowdsweep.report.compare import (
 from crowdsweep.report.labels import Labels, selected_points
 from crowdsweep.report.ranking import References
 from crowdsweep.report.table import comparison_rows, results_table, to_csv, to_latex, to_markdown
-from crowdsweep.sinks.journal import JournalState, read_journal
-from crowdsweep.studies.contract import StudyReport, StudyTemplate, check_knobs, with_gold_models
+from crowdsweep.studies.contract import StudyReport, check_knobs, find_template, with_gold_models
+from crowdsweep.sweepfile.records import Metric, PublishedValue
 from crowdsweep.trial.result import Failure
 from crowdsweep.trial.spec import TrialSpec, canonical_json
 
@@ -179,7 +179,7 @@ def study_report(state: JournalState) -> StudyReport | None:
     if not entry:
         return None
     knobs = {name: value for name, value in entry.items() if name != "template"}
-    template: StudyTemplate = plugins.template(entry["template"])
+    template = find_template(entry["template"])
     table = with_gold_models(comparison_rows(state), _gold_labels(state))
     return template.summarise(table, check_knobs(template, knobs))
 
@@ -210,7 +210,7 @@ def _gold_labels(state: JournalState) -> frozenset[str]:
     labels: set[str] = set()
     for entry in state.config.get("models", ()):
         try:
-            needs = plugins.model_info(entry["name"]).needs
+            needs = registered.model_info(entry["name"]).needs
         except UnknownName:
             continue
         if "gold" in needs:

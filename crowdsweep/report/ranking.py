@@ -3,8 +3,9 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from crowdsweep.config import Goal, Metric
 from crowdsweep.metrics.wording import goal_of, is_count, metric_kind
+from crowdsweep.search.contract import Goal
+from crowdsweep.sweepfile.records import Metric
 
 _AGAINST_GOLD = ("accuracy", "kl", "macro_f1", "log_loss", "js")
 _AGAINST_VOTES = ("kl", "js", "log_loss", "accuracy", "macro_f1")

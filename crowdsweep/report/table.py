@@ -9,8 +9,8 @@ from typing import Any, Literal
 import pyarrow as pa
 import pyarrow.csv
 
+from crowdsweep.journal.journal import JournalState
 from crowdsweep.report.labels import Labels, other_labels
-from crowdsweep.sinks.journal import JournalState
 from crowdsweep.trial.result import TrialResult
 from crowdsweep.trial.spec import TrialSpec, canonical_json
 

@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from statistics import NormalDist
 from typing import Any, final
 
-from crowdsweep.errors import SpaceError, suggestion
-from crowdsweep.located import Where
+from crowdsweep.errors import SpaceError, Where, suggestion
 from crowdsweep.trial.spec import canonical_json
 
 Number = int | float

@@ -13,11 +13,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
 from hashlib import sha256
-from typing import Any, get_type_hints
+from typing import Any
 
-from crowdsweep import plugins
-from crowdsweep.errors import BadInput, SpaceError, suggestion
-from crowdsweep.located import Where
+from crowdsweep.errors import BadInput, SpaceError, Where, suggestion
+from crowdsweep.models import registered
 from crowdsweep.search.dimensions import Choice, Dimension, IntRange, Steps, parse_dimension
 from crowdsweep.trial.spec import canonical_json
 
@@ -124,22 +123,21 @@ class Space:
             UnknownName: there is no such model.
         """
         where = Where.of(where)
-        hints = get_type_hints(plugins.model_info(model).model)
         for name, dimension in self.dimensions.items():
             inner = where.at(name)
             if name in params:
                 raise SpaceError(inner.says(f"{name!r} is both fixed in params and searched; keep one"))
-            if isinstance(dimension, IntRange) and dimension.shorthand and hints.get(name) is float:
+            given = {**params, **self._admitting(name)}
+            if isinstance(dimension, IntRange) and dimension.shorthand and _takes_fractions(model, name, given):
                 raise SpaceError(
                     inner.says(
                         f"{name!r} takes fractions, but min {dimension.low} and max {dimension.high} mean whole"
                         f" numbers; write {dimension.low}.0 and {dimension.high}.0, or distribution: int_uniform"
                     )
                 )
-            given = {**params, **self._admitting(name)}
             for value in dimension.probes():
                 try:
-                    plugins.build_model(model, {**given, name: value})
+                    registered.build_model(model, {**given, name: value})
                 except BadInput as error:
                     raise SpaceError(inner.says(str(error))) from None
 
@@ -195,6 +193,11 @@ class Space:
         for key, values in self.when.get(name, {}).items():
             needed = {**needed, **self._admitting(key), key: values[0]}
         return needed
+
+
+def _takes_fractions(model: str, name: str, params: Mapping[str, Any]) -> bool:
+    known = registered.parameters(model, params)
+    return name in known and known[name].allowed.startswith("number")
 
 
 def _conditions(given: Any, where: Where) -> When:

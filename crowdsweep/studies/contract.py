@@ -11,9 +11,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from crowdsweep import plugins
-from crowdsweep.config import DatasetEntry, SweepConfig
-from crowdsweep.errors import SweepFileError, UnknownName
+from crowdsweep.errors import BadInput, SweepFileError, UnknownName
+from crowdsweep.registry import discovery
+from crowdsweep.sweepfile.records import DatasetEntry, SweepConfig
 
 Cell = str | float | int | None
 _GOLD_MODELS = "crowdsweep.gold_models"
@@ -140,6 +140,25 @@ def gold_models(table: pa.Table) -> frozenset[str]:
     return frozenset(json.loads(written)) if written else frozenset()
 
 
+def template_names() -> list[str]:
+    """Returns the names of all study templates, sorted, without importing any."""
+    return discovery.names("template")
+
+
+def find_template(name: str) -> StudyTemplate:
+    """Imports one study template.
+
+    Raises:
+        UnknownName: there is no such template.
+        BadInput: its file's `TEMPLATE` is not one.
+    """
+    place = discovery.locate("template", name)
+    found = discovery.load(place)
+    if not isinstance(found, StudyTemplate):
+        raise BadInput(f"{place}: expected TEMPLATE to be a StudyTemplate, got {type(found).__name__}")
+    return found
+
+
 def check_knobs(template: StudyTemplate, given: Mapping[str, Any], where: str = "study") -> dict[str, Any]:
     """Returns every knob's value, defaults filled in.
 
@@ -169,7 +188,7 @@ def expand_study(config: SweepConfig) -> SweepConfig:
     """
     if config.study is None:
         return config
-    template: StudyTemplate = plugins.template(config.study.template)
+    template = find_template(config.study.template)
     where = f"{config.source}: study" if config.source else "study"
     return replace(template.plans(check_knobs(template, config.study.knobs, where), config), study=None)
 

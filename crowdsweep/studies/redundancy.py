@@ -10,7 +10,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from crowdsweep.config import SweepConfig
 from crowdsweep.errors import SweepFileError
 from crowdsweep.metrics.intervals import Estimate, estimate
 from crowdsweep.metrics.wording import is_share, readable
@@ -27,6 +26,7 @@ from crowdsweep.studies.contract import (
     positive_number,
     whole_numbers,
 )
+from crowdsweep.sweepfile.records import SweepConfig
 
 _AXIS = "redundancy"
 # Report trials have a held-out likelihood only where nothing else can tell: there, accuracy is against their own votes.

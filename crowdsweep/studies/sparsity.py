@@ -9,7 +9,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from crowdsweep.config import DatasetEntry, SweepConfig
 from crowdsweep.data import catalogue
 from crowdsweep.errors import SweepFileError
 from crowdsweep.metrics.intervals import Estimate, estimate
@@ -25,6 +24,7 @@ from crowdsweep.studies.contract import (
     gold_models,
     whole_numbers,
 )
+from crowdsweep.sweepfile.records import DatasetEntry, SweepConfig
 
 _AXIS = "annotators"
 _QUALITY = ("test_accuracy", "train_accuracy", "dev_accuracy")

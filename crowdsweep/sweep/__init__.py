@@ -1,0 +1,1 @@
+"""Runs what a sweep file asks for: plan, driver, executors, resuming. Shows nothing; `report` does."""

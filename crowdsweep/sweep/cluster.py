@@ -9,8 +9,8 @@ from typing import Any
 
 import ray
 
-from crowdsweep.config import Resources
 from crowdsweep.errors import BadInput, InfeasibleRequest
+from crowdsweep.sweepfile.records import Resources
 
 OBJECT_STORE_BYTES = 512 * 2**20
 _EPSILON = 1e-9

@@ -13,18 +13,19 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, runtime_checkable
 
-from crowdsweep.config import SweepConfig, config_to_mapping
-from crowdsweep.sinks.contract import Sink
-from crowdsweep.sinks.journal_state import JournalState
-from crowdsweep.sinks.tracking import without_credentials
+from crowdsweep.journal.state import JournalState
 from crowdsweep.sweep.executor import Batch, Executor
 from crowdsweep.sweep.interrupts import Interrupts
 from crowdsweep.sweep.mirrors import Mirrors
 from crowdsweep.sweep.plan import Plan
 from crowdsweep.sweep.resume import MakeSearcher, hours_spent, resumed_studies
 from crowdsweep.sweep.study_run import Step, StudyRun
+from crowdsweep.sweepfile.read import config_to_mapping
+from crowdsweep.sweepfile.records import SweepConfig
+from crowdsweep.tracking.uri import without_credentials
 from crowdsweep.trial.events import (
     Event,
+    Mirror,
     SweepFinished,
     SweepStarted,
     TrialFinished,
@@ -241,19 +242,19 @@ def run_sweep(
     executor: Executor,
     journal: Record,
     make_searcher: MakeSearcher,
-    sinks: Sequence[Sink] = (),
+    mirrors: Sequence[Mirror] = (),
     clock: Callable[[], float] = time.time,
     environment: Mapping[str, str] | None = None,
     interrupts: Interrupts | None = None,
 ) -> SweepOutcome:
-    """Runs what the journal does not hold yet of a plan. Closes the sinks, and nothing else.
+    """Runs what the journal does not hold yet of a plan. Closes the mirrors, and nothing else.
 
     Args:
         plan: what is wanted.
         executor: made for the plan's base datasets.
         journal: the record; its failure ends the sweep.
         make_searcher: makes a new searcher for a study.
-        sinks: mirrors, which may fail.
+        mirrors: told of everything; they may fail.
         clock: seconds since the epoch.
         environment: versions and the like, for the record.
         interrupts: where Ctrl-C is counted.
@@ -262,11 +263,11 @@ def run_sweep(
         JournalError: the record cannot be written; what stands in it is safe.
         InfeasibleRequest, SlotLost: the executor cannot run anything any more.
     """
-    mirrors = Mirrors(sinks)
+    told = Mirrors(mirrors)
 
     def tell(event: Event) -> None:
         journal.handle_many([event])
-        mirrors.handle([event])
+        told.handle([event])
 
     try:
         state = journal.state
@@ -280,10 +281,10 @@ def run_sweep(
                 time=clock(),
             )
         )
-        outcome = Driver(plan, executor, journal, mirrors, make_searcher, clock, interrupts).run()
+        outcome = Driver(plan, executor, journal, told, make_searcher, clock, interrupts).run()
         tell(SweepFinished(status=outcome.status, time=clock()))
     finally:
-        mirrors.close()
+        told.close()
     return outcome
 
 

@@ -5,20 +5,20 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
 
-from crowdsweep.config import Engine, SweepConfig
+from crowdsweep.journal.journal import Journal, read_journal
 from crowdsweep.search.contract import PointSearcher
 from crowdsweep.search.searchers import make_searcher
-from crowdsweep.sinks.contract import Sink
-from crowdsweep.sinks.journal import Journal, read_journal
 from crowdsweep.sweep.driver import SweepOutcome, run_sweep
 from crowdsweep.sweep.environment import environment
 from crowdsweep.sweep.executor import Executor
 from crowdsweep.sweep.inline import InlineExecutor
 from crowdsweep.sweep.interrupts import Interrupts
 from crowdsweep.sweep.plan import Plan, Study, make_plan
+from crowdsweep.sweepfile.records import Engine, SweepConfig
+from crowdsweep.trial.events import Mirror
 
 Draw = Callable[[Sequence[Sequence[float]]], bytes]
-"""Draws a confusion matrix [true][observed] and returns a PNG: sinks may not know the figures of the report."""
+"""Draws a confusion matrix [true][observed] and returns a PNG: mirrors may not know the figures of the report."""
 
 _log = logging.getLogger(__name__)
 
@@ -59,14 +59,14 @@ def open_and_run(
     with ExitStack() as stack:
         journal = stack.enter_context(closing(Journal(store)))
         executor = stack.enter_context(closing(_executor(plan, engine or config.engine, address)))
-        sinks = _mirrors(plan, store, journal, quiet, draw)
+        mirrors = _mirrors(plan, store, journal, quiet, draw)
         interrupts = stack.enter_context(Interrupts())
         return run_sweep(
             plan,
             executor=executor,
             journal=journal,
             make_searcher=searcher_of,
-            sinks=sinks,
+            mirrors=mirrors,
             environment=environment(),
             interrupts=interrupts,
         )
@@ -79,8 +79,8 @@ def rebuild_mirror(store: Path, uri: str | None = None, draw: Draw | None = None
         JournalError: there is no record in `store`.
         BadInput: MLflow cannot be written there.
     """
-    from crowdsweep.sinks.mlflow_runs import (  # noqa: PLC0415 - mlflow takes seconds to import
-        mirror,
+    from crowdsweep.tracking.mlflow_runs import (  # noqa: PLC0415 - mlflow takes seconds to import
+        rebuild,
         tracking_uri,
         without_credentials,
     )
@@ -88,7 +88,7 @@ def rebuild_mirror(store: Path, uri: str | None = None, draw: Draw | None = None
     state = read_journal(store)
     tracking = state.config.get("tracking", {})
     target = tracking_uri(store, uri or tracking.get("uri"))
-    done = mirror(state, target, tracking.get("experiment") or state.name, draw=draw)
+    done = rebuild(state, target, tracking.get("experiment") or state.name, draw=draw)
     return (
         f"{without_credentials(target)}: {done.written} trials written, {done.found} stood there already, "
         f"{done.refused} refused"
@@ -109,19 +109,19 @@ def _executor(plan: Plan, engine: Engine, address: str | None) -> Executor:
         raise
 
 
-def _mirrors(plan: Plan, store: Path, journal: Journal, quiet: bool, draw: Draw | None) -> list[Sink]:
+def _mirrors(plan: Plan, store: Path, journal: Journal, quiet: bool, draw: Draw | None) -> list[Mirror]:
     """Returns the console and, unless the sweep leaves it out, MLflow."""
-    sinks: list[Sink] = []
+    mirrors: list[Mirror] = []
     if not quiet:
-        from crowdsweep.sinks.console import ConsoleSink  # noqa: PLC0415 - rich is for people only
+        from crowdsweep.console.live import ConsoleMirror  # noqa: PLC0415 - rich is for people only
 
-        sinks.append(ConsoleSink(state=journal.state))
+        mirrors.append(ConsoleMirror(state=journal.state))
     tracking = plan.config.tracking
     if tracking.enabled:
-        from crowdsweep.sinks.mlflow_runs import MlflowSink  # noqa: PLC0415 - mlflow takes seconds to import
+        from crowdsweep.tracking.mlflow_runs import MlflowMirror  # noqa: PLC0415 - mlflow takes seconds to import
 
-        sinks.append(
-            MlflowSink(
+        mirrors.append(
+            MlflowMirror(
                 store,
                 experiment=tracking.experiment or plan.config.name,
                 uri=tracking.uri,
@@ -130,4 +130,4 @@ def _mirrors(plan: Plan, store: Path, journal: Journal, quiet: bool, draw: Draw 
                 draw=draw,
             )
         )
-    return sinks
+    return mirrors

@@ -1,36 +1,37 @@
-"""The sinks besides the journal: they are told, and may fail, without the sweep being any worse for it."""
+"""The mirrors of the journal: they are told, and may fail, without the sweep being any worse for it."""
 
 import logging
 from collections.abc import Callable, Sequence
 
-from crowdsweep.sinks.contract import Sink
-from crowdsweep.trial.events import Event
+from crowdsweep.trial.events import Event, Mirror
 
 _log = logging.getLogger(__name__)
 
 
 class Mirrors:
-    """Passes events on to sinks. The first failure of each is logged; it is told of later events all the same."""
+    """Passes events on to mirrors. The first failure of each is logged; it is told of later events all the same."""
 
-    def __init__(self, sinks: Sequence[Sink]) -> None:
-        self._sinks = sinks
+    def __init__(self, mirrors: Sequence[Mirror]) -> None:
+        self._mirrors = mirrors
         self._failed: set[int] = set()
 
     def handle(self, events: Sequence[Event]) -> None:
-        """Tells every sink."""
-        for sink in self._sinks:
+        """Tells every mirror."""
+        for mirror in self._mirrors:
             for event in events:
-                self._try(sink, lambda sink=sink, event=event: sink.handle(event))
+                self._try(mirror, lambda mirror=mirror, event=event: mirror.handle(event))
 
     def close(self) -> None:
-        """Closes every sink."""
-        for sink in self._sinks:
-            self._try(sink, sink.close)
+        """Closes every mirror."""
+        for mirror in self._mirrors:
+            self._try(mirror, mirror.close)
 
-    def _try(self, sink: Sink, action: Callable[[], None]) -> None:
+    def _try(self, mirror: Mirror, action: Callable[[], None]) -> None:
         try:
             action()
         except Exception as error:  # noqa: BLE001 - whatever a mirror dies of, the sweep goes on
-            if id(sink) not in self._failed:
-                self._failed.add(id(sink))
-                _log.warning("%s failed, the sweep goes on without it: %s", type(sink).__name__, error, exc_info=error)
+            if id(mirror) not in self._failed:
+                self._failed.add(id(mirror))
+                _log.warning(
+                    "%s failed, the sweep goes on without it: %s", type(mirror).__name__, error, exc_info=error
+                )

@@ -10,16 +10,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from crowdsweep import plugins
-from crowdsweep.config import DatasetEntry, Metric, ModelEntry, SweepConfig
 from crowdsweep.data import catalogue
 from crowdsweep.data.dataset import CrowdDataset, Scalar, TrialData
 from crowdsweep.data.splits import prepare
 from crowdsweep.errors import DataError, SweepFileError
+from crowdsweep.models import registered
 from crowdsweep.models.contract import ModelInfo
 from crowdsweep.search.racing import FEWEST_SEEDS
 from crowdsweep.search.space import Space
 from crowdsweep.sweep.requirements import HELDOUT, Offer, check_metric, default_metric, offer_of
+from crowdsweep.sweepfile.records import DatasetEntry, Metric, ModelEntry, SweepConfig
 from crowdsweep.trial.runner import check_needs
 from crowdsweep.trial.spec import Phase, TrialSpec, canonical_json, digest
 
@@ -63,7 +63,7 @@ class Cell:
     ) -> list[TrialSpec]:
         """Returns the trials of one point, one for each seed."""
         point = point or {}
-        params = plugins.full_params(self.info.name, {**self.fixed, **point})
+        params = registered.full_params(self.info.name, {**self.fixed, **point})
         return [
             TrialSpec(
                 model=self.info.name,
@@ -86,7 +86,7 @@ class Cell:
 
     def seconds(self) -> float:
         """Returns roughly how long one trial takes, at the defaults of what is searched."""
-        params = plugins.full_params(self.info.name, self.fixed)
+        params = registered.full_params(self.info.name, self.fixed)
         return TRIAL_OVERHEAD_S + self.info.cost(self.dataset.offer.shape, params) / OPERATIONS_PER_SECOND
 
 
@@ -289,13 +289,13 @@ def _ready(
 
 
 def _cell(config: SweepConfig, entry: ModelEntry, dataset: PlannedDataset, trial: TrialData) -> Cell:
-    info = plugins.model_info(entry.name)
+    info = registered.model_info(entry.name)
     try:
         check_needs(info, trial, str(dataset))
     except DataError as error:
         raise SweepFileError(f"{config.source or config.name}: {error}") from None
     fixed = dict(entry.params)
-    takes_protocol = "protocol" in info.model.__dataclass_fields__ and "protocol" not in {**fixed, **entry.space}
+    takes_protocol = "protocol" in registered.parameters(entry.name) and "protocol" not in {**fixed, **entry.space}
     if config.protocol is not None and takes_protocol:
         fixed["protocol"] = config.protocol
     return Cell(info=info, label=entry.label or entry.name, dataset=dataset, fixed=fixed)
@@ -315,7 +315,7 @@ def _study(config: SweepConfig, cell: Cell, space: Space) -> Study:
         {
             "model": cell.info.name,
             "model_version": cell.info.version,
-            "fixed": plugins.full_params(cell.info.name, cell.fixed),
+            "fixed": registered.full_params(cell.info.name, cell.fixed),
             "dataset": cell.dataset.base.fingerprint,
             "dataset_params": dict(cell.dataset.params),
             "space": space.hash,

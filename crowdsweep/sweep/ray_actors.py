@@ -11,12 +11,12 @@ from typing import Any
 import ray
 from ray.exceptions import RayError, RayTaskError
 
-from crowdsweep.config import Resources
 from crowdsweep.data.dataset import CrowdDataset
 from crowdsweep.errors import SlotLost
 from crowdsweep.sweep.cluster import Cluster
 from crowdsweep.sweep.executor import Batch
 from crowdsweep.sweep.ray_slot import CONTROL, News, Slot, slot_options
+from crowdsweep.sweepfile.records import Resources
 from crowdsweep.trial.events import BatchLost, Event, TrialFinished, TrialProgressed, TrialStarted
 from crowdsweep.trial.result import Failure, TrialResult
 from crowdsweep.trial.spec import TrialSpec

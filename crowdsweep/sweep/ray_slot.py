@@ -9,8 +9,8 @@ from typing import Any
 
 import ray
 
-from crowdsweep import discovery
 from crowdsweep.data.dataset import CrowdDataset
+from crowdsweep.registry import discovery
 from crowdsweep.sweep.progress import AllStopped, Progress
 from crowdsweep.trial.events import TrialProgressed
 from crowdsweep.trial.result import TrialResult

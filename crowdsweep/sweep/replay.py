@@ -7,7 +7,7 @@ from typing import Any
 
 from crowdsweep.data import catalogue
 from crowdsweep.errors import BadInput
-from crowdsweep.sinks.journal import read_journal
+from crowdsweep.journal.journal import read_journal
 from crowdsweep.trial.result import TrialResult
 from crowdsweep.trial.runner import run_batch
 from crowdsweep.trial.spec import TrialSpec

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from crowdsweep.config import Metric
 from crowdsweep.data.dataset import TrialData
 from crowdsweep.errors import SweepFileError
 from crowdsweep.models.contract import DataShape, ModelInfo
+from crowdsweep.sweepfile.records import Metric
 
 HELDOUT = "heldout_loglik"
 _OF_CROWD = "js_"

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
+from crowdsweep.journal.state import JournalState
 from crowdsweep.search.contract import PointSearcher
-from crowdsweep.sinks.journal_state import JournalState
 from crowdsweep.sweep.plan import Plan, Study
 from crowdsweep.sweep.study_run import StudyRun
 

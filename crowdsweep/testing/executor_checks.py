@@ -9,9 +9,9 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from crowdsweep import plugins
 from crowdsweep.data import catalogue
 from crowdsweep.data.dataset import CrowdDataset
+from crowdsweep.models import registered
 from crowdsweep.sweep.executor import Batch, Executor
 from crowdsweep.trial.events import Event, TrialFinished, TrialStarted
 from crowdsweep.trial.result import TrialResult
@@ -29,11 +29,11 @@ def datasets() -> dict[str, CrowdDataset]:
 
 def specs_on(base: CrowdDataset, model: str, n_seeds: int, **params: object) -> list[TrialSpec]:
     """Returns trials of one cell."""
-    info = plugins.model_info(model)
+    info = registered.model_info(model)
     return [
         TrialSpec(
             model=model,
-            params=plugins.full_params(model, params),
+            params=registered.full_params(model, params),
             model_version=info.version,
             dataset=base.name,
             fingerprint=base.fingerprint,

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from crowdsweep.journal.state import JournalState, StateFold
 from crowdsweep.search.contract import Proposal
-from crowdsweep.sinks.journal_state import JournalState, StateFold
 from crowdsweep.sweep.executor import Batch
 from crowdsweep.trial.events import Event, TrialFinished, TrialStarted
 from crowdsweep.trial.result import Failure, TrialResult

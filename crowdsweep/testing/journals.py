@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from crowdsweep.sinks.journal_state import JournalState, StateFold
+from crowdsweep.journal.state import JournalState, StateFold
 from crowdsweep.trial.events import (
     Event,
     PointProposed,

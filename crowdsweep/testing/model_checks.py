@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crowdsweep import plugins
 from crowdsweep.data.dataset import Gold, Items
 from crowdsweep.errors import CrowdsweepError
+from crowdsweep.models import registered
 from crowdsweep.models.contract import DataShape, FitContext, ModelInfo, fit_all, fit_one
 from crowdsweep.search.space import Space
 from crowdsweep.seeds import SeedStream
@@ -61,7 +61,7 @@ class Check:
 
     def __call__(self, name: str) -> None:
         """Checks one model."""
-        self.run(plugins.model_info(name))
+        self.run(registered.model_info(name))
 
 
 CHECKS: dict[str, Check] = {}
@@ -76,9 +76,9 @@ def model_checks(names: Iterable[str] | None = None) -> "list[pytest.ParameterSe
     import pytest  # noqa: PLC0415 - only who tests needs it
 
     cases: list[Any] = []
-    for name in plugins.model_names() if names is None else names:
+    for name in registered.model_names() if names is None else names:
         try:
-            info = plugins.model_info(name)
+            info = registered.model_info(name)
         except Exception:  # noqa: BLE001 - one broken file must not hide the others; its own case raises it again
             cases.append(pytest.param(name, Check("can_be_imported", _always, _always), id=f"{name}-can_be_imported"))
             continue
@@ -110,10 +110,10 @@ def check(applies: Callable[[ModelInfo], bool] = _always) -> Callable[[Run], Run
 @check()
 def describes_itself(info: ModelInfo) -> None:
     """Its name is its place's, it has a title and a source, and its cost is a positive number."""
-    must(info.name in plugins.model_names(), f"{info.name!r} is not where its name says")
+    must(info.name in registered.model_names(), f"{info.name!r} is not where its name says")
     must(bool(info.title.strip() and info.source.strip()), "title or source is empty")
     shape = DataShape(n_items=100, n_annotators=10, n_classes=3, n_annotations=300, n_features=8)
-    cost = info.cost(shape, plugins.full_params(info.name, {}))
+    cost = info.cost(shape, registered.full_params(info.name, {}))
     must(math.isfinite(cost) and cost > 0, f"cost: expected a positive number, got {cost}")
     unknown = set(info.waived) - set(CHECKS)
     must(not unknown, f"it waives checks that do not exist: {sorted(unknown)}")
@@ -122,16 +122,16 @@ def describes_itself(info: ModelInfo) -> None:
 @check()
 def params_survive_json(info: ModelInfo) -> None:
     """Full parameters, written as JSON and read back, build an equal model."""
-    full = plugins.full_params(info.name, {})
+    full = registered.full_params(info.name, {})
     again = json.loads(json.dumps(full, allow_nan=False))
-    must(plugins.build_model(info.name, again) == plugins.build_model(info.name, {}), "another model came back")
-    must(plugins.full_params(info.name, again) == full, "other parameters came back")
+    must(registered.build_model(info.name, again) == registered.build_model(info.name, {}), "another model came back")
+    must(registered.full_params(info.name, again) == full, "other parameters came back")
 
 
 @check()
 def model_pickles(info: ModelInfo) -> None:
     """The model goes to another process and comes back equal."""
-    model = plugins.build_model(info.name, {})
+    model = registered.build_model(info.name, {})
     must(pickle.loads(pickle.dumps(model)) == model, "another model came back")  # noqa: S301 - our own bytes
 
 
@@ -168,7 +168,7 @@ def refit_is_the_same(info: ModelInfo) -> None:
 def batch_equals_alone(info: ModelInfo) -> None:
     """Fitting several data sets at once, of different sizes, gives what each gives alone."""
     sets = [small_data(), small_data(1), small_data(2, n_items=17, n_annotators=9)]
-    model = plugins.build_model(info.name, short_params(info))
+    model = registered.build_model(info.name, short_params(info))
     contexts = [context_for(info, data, seed) for seed, data in enumerate(sets)]
     together = fit_all(model, [data.training for data in sets], contexts)
     for data, context, batched in zip(sets, contexts, together, strict=True):
@@ -220,7 +220,7 @@ def unanimous_items_keep_their_label(info: ModelInfo) -> None:
     data = from_rows(rows, n_items=12, n_annotators=4)
     features = np.eye(3, 4, dtype=np.float32)[label]
     training = replace(data.training, items=Items(n_items=12, features=features, text=data.training.items.text))
-    fitted = fit_one(plugins.build_model(info.name, {}), training, context_for(info, data))
+    fitted = fit_one(registered.build_model(info.name, {}), training, context_for(info, data))
     np.testing.assert_array_equal(fitted.item_probs.argmax(axis=1), label)
 
 
@@ -229,7 +229,7 @@ def gold_is_out_of_reach(info: ModelInfo) -> None:
     """A model that does not declare the need takes no notice of gold, even if it were handed over."""
     data = small_data()
     wrong = Gold(item=data.gold.item, label=((data.gold.label + 1) % 3).astype(np.int32))
-    model = plugins.build_model(info.name, short_params(info))
+    model = registered.build_model(info.name, short_params(info))
     handed = FitContext(seeds=SeedStream(0), gold=wrong)
     must_agree(standard_fit(info.name), fit_one(model, data.training, handed), 1e-9)
 
@@ -247,7 +247,7 @@ def unseen_items_are_labelled(info: ModelInfo) -> None:
 @check(lambda info: info.monotone_objective)
 def objective_never_falls(info: ModelInfo) -> None:
     """With default parameters each step's objective is at least the one before, to 1e-8 of it."""
-    model = plugins.build_model(info.name, {})
+    model = registered.build_model(info.name, {})
     for seed in range(3):
         data = small_data(seed)
         objective = fit_one(model, data.training, context_for(info, data, seed)).objective
@@ -265,7 +265,7 @@ def progress_is_reported(info: ModelInfo) -> None:
         reported.append(objective)
 
     context = replace(context_for(info, data), report=report)
-    fitted = fit_one(plugins.build_model(info.name, short_params(info)), data.training, context)
+    fitted = fit_one(registered.build_model(info.name, short_params(info)), data.training, context)
     must(len(fitted.objective) < 2 or len(reported) > 0, "expected reports")
     must(all(map(math.isfinite, reported)), "reported objectives are not finite")
 

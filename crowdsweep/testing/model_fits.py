@@ -1,14 +1,13 @@
 """Short fits for the contract checks of models, and what must be true of whatever comes out of one."""
 
 from collections.abc import Iterator
-from dataclasses import fields
 from functools import cache
 from typing import Any
 
 import numpy as np
 
-from crowdsweep import plugins
 from crowdsweep.data.dataset import Items, TrainingData
+from crowdsweep.models import registered
 from crowdsweep.models.contract import AnnotatorModel, FitContext, FitResult, ModelInfo, Predictor, fit_one
 from crowdsweep.seeds import SeedStream
 from crowdsweep.testing.small_data import SmallData, small_data
@@ -19,7 +18,7 @@ SHORT = {"epochs": 3, "restarts": 2, "iterations": 8, "hidden": [5]}
 
 def short_params(info: ModelInfo) -> dict[str, Any]:
     """Returns parameters that keep a fit short, where the model has such."""
-    names = {field.name for field in fields(info.model)}
+    names = registered.parameters(info.name)
     return {name: value for name, value in SHORT.items() if name in names}
 
 
@@ -30,13 +29,13 @@ def context_for(info: ModelInfo, data: SmallData, seed: int = 0) -> FitContext:
 
 def fit(info: ModelInfo, data: SmallData, seed: int = 0) -> FitResult:
     """Fits the model with short parameters."""
-    return fit_one(plugins.build_model(info.name, short_params(info)), data.training, context_for(info, data, seed))
+    return fit_one(registered.build_model(info.name, short_params(info)), data.training, context_for(info, data, seed))
 
 
 @cache
 def standard_fit(info_name: str) -> FitResult:
     """Returns the fit on the standard data; made once for all checks that only look at it."""
-    return fit(plugins.model_info(info_name), small_data())
+    return fit(registered.model_info(info_name), small_data())
 
 
 def must(held: bool, otherwise: str) -> None:

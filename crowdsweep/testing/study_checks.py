@@ -8,10 +8,11 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from crowdsweep.config import DatasetEntry, ModelEntry, StudyEntry, SweepConfig, config_to_mapping
 from crowdsweep.errors import UnknownName
 from crowdsweep.report.table import results_table
 from crowdsweep.studies.contract import StudyReport, StudyTemplate, check_knobs
+from crowdsweep.sweepfile.read import config_to_mapping
+from crowdsweep.sweepfile.records import DatasetEntry, ModelEntry, StudyEntry, SweepConfig
 from crowdsweep.testing.journals import folded, made_up_sweep, made_up_trials
 from crowdsweep.trial.events import Event
 

@@ -1,12 +1,12 @@
-"""What happens in a sweep, as records: executors and the driver make them, sinks take them.
+"""What happens in a sweep, as records: executors and the driver make them, the journal and its mirrors take them.
 
-The journal keeps most of them (`sinks.event_codec.JOURNALLED`); a row of it is one event. `trial_finished` is written
+The journal keeps most of them (`journal.codec`); a row of it is one event. `trial_finished` is written
 once for each key, before anybody else is told.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from crowdsweep.trial.result import TrialResult
 from crowdsweep.trial.spec import TrialSpec
@@ -147,3 +147,20 @@ Event = (
     | RunsCreated
     | SweepFinished
 )
+
+
+@runtime_checkable
+class Mirror(Protocol):
+    """Hears of everything that happens, in order, from one thread.
+
+    The journal is the record: its failure stops the sweep. A mirror's failure is reported once, retried, and never
+    loses or delays a trial.
+    """
+
+    def handle(self, event: Event) -> None:
+        """Takes one event; returns soon."""
+        ...
+
+    def close(self) -> None:
+        """Writes what is still buffered and lets go of files and connections; may be called twice."""
+        ...

@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from crowdsweep import plugins
 from crowdsweep.arrays import Objective
 from crowdsweep.data import splits
 from crowdsweep.data.dataset import CrowdDataset, TrialData
 from crowdsweep.errors import DataError, FitFailed
+from crowdsweep.models import registered
 from crowdsweep.models.contract import FitContext, FitResult, Model, ModelInfo, check_result, fit_unchecked
 from crowdsweep.seeds import SeedStream
 from crowdsweep.trial import memory
@@ -75,8 +75,8 @@ def run_batch(specs: Sequence[TrialSpec], base: CrowdDataset, device: str, repor
 
 def _run_cell(specs: list[TrialSpec], base: CrowdDataset, device: str, report: Report) -> list[TrialResult]:
     try:
-        info = guarded(plugins.model_info)(specs[0].model)
-        model = guarded(plugins.build_model)(specs[0].model, specs[0].params)
+        info = guarded(registered.model_info)(specs[0].model)
+        model = guarded(registered.build_model)(specs[0].model, specs[0].params)
     except ModelFault as fault:  # a plug-in that this machine lacks, or whose file cannot be imported
         return [_failed(spec, failure_of(fault), 0.0) for spec in specs]
     fits, results = _prepare(specs, base, info)

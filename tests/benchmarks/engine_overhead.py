@@ -30,18 +30,18 @@ os.environ.update(RAY_USAGE_STATS_ENABLED="0", TUNE_DISABLE_AUTO_CALLBACK_LOGGER
 
 import ray
 
-from crowdsweep.config import Resources, SweepConfig, parse_sweep
+from crowdsweep.journal.journal import Journal
 from crowdsweep.search.searchers import make_searcher
-from crowdsweep.sinks.contract import Sink
-from crowdsweep.sinks.journal import Journal
-from crowdsweep.sinks.mlflow_runs import MlflowSink
 from crowdsweep.sweep.cluster import Cluster, connect
 from crowdsweep.sweep.driver import run_sweep
 from crowdsweep.sweep.environment import environment
 from crowdsweep.sweep.plan import make_plan
 from crowdsweep.sweep.ray_actors import RayExecutor
 from crowdsweep.sweep.ray_slot import CONTROL, Slot, slot_options
-from crowdsweep.trial.events import Event, SweepFinished, SweepStarted
+from crowdsweep.sweepfile.read import parse_sweep
+from crowdsweep.sweepfile.records import Resources, SweepConfig
+from crowdsweep.tracking.mlflow_runs import MlflowMirror
+from crowdsweep.trial.events import Event, Mirror, SweepFinished, SweepStarted
 from crowdsweep.trial.runner import run_batch
 
 SLOTS = 2
@@ -62,7 +62,7 @@ class Shared(Cluster):
 
 
 class LastTrial:
-    """A sink that notes when the last trial had finished: what is left then is MLflow's backlog."""
+    """A mirror that notes when the last trial had finished: what is left then is MLflow's backlog."""
 
     at = 0.0
 
@@ -142,14 +142,14 @@ def engine(cluster: Cluster, trials: int, pack: int, mlflow: bool) -> float:
         time.sleep(0.05)
     with tempfile.TemporaryDirectory() as folder:
         if mlflow:  # making its tables takes a second, once
-            first = MlflowSink(Path(folder), experiment="overhead")
+            first = MlflowMirror(Path(folder), experiment="overhead")
             first.handle(SweepStarted(name="overhead", config={}, plan={}, environment={}, resumed=False, time=0.0))
             first.close()
         journal = Journal(Path(folder))
         last = LastTrial()
-        sinks: list[Sink] = [last]
+        mirrors: list[Mirror] = [last]
         if mlflow:
-            sinks.append(MlflowSink(Path(folder), experiment="overhead", record=journal.handle))
+            mirrors.append(MlflowMirror(Path(folder), experiment="overhead", record=journal.handle))
 
         def work() -> None:
             outcome = run_sweep(
@@ -157,7 +157,7 @@ def engine(cluster: Cluster, trials: int, pack: int, mlflow: bool) -> float:
                 executor=executor,
                 journal=journal,
                 make_searcher=lambda study: make_searcher(study.space, config.sampler, study.metric.goal, study.limit),
-                sinks=sinks,
+                mirrors=mirrors,
                 environment=environment(),
             )
             if (outcome.status, outcome.finished, outcome.failed) != ("done", trials, 0):

@@ -36,8 +36,8 @@ MODELS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
 
 def measure(model: str, size: str) -> dict[str, Any]:
     """Simulates, fits, and returns what it cost this process; GB are 10**9 bytes."""
-    from crowdsweep import plugins
     from crowdsweep.data import catalogue, splits
+    from crowdsweep.models import registered
     from crowdsweep.models.contract import FitContext, fit_one
     from crowdsweep.seeds import SeedStream
 
@@ -46,7 +46,9 @@ def measure(model: str, size: str) -> dict[str, Any]:
     trial = splits.prepare(base, {}, 0)
     simulated = time.perf_counter()
     result = fit_one(
-        plugins.build_model(model, MODELS.get(model, {}).get(size, {})), trial.training, FitContext(seeds=SeedStream(0))
+        registered.build_model(model, MODELS.get(model, {}).get(size, {})),
+        trial.training,
+        FitContext(seeds=SeedStream(0)),
     )
     fitted = time.perf_counter()
     reference = trial.evaluation["train"]

@@ -22,10 +22,10 @@ import numpy as np
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from crowdsweep import plugins
 from crowdsweep.data import catalogue, splits
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import Items, TrainingData
+from crowdsweep.models import registered
 from crowdsweep.models.contract import FitContext, fit_all
 from crowdsweep.seeds import SeedStream
 
@@ -48,7 +48,7 @@ def seconds(work: Callable[[], object]) -> float:
 
 def fit(model: str, params: Mapping[str, Any], data: Sequence[TrainingData]) -> float:
     """Returns the processor seconds of one batch."""
-    built = plugins.build_model(model, params)
+    built = registered.build_model(model, params)
     contexts = [FitContext(seeds=SeedStream(seed)) for seed in range(len(data))]
     return seconds(lambda: fit_all(built, data, contexts))
 

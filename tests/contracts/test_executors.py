@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from crowdsweep.config import Resources
 from crowdsweep.errors import InfeasibleRequest
 from crowdsweep.sweep.cluster import Cluster, Node
 from crowdsweep.sweep.inline import InlineExecutor
 from crowdsweep.sweep.ray_actors import LOSS_LIMIT, RayExecutor
+from crowdsweep.sweepfile.records import Resources
 from crowdsweep.testing import executor_checks as checks
 from crowdsweep.testing.executor_checks import batch_of, datasets, drained, finished, specs_on
 from crowdsweep.trial.events import BatchLost, Event, TrialFinished, TrialProgressed, TrialStarted

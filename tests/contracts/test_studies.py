@@ -4,18 +4,17 @@ from collections.abc import Callable
 
 import pytest
 
-from crowdsweep import plugins
-from crowdsweep.studies.contract import StudyTemplate
+from crowdsweep.studies.contract import StudyTemplate, find_template, template_names
 from crowdsweep.testing.study_checks import CHECKS
 
 
 def test_both_first_templates_are_found() -> None:
-    assert {"sparsity", "redundancy"} <= set(plugins.template_names())
+    assert {"sparsity", "redundancy"} <= set(template_names())
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-@pytest.mark.parametrize("name", plugins.template_names())
+@pytest.mark.parametrize("name", template_names())
 def test_template(name: str, check: Callable[[StudyTemplate], None]) -> None:
-    template = plugins.template(name)
+    template = find_template(name)
     assert template.name == name
     check(template)

@@ -14,10 +14,11 @@ from typing import Any
 import pytest
 import yaml
 
-from crowdsweep.config import SweepConfig, parse_sweep
 from crowdsweep.errors import JournalLocked
-from crowdsweep.sinks.journal import Journal, read_journal
+from crowdsweep.journal.journal import Journal, read_journal
 from crowdsweep.sweep.launch import open_and_run, rebuild_mirror
+from crowdsweep.sweepfile.read import parse_sweep
+from crowdsweep.sweepfile.records import SweepConfig
 
 DONE, BAD_INPUT, FAILED_TRIALS, OVER_BUDGET, INTERRUPTED = 0, 2, 3, 4, 130
 SLOW = {"name": "slow", "params": {"steps": 2, "pause_s": 0.05}}
@@ -145,16 +146,16 @@ def test_mlflow_that_cannot_be_written_any_more(
     """The sweep finishes, and `mirror` writes what MLflow lacks."""
     from mlflow import MlflowClient
 
-    from crowdsweep.sinks import mlflow_runs
+    from crowdsweep.tracking import mlflow_runs
 
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     config = config_of([SLOW], seeds={"report": 12}, tracking={})
-    handle = mlflow_runs.MlflowSink.handle
+    handle = mlflow_runs.MlflowMirror.handle
     database = tmp_path / "mlflow.db"
 
-    def spoilt(sink: Any, event: Any) -> None:
+    def spoilt(mirror: Any, event: Any) -> None:
         """After the fourth result, once a run of it has been written, the database cannot be written any more."""
-        handle(sink, event)
+        handle(mirror, event)
         if type(event).__name__ == "TrialFinished":
             seen.append(event)
             if len(seen) == 4:
@@ -165,7 +166,7 @@ def test_mlflow_that_cannot_be_written_any_more(
                 _block(database)
 
     seen: list[Any] = []
-    monkeypatch.setattr(mlflow_runs.MlflowSink, "handle", spoilt)
+    monkeypatch.setattr(mlflow_runs.MlflowMirror, "handle", spoilt)
     monkeypatch.setattr(mlflow_runs, "_background", _hasty)
     outcome = open_and_run(config, tmp_path, quiet=True)
     assert (outcome.status, outcome.finished, outcome.failed) == ("done", 12, 0)
@@ -186,7 +187,7 @@ def test_mlflow_that_cannot_be_written_any_more(
 
 def _hasty(when_idle: Any) -> Any:
     """The writing thread, giving up soon."""
-    from crowdsweep.sinks.background import Background
+    from crowdsweep.tracking.background import Background
 
     return Background("MLflow", attempts=2, first_delay_s=0.05, when_idle=when_idle)
 

@@ -12,11 +12,12 @@ from typing import Any
 
 import pytest
 
-from crowdsweep.config import SweepConfig, parse_sweep
-from crowdsweep.sinks.event_codec import decode
-from crowdsweep.sinks.journal import open_rows, read_journal
+from crowdsweep.journal.codec import decode
+from crowdsweep.journal.journal import open_rows, read_journal
 from crowdsweep.sweep.launch import open_and_run
 from crowdsweep.sweep.plan import make_plan
+from crowdsweep.sweepfile.read import parse_sweep
+from crowdsweep.sweepfile.records import SweepConfig
 from crowdsweep.trial.events import TrialFinished
 
 KILLS = 20

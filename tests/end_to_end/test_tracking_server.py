@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from crowdsweep.sinks.journal import Journal, read_journal
-from crowdsweep.sinks.mlflow_runs import MlflowClient, MlflowSink, mirror
-from crowdsweep.testing.sink_checks import failed, ok, spec, started
+from crowdsweep.journal.journal import Journal, read_journal
+from crowdsweep.testing.mirror_checks import failed, ok, spec, started
+from crowdsweep.tracking.mlflow_runs import MlflowClient, MlflowMirror, rebuild
 from crowdsweep.trial.events import Event, SweepFinished, TrialPlanned
 
 EXPERIMENT = "on a server"
@@ -117,12 +117,12 @@ def check_runs(server: Server, seeds: Sequence[int]) -> None:
 def test_a_server_that_dies_in_the_middle(server: Server, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     store = tmp_path / "store"
     journal = Journal(store)
-    sink = MlflowSink(store, experiment=EXPERIMENT, record=journal.handle, state=journal.state)
+    mirror = MlflowMirror(store, experiment=EXPERIMENT, record=journal.handle, state=journal.state)
 
     def tell(events: Sequence[Event]) -> None:
         for event in events:
             journal.handle(event)
-            sink.handle(event)
+            mirror.handle(event)
 
     tell([started(), *trials((0, 1, 2))])
     deadline = time.monotonic() + STARTS_S
@@ -143,7 +143,7 @@ def test_a_server_that_dies_in_the_middle(server: Server, tmp_path: Path, caplog
     with caplog.at_level(logging.WARNING):
         tell([*trials((3, 4)), SweepFinished(status="done", time=2.0)])
         began = time.monotonic()
-        sink.close()
+        mirror.close()
         took = time.monotonic() - began
     journal.close()
     assert took < CLOSES_S
@@ -155,7 +155,7 @@ def test_a_server_that_dies_in_the_middle(server: Server, tmp_path: Path, caplog
     assert len(state.results) == 5, "the record lost nothing"
 
     server.start()
-    done = mirror(state, server.uri, EXPERIMENT)
+    done = rebuild(state, server.uri, EXPERIMENT)
     assert (done.found, done.written, done.refused) == (3, 2, 0)
     check_runs(server, (0, 1, 2, 3, 4))
-    assert mirror(state, server.uri, EXPERIMENT).written == 0
+    assert rebuild(state, server.uri, EXPERIMENT).written == 0

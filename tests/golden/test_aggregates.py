@@ -5,11 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from crowdsweep import plugins
 from crowdsweep.data import catalogue, splits
 from crowdsweep.data.dataset import TrainingData, TrialData
 from crowdsweep.metrics.distributions import kl
 from crowdsweep.metrics.items import accuracy
+from crowdsweep.models import registered
 from crowdsweep.models.contract import FitContext, FitResult, fit_one
 from crowdsweep.seeds import SeedStream
 
@@ -51,7 +51,7 @@ def trial_of(path: Path, **params: str) -> TrialData:
 
 
 def fit(name: str, params: dict[str, object], training: TrainingData) -> FitResult:
-    return fit_one(plugins.build_model(name, params), training, FitContext(seeds=SeedStream(0)))
+    return fit_one(registered.build_model(name, params), training, FitContext(seeds=SeedStream(0)))
 
 
 @pytest.mark.parametrize("dataset", ACCURACIES)

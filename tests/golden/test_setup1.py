@@ -12,9 +12,9 @@ from functools import cache
 import numpy as np
 import pytest
 
-from crowdsweep import plugins
 from crowdsweep.data import catalogue
 from crowdsweep.data.splits import prepare
+from crowdsweep.models import registered
 from crowdsweep.models.contract import FitContext, fit_all
 from crowdsweep.seeds import SeedStream
 
@@ -54,11 +54,11 @@ def _accuracies(model, protocol, n_annotators, draws=DRAWS):
     """Test accuracy of each draw, in per cent."""
     params = {**NETWORK, "protocol": protocol, **(PAPER if protocol == "paper" else EQUAL_BUDGET)[model]}
     trials = _trials(n_annotators, draws)
-    gold = "gold" in plugins.model_info(model).needs
+    gold = "gold" in registered.model_info(model).needs
     contexts = [
         FitContext(seeds=SeedStream(seed), gold=trial.gold if gold else None) for seed, trial in enumerate(trials)
     ]
-    fitted = fit_all(plugins.build_model(model, params), [trial.training for trial in trials], contexts)
+    fitted = fit_all(registered.build_model(model, params), [trial.training for trial in trials], contexts)
     found = []
     for trial, result in zip(trials, fitted, strict=True):
         test = trial.evaluation["test"]

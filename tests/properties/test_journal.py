@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crowdsweep.errors import JournalDamaged, JournalError
-from crowdsweep.sinks.event_codec import decode, encode
-from crowdsweep.sinks.journal import Journal, read_journal
-from crowdsweep.sinks.journal_rows import seal, unseal, whole_rows
-from crowdsweep.testing import sink_checks
+from crowdsweep.journal.codec import decode, encode
+from crowdsweep.journal.journal import Journal, read_journal
+from crowdsweep.journal.rows import seal, unseal, whole_rows
+from crowdsweep.testing import mirror_checks
 from crowdsweep.trial.events import (
     BatchLost,
     PointProposed,
@@ -123,7 +123,7 @@ def test_an_event_comes_back_as_it_was(drawn: object) -> None:
 
 
 def test_nan_comes_back_too() -> None:
-    finished = sink_checks.ok("k")
+    finished = mirror_checks.ok("k")
     event = replace(finished, result=replace(finished.result, objective=(1.0, math.nan, -math.inf)))
     text = encode(event)
     assert "NaN" not in text
@@ -185,7 +185,7 @@ outcomes = st.lists(st.tuples(st.sampled_from("abc"), st.booleans(), st.integers
 def test_a_trial_finishes_once(outcomes: list[tuple[str, bool, int]], groups: list[int]) -> None:
     """Against a naive rule: the first success wins, else the first failure."""
     happened = [
-        sink_checks.ok(key, score=float(mark)) if good else sink_checks.failed(key, f"Kind{mark}")
+        mirror_checks.ok(key, score=float(mark)) if good else mirror_checks.failed(key, f"Kind{mark}")
         for key, good, mark in outcomes
     ]
     expected = {}
@@ -196,7 +196,7 @@ def test_a_trial_finishes_once(outcomes: list[tuple[str, bool, int]], groups: li
             expected[key] = (well or own)[0]
     with TemporaryDirectory() as folder:
         journal = Journal(Path(folder))
-        journal.handle(sink_checks.started())
+        journal.handle(mirror_checks.started())
         rest = happened
         for size in [*groups, len(happened)]:
             journal.handle_many(rest[:size])

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from crowdsweep.sinks.background import Background, Rejected
+from crowdsweep.tracking.background import Background, Rejected
 
 
 def quick(**options: object) -> Background:

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 from scipy import stats
 
-from crowdsweep.config import Metric, PublishedValue
 from crowdsweep.metrics.intervals import estimate
 from crowdsweep.report.compare import Comparison, compare, comparison_table
 from crowdsweep.report.paired import holm, paired_test
@@ -14,6 +13,7 @@ from crowdsweep.report.phrases import ranked_by_heldout, verdict
 from crowdsweep.report.phrases import tests_used as used_tests
 from crowdsweep.report.ranking import References, ranking_metric
 from crowdsweep.report.table import results_table
+from crowdsweep.sweepfile.records import Metric, PublishedValue
 from crowdsweep.testing.journals import folded, made_up_sweep, made_up_trials
 from crowdsweep.trial.events import Event
 

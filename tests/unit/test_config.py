@@ -6,17 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from crowdsweep.config import (
-    DatasetEntry,
-    Metric,
-    ModelEntry,
-    PublishedValue,
-    SweepConfig,
-    config_to_mapping,
-    load_sweep,
-    parse_sweep,
-)
 from crowdsweep.errors import BadInput, SpaceError, SweepFileError, UnknownName
+from crowdsweep.sweepfile.read import config_to_mapping, load_sweep, parse_sweep
+from crowdsweep.sweepfile.records import DatasetEntry, Metric, ModelEntry, PublishedValue, SweepConfig
 
 FULL = """\
 name: full-sweep
@@ -142,9 +134,9 @@ def test_set_changes_values_before_they_are_checked(sweep) -> None:
 
 
 def test_the_default_space_is_the_models(sweep) -> None:
-    from crowdsweep import plugins
+    from crowdsweep.models import registered
 
-    default = plugins.model_info("dawid-skene").space
+    default = registered.model_info("dawid-skene").space
     config = sweep("name: x\ndatasets: [anesthesia]\nmodels: [{name: dawid-skene, search: default}]\n")
     assert set(config.models[0].space) == set(default)
     assert "smoothing" in default

@@ -9,10 +9,10 @@ import threading
 import pytest
 from rich.console import Console
 
-from crowdsweep.sinks.console import ConsoleSink, Terminal
-from crowdsweep.sinks.journal import Journal
-from crowdsweep.sinks.progress import Progress
-from crowdsweep.testing.sink_checks import failed, ok, one_of_each, spec, started
+from crowdsweep.console.live import ConsoleMirror, Terminal
+from crowdsweep.console.progress import Progress
+from crowdsweep.journal.journal import Journal
+from crowdsweep.testing.mirror_checks import failed, ok, one_of_each, spec, started
 from crowdsweep.trial.events import Event, SweepFinished, TrialPlanned, TrialStarted
 
 
@@ -39,11 +39,11 @@ def a_sweep() -> list[Event]:
 
 def lines(events: list[Event], *, seconds_apart: float, **options: object) -> list[str]:
     out, clock = io.StringIO(), Clock()
-    sink = ConsoleSink(console=Console(file=out, soft_wrap=True), clock=clock, **options)
+    mirror = ConsoleMirror(console=Console(file=out, soft_wrap=True), clock=clock, **options)
     for event in events:
-        sink.handle(event)
+        mirror.handle(event)
         clock.now += seconds_apart
-    sink.close()
+    mirror.close()
     return out.getvalue().splitlines()
 
 
@@ -126,10 +126,10 @@ def test_live_view_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     reader = threading.Thread(target=_read_to_the_end, args=(outer, shown))
     reader.start()
     with os.fdopen(inner, "w") as terminal:
-        sink = ConsoleSink(console=Console(file=terminal, width=110))
+        mirror = ConsoleMirror(console=Console(file=terminal, width=110))
         for event in [*a_sweep(), SweepFinished(status="interrupted", time=0.0)]:
-            sink.handle(event)
-        sink.close()
+            mirror.handle(event)
+        mirror.close()
     reader.join()
     os.close(outer)
     seen = b"".join(shown).decode()
@@ -149,7 +149,7 @@ class Gone(io.StringIO):
 
 def test_a_terminal_that_went_away_does_not_matter() -> None:
     for error in (BrokenPipeError, OSError):
-        sink = ConsoleSink(console=Terminal(file=Gone(error)))
+        mirror = ConsoleMirror(console=Terminal(file=Gone(error)))
         for event in one_of_each():
-            sink.handle(event)
-        sink.close()
+            mirror.handle(event)
+        mirror.close()

@@ -6,15 +6,16 @@ from typing import Any
 
 import pytest
 
-from crowdsweep.config import SweepConfig, parse_sweep
-from crowdsweep.sinks.contract import Sink
 from crowdsweep.sweep.driver import FAILURES_FORGIVEN, SweepOutcome, run_sweep
 from crowdsweep.sweep.interrupts import Interrupts
 from crowdsweep.sweep.plan import SEARCH_SEED, Plan, make_plan
 from crowdsweep.sweep.resume import hours_spent
+from crowdsweep.sweepfile.read import parse_sweep
+from crowdsweep.sweepfile.records import SweepConfig
 from crowdsweep.testing.fakes import FakeClock, FakeExecutor, HistorySearcher, Killed, MemoryJournal
 from crowdsweep.trial.events import (
     Event,
+    Mirror,
     PointProposed,
     PointScored,
     PointsSelected,
@@ -60,7 +61,7 @@ def drive(
     journal: MemoryJournal,
     score: Callable[[TrialSpec], Mapping[str, float]] = by_seed,
     interrupts: Interrupts | None = None,
-    sinks: Sequence[Sink] = (),
+    mirrors: Sequence[Mirror] = (),
     **executor: Any,
 ) -> tuple[SweepOutcome, FakeExecutor]:
     slots = FakeExecutor(score=score, **executor)
@@ -69,7 +70,7 @@ def drive(
         executor=slots,
         journal=journal,
         make_searcher=lambda study: HistorySearcher(limit=study.limit),
-        sinks=sinks,
+        mirrors=mirrors,
         clock=slots.clock,
         interrupts=interrupts,
     )
@@ -203,7 +204,9 @@ def test_results_are_durable_before_mirrors_hear_of_them(plan: Plan) -> None:
 
     seen: list[Event | None] = []
     slots = FakeExecutor(score=by_seed)
-    run_sweep(plan, executor=slots, journal=journal, make_searcher=lambda s: HistorySearcher(s.limit), sinks=[Mirror()])
+    run_sweep(
+        plan, executor=slots, journal=journal, make_searcher=lambda s: HistorySearcher(s.limit), mirrors=[Mirror()]
+    )
     assert isinstance(seen[-2], SweepFinished)
     assert seen[-1] is None
     assert sum(isinstance(event, TrialFinished) for event in seen) == plan.n_trials
@@ -219,7 +222,7 @@ def test_a_mirror_that_fails_is_reported_once_and_loses_nothing(plan: Plan, capl
 
     journal, slots = MemoryJournal(), FakeExecutor(score=by_seed)
     outcome = run_sweep(
-        plan, executor=slots, journal=journal, make_searcher=lambda s: HistorySearcher(s.limit), sinks=[Broken()]
+        plan, executor=slots, journal=journal, make_searcher=lambda s: HistorySearcher(s.limit), mirrors=[Broken()]
     )
     assert outcome.status == "done"
     assert len(journal.state.results) == plan.n_trials
@@ -294,7 +297,7 @@ def test_ctrl_c_finishes_what_runs_and_takes_back_what_does_not(plan: Plan) -> N
         def close(self) -> None: ...
 
     journal = MemoryJournal()
-    outcome, slots = drive(plan, journal, interrupts=interrupts, sinks=[Person()], slots=2)
+    outcome, slots = drive(plan, journal, interrupts=interrupts, mirrors=[Person()], slots=2)
     begun, waiting = slots.batches[:2], slots.batches[2]
     assert outcome.status == "interrupted"
     assert sorted(slots.ran) == sorted(spec.key for batch in begun for spec in batch.specs)

@@ -13,11 +13,11 @@ import pytest
 from pyarrow.fs import FileSystem, LocalFileSystem, SubTreeFileSystem
 
 from crowdsweep.errors import JournalDamaged, JournalError, JournalLocked
-from crowdsweep.sinks.journal import Journal, open_rows, read_journal
-from crowdsweep.sinks.journal_repair import repair_journal
-from crowdsweep.sinks.local_journal import JOURNAL_FILE, LOCK_FILE
-from crowdsweep.sinks.object_journal import LEASE, ObjectRows
-from crowdsweep.testing.sink_checks import failed, ok, one_of_each, spec, started
+from crowdsweep.journal.journal import Journal, open_rows, read_journal
+from crowdsweep.journal.local import JOURNAL_FILE, LOCK_FILE
+from crowdsweep.journal.objects import LEASE, ObjectRows
+from crowdsweep.journal.repair import repair_journal
+from crowdsweep.testing.mirror_checks import failed, ok, one_of_each, spec, started
 from crowdsweep.trial.events import PointProposed, PointScored, RunsCreated, SweepFinished, TrialPlanned
 
 
@@ -91,8 +91,8 @@ def test_second_driver_is_told_who_is_first(tmp_path: Path) -> None:
 
 _WRITER = """
 import sys
-from crowdsweep.sinks.journal import Journal
-from crowdsweep.testing.sink_checks import ok, spec, started
+from crowdsweep.journal.journal import Journal
+from crowdsweep.testing.mirror_checks import ok, spec, started
 from crowdsweep.trial.events import TrialPlanned
 journal = Journal(sys.argv[1])
 journal.handle(started())

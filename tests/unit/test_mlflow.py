@@ -16,16 +16,16 @@ from pathlib import Path
 
 import pytest
 
-from crowdsweep.config import parse_sweep
 from crowdsweep.errors import BadInput
-from crowdsweep.sinks.background import Background
-from crowdsweep.sinks.journal import Journal, JournalState, read_journal
-from crowdsweep.sinks.mlflow_runs import MlflowClient, MlflowSink, mirror, tracking_uri, without_credentials
-from crowdsweep.sinks.run_records import HISTORY_LIMIT, cell_record, trial_record
-from crowdsweep.sinks.sqlite_file import is_shared
+from crowdsweep.journal.journal import Journal, JournalState, read_journal
 from crowdsweep.sweep.launch import open_and_run, rebuild_mirror
-from crowdsweep.testing import sink_checks
-from crowdsweep.testing.sink_checks import failed, ok, spec, started
+from crowdsweep.sweepfile.read import parse_sweep
+from crowdsweep.testing import mirror_checks
+from crowdsweep.testing.mirror_checks import failed, ok, spec, started
+from crowdsweep.tracking.background import Background
+from crowdsweep.tracking.mlflow_runs import MlflowClient, MlflowMirror, rebuild, tracking_uri, without_credentials
+from crowdsweep.tracking.run_records import HISTORY_LIMIT, cell_record, trial_record
+from crowdsweep.tracking.sqlite_file import is_shared
 from crowdsweep.trial.events import Event, RunsCreated, SweepFinished, TrialFinished, TrialPlanned
 
 SEEDS = (0, 1, 2, 3)
@@ -35,9 +35,9 @@ SEEDS = (0, 1, 2, 3)
 def empty_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A database with MLflow's tables: making them takes seconds."""
     path = tmp_path_factory.mktemp("template") / "mlflow.db"
-    sink = MlflowSink(path.parent, experiment="template")
-    sink.handle(started())
-    sink.close()
+    mirror = MlflowMirror(path.parent, experiment="template")
+    mirror.handle(started())
+    mirror.close()
     with sqlite3.connect(path) as database:
         database.execute("DELETE FROM experiments WHERE name = 'template'")
     return path
@@ -61,9 +61,9 @@ def outcomes(seeds: Sequence[int] = SEEDS) -> list[Event]:
 
 
 def sweep(store: Path, events: Sequence[Event], *, uri: str | None = None, attempts: int = 2) -> JournalState:
-    """Runs a driver's sinks over a sweep."""
+    """Runs a driver's mirrors over a sweep."""
     journal = Journal(store)
-    sink = MlflowSink(
+    mirror = MlflowMirror(
         store,
         experiment="an experiment",
         uri=uri,
@@ -73,8 +73,8 @@ def sweep(store: Path, events: Sequence[Event], *, uri: str | None = None, attem
     )
     for event in (started(), *events, SweepFinished(status="done", time=3.0)):
         journal.handle(event)
-        sink.handle(event)
-    sink.close()
+        mirror.handle(event)
+    mirror.close()
     journal.close()
     return read_journal(store)
 
@@ -139,7 +139,7 @@ def test_a_cell_shows_the_mean_confusion_matrix_of_its_reported_trials(store: Pa
         return b"a picture"
 
     state = sweep(store, outcomes())
-    mirror(state, tracking_uri(store), "illustrated", draw=draw)
+    rebuild(state, tracking_uri(store), "illustrated", draw=draw)
     assert drawn == [[[pytest.approx(0.9), pytest.approx(0.1)], [pytest.approx(0.2), pytest.approx(0.8)]]]
     client = MlflowClient(tracking_uri(store))
     experiment = client.get_experiment_by_name("illustrated")
@@ -209,9 +209,9 @@ def test_a_database_that_stops_taking_rows_is_mended_by_mirror(
     assert sum("cannot be written" in words for words in told) == 1
     assert "MLflow lacks 3 trials; the journal has them: `crowdsweep mirror` writes them" in told
     with pytest.raises(BadInput, match="cannot be written"):
-        mirror(state, tracking_uri(store), "an experiment")
+        rebuild(state, tracking_uri(store), "an experiment")
     sql(store, "DROP TRIGGER refuse")
-    done = mirror(state, tracking_uri(store), "an experiment")
+    done = rebuild(state, tracking_uri(store), "an experiment")
     assert (done.found, done.written, done.refused) == (1, 3, 0)
     cells, trials = runs_in(store)
     assert {key: run.info.status for key, run in trials.items()} == {
@@ -219,7 +219,7 @@ def test_a_database_that_stops_taking_rows_is_mended_by_mirror(
     }
     (cell,) = cells.values()
     assert (cell.info.status, cell.data.metrics["test_accuracy_n"]) == ("FINISHED", 3)
-    assert mirror(state, tracking_uri(store), "an experiment").written == 0
+    assert rebuild(state, tracking_uri(store), "an experiment").written == 0
 
 
 def test_a_cell_that_was_cut_short_is_completed(store: Path) -> None:
@@ -227,7 +227,7 @@ def test_a_cell_that_was_cut_short_is_completed(store: Path) -> None:
     sql(store, "CREATE TRIGGER refuse BEFORE INSERT ON params BEGIN SELECT RAISE(ABORT, 'readonly database'); END")
     state = sweep(store, outcomes((0,)), attempts=1)
     sql(store, "DROP TRIGGER refuse")
-    mirror(state, tracking_uri(store), "an experiment")
+    rebuild(state, tracking_uri(store), "an experiment")
     cells, trials = runs_in(store)
     (cell,) = cells.values()
     assert (cell.info.status, cell.data.params["groups"]) == ("FINISHED", "2")
@@ -238,7 +238,7 @@ def test_mirror_into_nothing_writes_everything(store: Path) -> None:
     journal = Journal(store)
     journal.handle_many([started(), *outcomes()])
     journal.close()
-    done = mirror(read_journal(store), tracking_uri(store), "an experiment")
+    done = rebuild(read_journal(store), tracking_uri(store), "an experiment")
     assert str(done) == "4 trials written, 0 stood there already"
     cells, trials = runs_in(store)
     assert (len(cells), len(trials)) == (1, 4)
@@ -251,9 +251,9 @@ def test_mirror_mends_what_was_deleted(store: Path) -> None:
     client = MlflowClient(tracking_uri(store))
     client.delete_run(trials[one].info.run_id)
     sql(store, f"DELETE FROM latest_metrics WHERE key = 'dev_kl' AND run_uuid = '{trials[other].info.run_id}'")
-    assert mirror(state, tracking_uri(store), "an experiment").written == 2
+    assert rebuild(state, tracking_uri(store), "an experiment").written == 2
     client.delete_run(next(iter(cells.values())).info.run_id)
-    mirror(state, tracking_uri(store), "an experiment")
+    rebuild(state, tracking_uri(store), "an experiment")
     cells, trials = runs_in(store)
     (cell,) = cells.values()
     assert {run.data.tags["mlflow.parentRunId"] for run in trials.values()} == {cell.info.run_id}
@@ -330,7 +330,7 @@ def test_a_server_is_sent_the_name_and_password(tmp_path: Path) -> None:
     journal.handle(started())
     journal.close()
     with pytest.raises(BadInput, match="403"):
-        mirror(read_journal(tmp_path), f"http://me:w%40rd@127.0.0.1:{server.server_port}", "x")
+        rebuild(read_journal(tmp_path), f"http://me:w%40rd@127.0.0.1:{server.server_port}", "x")
     server.shutdown()
     server.server_close()
     assert set(sent) == {"Basic " + b64encode(b"me:w@rd").decode()}
@@ -339,11 +339,11 @@ def test_a_server_is_sent_the_name_and_password(tmp_path: Path) -> None:
 def test_the_database_is_one_file_when_nobody_writes(store: Path) -> None:
     files = []
     journal = Journal(store)
-    sink = MlflowSink(store, experiment="an experiment", record=lambda event: files.append(database_files(store)))
-    sink.handle(started())
+    mirror = MlflowMirror(store, experiment="an experiment", record=lambda event: files.append(database_files(store)))
+    mirror.handle(started())
     for event in outcomes():
-        sink.handle(event)
-    sink.close()
+        mirror.handle(event)
+    mirror.close()
     journal.close()
     assert files == [{"mlflow.db", "mlflow.db-wal", "mlflow.db-shm"}], "written through a log"
     assert database_files(store) == {"mlflow.db"}
@@ -425,7 +425,7 @@ def test_records_never_hold_what_is_not_finite() -> None:
 
 
 def test_a_cell_reports_what_was_not_searched() -> None:
-    from crowdsweep.sinks.run_records import CellTrial
+    from crowdsweep.tracking.run_records import CellTrial
 
     searched = [CellTrial(phase="search", metrics={"a": 9.0})] * 3
     alone = cell_record(spec(0), searched, sweep="s")
@@ -451,8 +451,8 @@ def test_where_runs_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_contract(store: Path) -> None:
-    sink_checks.check_takes_every_event(lambda: MlflowSink(store, experiment="an experiment"))
-    sink_checks.check_closes_without_events(lambda: MlflowSink(store, experiment="an experiment"))
+    mirror_checks.check_takes_every_event(lambda: MlflowMirror(store, experiment="an experiment"))
+    mirror_checks.check_closes_without_events(lambda: MlflowMirror(store, experiment="an experiment"))
 
 
 def test_nothing_is_printed(store: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -463,11 +463,11 @@ def test_nothing_is_printed(store: Path, capfd: pytest.CaptureFixture[str]) -> N
 
 def test_run_ids_are_told_while_the_sweep_runs(store: Path) -> None:
     told: list[Event] = []
-    sink = MlflowSink(store, experiment="an experiment", record=told.append)
-    sink.handle(started())
+    mirror = MlflowMirror(store, experiment="an experiment", record=told.append)
+    mirror.handle(started())
     for event in outcomes():
-        sink.handle(event)
-    sink.close()
+        mirror.handle(event)
+    mirror.close()
     assert all(isinstance(event, RunsCreated) for event in told)
     assert {key for event in told if isinstance(event, RunsCreated) for key in event.runs} == {
         spec(0, groups=2).cell_key,

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from crowdsweep import plugins
+from crowdsweep.models import registered
 from crowdsweep.testing.model_checks import CHECKS, model_checks
 
 SOUND = '''
@@ -152,7 +152,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_sound_model_passes(folder: Path, check: str) -> None:
     name = f"sound-{check.replace('_', '-')}"
     write(folder, name)
-    assert CHECKS[check].applies(plugins.model_info(name))
+    assert CHECKS[check].applies(registered.model_info(name))
     CHECKS[check](name)
 
 

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from crowdsweep.config import StudyEntry, SweepConfig, parse_sweep
 from crowdsweep.data import catalogue
 from crowdsweep.errors import BadInput, UnknownName
 from crowdsweep.sweep.plan import describe_plan, make_plan
+from crowdsweep.sweepfile.read import parse_sweep
+from crowdsweep.sweepfile.records import StudyEntry, SweepConfig
 
 
 def config_of(datasets: list[Any], models: list[Any], **changes: Any) -> SweepConfig:

@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from crowdsweep import discovery, plugins
 from crowdsweep.data import catalogue
 from crowdsweep.errors import BadInput, UnknownName
+from crowdsweep.models import registered
 from crowdsweep.models.contract import FitContext, fit_one
+from crowdsweep.registry import discovery
 from crowdsweep.seeds import SeedStream
+from crowdsweep.studies.contract import find_template, template_names
 from crowdsweep.testing.small_data import small_data
 
 MODEL_FILE = '''
@@ -59,7 +61,18 @@ from crowdsweep.data.catalogue import Source, load
 
 SOURCE = Source(name="sample-data", title="t", defaults={}, base=lambda params: load("anesthesia", {}))
 '''
-TEMPLATE_FILE = '"""A template of one file."""\n\nTEMPLATE = object()\n'
+TEMPLATE_FILE = """\"\"\"A template of one file.\"\"\"
+
+from crowdsweep.studies.contract import StudyReport, StudyTemplate
+
+TEMPLATE = StudyTemplate(
+    name="sample-study",
+    title="t",
+    knobs={},
+    plans=lambda knobs, config: config,
+    summarise=lambda table, knobs: StudyReport(title="t"),
+)
+"""
 
 
 @pytest.fixture
@@ -76,14 +89,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.usefixtures("folder")
 def test_one_file_adds_a_model_a_dataset_and_a_template() -> None:
-    assert "sample-model" in plugins.model_names()
+    assert "sample-model" in registered.model_names()
     assert "sample-data" in catalogue.names()
-    assert "sample-study" in plugins.template_names()
-    model = plugins.build_model("sample-model", {"rate": 1})
+    assert "sample-study" in template_names()
+    model = registered.build_model("sample-model", {"rate": 1})
     fitted = fit_one(model, small_data().training, FitContext(seeds=SeedStream(0)))
     np.testing.assert_allclose(fitted.item_probs, 1 / 3)
     assert len(catalogue.load("sample-data", {}).annotations) == 315
-    assert plugins.template("sample-study") is not None
+    assert find_template("sample-study").name == "sample-study"
 
 
 @pytest.mark.usefixtures("folder")
@@ -95,17 +108,17 @@ def test_private_files_and_files_without_the_constant_are_no_plugins() -> None:
 @pytest.mark.usefixtures("folder")
 def test_titles_are_read_without_importing() -> None:
     before = set(sys.modules)
-    assert plugins.model_titles()["sample-model"] == "A model of one file, for these tests"
-    assert all(plugins.model_titles().values())
+    assert discovery.titles("model")["sample-model"] == "A model of one file, for these tests"
+    assert all(discovery.titles("model").values())
     assert {name for name in set(sys.modules) - before if "crowdsweep" in name} == set()
 
 
 def test_the_same_name_twice_is_refused(folder: Path) -> None:
     (folder / "dawid_skene.py").write_text(MODEL_FILE)
     with pytest.raises(BadInput, match=r"'dawid-skene' is defined twice: .*aggregate.dawid_skene.py and .*rename one"):
-        plugins.model_info("dawid-skene")
+        registered.model_info("dawid-skene")
     with pytest.raises(BadInput, match="defined twice"):
-        plugins.model_names()
+        registered.model_names()
 
 
 def test_a_file_must_define_what_its_name_promises(folder: Path) -> None:
@@ -113,21 +126,21 @@ def test_a_file_must_define_what_its_name_promises(folder: Path) -> None:
     with pytest.raises(
         BadInput, match=r"expected MODEL\.name to be 'sample-other', as its place says, got 'sample-mod"
     ):
-        plugins.model_info("sample-other")
+        registered.model_info("sample-other")
     (folder / "sample_wrong.py").write_text("MODEL = 3\n")
     with pytest.raises(BadInput, match="expected MODEL to be a ModelInfo, got int"):
-        plugins.model_info("sample-wrong")
+        registered.model_info("sample-wrong")
     (folder / "sample_hidden.py").write_text("if False:\n    pass\nMODEL: int = 3\ndel MODEL\n")
     with pytest.raises(BadInput, match="to define MODEL"):
-        plugins.model_info("sample-hidden")
+        registered.model_info("sample-hidden")
 
 
 def test_a_broken_file_can_be_mended_and_tried_again(folder: Path) -> None:
     (folder / "sample_broken.py").write_text("MODEL = unknown_name\n")
     with pytest.raises(NameError):
-        plugins.model_info("sample-broken")
+        registered.model_info("sample-broken")
     (folder / "sample_broken.py").write_text(MODEL_FILE.replace("sample-model", "sample-broken"))
-    assert plugins.model_info("sample-broken").name == "sample-broken"
+    assert registered.model_info("sample-broken").name == "sample-broken"
 
 
 def test_entry_points_of_installed_packages_are_found(tmp_path: Path) -> None:
@@ -137,10 +150,11 @@ def test_entry_points_of_installed_packages_are_found(tmp_path: Path) -> None:
     (facts / "METADATA").write_text("Metadata-Version: 2.1\nName: their-package\nVersion: 1.0\n")
     (facts / "entry_points.txt").write_text("[crowdsweep.models]\ntheir-model = their_package:MODEL\n")
     program = (
-        "from crowdsweep import plugins; import sys; assert 'their-model' in plugins.model_names();"
-        "assert plugins.model_titles()['their-model'] == 'their_package:MODEL';"
+        "import sys; from crowdsweep.models import registered; from crowdsweep.registry import discovery;"
+        "assert 'their-model' in registered.model_names();"
+        "assert discovery.titles('model')['their-model'] == 'their_package:MODEL';"
         "assert 'their_package' not in sys.modules;"
-        "print(plugins.full_params('their-model', {'rate': 2})['rate'])"
+        "print(registered.full_params('their-model', {'rate': 2})['rate'])"
     )
     environment = {"PYTHONPATH": str(tmp_path), "PATH": "/usr/bin"}
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, env=environment)
@@ -149,7 +163,7 @@ def test_entry_points_of_installed_packages_are_found(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("folder")
 def test_full_params_are_json_with_defaults_in_the_order_of_the_fields() -> None:
-    full = plugins.full_params("sample-model", {"rate": 1, "hidden": [3, 4], "groups": np.int64(5)})
+    full = registered.full_params("sample-model", {"rate": 1, "hidden": [3, 4], "groups": np.int64(5)})
     assert list(full.items()) == [
         ("smoothing", 0.01),
         ("groups", 5),
@@ -161,7 +175,7 @@ def test_full_params_are_json_with_defaults_in_the_order_of_the_fields() -> None
         ("quiet", False),
     ]
     assert type(full["rate"]) is float  # an integer and the same float are one point, with one key
-    assert plugins.full_params("sample-model", full) == full
+    assert registered.full_params("sample-model", full) == full
 
 
 @pytest.mark.parametrize(
@@ -188,7 +202,7 @@ def test_full_params_are_json_with_defaults_in_the_order_of_the_fields() -> None
 @pytest.mark.usefixtures("folder")
 def test_values_are_checked_and_messages_say_what_is_allowed(params: dict[str, Any], says: str) -> None:
     with pytest.raises(BadInput) as caught:
-        plugins.build_model("sample-model", {"rate": 1, **params})
+        registered.build_model("sample-model", {"rate": 1, **params})
     assert says in str(caught.value)
     assert "'sample-model'" in str(caught.value)
 
@@ -196,7 +210,7 @@ def test_values_are_checked_and_messages_say_what_is_allowed(params: dict[str, A
 @pytest.mark.usefixtures("folder")
 def test_a_parameter_without_a_default_must_be_given() -> None:
     with pytest.raises(BadInput, match="parameter 'rate': expected number, above 0; got nothing"):
-        plugins.build_model("sample-model", {})
+        registered.build_model("sample-model", {})
 
 
 @pytest.mark.usefixtures("folder")
@@ -204,23 +218,23 @@ def test_unknown_names_offer_the_nearest() -> None:
     with pytest.raises(
         UnknownName, match="model 'sample-model': unknown parameter 'smooting'; did you mean 'smoothing'"
     ):
-        plugins.build_model("sample-model", {"smooting": 1})
+        registered.build_model("sample-model", {"smooting": 1})
     with pytest.raises(UnknownName, match="unknown model 'sample-modell'; did you mean 'sample-model'"):
-        plugins.build_model("sample-modell", {})
+        registered.build_model("sample-modell", {})
     with pytest.raises(UnknownName, match="unknown template 'sparsety'; did you mean 'sparsity'"):
-        plugins.template("sparsety")
+        find_template("sparsety")
 
 
 @pytest.mark.parametrize("name", ["../sample_model", "sample/../sample-model", "sample_model", "", "-", "/etc/passwd"])
 def test_paths_and_module_names_are_no_names(folder: Path, name: str) -> None:
     (folder.parent / "sample_model.py").write_text(MODEL_FILE)
     with pytest.raises(UnknownName):
-        plugins.model_info(name)
+        registered.model_info(name)
 
 
 @pytest.mark.usefixtures("folder")
 def test_parameters_are_described() -> None:
-    described = {parameter.name: parameter for parameter in plugins.parameters("sample-model")}
+    described = registered.parameters("sample-model")
     assert described["dropout"].allowed == "number, at least 0, below 1"
     assert described["hidden"].default == [16]
     assert described["rate"].required
@@ -231,4 +245,4 @@ def test_files_of_built_in_models_are_where_their_names_say() -> None:
     for name, place in discovery.find("model").items():
         assert isinstance(place.origin, Path)
         assert place.origin.stem.replace("_", "-") == name
-        assert plugins.model_info(name).name == name
+        assert registered.model_info(name).name == name

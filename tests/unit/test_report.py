@@ -12,13 +12,13 @@ from typing import Any
 import pyarrow.parquet
 import pytest
 
-from crowdsweep import plugins
 from crowdsweep.errors import JournalError
+from crowdsweep.journal.journal import Journal
 from crowdsweep.metrics.intervals import Estimate
+from crowdsweep.models import registered
 from crowdsweep.report.page import write_report
 from crowdsweep.report.phrases import show_interval, show_p, show_point
 from crowdsweep.report.table import comparison_rows, render_table, results_table
-from crowdsweep.sinks.journal import Journal
 from crowdsweep.testing.journals import folded, made_up_search, made_up_sweep, made_up_trials
 from crowdsweep.trial.events import Event
 from crowdsweep.trial.spec import canonical_json
@@ -92,7 +92,7 @@ def test_a_trial_of_both_phases_has_a_row_in_each() -> None:
 
 def test_a_trial_that_answers_for_two_models_stands_for_both(tmp_path: Path) -> None:
     # The search selects the very smoothing that the other entry has by default: one trial, two models.
-    defaults = plugins.full_params("dawid-skene", {})
+    defaults = registered.full_params("dawid-skene", {})
     point = {"smoothing": defaults["smoothing"]}
     models = [
         {"name": "dawid-skene", "label": "fixed", "params": {}},

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from crowdsweep import plugins
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import SPLITS, CrowdDataset, Gold, Items, NumberedNames
+from crowdsweep.models import registered
 from crowdsweep.seeds import SeedStream
 from crowdsweep.trial import runner
 from crowdsweep.trial.result import TrialResult
@@ -131,7 +131,7 @@ def add_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., 
     def add(name: str, body: str, info: str = "") -> list[Any]:
         path = tmp_path / f"{name.replace('-', '_')}.py"
         path.write_text(HEAD + body + FOOT.format(name=name, info=info))
-        return __import__("sys").modules[plugins.model_info(name).model.__module__].CALLS
+        return __import__("sys").modules[registered.model_info(name).model.__module__].CALLS
 
     return add
 
@@ -161,7 +161,7 @@ def dataset(*, gold: bool = True, features: bool = True, anonymous: bool = False
 
 
 def specs_of(model: str, base: CrowdDataset, seeds: range = range(8), **fields: Any) -> list[TrialSpec]:
-    params = plugins.full_params(model, fields.pop("params", {}))
+    params = registered.full_params(model, fields.pop("params", {}))
     plain = {"model": model, "params": params, "model_version": 1, "dataset": base.name}
     return [TrialSpec(**plain, fingerprint=base.fingerprint, seed=seed, **fields) for seed in seeds]
 

@@ -7,16 +7,23 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from crowdsweep import plugins
-from crowdsweep.config import DatasetEntry, ModelEntry, StudyEntry, SweepConfig
 from crowdsweep.errors import SweepFileError, UnknownName
 from crowdsweep.report.page import study_report
 from crowdsweep.report.table import results_table
 from crowdsweep.studies.axis import AxisPoint
-from crowdsweep.studies.contract import StudyTable, check_knobs, expand_study, gold_models, with_gold_models
+from crowdsweep.studies.contract import (
+    StudyTable,
+    check_knobs,
+    expand_study,
+    find_template,
+    gold_models,
+    template_names,
+    with_gold_models,
+)
 from crowdsweep.studies.redundancy import TEMPLATE as REDUNDANCY
 from crowdsweep.studies.redundancy import Match, cheaper_matches, need_of
 from crowdsweep.studies.sparsity import TEMPLATE as SPARSITY
+from crowdsweep.sweepfile.records import DatasetEntry, ModelEntry, StudyEntry, SweepConfig
 from crowdsweep.testing.journals import folded, made_up_sweep, made_up_trials
 
 
@@ -106,7 +113,7 @@ def test_redundancy_needs_a_dataset() -> None:
 )
 def test_bad_knobs_say_which_and_what_was_expected(template: str, knobs: dict[str, Any], message: str) -> None:
     with pytest.raises(SweepFileError, match=message):
-        check_knobs(plugins.template(template), knobs)
+        check_knobs(find_template(template), knobs)
 
 
 def test_an_unknown_knob_offers_the_nearest() -> None:
@@ -249,7 +256,7 @@ def test_a_template_of_ones_own_is_one_file_and_answers_in_the_report(
 ) -> None:
     (tmp_path / "own_study.py").write_text(_OWN_TEMPLATE)
     monkeypatch.setenv("CROWDSWEEP_PLUGINS", str(tmp_path))
-    assert "own-study" in plugins.template_names()
+    assert "own-study" in template_names()
     assert expand_study(_config("own-study", DatasetEntry(name="anesthesia"))).study is None
     events = made_up_trials("majority-vote", "d", [{"train_accuracy": 0.8}, {"train_accuracy": 0.9}])
     entry = {"name": "majority-vote", "label": "majority-vote", "params": {}}

@@ -5,15 +5,16 @@ from typing import Any
 
 import yaml
 
-from crowdsweep import discovery, plugins
 from crowdsweep.data import catalogue
+from crowdsweep.models import registered
+from crowdsweep.registry import discovery
 
 ABOUT_FILE = "dataset.yaml"
 
 
 def dataset_titles() -> dict[str, str]:
     """Returns the title of each dataset that can be named, by name; reads no data and imports no source."""
-    built_in = {name: discovery.title(place) for name, place in discovery.find("dataset").items()}
+    built_in = discovery.titles("dataset")
     return {name: built_in[name] if name in built_in else _folder_title(name) for name in catalogue.names()}
 
 
@@ -23,7 +24,7 @@ def describe_model(name: str) -> dict[str, Any]:
     Raises:
         UnknownName: there is no such model.
     """
-    info = plugins.model_info(name)
+    info = registered.model_info(name)
     yes_or_no = {
         "deterministic": info.deterministic,
         "monotone objective": info.monotone_objective,
@@ -38,8 +39,8 @@ def describe_model(name: str) -> dict[str, Any]:
         "properties": [word for word, holds in yes_or_no.items() if holds],
         "version": info.version,
         "hyper-parameters": {
-            parameter.name: {"default": parameter.default, "allowed": parameter.allowed}
-            for parameter in plugins.parameters(name)
+            parameter.name: {"default": parameter.default, "allowed": parameter.allowed, "about": parameter.about}
+            for parameter in registered.parameters(name).values()
         },
         "default search space": {key: dict(shape) for key, shape in info.space.items()},
     }

@@ -12,16 +12,22 @@ from itertools import product
 from pathlib import Path
 from typing import Any, Literal
 
-from crowdsweep import plugins
-from crowdsweep.checked import field_types, jsonable, mapping_of, named_entries, record, text, typed
-from crowdsweep.config_records import (
+from crowdsweep.data import catalogue
+from crowdsweep.errors import BadInput, SweepFileError, UnknownName, Where, suggestion
+from crowdsweep.metrics.known import check_metric_name
+from crowdsweep.metrics.wording import goal_of
+from crowdsweep.models import registered
+from crowdsweep.registry import discovery
+from crowdsweep.search.contract import Goal, Sampler
+from crowdsweep.search.space import Space
+from crowdsweep.sweepfile.checked import field_types, jsonable, mapping_of, named_entries, record, text, typed
+from crowdsweep.sweepfile.located import read_yaml, with_overrides
+from crowdsweep.sweepfile.records import (
     Budget,
     DatasetEntry,
-    Engine,
     Heldout,
     Metric,
     ModelEntry,
-    Protocol,
     Published,
     PublishedValue,
     Resources,
@@ -30,35 +36,6 @@ from crowdsweep.config_records import (
     SweepConfig,
     Tracking,
 )
-from crowdsweep.data import catalogue
-from crowdsweep.errors import BadInput, SweepFileError, UnknownName, suggestion
-from crowdsweep.located import Where, read_yaml, with_overrides
-from crowdsweep.metrics.known import check_metric_name
-from crowdsweep.metrics.wording import goal_of
-from crowdsweep.search.contract import Goal, Sampler
-from crowdsweep.search.space import Space
-
-__all__ = [
-    "Budget",
-    "DatasetEntry",
-    "Engine",
-    "Goal",
-    "Heldout",
-    "Metric",
-    "ModelEntry",
-    "Protocol",
-    "Published",
-    "PublishedValue",
-    "Resources",
-    "Sampler",
-    "Seeds",
-    "StudyEntry",
-    "SweepConfig",
-    "Tracking",
-    "config_to_mapping",
-    "load_sweep",
-    "parse_sweep",
-]
 
 
 def load_sweep(path: str | Path, overrides: Iterable[str] = ()) -> SweepConfig:
@@ -205,8 +182,8 @@ def _models(given: Any, where: Where, folder: Path, datasets: Sequence[str]) -> 
     for place, entry in named_entries(given, where, "model"):
         mapping_of(entry, place, ("name", "label", "params", "search", "datasets"))
         name = text(entry["name"], place.at("name"))
-        if name not in plugins.model_names():
-            raise UnknownName("model", name, plugins.model_names(), str(place.at("name")))
+        if name not in registered.model_names():
+            raise UnknownName("model", name, registered.model_names(), str(place.at("name")))
         params = mapping_of(entry.get("params", {}), place.at("params"))
         label = text(entry.get("label", name), place.at("label"))
         if label in seen:
@@ -238,7 +215,7 @@ def _space(model: str, params: Mapping[str, Any], given: Any, where: Where, fold
     if not isinstance(given, str):
         raise SweepFileError(where.says(f"expected `default`, a file of spaces, or a mapping; got {given!r}"))
     if given == "default":
-        shapes = plugins.model_info(model).space
+        shapes = registered.model_info(model).space
         if not shapes:
             raise SweepFileError(where.says(f"there is nothing to search in {model!r}; leave `search` out"))
         return Space.parse(shapes, f"default space of {model}").fixing(params)
@@ -257,7 +234,7 @@ def _check_params(model: str, params: Mapping[str, Any], where: Where) -> None:
     """Checks fixed hyper-parameters, each alone first, so that a message names the line of the one that is wrong."""
     for guilty, part in [*((where.at(key), {key: value}) for key, value in params.items()), (where, params)]:
         try:
-            plugins.build_model(model, part)
+            registered.build_model(model, part)
         except UnknownName as error:
             raise SweepFileError(guilty.says(str(error))) from None
         except BadInput as error:
@@ -268,7 +245,7 @@ def _check_params(model: str, params: Mapping[str, Any], where: Where) -> None:
 def _alone_to_blame(model: str, params: Mapping[str, Any], part: Mapping[str, Any]) -> bool:
     """Says whether a parameter is wrong also in company: some are right only together with another."""
     try:
-        plugins.build_model(model, params)
+        registered.build_model(model, params)
     except BadInput as error:
         return any(f"parameter {key!r}" in str(error) for key in part)
     return False
@@ -301,16 +278,16 @@ def _early_stop(given: Any, where: Where) -> Literal["none", "wilcoxon"]:
 def _study(given: Any, where: Where) -> StudyEntry:
     knobs = dict(mapping_of(given, where))
     if "template" not in knobs:
-        raise SweepFileError(where.says(f"expected template, one of {', '.join(plugins.template_names())}"))
+        raise SweepFileError(where.says(f"expected template, one of {', '.join(discovery.names('template'))}"))
     template = text(knobs.pop("template"), where.at("template"))
-    if template not in plugins.template_names():
-        raise UnknownName("study template", template, plugins.template_names(), str(where.at("template")))
+    if template not in discovery.names("template"):
+        raise UnknownName("study template", template, discovery.names("template"), str(where.at("template")))
     return StudyEntry(template=template, knobs=knobs)
 
 
 def _published(given: Any, where: Where, datasets: Sequence[DatasetEntry], models: Sequence[ModelEntry]) -> Published:
     given = mapping_of(given, where, ("table", "values"))
-    known_models = {*plugins.model_names(), *(entry.label for entry in models)}
+    known_models = {*registered.model_names(), *(entry.label for entry in models)}
     known_datasets = {*catalogue.names(), *(entry.name for entry in datasets)}
     # A list that `--set` replaces may leave out what the sweep file has printed numbers of.
     replaced = {key for key in ("models", "datasets") if where.origins.get((key,), "").startswith("--set")}

@@ -11,8 +11,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from crowdsweep.sinks.journal_state import JournalState
-from crowdsweep.sinks.progress import Progress
+from crowdsweep.console.progress import Progress
+from crowdsweep.journal.state import JournalState
 from crowdsweep.trial.events import BatchLost, Event, SweepFinished, SweepStarted, TrialFinished
 
 _log = logging.getLogger(__name__)
@@ -29,8 +29,8 @@ class Terminal(Console):
         self.quiet = True
 
 
-class ConsoleSink:
-    """Tells a person how a sweep goes; a `Sink`. Whatever goes wrong here, the sweep does not notice.
+class ConsoleMirror:
+    """Tells a person how a sweep goes; a `Mirror`. Whatever goes wrong here, the sweep does not notice.
 
     Args:
         quiet: write nothing.

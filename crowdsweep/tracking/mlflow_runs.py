@@ -24,12 +24,12 @@ from mlflow.entities import Dataset, DatasetInput, InputTag, LifecycleStage, Met
 from mlflow.exceptions import MlflowException
 
 from crowdsweep.errors import BadInput
-from crowdsweep.sinks.background import Background, Rejected
-from crowdsweep.sinks.journal_state import JournalState
-from crowdsweep.sinks.run_book import DrawConfusion, RunBook, StoredRun
-from crowdsweep.sinks.run_records import DIGEST_LIMIT, ITEMS_A_BATCH, METRICS_A_BATCH, NAME_LIMIT, RunRecord
-from crowdsweep.sinks.sqlite_file import SqliteFile
-from crowdsweep.sinks.tracking import (
+from crowdsweep.journal.state import JournalState
+from crowdsweep.tracking.background import Background, Rejected
+from crowdsweep.tracking.run_book import DrawConfusion, RunBook, StoredRun
+from crowdsweep.tracking.run_records import DIGEST_LIMIT, ITEMS_A_BATCH, METRICS_A_BATCH, NAME_LIMIT, RunRecord
+from crowdsweep.tracking.sqlite_file import SqliteFile
+from crowdsweep.tracking.uri import (
     artifact_folder,
     check_reachable,
     database_file,
@@ -42,7 +42,7 @@ from crowdsweep.trial.events import Event, SweepStarted, TrialFinished, TrialPla
 from crowdsweep.trial.result import TrialResult
 from crowdsweep.trial.spec import TrialSpec
 
-__all__ = ["Mirrored", "MlflowDoor", "MlflowSink", "mirror", "tracking_uri", "without_credentials"]
+__all__ = ["Mirrored", "MlflowDoor", "MlflowMirror", "rebuild", "tracking_uri", "without_credentials"]
 
 _log = logging.getLogger(__name__)
 if "MLFLOW_LOGGING_LEVEL" not in os.environ:
@@ -53,8 +53,8 @@ if "MLFLOW_LOGGING_LEVEL" not in os.environ:
 _BEYOND_REPAIR = "INVALID_PARAMETER_VALUE"
 
 
-class MlflowSink:
-    """Mirrors a sweep into MLflow from a thread of its own; a `Sink`.
+class MlflowMirror:
+    """Mirrors a sweep into MLflow from a thread of its own; a `Mirror`.
 
     A failure is reported once and retried; trials that could not be written in the end are counted in a warning, and
     `mirror` (or the next driver of the same sweep, through `state`) writes them.
@@ -63,7 +63,7 @@ class MlflowSink:
         store: directory or URI of the sweep's store.
         experiment: name in MLflow; created once.
         uri: see `tracking_uri`.
-        record: takes `RunsCreated`, from this sink's thread; a failure of it is the journal's to tell.
+        record: takes `RunsCreated`, from this mirror's thread; a failure of it is the journal's to tell.
         state: what the journal said before this driver began: trials of it that MLflow lacks are written.
         draw: of the mean confusion matrix of a cell's reported trials, which becomes an artifact of its run.
         background: how the thread retries, for tests.
@@ -144,7 +144,7 @@ class Mirrored:
         return f"{self.written} trials written, {self.found} stood there already{refused}"
 
 
-def mirror(state: JournalState, uri: str, experiment: str, *, draw: DrawConfusion | None = None) -> Mirrored:
+def rebuild(state: JournalState, uri: str, experiment: str, *, draw: DrawConfusion | None = None) -> Mirrored:
     """Writes into MLflow all that a journal has and MLflow lacks; a run that is incomplete is deleted and made anew.
 
     Not while a driver is writing the same experiment: its open runs would be marked as interrupted.
@@ -153,7 +153,7 @@ def mirror(state: JournalState, uri: str, experiment: str, *, draw: DrawConfusio
         state: what the journal says.
         uri: MLflow's tracking URI.
         experiment: its name.
-        draw: as for `MlflowSink`.
+        draw: as for `MlflowMirror`.
 
     Raises:
         BadInput: MLflow cannot be reached or written.

@@ -6,8 +6,8 @@ from itertools import count
 from pathlib import Path
 
 from crowdsweep.errors import JournalError
-from crowdsweep.sinks.journal_rows import unseal
-from crowdsweep.sinks.local_journal import JOURNAL_FILE, LocalRows
+from crowdsweep.journal.local import JOURNAL_FILE, LocalRows
+from crowdsweep.journal.rows import unseal
 
 
 @dataclass(frozen=True, kw_only=True)

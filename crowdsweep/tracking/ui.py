@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from crowdsweep.errors import BadInput
-from crowdsweep.sinks.journal import read_journal
+from crowdsweep.journal.journal import read_journal
 
 DATABASE = "mlflow.db"
 ARTIFACTS = "mlartifacts"

@@ -1,4 +1,4 @@
-"""Work on a thread of its own, for a sink that must never delay a sweep: a bounded queue, retries with back-off."""
+"""Work on a thread of its own, for a mirror that must never delay a sweep: a bounded queue, retries with back-off."""
 
 import logging
 import threading

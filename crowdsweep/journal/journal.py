@@ -9,17 +9,17 @@ from pathlib import Path
 from threading import RLock
 
 from crowdsweep.errors import JournalDamaged, JournalError
-from crowdsweep.sinks.event_codec import JOURNALLED, decode, encode
-from crowdsweep.sinks.journal_rows import Rows
-from crowdsweep.sinks.journal_state import JournalState, StateFold
-from crowdsweep.sinks.local_journal import LocalRows
+from crowdsweep.journal.codec import JOURNALLED, decode, encode
+from crowdsweep.journal.local import LocalRows
+from crowdsweep.journal.rows import Rows
+from crowdsweep.journal.state import JournalState, StateFold
 from crowdsweep.trial.events import Event, TrialFinished, TrialPlanned
 
 __all__ = ["Journal", "JournalState", "open_rows", "read_journal"]
 
 
 class Journal:
-    """Writes events down before anybody else is told of them; a `Sink`.
+    """Writes events down before anybody else is told of them; a `Mirror`.
 
     `handle` returns when the event is durable. Progress and starts of trials are not kept, nor is a second finish of a
     trial that is done. Several threads may call it.
@@ -131,7 +131,7 @@ def open_rows(store: str | Path, *, write: bool) -> Rows:
         return LocalRows(Path(store), write=write)
     if text.startswith("file://"):
         return LocalRows(Path(text.removeprefix("file://")), write=write)
-    from crowdsweep.sinks.object_journal import ObjectRows  # noqa: PLC0415 - pyarrow is for object stores only
+    from crowdsweep.journal.objects import ObjectRows  # noqa: PLC0415 - pyarrow is for object stores only
 
     return ObjectRows.from_uri(text, write=write)
 

@@ -10,9 +10,8 @@ from typing import Any, TypeVar, get_type_hints
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-from crowdsweep import plugins
-from crowdsweep.errors import SweepFileError, suggestion
-from crowdsweep.located import Where
+from crowdsweep.errors import SweepFileError, Where, suggestion
+from crowdsweep.registry.parameters import describe_type
 
 Record = TypeVar("Record")
 
@@ -60,7 +59,7 @@ def typed(hint: Any, given: Any, where: Where) -> Any:
         return _adapter(hint).validate_python(given, strict=True)
     except ValidationError:
         got = "nothing" if given is None else repr(given)
-        raise SweepFileError(where.says(f"expected {plugins.describe_type(hint)}; got {got}")) from None
+        raise SweepFileError(where.says(f"expected {describe_type(hint)}; got {got}")) from None
 
 
 @cache

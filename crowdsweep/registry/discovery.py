@@ -30,7 +30,7 @@ from crowdsweep.errors import BadInput, UnknownName
 Kind = Literal["model", "dataset", "template"]
 SEARCH_PATH = "CROWDSWEEP_PLUGINS"
 
-_ROOT = Path(__file__).parent
+_ROOT = Path(__file__).parent.parent
 _FOLDERS: dict[Kind, tuple[str, ...]] = {
     "model": ("models/aggregate", "models/two_stage", "models/joint"),
     "dataset": ("data/sources",),
@@ -78,6 +78,11 @@ def find(kind: Kind) -> dict[str, Place]:
     return dict(sorted(found.items()))
 
 
+def names(kind: Kind) -> list[str]:
+    """Returns the names of everything of one kind, sorted, without importing any of it."""
+    return list(find(kind))
+
+
 def get(kind: Kind, name: str) -> Place | None:
     """Returns where this name is defined, or None; looks at files of that name only.
 
@@ -122,6 +127,11 @@ def title(place: Place) -> str:
         return place.origin.value
     docstring = ast.get_docstring(ast.parse(place.origin.read_text(encoding="utf-8"))) or ""
     return docstring.partition("\n")[0].rstrip(".")
+
+
+def titles(kind: Kind) -> dict[str, str]:
+    """Returns the title of everything of one kind, by name, without importing any of it."""
+    return {name: title(place) for name, place in find(kind).items()}
 
 
 def _places(kind: Kind, name: str | None = None) -> Iterator[Place]:

@@ -22,7 +22,7 @@ from pyarrow import ArrowException
 from pyarrow.fs import FileSelector, FileSystem, FileType
 
 from crowdsweep.errors import JournalDamaged, JournalError, JournalLocked
-from crowdsweep.sinks.journal_rows import Row, seal, whole_rows
+from crowdsweep.journal.rows import Row, seal, whole_rows
 
 FOLDER = "journal"
 LEASE = "journal.lease"

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from crowdsweep.errors import JournalError, JournalLocked
-from crowdsweep.sinks.journal_rows import Row, seal, whole_rows
+from crowdsweep.journal.rows import Row, seal, whole_rows
 
 JOURNAL_FILE = "journal.jsonl"
 LOCK_FILE = "journal.lock"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from crowdsweep.sinks.journal_state import JournalState
+from crowdsweep.journal.state import JournalState
 from crowdsweep.trial.events import (
     BatchLost,
     Event,

@@ -1,13 +1,13 @@
-"""What every sink, and every place where the journal's rows can live, must do; called one by one by their tests."""
+"""What every mirror, and every place where the journal's rows can live, must do; called one by one by their tests."""
 
 from collections.abc import Callable
 
 from crowdsweep.errors import JournalError, JournalLocked
-from crowdsweep.sinks.contract import Sink
-from crowdsweep.sinks.journal_rows import Rows
+from crowdsweep.journal.rows import Rows
 from crowdsweep.trial.events import (
     BatchLost,
     Event,
+    Mirror,
     PointProposed,
     PointScored,
     PointsSelected,
@@ -99,21 +99,21 @@ def one_of_each() -> list[Event]:
     ]
 
 
-def check_takes_every_event(make: Callable[[], Sink]) -> None:
+def check_takes_every_event(make: Callable[[], Mirror]) -> None:
     """Every kind of event is taken, one that comes twice too, and closing twice is fine."""
-    sink = make()
+    mirror = make()
     for event in one_of_each():
-        sink.handle(event)
-        sink.handle(event)
-    sink.close()
-    sink.close()
+        mirror.handle(event)
+        mirror.handle(event)
+    mirror.close()
+    mirror.close()
 
 
-def check_closes_without_events(make: Callable[[], Sink]) -> None:
+def check_closes_without_events(make: Callable[[], Mirror]) -> None:
     """A sweep that ends before it began leaves nothing behind."""
-    sink = make()
-    sink.close()
-    sink.close()
+    mirror = make()
+    mirror.close()
+    mirror.close()
 
 
 def check_rows_come_back(open_rows: OpenRows) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol, runtime_checkable
 
 from crowdsweep.errors import JournalError
-from crowdsweep.sinks.run_records import (
+from crowdsweep.tracking.run_records import (
     INTERRUPTED,
     KEY,
     KIND,

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from crowdsweep.sinks.journal_state import JournalState
-from crowdsweep.sinks.progress import Progress
+from crowdsweep.console.progress import Progress
+from crowdsweep.journal.state import JournalState
 
 LATEST_FAILURES = 5
 

@@ -6,49 +6,15 @@ takes it.
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from crowdsweep.errors import SweepFileError, suggestion
+from crowdsweep.errors import KeyPath, SweepFileError, Where, suggestion
 
 _PLAIN_TAGS = ("tag:yaml.org,2002:map", "tag:yaml.org,2002:seq")
-Key = str | int
-KeyPath = tuple[Key, ...]
 MAX_NODES = 20_000  # aliases can make a few lines of YAML stand for millions of values
-
-
-@dataclass(frozen=True)
-class Where:
-    """Where a value stands; as text, `file:line: key.path`.
-
-    Attributes:
-        origins: `file:line`, or the `--set` a value came from, by key path; the nearest one above counts.
-        path: keys and list positions that lead to the value.
-    """
-
-    origins: Mapping[KeyPath, str] = field(default_factory=dict, repr=False)
-    path: KeyPath = ()
-
-    @classmethod
-    def of(cls, where: "str | Where") -> "Where":
-        """Returns a place as it is, and plain text as the origin of a value."""
-        return where if isinstance(where, Where) else cls({(): where} if where else {})
-
-    def at(self, *keys: Key) -> "Where":
-        """Returns the place of something inside."""
-        return Where(self.origins, (*self.path, *keys))
-
-    def says(self, message: str) -> str:
-        """Returns the message with the place before it."""
-        return ": ".join(part for part in (str(self), message) if part)
-
-    def __str__(self) -> str:
-        above = (self.path[:length] for length in range(len(self.path), -1, -1))
-        origin = next((self.origins[path] for path in above if path in self.origins), "")
-        return ": ".join(part for part in (origin, ".".join(map(str, self.path))) if part)
 
 
 class _Loader(yaml.SafeLoader):

@@ -1,0 +1,67 @@
+"""Models by name: what each says of itself, and checked instances of it.
+
+Names and titles are listed without importing anything; the file of one model is imported when that model is asked for.
+Where they are found: `registry.discovery`.
+"""
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from crowdsweep.errors import BadInput
+from crowdsweep.models.contract import Model, ModelInfo
+from crowdsweep.registry import discovery
+from crowdsweep.registry.parameters import Parameter, build, flat, parameters_of
+
+
+def model_names() -> list[str]:
+    """Returns the names of all models, sorted, without importing any."""
+    return list(discovery.find("model"))
+
+
+def model_info(name: str) -> ModelInfo:
+    """Imports one model's file and returns what it says of itself.
+
+    Raises:
+        UnknownName: there is no such model.
+        BadInput: the file's `MODEL` is not a `ModelInfo` of that name.
+    """
+    return _info_at(discovery.locate("model", name))
+
+
+def build_model(name: str, params: Mapping[str, Any]) -> Model:
+    """Returns the model with these hyper-parameters, all others at their defaults; see `registry.parameters.build`.
+
+    Raises:
+        UnknownName: there is no such model, or it has no such parameter.
+        BadInput: a value has the wrong type or lies outside its range, or a parameter without a default is missing.
+    """
+    return build(model_info(name).model, params, f"model {name!r}")
+
+
+def full_params(name: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns all hyper-parameters, defaults filled in, as JSON-able values.
+
+    Raises:
+        UnknownName, BadInput: as `build_model`.
+    """
+    return flat(build_model(name, params))
+
+
+def parameters(name: str, params: Mapping[str, Any] | None = None) -> dict[str, Parameter]:
+    """Returns the hyper-parameters of a model by name; which there are may depend on some of them (`params`).
+
+    Raises:
+        UnknownName: there is no such model.
+    """
+    return parameters_of(model_info(name).model, params)
+
+
+@cache
+def _info_at(place: discovery.Place) -> ModelInfo:
+    info = discovery.load(place)
+    if not isinstance(info, ModelInfo):
+        raise BadInput(f"{place}: expected MODEL to be a ModelInfo, got {type(info).__name__}")
+    if info.name != place.name:
+        raise BadInput(f"{place}: expected MODEL.name to be {place.name!r}, as its place says, got {info.name!r}")
+    return info

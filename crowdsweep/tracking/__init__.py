@@ -1,0 +1,1 @@
+"""The mirror in MLflow, rebuilt from the journal whenever it is lost. The only room that knows MLflow."""
