@@ -23,7 +23,7 @@ from crowdsweep.trial.events import (
     TrialFinished,
     TrialPlanned,
 )
-from crowdsweep.trial.result import Failure, TrialResult
+from crowdsweep.trial.result import Failure, Status, TrialResult
 from crowdsweep.trial.spec import TrialSpec
 
 ROW_VERSION = 1
@@ -105,7 +105,9 @@ def _non_finite(value: dict[str, Any]) -> Any:
 
 def _result(data: Mapping[str, Any]) -> TrialResult:
     values = dict(data)
+    values["status"] = Status(values["status"])
     values["objective"] = tuple(values["objective"])
+    values["curve"] = tuple((step, score) for step, score in values.get("curve", ()))
     if values["confusion"] is not None:
         values["confusion"] = tuple(tuple(row) for row in values["confusion"])
     if values["failure"] is not None:

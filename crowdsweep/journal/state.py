@@ -17,7 +17,7 @@ from crowdsweep.trial.events import (
     TrialFinished,
     TrialPlanned,
 )
-from crowdsweep.trial.result import TrialResult
+from crowdsweep.trial.result import Status, TrialResult
 from crowdsweep.trial.spec import Phase, TrialSpec
 
 
@@ -85,7 +85,7 @@ class StateFold:
         match event:
             case TrialFinished(result=result):
                 known = self.results.get(result.key)
-                return known is None or (known.status == "failed" and result.status == "ok")
+                return known is None or (known.status is not Status.OK and result.status is Status.OK)
             case TrialPlanned(spec=spec):
                 return spec.phase not in self.phases.get(spec.key, ())
             case _:

@@ -42,7 +42,7 @@ from crowdsweep.arrays import (
 )
 from crowdsweep.models._stacked import StackedCrowds
 from crowdsweep.models._stacked import stack as stack  # noqa: PLC0414 - one door to the arithmetic
-from crowdsweep.models.contract import AnnotatorModel, LabelProbs
+from crowdsweep.models.contract import AnnotatorModel, LabelProbs, Report
 
 CHUNK = 1 << 20  # numbers of a temporary that are alive at once: 8 MB
 
@@ -156,7 +156,7 @@ def run_em(
     *,
     iterations: int,
     tolerance: float,
-    reports: Sequence[Callable[[int, float], None] | None],
+    reports: Sequence[Report],
 ) -> tuple[ItemProbs, list[list[float]], list[bool]]:
     """Repeats an EM step on all replicas until each has stopped by itself.
 
@@ -169,7 +169,7 @@ def run_em(
         step: from a posterior to the next one, and the objective of each replica.
         iterations: limit of steps.
         tolerance: relative; 0 stops only where nothing rises any more.
-        reports: called with (step, objective), by replica; None for nobody.
+        reports: of each replica; one that answers False stops it.
 
     Returns:
         The posterior, the objectives of each replica's steps, and whether each replica stopped before the limit.
@@ -181,9 +181,8 @@ def run_em(
         posterior = updated if active.all() else np.where(crowds.spread(active)[:, None], updated, posterior)
         for replica in np.flatnonzero(active).tolist():
             value, history = float(objective[replica]), histories[replica]
-            if (report := reports[replica]) is not None:
-                report(number, value)
-            active[replica] = not history or value - history[-1] > tolerance * abs(value)
+            rises = not history or value - history[-1] > tolerance * abs(value)
+            active[replica] = reports[replica](number + 1, value) and rises
             history.append(value)
         if not active.any():
             break

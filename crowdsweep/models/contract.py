@@ -83,6 +83,46 @@ class ModelInfo:
     waived: Mapping[str, str] = field(default_factory=dict)
 
 
+@runtime_checkable
+class Predictor(Protocol):
+    """Labels items that the fit did not see."""
+
+    @property
+    def uses(self) -> tuple[str, ...]:
+        """The model's test-time uses, by name; the first is the default and is scored under the plain metric names,
+        others under `<split>_<metric>.<use>`."""
+        ...
+
+    def predict(self, items: Items, use: str) -> ItemProbs:
+        """Returns class probabilities [items, classes] (multi-label: independent ones)."""
+        ...
+
+
+@runtime_checkable
+class Report(Protocol):
+    """Hears how a fit goes on, and answers whether it is to."""
+
+    def __call__(self, step: int, objective: float, predictor: Callable[[], Predictor] | None = None) -> bool:
+        """Takes a report.
+
+        Args:
+            step: epochs or EM steps made so far, from 1.
+            objective: what the fit pushes up.
+            predictor: makes a predictor of the fit as it is now; called only where somebody wants to score it. None
+                where the model labels no unseen items.
+
+        Returns:
+            Whether this fit goes on. One that does not returns what it has: the result of a fit that was asked for no
+            more steps. In a batch the others' numbers stay as they are.
+        """
+        ...
+
+
+def nobody_listens(step: int, objective: float, predictor: Callable[[], Predictor] | None = None) -> bool:  # noqa: ARG001
+    """The report of a fit that nobody follows: it goes on."""
+    return True
+
+
 @dataclass(frozen=True, kw_only=True)
 class FitContext:
     """What a fit is given besides data.
@@ -91,13 +131,13 @@ class FitContext:
         seeds: the only source of randomness.
         device: a torch device, as the slot was given; never probed.
         gold: of the training items; present only for models that declare the need.
-        report: called with (step, objective) as the fit goes on; may be ignored.
+        report: called after each epoch or EM step; the answer says whether this fit goes on (`Report`).
     """
 
     seeds: SeedStream
     device: str = "cpu"
     gold: Gold | None = None
-    report: Callable[[int, float], None] | None = None
+    report: Report = nobody_listens
 
 
 @runtime_checkable
@@ -134,21 +174,6 @@ class ConfusionMatrices:
 
     def global_confusion(self) -> Confusion | None:
         return self.shared
-
-
-@runtime_checkable
-class Predictor(Protocol):
-    """Labels items that the fit did not see."""
-
-    @property
-    def uses(self) -> tuple[str, ...]:
-        """The model's test-time uses, by name; the first is the default and is scored under the plain metric names,
-        others under `<split>_<metric>.<use>`."""
-        ...
-
-    def predict(self, items: Items, use: str) -> ItemProbs:
-        """Returns class probabilities [items, classes] (multi-label: independent ones)."""
-        ...
 
 
 LabelProbs = Callable[[ItemCodes, AnnotatorCodes], RowProbs]

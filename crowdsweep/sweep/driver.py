@@ -107,6 +107,7 @@ class Driver:
 
     def run(self) -> SweepOutcome:
         """Runs until everything is done, or until it is to stop and nothing runs any more."""
+        self._executor.listen(lambda event: self._mirrors.handle([event]))
         self._lay_out()
         while True:
             self._stop_if_due()

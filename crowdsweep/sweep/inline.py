@@ -2,12 +2,12 @@
 
 import threading
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from crowdsweep.data.dataset import CrowdDataset
-from crowdsweep.sweep.executor import Batch
-from crowdsweep.sweep.progress import AllStopped, Progress
-from crowdsweep.trial.events import Event, TrialFinished, TrialStarted
+from crowdsweep.sweep.executor import Batch, ignore
+from crowdsweep.sweep.reports import Reports
+from crowdsweep.trial.events import Event, TrialFinished, TrialProgressed, TrialStarted
 from crowdsweep.trial.runner import run_batch
 
 SLOT = "inline"
@@ -16,8 +16,8 @@ SLOT = "inline"
 class InlineExecutor:
     """One slot: this process and the thread that calls `poll`.
 
-    `poll` runs at most one batch, from beginning to end, whatever its timeout. `stop` may be called from another
-    thread while it does.
+    `poll` runs at most one batch, from beginning to end, whatever its timeout; the listener hears of it meanwhile.
+    `stop` may be called by the listener, or from another thread.
 
     Args:
         datasets: base datasets by fingerprint.
@@ -29,6 +29,7 @@ class InlineExecutor:
         self._device = device
         self._waiting: deque[Batch] = deque()
         self._stopped: set[str] = set()
+        self._listener: Callable[[TrialProgressed], None] = ignore
         self._lock = threading.Lock()
 
     @property
@@ -50,13 +51,14 @@ class InlineExecutor:
             specs = [spec for spec in batch.specs if spec.key not in self._stopped]
         if not specs:
             return []
-        events: list[Event] = [TrialStarted(key=spec.key, slot=SLOT) for spec in specs]
-        progress = Progress(events.append, [spec.key for spec in specs], self._stopped)
-        try:
-            results = run_batch(specs, self._datasets[batch.dataset], self._device, progress)
-        except AllStopped:
-            return events
-        return [*events, *(TrialFinished(result=result) for result in results if result.key not in self._stopped)]
+        reports = Reports(self._listener, [spec.key for spec in specs], self._stopped)
+        results = run_batch(specs, self._datasets[batch.dataset], self._device, reports, batch.watch)
+        started = [TrialStarted(key=spec.key, slot=SLOT) for spec in specs]
+        return [*started, *(TrialFinished(result=result) for result in results)]
+
+    def listen(self, listener: Callable[[TrialProgressed], None]) -> None:
+        """See `Executor.listen`."""
+        self._listener = listener
 
     def stop(self, key: str) -> None:
         """See `Executor.stop`."""

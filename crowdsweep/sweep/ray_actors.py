@@ -4,8 +4,8 @@ import itertools
 import logging
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import ray
@@ -14,11 +14,11 @@ from ray.exceptions import RayError, RayTaskError
 from crowdsweep.data.dataset import CrowdDataset
 from crowdsweep.errors import SlotLost
 from crowdsweep.sweep.cluster import Cluster
-from crowdsweep.sweep.executor import Batch
+from crowdsweep.sweep.executor import Batch, ignore
 from crowdsweep.sweep.ray_slot import CONTROL, News, Slot, slot_options
 from crowdsweep.sweepfile.records import Resources
 from crowdsweep.trial.events import BatchLost, Event, TrialFinished, TrialProgressed, TrialStarted
-from crowdsweep.trial.result import Failure, TrialResult
+from crowdsweep.trial.result import Failure, Status, TrialResult
 from crowdsweep.trial.spec import TrialSpec
 
 LOSS_LIMIT = 3
@@ -34,7 +34,8 @@ class _Actor:
 
     Attributes:
         waits_on: what news comes by: the `ping` of a new actor, or the stream of its batch; None when idle.
-        unfinished: specs of the running batch, by key.
+        batch: the latest that it was given.
+        unfinished: those of its specs that have no result yet, by key.
     """
 
     name: str
@@ -42,7 +43,7 @@ class _Actor:
     waits_on: Any
     up: bool = False
     unfinished: dict[str, TrialSpec] = field(default_factory=dict)
-    dataset: str = ""
+    batch: Batch | None = None
 
 
 class RayExecutor:
@@ -67,6 +68,7 @@ class RayExecutor:
         self._options = slot_options(float(resources.cpu), float(resources.gpu))
         self._device = GPU_DEVICE if resources.gpu > 0 else "cpu"
         self._class = ray.remote(concurrency_groups={CONTROL: 1})(Slot)  # pyright: ignore[reportCallIssue]: its stubs lack the keyword
+        self._listener: Callable[[TrialProgressed], None] = ignore
         self._stored: dict[str, Any] = {}
         self._waiting: deque[Batch] = deque()
         self._stopped: set[str] = set()
@@ -95,6 +97,10 @@ class RayExecutor:
             if self._news or time.monotonic() >= deadline or not (self._waiting or self.running):
                 news, self._news = self._news, []
                 return news
+
+    def listen(self, listener: Callable[[TrialProgressed], None]) -> None:
+        """See `Executor.listen`."""
+        self._listener = listener
 
     def stop(self, key: str) -> None:
         """See `Executor.stop`."""
@@ -160,11 +166,10 @@ class RayExecutor:
         for record in news:
             match record:
                 case TrialProgressed():
-                    self._news.append(record)
+                    self._listener(record)
                 case TrialResult(key=key):
                     del actor.unfinished[key]
-                    if key not in self._stopped:
-                        self._news.append(TrialFinished(result=record))
+                    self._news.append(TrialFinished(result=record))
         if not actor.unfinished:
             actor.waits_on = None  # the stream's end is not waited for: the slot takes its next batch behind it
 
@@ -177,23 +182,23 @@ class RayExecutor:
             raise SlotLost(f"{STILLBORN_LIMIT} actors in a row died before they were up; the last one said: {error}")
         _log.warning("%s was lost with %d unfinished trials: %s", actor.name, len(specs), reason)
         self._actors[self._actors.index(actor)] = self._new_actor()
-        if not specs:
+        if not specs or actor.batch is None:
             return
         self._news.append(BatchLost(keys=[spec.key for spec in specs], reason=reason, slot=actor.name))
         if len(specs) > 1:
             middle = len(specs) // 2
             for half in (specs[middle:], specs[:middle]):
-                self._waiting.appendleft(Batch(specs=half, dataset=actor.dataset))
+                self._waiting.appendleft(replace(actor.batch, specs=half))
             return
         key = specs[0].key
         self._lost_alone[key] = self._lost_alone.get(key, 0) + 1
         if self._lost_alone[key] < LOSS_LIMIT:
-            self._waiting.appendleft(Batch(specs=specs, dataset=actor.dataset))
+            self._waiting.appendleft(replace(actor.batch, specs=specs))
         else:
             message = f"its actor died {LOSS_LIMIT} times while it ran alone; the last time: {reason}"
             failure = Failure(kind="SlotLost", message=message)
             self._news.append(
-                TrialFinished(result=TrialResult(key=key, status="failed", device=self._device, failure=failure))
+                TrialFinished(result=TrialResult(key=key, status=Status.FAILED, device=self._device, failure=failure))
             )
 
     def _feed(self) -> None:
@@ -204,9 +209,9 @@ class RayExecutor:
                 if batch is None:
                     return
                 actor.unfinished = {spec.key: spec for spec in batch.specs}
-                actor.dataset = batch.dataset
+                actor.batch = batch
                 actor.waits_on = actor.handle.run.options(num_returns="streaming").remote(
-                    batch.specs, batch.dataset, [self._place(batch.dataset)]
+                    batch.specs, batch.dataset, [self._place(batch.dataset)], batch.watch
                 )
                 self._news += [TrialStarted(key=spec.key, slot=actor.name) for spec in batch.specs]
 
@@ -216,7 +221,7 @@ class RayExecutor:
             batch = self._waiting.popleft()
             specs = [spec for spec in batch.specs if spec.key not in self._stopped]
             if specs:
-                yield Batch(specs=specs, dataset=batch.dataset)
+                yield replace(batch, specs=specs)
 
     def _place(self, fingerprint: str) -> Any:
         if fingerprint not in self._stored:

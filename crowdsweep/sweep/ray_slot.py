@@ -11,11 +11,12 @@ import ray
 
 from crowdsweep.data.dataset import CrowdDataset
 from crowdsweep.registry import discovery
-from crowdsweep.sweep.progress import AllStopped, Progress
+from crowdsweep.sweep.reports import Reports
 from crowdsweep.trial.events import TrialProgressed
 from crowdsweep.trial.result import TrialResult
 from crowdsweep.trial.runner import run_batch
 from crowdsweep.trial.spec import TrialSpec
+from crowdsweep.trial.watch import Watch
 
 CONTROL = "control"
 DATASETS_KEPT = 2
@@ -37,24 +38,25 @@ class Slot:
         self._stopped: set[str] = set()
         self._datasets: OrderedDict[str, CrowdDataset] = OrderedDict()
 
-    def run(self, specs: Sequence[TrialSpec], fingerprint: str, place: Sequence[Any]) -> Iterator[Sequence[News]]:
+    def run(
+        self, specs: Sequence[TrialSpec], fingerprint: str, place: Sequence[Any], watch: Watch | None
+    ) -> Iterator[Sequence[News]]:
         """Runs a batch, and yields what is new of it, a handful of records at a time.
 
         Args:
             specs: the trials.
             fingerprint: of their base dataset.
             place: the reference to it in the object store, in a list so that Ray does not fetch it for every call.
+            watch: what is scored while the fits go on.
         """
         keys = [spec.key for spec in specs]
         base = self._dataset(fingerprint, place)
         news: SimpleQueue[Sequence[News] | BaseException | None] = SimpleQueue()
-        progress = Progress(lambda event: news.put([event]), keys, self._stopped)
+        reports = Reports(lambda event: news.put([event]), keys, self._stopped)
 
         def work() -> None:
             try:
-                news.put(run_batch(specs, base, self._device, progress))
-            except AllStopped:
-                pass
+                news.put(run_batch(specs, base, self._device, reports, watch))
             except BaseException as error:  # noqa: BLE001 - handed to the thread that waits, which raises it
                 news.put(error)
             news.put(None)

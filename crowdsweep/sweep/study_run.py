@@ -20,7 +20,7 @@ from crowdsweep.search.contract import PointSearcher, Proposal
 from crowdsweep.search.racing import is_hopeless
 from crowdsweep.sweep.plan import Plan, Study
 from crowdsweep.trial.events import Event, PointProposed, PointScored, PointsSelected
-from crowdsweep.trial.result import Failure, TrialResult
+from crowdsweep.trial.result import Failure, Status, TrialResult
 from crowdsweep.trial.spec import TrialSpec, canonical_json
 
 Results = Mapping[str, TrialResult]
@@ -102,11 +102,11 @@ class StudyRun:
     def judged(self, spec: TrialSpec, result: TrialResult) -> TrialResult:
         """Returns the result, failed where a search trial lacks the metric that the search is for."""
         name = self.study.metric.name
-        if spec.phase != "search" or result.status == "failed" or name in result.metrics:
+        if spec.phase != "search" or result.status is Status.FAILED or name in result.metrics:
             return result
         has = ", ".join(sorted(result.metrics)) or "none"
         message = f"the search needs {name}, which {spec.model} does not give here; it gives {has}"
-        return replace(result, status="failed", failure=Failure(kind="MissingMetric", message=message))
+        return replace(result, status=Status.FAILED, failure=Failure(kind="MissingMetric", message=message))
 
     @property
     def _may_ask(self) -> bool:
@@ -204,6 +204,6 @@ class StudyRun:
         """Returns a point's scores by seed; none where any of its trials failed, or was run for another metric."""
         name = self.study.metric.name
         done = {spec.seed: results[spec.key] for spec in self._specs[number]}
-        if any(result.status == "failed" or name not in result.metrics for result in done.values()):
+        if any(result.status is Status.FAILED or name not in result.metrics for result in done.values()):
             return {}
         return {seed: result.metrics[name] for seed, result in done.items()}

@@ -14,7 +14,7 @@ from crowdsweep.data.dataset import CrowdDataset
 from crowdsweep.models import registered
 from crowdsweep.sweep.executor import Batch, Executor
 from crowdsweep.trial.events import Event, TrialFinished, TrialStarted
-from crowdsweep.trial.result import TrialResult
+from crowdsweep.trial.result import Status, TrialResult
 from crowdsweep.trial.spec import TrialSpec
 
 PATIENCE_S = 60.0
@@ -79,7 +79,7 @@ def check_each_trial_finishes_once(executor: Executor) -> None:
     events = drained(executor, len(wanted))
     results = finished(events)
     assert Counter(result.key for result in results) == Counter(wanted)
-    assert all(result.status == "ok" for result in results), [result.failure for result in results]
+    assert all(result.status is Status.OK for result in results), [result.failure for result in results]
     for key in wanted:
         kinds = [type(event) for event in events if _key_of(event) == key]
         assert kinds.index(TrialStarted) < kinds.index(TrialFinished)

@@ -10,8 +10,8 @@ import numpy as np
 from crowdsweep.journal.state import JournalState, StateFold
 from crowdsweep.search.contract import Proposal
 from crowdsweep.sweep.executor import Batch
-from crowdsweep.trial.events import Event, TrialFinished, TrialStarted
-from crowdsweep.trial.result import Failure, TrialResult
+from crowdsweep.trial.events import Event, TrialFinished, TrialProgressed, TrialStarted
+from crowdsweep.trial.result import Failure, Status, TrialResult
 from crowdsweep.trial.spec import TrialSpec
 
 JOURNALLED_NOT = ("TrialStarted", "TrialProgressed")
@@ -94,6 +94,9 @@ class FakeExecutor:
                 self._waiting[index : index + 1] = [Batch(specs=left, dataset=batch.dataset)] if left else []
                 return
 
+    def listen(self, listener: Callable[[TrialProgressed], None]) -> None:
+        """See `Executor.listen`; nothing here makes progress."""
+
     def close(self) -> None:
         """See `Executor.close`."""
         self.closed = True
@@ -109,10 +112,10 @@ class FakeExecutor:
 def scored(spec: TrialSpec, score: Callable[[TrialSpec], Mapping[str, float]]) -> TrialResult:
     """Returns the result that `score` makes of a trial: ok with these metrics, or failed where it raises."""
     try:
-        return TrialResult(key=spec.key, status="ok", metrics=score(spec))
+        return TrialResult(key=spec.key, status=Status.OK, metrics=score(spec))
     except ValueError as error:
         failure = Failure(kind=type(error).__name__, message=str(error))
-        return TrialResult(key=spec.key, status="failed", failure=failure)
+        return TrialResult(key=spec.key, status=Status.FAILED, failure=failure)
 
 
 class MemoryJournal:

@@ -14,7 +14,7 @@ from crowdsweep.trial.events import (
     TrialFinished,
     TrialPlanned,
 )
-from crowdsweep.trial.result import Failure, TrialResult
+from crowdsweep.trial.result import Failure, Status, TrialResult
 from crowdsweep.trial.spec import Phase, TrialSpec
 
 
@@ -50,7 +50,7 @@ def made_up_trials(
             failure = Failure(kind="FitFailed", message="diverged <b>here</b>", traceback="Traceback: a & b")
         result = TrialResult(
             key=spec.key,
-            status="ok" if failure is None else "failed",
+            status=Status.OK if failure is None else Status.FAILED,
             metrics=numbers or {},
             confusion=confusion if failure is None else None,
             iterations=20,

@@ -19,7 +19,7 @@ from crowdsweep.trial.events import (
     TrialProgressed,
     TrialStarted,
 )
-from crowdsweep.trial.result import Failure, TrialResult
+from crowdsweep.trial.result import Failure, Status, TrialResult
 from crowdsweep.trial.spec import Phase, TrialSpec
 
 OpenRows = Callable[[bool], Rows]
@@ -48,7 +48,7 @@ def ok(key: str, **metrics: float) -> TrialFinished:
     return TrialFinished(
         result=TrialResult(
             key=key,
-            status="ok",
+            status=Status.OK,
             metrics=metrics or {"test_accuracy": 0.75},
             objective=(-3.0, -2.5, -2.25),
             confusion=((0.9, 0.1), (0.2, 0.8)),
@@ -64,7 +64,7 @@ def failed(key: str, kind: str = "NonFiniteObjective") -> TrialFinished:
     failure = Failure(
         kind=kind, message="the objective is nan\nat step 3", traceback="Traceback (most recent call last)"
     )
-    return TrialFinished(result=TrialResult(key=key, status="failed", failure=failure))
+    return TrialFinished(result=TrialResult(key=key, status=Status.FAILED, failure=failure))
 
 
 def started(name: str = "a-sweep", *, resumed: bool = False) -> SweepStarted:

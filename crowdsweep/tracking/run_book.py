@@ -22,7 +22,7 @@ from crowdsweep.tracking.run_records import (
     trial_record,
 )
 from crowdsweep.trial.events import Event, RunsCreated
-from crowdsweep.trial.result import TrialResult
+from crowdsweep.trial.result import Status, TrialResult
 from crowdsweep.trial.spec import TrialSpec
 
 _log = logging.getLogger(__name__)
@@ -157,7 +157,7 @@ class RunBook:
         cell = self._cells.setdefault(spec.cell_key, _Cell(spec=spec))
         cell.trials[spec.key] = CellTrial(
             phase=spec.phase,
-            metrics=result.metrics if result.status == "ok" else None,
+            metrics=result.metrics if result.status is Status.OK else None,
             confusion=result.confusion,
         )
         cell.dirty = True

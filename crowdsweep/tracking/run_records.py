@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from statistics import fmean, stdev
 from typing import Any, Literal
 
-from crowdsweep.trial.result import TrialResult
+from crowdsweep.trial.result import Status, TrialResult
 from crowdsweep.trial.spec import Phase, TrialSpec, canonical_json
 
 KEY_LIMIT = 250
@@ -117,7 +117,7 @@ def trial_record(spec: TrialSpec, result: TrialResult, *, sweep: str, environmen
         metrics={_key(name): value for name, value in metrics.items()},
         history=_history(result.objective),
         texts=texts,
-        status="FINISHED" if result.status == "ok" else "FAILED",
+        status="FINISHED" if result.status is Status.OK else "FAILED",
         seconds=result.wall_s,
     )
 

@@ -85,11 +85,18 @@ class TrialStarted:
 
 @dataclass(frozen=True, kw_only=True)
 class TrialProgressed:
-    """A fit reports its objective at a step."""
+    """A fit reports while it goes on.
+
+    Attributes:
+        step: epochs or EM steps made so far, from 1.
+        objective: what the fit pushes up.
+        score: the metric that the sweep watches, on dev data; None where it was not looked at in this step.
+    """
 
     key: str
     step: int
     objective: float
+    score: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

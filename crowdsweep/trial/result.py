@@ -2,9 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from enum import StrEnum
 
-Status = Literal["ok", "failed"]
+
+class Status(StrEnum):
+    """How a trial ended."""
+
+    OK = "ok"  # fitted to its end and scored
+    FAILED = "failed"  # the model raised, diverged, or gave something that is no result; `failure` says what
+    STOPPED = "stopped"  # somebody decided, while it trained, that it need not go on; scored as it was then
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,9 +34,10 @@ class TrialResult:
 
     Attributes:
         key: of the trial's spec.
-        status: `ok` or `failed`; `failure` is there if and only if it failed.
+        status: how it ended; `failure` is there if and only if it failed.
         metrics: finite numbers by name; a metric that does not apply is absent.
         objective: of each step of the fit, thinned to at most 500 values.
+        curve: (step, score): the metric that the sweep watches, on dev data, while the fit went on; at most 100 pairs.
         confusion: [true][observed] the crowd's estimated matrix, where the model has one.
         iterations, converged: of the fit.
         wall_s: the trial's share of its batch's seconds.
@@ -43,6 +50,7 @@ class TrialResult:
     status: Status
     metrics: Mapping[str, float] = field(default_factory=dict)
     objective: Sequence[float] = ()
+    curve: Sequence[tuple[int, float]] = ()
     confusion: Sequence[Sequence[float]] | None = None
     iterations: int = 0
     converged: bool = True
@@ -55,5 +63,5 @@ class TrialResult:
     failure: Failure | None = None
 
     def __post_init__(self) -> None:
-        if (self.status == "failed") != (self.failure is not None):
+        if (self.status is Status.FAILED) != (self.failure is not None):
             raise ValueError(f"trial {self.key}: status {self.status!r} and failure {self.failure!r} disagree")

@@ -7,7 +7,7 @@ that they would have had alone. An interrupt, and an exception outside a model's
 import socket
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -16,15 +16,27 @@ from crowdsweep.data import splits
 from crowdsweep.data.dataset import CrowdDataset, TrialData
 from crowdsweep.errors import DataError, FitFailed
 from crowdsweep.models import registered
-from crowdsweep.models.contract import FitContext, FitResult, Model, ModelInfo, check_result, fit_unchecked
+from crowdsweep.models.contract import (
+    FitContext,
+    FitResult,
+    Model,
+    ModelInfo,
+    Predictor,
+    check_result,
+    fit_unchecked,
+)
 from crowdsweep.seeds import SeedStream
 from crowdsweep.trial import memory
+from crowdsweep.trial.events import TrialProgressed
 from crowdsweep.trial.model_calls import ModelFault, failure_of, guarded
-from crowdsweep.trial.result import Failure, TrialResult
-from crowdsweep.trial.scoring import score
+from crowdsweep.trial.result import Failure, Status, TrialResult
+from crowdsweep.trial.scoring import score, score_of
 from crowdsweep.trial.spec import TrialSpec, canonical_json
+from crowdsweep.trial.watch import Watch
+from crowdsweep.trial.watch import thinned as curve_thinned
 
-Report = Callable[[str, int, float], None]
+Report = Callable[[TrialProgressed], bool]
+"""Takes what a trial reports, and answers whether it goes on."""
 MOST_OBJECTIVE_VALUES = 500
 
 
@@ -43,17 +55,22 @@ class _Fit:
     specs: list[TrialSpec]
     trial: TrialData
     wall_s: float  # of this fit, all its trials together
+    curve: list[tuple[int, float]] = field(default_factory=list[tuple[int, float]])
+    goes_on: bool = True
 
 
-def run_batch(specs: Sequence[TrialSpec], base: CrowdDataset, device: str, report: Report) -> list[TrialResult]:
+def run_batch(
+    specs: Sequence[TrialSpec], base: CrowdDataset, device: str, report: Report, watch: Watch | None = None
+) -> list[TrialResult]:
     """Runs trials on one base dataset and returns their results in the order of the specs.
 
     Args:
         specs: of one cell or of many; those of one model and point are fitted as one batch.
         base: the dataset that their fingerprints name.
         device: a torch device, as the slot was given.
-        report: called with (key, step, objective) as the fits go on; what it raises that is no `Exception` ends the
-            batch.
+        report: called as the fits go on; a trial that it answers False for ends there, with status `stopped`. What it
+            raises that is no `Exception` ends the batch.
+        watch: what is scored while the fits go on.
     """
     started = time.perf_counter()
     memory.reset_peak()
@@ -62,7 +79,7 @@ def run_batch(specs: Sequence[TrialSpec], base: CrowdDataset, device: str, repor
         cells.setdefault(f"{spec.model} {canonical_json(dict(spec.params))}", []).append(spec)
     results: dict[str, TrialResult] = {}
     for members in cells.values():
-        results.update((result.key, result) for result in _run_cell(members, base, device, report))
+        results.update((result.key, result) for result in _run_cell(members, base, device, report, watch))
     facts = {
         "batch_wall_s": time.perf_counter() - started,
         "batch_size": len(specs),
@@ -73,14 +90,16 @@ def run_batch(specs: Sequence[TrialSpec], base: CrowdDataset, device: str, repor
     return [replace(results[spec.key], **facts) for spec in specs]
 
 
-def _run_cell(specs: list[TrialSpec], base: CrowdDataset, device: str, report: Report) -> list[TrialResult]:
+def _run_cell(
+    specs: list[TrialSpec], base: CrowdDataset, device: str, report: Report, watch: Watch | None
+) -> list[TrialResult]:
     try:
         info = guarded(registered.model_info)(specs[0].model)
         model = guarded(registered.build_model)(specs[0].model, specs[0].params)
     except ModelFault as fault:  # a plug-in that this machine lacks, or whose file cannot be imported
         return [_failed(spec, failure_of(fault), 0.0) for spec in specs]
     fits, results = _prepare(specs, base, info)
-    contexts = [_context(fit, info, device, report) for fit in fits]
+    contexts = [_context(fit, info, device, report, watch) for fit in fits]
     for fit, outcome in zip(fits, _fit(model, fits, contexts), strict=True):
         results += _finish(fit, outcome)
     return results
@@ -139,10 +158,20 @@ def check_needs(info: ModelInfo, trial: TrialData, dataset: str) -> None:
         raise DataError(f"model {info.name!r} cannot take multi-label data, which dataset {dataset!r} has")
 
 
-def _context(fit: _Fit, info: ModelInfo, device: str, report: Report) -> FitContext:
-    def report_each(step: int, objective: float) -> None:
-        for spec in fit.specs:
-            report(spec.key, step, objective)
+def _context(fit: _Fit, info: ModelInfo, device: str, report: Report, watch: Watch | None) -> FitContext:
+    """Hands a fit what it may see. Its reports are scored here: gold stays out of the model's reach."""
+
+    def report_each(step: int, objective: float, predictor: Callable[[], Predictor] | None = None) -> bool:
+        score = None
+        if predictor is not None and watch is not None and watch.is_due(step):
+            score = _score_now(watch.metric, predictor, fit.trial)
+        if score is not None:
+            fit.curve.append((step, score))
+        answers = [
+            report(TrialProgressed(key=spec.key, step=step, objective=objective, score=score)) for spec in fit.specs
+        ]
+        fit.goes_on = any(answers)
+        return fit.goes_on
 
     return FitContext(
         seeds=SeedStream(fit.specs[0].seed).child("fit"),
@@ -152,11 +181,21 @@ def _context(fit: _Fit, info: ModelInfo, device: str, report: Report) -> FitCont
     )
 
 
+def _score_now(metric: str, predictor: Callable[[], Predictor], trial: TrialData) -> float | None:
+    """Returns a score of a fit that goes on; None where its predictor is no good yet: its end will tell."""
+    try:
+        return score_of(metric, guarded(predictor)(), trial)
+    except (ModelFault, FitFailed):
+        return None
+
+
 def _fit(model: Model, fits: Sequence[_Fit], contexts: Sequence[FitContext]) -> list[FitResult | Failure]:
     """Fits all as one batch; one that raises is halved until the guilty stand alone."""
     if not fits:
         return []
     started = time.perf_counter()
+    for fit in fits:
+        fit.curve, fit.goes_on = [], True
     try:
         fitted = guarded(fit_unchecked)(model, [fit.trial.training for fit in fits], contexts)
     except ModelFault as fault:
@@ -177,7 +216,9 @@ def _finish(fit: _Fit, fitted: FitResult | Failure) -> list[TrialResult]:
     wall_s = (fit.wall_s + time.perf_counter() - started) / len(fit.specs)
     if isinstance(outcome, Failure):
         return [_failed(spec, outcome, wall_s) for spec in fit.specs]
-    return [replace(outcome, key=spec.key, wall_s=wall_s) for spec in fit.specs]
+    status = Status.OK if fit.goes_on else Status.STOPPED
+    facts = {"status": status, "curve": curve_thinned(fit.curve), "wall_s": wall_s}
+    return [replace(outcome, key=spec.key, **facts) for spec in fit.specs]
 
 
 def _scored(fitted: FitResult, trial: TrialData) -> TrialResult | Failure:
@@ -197,7 +238,7 @@ def _scored(fitted: FitResult, trial: TrialData) -> TrialResult | Failure:
         return failure_of(error)
     return TrialResult(
         key="",
-        status="ok",
+        status=Status.OK,
         metrics=metrics,
         objective=thinned(fitted.objective),
         confusion=None if confusion is None else confusion.tolist(),
@@ -214,4 +255,4 @@ def thinned(objective: Objective) -> list[float]:
 
 
 def _failed(spec: TrialSpec, failure: Failure, wall_s: float) -> TrialResult:
-    return TrialResult(key=spec.key, status="failed", failure=failure, wall_s=wall_s)
+    return TrialResult(key=spec.key, status=Status.FAILED, failure=failure, wall_s=wall_s)

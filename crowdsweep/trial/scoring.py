@@ -67,6 +67,21 @@ def score(fit: FitResult, trial: TrialData) -> tuple[dict[str, float], Confusion
     return metrics | crowd_metrics, confusion
 
 
+def score_of(metric: str, predictor: Predictor, trial: TrialData) -> float | None:
+    """Returns one metric of dev items (`dev_kl.snap`), of a fit that still goes on; None where it does not apply.
+
+    Raises:
+        ModelFault, FitFailed: as `score`.
+    """
+    plain, _, use = metric.partition(".")
+    evaluation = trial.evaluation.get("dev")
+    if evaluation is None or (use and use not in predictor.uses):
+        return None
+    predicted = _predictions(predictor, evaluation.items, use or predictor.uses[0], trial.training.n_classes)
+    value = _scores("dev", "", evaluation, predicted, trial.training.scale).get(plain)
+    return value if value is not None and np.isfinite(value) else None
+
+
 def _predictions(predictor: Predictor, items: Items, use: str, n_classes: int) -> ItemProbs:
     predicted = guarded(predictor.predict)(items, use)
     if predicted.shape != (items.n_items, n_classes):

@@ -106,7 +106,7 @@ def plain_actors(trials: int) -> float:
 
     class Plain(Slot):
         def call(self, specs: Any, fingerprint: str, place: Any) -> Any:
-            return run_batch(specs, self._dataset(fingerprint, place), "cpu", lambda key, step, objective: None)
+            return run_batch(specs, self._dataset(fingerprint, place), "cpu", lambda event: True)
 
     actors = [
         ray.remote(concurrency_groups={CONTROL: 1})(Plain).options(**slot_options(1.0, 0.0)).remote("cpu")
@@ -198,7 +198,7 @@ def tune(trials: int) -> float:
             self._index, self._base = config["index"], base
 
         def step(self) -> dict[str, Any]:
-            result = run_batch([specs[self._index]], self._base, "cpu", lambda key, step, objective: None)[0]
+            result = run_batch([specs[self._index]], self._base, "cpu", lambda event: True)[0]
             return {"status": result.status, "done": True}
 
         def reset_config(self, new_config: dict[str, Any]) -> bool:

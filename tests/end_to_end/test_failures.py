@@ -19,6 +19,7 @@ from crowdsweep.journal.journal import Journal, read_journal
 from crowdsweep.sweep.launch import open_and_run, rebuild_mirror
 from crowdsweep.sweepfile.read import parse_sweep
 from crowdsweep.sweepfile.records import SweepConfig
+from crowdsweep.trial.result import Status
 
 DONE, BAD_INPUT, FAILED_TRIALS, OVER_BUDGET, INTERRUPTED = 0, 2, 3, 4, 130
 SLOW = {"name": "slow", "params": {"steps": 2, "pause_s": 0.05}}
@@ -114,7 +115,7 @@ def test_ctrl_c_once_finishes_what_runs_and_says_how_to_go_on(engine: str, tmp_p
     assert state.status == "interrupted"
     assert 4 <= len(state.results) < 400
     assert len(state.results) % 4 == 0, "a batch that ran was not finished"
-    assert all(result.status == "ok" for result in state.results.values())
+    assert all(result.status is Status.OK for result in state.results.values())
 
 
 def test_ctrl_c_twice_stops_now_and_loses_nothing_that_finished(tmp_path: Path) -> None:

@@ -18,12 +18,13 @@ class Slow:
     smoothing: Annotated[float, Ge(0)] = 0.0
 
     def fit(self, data: TrainingData, context: FitContext) -> FitResult:
-        for step in range(self.steps):
+        step = 0
+        for step in range(1, self.steps + 1):
             time.sleep(self.pause_s)
-            if context.report is not None:
-                context.report(step, float(step))
+            if not context.report(step, float(step)):
+                break
         votes = data.annotations.label_distribution() + self.smoothing * context.seeds.numpy("noise").random()
-        return FitResult(item_probs=votes / votes.sum(axis=1, keepdims=True), iterations=self.steps)
+        return FitResult(item_probs=votes / votes.sum(axis=1, keepdims=True), iterations=step)
 
 
 MODEL = ModelInfo(

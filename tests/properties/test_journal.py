@@ -28,7 +28,7 @@ from crowdsweep.trial.events import (
     TrialFinished,
     TrialPlanned,
 )
-from crowdsweep.trial.result import Failure, TrialResult
+from crowdsweep.trial.result import Failure, Status, TrialResult
 from crowdsweep.trial.spec import TrialSpec
 
 texts = st.text(max_size=8)
@@ -59,7 +59,7 @@ failures = one(Failure, kind=texts, message=texts, traceback=texts)
 done = one(
     TrialResult,
     key=texts,
-    status=st.just("ok"),
+    status=st.just(Status.OK),
     metrics=st.dictionaries(texts, floats, max_size=3),
     objective=floats_in_order,
     confusion=st.none() | st.lists(floats_in_order, max_size=2).map(tuple),
@@ -101,7 +101,7 @@ events = st.one_of(
     one(PointScored, study=texts, number=numbers, value=st.none() | floats),
     one(PointsSelected, study=texts, numbers=st.lists(numbers, max_size=3).map(tuple)),
     one(TrialPlanned, spec=specs),
-    one(TrialFinished, result=done | one(TrialResult, key=texts, status=st.just("failed"), failure=failures)),
+    one(TrialFinished, result=done | one(TrialResult, key=texts, status=st.just(Status.FAILED), failure=failures)),
     one(BatchLost, keys=st.lists(texts, max_size=3).map(tuple), reason=texts, slot=texts),
     one(RunsCreated, tracking_uri=texts, experiment_id=texts, runs=strings),
     one(SweepFinished, status=texts, time=floats),
@@ -191,7 +191,7 @@ def test_a_trial_finishes_once(outcomes: list[tuple[str, bool, int]], groups: li
     expected = {}
     for key in "abc":
         own = [event.result for event in happened if event.result.key == key]
-        well = [result for result in own if result.status == "ok"]
+        well = [result for result in own if result.status is Status.OK]
         if own:
             expected[key] = (well or own)[0]
     with TemporaryDirectory() as folder:

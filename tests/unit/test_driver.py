@@ -25,7 +25,7 @@ from crowdsweep.trial.events import (
     TrialPlanned,
     TrialStarted,
 )
-from crowdsweep.trial.result import TrialResult
+from crowdsweep.trial.result import Status, TrialResult
 from crowdsweep.trial.spec import TrialSpec
 
 
@@ -460,7 +460,7 @@ def test_hours_of_a_driver_that_died_are_those_of_its_trials() -> None:
             journal.handle(SweepStarted(name="s", config={}, plan={}, environment={}, resumed=False, time=seconds))
     assert hours_spent(journal.state, slots=2) == pytest.approx(5)
     for number in range(6):
-        journal.handle(TrialFinished(result=TrialResult(key=str(number), status="ok", wall_s=2 * 3600.0)))
+        journal.handle(TrialFinished(result=TrialResult(key=str(number), status=Status.OK, wall_s=2 * 3600.0)))
     assert hours_spent(journal.state, slots=2) == pytest.approx(6)
     assert hours_spent(journal.state, slots=100) == pytest.approx(5)
 

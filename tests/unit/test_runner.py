@@ -13,7 +13,8 @@ from crowdsweep.data.dataset import SPLITS, CrowdDataset, Gold, Items, NumberedN
 from crowdsweep.models import registered
 from crowdsweep.seeds import SeedStream
 from crowdsweep.trial import runner
-from crowdsweep.trial.result import TrialResult
+from crowdsweep.trial.events import TrialProgressed
+from crowdsweep.trial.result import Status, TrialResult
 from crowdsweep.trial.runner import run_batch, thinned
 from crowdsweep.trial.spec import TrialSpec, canonical_json
 
@@ -95,8 +96,7 @@ COUNTING = (
 class Probe:
     def fit(self, data, context):
         CALLS.append(context.seeds.seed)
-        if context.report is not None:
-            context.report(0, 0.5)
+        context.report(1, 0.5)
         return votes(data, context)
 """
 )
@@ -166,8 +166,9 @@ def specs_of(model: str, base: CrowdDataset, seeds: range = range(8), **fields: 
     return [TrialSpec(**plain, fingerprint=base.fingerprint, seed=seed, **fields) for seed in seeds]
 
 
-def silent(key: str, step: int, objective: float) -> None:
-    """Takes a report and does nothing."""
+def silent(event: TrialProgressed) -> bool:
+    """Takes a report and lets the trial go on."""
+    return True
 
 
 def comparable(result: TrialResult) -> TrialResult:
@@ -188,7 +189,7 @@ def test_the_guilty_fail_alone_and_the_others_get_what_they_would_have_had(add_m
     assert calls[0] == list(range(8))
     assert [2] in calls
     alone = [run_batch([spec], base, "cpu", silent)[0] for spec in specs if spec.seed not in (2, 5)]
-    together = [result for result in results if result.status == "ok"]
+    together = [result for result in results if result.status is Status.OK]
     assert [comparable(result) for result in together] == [comparable(result) for result in alone]
 
 
@@ -222,13 +223,13 @@ def test_a_deterministic_model_is_fitted_once_where_the_seed_changes_nothing(
 ) -> None:
     calls = add_model("probe-once", COUNTING, "deterministic=True")
     base = dataset()
-    reports: list[tuple[str, int, float]] = []
+    reports: list[TrialProgressed] = []
     specs = specs_of("probe-once", base)
-    results = run_batch(specs, base, "cpu", lambda *report: reports.append(report))
+    results = run_batch(specs, base, "cpu", lambda event: reports.append(event) is None)
     assert calls == [0]
     assert len({result.key for result in results}) == 8
     assert len({canonical_json(dict(result.metrics)) for result in results}) == 1
-    assert reports == [(spec.key, 0, 0.5) for spec in specs]
+    assert reports == [TrialProgressed(key=spec.key, step=1, objective=0.5) for spec in specs]
     calls.clear()
     run_batch(specs_of("probe-once", base, heldout_fraction=0.2), base, "cpu", silent)
     assert calls == list(range(8))
@@ -328,7 +329,7 @@ def test_an_interrupt_passes_through(add_model: Callable[..., list[Any]], stop: 
     add_model(f"probe-interrupted-{stop.__name__.lower()}", COUNTING)
     base = dataset()
 
-    def interrupt(key: str, step: int, objective: float) -> None:
+    def interrupt(event: TrialProgressed) -> bool:
         raise stop
 
     with pytest.raises(stop):

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from crowdsweep.trial.result import Failure, TrialResult
+from crowdsweep.trial.result import Failure, Status, TrialResult
 from crowdsweep.trial.spec import TrialSpec, canonical_json
 
 SPEC = TrialSpec(
@@ -66,9 +66,9 @@ def test_canonical_json_takes_no_numbers_that_json_lacks() -> None:
 
 
 def test_a_result_is_ok_or_has_a_failure() -> None:
-    TrialResult(key="k", status="ok")
-    TrialResult(key="k", status="failed", failure=Failure(kind="FitFailed", message="m"))
+    TrialResult(key="k", status=Status.OK)
+    TrialResult(key="k", status=Status.FAILED, failure=Failure(kind="FitFailed", message="m"))
     with pytest.raises(ValueError, match="disagree"):
-        TrialResult(key="k", status="failed")
+        TrialResult(key="k", status=Status.FAILED)
     with pytest.raises(ValueError, match="disagree"):
-        TrialResult(key="k", status="ok", failure=Failure(kind="FitFailed", message="m"))
+        TrialResult(key="k", status=Status.OK, failure=Failure(kind="FitFailed", message="m"))

@@ -15,7 +15,7 @@ Equation 2 of the paper draws a whole distribution from a categorical one, which
 reading, c being the mean number of labels of a training item unless the hyper-parameter says otherwise.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
@@ -28,7 +28,7 @@ from crowdsweep.data.dataset import Items, TrainingData
 from crowdsweep.models._classifiers import ClassifierSettings, NetworkPredictor, build_network
 from crowdsweep.models._em import chunks, normalised, winners
 from crowdsweep.models._training import Lesson, Schedule, train_classifiers, watched_of
-from crowdsweep.models.contract import FitContext, FitResult
+from crowdsweep.models.contract import FitContext, FitResult, Report
 
 Snap = Literal["hard", "soft"]
 TestSnap = Literal["hard", "soft", "none"]
@@ -78,16 +78,15 @@ class Clusters:
 class Progress:
     """Reports the best objective of all restarts of one replica so far, a report for each step of each restart."""
 
-    report: Callable[[int, float], None] | None
+    report: Report
     step: int = 0
     best: float = -np.inf
 
     def note(self, objective: float) -> None:
         """Takes notice of one step."""
         self.best = max(self.best, objective)
-        if self.report is not None:
-            self.report(self.step, self.best)
         self.step += 1
+        self.report(self.step, self.best)
 
 
 def snapped(memberships: Float64[np.ndarray, "items clusters"], distributions: np.ndarray, snap: Snap) -> ItemProbs:

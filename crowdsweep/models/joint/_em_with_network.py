@@ -129,9 +129,8 @@ def fit_with_network(
         )
         _run(settings, stack, crowd_of(parts), parts, members, best)
     for owner, context in enumerate(contexts):
-        if context.report is not None:
-            for step, value in enumerate(best[owner].log_likelihoods):
-                context.report(step, float(value))
+        for step, value in enumerate(best[owner].log_likelihoods, start=1):
+            context.report(step, float(value))
     return [best[owner] for owner in range(len(data))]
 
 

@@ -101,9 +101,7 @@ def _fit_together(
         for replica, objective in trainer.run_epoch().items():
             lesson = trainer.lessons[replica]
             objectives[replica].append(objective)
-            report = contexts[replica].report
-            if report is not None:
-                report(epoch, objective)
+            contexts[replica].report(epoch + 1, objective)
             now, table = trainer.fitted(replica, lesson.members[:: max(1, len(lesson.members) // _WATCHING_ANNOTATORS)])
             score = _watched_loss(now, lesson)
             waited[replica] += 1

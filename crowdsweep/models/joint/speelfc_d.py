@@ -286,8 +286,7 @@ def _fit_together(
     for epoch in range(model.epochs):
         history[epoch, trainer.order] = trainer.run_epoch()
         for context, objective in zip(contexts, history[epoch].tolist(), strict=True):
-            if context.report is not None:
-                context.report(epoch, objective)
+            context.report(epoch + 1, objective)
     results: list[FitResult] = []
     for replica, part in enumerate(data):
         place = trainer.order.index(replica)

@@ -81,9 +81,8 @@ def result_of(classifier: TrainedClassifier, context: FitContext, stage: Aggrega
 
 def report_losses(classifier: TrainedClassifier, context: FitContext) -> None:
     """Reports minus the training loss of each epoch, if anybody listens."""
-    if context.report is not None:
-        for step, loss in enumerate(classifier.losses):
-            context.report(step, -float(loss))
+    for step, loss in enumerate(classifier.losses, start=1):
+        context.report(step, -float(loss))
 
 
 def answered(data: TrainingData, probs: ItemProbs) -> ItemProbs:

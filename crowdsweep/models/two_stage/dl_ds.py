@@ -20,7 +20,7 @@ from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models._classifiers import NetworkKind, Protocols
 from crowdsweep.models._cost import training_cost
 from crowdsweep.models.aggregate.dawid_skene import DawidSkene
-from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
+from crowdsweep.models.contract import FitContext, FitResult, ModelInfo, nobody_listens
 from crowdsweep.models.two_stage._aggregate_then_train import (
     Aggregated,
     answered,
@@ -67,7 +67,8 @@ class DLDS:
         if tolerance is None:
             tolerance = PAPER_TOLERANCE if self.protocol == "paper" else TOLERANCE
         first_stage = DawidSkene(smoothing=self.smoothing, iterations=self.iterations, tolerance=tolerance)
-        quiet = [replace(context, report=None) for context in contexts]  # the objective reported is the classifier's
+        # What is reported is the classifier's objective.
+        quiet = [replace(context, report=nobody_listens) for context in contexts]
         aggregated = [
             Aggregated(targets=answered(part, found.item_probs), annotators=found.annotators, extras=found.extras)
             for part, found in zip(data, first_stage.fit_batch(data, quiet), strict=True)
