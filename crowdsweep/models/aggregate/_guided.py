@@ -15,36 +15,23 @@ Equation 2 of the paper draws a whole distribution from a categorical one, which
 reading, c being the mean number of labels of a training item unless the hyper-parameter says otherwise.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, Protocol
+from typing import Annotated, Literal, final
 
 import numpy as np
+from annotated_types import Gt
 from jaxtyping import Float64
 from scipy.special import logsumexp
 
 from crowdsweep.arrays import ItemProbs, floored_log
 from crowdsweep.data.dataset import Items, TrainingData
-from crowdsweep.models._classifiers import ClassifierSettings, NetworkPredictor, build_network
 from crowdsweep.models._em import chunks, normalised, winners
-from crowdsweep.models._training import Lesson, Schedule, train_classifiers, watched_of
-from crowdsweep.models.contract import FitContext, FitResult, Report
+from crowdsweep.models.classifier import Lesson, WatchedTraining, train_classifiers
+from crowdsweep.models.contract import FitContext, FitResult, Predictor, Report
 
 Snap = Literal["hard", "soft"]
 TestSnap = Literal["hard", "soft", "none"]
-
-
-class GuidedSettings(ClassifierSettings, Protocol):
-    """The hyper-parameters of the classifier that both models have."""
-
-    @property
-    def test_snap(self) -> TestSnap: ...
-    @property
-    def projection_count(self) -> float | None: ...
-    @property
-    def epochs(self) -> int: ...
-    @property
-    def patience(self) -> int | None: ...
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -76,17 +63,28 @@ class Clusters:
 
 @dataclass
 class Progress:
-    """Reports the best objective of all restarts of one replica so far, a report for each step of each restart."""
+    """Reports the best objective of a replica's restarts so far, step after step."""
 
     report: Report
     step: int = 0
     best: float = -np.inf
+    goes_on: bool = True
 
-    def note(self, objective: float) -> None:
-        """Takes notice of one step."""
+    def note(self, objective: float) -> bool:
+        """Takes notice of one step; returns whether the fit goes on."""
         self.best = max(self.best, objective)
         self.step += 1
-        self.report(self.step, self.best)
+        self.goes_on = self.report(self.step, self.best)
+        return self.goes_on
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FittedClusters:
+    """A fitted cluster model: its result without a predictor, what it knows of clusters, and how it went."""
+
+    result: FitResult
+    clusters: Clusters
+    progress: Progress
 
 
 def snapped(memberships: Float64[np.ndarray, "items clusters"], distributions: np.ndarray, snap: Snap) -> ItemProbs:
@@ -98,7 +96,7 @@ def snapped(memberships: Float64[np.ndarray, "items clusters"], distributions: n
 class GuidedPredictor:
     """Labels items with a classifier and snaps to clusters; `uses` has all three ways, the chosen one first."""
 
-    network: NetworkPredictor
+    classifier: Predictor
     clusters: Clusters
     count: float
     first: TestSnap
@@ -109,60 +107,77 @@ class GuidedPredictor:
 
     def predict(self, items: Items, use: str) -> ItemProbs:
         """Returns class probabilities [items, classes]."""
-        probs = self.network.predict(items, self.network.uses[0])
+        probs = self.classifier.predict(items, self.classifier.uses[0])
         if use == "none":
             return probs
         memberships, _ = normalised(self.clusters.scores(probs, self.count))
         return snapped(memberships, self.clusters.distributions, "hard" if use == "hard" else "soft")
 
 
+@final
+@dataclass(frozen=True, kw_only=True)
+class Guided:
+    """Hyper-parameters of the classifier around a cluster model.
+
+    Attributes:
+        snap: a training item gets the distribution of its best cluster, or the mixture of all.
+        test_snap: what is done with a classifier's prediction for an unseen item; `none` leaves it.
+        projection_count: how many answers a prediction stands for when clusters are scored; null: the mean number of
+            labels of a training item.
+        training: of the classifier.
+    """
+
+    snap: Snap = "hard"
+    test_snap: TestSnap = "hard"
+    projection_count: Annotated[float, Gt(0)] | None = None
+    training: WatchedTraining = WatchedTraining()
+
+    def lesson(self, fitted: FittedClusters, data: TrainingData, context: FitContext) -> Lesson:
+        """Returns what the classifier is to learn: the labelled items' cluster distributions."""
+        labelled = data.annotations.labels_per_item > 0
+
+        def report(step: int, objective: float, predictor: Callable[[], Predictor] | None = None) -> bool:
+            step, objective = fitted.progress.step + step, fitted.progress.best  # the classifier's own says less
+            if predictor is None:
+                return context.report(step, objective)
+            return context.report(step, objective, lambda: self.predictor(predictor(), fitted.clusters, data))
+
+        return Lesson(
+            data=data,
+            targets=fitted.result.item_probs * labelled[:, None],
+            seeds=context.seeds.child("classifier"),
+            report=report,
+        )
+
+    def predictor(self, classifier: Predictor, clusters: Clusters, data: TrainingData) -> GuidedPredictor:
+        """Returns what labels unseen items."""
+        counts = data.annotations.labels_per_item
+        count = float(counts[counts > 0].mean()) if self.projection_count is None else self.projection_count
+        return GuidedPredictor(classifier=classifier, clusters=clusters, count=count, first=self.test_snap)
+
+
 def with_classifiers(
-    settings: GuidedSettings,
-    fitted: Sequence[tuple[FitResult, Clusters]],
+    guided: Guided,
+    fitted: Sequence[FittedClusters],
     data: Sequence[TrainingData],
     contexts: Sequence[FitContext],
 ) -> list[FitResult]:
     """Trains a classifier on each fit's item_probs, all together, and adds the predictors.
 
-    Fits of items without features, or without any annotation, come back as they are.
+    Fits of items without features, without any annotation, or that were told to stop, come back as they are. Epochs
+    are reported as further steps, with the cluster model's last objective.
     """
-    results = [result for result, _ in fitted]
-    taught = [i for i, part in enumerate(data) if part.items.features is not None and len(part.annotations)]
+    results = [one.result for one in fitted]
+    taught = [
+        i
+        for i, part in enumerate(data)
+        if part.items.features is not None and len(part.annotations) and fitted[i].progress.goes_on
+    ]
     if not taught:
         return results
-    lessons = [_lesson(results[i], data[i], contexts[i]) for i in taught]
-    schedule = Schedule(
-        epochs=settings.epochs,
-        batch_size=settings.batch_size,
-        learning_rate=settings.learning_rate,
-        patience=settings.patience,
-    )
-    network = build_network(settings, lessons[0].features.shape[1], data[0].n_classes)
-    trained = train_classifiers(network, lessons, schedule, contexts[0].device)
+    lessons = [guided.lesson(fitted[i], data[i], contexts[i]) for i in taught]
+    training = guided.training
+    trained = train_classifiers(training.classifier, lessons, training.schedule, contexts[0].device)
     for i, classifier in zip(taught, trained, strict=True):
-        given = settings.projection_count
-        predictor = GuidedPredictor(
-            network=classifier.predictor,
-            clusters=fitted[i][1],
-            count=_labels_per_item(data[i]) if given is None else given,
-            first=settings.test_snap,
-        )
-        results[i] = replace(results[i], predictor=predictor)
+        results[i] = replace(results[i], predictor=guided.predictor(classifier.predictor, fitted[i].clusters, data[i]))
     return results
-
-
-def _lesson(result: FitResult, data: TrainingData, context: FitContext) -> Lesson:
-    if data.items.features is None:
-        raise TypeError("a lesson needs features")
-    return Lesson(
-        features=data.items.features,
-        targets=result.item_probs,
-        weights=(data.annotations.labels_per_item > 0).astype(np.float64),
-        seeds=context.seeds.child("classifier"),
-        watched=watched_of(data),
-    )
-
-
-def _labels_per_item(data: TrainingData) -> float:
-    counts = data.annotations.labels_per_item
-    return float(counts[counts > 0].mean())

@@ -21,17 +21,17 @@ is trained on the cluster distributions (`_guided.py`).
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal, final
+from typing import Annotated, final
 
 import numpy as np
-from annotated_types import Ge, Gt, Lt
+from annotated_types import Ge
 from jaxtyping import Bool, Float64, Int64
 
 from crowdsweep.arrays import AnnotatorCodes, ItemCodes, RowProbs, floored_log
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models._cost import training_cost
 from crowdsweep.models._em import CHUNK, normalised, winners
-from crowdsweep.models.aggregate._guided import Clusters, Progress, snapped, with_classifiers
+from crowdsweep.models.aggregate._guided import Clusters, FittedClusters, Guided, Progress, snapped, with_classifiers
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
 
 Counts = Float64[np.ndarray, "fits items classes"]
@@ -52,13 +52,7 @@ class FiniteMultinomialMixture:
         restarts: fits from different random items, of which the one with the best objective is kept.
         iterations: limit of EM steps.
         tolerance: stop once the objective rises by less than this share of itself.
-        snap: a training item gets the distribution of its best cluster, or the mixture of all.
-        test_snap: what is done with a classifier's prediction for an unseen item; `none` leaves it.
-        projection_count: how many answers a prediction stands for when clusters are scored; None: the mean number of
-            labels of a training item.
-        network, hidden, dropout, learning_rate, batch_size: of the classifier.
-        epochs: the most.
-        patience: epochs without a better loss on dev items (a tenth of the training items where there are none).
+        guided: what becomes of the clusters, and the classifier around them.
     """
 
     item_clusters: Annotated[int, Ge(1)] = 10
@@ -67,16 +61,7 @@ class FiniteMultinomialMixture:
     restarts: Annotated[int, Ge(1)] = 5
     iterations: Annotated[int, Ge(1)] = 200
     tolerance: Annotated[float, Ge(0)] = 1e-6
-    snap: Literal["hard", "soft"] = "hard"
-    test_snap: Literal["hard", "soft", "none"] = "hard"
-    projection_count: Annotated[float, Gt(0)] | None = None
-    network: Literal["linear", "mlp"] = "mlp"
-    hidden: tuple[Annotated[int, Ge(1)], ...] = (256,)
-    dropout: Annotated[float, Ge(0), Lt(1)] = 0.5
-    learning_rate: Annotated[float, Gt(0)] = 1e-3
-    batch_size: Annotated[int, Ge(1)] = 64
-    epochs: Annotated[int, Ge(1)] = 100
-    patience: Annotated[int, Ge(1)] | None = 10
+    guided: Guided = Guided()
 
     def fit_batch(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
         """Fits all restarts of all data sets side by side, then trains all classifiers together."""
@@ -88,13 +73,16 @@ class FiniteMultinomialMixture:
         best: dict[int, Mixture] = {}
         progress = [Progress(context.report) for context in contexts]
         for members in self._together(fits, n_items):
+            members = [(r, s) for r, s in members if progress[r].goes_on]
+            if not members:
+                continue
             replicas = np.array([replica for replica, _ in members])
             starts = np.stack([self._start(counts[r], contexts[r].seeds.numpy(f"restart {s}")) for r, s in members])
             for replica, mixture in zip(replicas.tolist(), self._run(counts, replicas, starts, progress), strict=True):
                 if replica not in best or mixture.objective[-1] > best[replica].objective[-1]:
                     best[replica] = mixture
-        fitted = [self._result(best[r], counts[r, : part.n_items]) for r, part in enumerate(data)]
-        return with_classifiers(self, fitted, data, contexts)
+        fitted = [self._result(best[r], counts[r, : part.n_items], progress[r]) for r, part in enumerate(data)]
+        return with_classifiers(self.guided, fitted, data, contexts)
 
     def _together(self, fits: list[tuple[int, int]], n_items: int) -> Iterator[list[tuple[int, int]]]:
         """Parts the fits so that the memberships of those that run together stay small."""
@@ -134,12 +122,15 @@ class FiniteMultinomialMixture:
         for number in range(self.iterations):
             memberships, evidence = expectation(mine, mask, shares, labels)
             objective = evidence + self._log_prior(shares, labels)
-            stops = np.full(len(active), number == self.iterations - 1)
+            owners = replicas[active]
+            told = {
+                owner: progress[owner].note(float(objective[owners == owner].max())) for owner in set(owners.tolist())
+            }
+            stops = np.array([number == self.iterations - 1 or not told[owner] for owner in owners.tolist()])
             for place, fit in enumerate(active.tolist()):
                 value, history = float(objective[place]), histories[fit]
                 converged = bool(history) and value - history[-1] <= self.tolerance * abs(value)
                 history.append(value)
-                progress[int(replicas[fit])].note(value)
                 if converged or stops[place]:
                     done[fit] = Mixture(shares[place], labels[place], np.array(history), converged)
                     stops[place] = True
@@ -162,7 +153,9 @@ class FiniteMultinomialMixture:
             shares
         ).sum(axis=1)
 
-    def _result(self, mixture: "Mixture", counts: Float64[np.ndarray, "items classes"]) -> tuple[FitResult, Clusters]:
+    def _result(
+        self, mixture: "Mixture", counts: Float64[np.ndarray, "items classes"], progress: Progress
+    ) -> FittedClusters:
         log_joint = floored_log(mixture.shares) + counts @ floored_log(mixture.labels).T
         memberships, _ = normalised(log_joint)
         members = winners(memberships) * (counts.sum(axis=1, keepdims=True) > 0)
@@ -175,7 +168,7 @@ class FiniteMultinomialMixture:
             return expected[item]
 
         result = FitResult(
-            item_probs=snapped(memberships, distributions, self.snap),
+            item_probs=snapped(memberships, distributions, self.guided.snap),
             label_probs=label_probs,
             objective=mixture.objective,
             converged=mixture.converged,
@@ -188,7 +181,7 @@ class FiniteMultinomialMixture:
             labels=mixture.labels[:, None, :],
             distributions=distributions,
         )
-        return result, clusters
+        return FittedClusters(result=result, clusters=clusters, progress=progress)
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,10 +22,10 @@ cluster distributions (`_guided.py`).
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal, final
+from typing import Annotated, final
 
 import numpy as np
-from annotated_types import Ge, Gt, Lt
+from annotated_types import Ge
 from jaxtyping import Float64
 
 from crowdsweep.arrays import AnnotatorCodes, ItemCodes, RowProbs, floored_log
@@ -33,7 +33,7 @@ from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models._cost import training_cost
 from crowdsweep.models._em import chunks, winners
 from crowdsweep.models.aggregate._bipartite import Beliefs, ClusterParameters, Edges, Labels, edge_counts, propagate
-from crowdsweep.models.aggregate._guided import Clusters, Progress, snapped, with_classifiers
+from crowdsweep.models.aggregate._guided import Clusters, FittedClusters, Guided, Progress, snapped, with_classifiers
 from crowdsweep.models.contract import FitContext, FitResult, LabelProbs, ModelInfo
 from crowdsweep.seeds import SeedStream
 
@@ -54,13 +54,7 @@ class PgmBp:
         sweeps: limit of belief propagation's sweeps in one E-step.
         sweep_tolerance: mean KL divergence between a node's beliefs in two sweeps that ends an E-step.
         edge_marginals: count with the edges' own marginals in the M-step.
-        snap: a training item gets the distribution of its best cluster, or the mixture of all.
-        test_snap: what is done with a classifier's prediction for an unseen item; `none` leaves it.
-        projection_count: how many answers a prediction stands for when clusters are scored; None: the mean number of
-            labels of a training item.
-        network, hidden, dropout, learning_rate, batch_size: of the classifier.
-        epochs: the most.
-        patience: epochs without a better loss on dev items (a tenth of the training items where there are none).
+        guided: what becomes of the clusters, and the classifier around them.
     """
 
     item_clusters: Annotated[int, Ge(1)] = 10
@@ -74,27 +68,22 @@ class PgmBp:
     sweeps: Annotated[int, Ge(1)] = 10
     sweep_tolerance: Annotated[float, Ge(0)] = 1e-4
     edge_marginals: bool = False
-    snap: Literal["hard", "soft"] = "hard"
-    test_snap: Literal["hard", "soft", "none"] = "hard"
-    projection_count: Annotated[float, Gt(0)] | None = None
-    network: Literal["linear", "mlp"] = "mlp"
-    hidden: tuple[Annotated[int, Ge(1)], ...] = (256,)
-    dropout: Annotated[float, Ge(0), Lt(1)] = 0.5
-    learning_rate: Annotated[float, Gt(0)] = 1e-3
-    batch_size: Annotated[int, Ge(1)] = 64
-    epochs: Annotated[int, Ge(1)] = 100
-    patience: Annotated[int, Ge(1)] | None = 10
+    guided: Guided = Guided()
 
     def fit_batch(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
         """Fits one graph after the other (their arithmetic fills a core), then trains all classifiers together."""
         fitted = [self._fit_graph(part, context) for part, context in zip(data, contexts, strict=True)]
-        return with_classifiers(self, fitted, data, contexts)
+        return with_classifiers(self.guided, fitted, data, contexts)
 
-    def _fit_graph(self, data: TrainingData, context: FitContext) -> tuple[FitResult, Clusters]:
+    def _fit_graph(self, data: TrainingData, context: FitContext) -> FittedClusters:
         edges = Edges.of(data.annotations)
         progress = Progress(context.report)
-        runs = [self._run(edges, context.seeds.child(f"restart {r}"), progress) for r in range(self.restarts)]
-        return self._result(max(runs, key=lambda run: run.objective[-1]))
+        runs: list[GraphFit] = []
+        for restart in range(self.restarts):
+            runs.append(self._run(edges, context.seeds.child(f"restart {restart}"), progress))
+            if not progress.goes_on:
+                break
+        return self._result(max(runs, key=lambda run: run.objective[-1]), progress)
 
     def _run(self, edges: Edges, seeds: SeedStream, progress: Progress) -> "GraphFit":
         """Runs EM from random memberships."""
@@ -107,7 +96,8 @@ class PgmBp:
         parameters, value = self._maximisation(beliefs, edges.product_counts(beliefs.items, beliefs.annotators))
         objective: list[float] = []
         converged = False
-        while len(objective) < self.iterations and not converged:
+        goes_on = True
+        while goes_on and len(objective) < self.iterations and not converged:
             beliefs = propagate(edges, parameters, beliefs, sweeps=self.sweeps, tolerance=self.sweep_tolerance)
             counts = (
                 edge_counts(edges, parameters, beliefs)
@@ -117,7 +107,7 @@ class PgmBp:
             last = value
             parameters, value = self._maximisation(beliefs, counts)
             objective.append(value)
-            progress.note(value)
+            goes_on = progress.note(value)
             converged = abs(value - last) <= self.tolerance * abs(value)
         return GraphFit(parameters, beliefs, np.array(objective), converged)
 
@@ -135,12 +125,12 @@ class PgmBp:
         )
         return ClusterParameters(item_shares=item_shares, annotator_shares=annotator_shares, labels=labels), value
 
-    def _result(self, fit: "GraphFit") -> tuple[FitResult, Clusters]:
+    def _result(self, fit: "GraphFit", progress: Progress) -> FittedClusters:
         shares, labels = fit.parameters.annotator_shares, fit.parameters.labels
         distributions = np.einsum("l,glk->gk", shares, labels)
         memberships = fit.beliefs.items
         result = FitResult(
-            item_probs=snapped(memberships, distributions, self.snap),
+            item_probs=snapped(memberships, distributions, self.guided.snap),
             label_probs=_label_probs(fit),
             objective=fit.objective,
             converged=fit.converged,
@@ -158,7 +148,7 @@ class PgmBp:
             labels=labels,
             distributions=distributions,
         )
-        return result, clusters
+        return FittedClusters(result=result, clusters=clusters, progress=progress)
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,42 +7,23 @@ restart with the highest last log-likelihood is kept. A model file brings its `C
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Annotated, Any, Protocol, final, runtime_checkable
 
 import numpy as np
 import torch
+from annotated_types import Ge
 from jaxtyping import Float64
 
 from crowdsweep.arrays import ItemProbs
 from crowdsweep.data.dataset import TrainingData
-from crowdsweep.models._classifiers import (
-    ClassifierSettings,
-    NetworkPredictor,
-    Protocols,
-    StackedClassifiers,
-    build_network,
-    features_of,
-)
 from crowdsweep.models._cost import MATRIX_PRODUCT, network_weights, stopping_share
-from crowdsweep.models.contract import DataShape, FitContext
-from crowdsweep.models.networks.replicas import Adam, count_parameters, replica_chunks
+from crowdsweep.models.classifier import Classifier, ClassifierReplicas, NetworkPredictor, TrainingProtocol
+from crowdsweep.models.contract import DataShape, FitContext, Predictor
+from crowdsweep.models.networks.contract import Network
+from crowdsweep.models.networks.replicas import count_parameters, replica_chunks
 
 PAPER_RESTARTS = 20
 RESTARTS = 5
-
-
-@runtime_checkable
-class JointSettings(ClassifierSettings, Protocol):
-    """The hyper-parameters that both models have."""
-
-    @property
-    def restarts(self) -> int | None: ...
-    @property
-    def iterations(self) -> int: ...
-    @property
-    def tolerance(self) -> float: ...
-    @property
-    def protocol(self) -> Protocols: ...
 
 
 @runtime_checkable
@@ -69,6 +50,7 @@ class Crowd(Protocol):
         ...
 
 
+@final
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Fitted:
     """One restart, run to its end.
@@ -79,7 +61,7 @@ class Fitted:
         targets: float64 [items, classes], the last E-step's expected labels; zeros for items without labels.
         predictor: the classifier.
         log_likelihoods: of each iteration.
-        converged: whether the stop rule was met.
+        converged: whether the stop rule was met; true where there is none.
     """
 
     solution: Any
@@ -89,107 +71,160 @@ class Fitted:
     log_likelihoods: Float64[np.ndarray, " steps"]
     converged: bool
 
-
-def n_restarts(settings: JointSettings) -> int:
-    """Returns how many restarts are run: as asked for, else 20 under `protocol: paper` and 5 otherwise."""
-    return settings.restarts or (PAPER_RESTARTS if settings.protocol == "paper" else RESTARTS)
-
-
-def fit_with_network(
-    settings: JointSettings,
-    data: Sequence[TrainingData],
-    contexts: Sequence[FitContext],
-    crowd_of: Callable[[Sequence[TrainingData]], Crowd],
-) -> list[Fitted]:
-    """Runs all restarts of all data sets and returns the best restart of each.
-
-    Args:
-        settings: hyper-parameters.
-        data: agree in the numbers of classes and features.
-        contexts: one for each.
-        crowd_of: makes the crowd of a list of data sets, in which one may come several times.
-    """
-    restarts = n_restarts(settings)
-    network = build_network(settings, features_of(data[0].items).shape[1], data[0].n_classes)
-    owners = np.repeat(np.arange(len(data)), restarts)
-    best: dict[int, Fitted] = {}
-    device = contexts[0].device
-    for part in replica_chunks(len(owners), count_parameters(network.parameters()), device):
-        members = owners[part].tolist()
-        parts = [data[owner] for owner in members]
-        numbers = np.arange(part.start, part.stop) % restarts
-        stack = StackedClassifiers(
-            network,
-            features=[features_of(one.items) for one in parts],
-            rows=[np.flatnonzero(one.annotations.labels_per_item) for one in parts],
-            seeds=[contexts[o].seeds.child("restart").child(int(n)) for o, n in zip(members, numbers, strict=True)],
-            adam=Adam(learning_rate=settings.learning_rate),
-            batch_size=settings.batch_size,
-            device=device,
-        )
-        _run(settings, stack, crowd_of(parts), parts, members, best)
-    for owner, context in enumerate(contexts):
-        for step, value in enumerate(best[owner].log_likelihoods, start=1):
-            context.report(step, float(value))
-    return [best[owner] for owner in range(len(data))]
-
-
-@dataclass
-class _Restart:
-    history: list[float] = field(default_factory=list)
-
-    def stops(self, settings: JointSettings, change: float) -> bool:
-        """Whether log-likelihood and matrices have both come to rest; `equal_budget` never stops."""
-        if not np.isfinite(self.history[-1]):
+    def is_better_than(self, other: "Fitted | None") -> bool:
+        """Whether its last log-likelihood is higher; a finite one beats one that is not."""
+        if other is None or not np.isfinite(other.log_likelihoods[-1]):
             return True
-        if settings.protocol == "equal_budget" or len(self.history) == 1:
+        return bool(self.log_likelihoods[-1] > other.log_likelihoods[-1])
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class NetworkEM:
+    """Hyper-parameters of EM with a network.
+
+    Attributes:
+        classifier: what learns the expected labels.
+        restarts: of which the one with the highest likelihood is kept; null: 5, or 20 under `protocol: paper`.
+        iterations: of EM, each with one epoch of the classifier; the most under `protocol: paper`.
+        tolerance: of the paper's stop: relative change of log-likelihood and, on average, of the matrices' entries.
+        protocol: `paper` stops by tolerance; `equal_budget` runs all iterations.
+    """
+
+    classifier: Classifier = Classifier()
+    restarts: Annotated[int, Ge(1)] | None = None
+    iterations: Annotated[int, Ge(1)] = 50
+    tolerance: Annotated[float, Ge(0)] = 0.03
+    protocol: TrainingProtocol = "equal_budget"
+
+    def fit(
+        self,
+        data: Sequence[TrainingData],
+        contexts: Sequence[FitContext],
+        crowd_of: Callable[[Sequence[int]], Crowd],
+    ) -> list[Fitted]:
+        """Runs all restarts of all data sets and returns the best restart of each.
+
+        Args:
+            data: agree in the numbers of classes and features.
+            contexts: one for each.
+            crowd_of: makes the crowd of a list of data sets, given by their numbers; one comes once for each restart.
+        """
+        network = self.classifier.build(data[0])
+        restarts = self.restarts or (PAPER_RESTARTS if self.protocol == "paper" else RESTARTS)
+        floats = count_parameters(network.parameters()) * restarts
+        best: list[Fitted] = []
+        for part in replica_chunks(len(data), floats, contexts[0].device):
+            owners = np.repeat(np.arange(len(data))[part], restarts).tolist()
+            run = _Run(self, network, [data[o] for o in owners], owners, contexts, crowd_of(owners))
+            best += run.to_the_end()
+        return best
+
+    def stops(self, history: Sequence[float], change: float) -> bool:
+        """Whether log-likelihood and matrices have both come to rest; `equal_budget` never stops."""
+        if not np.isfinite(history[-1]):
+            return True
+        if self.protocol == "equal_budget" or len(history) == 1:
             return False
-        now, before = self.history[-1], self.history[-2]
-        return abs(now - before) <= settings.tolerance * abs(before) and change <= settings.tolerance
+        now, before = history[-1], history[-2]
+        return abs(now - before) <= self.tolerance * abs(before) and change <= self.tolerance
 
 
-def _run(
-    settings: JointSettings,
-    stack: StackedClassifiers,
-    crowd: Crowd,
-    parts: Sequence[TrainingData],
-    owners: Sequence[int],
-    best: dict[int, Fitted],
-) -> None:
-    restarts = [_Restart() for _ in parts]
-    targets = crowd.first_targets()
-    network_targets = targets.to(torch.float32)
-    for iteration in range(settings.iterations):
-        active = stack.active
-        changes = crowd.maximise(active)
-        stack.run_epoch(network_targets)
-        probs = stack.probabilities(targets.shape[1])
-        expected, log_likelihoods = crowd.expect(active, probs)
-        network_targets[active] = expected.to(torch.float32)
-        stopped: list[int] = []
+@final
+@dataclass(kw_only=True)
+class _Owner:
+    """One data set: its best restart that has ended, and the log-likelihoods of all."""
+
+    best: Fitted | None = None
+    histories: dict[int, list[float]] = field(default_factory=dict[int, list[float]])
+
+
+@final
+class _Run:
+    """The restarts of some data sets, side by side."""
+
+    def __init__(
+        self,
+        settings: NetworkEM,
+        network: Network,
+        parts: Sequence[TrainingData],
+        owners: Sequence[int],
+        contexts: Sequence[FitContext],
+        crowd: Crowd,
+    ) -> None:
+        self._settings, self._parts, self._owner_of, self._crowd = settings, parts, owners, crowd
+        self._contexts = contexts
+        self._owners = {owner: _Owner() for owner in owners}
+        first = crowd.first_targets()
+        numbers = [place - owners.index(owner) for place, owner in enumerate(owners)]
+        self._replicas = ClassifierReplicas(
+            settings.classifier,
+            network,
+            inputs=[network.inputs(part.items) for part in parts],
+            rows=[np.flatnonzero(part.annotations.labels_per_item) for part in parts],
+            targets=first.to(torch.float32).contiguous(),
+            seeds=[contexts[o].seeds.child("restart").child(n) for o, n in zip(owners, numbers, strict=True)],
+            device=contexts[0].device,
+        )
+
+    def to_the_end(self) -> list[Fitted]:
+        """Returns the best restart of each data set."""
+        for iteration in range(1, self._settings.iterations + 1):
+            self._iterate(iteration)
+            if not self._replicas.trainer.active:
+                break
+        return [owner.best for owner in self._owners.values() if owner.best is not None]
+
+    def _iterate(self, iteration: int) -> None:
+        replicas, settings = self._replicas, self._settings
+        active = replicas.trainer.active
+        changes = self._crowd.maximise(active)
+        replicas.trainer.run_epoch(replicas.loss)
+        probs = replicas.probabilities()
+        expected, log_likelihoods = self._crowd.expect(active, probs)
+        replicas.targets[active] = expected.to(torch.float32)
+        ended: dict[int, bool] = {}
         for place, replica in enumerate(active):
-            restarts[replica].history.append(float(log_likelihoods[place]))
-            converged = restarts[replica].stops(settings, float(changes[place]))
-            if converged or iteration == settings.iterations - 1:
-                n_items, owner = parts[replica].n_items, owners[replica]
-                stopped.append(replica)
-                if owner not in best or _better(restarts[replica].history[-1], best[owner]):
-                    best[owner] = Fitted(
-                        solution=crowd.solution(replica),
-                        probs=probs[place, :n_items].cpu().numpy().copy(),
-                        targets=expected[place, :n_items].cpu().numpy().copy(),
-                        predictor=stack.predictor(replica),
-                        log_likelihoods=np.array(restarts[replica].history),
-                        converged=converged or settings.protocol == "equal_budget",
-                    )
-        stack.drop(stopped)
-        if not stack.active:
-            return
+            history = self._owners[self._owner_of[replica]].histories.setdefault(replica, [])
+            history.append(float(log_likelihoods[place]))
+            ended[replica] = settings.stops(history, float(changes[place]))
+        go_on = self._report(iteration, active)
+        stopping: list[int] = []
+        for place, replica in enumerate(active):
+            owner = self._owners[self._owner_of[replica]]
+            if not ended[replica] and iteration < settings.iterations and go_on[self._owner_of[replica]]:
+                continue
+            stopping.append(replica)
+            n_items = self._parts[replica].n_items
+            fitted = Fitted(
+                solution=self._crowd.solution(replica),
+                probs=probs[place, :n_items].cpu().numpy().copy(),
+                targets=expected[place, :n_items].cpu().numpy().copy(),
+                predictor=replicas.predictor(replica),
+                log_likelihoods=np.array(owner.histories[replica]),
+                converged=ended[replica] or settings.protocol == "equal_budget",
+            )
+            if fitted.is_better_than(owner.best):
+                owner.best = fitted
+        replicas.trainer.drop(stopping)
 
+    def _report(self, iteration: int, active: Sequence[int]) -> dict[int, bool]:
+        """Tells of each data set's best restart so far; returns which go on."""
+        members: dict[int, list[int]] = {}
+        for replica in active:
+            members.setdefault(self._owner_of[replica], []).append(replica)
+        return {
+            number: self._contexts[number].report(iteration, *self._leader(self._owners[number], own))
+            for number, own in members.items()
+        }
 
-def _better(log_likelihood: float, other: Fitted) -> bool:
-    known = float(other.log_likelihoods[-1])
-    return not np.isfinite(known) or log_likelihood > known
+    def _leader(self, owner: _Owner, running: Sequence[int]) -> tuple[float, Callable[[], Predictor]]:
+        """Returns the highest log-likelihood of a data set's restarts, and what makes that one's predictor."""
+        replica = max(running, key=lambda replica: owner.histories[replica][-1])
+        value, ended = owner.histories[replica][-1], owner.best
+        if ended is not None and ended.log_likelihoods[-1] >= value:
+            return float(ended.log_likelihoods[-1]), lambda: ended.predictor
+        return value, lambda: self._replicas.predictor(replica)
 
 
 def joint_cost(shape: DataShape, params: Mapping[str, Any]) -> float:

@@ -1,6 +1,6 @@
 """The encoder and decoder of ldl-nm, on a leading axis of replicas."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, final
 
@@ -10,8 +10,11 @@ from jaxtyping import Float32
 
 from crowdsweep.arrays import ItemProbs
 from crowdsweep.data.dataset import Items
-from crowdsweep.models._classifiers import features_of
-from crowdsweep.models.networks.replicas import Parameter, StackView
+from crowdsweep.models.networks.contract import Masks, features_of
+from crowdsweep.models.networks.initial import orthogonal
+from crowdsweep.models.networks.replicas import Parameter
+from crowdsweep.models.networks.streams import Dropout
+from crowdsweep.models.networks.values import Values
 
 Activation = Literal["softsign", "tanh", "relu", "elu"]
 Aggregation = Literal["mean", "vote"]
@@ -33,30 +36,18 @@ def activate(activation: Activation, units: torch.Tensor) -> torch.Tensor:
             return torch.nn.functional.elu_(units)
 
 
-def activation_slope(activation: Activation, units: torch.Tensor) -> torch.Tensor:
-    """Returns the derivative of phi, from its values."""
-    match activation:
-        case "softsign":
-            return (1.0 - units.abs()).square_()
-        case "tanh":
-            return 1.0 - units.square()
-        case "relu":
-            return (units > 0).to(units.dtype)
-        case "elu":
-            return units.clamp(max=0.0).add_(1.0)
+_FOLLOWED = {
+    "softsign": torch.nn.functional.softsign,
+    "tanh": torch.tanh,
+    "relu": torch.relu,
+    "elu": torch.nn.functional.elu,
+}
+"""phi as autograd follows it."""
 
 
 def orthogonal_heads(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
     """Draws one such matrix for each head, side by side."""
     return np.concatenate([orthogonal(rng, (shape[0], shape[1] // len(HEADS))) for _ in HEADS], axis=1)
-
-
-def orthogonal(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
-    """Draws a matrix with orthonormal rows or columns, whichever are fewer (Saxe et al. 2014)."""
-    tall = max(shape), min(shape)
-    basis, triangle = np.linalg.qr(rng.standard_normal(tall))
-    basis *= np.sign(np.diag(triangle))
-    return np.ascontiguousarray(basis if shape == tall else basis.T, np.float32)
 
 
 @final
@@ -81,55 +72,36 @@ class LdlNetwork:
             Parameter(name="heads", shape=(self.latent, len(HEADS) * self.n_classes), start=orthogonal_heads),
         ]
 
-    @torch.no_grad()
-    def gradients(
-        self,
-        view: StackView,
-        features: torch.Tensor,
-        annotators: torch.Tensor,
-        targets: torch.Tensor,
-        masks: Sequence[torch.Tensor] = (),
-        kept: float = 1.0,
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Writes the gradients of each replica's loss -sum targets * log softmax(heads).
+    def dropouts(self, probability: float) -> list[Dropout]:
+        """Returns where units are dropped in training: of z_P and z_E."""
+        names = ("dropout P", "dropout E") if probability else ()
+        return [Dropout(name=name, shape=(self.latent,), probability=probability) for name in names]
+
+    def log_heads(
+        self, values: Values, features: torch.Tensor, annotators: torch.Tensor, masks: Masks | None, kept: float
+    ) -> torch.Tensor:
+        """Returns the log-probabilities of all heads [S, rows, 3, K].
 
         Args:
-            view: parameters and where their gradients go.
+            values: parameters.
             features: float32 [S, rows, D].
             annotators: embeddings [S, rows, J_A].
-            targets: float32 [S, rows, 3, K]; a sum over classes is a row's weight in that head's loss.
-            masks: two dropout masks [S, rows, J_P], for z_P and z_E; none without dropout.
+            masks: of `dropouts`; None drops nothing.
             kept: probability that a unit stays, which kept units are divided by.
-
-        Returns:
-            Log-probabilities of all heads [S, rows, 3, K], and the slopes by `annotators`.
         """
-        phi, values, written = self.activation, view.values, view.gradients
-        joined = activate(phi, torch.cat([torch.bmm(features, values["item"]), annotators], dim=2))
-        fused = activate(phi, torch.bmm(joined, values["fusion"]))
-        through = fused * masks[0] / kept if masks else fused
-        encoded = activate(phi, torch.baddbmm(through, through, values["encoder"]))
-        last = encoded * masks[1] / kept if masks else encoded
-        log_probs = torch.log_softmax(torch.bmm(last, values["heads"]).view(targets.shape), dim=3)
-        slope = (log_probs.exp().mul_(targets.sum(dim=3, keepdim=True)).sub_(targets)).flatten(2)
-        torch.bmm(last.mT, slope, out=written["heads"])
-        slope = torch.bmm(slope, values["heads"].mT).mul_(activation_slope(phi, encoded))
-        if masks:
-            slope.mul_(masks[1]).div_(kept)
-        torch.bmm(through.mT, slope, out=written["encoder"])
-        slope = torch.baddbmm(slope, slope, values["encoder"].mT).mul_(activation_slope(phi, fused))
-        if masks:
-            slope.mul_(masks[0]).div_(kept)
-        torch.bmm(joined.mT, slope, out=written["fusion"])
-        slope = torch.bmm(slope, values["fusion"].mT).mul_(activation_slope(phi, joined))
-        by_item, by_annotator = slope.split([self.item_embedding, self.annotator_embedding], dim=2)
-        torch.bmm(features.mT, by_item, out=written["item"])
-        return log_probs, by_annotator
+        phi = _FOLLOWED[self.activation]
+        joined = phi(torch.cat([torch.bmm(features, values["item"]), annotators], dim=2))
+        fused = phi(torch.bmm(joined, values["fusion"]))
+        if masks is not None:
+            fused = fused * masks.kept("dropout P") / kept
+        encoded = phi(torch.baddbmm(fused, fused, values["encoder"]))
+        if masks is not None:
+            encoded = encoded * masks.kept("dropout E") / kept
+        heads = torch.bmm(encoded, values["heads"])
+        return torch.log_softmax(heads.unflatten(2, (len(HEADS), self.n_classes)), dim=3)
 
     @torch.no_grad()
-    def label_probs(
-        self, values: Mapping[str, torch.Tensor], features: torch.Tensor, annotators: torch.Tensor
-    ) -> torch.Tensor:
+    def label_probs(self, values: Values, features: torch.Tensor, annotators: torch.Tensor) -> torch.Tensor:
         """Returns float64 [S, rows, K]: what these annotators would say of these items, row by row."""
         joined = activate(self.activation, torch.cat([torch.bmm(features, values["item"]), annotators], dim=2))
         fused = activate(self.activation, torch.bmm(joined, values["fusion"]))
@@ -140,7 +112,7 @@ class LdlNetwork:
     @torch.no_grad()
     def ensemble(
         self,
-        values: Mapping[str, torch.Tensor],
+        values: Values,
         features: torch.Tensor,
         annotators: torch.Tensor,
         *,
@@ -189,7 +161,7 @@ class AnnotatorEnsemble:
     """
 
     network: LdlNetwork
-    values: dict[str, np.ndarray]
+    values: Mapping[str, np.ndarray]
     annotators: Float32[np.ndarray, "members annotator_embedding"]
     aggregation: Aggregation
     device: str = "cpu"
@@ -206,6 +178,6 @@ class AnnotatorEnsemble:
         found = self.network.ensemble(self.stacked(), features, members, head=head, aggregation=self.aggregation)
         return found[0].cpu().numpy()
 
-    def stacked(self) -> dict[str, torch.Tensor]:
+    def stacked(self) -> Values:
         """Returns the parameters as a stack of one replica."""
-        return {name: torch.from_numpy(array[None]).to(self.device) for name, array in self.values.items()}
+        return Values({name: torch.from_numpy(array[None]).to(self.device) for name, array in self.values.items()})

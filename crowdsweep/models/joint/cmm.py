@@ -29,25 +29,15 @@ from typing import Annotated, Literal, final
 
 import numpy as np
 import torch
-from annotated_types import Ge, Gt, Lt
+from annotated_types import Ge
 from jaxtyping import Float64
 
-from crowdsweep.arrays import (
-    LOG_FLOOR,
-    AnnotatorCodes,
-    Confusion,
-    Confusions,
-    ItemCodes,
-    ItemProbs,
-    RowProbs,
-    floored_log,
-)
+from crowdsweep.arrays import LOG_FLOOR, Confusion, Confusions, ItemProbs, floored_log
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import TrainingData
-from crowdsweep.models._classifiers import NetworkKind, Protocols
-from crowdsweep.models._em import chunks
-from crowdsweep.models.contract import FitContext, FitResult, LabelProbs, ModelInfo
-from crowdsweep.models.joint._em_with_network import Fitted, fit_with_network, joint_cost
+from crowdsweep.models._em import chunks, label_probs_of, normalised
+from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
+from crowdsweep.models.joint._em_with_network import Fitted, NetworkEM, joint_cost
 from crowdsweep.models.joint._label_clusters import cluster_labels
 from crowdsweep.seeds import SeedStream
 
@@ -64,40 +54,25 @@ class CMM:
         groups: of annotators (M). Its training likelihood grows with it: choose it by held-out likelihood.
         smoothing: pseudo-counts of each group's share and of every cell of the matrices.
         item_weighting: `labels` lets an item count as often as it was labelled, `uniform` once.
-        network: the classifier.
-        hidden: widths of the hidden layers of an mlp.
-        dropout: share of hidden units dropped in training.
-        learning_rate: of Adam.
-        batch_size: items in a step.
-        restarts: of which the one with the highest likelihood is kept; none: 5, or 20 under `protocol: paper`.
-        iterations: of EM, each with one epoch of the classifier; the most under `protocol: paper`.
-        tolerance: of the paper's stop: relative change of log-likelihood and, on average, of the matrices' entries.
-        protocol: `paper` stops by tolerance; `equal_budget` runs all iterations.
+        em: how it is fitted.
     """
 
     groups: Annotated[int, Ge(1)] = 3
     smoothing: Annotated[float, Ge(0)] = 1.0
     item_weighting: Literal["labels", "uniform"] = "labels"
-    network: NetworkKind = "mlp"
-    hidden: tuple[Annotated[int, Ge(1)], ...] = (128,)
-    dropout: Annotated[float, Ge(0), Lt(1)] = 0.5
-    learning_rate: Annotated[float, Gt(0)] = 1e-3
-    batch_size: Annotated[int, Ge(1)] = 64
-    restarts: Annotated[int, Ge(1)] | None = None
-    iterations: Annotated[int, Ge(1)] = 50
-    tolerance: Annotated[float, Ge(0)] = 0.03
-    protocol: Protocols = "equal_budget"
+    em: NetworkEM = NetworkEM()
 
     def fit_batch(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
         """Runs EM with all restarts of all data sets side by side."""
-        starts = {
-            id(part): start_of(part.annotations, self.groups, context.seeds.child("clusters"))
+        starts = [
+            start_of(part.annotations, self.groups, context.seeds.child("clusters"))
             for part, context in zip(data, contexts, strict=True)
-        }
-        device = contexts[0].device
-        fitted = fit_with_network(
-            self, data, contexts, lambda parts: GroupedCrowd(self, parts, [starts[id(part)] for part in parts], device)
-        )
+        ]
+
+        def crowd_of(numbers: Sequence[int]) -> GroupedCrowd:
+            return GroupedCrowd(self, data, starts, numbers, contexts[0].device)
+
+        fitted = self.em.fit(data, contexts, crowd_of)
         return [_result(part, best) for part, best in zip(data, fitted, strict=True)]
 
 
@@ -106,27 +81,22 @@ class GroupedCrowd:
     """Shares and matrices of the groups of R replicas, and their E- and M-step (`_em_with_network.Crowd`)."""
 
     def __init__(
-        self, model: CMM, parts: Sequence[TrainingData], starts: Sequence[np.ndarray], device: str = "cpu"
+        self,
+        model: CMM,
+        data: Sequence[TrainingData],
+        starts: Sequence[GroupMatrices],
+        numbers: Sequence[int],
+        device: str = "cpu",
     ) -> None:
-        """Takes the counts, and from each start the expected counts that the first M-step uses.
-
-        Args:
-            model: hyper-parameters.
-            parts: one data set a replica; restarts repeat it.
-            starts: expected label counts [groups, true, observed] of each replica.
-            device: where it is computed.
-        """
-        self._model, self._device = model, device
-        distinct = {id(part): part for part in parts}
-        n_items, n_classes = max(part.n_items for part in parts), parts[0].n_classes
-        counts = np.zeros((len(distinct), n_items, n_classes))
-        for table, part in zip(counts, distinct.values(), strict=True):
-            table[: part.n_items] = part.annotations.counts.toarray()
-        order = list(distinct)
-        tables = torch.from_numpy(counts).to(device)
-        rows = [order.index(id(part)) for part in parts]
-        self._counts = tables.expand(len(parts), -1, -1) if len(distinct) == 1 else tables[rows]
-        self._expected = torch.from_numpy(np.stack(starts)).to(device)
+        """Takes for each replica the number of its data set: its counts, and the expected ones of the first M-step."""
+        self._model = model
+        own, n_classes = sorted(set(numbers)), data[0].n_classes
+        counts = np.zeros((len(own), max(data[n].n_items for n in own), n_classes))
+        for table, number in zip(counts, own, strict=True):
+            table[: data[number].n_items] = data[number].annotations.counts.toarray()
+        tables, rows = torch.from_numpy(counts).to(device), [own.index(number) for number in numbers]
+        self._counts = tables.expand(len(numbers), -1, -1) if len(own) == 1 else tables[rows]
+        self._expected = torch.from_numpy(np.stack([starts[number] for number in numbers])).to(device)
         self.shares = torch.full(self._expected.shape[:2], 1.0 / model.groups, dtype=torch.float64, device=device)
         self.matrices = torch.full_like(self._expected, 1.0 / n_classes)
 
@@ -174,14 +144,9 @@ def start_of(annotations: Annotations, groups: int, seeds: SeedStream) -> GroupM
 
     q_ij(m, k) = 1[cluster of (i, j) is m] * softMV_i(k), hence Q^m_kj = sum_i r_ij q_ij(m, k).
     """
-    votes = annotations.label_distribution()
-    counts = annotations.counts.toarray()
-    n_classes = annotations.n_classes
+    votes, counts = annotations.label_distribution(), annotations.counts.toarray()
     clusters = cluster_labels(votes, groups, seeds) if groups > 1 else np.zeros(counts.shape, np.int32)
-    expected = np.zeros((groups, n_classes, n_classes))
-    for group in range(groups):
-        expected[group] = votes.T @ (counts * (clusters == group))
-    return expected
+    return np.stack([votes.T @ (counts * (clusters == group)) for group in range(groups)])
 
 
 @final
@@ -211,17 +176,14 @@ class GroupedAnnotators:
         rows, n_groups = self.annotations, len(self.shares)
         for part in chunks(len(rows), n_groups * rows.n_classes):
             items, labels = self.probs[rows.item[part]], rows.label[part]
-            soft = None if rows.soft_labels is None else rows.soft_labels[part]
             weight = 1.0 if rows.weight is None else rows.weight[part]
-            for group in range(n_groups):
-                if soft is None:
-                    found = floored_log(np.einsum("ak,ka->a", items, self.matrices[group][:, labels]))
+            for group, matrix in enumerate(self.matrices):
+                if rows.soft_labels is None:
+                    found = floored_log(np.einsum("ak,ka->a", items, matrix[:, labels]))
                 else:
-                    found = (soft * floored_log(items @ self.matrices[group])).sum(axis=1)
+                    found = (rows.soft_labels[part] * floored_log(items @ matrix)).sum(axis=1)
                 log_joint[:, group] += np.bincount(rows.annotator[part], found * weight, self.n_annotators)
-        log_joint -= log_joint.max(axis=1, keepdims=True)
-        members = np.exp(log_joint)
-        return members / members.sum(axis=1, keepdims=True)
+        return normalised(log_joint)[0]
 
     def confusion(self, annotators: np.ndarray) -> Confusions:
         return np.einsum("tm,mkj->tkj", self.memberships[annotators], self.matrices)
@@ -239,26 +201,13 @@ def _result(part: TrainingData, best: Fitted) -> FitResult:
     return FitResult(
         item_probs=item_probs,
         annotators=annotators,
-        label_probs=_label_probs(best.probs, annotators),
+        label_probs=label_probs_of(best.probs, annotators),
         predictor=best.predictor,
         objective=best.log_likelihoods,
         converged=best.converged,
         iterations=len(best.log_likelihoods),
         extras={"group_shares": shares, "group_matrices": matrices},
     )
-
-
-def _label_probs(probs: ItemProbs, annotators: GroupedAnnotators) -> LabelProbs:
-    def label_probs(item: ItemCodes, annotator: AnnotatorCodes) -> RowProbs:
-        """p(y | x_i, t) = sum_m p(m | t) sum_k f_k(x_i) beta^(m)_ky."""
-        through = probs[item]
-        members = annotators.memberships[annotator]
-        found = np.zeros_like(through)
-        for group, matrix in enumerate(annotators.matrices):
-            found += members[:, group : group + 1] * (through @ matrix)
-        return found
-
-    return label_probs
 
 
 MODEL = ModelInfo(

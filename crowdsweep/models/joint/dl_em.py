@@ -17,11 +17,10 @@ from typing import Annotated, final
 
 import numpy as np
 import torch
-from annotated_types import Ge, Gt, Lt
+from annotated_types import Ge
 
 from crowdsweep.arrays import LOG_FLOOR, ItemProbs, floored_log
 from crowdsweep.data.dataset import TrainingData
-from crowdsweep.models._classifiers import NetworkKind, Protocols
 from crowdsweep.models._em import (
     ConfusionColumns,
     SparseConfusions,
@@ -35,7 +34,7 @@ from crowdsweep.models._em import (
     stack,
 )
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
-from crowdsweep.models.joint._em_with_network import Fitted, fit_with_network, joint_cost
+from crowdsweep.models.joint._em_with_network import Fitted, NetworkEM, joint_cost
 
 
 @final
@@ -45,33 +44,19 @@ class DLEM:
 
     Attributes:
         smoothing: pseudo-counts in every cell of the confusion matrices.
-        network: the classifier.
-        hidden: widths of the hidden layers of an mlp.
-        dropout: share of hidden units dropped in training.
-        learning_rate: of Adam.
-        batch_size: items in a step.
-        restarts: of which the one with the highest likelihood is kept; none: 5, or 20 under `protocol: paper`.
-        iterations: of EM, each with one epoch of the classifier; the most under `protocol: paper`.
-        tolerance: of the paper's stop: relative change of log-likelihood and, on average, of the matrices' entries.
-        protocol: `paper` stops by tolerance; `equal_budget` runs all iterations.
+        em: how it is fitted.
     """
 
     smoothing: Annotated[float, Ge(0)] = 0.01
-    network: NetworkKind = "mlp"
-    hidden: tuple[Annotated[int, Ge(1)], ...] = (128,)
-    dropout: Annotated[float, Ge(0), Lt(1)] = 0.5
-    learning_rate: Annotated[float, Gt(0)] = 1e-3
-    batch_size: Annotated[int, Ge(1)] = 64
-    restarts: Annotated[int, Ge(1)] | None = None
-    iterations: Annotated[int, Ge(1)] = 50
-    tolerance: Annotated[float, Ge(0)] = 0.03
-    protocol: Protocols = "equal_budget"
+    em: NetworkEM = NetworkEM()
 
     def fit_batch(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
         """Runs EM with all restarts of all data sets side by side."""
-        device = contexts[0].device
-        fitted = fit_with_network(self, data, contexts, lambda parts: KnownCrowd(parts, self.smoothing, device))
-        return [_result(best) for best in fitted]
+
+        def crowd_of(numbers: Sequence[int]) -> KnownCrowd:
+            return KnownCrowd([data[n] for n in numbers], self.smoothing, contexts[0].device)
+
+        return [_result(best) for best in self.em.fit(data, contexts, crowd_of)]
 
 
 @final

@@ -12,10 +12,10 @@ Weerasooriya, Ororbia and Homan, on clustering items and annotators for label di
     z_y, z_yI, z_yA = softmax(W z_E)        heads `label`, `item`, `annotator`
     loss = -log z_y[y] + gamma_I KL(y_I || z_yI) + gamma_A KL(y_A || z_yA)       item_weight, annotator_weight
 
-Deviations: phi is v / (1 + |v|), which the paper misprints; the histograms y_I and y_A are of the training annotations
-only; the epoch is chosen on the annotations of dev items (else of a seeded tenth of the training items, set aside),
-where the paper trains 200 epochs; annotators start at N(0, 1/J_A), since orthogonal columns over many rows are all but
-zero. The ensemble keeps W_P, which Eq. 12 drops.
+Deviations: phi is v / (1 + |v|), which the paper misprints; the histograms y_I and y_A are of the annotations that are
+trained on; the epoch is chosen on the annotations of dev items (else of a seeded tenth of the training items, set
+aside), where the paper trains 200 epochs; annotators start at N(0, 1/J_A), since orthogonal columns over many rows are
+all but zero, drawn in an order that their answers decide. The ensemble keeps W_P, which Eq. 12 drops.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,15 +26,22 @@ import numpy as np
 import torch
 from annotated_types import Ge, Gt, Lt
 
-from crowdsweep.arrays import AnnotatorCodes, ItemCodes, RowProbs, floored_log
+from crowdsweep.arrays import AnnotatorCodes, ItemCodes, ItemProbs, RowProbs, floored_log
+from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import Items, TrainingData
 from crowdsweep.errors import FitFailed
-from crowdsweep.models._classifiers import features_of
+from crowdsweep.models._answers import annotator_order
+from crowdsweep.models._batches import Batch, StackedRows
 from crowdsweep.models._cost import MATRIX_PRODUCT, stopping_share
+from crowdsweep.models.classifier import watched_of
 from crowdsweep.models.contract import DataShape, FitContext, FitResult, ModelInfo
 from crowdsweep.models.joint._ldl_network import Activation, Aggregation, AnnotatorEnsemble, LdlNetwork
-from crowdsweep.models.joint._ldl_training import LdlTrainer, Lesson
-from crowdsweep.models.networks.replicas import count_parameters, replica_chunks
+from crowdsweep.models.networks.contract import features_of
+from crowdsweep.models.networks.initial import normal
+from crowdsweep.models.networks.replicas import Adam, count_parameters, replica_chunks
+from crowdsweep.models.networks.tables import Table
+from crowdsweep.models.networks.values import Values
+from crowdsweep.models.trainer import ReplicaTrainer, Schedule, train
 
 _WATCHING_ANNOTATORS = 64  # of the ensemble that the epoch is chosen by
 
@@ -45,12 +52,13 @@ class LdlNm:
     """Hyper-parameters of LDL-NM.
 
     Attributes:
-        item_embedding, annotator_embedding, latent: widths J_I, J_A, J_P.
+        item_embedding, annotator_embedding, latent: width J_I, J_A, J_P.
         activation: phi.
-        item_weight, annotator_weight: of the two KL terms; 0 leaves one out.
-        dropout: of z_P and z_E.
-        learning_rate, batch_size: of Adam, in annotations.
-        epochs: the most.
+        item_weight, annotator_weight: of this head's KL term; 0 leaves it out.
+        dropout: share of the units of z_P and z_E dropped in training.
+        learning_rate: of Adam.
+        batch_size: annotations in a step.
+        epochs: the most passes over the annotations.
         patience: stop after so many epochs without a better one on the items that are watched.
         aggregation: how the annotators' answers are averaged.
         max_annotators: members of the ensemble; a seeded sample where more are active.
@@ -84,74 +92,190 @@ class LdlNm:
         )
         results: list[FitResult] = []
         for part in replica_chunks(len(data), count_parameters(network.parameters()), contexts[0].device):
-            results += _fit_together(self, network, data[part], contexts[part])
+            results += self._fit_together(network, data[part], contexts[part])
         return results
 
+    def _fit_together(
+        self, network: LdlNetwork, data: Sequence[TrainingData], contexts: Sequence[FitContext]
+    ) -> list[FitResult]:
+        lessons = [_lesson(self, part, context) for part, context in zip(data, contexts, strict=True)]
+        device = contexts[0].device
+        start = normal(self.annotator_embedding**-0.5)
+        orders = [lesson.order for lesson in lessons]
+        trainer = ReplicaTrainer(
+            network.parameters(),
+            rows=[lesson.rows for lesson in lessons],
+            seeds=[context.seeds for context in contexts],
+            optimiser=Adam(learning_rate=self.learning_rate),
+            batch_size=self.batch_size,
+            device=device,
+            dropout=network.dropouts(self.dropout),
+            tables={"annotators": Table(width=self.annotator_embedding, start=start, orders=orders)},
+            row_size=4 * self.latent,
+        )
+        loss = HeadsLoss(self, network, data, lessons, device)
 
-def _fit_together(
-    model: LdlNm, network: LdlNetwork, data: Sequence[TrainingData], contexts: Sequence[FitContext]
-) -> list[FitResult]:
-    trainer = LdlTrainer(model, network, data, contexts)
-    best: dict[int, tuple[AnnotatorEnsemble, np.ndarray]] = {}
-    best_score = dict.fromkeys(range(len(data)), np.inf)
-    objectives: dict[int, list[float]] = {replica: [] for replica in range(len(data))}
-    waited = dict.fromkeys(range(len(data)), 0)
-    stopped: set[int] = set()
-    for epoch in range(model.epochs):
-        for replica, objective in trainer.run_epoch().items():
-            lesson = trainer.lessons[replica]
-            objectives[replica].append(objective)
-            contexts[replica].report(epoch + 1, objective)
-            now, table = trainer.fitted(replica, lesson.members[:: max(1, len(lesson.members) // _WATCHING_ANNOTATORS)])
-            score = _watched_loss(now, lesson)
-            waited[replica] += 1
-            if score < best_score[replica] or not len(lesson.watched[0]):
-                best_score[replica], waited[replica] = score, 0
-                best[replica] = trainer.fitted(replica, lesson.members)[0], table
-            if waited[replica] >= model.patience or not np.isfinite(objective):
-                stopped.add(replica)
-        trainer.drop(sorted(stopped))
-        if not trainer.order:
-            break
-    return [
-        _result(best.get(replica), objectives[replica], part, converged=replica in stopped)
-        for replica, part in enumerate(data)
-    ]
+        def keep(replica: int) -> "Kept":
+            return Kept(values=trainer.values_of(replica), annotators=trainer.table_of("annotators", replica))
+
+        def ensemble(replica: int, kept: "Kept", every: int = 1) -> AnnotatorEnsemble:
+            members = kept.annotators[lessons[replica].members[::every]]
+            return AnnotatorEnsemble(
+                network=network, values=kept.values, annotators=members, aggregation=self.aggregation, device=device
+            )
+
+        def watched(replica: int, kept: "Kept") -> float | None:
+            lesson = lessons[replica]
+            return lesson.loss(ensemble(replica, kept, max(1, len(lesson.members) // _WATCHING_ANNOTATORS)))
+
+        schedule = Schedule(epochs=self.epochs, patience=self.patience)
+        reports = [context.report for context in contexts]
+        courses = train(trainer, loss, schedule, reports, keep=keep, predictor=ensemble, watched=watched)
+        return [
+            FitResult(
+                item_probs=(asked := ensemble(replica, course.end)).predict(part.items, "ensemble"),
+                label_probs=_label_probs(part, asked, course.end.annotators),
+                predictor=asked,
+                objective=-np.array(course.losses),
+                converged=course.converged,
+                iterations=len(course.losses),
+            )
+            for replica, (part, course) in enumerate(zip(data, courses, strict=True))
+        ]
 
 
-def _watched_loss(ensemble: AnnotatorEnsemble, lesson: Lesson) -> float:
-    features, shares = lesson.watched
-    if not len(features):
-        return 0.0
-    probs = ensemble.predict(Items(n_items=len(features), features=features), "ensemble")
-    return float(-(shares * floored_log(probs)).sum(axis=1).mean())
+@final
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Kept:
+    """What is kept of a replica: the network's parameters, and the annotators' embeddings."""
+
+    values: Mapping[str, np.ndarray]
+    annotators: np.ndarray
 
 
-def _result(
-    best: tuple[AnnotatorEnsemble, np.ndarray] | None,
-    objective: Sequence[float],
-    data: TrainingData,
-    *,
-    converged: bool,
-) -> FitResult:
-    if best is None:
-        raise FitFailed("training diverged in its first epoch: lower learning_rate")
-    ensemble, table = best
+@final
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Lesson:
+    """What one replica learns from: rows are annotations, of items that are not set aside.
 
-    def label_probs(item: ItemCodes, annotator: AnnotatorCodes) -> RowProbs:
-        features = torch.from_numpy(features_of(data.items)[item][None])
-        embedded = torch.from_numpy(table[annotator][None])
-        values = {name: array.cpu() for name, array in ensemble.stacked().items()}
-        return ensemble.network.label_probs(values, features, embedded)[0].numpy()
+    Attributes:
+        rows: annotations to train on, in an order that does not depend on how annotators are numbered.
+        order: annotators, in such an order.
+        members: annotators of the final ensemble.
+        weight: of every annotation.
+        item_shares, annotator_shares: the histograms y_I and y_A.
+        watched: items that the epoch is chosen on, with their label distributions; None where nothing can be spared.
+    """
 
-    return FitResult(
-        item_probs=ensemble.predict(data.items, "ensemble"),
-        label_probs=label_probs,
-        predictor=ensemble,
-        objective=np.array(objective),
-        converged=converged,
-        iterations=len(objective),
+    rows: np.ndarray
+    order: np.ndarray
+    members: np.ndarray
+    weight: np.ndarray
+    item_shares: np.ndarray
+    annotator_shares: np.ndarray
+    watched: tuple[Items, ItemProbs] | None
+
+    def loss(self, ensemble: AnnotatorEnsemble) -> float | None:
+        """Returns the mean cross-entropy on the watched items."""
+        if self.watched is None:
+            return None
+        items, shares = self.watched
+        return float(-(shares * floored_log(ensemble.predict(items, "ensemble"))).sum(axis=1).mean())
+
+
+def _lesson(model: LdlNm, data: TrainingData, context: FitContext) -> Lesson:
+    annotations = data.annotations
+    if not len(annotations):
+        raise FitFailed("expected at least one annotation to train on, got none")
+    order = annotator_order(annotations, context.seeds.numpy("order"))
+    labelled = np.flatnonzero(annotations.labels_per_item > 0)
+    watched, aside = watched_of(data), np.empty(0, np.int64)
+    if watched is None and len(labelled) >= 10:
+        aside = context.seeds.numpy("set aside").permutation(labelled)[: len(labelled) // 10]
+        watched = data.items.take(aside), annotations.label_distribution()[aside]
+    weight = np.ones(len(annotations)) if annotations.weight is None else annotations.weight.astype(np.float64)
+    if model.item_balanced:
+        weight = weight / annotations.labels_per_item[annotations.item]
+        weight *= len(weight) / weight.sum()
+    active = order[annotations.labels_per_annotator[order] > 0]
+    if len(active) > model.max_annotators:
+        active = active[
+            np.sort(context.seeds.numpy("ensemble").choice(len(active), model.max_annotators, replace=False))
+        ]
+    place = np.argsort(order)
+    canonical = np.lexsort((annotations.label, place[annotations.annotator], annotations.item))
+    rows = canonical[~np.isin(annotations.item[canonical], aside)]
+    return Lesson(
+        rows=rows,
+        order=order,
+        members=active,
+        weight=weight,
+        item_shares=annotations.label_distribution(),
+        annotator_shares=_histograms(annotations, rows),
+        watched=watched,
     )
+
+
+def _histograms(annotations: Annotations, rows: np.ndarray) -> np.ndarray:
+    """Returns the share of each label in these rows of each annotator; zeros where one has none."""
+    shape = (annotations.n_annotators, annotations.n_classes)
+    cells = annotations.annotator[rows].astype(np.int64) * annotations.n_classes + annotations.label[rows]
+    counts = np.bincount(cells, minlength=shape[0] * shape[1]).reshape(shape)
+    return counts / np.maximum(counts.sum(axis=1, keepdims=True), 1.0)
+
+
+@final
+class HeadsLoss:
+    """-log z_y[y] + gamma_I KL(y_I || z_yI) + gamma_A KL(y_A || z_yA), up to the histograms' entropies."""
+
+    def __init__(
+        self,
+        model: LdlNm,
+        network: LdlNetwork,
+        data: Sequence[TrainingData],
+        lessons: Sequence[Lesson],
+        device: str,
+    ) -> None:
+        """Lays out what the rows stand for."""
+        self._model, self._network = model, network
+
+        def stacked(arrays: Sequence[np.ndarray], kind: type = np.int64) -> StackedRows:
+            return StackedRows.of([np.ascontiguousarray(array, kind) for array in arrays], device)
+
+        self._item = stacked([part.annotations.item for part in data])
+        self._annotator = stacked([part.annotations.annotator for part in data])
+        self._label = stacked([part.annotations.label for part in data])
+        self._weight = stacked([lesson.weight for lesson in lessons], np.float32)
+        self._features = stacked([features_of(part.items) for part in data], np.float32)
+        self._item_shares = stacked([lesson.item_shares for lesson in lessons], np.float32)
+        self._annotator_shares = stacked([lesson.annotator_shares for lesson in lessons], np.float32)
+
+    def __call__(self, values: Values, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
+        """See `Loss`."""
+        model, item, annotator = self._model, batch.take(self._item), batch.take(self._annotator)
+        embedded = values.rows("annotators", annotator, batch.places)
+        masks = batch if model.dropout else None
+        features = self._features.at(item, batch)
+        log_heads = self._network.log_heads(values, features, embedded, masks, 1.0 - model.dropout)
+        wanted = [
+            torch.nn.functional.one_hot(batch.take(self._label), self._network.n_classes).to(torch.float32),
+            self._item_shares.at(item, batch) * model.item_weight,
+            self._annotator_shares.at(annotator, batch) * model.annotator_weight,
+        ]
+        weight = batch.take(self._weight)
+        if batch.mask is not None:
+            weight = weight * batch.mask
+        gained = (torch.stack(wanted, dim=2) * log_heads).sum(dim=(2, 3))
+        return -(gained * weight).sum(dim=1), batch.sizes
+
+
+def _label_probs(data: TrainingData, ensemble: AnnotatorEnsemble, annotators: np.ndarray) -> Any:
+    def label_probs(item: ItemCodes, annotator: AnnotatorCodes) -> RowProbs:
+        features = torch.from_numpy(features_of(data.items)[item][None]).to(ensemble.device)
+        embedded = torch.from_numpy(annotators[annotator][None]).to(ensemble.device)
+        return ensemble.network.label_probs(ensemble.stacked(), features, embedded)[0].cpu().numpy()
+
+    return label_probs
 
 
 def _cost(shape: DataShape, params: Mapping[str, Any]) -> float:
@@ -171,6 +295,7 @@ MODEL = ModelInfo(
     source="Weerasooriya, Ororbia and Homan (DisCo), equations 6 to 12",
     needs=frozenset({"features", "annotators"}),
     supports=frozenset(),
+    version=2,
     space={
         "item_embedding": {"values": [8, 16, 32, 64, 128]},
         "annotator_embedding": {"values": [8, 16, 32, 64, 128]},
@@ -182,5 +307,4 @@ MODEL = ModelInfo(
         "aggregation": {"values": ["mean", "vote"]},
     },
     cost=_cost,
-    waived={"annotator_codes_change_nothing": "each row of the annotator embedding starts from a draw of its own"},
 )

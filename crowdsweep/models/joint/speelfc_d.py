@@ -31,27 +31,20 @@ from crowdsweep.arrays import AnnotatorCodes, Confusion, Confusions, ItemCodes, 
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.errors import FitFailed
-from crowdsweep.models._classifiers import NetworkKind, NetworkPredictor, build_network, features_of
+from crowdsweep.models._answers import BatchAnswers, StackedAnswers
+from crowdsweep.models._batches import Batch, StackedRows
 from crowdsweep.models._cost import MATRIX_PRODUCT, network_weights
+from crowdsweep.models.classifier import Classifier, NetworkPredictor
 from crowdsweep.models.contract import DataShape, FitContext, FitResult, ModelInfo
-from crowdsweep.models.joint._answers import BatchAnswers, StackedAnswers, step_blocks
-from crowdsweep.models.networks.dense import DenseNetwork
-from crowdsweep.models.networks.mlp import mlp
-from crowdsweep.models.networks.replicas import (
-    Adam,
-    DropoutMasks,
-    EmbeddingTables,
-    Minibatch,
-    ReplicaStack,
-    Shuffler,
-    constant,
-    count_parameters,
-    replica_chunks,
-    take_rows,
-)
+from crowdsweep.models.networks.dense import Dense
+from crowdsweep.models.networks.initial import constant
+from crowdsweep.models.networks.named import Named
+from crowdsweep.models.networks.replicas import Adam, count_parameters, replica_chunks, take_rows
+from crowdsweep.models.networks.tables import Table
+from crowdsweep.models.networks.values import Values
+from crowdsweep.models.trainer import ReplicaTrainer, Schedule, train
 
 _EASINESS_QUANTILES = 64  # an annotator's confusion matrix is averaged over so many typical items
-_HIGHEST_SHARE = 1.0 - 1e-6  # of one class, before the logarithm of what it leaves to the others
 
 
 @final
@@ -60,33 +53,112 @@ class SpeelfcD:
     """Hyper-parameters of SpeeLFC-D.
 
     Attributes:
-        lambda1, lambda2: least easiness, and how much the item's features can add.
+        lambda1: least easiness.
+        lambda2: how much the item's features can add to it.
         initial_correctness: probability of a right answer of every annotator at the start.
-        network, hidden, dropout: of the classifier; `difficulty_hidden`: widths of the network of the easiness.
-        learning_rate, batch_size, epochs: of Adam, in items.
+        difficulty_hidden: widths of the hidden layers of the network of the easiness.
+        epochs: passes over the items.
     """
 
     lambda1: Annotated[float, Ge(0)] = 0.001
     lambda2: Annotated[float, Gt(0)] = 100.0
     initial_correctness: Annotated[float, Gt(0.5), Lt(1)] = 0.8
-    network: NetworkKind = "mlp"
-    hidden: tuple[Annotated[int, Ge(1)], ...] = (128,)
+    classifier: Classifier = Classifier()
     difficulty_hidden: tuple[Annotated[int, Ge(1)], ...] = (32,)
-    dropout: Annotated[float, Ge(0), Lt(1)] = 0.5
-    learning_rate: Annotated[float, Gt(0)] = 1e-3
-    batch_size: Annotated[int, Ge(1)] = 64
     epochs: Annotated[int, Ge(1)] = 50
 
     def fit_batch(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
         """Fits all data sets, as many at a time as the machine's cache holds."""
-        n_features = features_of(data[0].items).shape[1]
-        classifier = build_network(self, n_features, data[0].n_classes)
-        difficulty = mlp(n_features, 1, hidden=self.difficulty_hidden, dropout=self.dropout)
-        floats = count_parameters(classifier.parameters()) + count_parameters(difficulty.parameters())
+        classifier = Named(name="classifier", network=self.classifier.build(data[0]))
+        dropout = classifier.dropouts[0].probability if classifier.dropouts else 0.0
+        easiness = Named(
+            name="easiness", network=Dense(hidden=self.difficulty_hidden, dropout=dropout).build(data[0].items, 1)
+        )
+        floats = count_parameters([*classifier.parameters(), *easiness.parameters()])
         results: list[FitResult] = []
         for part in replica_chunks(len(data), floats, contexts[0].device):
-            results += _fit_together(self, classifier, difficulty, data[part], contexts[part])
+            results += self._fit_together(classifier, easiness, data[part], contexts[part])
         return results
+
+    def _fit_together(
+        self, classifier: Named, easiness: Named, data: Sequence[TrainingData], contexts: Sequence[FitContext]
+    ) -> list[FitResult]:
+        rows = [np.flatnonzero(part.annotations.labels_per_item > 0) for part in data]
+        if not all(map(len, rows)):
+            raise FitFailed("expected at least one annotation to train on, got none")
+        device = contexts[0].device
+        start = float(logit(self.initial_correctness)) / (self.lambda1 + self.lambda2 / 2)
+        trainer = ReplicaTrainer(
+            [*classifier.parameters(), *easiness.parameters()],
+            rows=rows,
+            seeds=[context.seeds for context in contexts],
+            optimiser=Adam(learning_rate=self.classifier.learning_rate),
+            batch_size=self.classifier.batch_size,
+            device=device,
+            dropout=[*classifier.dropouts, *easiness.dropouts],
+            tables={
+                "ability": Table(width=1, start=constant(start), orders=[np.arange(part.n_annotators) for part in data])
+            },
+            row_size=classifier.row_size,
+        )
+        inputs = StackedRows.of([classifier.inputs(part.items) for part in data], device)
+        answers = StackedAnswers([part.annotations for part in data], device)
+
+        def loss(values: Values, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
+            features, seen = batch.take(inputs), answers.of(batch)
+            easy = self.lambda1 + self.lambda2 * torch.sigmoid(easiness.logits(values, features, batch))
+            ability = values.rows("ability", seen.annotator, seen.place)[:, 0]
+            log_f = torch.log_softmax(classifier.logits(values, features, batch), dim=1)
+            log_probs = log_answer_probs(log_f, easy.flatten(), ability, seen)
+            return -seen.summed(log_probs), seen.weights
+
+        def keep(replica: int) -> tuple[Mapping[str, np.ndarray], np.ndarray]:
+            return trainer.values_of(replica), trainer.table_of("ability", replica)
+
+        def predictor(_: int, kept: tuple[Mapping[str, np.ndarray], np.ndarray]) -> NetworkPredictor:
+            return NetworkPredictor(network=classifier, values=kept[0], device=device)
+
+        reports = [context.report for context in contexts]
+        courses = train(trainer, loss, Schedule(epochs=self.epochs), reports, keep=keep, predictor=predictor)
+        results: list[FitResult] = []
+        for part, course in zip(data, courses, strict=True):
+            values, table = course.end
+            ability = table[: part.n_annotators, 0].astype(np.float64)
+            of_items = NetworkPredictor(network=easiness, values=values, device=device).logits(part.items)[0]
+            easy = self.lambda1 + self.lambda2 * expit(of_items)
+            own = NetworkPredictor(network=classifier, values=values, device=device)
+            results.append(_result(part, own, easy, ability, -np.array(course.losses)))
+        return results
+
+
+def log_answer_probs(
+    log_f: torch.Tensor, easiness: torch.Tensor, ability: torch.Tensor, seen: BatchAnswers
+) -> torch.Tensor:
+    """Returns log p(y | x) = log(f_y s + (1 - f_y) (1 - s) / (K - 1)) of each answer, without ever forming s.
+
+    Args:
+        log_f: log class probabilities [S, K, batch].
+        easiness: beta' of each item [S * batch].
+        ability: alpha of each answer's annotator [answers].
+        seen: the answers.
+    """
+    n_classes, size = log_f.shape[1:]
+    cell = seen.item + (seen.place * (n_classes - 1) + seen.label) * size
+    product = ability * take_rows(easiness, seen.item)
+    log_y, log_rest = take_rows(log_f.flatten(), cell), take_rows(log_others(log_f).flatten(), cell)
+    # log s before the bracket, and log (1 - s) = log s - alpha beta'.
+    log_s = torch.nn.functional.logsigmoid(product)
+    return log_s + torch.logaddexp(log_y, log_rest - product - np.log(max(n_classes - 1, 1)))
+
+
+def log_others(log_f: torch.Tensor) -> torch.Tensor:
+    """Returns log(1 - f) of log-probabilities [S, K, batch]: of all classes but one.
+
+    Of a class above one half by the others' own logarithms: 1 - f loses all its digits as f nears one.
+    """
+    large = log_f > -np.log(2.0)
+    rest = log_f.masked_fill(large, torch.finfo(log_f.dtype).min).logsumexp(dim=1, keepdim=True)
+    return torch.where(large, rest, torch.log1p(-log_f.exp().clamp(max=0.5)))
 
 
 @final
@@ -118,203 +190,8 @@ class AbilityModel:
         return None
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class AnswerGradients:
-    """The likelihood of a batch's answers, and the slopes of the loss -sum share * log p(y | x) that follow from it.
-
-    Attributes:
-        log_probs: log p(y | x) of each answer [answers].
-        targets: for each item the expected true classes of its answers, weighted by their shares [S, K, batch]. The
-            loss has the slopes of a cross-entropy with these targets.
-        totals: the shares of each item's answers [S, 1, batch], what the targets sum to over the classes.
-        easiness: slope by beta' of each item [S, 1, batch].
-        ability: slope by alpha of each answer's annotator [answers].
-    """
-
-    log_probs: torch.Tensor
-    targets: torch.Tensor
-    totals: torch.Tensor
-    easiness: torch.Tensor
-    ability: torch.Tensor
-
-
-@torch.no_grad()
-def answer_gradients(
-    log_f: torch.Tensor, easiness: torch.Tensor, ability: torch.Tensor, seen: BatchAnswers, share: torch.Tensor
-) -> AnswerGradients:
-    """Computes p(y | x) = f_y s + (1 - f_y) (1 - s) / (K - 1) in log space, without ever forming s, and its slopes.
-
-    With r the posterior probability that an answer is right, log p has the slope r - s by alpha beta', and by f that of
-    the expected true class: r at y, and f_k (1 - s) / (K - 1) / p at each other class k.
-
-    Args:
-        log_f: log class probabilities [S, K, batch].
-        easiness: beta' [S, 1, batch].
-        ability: alpha of each answer's annotator [answers].
-        seen: the answers.
-        share: what each answer counts in the loss [answers].
-    """
-    n_classes, size = log_f.shape[1:]
-    logsigmoid = torch.nn.functional.logsigmoid
-    cell = seen.place + seen.replica * ((n_classes - 1) * size) + seen.label * size
-    beta = take_rows(easiness.flatten(), seen.place)
-    product = ability * beta
-    log_y = take_rows(log_f.flatten(), cell)
-    f_y = log_y.exp()
-    log_right = log_y + logsigmoid(product)
-    log_other = logsigmoid(-product) - np.log(max(n_classes - 1, 1))  # of y, given any one other class
-    log_probs = torch.logaddexp(log_right, torch.log1p(-f_y.clamp(max=_HIGHEST_SHARE)) + log_other)
-    right = share * torch.exp(log_right - log_probs)
-    other = share * torch.exp(log_other - log_probs)
-    slope = share * torch.sigmoid(product) - right
-    totals = torch.zeros_like(easiness)
-    totals.flatten().index_add_(0, seen.place, share)
-    others = torch.zeros_like(easiness)
-    others.flatten().index_add_(0, seen.place, other)
-    targets = log_f.exp() * others
-    targets.flatten().index_add_(0, cell, right - other * f_y)
-    by_easiness = torch.zeros_like(easiness)
-    by_easiness.flatten().index_add_(0, seen.place, slope * ability)
-    return AnswerGradients(
-        log_probs=log_probs, targets=targets, totals=totals, easiness=by_easiness, ability=slope * beta
-    )
-
-
-@final
-class _Trainer:
-    """The replicas of one chunk in training."""
-
-    def __init__(
-        self,
-        model: SpeelfcD,
-        networks: tuple[DenseNetwork, DenseNetwork],
-        data: Sequence[TrainingData],
-        contexts: Sequence[FitContext],
-    ) -> None:
-        self.model, self.device = model, contexts[0].device
-        self._adam = Adam(learning_rate=model.learning_rate)
-        self.networks = networks
-        rows = [np.flatnonzero(part.annotations.labels_per_item > 0) for part in data]
-        if not all(map(len, rows)):
-            raise FitFailed("expected at least one annotation to train on, got none")
-        self.order = Shuffler.by_steps(list(map(len, rows)), model.batch_size)
-        seeds = [contexts[s].seeds for s in self.order]
-        self.answers = StackedAnswers([data[s] for s in self.order], self.device)
-        self.stacks = [
-            ReplicaStack.start(network.parameters(), [seed.child(name) for seed in seeds], self.device)
-            for network, name in zip(networks, ("classifier", "difficulty"), strict=True)
-        ]
-        start = float(logit(model.initial_correctness)) / (model.lambda1 + model.lambda2 / 2)
-        self.ability = EmbeddingTables(
-            rows=self.answers.n_annotators, width=1, start=constant(start), seeds=seeds, device=self.device
-        )
-        self.shuffler = Shuffler([rows[s] for s in self.order], seeds, model.batch_size, self.device)
-        self.dropout = [
-            [
-                DropoutMasks(seeds, network.dropout, self.device, f"dropout {name} {layer}")
-                for layer in range(len(network.hidden) if network.dropout else 0)
-            ]
-            for network, name in zip(networks, ("classifier", "difficulty"), strict=True)
-        ]
-
-    @torch.no_grad()
-    def run_epoch(self) -> np.ndarray:
-        """Steps every replica once through its items; returns each one's mean log-likelihood of a label, in order."""
-        totals = torch.zeros(2, len(self.order), dtype=torch.float64, device=self.device)
-        for block in step_blocks(
-            self.shuffler.epoch(), self.model.batch_size * len(self.order) * sum(map(sum, self._widths))
-        ):
-            n = block[0].n_replicas
-            masks = [
-                [
-                    one.draw(len(block), (self.model.batch_size, width), n)
-                    for one, width in zip(part, widths, strict=True)
-                ]
-                for part, widths in zip(self.dropout, self._widths, strict=True)
-            ]
-            for step, batch in enumerate(block):
-                found = self._step(batch, [[mask[step] for mask in part] for part in masks])
-                totals[:, :n] += found
-        return (totals[0] / totals[1]).cpu().numpy()
-
-    @property
-    def _widths(self) -> list[tuple[int, ...]]:
-        """Widths of the layers that are dropped from, of both networks."""
-        return [network.hidden if network.dropout else () for network in self.networks]
-
-    def _step(self, batch: Minibatch, masks: Sequence[Sequence[torch.Tensor]]) -> torch.Tensor:
-        """Moves the replicas along the gradients of one batch; returns its log-likelihoods and weights [2, n]."""
-        n = batch.n_replicas
-        features, seen = self.answers.features_of(batch), self.answers.of(batch)
-        views = [stack.prefix(n) for stack in self.stacks]
-        (f_inputs, f_logits), (d_inputs, d_logits) = (
-            network.forward(view.values, features, part)
-            for network, view, part in zip(self.networks, views, masks, strict=True)
-        )
-        touched, ability = self.ability.gather(seen.annotator)
-        sigmoid = torch.sigmoid(d_logits)
-        weights = features.new_zeros(n).index_add(0, seen.replica, seen.weight)
-        found = answer_gradients(
-            torch.log_softmax(f_logits, dim=1),
-            self.model.lambda1 + self.model.lambda2 * sigmoid,
-            ability[:, 0],
-            seen,
-            seen.weight / take_rows(weights, seen.replica),
-        )
-        probs = torch.softmax(f_logits, dim=1)
-        dropped = [bool(part) for part in masks]
-        self.networks[0].backward(views[0], f_inputs, probs * found.totals - found.targets, dropped=dropped[0])
-        slope = found.easiness * (self.model.lambda2 * sigmoid * (1.0 - sigmoid))
-        self.networks[1].backward(views[1], d_inputs, slope, dropped=dropped[1])
-        touched.add_gradients(found.ability[:, None])
-        for stack in self.stacks:
-            self._adam.step(stack, n)
-        self.ability.step(touched, self._adam, n)
-        log_likelihood = weights.new_zeros(n).index_add(0, seen.replica, found.log_probs * seen.weight)
-        return torch.stack([log_likelihood, weights]).to(torch.float64)
-
-
-def _fit_together(
-    model: SpeelfcD,
-    classifier: DenseNetwork,
-    difficulty: DenseNetwork,
-    data: Sequence[TrainingData],
-    contexts: Sequence[FitContext],
-) -> list[FitResult]:
-    trainer = _Trainer(model, (classifier, difficulty), data, contexts)
-    history = np.empty((model.epochs, len(data)))
-    for epoch in range(model.epochs):
-        history[epoch, trainer.order] = trainer.run_epoch()
-        for context, objective in zip(contexts, history[epoch].tolist(), strict=True):
-            context.report(epoch + 1, objective)
-    results: list[FitResult] = []
-    for replica, part in enumerate(data):
-        place = trainer.order.index(replica)
-        predictor, easy = (
-            NetworkPredictor(network=network, values=stack.values_of(place), device=trainer.device)
-            for network, stack in zip(trainer.networks, trainer.stacks, strict=True)
-        )
-        ability = trainer.ability.values_of(place)[: part.n_annotators, 0].astype(np.float64)
-        results.append(_result(model, part, predictor, _easiness(model, easy, part), ability, history[:, replica]))
-    return results
-
-
-def _easiness(model: SpeelfcD, predictor: NetworkPredictor, data: TrainingData) -> np.ndarray:
-    """Returns beta' of each training item, float64 [items]."""
-    features = torch.from_numpy(np.array(features_of(data.items), np.float32)).to(predictor.device)[None]
-    values = {name: torch.from_numpy(array[None]).to(predictor.device) for name, array in predictor.values.items()}
-    with torch.no_grad():
-        raw = predictor.network.forward(values, features)[1][0, 0].cpu().numpy().astype(np.float64)
-    return model.lambda1 + model.lambda2 * expit(raw)
-
-
 def _result(
-    model: SpeelfcD,
-    data: TrainingData,
-    predictor: NetworkPredictor,
-    easiness: np.ndarray,
-    ability: np.ndarray,
-    objective: np.ndarray,
+    data: TrainingData, predictor: NetworkPredictor, easiness: np.ndarray, ability: np.ndarray, objective: np.ndarray
 ) -> FitResult:
     posterior = _posterior(data.annotations, predictor.predict(data.items, "classifier"), easiness, ability)
 
@@ -330,7 +207,7 @@ def _result(
         label_probs=label_probs,
         predictor=predictor,
         objective=objective,
-        iterations=model.epochs,
+        iterations=len(objective),
         extras={"ability": ability, "easiness": easiness},
     )
 
@@ -360,6 +237,7 @@ MODEL = ModelInfo(
     source="Chen et al. 2020, IJCAI",
     needs=frozenset({"features", "annotators"}),
     supports=frozenset(),
+    version=2,
     space={
         "lambda1": {"values": [0.001, 0.1, 1]},
         "lambda2": {"values": [1, 10, 100]},

@@ -1,19 +1,49 @@
-"""Stacked layers of units, with softmax and soft targets: forward and backward written out.
+"""Layers of units with softmax at the end: linear and mlp.
 
-Autograd costs more than the arithmetic of a 16-unit network; this is the same mathematics in a third of the calls.
+Autograd costs more than the arithmetic of a 16-unit network, so the gradients of a cross-entropy are written out as
+well: the same mathematics in a third of the calls.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import final
+from typing import Annotated, Literal, final
 
-import numpy as np
 import torch
+from annotated_types import Ge, Lt
 
-from crowdsweep.models.networks.replicas import Parameter, StackView, glorot_uniform, zeros
+from crowdsweep.arrays import ItemFeatures
+from crowdsweep.data.dataset import Items
+from crowdsweep.models.networks.contract import Masks, features_of
+from crowdsweep.models.networks.initial import glorot_uniform, zeros
+from crowdsweep.models.networks.replicas import Parameter
+from crowdsweep.models.networks.streams import Dropout
+from crowdsweep.models.networks.values import Values
 
 _WRITTEN_IN_PLACE = 1 << 12  # weights from which one product a replica, in place, beats all at once and a copy
 _PREDICTED_FLOATS = 1 << 22  # hidden units held at once when predicting
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Dense:
+    """Hyper-parameters of networks of layers of units: `linear` (softmax regression) and `mlp`.
+
+    Attributes:
+        network: `linear` has no hidden layers: what the two others say counts for `mlp` alone.
+        hidden: widths of the hidden layers.
+        dropout: share of hidden units dropped in training.
+    """
+
+    network: Literal["linear", "mlp"] = "mlp"
+    hidden: tuple[Annotated[int, Ge(1)], ...] = (128,)
+    dropout: Annotated[float, Ge(0), Lt(1)] = 0.5
+
+    def build(self, items: Items, n_classes: int) -> "DenseNetwork":
+        """Returns the network on these items' features."""
+        n_features = features_of(items).shape[1]
+        if self.network == "linear":
+            return DenseNetwork(widths=(n_features, n_classes))
+        return DenseNetwork(widths=(n_features, *self.hidden, n_classes), dropout=self.dropout)
 
 
 @final
@@ -41,6 +71,24 @@ class DenseNetwork:
     def n_layers(self) -> int:
         return len(self.widths) - 1
 
+    @property
+    def dropouts(self) -> list[Dropout]:
+        """A mask on each hidden layer."""
+        if not self.dropout:
+            return []
+        return [
+            Dropout(name=f"dropout {layer}", shape=(width,), probability=self.dropout)
+            for layer, width in enumerate(self.hidden)
+        ]
+
+    @property
+    def row_size(self) -> int:
+        return max(self.widths)
+
+    def inputs(self, items: Items) -> ItemFeatures:
+        """Returns the items' features."""
+        return features_of(items)
+
     def parameters(self) -> list[Parameter]:
         """Weights `w0`, `w1`, … (Glorot uniform) and biases `b0`, … (zero), for each layer [in, out] and [1, out]."""
         found: list[Parameter] = []
@@ -49,10 +97,30 @@ class DenseNetwork:
             found.append(Parameter(name=f"b{layer}", shape=(1, outer), start=zeros))
         return found
 
-    @torch.no_grad()
-    def gradients(
+    def logits(self, values: Values, inputs: torch.Tensor, masks: Masks | None) -> torch.Tensor:
+        """Returns [S, classes, rows]; in a step, gradients of the parameters are written by `backward`."""
+        if values.training is None or inputs.requires_grad:
+            return self.followed(values, inputs, masks)
+        kept = [] if masks is None else [masks.kept(dropout.name) for dropout in self.dropouts]
+        with torch.no_grad():
+            layers, logits = self.forward(values, inputs, kept)
+        return values.defer(logits, lambda slope: self.backward(values, layers, slope, dropped=bool(kept)))
+
+    def followed(self, values: Values, inputs: torch.Tensor, masks: Masks | None) -> torch.Tensor:
+        """Returns [S, classes, rows] that autograd follows from the first layer on."""
+        signal = inputs
+        for layer in range(self.n_layers):
+            weights = values[f"w{layer}"]
+            signal = torch.baddbmm(values[f"b{layer}"], signal.expand(len(weights), -1, -1), weights)
+            if layer < self.n_layers - 1:
+                signal = torch.relu(signal)
+                if masks is not None and self.dropout:
+                    signal = signal * (masks.kept(f"dropout {layer}") / (1.0 - self.dropout))
+        return signal.transpose(1, 2)
+
+    def write_gradients(
         self,
-        view: StackView,
+        values: Values,
         features: torch.Tensor,
         targets: torch.Tensor,
         totals: torch.Tensor,
@@ -64,7 +132,7 @@ class DenseNetwork:
         usually), and an item of zeros takes no part. Classes stand before items, so that softmax runs along memory.
 
         Args:
-            view: parameters and where their gradients go.
+            values: parameters, in a step.
             features: float32 [S, batch, features].
             targets: float32 [S, classes, batch], not negative.
             totals: float32 [S, 1, batch], the targets summed over the classes.
@@ -73,17 +141,16 @@ class DenseNetwork:
         Returns:
             float32 [S, classes, batch].
         """
-        inputs, logits = self.forward(view.values, features, masks)
+        inputs, logits = self.forward(values, features, masks)
         probs = torch.softmax(logits, dim=1)
-        self.backward(view, inputs, torch.mul(probs, totals).sub_(targets), dropped=bool(masks))
+        self.backward(values, inputs, torch.mul(probs, totals).sub_(targets), dropped=bool(masks))
         return probs
 
-    @torch.no_grad()
-    def backward(self, view: StackView, inputs: Sequence[torch.Tensor], slope: torch.Tensor, *, dropped: bool) -> None:
+    def backward(self, values: Values, inputs: Sequence[torch.Tensor], slope: torch.Tensor, *, dropped: bool) -> None:
         """Writes the gradients of any loss, from its slope in the logits.
 
         Args:
-            view: parameters and where their gradients go.
+            values: parameters, in a step.
             inputs: of each layer, as `forward` returned them.
             slope: float32 [S, classes, batch], derivatives of each replica's loss by its logits.
             dropped: whether `forward` was given masks.
@@ -91,26 +158,26 @@ class DenseNetwork:
         scale = 1.0 / (1.0 - self.dropout) if dropped else 1.0
         nothing = slope[:1, :1, :1]  # what beta = 0 multiplies
         last = self.n_layers - 1
-        torch.sum(slope, dim=2, out=view.gradients[f"b{last}"][:, 0])
+        torch.sum(slope, dim=2, out=values.gradient(f"b{last}")[:, 0])
         # The factor of dropout is the products' alpha: one pass less over the hidden units.
         product = torch.baddbmm(nothing, slope, inputs[last], beta=0, alpha=scale if last else 1.0)
-        view.gradients[f"w{last}"].copy_(product.transpose(1, 2))
+        values.gradient(f"w{last}").copy_(product.transpose(1, 2))
         slope = slope.transpose(1, 2)
         for layer in range(last - 1, -1, -1):
             units = inputs[layer + 1]
-            back = view.values[f"w{layer + 1}"].transpose(1, 2)
+            back = values[f"w{layer + 1}"].transpose(1, 2)
             slope = torch.baddbmm(nothing, slope, back, beta=0, alpha=scale)
             slope = torch.ops.aten.threshold_backward(slope, units, 0)
-            torch.sum(slope, dim=1, keepdim=True, out=view.gradients[f"b{layer}"])
+            torch.sum(slope, dim=1, keepdim=True, out=values.gradient(f"b{layer}"))
             before = inputs[layer].transpose(1, 2)
-            written, factor = view.gradients[f"w{layer}"], scale if layer else 1.0
+            written, factor = values.gradient(f"w{layer}"), scale if layer else 1.0
             if written[0].numel() < _WRITTEN_IN_PLACE:
                 written.copy_(torch.baddbmm(nothing, before, slope, beta=0, alpha=factor))
             else:
                 torch.baddbmm(nothing, before, slope, beta=0, alpha=factor, out=written)
 
     def forward(
-        self, values: Mapping[str, torch.Tensor], features: torch.Tensor, masks: Sequence[torch.Tensor] = ()
+        self, values: Values, features: torch.Tensor, masks: Sequence[torch.Tensor] = ()
     ) -> tuple[list[torch.Tensor], torch.Tensor]:
         """Returns what goes into each layer [S, batch, width], and logits [S, classes, batch].
 
@@ -129,25 +196,19 @@ class DenseNetwork:
         return inputs, torch.baddbmm(bias, weights, signal.transpose(1, 2), alpha=scale if last else 1.0)
 
     @torch.no_grad()
-    def probabilities(self, values: Mapping[str, torch.Tensor], features: torch.Tensor) -> torch.Tensor:
+    def probabilities(self, values: Values, inputs: torch.Tensor) -> torch.Tensor:
         """Returns float64 probabilities [S, rows, classes], rows summing to one, block by block of rows.
 
         Args:
             values: parameters, [S, *shape].
-            features: float32 [S or 1, rows, features]; 1 is shared by all replicas.
+            inputs: float32 [S or 1, rows, features]; 1 is shared by all replicas.
         """
         n_replicas = len(values["w0"])
         block = max(256, _PREDICTED_FLOATS // (n_replicas * max(self.widths)))
-        shape = (n_replicas, features.shape[1], self.n_classes)
-        found = torch.empty(shape, dtype=torch.float64, device=features.device)
-        for start in range(0, features.shape[1], block):
-            rows = features[:, start : start + block].expand(n_replicas, -1, -1)
+        shape = (n_replicas, inputs.shape[1], self.n_classes)
+        found = torch.empty(shape, dtype=torch.float64, device=inputs.device)
+        for start in range(0, inputs.shape[1], block):
+            rows = inputs[:, start : start + block].expand(n_replicas, -1, -1)
             logits = self.forward(values, rows)[1].to(torch.float64)
             found[:, start : start + block] = torch.softmax(logits, dim=1).transpose(1, 2)
         return found
-
-    def predict(self, values: Mapping[str, np.ndarray], features: np.ndarray, device: str = "cpu") -> np.ndarray:
-        """Returns float64 [rows, classes] for one replica's parameters and float32 features [rows, features]."""
-        stacked = {name: torch.from_numpy(array[None]).to(device) for name, array in values.items()}
-        rows = torch.from_numpy(np.array(features, np.float32)).to(device)[None]
-        return self.probabilities(stacked, rows)[0].cpu().numpy()

@@ -1,0 +1,95 @@
+"""The answers to minibatches of items, for models that are trained by gradient on the labels themselves."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+import torch
+from jaxtyping import Int64
+
+from crowdsweep.data.annotations import Annotations
+from crowdsweep.models._batches import Batch
+from crowdsweep.models.networks.replicas import take_rows
+
+
+@final
+@dataclass(frozen=True, kw_only=True, eq=False)
+class BatchAnswers:
+    """All answers to the items of one minibatch, one a row, replica after replica.
+
+    Attributes:
+        place: int64, where in the batch the replica stands whose answer it is.
+        item: int64, where the answered item stands in the flat batch: place * batch size + position.
+        annotator, label: int64, the replica's own codes.
+        weight: float32.
+        sizes: float32 [n_replicas], how many items of the batch count.
+    """
+
+    place: torch.Tensor
+    item: torch.Tensor
+    annotator: torch.Tensor
+    label: torch.Tensor
+    weight: torch.Tensor
+    sizes: torch.Tensor
+
+    @property
+    def weights(self) -> torch.Tensor:
+        """float32 [n_replicas]: the weight of all answers of each replica."""
+        return torch.zeros_like(self.sizes).index_add_(0, self.place, self.weight)
+
+    def summed(self, per_answer: torch.Tensor) -> torch.Tensor:
+        """Returns the weighted sum over the answers of each replica [n_replicas]."""
+        return torch.zeros_like(self.sizes).index_add(0, self.place, per_answer * self.weight)
+
+
+@final
+class StackedAnswers:
+    """The annotations of S replicas under one another, in flat arrays on the device."""
+
+    def __init__(self, parts: Sequence[Annotations], device: str) -> None:
+        """Lays out the annotations of each replica, in the order given."""
+        self._device = device
+        rows = np.cumsum([0, *map(len, parts)])
+        pointers = [part.item_pointers + row for part, row in zip(parts, rows, strict=False)]
+        self._pointers = self._tensor(np.concatenate(pointers))
+        self._first_pointer = self._tensor(np.cumsum([0, *map(len, pointers)])[:-1])
+        self._annotator = self._tensor(np.concatenate([part.annotator for part in parts]))
+        self._label = self._tensor(np.concatenate([part.label for part in parts]))
+        weights = [np.ones(len(part)) if part.weight is None else part.weight for part in parts]
+        self._weight = torch.from_numpy(np.concatenate(weights).astype(np.float32)).to(device)
+
+    def of(self, batch: Batch) -> BatchAnswers:
+        """Returns all answers to the batch's items; padding has none."""
+        n_replicas, size = batch.rows.shape
+        at = (batch.rows + self._first_pointer[batch.block.replicas][:, None]).flatten()
+        first = take_rows(self._pointers, at)
+        counts = take_rows(self._pointers, at + 1) - first
+        if batch.mask is not None:
+            counts = counts * (batch.mask.flatten() > 0)
+        item = torch.repeat_interleave(torch.arange(n_replicas * size, device=self._device), counts)
+        before = torch.cumsum(counts, 0) - counts
+        row = torch.arange(len(item), device=self._device) + take_rows(first - before, item)
+        return BatchAnswers(
+            place=item // size,
+            item=item,
+            annotator=take_rows(self._annotator, row),
+            label=take_rows(self._label, row),
+            weight=take_rows(self._weight, row),
+            sizes=batch.sizes,
+        )
+
+    def _tensor(self, array: np.ndarray) -> torch.Tensor:
+        return torch.from_numpy(np.ascontiguousarray(array, np.int64)).to(self._device)
+
+
+def annotator_order(annotations: Annotations, rng: np.random.Generator) -> Int64[np.ndarray, " annotators"]:
+    """Returns the annotators in an order that only their answers decide, so that their codes decide nothing.
+
+    Each (item, label) gets a random number and annotators are sorted by the sums of theirs. O(N K + A + T log T).
+    """
+    numbers = rng.random((annotations.n_classes, annotations.n_items))
+    signature = np.bincount(
+        annotations.annotator, weights=numbers[annotations.label, annotations.item], minlength=annotations.n_annotators
+    )
+    return np.argsort(signature, kind="stable")

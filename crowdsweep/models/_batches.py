@@ -1,0 +1,190 @@
+"""What a loss is given of one step: rows of each replica's data, and its dropout masks.
+
+Steps that the same replicas take are laid out together, a block of them, so that gathering rows and drawing masks
+costs its dispatch once a block and not once a step.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar, final
+
+import numpy as np
+import torch
+
+from crowdsweep.models.networks.replicas import take_rows
+from crowdsweep.models.networks.streams import DropoutMasks, Minibatch
+
+_BLOCK_NUMBERS = 1 << 24
+_GATHERED_NUMBERS = 1 << 19  # 2 MB: what is gathered is still in a cache when its step comes
+_BLOCK_STEPS = 16
+
+Made = TypeVar("Made")
+
+
+@final
+@dataclass(frozen=True, kw_only=True, eq=False)
+class StackedRows:
+    """The rows of several replicas under one another on the device; arrays that are equal are held once.
+
+    Attributes:
+        table: [rows, ...].
+        starts: int64 [replicas], where each replica's rows begin.
+    """
+
+    table: torch.Tensor
+    starts: torch.Tensor
+
+    @classmethod
+    def of(cls, arrays: Sequence[np.ndarray], device: str) -> "StackedRows":
+        """Lays out one array for each replica; they agree in type and in all axes but the first."""
+        held: list[np.ndarray] = []
+        which: list[int] = []
+        for array in arrays:
+            known = next((place for place, other in enumerate(held) if _equal(array, other)), len(held))
+            if known == len(held):
+                held.append(array)
+            which.append(known)
+        starts = np.cumsum([0, *map(len, held)])[which]
+        table = torch.from_numpy(np.concatenate(held)).to(device)
+        return cls(table=table, starts=torch.from_numpy(starts).to(device))
+
+    def of_replica(self, replica: int, n_rows: int) -> torch.Tensor:
+        """Returns the rows of one replica."""
+        start = int(self.starts[replica])
+        return self.table[start : start + n_rows]
+
+    def at(self, index: torch.Tensor, batch: "Batch") -> torch.Tensor:
+        """Returns rows by their numbers [n_replicas, ...] in each replica's own data."""
+        starts = self.starts[batch.block.replicas].view(-1, *[1] * (index.dim() - 1))
+        return take_rows(self.table, index + starts)
+
+    def of_block(self, block: "Block", steps: slice = slice(None)) -> torch.Tensor:
+        """Returns the rows of steps of a block [steps, n_replicas, batch, ...]."""
+        return take_rows(self.table, block.rows[steps] + self.starts[block.replicas][:, None])
+
+
+@final
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Block:
+    """Steps that the same replicas take; only the last of them may have padding.
+
+    Attributes:
+        batches: the steps.
+        replicas: int64 [n_replicas], the numbers of the replicas, which their data go by.
+        rows: int64 [steps, n_replicas, batch].
+        masks: dropout masks by name, bool [steps, n_replicas, batch, *shape].
+    """
+
+    batches: Sequence[Minibatch]
+    replicas: torch.Tensor
+    rows: torch.Tensor
+    masks: Mapping[str, torch.Tensor]
+    _made: dict[Any, Any] = field(default_factory=dict)
+
+    def once(self, make: Callable[["Block"], Made]) -> Made:
+        """Returns what `make` makes of this block; made once."""
+        if make not in self._made:
+            self._made[make] = make(self)
+        return self._made[make]
+
+    def taken(self, stacked: StackedRows, step: int) -> torch.Tensor:
+        """Returns the rows of one step [n_replicas, batch, ...]; gathered with those of the next ones, while small."""
+        first, gathered = self._made.get(stacked, (0, ()))
+        if not first <= step < first + len(gathered):
+            size = self.rows[0].numel() * max(1, stacked.table[:1].numel())
+            first, steps = step, max(1, _GATHERED_NUMBERS // size)
+            self._made.pop(stacked, None)
+            gathered = stacked.of_block(self, slice(first, first + steps))
+            self._made[stacked] = first, gathered
+        return gathered[step - first]
+
+
+@final
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Batch:
+    """One step of the replicas that still have rows to see in this epoch."""
+
+    block: Block
+    step: int
+
+    @property
+    def n_replicas(self) -> int:
+        """How many replicas take part."""
+        return len(self.block.replicas)
+
+    @property
+    def rows(self) -> torch.Tensor:
+        """int64 [n_replicas, batch]: row numbers of each replica's own data."""
+        return self.block.rows[self.step]
+
+    @property
+    def mask(self) -> torch.Tensor | None:
+        """float32 [n_replicas, batch], 0 where the batch is filled up with rows that do not count; None: nowhere."""
+        return self.block.batches[self.step].mask
+
+    @property
+    def sizes(self) -> torch.Tensor:
+        """float32 [n_replicas]: how many rows count."""
+        return self.block.batches[self.step].sizes
+
+    @property
+    def places(self) -> torch.Tensor:
+        """int64 [n_replicas, 1]: 0, 1, …: where each replica stands in this batch."""
+        return self.block.once(_places)
+
+    def take(self, stacked: StackedRows) -> torch.Tensor:
+        """Returns the batch's rows of some data [n_replicas, batch, ...]."""
+        return self.block.taken(stacked, self.step)
+
+    def kept(self, name: str) -> torch.Tensor:
+        """Returns a dropout mask: float32 [n_replicas, batch, *shape], 1 for a unit that stays."""
+        return self.block.masks[name][self.step].to(torch.float32)
+
+
+def _equal(array: np.ndarray, other: np.ndarray) -> bool:
+    """Whether two arrays are the same; their first rows tell most pairs apart."""
+    if array is other:
+        return True
+    return array.shape == other.shape and np.array_equal(array[:1], other[:1]) and np.array_equal(array, other)
+
+
+def _places(block: Block) -> torch.Tensor:
+    return torch.arange(len(block.replicas), device=block.rows.device)[:, None]
+
+
+def blocks_of(
+    batches: Sequence[Minibatch], replicas: torch.Tensor, dropout: Sequence[DropoutMasks], row_size: int
+) -> Iterator[Block]:
+    """Groups an epoch's steps into blocks; one with padding ends a block.
+
+    Args:
+        batches: the steps, in order.
+        replicas: int64, the numbers of all replicas in training, those with the most steps first.
+        dropout: the masks' streams.
+        row_size: numbers that are laid out for one row, which bounds how many steps stand in a block.
+    """
+    run: list[Minibatch] = []
+    for batch in batches:
+        if run and (len(run) == _most_steps(run[0], row_size) or run[-1].n_replicas != batch.n_replicas):
+            yield _block(run, replicas, dropout)
+            run = []
+        run.append(batch)
+        if batch.mask is not None:
+            yield _block(run, replicas, dropout)
+            run = []
+    if run:
+        yield _block(run, replicas, dropout)
+
+
+def _most_steps(batch: Minibatch, row_size: int) -> int:
+    return max(1, min(_BLOCK_NUMBERS // max(1, batch.rows.numel() * row_size), _BLOCK_STEPS))
+
+
+def _block(batches: Sequence[Minibatch], replicas: torch.Tensor, dropout: Sequence[DropoutMasks]) -> Block:
+    n_replicas, size = batches[0].rows.shape
+    return Block(
+        batches=batches,
+        replicas=replicas[:n_replicas],
+        rows=torch.stack([batch.rows for batch in batches]),
+        masks={masks.dropout.name: masks.draw(len(batches), size, n_replicas) for masks in dropout},
+    )

@@ -1,0 +1,129 @@
+"""What replicas draw while they train, each from a stream of its own: orders of their rows, and dropout masks.
+
+It is drawn with numpy, hence the same on every device, and does not depend on who else is in the stack.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import final
+
+import numpy as np
+import torch
+
+from crowdsweep.seeds import SeedStream
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Minibatch:
+    """One step of the replicas that still have rows to see in this epoch: the first `n_replicas`.
+
+    Attributes:
+        n_replicas: how many take part; the others have had all their rows.
+        rows: int64 [n_replicas, batch], row numbers of each replica's own data.
+        mask: float32 [n_replicas, batch], 0 where the last batch is filled up, or None where it is nowhere.
+        sizes: float32 [n_replicas], rows that count.
+    """
+
+    n_replicas: int
+    rows: torch.Tensor
+    mask: torch.Tensor | None
+    sizes: torch.Tensor
+
+
+@final
+class Shuffler:
+    """Cuts each replica's rows into minibatches, in an order of its own every epoch.
+
+    Replicas must come sorted by their number of steps, longest first; `by_steps` says how.
+    """
+
+    def __init__(self, rows: Sequence[np.ndarray], seeds: Sequence[SeedStream], batch_size: int, device: str) -> None:
+        self._rows = [np.asarray(part, dtype=np.int64) for part in rows]
+        self._rngs = [stream.numpy("permutations") for stream in seeds]
+        self._batch_size, self._device = batch_size, device
+        steps = self.steps
+        if (np.diff(steps) > 0).any():
+            raise ValueError(f"expected replicas with the most steps first, got {steps.tolist()}")
+
+    @staticmethod
+    def by_steps(sizes: Sequence[int], batch_size: int) -> list[int]:
+        """Returns the replicas ordered by their number of steps an epoch, most first (stable)."""
+        return sorted(range(len(sizes)), key=lambda s: -(-sizes[s] // batch_size), reverse=True)
+
+    @property
+    def steps(self) -> np.ndarray:
+        """Steps of each replica in an epoch."""
+        return np.array([-(-len(rows) // self._batch_size) for rows in self._rows])
+
+    def keep(self, replicas: Sequence[int]) -> None:
+        """Drops all other replicas; the order given must not bring one before another with more steps."""
+        self._rows = [self._rows[s] for s in replicas]
+        self._rngs = [self._rngs[s] for s in replicas]
+
+    def epoch(self) -> list[Minibatch]:
+        """Draws one permutation for each replica and returns the epoch's steps."""
+        steps = self.steps
+        n_steps, size = int(steps.max(initial=0)), self._batch_size
+        table = np.zeros((len(steps), n_steps * size), np.int64)
+        lengths = np.array([len(rows) for rows in self._rows])
+        for row, rows, rng in zip(table, self._rows, self._rngs, strict=True):
+            row[: len(rows)] = rng.permutation(rows)
+        real = np.arange(n_steps * size) < lengths[:, None]
+        order = torch.from_numpy(table).to(self._device)
+        masks = torch.from_numpy(real.astype(np.float32)).to(self._device)
+        batches: list[Minibatch] = []
+        for step in range(n_steps):
+            active = int((steps > step).sum())
+            part = slice(step * size, (step + 1) * size)
+            full = bool(real[:active, part].all())
+            mask = masks[:active, part]
+            batches.append(
+                Minibatch(
+                    n_replicas=active, rows=order[:active, part], mask=None if full else mask, sizes=mask.sum(dim=1)
+                )
+            )
+        return batches
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dropout:
+    """A place of a network where units are dropped in training.
+
+    Attributes:
+        name: of the place, and of the stream that its masks are drawn from.
+        shape: of what is dropped for one row.
+        probability: that a unit is dropped, in (0, 1); kept to 1/65536.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    probability: float
+
+
+@final
+class DropoutMasks:
+    """Each replica's own masks of one place: True for a unit that stays. Nothing is rescaled.
+
+    A replica's masks do not depend on who else is in the stack, nor on how many steps are drawn at a time.
+    """
+
+    def __init__(self, dropout: Dropout, seeds: Sequence[SeedStream], device: str) -> None:
+        self.dropout = dropout
+        self._rngs = [stream.numpy(dropout.name) for stream in seeds]
+        self._device = device
+
+    def keep(self, replicas: Sequence[int]) -> None:
+        """Drops all other replicas, keeping these in the order given."""
+        self._rngs = [self._rngs[s] for s in replicas]
+
+    def draw(self, steps: int, rows: int, n_replicas: int) -> torch.Tensor:
+        """Returns bool [steps, n_replicas, rows, *shape] for the first replicas, drawn step after step."""
+        size = rows * prod(self.dropout.shape)
+        words = -(-size // 4)  # four 16-bit numbers in a word
+        threshold = np.uint16(round(self.dropout.probability * 65536))
+        masks = np.empty((steps, n_replicas, size), np.bool_)
+        for replica, rng in enumerate(self._rngs[:n_replicas]):
+            bits = rng.integers(0, 1 << 64, size=(steps, words), dtype=np.uint64).view(np.uint16)[:, :size]
+            np.greater_equal(bits, threshold, out=masks[:, replica])
+        return torch.from_numpy(masks).to(self._device).view(steps, n_replicas, rows, *self.dropout.shape)

@@ -1,0 +1,119 @@
+"""Parameters with a row for each of many things, annotators say, of which a step moves only those that it touches."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import final
+
+import numpy as np
+import torch
+from jaxtyping import Int64
+
+from crowdsweep.models.networks.initial import Initialiser
+from crowdsweep.models.networks.replicas import Adam, take_rows
+from crowdsweep.seeds import SeedStream
+
+_MARKED_ROWS = 1 << 16  # rows up to which marking all is cheaper than sorting a batch
+
+
+@final
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Table:
+    """What such a parameter is, for several replicas.
+
+    Attributes:
+        width: numbers in a row.
+        start: how rows begin.
+        orders: of each replica, its rows in the order in which they are drawn: a permutation that the data decide
+            (`models.annotator_order`), so that nothing depends on how things are numbered.
+    """
+
+    width: int
+    start: Initialiser
+    orders: Sequence[Int64[np.ndarray, " rows"]]
+
+    def of(self, replicas: Sequence[int]) -> "Table":
+        """Returns the tables of these replicas, in this order."""
+        return replace(self, orders=[self.orders[replica] for replica in replicas])
+
+
+@final
+class EmbeddingTables:
+    """S tables, stepped only where a batch touches them.
+
+    They lie under one another, [S * rows, width], replica s's row r being row s * rows + r. A step reads and writes
+    only the rows of its batch (lazy Adam: a row's moments stand still while it is not touched), so that a million
+    annotators cost memory and nothing else.
+    """
+
+    def __init__(self, table: Table, *, seeds: Sequence[SeedStream], name: str, device: str) -> None:
+        """Draws each replica's rows from its own stream."""
+        self.rows = max(map(len, table.orders), default=0)
+        values = np.zeros((len(seeds), self.rows, table.width), np.float32)
+        for own, order, stream in zip(values, table.orders, seeds, strict=True):
+            own[order] = table.start(stream.numpy(f"initial {name}"), (len(order), table.width))
+        self.values = torch.from_numpy(values.reshape(-1, table.width)).to(device)
+        self.first = torch.zeros_like(self.values)
+        self.second = torch.zeros_like(self.values)
+        self.steps = np.zeros(len(seeds))
+
+    def gather(self, flat_rows: torch.Tensor) -> tuple["TouchedRows", torch.Tensor]:
+        """Returns the distinct rows of a batch as an autograd leaf, and the batch's values [*flat_rows.shape, width].
+
+        Args:
+            flat_rows: int64, replica * rows + row, any shape.
+        """
+        distinct, inverse = self._distinct(flat_rows)
+        leaf = take_rows(self.values, distinct).requires_grad_(True)
+        return TouchedRows(rows=distinct, values=leaf), take_rows(leaf, inverse)
+
+    def _distinct(self, flat_rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Returns the distinct rows, ascending, and which of them each place is: by marking where tables are small."""
+        if len(self.values) > _MARKED_ROWS:
+            return torch.unique(flat_rows, return_inverse=True)
+        marks = torch.zeros(len(self.values), dtype=torch.int64, device=flat_rows.device)
+        marks.index_fill_(0, flat_rows.flatten(), 1)
+        return marks.nonzero()[:, 0], take_rows(marks.cumsum(0).sub_(1), flat_rows)
+
+    def step(self, touched: "TouchedRows", adam: Adam, n_replicas: int) -> None:
+        """Moves the touched rows along their gradients; the first `n_replicas` replicas count a step. Under
+        `torch.no_grad`."""
+        self.steps[:n_replicas] += 1
+        rows, gradient = touched.rows, touched.gradient
+        if gradient is None:
+            return
+        first = take_rows(self.first, rows).lerp_(gradient, 1 - adam.first_decay)
+        second = (
+            take_rows(self.second, rows)
+            .mul_(adam.second_decay)
+            .addcmul_(gradient, gradient, value=1 - adam.second_decay)
+        )
+        rates = adam.corrected_rates(np.maximum(self.steps, 1), rows.device)[rows // self.rows]
+        values = take_rows(self.values, rows)
+        if adam.weight_decay:
+            values.mul_(1 - adam.learning_rate * adam.weight_decay)
+        values.sub_(rates * first / second.sqrt().add_(adam.epsilon))
+        for table, moved in ((self.first, first), (self.second, second), (self.values, values)):
+            table.index_copy_(0, rows, moved)
+
+    def keep(self, replicas: Sequence[int]) -> None:
+        """Drops all other replicas, keeping these in the order given."""
+        order = torch.as_tensor(replicas, dtype=torch.long, device=self.values.device)
+        shape = (len(self.steps), self.rows)
+        self.values, self.first, self.second = (
+            table.unflatten(0, shape)[order].flatten(0, 1) for table in (self.values, self.first, self.second)
+        )
+        self.steps = self.steps[list(replicas)]
+
+    def values_of(self, replica: int) -> np.ndarray:
+        """Returns a copy of one replica's table, float32 [rows, width]."""
+        return self.values[replica * self.rows : (replica + 1) * self.rows].cpu().numpy().copy()
+
+
+@final
+@dataclass(kw_only=True, eq=False)
+class TouchedRows:
+    """The distinct rows that a batch touches, the leaf [distinct, width] of their values, and its gradient."""
+
+    rows: torch.Tensor
+    values: torch.Tensor
+    gradient: torch.Tensor | None = None

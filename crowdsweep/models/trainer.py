@@ -1,0 +1,313 @@
+"""The one trainer: many replicas of any network side by side, on any loss, by minibatches and Adam.
+
+A model brings parameters (and tables, for what has a row for each annotator), the rows that each replica learns from,
+and a loss; gradients come from autograd over tensors with a leading axis of replicas. What is measured: on one core,
+torch.func's vmap of grad takes two to four times as long as autograd over stacked tensors, at 16 hidden units and at
+256. A loss may write its gradients out instead (`WrittenLoss`), which for small networks halves a step.
+
+Replicas never mix: each has its own initial values, order of rows, dropout masks and step count, and the loss of one
+does not look at another's rows. So a replica trains as it would alone, whoever stands beside it or is dropped.
+
+`ReplicaTrainer` steps through epochs. `train` runs it to the end: reports, patience, rules to stop.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Generic, Protocol, TypeVar, final, runtime_checkable
+
+import numpy as np
+import torch
+
+from crowdsweep.models._batches import Batch, blocks_of
+from crowdsweep.models.contract import Predictor, Report
+from crowdsweep.models.networks.replicas import Adam, Parameter, ReplicaStack, StackView
+from crowdsweep.models.networks.streams import Dropout, DropoutMasks, Shuffler
+from crowdsweep.models.networks.tables import EmbeddingTables, Table
+from crowdsweep.models.networks.values import Training, Values
+from crowdsweep.seeds import SeedStream
+
+ROW_SIZE = 256
+
+Kept = TypeVar("Kept")
+
+
+@runtime_checkable
+class Loss(Protocol):
+    """What a step makes smaller."""
+
+    def __call__(self, values: Values, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
+        """Returns what each replica loses on its rows of the batch, summed [n_replicas], and the weight of these rows
+        [n_replicas], above 0. The step goes along the gradient of their ratio."""
+        ...
+
+
+@runtime_checkable
+class WrittenLoss(Loss, Protocol):
+    """A loss that can write its gradients out: the same mathematics in fewer calls, checked against autograd."""
+
+    def write(self, values: Values, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
+        """Returns what the loss does, having written the gradients of the ratio (`Values.gradient`)."""
+        ...
+
+
+@final
+class ReplicaTrainer:
+    """S replicas in training. They keep the numbers that they came with, also after others have been dropped."""
+
+    def __init__(
+        self,
+        parameters: Sequence[Parameter],
+        *,
+        rows: Sequence[np.ndarray],
+        seeds: Sequence[SeedStream],
+        optimiser: Adam,
+        batch_size: int,
+        device: str = "cpu",
+        dropout: Sequence[Dropout] = (),
+        tables: Mapping[str, Table] | None = None,
+        row_size: int = ROW_SIZE,
+    ) -> None:
+        """Draws the initial values.
+
+        Args:
+            parameters: of one replica.
+            rows: int64 [rows], what each replica learns from: numbers that its loss understands.
+            seeds: a stream for each replica.
+            optimiser: of all.
+            batch_size: rows in a step.
+            device: where everything is held.
+            dropout: where units are dropped.
+            tables: parameters with many rows of which a step moves only those that the loss takes.
+            row_size: numbers that a loss lays out for one row, roughly; bounds memory, decides nothing.
+        """
+        self._optimiser, self._batch_size, self._device, self._row_size = optimiser, batch_size, device, row_size
+        self._order = Shuffler.by_steps([len(part) for part in rows], batch_size)
+        ordered = [seeds[s] for s in self._order]
+        self._stack = ReplicaStack.start(parameters, ordered, device)
+        self._tables = {
+            name: EmbeddingTables(table.of(self._order), seeds=ordered, name=name, device=device)
+            for name, table in (tables or {}).items()
+        }
+        self._shuffler = Shuffler([rows[s] for s in self._order], ordered, batch_size, device)
+        self._dropout = [DropoutMasks(place, ordered, device) for place in dropout]
+        self._leaves: dict[int, dict[str, torch.Tensor]] = {}
+
+    @property
+    def active(self) -> list[int]:
+        """The replicas that have not been dropped, ascending."""
+        return sorted(self._order)
+
+    @property
+    def device(self) -> str:
+        return self._device
+
+    def drop(self, replicas: Sequence[int]) -> None:
+        """Takes these replicas out: they cost nothing and never change again."""
+        kept = [place for place, replica in enumerate(self._order) if replica not in set(replicas)]
+        if len(kept) == len(self._order):
+            return
+        self._order = [self._order[place] for place in kept]
+        self._leaves = {}
+        for part in (self._stack, self._shuffler, *self._tables.values(), *self._dropout):
+            part.keep(kept)
+
+    @torch.no_grad()
+    def run_epoch(self, loss: Loss, rate: float = 1.0) -> dict[int, float]:
+        """Steps every active replica once through its rows, in a fresh order.
+
+        Args:
+            loss: what each step makes smaller.
+            rate: factor on the learning rate.
+
+        Returns:
+            For each active replica its loss by weight over the epoch, as it was when each row was stepped on (with
+            dropout).
+        """
+        if not self._order:
+            return {}
+        optimiser = replace(self._optimiser, learning_rate=self._optimiser.learning_rate * rate)
+        written = loss if isinstance(loss, WrittenLoss) else None
+        numbers = torch.tensor(self._order, device=self._device)
+        totals = torch.zeros(2, len(self._order), dtype=torch.float64, device=self._device)
+        for block in blocks_of(self._shuffler.epoch(), numbers, self._dropout, self._row_size):
+            view = self._stack.prefix(len(block.replicas))
+            found: list[torch.Tensor] = []
+            for step in range(len(block.batches)):
+                batch = Batch(block=block, step=step)
+                training = Training(gradients=view.gradients, tables=self._tables)
+                if written is None:
+                    found += self._followed(loss, view, batch, training)
+                else:
+                    found += written.write(Values(view.values, training), batch)
+                optimiser.step(self._stack, view.n_replicas)
+                for name, touched in training.touched.items():
+                    self._tables[name].step(touched, optimiser, view.n_replicas)
+            totals[:, : view.n_replicas] += torch.stack(found).view(-1, 2, view.n_replicas).sum(dim=0)
+        return dict(zip(self._order, (totals[0] / totals[1]).tolist(), strict=True))
+
+    def _followed(
+        self, loss: Loss, view: StackView, batch: Batch, training: Training
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Has autograd follow a loss, and writes all gradients; returns the loss's values."""
+        leaves = self._leaves_of(view)
+        with torch.enable_grad():
+            lost, weight = loss(Values(leaves, training), batch)
+            mean = (lost / weight).sum()
+        outputs, rows = list(training.deferred), list(training.touched.values())
+        ends = [*leaves.values(), *(touched.values for touched in rows), *(output for output, _ in outputs)]
+        found: list[torch.Tensor | None] = list(torch.autograd.grad(mean, ends, allow_unused=True))
+        for (_, backward), slope in zip(outputs, found[len(leaves) + len(rows) :], strict=True):
+            if slope is not None:
+                backward(slope)
+        for name, gradient in zip(leaves, found, strict=False):
+            if gradient is not None:
+                view.gradients[name].copy_(gradient)
+            elif name not in training.written:
+                view.gradients[name].zero_()
+        for touched, gradient in zip(rows, found[len(leaves) :], strict=False):
+            touched.gradient = gradient
+        training.deferred.clear()  # what stands there holds the values that hold it: each step's tensors would live on
+        return lost.detach(), weight
+
+    def _leaves_of(self, view: StackView) -> dict[str, torch.Tensor]:
+        """Returns views of the parameters that autograd stops at; the optimiser moves them in place."""
+        if view.n_replicas not in self._leaves:
+            self._leaves[view.n_replicas] = {
+                name: value.detach().requires_grad_(True) for name, value in view.values.items()
+            }
+        return self._leaves[view.n_replicas]
+
+    def values(self, replicas: Sequence[int] | None = None) -> dict[str, torch.Tensor]:
+        """Returns the parameters of these active replicas (default: all, ascending) [replicas, *shape]."""
+        places = [self._order.index(replica) for replica in (self.active if replicas is None else replicas)]
+        values = self._stack.prefix(len(self._stack)).values
+        if places == list(range(len(self._stack))):
+            return dict(values)
+        return {name: array[places] for name, array in values.items()}
+
+    def values_of(self, replica: int) -> dict[str, np.ndarray]:
+        """Returns a copy of an active replica's parameters as they are now, float32."""
+        return self._stack.values_of(self._order.index(replica))
+
+    def table_of(self, name: str, replica: int) -> np.ndarray:
+        """Returns a copy of an active replica's table, float32 [rows, width]."""
+        return self._tables[name].values_of(self._order.index(replica))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Schedule:
+    """How long replicas train.
+
+    Attributes:
+        epochs: the most.
+        least_improvement: stop at the first epoch whose training loss is not below (1 - this) times the best; None
+            does not look.
+        patience: stop after so many epochs without a better loss on rows that are not trained on, and keep the best
+            epoch; None does not look.
+        rate: the factor on the learning rate in each epoch, counted from 0; None for 1 throughout.
+    """
+
+    epochs: int
+    least_improvement: float | None = None
+    patience: int | None = None
+    rate: Callable[[int], float] | None = None
+
+    @property
+    def may_stop(self) -> bool:
+        """Whether a rule may end training before the last epoch."""
+        return self.least_improvement is not None or self.patience is not None
+
+
+@final
+@dataclass(kw_only=True)
+class Course(Generic[Kept]):
+    """How one replica trained.
+
+    Attributes:
+        losses: of each epoch.
+        kept: what it ended as: the best epoch where patience looks for one, else the last.
+        converged: whether a rule ended it before the last epoch; true where there is no rule.
+    """
+
+    losses: list[float] = field(default_factory=list[float])
+    kept: Kept | None = None
+    converged: bool = False
+    _best: float = np.inf
+    _worse_since: int = 0
+
+    @property
+    def end(self) -> Kept:
+        """What it ended as.
+
+        Raises:
+            RuntimeError: it has not.
+        """
+        if self.kept is None:
+            raise RuntimeError("expected a replica that has ended; it still trains")
+        return self.kept
+
+    def look(self, now: Kept, score: float | None) -> None:
+        """Keeps what a replica is now, if it is better than before; without a score, in any case."""
+        if score is None or score < self._best:
+            self.kept, self._best, self._worse_since = now, np.inf if score is None else score, 0
+        else:
+            self._worse_since += 1
+
+    def ends(self, schedule: Schedule) -> bool:
+        """Whether a rule ends it here; a loss that is not finite does."""
+        if not np.isfinite(self.losses[-1]):
+            return True
+        if schedule.patience is not None and self._worse_since >= schedule.patience:
+            return True
+        if schedule.least_improvement is None or len(self.losses) == 1:
+            return False
+        return self.losses[-1] >= (1 - schedule.least_improvement) * min(self.losses[:-1])
+
+
+def train(
+    trainer: ReplicaTrainer,
+    loss: Loss,
+    schedule: Schedule,
+    reports: Sequence[Report],
+    *,
+    keep: Callable[[int], Kept],
+    predictor: Callable[[int, Kept], Predictor],
+    watched: Callable[[int, Kept], float | None] | None = None,
+) -> list[Course[Kept]]:
+    """Trains all replicas until each has stopped by itself, or is told to.
+
+    Args:
+        trainer: with all replicas active.
+        loss: what is made smaller; what is reported is minus its mean over the epoch.
+        schedule: how long.
+        reports: of each replica; one that answers False ends there.
+        keep: copies what is to be kept of a replica as it is now.
+        predictor: makes a predictor of a replica from what was kept of it.
+        watched: of each replica, the loss on rows that are not trained on; None where it has none. Needed where the
+            schedule has patience.
+    """
+    courses = [Course[Kept]() for _ in reports]
+    for epoch in range(schedule.epochs):
+        stopping: list[int] = []
+        rate = 1.0 if schedule.rate is None else schedule.rate(epoch)
+        for replica, lost in trainer.run_epoch(loss, rate).items():
+            course = courses[replica]
+            course.losses.append(lost)
+            if schedule.patience is not None and watched is not None:
+                now = keep(replica)
+                course.look(now, watched(replica, now))
+            course.converged = course.ends(schedule)
+
+            def now_or_best(replica: int = replica, course: Course[Kept] = course) -> Predictor:
+                return predictor(replica, keep(replica) if course.kept is None else course.kept)
+
+            goes_on = reports[replica](epoch + 1, -lost, now_or_best)
+            if course.converged or not goes_on or epoch == schedule.epochs - 1:
+                stopping.append(replica)
+                course.kept = keep(replica) if course.kept is None else course.kept
+        trainer.drop(stopping)
+        if not trainer.active:
+            break
+    for course in courses:
+        course.converged |= not schedule.may_stop
+    return courses

@@ -1,0 +1,177 @@
+"""What two-stage models share: targets made of the labels, then a classifier trained on the targets.
+
+A model file makes targets; `Training.fit` trains all replicas on them and puts the results together. The labels of the
+training items are then the classifier's: what it says of the items that it was trained on.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, final
+
+import numpy as np
+from annotated_types import Ge
+
+from crowdsweep.arrays import AnnotatorCodes, Confusion, ItemCodes, ItemProbs, RowProbs
+from crowdsweep.data.dataset import TrainingData
+from crowdsweep.models._cost import training_cost
+from crowdsweep.models._em import label_probs_of
+from crowdsweep.models.classifier import Classifier, Lesson, TrainingProtocol, schedule_of, train_classifiers
+from crowdsweep.models.contract import (
+    AnnotatorModel,
+    FitContext,
+    FitResult,
+    LabelProbs,
+    Model,
+    ModelInfo,
+    Need,
+    fit_unchecked,
+    nobody_listens,
+)
+from crowdsweep.models.trainer import Schedule
+
+
+@final
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Aggregated:
+    """What the first stage found.
+
+    Attributes:
+        targets: float64 [items, classes]; rows of zeros are not trained on.
+        annotators: how annotators answer, if the aggregation says so.
+        extras: further arrays for the result.
+    """
+
+    targets: ItemProbs
+    annotators: AnnotatorModel | None = None
+    extras: Mapping[str, np.ndarray] | None = None
+
+
+def aggregated(model: Model, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[Aggregated]:
+    """Fits an aggregator; what it says of items that nobody labelled is left out. What is reported comes later."""
+    quiet = [replace(context, report=nobody_listens) for context in contexts]
+    return [
+        Aggregated(targets=answered(part, found.item_probs), annotators=found.annotators, extras=found.extras)
+        for part, found in zip(data, fit_unchecked(model, data, quiet), strict=True)
+    ]
+
+
+def answered(data: TrainingData, probs: ItemProbs) -> ItemProbs:
+    """Returns the probabilities with zeros for items that nobody labelled."""
+    return np.where((data.annotations.labels_per_item > 0)[:, None], probs, 0.0)
+
+
+def one_hot(winners: ItemProbs, context: FitContext, *, draw: bool) -> ItemProbs:
+    """Returns rows with a single class for rows in which tied winners share one; rows of zeros stay.
+
+    Args:
+        winners: above zero for the winning classes.
+        context: of the fit, whose stream `ties` draws.
+        draw: one of the tied classes at random; else the first.
+    """
+    scores = winners > 0
+    if draw:
+        scores = scores * (1.0 + context.seeds.numpy("ties").random(winners.shape))
+    return np.eye(winners.shape[1])[scores.argmax(axis=1)] * winners.any(axis=1, keepdims=True)
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Training:
+    """Hyper-parameters of the second stage.
+
+    Attributes:
+        classifier: what is trained.
+        epochs: passes over the items; the most under `protocol: paper`.
+        protocol: `paper` stops once the training loss gains less than 3 % over the best; `equal_budget` does not stop.
+    """
+
+    classifier: Classifier = Classifier()
+    epochs: Annotated[int, Ge(1)] = 50
+    protocol: TrainingProtocol = "equal_budget"
+
+    def fit(
+        self, data: Sequence[TrainingData], contexts: Sequence[FitContext], stages: Sequence[Aggregated]
+    ) -> list[FitResult]:
+        """Trains a classifier on each data set's targets, all side by side."""
+        return fit_pairs(self.classifier, schedule_of(self.epochs, self.protocol), data, contexts, stages)
+
+
+def fit_pairs(
+    classifier: Classifier,
+    schedule: Schedule,
+    data: Sequence[TrainingData],
+    contexts: Sequence[FitContext],
+    stages: Sequence[Aggregated],
+) -> list[FitResult]:
+    """Trains a classifier on each data set's targets, all side by side; the objective is minus the training loss."""
+    lessons = [
+        Lesson(data=part, targets=stage.targets, seeds=context.seeds.child("classifier"), report=context.report)
+        for part, context, stage in zip(data, contexts, stages, strict=True)
+    ]
+    return [
+        FitResult(
+            item_probs=one.probs,
+            annotators=stage.annotators,
+            label_probs=None if stage.annotators is None else _label_probs(one.probs, stage.annotators),
+            predictor=one.predictor,
+            objective=-one.losses,
+            converged=one.converged,
+            iterations=len(one.losses),
+            extras=stage.extras or {},
+        )
+        for one, stage in zip(train_classifiers(classifier, lessons, schedule, contexts[0].device), stages, strict=True)
+    ]
+
+
+CLASSIFIER_SPACE: Mapping[str, Any] = {
+    "learning_rate": {"values": [3e-4, 1e-3, 3e-3]},
+    "dropout": {"values": [0.0, 0.2, 0.5]},
+    "epochs": {"values": [10, 20, 50]},
+}
+
+
+def two_stage(
+    name: str,
+    title: str,
+    model: type[Any],
+    source: str,
+    *,
+    needs: frozenset[Need] = frozenset(),
+    space: Mapping[str, Any] = CLASSIFIER_SPACE,
+) -> ModelInfo:
+    """Returns what the platform knows of a model that holds a `Training`.
+
+    Args:
+        name: what a user types.
+        title: one line.
+        model: the dataclass.
+        source: paper, section, equations.
+        needs: besides features.
+        space: of the search; the classifier's alone by default.
+    """
+    return ModelInfo(
+        name=name,
+        title=title,
+        model=model,
+        source=source,
+        needs=needs | frozenset[Need]({"features"}),
+        supports=frozenset({"votes", "soft_answers"}),
+        space=space,
+        cost=training_cost,
+        label_symmetric=False,
+    )
+
+
+def _label_probs(probs: ItemProbs, annotators: AnnotatorModel) -> LabelProbs:
+    shared = annotators.global_confusion()
+    return label_probs_of(probs, annotators) if shared is None else through_crowd(probs, shared)
+
+
+def through_crowd(probs: ItemProbs, shared: Confusion) -> LabelProbs:
+    """Returns what anybody answers of whom nothing is known but the crowd's confusion matrix."""
+    expected = probs @ shared
+
+    def label_probs(item: ItemCodes, _: AnnotatorCodes) -> RowProbs:
+        return expected[item]
+
+    return label_probs
