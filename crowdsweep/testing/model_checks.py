@@ -23,20 +23,25 @@ from crowdsweep.models.contract import DataShape, FitContext, ModelInfo, fit_all
 from crowdsweep.search.space import Space
 from crowdsweep.seeds import SeedStream
 from crowdsweep.testing.model_fits import (
+    ONE_RESTART,
+    Listener,
     context_for,
     fit,
     must,
     must_agree,
     must_be_predictor,
     must_be_valid,
+    short_model,
     short_params,
     standard_fit,
+    step_parameter,
 )
 from crowdsweep.testing.small_data import (
     ODD_DATA,
     from_rows,
     multilabel_data,
     relabelled,
+    renumbered_items,
     small_data,
     with_probability,
 )
@@ -120,6 +125,13 @@ def describes_itself(info: ModelInfo) -> None:
 
 
 @check()
+def every_parameter_is_described(info: ModelInfo) -> None:
+    """Each hyper-parameter has a line of its own in a docstring."""
+    silent = [name for name, parameter in registered.parameters(info.name).items() if not parameter.about]
+    must(not silent, f"no line in an `Attributes:` section says what these are: {', '.join(silent)}")
+
+
+@check()
 def params_survive_json(info: ModelInfo) -> None:
     """Full parameters, written as JSON and read back, build an equal model."""
     full = registered.full_params(info.name, {})
@@ -181,14 +193,13 @@ def seed_changes_nothing(info: ModelInfo) -> None:
     must_agree(standard_fit(info.name), fit(info, small_data(), seed=1), 1e-12)
 
 
-@check()
-def row_order_changes_nothing(info: ModelInfo) -> None:
-    """Annotations may come in any order."""
+@check(lambda info: info.deterministic)
+def item_codes_change_nothing(info: ModelInfo) -> None:
+    """Which code an item has does not matter: renumbering items renumbers the result (where no draw goes by item)."""
     data = small_data()
-    rows = data.training.annotations
-    order = np.arange(len(rows))[::-1]
-    shuffled = replace(data.training, annotations=rows.take(order))
-    must_agree(standard_fit(info.name), fit(info, replace(data, training=shuffled)), 1e-9)
+    codes = np.roll(np.arange(data.training.n_items), 5)
+    renumbered = fit(info, renumbered_items(data, codes)).item_probs[codes]
+    np.testing.assert_allclose(renumbered, standard_fit(info.name).item_probs, atol=1e-9)
 
 
 @check()
@@ -204,12 +215,31 @@ def annotator_codes_change_nothing(info: ModelInfo) -> None:
         )
 
 
-@check(lambda info: info.label_symmetric and info.deterministic)
+@check()
 def class_codes_permute_the_result(info: ModelInfo) -> None:
-    """Exchanging the classes exchanges the columns of the result (where no draw is tied to a class)."""
+    """Exchanging the classes exchanges the columns of the result, if and only if the model says so."""
     codes = np.array([2, 0, 1])
-    permuted = fit(info, relabelled(small_data(), classes=codes))
-    np.testing.assert_allclose(permuted.item_probs[:, codes], standard_fit(info.name).item_probs, atol=1e-6)
+    permuted = fit(info, relabelled(small_data(), classes=codes)).item_probs[:, codes]
+    symmetric = bool(np.allclose(permuted, standard_fit(info.name).item_probs, atol=1e-6))
+    must(symmetric == info.label_symmetric, f"label_symmetric is {info.label_symmetric}, and it is not so")
+
+
+@check(lambda info: bool(info.needs & {"features", "gold"}))
+def what_it_needs_it_misses(info: ModelInfo) -> None:
+    """Without what a model says it needs, there is an error that names it."""
+    data = small_data()
+    bare = replace(data.training, items=replace(data.training.items, features=None, text=None))
+    lacking = {
+        "features": (bare, context_for(info, data)),
+        "gold": (data.training, replace(context_for(info, data), gold=None)),
+    }
+    for need in sorted(info.needs & set(lacking)):
+        try:
+            fit_one(short_model(info), *lacking[need])
+        except CrowdsweepError as error:
+            must(need in str(error), f"expected a message that names {need}, got {error}")
+        else:
+            must(False, f"it fits without {need}, which it says it needs")
 
 
 @check(lambda info: "gold" not in info.needs)
@@ -256,18 +286,54 @@ def objective_never_falls(info: ModelInfo) -> None:
         must(not falls.any(), f"it falls at step {np.flatnonzero(falls) + 1} of {objective}")
 
 
-@check()
-def progress_is_reported(info: ModelInfo) -> None:
-    """Whoever has an objective of more than one step reports it while fitting: a stop arrives with a report."""
-    data, reported = small_data(), list[float]()
+@check(lambda info: step_parameter(info.name) is not None)
+def every_step_is_reported(info: ModelInfo) -> None:
+    """Steps are reported one by one as they are made, with what the fit pushes up, and a predictor if it has one."""
+    data, heard = small_data(), Listener()
+    fitted = fit_one(short_model(info), data.training, replace(context_for(info, data), report=heard))
+    must(len(heard.steps) >= len(fitted.objective), f"{len(heard.steps)} reports of {len(fitted.objective)} steps")
+    must(heard.steps == list(range(1, len(heard.steps) + 1)), f"expected steps 1, 2, …, got {heard.steps}")
+    must(all(map(math.isfinite, heard.objectives)), "reported objectives are not finite")
+    must(
+        (heard.last is not None) == (fitted.predictor is not None),
+        "a predictor is reported if and only if there is one",
+    )
+    unseen = data.training.unlabelled
+    if heard.last is not None and fitted.predictor is not None and unseen is not None:
+        for use in fitted.predictor.uses:
+            now, end = heard.last.predict(unseen, use), fitted.predictor.predict(unseen, use)
+            np.testing.assert_array_equal(
+                now, end, err_msg="the predictor of the last report is not that of the result"
+            )
 
-    def report(step: int, objective: float) -> None:  # noqa: ARG001
-        reported.append(objective)
 
-    context = replace(context_for(info, data), report=report)
-    fitted = fit_one(registered.build_model(info.name, short_params(info)), data.training, context)
-    must(len(fitted.objective) < 2 or len(reported) > 0, "expected reports")
-    must(all(map(math.isfinite, reported)), "reported objectives are not finite")
+@check(lambda info: step_parameter(info.name) is not None)
+def a_stopped_fit_is_a_shorter_one(info: ModelInfo) -> None:
+    """A fit that is told to stop after two steps has made no third, and is the fit that was asked for two."""
+    data, name = small_data(), str(step_parameter(info.name))
+    asked = short_model(info, **{name: 2}, **ONE_RESTART)
+    shorter = fit_one(asked, data.training, context_for(info, data))
+    heard = Listener(until=2)
+    longer = short_model(info, **{name: 6}, **ONE_RESTART)
+    stopped = fit_one(longer, data.training, replace(context_for(info, data), report=heard))
+    must(len(heard.steps) <= 2, f"it was told to stop after 2 steps and reported {heard.steps}")
+    np.testing.assert_array_equal(stopped.item_probs, shorter.item_probs)
+    np.testing.assert_array_equal(stopped.objective, shorter.objective)
+
+
+@check(lambda info: step_parameter(info.name) is not None)
+def a_stop_leaves_the_others_alone(info: ModelInfo) -> None:
+    """In a batch, one that is stopped changes no bit of the others' numbers."""
+    sets = [small_data(), small_data(1), small_data(2, n_items=17, n_annotators=9)]
+    contexts = [context_for(info, data, seed) for seed, data in enumerate(sets)]
+    data = [one.training for one in sets]
+    undisturbed = fit_all(short_model(info), data, contexts)
+    contexts[1] = replace(contexts[1], report=Listener(until=2))
+    disturbed = fit_all(short_model(info), data, contexts)
+    must(disturbed[1].iterations <= undisturbed[1].iterations, "the stopped one went on")
+    for place in (0, 2):
+        np.testing.assert_array_equal(disturbed[place].item_probs, undisturbed[place].item_probs)
+        np.testing.assert_array_equal(disturbed[place].objective, undisturbed[place].objective)
 
 
 @check()

@@ -1,6 +1,7 @@
 """Short fits for the contract checks of models, and what must be true of whatever comes out of one."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
@@ -20,6 +21,50 @@ def short_params(info: ModelInfo) -> dict[str, Any]:
     """Returns parameters that keep a fit short, where the model has such."""
     names = registered.parameters(info.name)
     return {name: value for name, value in SHORT.items() if name in names}
+
+
+def short_model(info: ModelInfo, **params: Any) -> Any:
+    """Returns the model with parameters that keep a fit short, but for those given that it has."""
+    names = registered.parameters(info.name)
+    given = {name: value for name, value in params.items() if name in names}
+    return registered.build_model(info.name, {**short_params(info), **given})
+
+
+ONE_RESTART = {"restarts": 1}
+
+
+@cache
+def step_parameter(model: str) -> str | None:
+    """Returns the hyper-parameter that says how many steps the objective has; None where a fit has no steps."""
+    info, data = registered.model_info(model), small_data()
+    for name in ("epochs", "iterations"):
+        if name in registered.parameters(info.name):
+            asked = short_model(info, **{name: 2}, **ONE_RESTART)
+            if len(fit_one(asked, data.training, context_for(info, data)).objective) == 2:
+                return name
+    return None
+
+
+@dataclass
+class Listener:
+    """Takes reports, and stops a fit after some steps.
+
+    Attributes:
+        until: the step after which it answers that the fit need not go on; None for never.
+        last: the predictor of the last report.
+    """
+
+    until: int | None = None
+    steps: list[int] = field(default_factory=list[int])
+    objectives: list[float] = field(default_factory=list[float])
+    last: Predictor | None = None
+
+    def __call__(self, step: int, objective: float, predictor: Callable[[], Predictor] | None = None) -> bool:
+        """See `Report`."""
+        self.steps.append(step)
+        self.objectives.append(objective)
+        self.last = None if predictor is None else predictor()
+        return self.until is None or step < self.until
 
 
 def context_for(info: ModelInfo, data: SmallData, seed: int = 0) -> FitContext:

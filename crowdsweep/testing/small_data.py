@@ -103,6 +103,23 @@ def relabelled(
     return SmallData(training=replace(training, annotations=annotations, validation=validation), gold=gold)
 
 
+def renumbered_items(data: SmallData, codes: np.ndarray) -> SmallData:
+    """Returns the same data with other item codes: item i becomes `codes[i]`."""
+    training, rows = data.training, data.training.annotations
+    annotations = Annotations.of(
+        item=codes[rows.item],
+        annotator=rows.annotator,
+        label=rows.label,
+        n_items=rows.n_items,
+        n_annotators=rows.n_annotators,
+        n_classes=rows.n_classes,
+    )
+    labels = np.empty_like(data.gold.label)
+    labels[codes] = data.gold.label
+    items = training.items.take(np.argsort(codes))
+    return SmallData(training=replace(training, annotations=annotations, items=items), gold=_gold(labels))
+
+
 def with_probability(rows: Annotations, certain: float) -> Annotations:
     """Returns the same rows, each with this probability of its own."""
     return Annotations.of(

@@ -9,10 +9,11 @@ import pytest
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import Items, TrainingData
 from crowdsweep.models.aggregate._bipartite import Beliefs, ClusterParameters, Edges, edge_counts, propagate
-from crowdsweep.models.aggregate._guided import Clusters, snapped
+from crowdsweep.models.aggregate._guided import Clusters, Guided, snapped
 from crowdsweep.models.aggregate.fmm import FiniteMultinomialMixture, expectation
 from crowdsweep.models.aggregate.pgm_bp import PgmBp
 from crowdsweep.models.contract import FitContext, fit_all, fit_one
+from crowdsweep.models.registered import build_model
 from crowdsweep.seeds import SeedStream
 
 # Trees: no way from an item back to itself along different edges.
@@ -22,7 +23,7 @@ TREES = {
     "a bush and a loner": [(0, 0, 1), (1, 0, 1), (2, 0, 2), (2, 1, 0), (2, 2, 1), (3, 3, 0)],
 }
 # Few items, and no time: fast steps and no dropout.
-CLASSIFIER: dict[str, Any] = {"hidden": (16,), "dropout": 0.0, "learning_rate": 0.02, "batch_size": 16}
+CLASSIFIER: dict[str, Any] = {"restarts": 3, "hidden": [16], "dropout": 0.0, "learning_rate": 0.02, "batch_size": 16}
 N_CLUSTERS, N_ANNOTATOR_CLUSTERS, N_CLASSES = 3, 2, 3
 
 
@@ -103,7 +104,7 @@ def test_whole_weights_count_as_repeats() -> None:
         n_annotators=1,
         n_classes=N_CLASSES,
     )
-    model = PgmBp(item_clusters=2, annotator_clusters=1, restarts=1, iterations=5, snap="soft")
+    model = PgmBp(item_clusters=2, annotator_clusters=1, restarts=1, iterations=5, guided=Guided(snap="soft"))
     fits = [
         fit_one(model, TrainingData(annotations=rows, items=Items(n_items=2)), FitContext(seeds=SeedStream(0)))
         for rows in (once, twice)
@@ -213,8 +214,8 @@ def test_clusters_that_are_there_are_found() -> None:
 @pytest.mark.parametrize(
     "model",
     [
-        FiniteMultinomialMixture(item_clusters=2, restarts=3, **CLASSIFIER),
-        PgmBp(item_clusters=2, annotator_clusters=2, restarts=3, test_snap="soft", **CLASSIFIER),
+        build_model("fmm", {"item_clusters": 2, **CLASSIFIER}),
+        build_model("pgm-bp", {"item_clusters": 2, "annotator_clusters": 2, "test_snap": "soft", **CLASSIFIER}),
     ],
     ids=["fmm", "pgm-bp"],
 )
@@ -230,7 +231,7 @@ def test_unseen_items_get_the_distribution_of_their_cluster(model: FiniteMultino
     data = TrainingData(annotations=rows, items=Items(n_items=80, features=features))
     predictor = fit_one(model, data, FitContext(seeds=SeedStream(0))).predictor
     assert predictor is not None
-    assert predictor.uses[0] == model.test_snap
+    assert predictor.uses[0] == model.guided.test_snap
     assert sorted(predictor.uses) == ["hard", "none", "soft"]
     unseen = Items(n_items=2, features=np.array([[-2.0] * 3, [2.0] * 3], dtype=np.float32))
     for use in predictor.uses:

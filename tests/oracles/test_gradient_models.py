@@ -7,23 +7,27 @@ from scipy.stats import spearmanr
 
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import Items, TrainingData
+from crowdsweep.models._answers import BatchAnswers, StackedAnswers
+from crowdsweep.models._batches import Batch, blocks_of
 from crowdsweep.models.contract import FitContext, fit_all
-from crowdsweep.models.joint._answers import BatchAnswers, StackedAnswers
 from crowdsweep.models.joint._ldl_network import HEADS, LdlNetwork
 from crowdsweep.models.joint.ldl_nm import LdlNm
-from crowdsweep.models.joint.speelfc_d import SpeelfcD, answer_gradients
-from crowdsweep.models.networks.replicas import Minibatch, ReplicaStack
+from crowdsweep.models.joint.speelfc_d import SpeelfcD, log_answer_probs, log_others
+from crowdsweep.models.networks.replicas import ReplicaStack
+from crowdsweep.models.networks.streams import Minibatch
+from crowdsweep.models.networks.values import Values
 from crowdsweep.seeds import SeedStream
 
 
 def some_answers(rng: np.random.Generator, replicas: int, size: int, classes: int, answers: int) -> BatchAnswers:
-    place = torch.from_numpy(rng.integers(0, replicas * size, answers))
+    item = torch.from_numpy(rng.integers(0, replicas * size, answers))
     return BatchAnswers(
-        replica=place // size,
-        place=place,
+        place=item // size,
+        item=item,
         annotator=torch.from_numpy(rng.integers(0, 5, answers)),
         label=torch.from_numpy(rng.integers(0, classes, answers)),
         weight=torch.ones(answers),
+        sizes=torch.full((replicas,), float(size)),
     )
 
 
@@ -33,9 +37,9 @@ def explicit_log_probs(
     """log sum over the true classes k of f_k p(y | k), one answer after another."""
     classes, size = f.shape[1:]
     found = []
-    for answer in range(len(seen.place)):
-        replica, item = divmod(int(seen.place[answer]), size)
-        s = 1 / (1 + torch.exp(-ability[answer] * easiness[replica, 0, item]))
+    for answer in range(len(seen.item)):
+        replica, item = divmod(int(seen.item[answer]), size)
+        s = 1 / (1 + torch.exp(-ability[answer] * easiness[replica, item]))
         terms = [
             f[replica, k, item] * (s if k == int(seen.label[answer]) else (1 - s) / (classes - 1))
             for k in range(classes)
@@ -48,48 +52,36 @@ def explicit_log_probs(
 def test_speelfc_d_likelihood_and_slopes_are_those_of_the_sum_over_classes(classes: int) -> None:
     rng = np.random.default_rng(classes)
     seen = some_answers(rng, 2, 7, classes, 40)
-    raw = torch.from_numpy(rng.normal(size=(2, classes, 7))).requires_grad_(True)
-    easiness = torch.from_numpy(rng.uniform(0.1, 20, (2, 1, 7))).requires_grad_(True)
+    raw = torch.from_numpy(3 * rng.normal(size=(2, classes, 7))).requires_grad_(True)
+    easiness = torch.from_numpy(rng.uniform(0.1, 20, (2, 7))).requires_grad_(True)
     ability = torch.from_numpy(rng.normal(0, 0.3, 40)).requires_grad_(True)
-    share = torch.from_numpy(rng.uniform(0.5, 2, 40))
     expected = explicit_log_probs(torch.softmax(raw, dim=1), easiness, ability, seen)
-    slopes = torch.autograd.grad(-(share * expected).sum(), (raw, easiness, ability))
-    found = answer_gradients(torch.log_softmax(raw, dim=1), easiness, ability, seen, share)
-    torch.testing.assert_close(found.log_probs, expected.detach(), atol=1e-9, rtol=0)
-    by_logits = torch.softmax(raw.detach(), dim=1) * found.totals - found.targets
-    for one, other in zip((by_logits, found.easiness, found.ability), slopes, strict=True):
+    found = log_answer_probs(torch.log_softmax(raw, dim=1), easiness.flatten(), ability, seen)
+    torch.testing.assert_close(found, expected, atol=1e-9, rtol=0)
+    for one, other in zip(
+        torch.autograd.grad(found.sum(), (raw, easiness, ability)),
+        torch.autograd.grad(expected.sum(), (raw, easiness, ability)),
+        strict=True,
+    ):
         torch.testing.assert_close(one, other, atol=1e-9, rtol=0)
 
 
-def test_speelfc_d_slopes_equal_finite_differences() -> None:
-    rng = np.random.default_rng(0)
-    seen = some_answers(rng, 1, 4, 3, 12)
-    log_f = torch.log_softmax(torch.from_numpy(rng.normal(size=(1, 3, 4))), dim=1)
-    easiness, ability = torch.from_numpy(rng.uniform(0.5, 3, (1, 1, 4))), torch.from_numpy(rng.normal(size=12))
-    share = torch.ones(12, dtype=torch.float64)
-
-    def loss(easiness: torch.Tensor, ability: torch.Tensor) -> float:
-        return -float(answer_gradients(log_f, easiness, ability, seen, share).log_probs.sum())
-
-    found = answer_gradients(log_f, easiness, ability, seen, share)
-    for answer in range(12):
-        step = torch.zeros(12, dtype=torch.float64)
-        step[answer] = 1e-6
-        difference = (loss(easiness, ability + step) - loss(easiness, ability - step)) / 2e-6
-        assert float(found.ability[answer]) == pytest.approx(difference, abs=1e-7)
-    for item in range(4):
-        step = torch.zeros(1, 1, 4, dtype=torch.float64)
-        step[0, 0, item] = 1e-6
-        difference = (loss(easiness + step, ability) - loss(easiness - step, ability)) / 2e-6
-        assert float(found.easiness[0, 0, item]) == pytest.approx(difference, abs=1e-7)
+def test_what_a_class_leaves_to_the_others_keeps_its_digits() -> None:
+    raw = torch.tensor([[[30.0, 0.0, 2.0], [0.0, 0.0, 1.0], [-5.0, 0.0, -40.0]]])
+    exact = torch.log1p(-torch.softmax(raw.to(torch.float64), dim=1))
+    exact[0, 0, 0] = torch.logsumexp(raw[0, 1:, 0].to(torch.float64), 0) - torch.logsumexp(
+        raw[0, :, 0].to(torch.float64), 0
+    )
+    torch.testing.assert_close(log_others(torch.log_softmax(raw, dim=1)).to(torch.float64), exact, atol=1e-5, rtol=1e-5)
 
 
 def test_speelfc_d_likelihood_is_finite_where_everything_saturates() -> None:
     seen = some_answers(np.random.default_rng(0), 1, 2, 3, 8)
-    log_f = torch.log_softmax(torch.tensor([[[200.0, 0.0], [0.0, 200.0], [-200.0, 0.0]]]), 1)
-    ability = torch.tensor([1.0, -1.0] * 4)
-    found = answer_gradients(log_f, torch.full((1, 1, 2), 100.0), ability, seen, torch.ones(8))
-    for part in (found.log_probs, found.targets, found.easiness, found.ability):
+    raw = torch.tensor([[[200.0, 0.0], [0.0, 200.0], [-200.0, 0.0]]], requires_grad=True)
+    easiness = torch.full((2,), 100.0, requires_grad=True)
+    ability = torch.tensor([1.0, -1.0] * 4, requires_grad=True)
+    found = log_answer_probs(torch.log_softmax(raw, dim=1), easiness, ability, seen)
+    for part in (found, *torch.autograd.grad(found.sum(), (raw, easiness, ability))):
         assert torch.isfinite(part).all()
 
 
@@ -121,20 +113,25 @@ def test_speelfc_d_recovers_the_order_of_ability() -> None:
 
 def test_answers_of_a_batch_are_those_of_its_items() -> None:
     parts = [training_data(seed, items=20, annotators=4, per_annotator=9)[0] for seed in (1, 2)]
-    stacked = StackedAnswers(parts, "cpu")
+    stacked = StackedAnswers([part.annotations for part in parts], "cpu")
     rows = torch.tensor([[3, 0, 19], [7, 7, 1]])
     mask = torch.tensor([[1.0, 1.0, 0.0], [1.0, 1.0, 1.0]])
-    seen = stacked.of(Minibatch(n_replicas=2, rows=rows, mask=mask, sizes=mask.sum(1)))
-    found = sorted(zip(seen.place.tolist(), seen.annotator.tolist(), seen.label.tolist(), strict=True))
+    step = Minibatch(n_replicas=2, rows=rows, mask=mask, sizes=mask.sum(1))
+    numbers = [1, 0]  # the replicas stand in another order than their data
+    (block,) = blocks_of([step], torch.tensor(numbers), [], 1)
+    seen = stacked.of(Batch(block=block, step=0))
+    found = sorted(zip(seen.item.tolist(), seen.annotator.tolist(), seen.label.tolist(), strict=True))
     expected = []
-    for replica, part in enumerate(parts):
-        for position, item in enumerate(rows[replica].tolist()):
-            if mask[replica, position] == 0:
-                continue
-            for row in np.flatnonzero(part.annotations.item == item):
-                who = int(part.annotations.annotator[row]) + replica * 4
-                expected.append((replica * 3 + position, who, int(part.annotations.label[row])))
+    for place, number in enumerate(numbers):
+        annotations = parts[number].annotations
+        for position, item in enumerate(rows[place].tolist()):
+            rows_of_item = np.flatnonzero(annotations.item == item) if mask[place, position] else []
+            answers = [(int(annotations.annotator[row]), int(annotations.label[row])) for row in rows_of_item]
+            expected += [(place * 3 + position, *answer) for answer in answers]
     assert found == sorted(expected)
+    assert seen.place.tolist() == [item // 3 for item in seen.item.tolist()]
+    counts = [sum(1 for entry in expected if entry[0] // 3 == place) for place in (0, 1)]
+    assert seen.weights.tolist() == counts
 
 
 def softsign(v: np.ndarray) -> np.ndarray:
@@ -157,7 +154,7 @@ def test_ldl_nm_ensemble_asks_every_annotator_with_the_whole_encoder() -> None:
     for number, head in enumerate(HEADS[:2]):
         aggregation = ("mean", "vote")[number]
         found = network.ensemble(
-            stack.prefix(1).values,
+            Values(stack.prefix(1).values),
             torch.from_numpy(x)[None],
             torch.from_numpy(members)[None],
             head=head,
@@ -175,30 +172,18 @@ def test_ldl_nm_ensemble_asks_every_annotator_with_the_whole_encoder() -> None:
 
 
 @pytest.mark.parametrize("activation", ["softsign", "tanh", "relu", "elu"])
-def test_ldl_nm_gradients_equal_those_of_autograd(activation: str) -> None:
+def test_ldl_nm_training_and_prediction_compute_the_same(activation: str) -> None:
     sizes = {"n_features": 5, "n_classes": 3, "item_embedding": 4, "annotator_embedding": 2, "latent": 6}
     network = LdlNetwork(**sizes, activation=activation)
     stack = ReplicaStack.start(network.parameters(), [SeedStream(1), SeedStream(2)], "cpu")
     rng = np.random.default_rng(4)
     x = torch.from_numpy(rng.normal(size=(2, 8, 5)).astype(np.float32))
     annotators = torch.from_numpy(rng.normal(size=(2, 8, 2)).astype(np.float32))
-    targets = torch.from_numpy(rng.uniform(0, 1, (2, 8, 3, 3)).astype(np.float32))
-    masks = [torch.from_numpy(rng.random((2, 8, 6)) < 0.7) for _ in range(2)]
-    log_probs, slopes = network.gradients(stack.prefix(2), x, annotators, targets, masks, 0.7)
-
-    phi = {"softsign": torch.nn.functional.softsign, "elu": torch.nn.functional.elu}.get(activation)
-    phi = phi or getattr(torch, activation)
-    leaves = {name: value.detach().clone().requires_grad_(True) for name, value in stack.prefix(2).values.items()}
-    embedded = annotators.clone().requires_grad_(True)
-    fused = phi(torch.bmm(phi(torch.cat([torch.bmm(x, leaves["item"]), embedded], 2)), leaves["fusion"]))
-    fused = fused * masks[0] / 0.7
-    encoded = phi(torch.bmm(fused, leaves["encoder"]) + fused) * masks[1] / 0.7
-    expected = torch.log_softmax(torch.bmm(encoded, leaves["heads"]).view(2, 8, 3, 3), dim=3)
-    found = torch.autograd.grad(-(targets * expected).sum(), [*leaves.values(), embedded])
-    torch.testing.assert_close(log_probs, expected.detach())
-    for name, gradient in zip(leaves, found, strict=False):
-        torch.testing.assert_close(stack.gradient(name), gradient, atol=1e-5, rtol=1e-4)
-    torch.testing.assert_close(slopes, found[-1], atol=1e-5, rtol=1e-4)
+    values = Values(stack.prefix(2).values)
+    heads = network.log_heads(values, x, annotators, None, 1.0).exp()
+    torch.testing.assert_close(heads[:, :, 0].to(torch.float64), network.label_probs(values, x, annotators))
+    alone = network.ensemble(values, x[:, :1], annotators[:, :1], head="item", aggregation="mean")
+    torch.testing.assert_close(heads[:, :1, HEADS.index("item")].to(torch.float64), alone)
 
 
 def test_ldl_nm_learns_what_each_annotator_would_say() -> None:

@@ -12,7 +12,8 @@ from crowdsweep.data.dataset import Items, TrainingData
 from crowdsweep.models.contract import FitContext, fit_all, fit_one
 from crowdsweep.models.joint._label_clusters import cluster_labels
 from crowdsweep.models.joint.cmm import CMM, GroupedAnnotators, GroupedCrowd, start_of
-from crowdsweep.models.joint.dl_em import DLEM, KnownCrowd
+from crowdsweep.models.joint.dl_em import KnownCrowd
+from crowdsweep.models.registered import build_model
 from crowdsweep.seeds import SeedStream
 
 N_CLASSES, N_GROUPS = 3, 2
@@ -91,8 +92,8 @@ def test_cmm_steps_equal_loops(smoothing, weighted):
     rng = np.random.default_rng(0)
     sets = [_crowd(0, weighted=weighted), _crowd(1, n_items=9, weighted=weighted), _crowd(2, weighted=weighted)]
     model = CMM(groups=N_GROUPS, smoothing=smoothing)
-    crowd = GroupedCrowd(model, sets, [start_of(part.annotations, N_GROUPS, SeedStream(0)) for part in sets])
     wanted = [start_of(part.annotations, N_GROUPS, SeedStream(0)) for part in sets]
+    crowd = GroupedCrowd(model, sets, wanted, [0, 1, 2])
     for active in ([0, 1, 2], [0, 1, 2], [1, 2], [1]):
         crowd.maximise(active)
         probs = _random_probs(rng, len(active), 13, N_CLASSES)
@@ -115,9 +116,9 @@ def test_cmm_starts_from_the_votes_and_the_clusters():
         for true in range(N_CLASSES):
             wanted[clusters[item, label], true, label] += weight * votes[item, true]
     np.testing.assert_allclose(start_of(data.annotations, N_GROUPS, SeedStream(5)), wanted, **CLOSE)
-    first = GroupedCrowd(CMM(groups=N_GROUPS), [data], [wanted]).first_targets()
+    first = GroupedCrowd(CMM(groups=N_GROUPS), [data], [wanted], [0]).first_targets()
     np.testing.assert_allclose(first[0], votes * data.annotations.labels_per_item[:, None], **CLOSE)
-    even = GroupedCrowd(CMM(groups=N_GROUPS, item_weighting="uniform"), [data], [wanted]).first_targets()
+    even = GroupedCrowd(CMM(groups=N_GROUPS, item_weighting="uniform"), [data], [wanted], [0]).first_targets()
     answered = data.annotations.labels_per_item > 0
     np.testing.assert_allclose(even[0][answered], votes[answered], **CLOSE)
     assert not even[0][~answered].any()
@@ -231,14 +232,14 @@ def test_dl_em_steps_equal_loops(smoothing, weighted):
 
 SHORT = {"hidden": (8,), "dropout": 0.2, "batch_size": 4}
 MODELS = [
-    CMM(iterations=6, restarts=3, groups=2, **SHORT),
-    DLEM(iterations=6, restarts=3, **SHORT),
-    CMM(protocol="paper", restarts=3, **SHORT),
-    DLEM(protocol="paper", restarts=3, smoothing=1.0, **SHORT),
+    build_model("cmm", {"iterations": 6, "restarts": 3, "groups": 2, **SHORT}),
+    build_model("dl-em", {"iterations": 6, "restarts": 3, **SHORT}),
+    build_model("cmm", {"protocol": "paper", "restarts": 3, **SHORT}),
+    build_model("dl-em", {"protocol": "paper", "restarts": 3, "smoothing": 1.0, **SHORT}),
 ]
 
 
-@pytest.mark.parametrize("model", MODELS, ids=lambda model: f"{type(model).__name__}-{model.protocol}")
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: f"{type(model).__name__}-{model.em.protocol}")
 def test_a_batched_fit_equals_the_same_fit_alone(model):
     sets = [_crowd(8), _crowd(9, n_items=30), _crowd(10, n_items=17)]
     contexts = [FitContext(seeds=SeedStream(seed)) for seed in range(3)]
@@ -253,14 +254,16 @@ def test_a_batched_fit_equals_the_same_fit_alone(model):
         )
 
 
+def restarted(model, restarts):
+    return replace(model, em=replace(model.em, restarts=restarts))
+
+
 @pytest.mark.parametrize("model", MODELS[:2], ids=lambda model: type(model).__name__)
 def test_the_best_of_the_restarts_is_kept(model):
     data, context = _crowd(11), FitContext(seeds=SeedStream(4))
     best = fit_one(model, data, context).objective[-1]
-    assert best >= fit_one(replace(model, restarts=1), data, context).objective[-1]
-    assert best == pytest.approx(
-        max(fit_one(replace(model, restarts=n), data, context).objective[-1] for n in (1, 2, 3))
-    )
+    assert best >= fit_one(restarted(model, 1), data, context).objective[-1]
+    assert best == pytest.approx(max(fit_one(restarted(model, n), data, context).objective[-1] for n in (1, 2, 3)))
 
 
 @pytest.mark.parametrize("model", MODELS[:2], ids=lambda model: type(model).__name__)

@@ -1,25 +1,32 @@
 """Stacked networks: gradients, the optimiser, and that no replica knows of another."""
 
+from dataclasses import dataclass, replace
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
 
+from crowdsweep.data.annotations import Annotations
+from crowdsweep.data.dataset import Items, TrainingData
 from crowdsweep.errors import FitFailed
-from crowdsweep.models._classifiers import StackedClassifiers
-from crowdsweep.models._training import Lesson, Schedule, train_classifiers
-from crowdsweep.models.networks.linear import linear
-from crowdsweep.models.networks.mlp import mlp
-from crowdsweep.models.networks.replicas import (
-    Adam,
-    DropoutMasks,
-    EmbeddingTables,
-    Parameter,
-    ReplicaStack,
-    Shuffler,
-    glorot_uniform,
-    replica_chunks,
-)
+from crowdsweep.models.classifier import Classifier, ClassifierReplicas, Lesson, train_classifiers
+from crowdsweep.models.contract import nobody_listens
+from crowdsweep.models.networks.dense import Dense, DenseNetwork
+from crowdsweep.models.networks.initial import glorot_uniform
+from crowdsweep.models.networks.named import Named
+from crowdsweep.models.networks.replicas import Adam, Parameter, ReplicaStack, replica_chunks
+from crowdsweep.models.networks.streams import Dropout, DropoutMasks, Shuffler
+from crowdsweep.models.networks.tables import EmbeddingTables, Table
+from crowdsweep.models.networks.values import Training, Values
+from crowdsweep.models.trainer import Schedule
 from crowdsweep.seeds import SeedStream
+
+LINEAR = DenseNetwork(widths=(3, 4))
+
+
+def mlp(*hidden: int, dropout: float) -> DenseNetwork:
+    return DenseNetwork(widths=(3, *hidden, 4), dropout=dropout)
 
 
 def _streams(count):
@@ -32,44 +39,65 @@ def _problem(rng, n_items, n_features=3, n_classes=4):
     return features, targets
 
 
-@pytest.mark.parametrize(
-    "network", [linear(3, 4), mlp(3, 4, hidden=(5,), dropout=0.0), mlp(3, 4, hidden=(5, 6), dropout=0.5)]
-)
-def test_gradients_equal_finite_differences(network):
+@dataclass
+class Kept:
+    """Dropout masks by name."""
+
+    masks: dict[str, torch.Tensor]
+
+    def kept(self, name: str) -> torch.Tensor:
+        return self.masks[name]
+
+
+@pytest.mark.parametrize("network", [LINEAR, mlp(5, dropout=0.0), mlp(5, 6, dropout=0.5)])
+@pytest.mark.parametrize("named", [False, True])
+def test_gradients_written_by_hand_equal_those_of_autograd(network, named):
+    """All three ways: the written cross-entropy, a loss that autograd follows to the logits, and all the way."""
     rng = np.random.default_rng(0)
-    stack = ReplicaStack.start(network.parameters(), _streams(2), "cpu")
+    whole = Named(name="one", network=network) if named else network
+    stack = ReplicaStack.start(whole.parameters(), _streams(2), "cpu")
     flat = stack.flat.to(torch.float64) + torch.from_numpy(rng.normal(size=stack.flat.shape) / 10)  # off the kinks
-    stack = ReplicaStack(network.parameters(), flat)
+    stack = ReplicaStack(whole.parameters(), flat)
     features = torch.from_numpy(rng.normal(size=(2, 7, 3)))
     targets = torch.from_numpy(rng.dirichlet(np.ones(4), size=(2, 7)) * rng.uniform(0, 3, (2, 7, 1))).transpose(1, 2)
-    masks = [torch.from_numpy(rng.integers(0, 2, (2, 7, width)).astype(float)) for width in network.hidden]
-    masks = masks if network.dropout else []
+    masks = Kept({d.name: torch.from_numpy(rng.integers(0, 2, (2, 7, *d.shape)).astype(float)) for d in whole.dropouts})
     view = stack.prefix(2)
+    leaves = {name: value.detach().clone().requires_grad_(True) for name, value in view.values.items()}
 
-    def loss(replica):
-        hidden = features[replica]
-        for layer in range(network.n_layers):
-            hidden = hidden @ view.values[f"w{layer}"][replica] + view.values[f"b{layer}"][replica]
-            if layer < network.n_layers - 1:
-                hidden = hidden.clamp(min=0)
-                if masks:
-                    hidden = hidden * masks[layer][replica] / (1 - network.dropout)
-        return float(-(targets[replica].T * torch.log_softmax(hidden, 1)).sum())
+    def loss(logits):
+        return -(targets * torch.log_softmax(logits, dim=1)).sum()
 
-    network.gradients(view, features, targets, targets.sum(dim=1, keepdim=True), masks)
-    for parameter in network.parameters():
-        gradient = view.gradients[parameter.name]
-        for replica in range(2):
-            with torch.no_grad():
-                cell = view.values[parameter.name][replica].view(-1)
-                for place in range(0, parameter.size, 3):
-                    kept = cell[place].item()
-                    cell[place] = kept + 1e-6
-                    above = loss(replica)
-                    cell[place] = kept - 1e-6
-                    below = loss(replica)
-                    cell[place] = kept
-                    assert gradient[replica].view(-1)[place].item() == pytest.approx((above - below) / 2e-6, abs=1e-6)
+    expected = torch.autograd.grad(loss(whole.logits(Values(leaves), features, masks)), list(leaves.values()))
+
+    training = Training(gradients=view.gradients, tables={})
+    values = Values(view.values, training)
+    slope = torch.autograd.grad(loss(whole.logits(values, features, masks)), training.deferred[0][0])[0]
+    with torch.no_grad():
+        training.deferred[0][1](slope)
+    assert training.written == set(leaves)
+    for name, gradient in zip(leaves, expected, strict=True):
+        torch.testing.assert_close(view.gradients[name], gradient, atol=1e-9, rtol=0)
+
+    stack.flat_gradient.zero_()
+    own = values.part("one") if named else values
+    kept = [masks.kept(dropout.name) for dropout in whole.dropouts]
+    with torch.no_grad():
+        probs = network.write_gradients(own, features, targets, targets.sum(dim=1, keepdim=True), kept)
+    for name, gradient in zip(leaves, expected, strict=True):
+        torch.testing.assert_close(view.gradients[name], gradient, atol=1e-9, rtol=0)
+    torch.testing.assert_close(probs.sum(dim=1), torch.ones(2, 7, dtype=torch.float64))
+
+
+def test_logits_equal_loops():
+    network = mlp(5, dropout=0.0)
+    stack = ReplicaStack.start(network.parameters(), _streams(2), "cpu")
+    features = np.random.default_rng(1).normal(size=(2, 7, 3)).astype(np.float32)
+    found = network.logits(Values(stack.prefix(2).values), torch.from_numpy(features), None).numpy()
+    for replica in range(2):
+        own = stack.values_of(replica)
+        for row, x in enumerate(features[replica]):
+            hidden = np.maximum(x @ own["w0"] + own["b0"][0], 0)
+            np.testing.assert_allclose(found[replica, :, row], hidden @ own["w1"] + own["b1"][0], atol=1e-5)
 
 
 def test_adam_is_torchs_adam_for_each_replica():
@@ -94,8 +122,8 @@ def test_adam_is_torchs_adam_for_each_replica():
 
 
 def test_lazy_rows_move_as_a_dense_table_would_and_others_stand_still():
-    start = glorot_uniform
-    tables = EmbeddingTables(rows=6, width=3, start=start, seeds=_streams(2), device="cpu")
+    table = Table(width=3, start=glorot_uniform, orders=[np.arange(6)] * 2)
+    tables = EmbeddingTables(table, seeds=_streams(2), name="rows", device="cpu")
     before = tables.values.clone()
     dense = tables.values.clone().requires_grad_(True)
     optimiser = torch.optim.SparseAdam([dense], lr=0.1, eps=1e-10)
@@ -103,8 +131,8 @@ def test_lazy_rows_move_as_a_dense_table_would_and_others_stand_still():
     for rows in ([0, 4, 4, 7], [4, 11], [0, 7]):
         flat_rows = torch.tensor(rows)
         touched, values = tables.gather(flat_rows)
-        (values**3).sum().backward()
-        tables.step(touched, adam)
+        (touched.gradient,) = torch.autograd.grad((values**3).sum(), touched.values)
+        tables.step(touched, adam, 2)
         optimiser.zero_grad()
         (torch.nn.functional.embedding(flat_rows, dense, sparse=True) ** 3).sum().backward()
         optimiser.step()
@@ -115,10 +143,24 @@ def test_lazy_rows_move_as_a_dense_table_would_and_others_stand_still():
     np.testing.assert_allclose(tables.values_of(0), dense[6:].detach().numpy(), rtol=1e-4, atol=1e-5)
 
 
+def test_rows_are_drawn_in_the_order_of_the_data():
+    """A row's start goes with what it stands for, whatever its number; shorter tables are padded with zeros."""
+    order = np.array([2, 0, 1])
+    tables = EmbeddingTables(
+        Table(width=2, start=glorot_uniform, orders=[np.arange(3), order, np.arange(2)]),
+        seeds=[SeedStream(0), SeedStream(0), SeedStream(0)],
+        name="rows",
+        device="cpu",
+    )
+    np.testing.assert_array_equal(tables.values_of(1)[order], tables.values_of(0))
+    assert not tables.values_of(2)[2].any()
+
+
 def test_masks_are_a_replicas_own_and_do_not_depend_on_how_many_steps_are_drawn():
-    together = DropoutMasks(_streams(3), 0.3, "cpu")
-    drawn = torch.cat([together.draw(2, (50, 13), 3), together.draw(3, (50, 13), 3)])
-    alone = DropoutMasks([SeedStream(1)], 0.3, "cpu").draw(5, (50, 13), 1)
+    dropout = Dropout(name="dropout", shape=(13,), probability=0.3)
+    together = DropoutMasks(dropout, _streams(3), "cpu")
+    drawn = torch.cat([together.draw(2, 50, 3), together.draw(3, 50, 3)])
+    alone = DropoutMasks(dropout, [SeedStream(1)], "cpu").draw(5, 50, 1)
     assert torch.equal(drawn[:, 1:2], alone)
     assert alone.float().mean().item() == pytest.approx(0.7, abs=0.03)
 
@@ -141,22 +183,45 @@ def test_chunks_cover_every_replica_once():
     assert list(replica_chunks(20, 10_000_000, "cuda")) == [slice(0, 20)]
 
 
-@pytest.mark.parametrize(
-    "network", [linear(3, 4), mlp(3, 4, hidden=(16,), dropout=0.4), mlp(3, 4, hidden=(7, 5), dropout=0.2)]
-)
+def _lesson(features, targets, seed=0):
+    n_items, n_classes = targets.shape
+    annotations = Annotations.of(
+        item=np.arange(n_items),
+        annotator=np.zeros(n_items, np.int64),
+        label=targets.argmax(axis=1),
+        n_items=n_items,
+        n_annotators=1,
+        n_classes=n_classes,
+    )
+    data = TrainingData(annotations=annotations, items=Items(n_items=n_items, features=features))
+    return Lesson(data=data, targets=targets, seeds=SeedStream(seed), report=nobody_listens)
+
+
+def settings(network="mlp", hidden=(8,), dropout=0.0, learning_rate=0.01, batch_size=16) -> Classifier:
+    dense = Dense(network=network, hidden=hidden, dropout=dropout)
+    return Classifier(network=dense, learning_rate=learning_rate, batch_size=batch_size)
+
+
+CLASSIFIERS = [
+    settings(network="linear"),
+    settings(hidden=(16,), dropout=0.4),
+    settings(hidden=(7, 5), dropout=0.2),
+]
+
+
+@pytest.mark.parametrize("classifier", CLASSIFIERS)
 @pytest.mark.parametrize("rule", [{}, {"least_improvement": 0.03}, {"patience": 2}])
-def test_a_batched_fit_equals_the_same_fit_alone(network, rule):
+def test_a_batched_fit_equals_the_same_fit_alone(classifier: Classifier, rule: dict[str, Any]) -> None:
     rng = np.random.default_rng(2)
     lessons = []
     for seed, n_items in enumerate((90, 33, 64, 200, 90)):
         features, targets = _problem(rng, n_items)
         targets[rng.random(n_items) < 0.1] = 0.0
-        weights = rng.uniform(0, 4, n_items) if seed % 2 else None
-        lessons.append(Lesson(features=features, targets=targets, weights=weights, seeds=SeedStream(seed)))
-    schedule = Schedule(epochs=12, batch_size=16, learning_rate=0.01, **rule)
-    together = train_classifiers(network, lessons, schedule)
+        lessons.append(_lesson(features, targets, seed))
+    schedule = Schedule(epochs=12, **rule)
+    together = train_classifiers(classifier, lessons, schedule)
     for lesson, batched in zip(lessons, together, strict=True):
-        alone = train_classifiers(network, [lesson], schedule)[0]
+        alone = train_classifiers(classifier, [lesson], schedule)[0]
         assert len(alone.losses) == len(batched.losses)
         np.testing.assert_allclose(batched.probs, alone.probs, rtol=1e-6)
         np.testing.assert_allclose(batched.losses, alone.losses, rtol=1e-6)
@@ -167,58 +232,51 @@ def test_a_replica_that_breaks_breaks_alone():
     features, targets = _problem(rng, 60)
     broken = features.copy()
     broken[7] = np.nan
-    lessons = [
-        Lesson(features=data, targets=targets, seeds=SeedStream(seed))
-        for seed, data in enumerate((features, broken, features))
-    ]
-    network, schedule = mlp(3, 4, hidden=(8,), dropout=0.2), Schedule(epochs=5, batch_size=16, learning_rate=0.01)
-    together = train_classifiers(network, lessons, schedule)
+    lessons = [_lesson(data, targets, seed) for seed, data in enumerate((features, broken, features))]
+    classifier, schedule = settings(dropout=0.2), Schedule(epochs=5)
+    together = train_classifiers(classifier, lessons, schedule)
     assert np.isnan(together[1].probs).any()
-    np.testing.assert_allclose(together[2].probs, train_classifiers(network, lessons[2:], schedule)[0].probs, rtol=1e-6)
+    alone = train_classifiers(classifier, lessons[2:], schedule)[0]
+    np.testing.assert_allclose(together[2].probs, alone.probs, rtol=1e-6)
 
 
 def test_a_dropped_replica_never_changes_again():
     rng = np.random.default_rng(4)
     features, targets = _problem(rng, 50)
-    stack = StackedClassifiers(
-        mlp(3, 4, hidden=(8,), dropout=0.2),
-        features=[features] * 3,
+    replicas = ClassifierReplicas(
+        settings(dropout=0.2),
+        mlp(8, dropout=0.2),
+        inputs=[features] * 3,
         rows=[np.arange(50)] * 3,
+        targets=torch.from_numpy(np.stack([targets] * 3).astype(np.float32)),
         seeds=_streams(3),
-        adam=Adam(),
-        batch_size=16,
     )
-    stacked = torch.from_numpy(np.stack([targets] * 3).astype(np.float32))
-    assert set(stack.run_epoch(stacked)) == {0, 1, 2}
-    kept = stack.predictor(1)
+    trainer = replicas.trainer
+    assert set(trainer.run_epoch(replicas.loss)) == {0, 1, 2}
+    kept = replicas.predictor(1)
     values = {name: array.copy() for name, array in kept.values.items()}
-    stack.drop([1])
-    assert set(stack.run_epoch(stacked)) == {0, 2}
+    trainer.drop([1])
+    assert set(trainer.run_epoch(replicas.loss)) == {0, 2}
     assert all(np.array_equal(array, kept.values[name]) for name, array in values.items())
-    assert stack.probabilities().shape == (2, 50, 4)
+    assert replicas.probabilities().shape == (2, 50, 4)
 
 
 def test_a_classifier_learns_what_can_be_learnt():
     rng = np.random.default_rng(5)
     features = rng.normal(size=(600, 2)).astype(np.float32)
     gold = (features[:, 0] * features[:, 1] > 0).astype(int)  # no linear rule does better than chance
-    targets = np.eye(2)[gold]
-    schedule = Schedule(epochs=60, batch_size=32, learning_rate=0.01)
-    lesson = Lesson(features=features, targets=targets, seeds=SeedStream(0))
-    curved = train_classifiers(mlp(2, 2, hidden=(16,), dropout=0.0), [lesson], schedule)[0]
-    straight = train_classifiers(linear(2, 2), [lesson], schedule)[0]
+    lesson, schedule = _lesson(features, np.eye(2)[gold]), Schedule(epochs=60)
+    curved = train_classifiers(settings(hidden=(16,), batch_size=32), [lesson], schedule)[0]
+    straight = train_classifiers(settings(network="linear", batch_size=32), [lesson], schedule)[0]
     assert (curved.probs.argmax(1) == gold).mean() > 0.97
     assert (straight.probs.argmax(1) == gold).mean() < 0.65
     assert curved.losses[-1] < 0.15 < curved.losses[0]
 
 
 def test_the_papers_rule_stops_at_the_first_epoch_that_gains_too_little():
-    rng = np.random.default_rng(6)
-    features, targets = _problem(rng, 200)
-    schedule = Schedule(epochs=50, batch_size=32, learning_rate=0.01, least_improvement=0.03)
-    trained = train_classifiers(
-        mlp(3, 4, hidden=(8,), dropout=0.0), [Lesson(features=features, targets=targets, seeds=SeedStream(0))], schedule
-    )[0]
+    features, targets = _problem(np.random.default_rng(6), 200)
+    schedule = Schedule(epochs=50, least_improvement=0.03)
+    trained = train_classifiers(settings(batch_size=32), [_lesson(features, targets)], schedule)[0]
     best = np.minimum.accumulate(trained.losses)
     gains = trained.losses[1:] < 0.97 * best[:-1]
     assert trained.converged
@@ -226,7 +284,24 @@ def test_the_papers_rule_stops_at_the_first_epoch_that_gains_too_little():
     assert not gains[-1]
 
 
+def test_the_learning_rate_follows_its_schedule():
+    """Without a rate nothing moves; a rate of one is no rate; halving it is half the learning rate."""
+    features, targets = _problem(np.random.default_rng(7), 40)
+    lesson = _lesson(features, targets)
+
+    def trained(rate, learning_rate=0.01):
+        schedule = Schedule(epochs=3, rate=rate)
+        return train_classifiers(settings(learning_rate=learning_rate), [lesson], schedule)[0].probs
+
+    np.testing.assert_array_equal(trained(lambda _: 1.0), trained(None))
+    np.testing.assert_array_equal(trained(lambda _: 0.5), trained(None, learning_rate=0.005))
+    assert np.abs(trained(lambda epoch: float(epoch == 0)) - trained(None)).max() > 1e-3
+    still = train_classifiers(settings(), [lesson], Schedule(epochs=1, rate=lambda _: 0.0))[0]
+    longer = train_classifiers(settings(), [lesson], Schedule(epochs=4, rate=lambda _: 0.0))[0]
+    np.testing.assert_array_equal(still.probs, longer.probs)
+
+
 def test_nothing_to_learn_from_is_said():
-    lesson = Lesson(features=np.zeros((3, 2), np.float32), targets=np.zeros((3, 2)), seeds=SeedStream(0))
+    lesson = _lesson(np.zeros((3, 2), np.float32), np.ones((3, 2)))
     with pytest.raises(FitFailed, match="at least one item with a label"):
-        train_classifiers(linear(2, 2), [lesson], Schedule(epochs=1, batch_size=4, learning_rate=0.1))
+        train_classifiers(settings(), [replace(lesson, targets=np.zeros((3, 2)))], Schedule(epochs=1))

@@ -8,15 +8,21 @@ import pytest
 
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import Gold, Items, TrainingData, Validation
-from crowdsweep.errors import FitFailed
+from crowdsweep.errors import BadInput, FitFailed, UnknownName
+from crowdsweep.models import registered
 from crowdsweep.models.aggregate.dawid_skene import DawidSkene
 from crowdsweep.models.contract import FitContext, fit_one
-from crowdsweep.models.two_stage import dl_ds, hard_mv, ideal, pd, soft_mv
+from crowdsweep.models.registered import build_model
+from crowdsweep.models.two_stage._pair import one_hot
 from crowdsweep.seeds import SeedStream
 
-MANY_STEPS = {"epochs": 400, "learning_rate": 0.02, "dropout": 0.0, "hidden": (32,)}
+MANY_STEPS = {"epochs": 400, "learning_rate": 0.02, "dropout": 0.0, "hidden": [32]}
 # Item 0: two votes for 1, one for 2. Item 1: a tie of 0 and 2. Item 2: one vote for 0. Item 3: no votes.
 ROWS = [(0, 0, 1), (0, 1, 1), (0, 2, 2), (1, 0, 0), (1, 1, 2), (2, 2, 0)]
+
+
+def built(name, **params):
+    return build_model(name, params)
 
 
 def _data(rows=ROWS, n_items=4, features=None):
@@ -33,7 +39,7 @@ def _context(seed=0, gold=None):
 
 
 def test_soft_votes_are_learnt_as_shares():
-    fitted = fit_one(soft_mv.SoftMV(**MANY_STEPS), _data(), _context())
+    fitted = fit_one(built("soft-mv", **MANY_STEPS), _data(), _context())
     wanted = [[0, 2 / 3, 1 / 3], [1 / 2, 0, 1 / 2], [1, 0, 0]]
     np.testing.assert_allclose(fitted.item_probs[:3], wanted, atol=0.02)
     assert fitted.item_probs[3].max() < 0.95  # nobody labelled it, so nothing was taught
@@ -41,25 +47,24 @@ def test_soft_votes_are_learnt_as_shares():
 
 @pytest.mark.parametrize("seed", range(4))
 def test_hard_votes_are_learnt_as_one_class_and_ties_are_broken(seed):
-    first = fit_one(hard_mv.HardMV(ties="first", **MANY_STEPS), _data(), _context(seed))
+    first = fit_one(built("hard-mv", ties="first", **MANY_STEPS), _data(), _context(seed))
     assert first.item_probs[:3].argmax(axis=1).tolist() == [1, 0, 0]
     assert first.item_probs[:3].max(axis=1).min() > 0.98
-    drawn = fit_one(hard_mv.HardMV(**MANY_STEPS), _data(), _context(seed))
+    drawn = fit_one(built("hard-mv", **MANY_STEPS), _data(), _context(seed))
     assert drawn.item_probs[1].max() > 0.98
     assert drawn.item_probs[1].argmax() in (0, 2)
 
 
 def test_random_ties_go_both_ways():
-    model = hard_mv.HardMV()
     winners = np.tile([0.5, 0.0, 0.5], (300, 1))
-    broken = model._broken(winners, _context(1))
+    broken = one_hot(winners, _context(1), draw=True)
     assert broken[:, 1].sum() == 0
     assert 110 < broken[:, 0].sum() < 190
 
 
 def test_dawid_skene_first_teaches_its_posterior_and_keeps_its_annotators():
     data = _data()
-    fitted = fit_one(dl_ds.DLDS(smoothing=0.1, tolerance=0.0, iterations=7, **MANY_STEPS), data, _context())
+    fitted = fit_one(built("dl-ds", smoothing=0.1, tolerance=0.0, iterations=7, **MANY_STEPS), data, _context())
     first = fit_one(DawidSkene(smoothing=0.1, tolerance=0.0, iterations=7), data, _context())
     np.testing.assert_allclose(fitted.item_probs[:3], first.item_probs[:3], atol=0.03)
     everybody = np.arange(3)
@@ -68,11 +73,11 @@ def test_dawid_skene_first_teaches_its_posterior_and_keeps_its_annotators():
 
 def test_ideal_learns_gold_and_not_the_labels():
     gold = Gold(item=np.array([0, 1], np.int32), label=np.array([2, 1], np.int32))
-    fitted = fit_one(ideal.Ideal(**MANY_STEPS), _data(), _context(gold=gold))
+    fitted = fit_one(built("ideal", **MANY_STEPS), _data(), _context(gold=gold))
     assert fitted.item_probs[:2].argmax(axis=1).tolist() == [2, 1]
     assert fitted.item_probs[:2].max(axis=1).min() > 0.98
     with pytest.raises(FitFailed, match="expected gold"):
-        fit_one(ideal.Ideal(**MANY_STEPS), _data(), _context())
+        fit_one(built("ideal", **MANY_STEPS), _data(), _context())
 
 
 def _noisy(seed, n_items=60):
@@ -85,21 +90,21 @@ def _noisy(seed, n_items=60):
 def test_pd_keeps_the_epoch_that_predicts_the_dev_items_best():
     data, dev = _noisy(0), _noisy(1)
     watched = replace(data, validation=Validation(items=dev.items, annotations=dev.annotations))
-    settings = {"hidden": (64,), "dropout": 0.0, "learning_rate": 0.02}
+    settings = {"hidden": [64], "dropout": 0.0, "learning_rate": 0.02}
 
     def loss_on_dev(model):
         predicted = fit_one(model, watched, _context()).predictor.predict(dev.items, "classifier")
         return -(dev.annotations.label_distribution() * np.log(predicted)).sum(axis=1).mean()
 
-    lengths = [loss_on_dev(pd.PD(epochs=epochs, patience=50, **settings)) for epochs in (1, 2, 4, 8, 30)]
+    lengths = [loss_on_dev(built("pd", epochs=epochs, patience=50, **settings)) for epochs in (1, 2, 4, 8, 30)]
     assert all(later <= earlier + 1e-9 for earlier, later in pairwise(lengths))
-    overfitted = fit_one(soft_mv.SoftMV(epochs=30, **settings), watched, _context()).predictor
+    overfitted = fit_one(built("soft-mv", epochs=30, **settings), watched, _context()).predictor
     predicted = overfitted.predict(dev.items, "classifier")
     assert -(dev.annotations.label_distribution() * np.log(predicted)).sum(axis=1).mean() > lengths[-1] + 0.05
 
 
 def test_pd_stops_when_patience_is_lost():
-    fitted = fit_one(pd.PD(epochs=200, patience=3, learning_rate=0.02), _noisy(2), _context())
+    fitted = fit_one(built("pd", epochs=200, patience=3, learning_rate=0.02), _noisy(2), _context())
     assert fitted.converged
     assert fitted.iterations < 200
 
@@ -108,5 +113,27 @@ def test_without_dev_items_a_tenth_is_set_aside():
     rng = np.random.default_rng(3)
     rows = [(item, 0, int(item % 3)) for item in range(30)]
     features = np.eye(3, 5, dtype=np.float32)[np.arange(30) % 3] + rng.normal(0, 0.1, (30, 5)).astype(np.float32)
-    fitted = fit_one(pd.PD(epochs=200, learning_rate=0.02, dropout=0.0), _data(rows, 30, features), _context())
+    fitted = fit_one(built("pd", epochs=200, learning_rate=0.02, dropout=0.0), _data(rows, 30, features), _context())
     assert (fitted.item_probs.argmax(axis=1) == np.arange(30) % 3).all()
+
+
+def test_any_aggregator_goes_with_any_network():
+    """The pair that dl-ds is, put together from its parts, gives its numbers."""
+    params = {"smoothing": 0.1, "tolerance": 1e-5, "iterations": 50, "epochs": 5, "network": "linear"}
+    pair = fit_one(built("two-stage", aggregate="dawid-skene", **params), _data(), _context(3))
+    named = fit_one(built("dl-ds", **params), _data(), _context(3))
+    np.testing.assert_array_equal(pair.item_probs, named.item_probs)
+    np.testing.assert_array_equal(pair.objective, named.objective)
+
+
+def test_the_aggregators_own_parameters_stand_beside_its_name():
+    known = registered.parameters("two-stage", {"aggregate": "dawid-skene"})
+    assert {"aggregate", "smoothing", "start", "network", "hidden", "epochs"} <= set(known)
+    assert "votes" in registered.parameters("two-stage")
+    full = registered.full_params("two-stage", {"aggregate": "one-coin", "epochs": 3})
+    assert registered.full_params("two-stage", full) == full
+    assert full["aggregate"] == "one-coin"
+    with pytest.raises(BadInput, match=r"aggregate.*\"dawid-skene\""):
+        built("two-stage", aggregate="cmm")
+    with pytest.raises(UnknownName, match="unknown parameter 'start'"):
+        built("two-stage", aggregate="one-coin", start="hard")

@@ -207,4 +207,5 @@ MODEL = ModelInfo(
         * params["annotator_clusters"]
         + training_cost(shape, params)
     ),
+    label_symmetric=False,
 )

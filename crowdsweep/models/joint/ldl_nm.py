@@ -307,4 +307,5 @@ MODEL = ModelInfo(
         "aggregation": {"values": ["mean", "vote"]},
     },
     cost=_cost,
+    label_symmetric=False,
 )

@@ -245,4 +245,5 @@ MODEL = ModelInfo(
         "difficulty_hidden": {"values": [[32], [128]]},
     },
     cost=_cost,
+    label_symmetric=False,
 )

@@ -6,7 +6,6 @@ from typing import final
 
 import numpy as np
 import torch
-from jaxtyping import Int64
 
 from crowdsweep.models.networks.initial import Initialiser
 from crowdsweep.models.networks.replicas import Adam, take_rows
@@ -23,13 +22,14 @@ class Table:
     Attributes:
         width: numbers in a row.
         start: how rows begin.
-        orders: of each replica, its rows in the order in which they are drawn: a permutation that the data decide
-            (`models.annotator_order`), so that nothing depends on how things are numbered.
+        orders: int64 [rows], of each replica: its rows in the order in which they are drawn, a permutation that the
+            data decide (`_answers.annotator_order`), so that nothing depends on how things are numbered. Replicas may
+            differ in their number of rows.
     """
 
     width: int
     start: Initialiser
-    orders: Sequence[Int64[np.ndarray, " rows"]]
+    orders: Sequence[np.ndarray]
 
     def of(self, replicas: Sequence[int]) -> "Table":
         """Returns the tables of these replicas, in this order."""
