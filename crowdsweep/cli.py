@@ -76,21 +76,12 @@ def run(
 ) -> int:
     """Run a sweep file, or go on with it: what the record already holds is not done again."""
     from crowdsweep.report.page import write_report
-    from crowdsweep.studies.contract import expand_study
     from crowdsweep.sweep.launch import open_and_run
     from crowdsweep.sweepfile.read import load_sweep
 
-    asked = load_sweep(sweep, overrides)
-    place = store if store is not None else DEFAULT_STORES / asked.name
-    outcome = open_and_run(
-        expand_study(asked),
-        place,
-        engine=engine or asked.engine,
-        address=address,
-        quiet=quiet,
-        asked=asked,
-        draw=_draw_confusion,
-    )
+    config = load_sweep(sweep, overrides)
+    place = store if store is not None else DEFAULT_STORES / config.name
+    outcome = open_and_run(config, place, engine=engine, address=address, quiet=quiet, draw=_draw_confusion)
     if outcome.status == "interrupted":
         click.echo(f"interrupted: nothing that finished is lost; go on with `crowdsweep run {sweep} --store {place}`")
         return EXIT_INTERRUPTED
@@ -106,9 +97,9 @@ def run(
         return EXIT_OVER_BUDGET
     if outcome.status == "out_of_time":
         click.echo(
-            f"out of time: budget.hours ({asked.budget.hours:g}) is used up, counting every run of this sweep; "
+            f"out of time: budget.hours ({config.budget.hours:g}) is used up, counting every run of this sweep; "
             f"{outcome.finished} of {outcome.planned} trials known so far are done. Go on with "
-            f"`crowdsweep run {sweep} --store {place} --set budget.hours={2 * (asked.budget.hours or 1):g}`"
+            f"`crowdsweep run {sweep} --store {place} --set budget.hours={2 * (config.budget.hours or 1):g}`"
         )
     if outcome.failed:
         click.echo(f"{outcome.failed} trials failed; the report lists them with their errors", err=True)
@@ -122,11 +113,10 @@ def run(
 @as_json
 def plan(sweep: Path, overrides: tuple[str, ...], as_json: bool) -> None:
     """Say what a sweep would run and about how long it would take; runs nothing."""
-    from crowdsweep.studies.contract import expand_study
     from crowdsweep.sweep.plan import describe_plan, make_plan
     from crowdsweep.sweepfile.read import load_sweep
 
-    made = make_plan(expand_study(load_sweep(sweep, overrides)))
+    made = make_plan(load_sweep(sweep, overrides))
     click.echo(_json(made.summary()) if as_json else describe_plan(made))
 
 

@@ -6,7 +6,6 @@ import pytest
 
 from crowdsweep.models import registered
 from crowdsweep.search.space import Space
-from crowdsweep.studies.contract import expand_study
 from crowdsweep.sweep.plan import Plan, make_plan
 from crowdsweep.sweepfile.located import read_yaml
 from crowdsweep.sweepfile.read import load_sweep
@@ -18,8 +17,7 @@ EMBEDDED = ("quickstart", "redundancy", "sparsity")
 
 
 def planned(path: Path, *overrides: str) -> Plan:
-    asked = load_sweep(path, overrides)
-    return make_plan(expand_study(asked), asked)
+    return make_plan(load_sweep(path, overrides))
 
 
 def test_the_files_that_the_documentation_names_are_here() -> None:

@@ -2,7 +2,7 @@
 
 Seeds: a reported point has the seeds 0, 1, …, `seeds.report` - 1; a searched point has `SEARCH_SEED`,
 `SEARCH_SEED` + 1, …; so the winner of a search is always scored on seeds that the search has not seen, and every
-model meets the same seeds. A study template is expanded before planning: what comes here is plain datasets × models.
+model meets the same seeds. The axis of a study template is laid out here, as datasets like any others.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,6 +18,7 @@ from crowdsweep.models import registered
 from crowdsweep.models.contract import ModelInfo
 from crowdsweep.search.racing import FEWEST_SEEDS
 from crowdsweep.search.space import Space
+from crowdsweep.studies.contract import expand_study
 from crowdsweep.sweep.requirements import HELDOUT, Offer, check_metric, default_metric, offer_of
 from crowdsweep.sweepfile.records import DatasetEntry, Metric, ModelEntry, SweepConfig
 from crowdsweep.trial.runner import check_needs
@@ -122,15 +123,13 @@ class Plan:
     """All that a sweep will run, checked.
 
     Attributes:
-        config: the sweep, with the axis of a study template among its datasets.
-        asked: the sweep file as a person wrote it: what the record keeps. The same, but for a study template.
-        datasets: in the order of the file.
+        config: the sweep file as a person wrote it: what the record keeps.
+        datasets: in the order of the file, each at every value of a study template's axis.
         cells: fixed points, run on the report seeds.
         studies: searches; their best points are run on the report seeds.
     """
 
     config: SweepConfig
-    asked: SweepConfig
     datasets: Sequence[PlannedDataset]
     cells: Sequence[Cell]
     studies: Sequence[Study]
@@ -214,25 +213,19 @@ class Plan:
         }
 
 
-def make_plan(config: SweepConfig, asked: SweepConfig | None = None) -> Plan:
+def make_plan(config: SweepConfig) -> Plan:
     """Loads the datasets and checks that every model can run on each of them.
 
     Each line of `datasets:` is made ready for one seed on the way, which costs as much as preparing one trial.
 
-    Args:
-        config: a sweep without a study template.
-        asked: the sweep that a template made it from (`studies.contract.expand_study`), if one did.
-
     Raises:
         BadInput: something does not go together; the message says what is missing, where, and what to do.
     """
-    if config.study is not None:
-        raise ValueError("expand the study template before planning: studies.contract.expand_study")
     datasets: list[PlannedDataset] = []
     cells: list[Cell] = []
     studies: list[Study] = []
     bases: dict[str, CrowdDataset] = {}
-    for entry in config.datasets:
+    for entry in expand_study(config).datasets:
         dataset, trial = _ready(entry, bases, config)
         datasets.append(dataset)
         wanted = [model for model in config.models if not model.datasets or entry.name in model.datasets]
@@ -244,7 +237,7 @@ def make_plan(config: SweepConfig, asked: SweepConfig | None = None) -> Plan:
                 studies.append(_study(config, cell, Space.parse(model.space)))
             else:
                 cells.append(cell)
-    return Plan(config=config, asked=asked or config, datasets=datasets, cells=cells, studies=studies)
+    return Plan(config=config, datasets=datasets, cells=cells, studies=studies)
 
 
 def describe_plan(plan: Plan) -> str:
