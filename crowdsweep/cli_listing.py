@@ -50,7 +50,10 @@ def _folder_title(name: str) -> str:
     for place in catalogue.search_path():
         about = place / name / ABOUT_FILE
         if about.is_file():
-            content = yaml.safe_load(about.read_text(encoding="utf-8"))
+            try:
+                content = yaml.safe_load(about.read_text(encoding="utf-8"))
+            except (OSError, UnicodeDecodeError, yaml.YAMLError):
+                return f"cannot be used: {about} is not YAML in UTF-8"
             return str(content.get("title", "")) if isinstance(content, dict) else ""
         if Path(place / name).is_dir():
             return ""
