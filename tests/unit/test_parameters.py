@@ -145,6 +145,13 @@ def test_a_record_that_keeps_the_name_tells_two_choices_apart() -> None:
     assert build(Model, flat(second), "model") == second
     assert flat(Model(classifier=Classifier(network=Words(network="words-twice"))))["network"] == "words-twice"
 
+    @dataclass(frozen=True, kw_only=True)
+    class Reader:
+        network: Annotated[Any, Variants(networks)] = Words(network="words-twice")
+
+    assert parameters_of(Reader)["network"].default == "words-twice"
+    assert build(Reader, {}, "reader") == Reader()
+
 
 def test_each_has_its_line_and_what_it_takes() -> None:
     described = parameters_of(Model)
