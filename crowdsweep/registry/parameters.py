@@ -135,6 +135,8 @@ def describe_type(hint: Any) -> str:
     if origin is tuple:
         inner = [argument for argument in arguments if argument is not Ellipsis]
         return "list of (" + "; ".join(describe_type(argument) for argument in inner) + ")"
+    if origin is Mapping:
+        return f"mapping from {describe_type(arguments[0])} to ({describe_type(arguments[1])})"
     if arguments:  # a union
         return ", or ".join(describe_type(argument) for argument in arguments)
     return {int: "integer", float: "number", bool: "true or false", str: "text", type(None): "null"}.get(

@@ -169,10 +169,10 @@ class Plan:
     def notes(self) -> list[str]:
         """What a person should know before the sweep runs, in sentences."""
         notes: list[str] = []
-        if self.config.early_stop != "none" and not any(study.raced for study in self.studies):
+        if self.config.early_stop.kind != "none" and not any(study.raced for study in self.studies):
             least = f"it takes at least {RACING_SEEDS} search seeds, and seeds.search is {self.config.seeds.search}"
             why = least if self.studies else "nothing is searched"
-            notes.append(f"early_stop: {self.config.early_stop} does nothing in this sweep: {why}")
+            notes.append(f"early_stop: {self.config.early_stop.kind} does nothing in this sweep: {why}")
         if without := [str(dataset) for dataset in self.datasets if dataset.report_heldout]:
             notes.append(
                 f"neither gold nor dev or test items in {', '.join(without)}: models are ranked there by the "
@@ -328,7 +328,7 @@ def _study(config: SweepConfig, cell: Cell, space: Space) -> Study:
 def _raced_after(config: SweepConfig) -> int | None:
     """Returns how many seeds a point gets before it may be stopped: half, but what the test needs at least."""
     n_seeds = config.seeds.search
-    if config.early_stop == "none" or n_seeds < RACING_SEEDS:
+    if config.early_stop.kind == "none" or n_seeds < RACING_SEEDS:
         return None
     return max(FEWEST_SEEDS, n_seeds // 2)
 

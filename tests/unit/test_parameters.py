@@ -1,6 +1,7 @@
 """Hyper-parameters of records that hold records: flat names, defaults, choices, checks, and the way there and back."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
@@ -179,6 +180,7 @@ def test_each_has_its_line_and_what_it_takes() -> None:
         (Literal["a", 1], 'one of "a", 1'),
         (Annotated[int, "a note"] | None, "integer, or null"),
         (Annotated[str, Len(2)], "text, of length at least 2"),
+        (Mapping[str, int | None], "mapping from text to (integer, or null)"),
     ],
 )
 def test_types_in_words(hint: Any, words: str) -> None:
