@@ -205,17 +205,21 @@ def ui(store: Path, port: int) -> int:
 
 @commands.command()
 @click.argument("name", required=False)
+@click.option("--space", is_flag=True, help="Print the default search space of NAME, as a file to change and search.")
 @as_json
-def models(name: str | None, as_json: bool) -> None:
+def models(name: str | None, space: bool, as_json: bool) -> None:
     """List the models, or describe one: source, needs, hyper-parameters, search space."""
-    from crowdsweep.cli_listing import describe_model
+    from crowdsweep.cli_listing import describe_model, model_in_words, space_file
     from crowdsweep.registry.discovery import titles
 
+    if name is None and space:
+        raise BadInput("--space: expected a model's name before it; `crowdsweep models` lists them")
     if name is None:
         _print_titles(titles("model"), as_json)
-        return
-    described = describe_model(name)
-    click.echo(_json(described) if as_json else _as_text(described))
+    elif as_json:
+        click.echo(_json(describe_model(name)))
+    else:
+        click.echo(space_file(name) if space else model_in_words(name))
 
 
 @commands.command()
@@ -260,9 +264,3 @@ def _print_titles(titles: dict[str, str], as_json: bool) -> None:
 
 def _json(value: Any) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False, default=str)
-
-
-def _as_text(described: dict[str, Any]) -> str:
-    import yaml
-
-    return yaml.safe_dump(described, sort_keys=False, allow_unicode=True, width=110).rstrip()
