@@ -19,6 +19,7 @@ from crowdsweep.models.contract import ModelInfo
 from crowdsweep.search.racing import FEWEST_SEEDS
 from crowdsweep.search.space import Space
 from crowdsweep.studies.contract import expand_study
+from crowdsweep.sweep.pilot import Pace, pace_of
 from crowdsweep.sweep.requirements import HELDOUT, Offer, check_metric, default_metric, offer_of
 from crowdsweep.sweepfile.records import DatasetEntry, Metric, ModelEntry, SweepConfig
 from crowdsweep.trial.runner import check_needs
@@ -85,10 +86,21 @@ class Cell:
         """Returns the report trials of one point, one for each seed."""
         return self.specs(seeds, "report", point, self.dataset.report_heldout)
 
-    def seconds(self) -> float:
-        """Returns roughly how long one trial takes, at the defaults of what is searched."""
+    def seconds(self, paces: dict[str, Pace | None]) -> float | None:
+        """Returns roughly how long one trial takes, at the defaults of what is searched; None where nothing tells.
+
+        Args:
+            paces: what was measured so far, of models that do not say what they cost; more is added.
+        """
         params = registered.full_params(self.info.name, self.fixed)
-        return TRIAL_OVERHEAD_S + self.info.cost(self.dataset.offer.shape, params) / OPERATIONS_PER_SECOND
+        shape = self.dataset.offer.shape
+        if self.info.cost is not None:
+            return TRIAL_OVERHEAD_S + self.info.cost(shape, params) / OPERATIONS_PER_SECOND
+        key = digest({"model": self.info.name, "params": params, "dataset": self.dataset.base.fingerprint})
+        if key not in paces:
+            paces[key] = pace_of(self.info, params, prepare(self.dataset.base, self.dataset.params, seed=0))
+        pace = paces[key]
+        return None if pace is None else TRIAL_OVERHEAD_S + pace.seconds(shape.n_annotations)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,23 +194,24 @@ class Plan:
         return notes
 
     def summary(self) -> dict[str, Any]:
-        """Returns the plan as JSON-able data; seconds are of one slot, and rough."""
-        cells = [
-            {**_row(cell), "trials": len(self.report_seeds), "seconds": cell.seconds() * len(self.report_seeds)}
-            for cell in self.cells
-        ]
-        studies = [self._study_row(study) for study in self.studies]
+        """Returns the plan as JSON-able data; seconds are of one slot, and rough.
+
+        Models that do not say what they cost are fitted for a moment (`pilot`).
+        """
+        paces: dict[str, Pace | None] = {}
+        cells = [{**_row(cell), **_timed(cell, len(self.report_seeds), paces)} for cell in self.cells]
+        studies = [self._study_row(study, paces) for study in self.studies]
         return {
             "name": self.config.name,
             "datasets": [_dataset_row(dataset) for dataset in self.datasets],
             "cells": cells,
             "studies": studies,
             "trials": {"search": self.n_search, "report": self.n_report, "total": self.n_trials},
-            "estimated_slot_seconds": sum(row["seconds"] for row in [*cells, *studies]),
+            "estimated_slot_seconds": sum(row["seconds"] or 0.0 for row in [*cells, *studies]),
             "notes": self.notes,
         }
 
-    def _study_row(self, study: Study) -> dict[str, Any]:
+    def _study_row(self, study: Study, paces: dict[str, Pace | None]) -> dict[str, Any]:
         trials = study.limit * len(self.search_seeds)
         trials += min(self.config.seeds.rescored, study.limit) * len(self.report_seeds)
         return {
@@ -208,8 +221,7 @@ class Plan:
             "goal": study.metric.goal,
             "space": study.space.to_mapping(),
             "points": study.limit,
-            "trials": trials,
-            "seconds": study.cell.seconds() * trials,
+            **_timed(study.cell, trials, paces),
         }
 
 
@@ -249,13 +261,13 @@ def describe_plan(plan: Plan) -> str:
         lines.append(f"  dataset {row['dataset']}: {sizes}, {row['classes']} classes")
     for row in [*summary["cells"], *summary["studies"]]:
         search = f", searches {row['points']} points by {row['metric']} ({row['goal']})" if "points" in row else ""
-        lines.append(
-            f"  {row['label']} on {row['dataset']}: {row['trials']} trials, ~{_duration(row['seconds'])}{search}"
-        )
+        lines.append(f"  {row['label']} on {row['dataset']}: {row['trials']} trials, {_time_of(row)}{search}")
     trials = summary["trials"]
+    unknown = sum(row["seconds"] is None for row in [*summary["cells"], *summary["studies"]])
     lines.append(
         f"{trials['total']} trials ({trials['search']} search, {trials['report']} report), very roughly "
         f"{_duration(summary['estimated_slot_seconds'])} on one slot"
+        + (f", and what takes an unknown time ({unknown} of the lines above)" if unknown else "")
     )
     lines += [f"note: {note}" for note in summary["notes"]]
     return "\n".join(lines)
@@ -339,6 +351,18 @@ def _where(config: SweepConfig, dataset: str) -> str:
 
 def _row(cell: Cell) -> dict[str, Any]:
     return {"model": cell.info.name, "label": cell.label, "dataset": str(cell.dataset), "fixed": dict(cell.fixed)}
+
+
+def _timed(cell: Cell, trials: int, paces: dict[str, Pace | None]) -> dict[str, Any]:
+    seconds = cell.seconds(paces)
+    told_by = "formula" if cell.info.cost is not None else "pilot" if seconds is not None else "nothing"
+    return {"trials": trials, "seconds": None if seconds is None else seconds * trials, "told_by": told_by}
+
+
+def _time_of(row: Mapping[str, Any]) -> str:
+    if row["seconds"] is None:
+        return "time unknown"
+    return f"~{_duration(row['seconds'])}" + (" (measured)" if row["told_by"] == "pilot" else "")
 
 
 def _dataset_row(dataset: PlannedDataset) -> dict[str, Any]:
