@@ -112,7 +112,7 @@ def run(
 @overrides_option
 @as_json
 def plan(sweep: Path, overrides: tuple[str, ...], as_json: bool) -> None:
-    """Say what a sweep would run and about how long it would take; runs nothing."""
+    """Say what a sweep would run and about how long it would take; runs none of it."""
     from crowdsweep.sweep.plan import describe_plan, make_plan
     from crowdsweep.sweepfile.read import load_sweep
 

@@ -135,7 +135,7 @@ def _facts(parameter: Parameter, when: Mapping[str, list[str]]) -> list[str]:
 
 
 def _points(space: Space) -> str:
-    return "points without end" if space.size is None else f"{space.size:,} point{'s' if space.size != 1 else ''}"
+    return "infinitely many points" if space.size is None else f"{space.size:,} point{'s' if space.size != 1 else ''}"
 
 
 def _comment(words: str) -> str:

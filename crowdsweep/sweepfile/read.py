@@ -207,10 +207,9 @@ def _metric(given: Any, where: Where, models: Sequence[ModelEntry]) -> Metric:
     name = text(given["name"], where.at("name"))
     check_metric_name(name, str(where.at("name")))
     metric: Metric = typed(Metric, {"goal": goal_of(name), **given}, where)
-    if metric.goal != goal_of(name):
-        raise SweepFileError(
-            where.at("goal").says(f"expected {goal_of(name)}, as {name} is better so; got {metric.goal}")
-        )
+    if metric.goal != (right := goal_of(name)):
+        reason = f"a {'higher' if right == 'maximize' else 'lower'} {name} is better"
+        raise SweepFileError(where.at("goal").says(f"expected {right}, since {reason}; got {metric.goal}"))
     if name.startswith("test_") and any(entry.space for entry in models):
         near = name.replace("test_", "dev_", 1)
         raise SweepFileError(
@@ -251,7 +250,7 @@ def _check_grid(config: SweepConfig, where: Where) -> None:
         size, inner = Space.parse(entry.space).size, where.at("models", index, "search")
         if size is None:
             raise SweepFileError(
-                inner.says("a grid has no end here: give values or q_uniform, or take another sampler")
+                inner.says("a grid needs a finite space: give values or q_uniform, or take another sampler")
             )
         if size > config.budget.points:
             raise SweepFileError(inner.says(f"the grid has {size} points, budget.points is {config.budget.points}"))

@@ -58,8 +58,8 @@ class Metric:
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """Limits of a sweep: points a study, hours of all its runs together (None: no limit), share of failed trials before
-    it stops."""
+    """Limits of a sweep: points of each search, hours of all its runs together (None: no limit), and what share of its
+    trials may fail before it stops."""
 
     points: Annotated[int, Ge(1)] = 20
     hours: Annotated[float, Gt(0)] | None = None

@@ -204,7 +204,7 @@ MISTAKES = {
     "a list for a mapping": ("sampler: [tpe]", SweepFileError, "FILE:8: sampler: expected a mapping of kind, seed, parallel; got ['tpe']"),
     "a key twice": ("name: again", SweepFileError, "FILE:8: the key 'name' stands here and at FILE:1; keep one"),
     "unknown metric": ("metric: dev_acuracy", UnknownName, "FILE:8: metric.name: unknown metric 'dev_acuracy'; did you mean 'dev_accuracy'?"),
-    "goal the wrong way": ("metric: {name: dev_kl, goal: maximize}", SweepFileError, "FILE:8: metric.goal: expected minimize, as dev_kl is better so; got maximize"),
+    "goal the wrong way": ("metric: {name: dev_kl, goal: maximize}", SweepFileError, "FILE:8: metric.goal: expected minimize, since a lower dev_kl is better; got maximize"),
     "search by test": ("metric: test_kl", SweepFileError, "FILE:8: metric.name: a search that sees test scores proves nothing; write dev_kl, or heldout_loglik"),
     "unknown template": ("study: {template: sparcity}", UnknownName, "FILE:8: study.template: unknown study template 'sparcity'; did you mean 'sparsity'?"),
     "no template": ("study: {annotators: [3]}", SweepFileError, "FILE:8: study: expected template, one of redundancy, sparsity"),

@@ -62,7 +62,7 @@ def test_conditions_leave_out_what_does_not_apply() -> None:
     assert space.size == 12
 
 
-def test_size_of_a_space_too_large_to_list_and_of_an_endless_one() -> None:
+def test_size_of_a_space_too_large_to_list_and_of_an_infinite_one() -> None:
     wide = {f"x{i}": {"min": 1, "max": 10} for i in range(30)}
     assert Space.parse(wide).size == 10**30
     assert Space.parse({**CONDITIONAL, **wide}).size == 12 * 10**30
@@ -97,7 +97,7 @@ def test_a_space_can_be_read() -> None:
         "smoothing: one of 0, 1, 2\n"
         'hidden: one of [64], [128,64] (when network is "mlp")\n'
         'dropout: one of 0.0, 0.5 (when network is "mlp" and hidden is [128,64])\n'
-        "points without end"
+        "infinitely many points"
     )
 
 
