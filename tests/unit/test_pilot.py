@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,6 +17,7 @@ from crowdsweep.data.splits import prepare
 from crowdsweep.errors import FitFailed
 from crowdsweep.models import registered
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
+from crowdsweep.sweep import plan
 from crowdsweep.sweep.pilot import FEW_STEPS, MOST_ITEMS, REPLICAS, SURELY_LONG_S, pace_of
 from crowdsweep.sweep.plan import TRIAL_OVERHEAD_S, describe_plan, make_plan
 from crowdsweep.sweepfile.read import parse_sweep
@@ -184,7 +186,6 @@ def test_real_models_can_be_measured(trial: TrialData, name: str) -> None:
 PLUGIN = '''
 """A model that does not say what it costs."""
 
-import time
 from dataclasses import dataclass
 from typing import Annotated, final
 
@@ -204,30 +205,32 @@ class Unpriced:
         FITS.append(data.n_items)
         if self.breaks:
             raise RuntimeError("out of order")
-        time.sleep(1e-3 * self.iterations)
+        CLOCK[0] += 1e-3 * self.iterations
         return FitResult(item_probs=np.full((data.n_items, data.n_classes), 1 / data.n_classes))
 
 
-FITS = []
+FITS, CLOCK = [], [0.0]
 MODEL = ModelInfo(name="unpriced", title="t", model=Unpriced, source="s")
 '''
 
 
 @pytest.fixture
 def unpriced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Adds the model, and returns what it was fitted on."""
+    """Adds the model, whose fits move the clock of pilots, and returns what it was fitted on."""
     (tmp_path / "unpriced.py").write_text(PLUGIN)
     monkeypatch.setenv("CROWDSWEEP_PLUGINS", str(tmp_path))
-    return registered.model_info("unpriced").model.fit.__globals__["FITS"]
+    module = registered.model_info("unpriced").model.fit.__globals__
+    monkeypatch.setattr(plan, "pace_of", partial(pace_of, clock=lambda: module["CLOCK"][0]))
+    return module["FITS"]
 
 
 def test_a_plan_says_what_was_measured_and_what_is_unknown(unpriced: list[int]) -> None:
     broken = {"name": "unpriced", "label": "broken", "params": {"breaks": True}}
     searched = {"name": "unpriced", "label": "searched", "search": {"iterations": {"min": 40, "max": 60}}}
     mapping = {"name": "s", "datasets": ["anesthesia"], "models": ["majority-vote", "unpriced", broken, searched]}
-    plan = make_plan(parse_sweep({**mapping, "seeds": {"report": 20}}))
+    made = make_plan(parse_sweep({**mapping, "seeds": {"report": 20}}))
     assert unpriced == [], "nothing is fitted before somebody asks"
-    summary = plan.summary()
+    summary = made.summary()
     vote, good, bad = summary["cells"]
     assert [row["told_by"] for row in (vote, good, bad, *summary["studies"])] == [
         "formula",
@@ -235,11 +238,11 @@ def test_a_plan_says_what_was_measured_and_what_is_unknown(unpriced: list[int]) 
         "nothing",
         "pilot",
     ]
-    assert good["seconds"] == pytest.approx(20 * (0.05 + TRIAL_OVERHEAD_S), rel=0.5)
+    assert good["seconds"] == pytest.approx(20 * (0.05 + TRIAL_OVERHEAD_S))
     assert bad["seconds"] is None
     known = [vote["seconds"], good["seconds"], summary["studies"][0]["seconds"]]
     assert summary["estimated_slot_seconds"] == pytest.approx(sum(known))
-    words = describe_plan(plan).splitlines()
+    words = describe_plan(made).splitlines()
     assert any(
         line.startswith("  unpriced on anesthesia: 20 trials, ~") and line.endswith(" (measured)") for line in words
     )
