@@ -76,21 +76,12 @@ def run(
 ) -> int:
     """Run a sweep file, or go on with it: what the record already holds is not done again."""
     from crowdsweep.report.page import write_report
-    from crowdsweep.studies.contract import expand_study
     from crowdsweep.sweep.launch import open_and_run
     from crowdsweep.sweepfile.read import load_sweep
 
-    asked = load_sweep(sweep, overrides)
-    place = store if store is not None else DEFAULT_STORES / asked.name
-    outcome = open_and_run(
-        expand_study(asked),
-        place,
-        engine=engine or asked.engine,
-        address=address,
-        quiet=quiet,
-        asked=asked,
-        draw=_draw_confusion,
-    )
+    config = load_sweep(sweep, overrides)
+    place = store if store is not None else DEFAULT_STORES / config.name
+    outcome = open_and_run(config, place, engine=engine, address=address, quiet=quiet, draw=_draw_confusion)
     if outcome.status == "interrupted":
         click.echo(f"interrupted: nothing that finished is lost; go on with `crowdsweep run {sweep} --store {place}`")
         return EXIT_INTERRUPTED
@@ -106,9 +97,9 @@ def run(
         return EXIT_OVER_BUDGET
     if outcome.status == "out_of_time":
         click.echo(
-            f"out of time: budget.hours ({asked.budget.hours:g}) is used up, counting every run of this sweep; "
+            f"out of time: budget.hours ({config.budget.hours:g}) is used up, counting every run of this sweep; "
             f"{outcome.finished} of {outcome.planned} trials known so far are done. Go on with "
-            f"`crowdsweep run {sweep} --store {place} --set budget.hours={2 * (asked.budget.hours or 1):g}`"
+            f"`crowdsweep run {sweep} --store {place} --set budget.hours={2 * (config.budget.hours or 1):g}`"
         )
     if outcome.failed:
         click.echo(f"{outcome.failed} trials failed; the report lists them with their errors", err=True)
@@ -121,12 +112,11 @@ def run(
 @overrides_option
 @as_json
 def plan(sweep: Path, overrides: tuple[str, ...], as_json: bool) -> None:
-    """Say what a sweep would run and about how long it would take; runs nothing."""
-    from crowdsweep.studies.contract import expand_study
+    """Say what a sweep would run and about how long it would take; runs none of it."""
     from crowdsweep.sweep.plan import describe_plan, make_plan
     from crowdsweep.sweepfile.read import load_sweep
 
-    made = make_plan(expand_study(load_sweep(sweep, overrides)))
+    made = make_plan(load_sweep(sweep, overrides))
     click.echo(_json(made.summary()) if as_json else describe_plan(made))
 
 
@@ -215,17 +205,21 @@ def ui(store: Path, port: int) -> int:
 
 @commands.command()
 @click.argument("name", required=False)
+@click.option("--space", is_flag=True, help="Print the default search space of NAME, as a file to change and search.")
 @as_json
-def models(name: str | None, as_json: bool) -> None:
+def models(name: str | None, space: bool, as_json: bool) -> None:
     """List the models, or describe one: source, needs, hyper-parameters, search space."""
-    from crowdsweep.cli_listing import describe_model
+    from crowdsweep.cli_listing import describe_model, model_in_words, space_file
     from crowdsweep.registry.discovery import titles
 
+    if name is None and space:
+        raise BadInput("--space: expected a model's name before it; `crowdsweep models` lists them")
     if name is None:
         _print_titles(titles("model"), as_json)
-        return
-    described = describe_model(name)
-    click.echo(_json(described) if as_json else _as_text(described))
+    elif as_json:
+        click.echo(_json(describe_model(name)))
+    else:
+        click.echo(space_file(name) if space else model_in_words(name))
 
 
 @commands.command()
@@ -270,9 +264,3 @@ def _print_titles(titles: dict[str, str], as_json: bool) -> None:
 
 def _json(value: Any) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False, default=str)
-
-
-def _as_text(described: dict[str, Any]) -> str:
-    import yaml
-
-    return yaml.safe_dump(described, sort_keys=False, allow_unicode=True, width=110).rstrip()

@@ -1,15 +1,22 @@
 """What can be named, and all that is known of one model: what `crowdsweep models` and `crowdsweep datasets` print."""
 
+import json
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from textwrap import fill
+from typing import Any, Literal, get_args, get_origin
 
 import yaml
 
 from crowdsweep.data import catalogue
+from crowdsweep.errors import BadInput
 from crowdsweep.models import registered
 from crowdsweep.registry import discovery
+from crowdsweep.registry.parameters import Parameter
+from crowdsweep.search.space import Space
 
 ABOUT_FILE = "dataset.yaml"
+COLUMNS = 80
 
 
 def dataset_titles() -> dict[str, str]:
@@ -39,18 +46,110 @@ def describe_model(name: str) -> dict[str, Any]:
         "properties": [word for word, holds in yes_or_no.items() if holds],
         "version": info.version,
         "hyper-parameters": {
-            parameter.name: {"default": parameter.default, "allowed": parameter.allowed, "about": parameter.about}
-            for parameter in registered.parameters(name).values()
+            parameter.name: {
+                "default": parameter.default,
+                "allowed": parameter.allowed,
+                "about": parameter.about,
+                **({"when": when} if when else {}),
+            }
+            for parameter, when in _parameters(name)
         },
         "default search space": {key: dict(shape) for key, shape in info.space.items()},
     }
+
+
+def model_in_words(name: str) -> str:
+    """Returns what a model is, needs and takes, laid out for 80 columns.
+
+    Raises:
+        UnknownName: there is no such model.
+    """
+    described = describe_model(name)
+    lines = [fill(f"{name}: {described['title']}", COLUMNS), ""]
+    for key in ("source", "needs", "also takes", "properties", "version"):
+        value = described[key]
+        words = (", ".join(value) or "none") if isinstance(value, list) else str(value)
+        lines.append(fill(f"{key:<12}{words}", COLUMNS, subsequent_indent=" " * 12))
+    lines += ["", "hyper-parameters" if described["hyper-parameters"] else "no hyper-parameters"]
+    space = Space.parse(described["default search space"])
+    for parameter, when in _parameters(name):
+        searched = space.dimensions.get(parameter.name)
+        lines += ["", fill(_about(parameter), COLUMNS, initial_indent="  ", subsequent_indent=" " * 6)]
+        facts = [*_facts(parameter, when), *([f"searched: {searched}"] if searched is not None else [])]
+        lines.append(fill("; ".join(facts), COLUMNS, initial_indent=" " * 6, subsequent_indent=" " * 6))
+    if space.dimensions:
+        printed = f"`crowdsweep models {name} --space` prints it as a file"
+        lines += ["", fill(f"`search: default` has {_points(space)}; {printed}.", COLUMNS)]
+    return "\n".join(lines)
+
+
+def space_file(name: str) -> str:
+    """Returns a model's default search space as a file that a sweep file can name.
+
+    Raises:
+        UnknownName: there is no such model.
+        BadInput: it has nothing to search.
+    """
+    shapes = json.loads(json.dumps(dict(registered.model_info(name).space)))  # lists for tuples
+    if not shapes:
+        raise BadInput(f"there is nothing to search in {name!r}: it has no default space")
+    known = {parameter.name: (parameter, when) for parameter, when in _parameters(name)}
+    head = (
+        f"Default space of {name}: {_points(Space.parse(shapes))}. Save this as spaces/{name}.yaml beside a sweep "
+        f"file, change it, and write `search: {name}` there."
+    )
+    lines = [_comment(head)]
+    for key, shape in shapes.items():
+        lines += ["", _comment(_about(known[key][0])), _comment("; ".join(_facts(*known[key])))]
+        lines.append(f"{key}: {yaml.safe_dump(shape, default_flow_style=True, sort_keys=False, width=10_000).strip()}")
+    return "\n".join(lines)
+
+
+def _parameters(name: str) -> Iterator[tuple[Parameter, Mapping[str, list[str]]]]:
+    """Yields all hyper-parameters, and for those that only some choices of another bring, which ones."""
+    found = registered.parameters(name)
+    chosen: dict[str, dict[str, list[str]]] = {}
+    for choosing in list(found.values()):
+        choices = get_args(choosing.hint) if get_origin(choosing.hint) is Literal else ()
+        brought = {choice: registered.parameters(name, {choosing.name: choice}) for choice in choices}
+        for parameters in brought.values():
+            found = {**found, **{key: known for key, known in parameters.items() if key not in found}}
+        for key in found:
+            having = [choice for choice, parameters in brought.items() if key in parameters]
+            if 0 < len(having) < len(brought):
+                chosen.setdefault(key, {})[choosing.name] = having
+    yield from ((parameter, chosen.get(key, {})) for key, parameter in found.items())
+
+
+def _about(parameter: Parameter) -> str:
+    return f"{parameter.name}: {parameter.about}" if parameter.about else parameter.name
+
+
+def _facts(parameter: Parameter, when: Mapping[str, list[str]]) -> list[str]:
+    default = "no default" if parameter.required else f"default {json.dumps(parameter.default)}"
+    return [
+        parameter.allowed,
+        default,
+        *(f"with {choosing} {' or '.join(choices)} only" for choosing, choices in when.items()),
+    ]
+
+
+def _points(space: Space) -> str:
+    return "infinitely many points" if space.size is None else f"{space.size:,} point{'s' if space.size != 1 else ''}"
+
+
+def _comment(words: str) -> str:
+    return fill(words, COLUMNS, initial_indent="# ", subsequent_indent="# ")
 
 
 def _folder_title(name: str) -> str:
     for place in catalogue.search_path():
         about = place / name / ABOUT_FILE
         if about.is_file():
-            content = yaml.safe_load(about.read_text(encoding="utf-8"))
+            try:
+                content = yaml.safe_load(about.read_text(encoding="utf-8"))
+            except (OSError, UnicodeDecodeError, yaml.YAMLError):
+                return f"cannot be used: {about} is not YAML in UTF-8"
             return str(content.get("title", "")) if isinstance(content, dict) else ""
         if Path(place / name).is_dir():
             return ""

@@ -36,8 +36,10 @@ def test_local_yaml_says_how_to_start_and_use_each_kind() -> None:
     described = local()
     assert list(described) == ["environment", "once", "one_node", "two_nodes"]
     for kind in ("one_node", "two_nodes"):
-        assert all(command.startswith("ray start --block ") for command in described[kind]["start"])
-        assert all(command.startswith("crowdsweep run SWEEP") for command in described[kind]["run"])
+        for act, begins in (("start", "ray start --block "), ("run", "crowdsweep run SWEEP")):
+            commands = described[kind][act]
+            assert commands
+            assert all(command.startswith(begins) for command in commands)
 
 
 @pytest.fixture

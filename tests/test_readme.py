@@ -1,29 +1,35 @@
-"""The README's files are written, its commands run in order, and what it says of the project is so."""
+"""The files in the documents are written, their commands run in order, and what they say of the project is so."""
 
+import json
 import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from crowdsweep.data.catalogue import COMMON_PARAMS, FOLDER_PARAMS
+from crowdsweep.registry.parameters import describe_type
+from crowdsweep.search import dimensions
+from crowdsweep.studies.contract import find_template, template_names
+from crowdsweep.sweepfile.checked import field_types
+from crowdsweep.sweepfile.located import parse_yaml
+from crowdsweep.sweepfile.records import ModelEntry, PublishedValue, SweepConfig
+
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+REFERENCE = (ROOT / "search_spaces" / "README.md").read_text(encoding="utf-8")
 BLOCK = re.compile(r"^```(\w+)?(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
-def blocks() -> list[tuple[str, str, str]]:
-    """Returns (language, file name, text) of each fenced block."""
-    return [(language or "", name or "", text) for language, name, text in BLOCK.findall(README)]
-
-
-@pytest.fixture(scope="module")
-def tour(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """Runs the whole tour once, in an empty folder, and returns the folder and what was printed."""
-    folder = tmp_path_factory.mktemp("tour")
+def run_tour(document: str, folder: Path) -> str:
+    """Writes the files of a document's blocks and runs its commands, all in one folder; returns what was printed."""
     commands: list[str] = []
-    for language, name, text in blocks():
+    for language, name, text in BLOCK.findall(document):
         if name:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_text(text, encoding="utf-8")
@@ -41,7 +47,14 @@ def tour(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
         check=False,
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    return folder, done.stdout
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def tour(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """Runs the README's tour once, and returns the folder and what was printed."""
+    folder = tmp_path_factory.mktemp("tour")
+    return folder, run_tour(README, folder)
 
 
 def test_every_command_of_the_tour_runs(tour: tuple[Path, str]) -> None:
@@ -76,12 +89,87 @@ def test_the_added_model_passes_the_contract(tour: tuple[Path, str]) -> None:
 
 def test_the_two_commands_are_targets_of_the_makefile() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    named = set(re.findall(r"`make (\w+)`|^make (\w+)", README, re.MULTILINE))
-    assert {"demo", "test"} <= {a or b for a, b in named}
-    for target in (a or b for a, b in named):
+    named = {a or b for a, b in re.findall(r"`make (\w+)`|^make (\w+)", README, re.MULTILINE)}
+    assert {"demo", "test"} <= named
+    for target in named:
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), f"make {target}"
 
 
 def test_every_path_that_is_named_exists() -> None:
-    for path in re.findall(r"`((?:search_spaces|clusters|crowdsweep|tests)/[\w./-]+)`", README):
+    named = re.findall(r"`((?:search_spaces|clusters|crowdsweep|tests)/[\w./-]+)`", README)
+    assert len(named) > 5
+    for path in named:
         assert (ROOT / path).exists(), path
+
+
+def test_the_sweep_files_of_the_reference_are_planned_and_run(tmp_path: Path) -> None:
+    printed = run_tour(REFERENCE, tmp_path)
+    assert (tmp_path / "crowdsweep-runs/labels/report.html").is_file()
+    for told in (
+        "dawid-skene on digits: 20 trials",  # --set
+        'digits {"redundancy":2,"scenario":"global"}',
+        "cmm on gaussians: 41 trials",  # 12 points × 3 seeds, and 5
+        "dawid-skene on gaussians: 29 trials",  # a space of 8 points, from the file
+        "searches 8 points by heldout_loglik",
+        'dawid-skene on anesthesia {"redundancy":5}: 3 trials',
+    ):
+        assert told in printed, told
+
+
+def rows_of(section: str) -> list[list[str]]:
+    """Returns the cells of the tables in a section of the reference, without the heads."""
+    text = REFERENCE.partition(f"\n## {section}\n")[2].partition("\n## ")[0]
+    lines = [line for line in text.splitlines() if line.startswith("| ")]
+    assert lines, section
+    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines if "| ---" not in line]
+
+
+def keys_of(record: Any) -> Iterator[tuple[str, str, str]]:
+    """Yields key, what it takes and default of everything in a record, and in those that it holds."""
+    for field in fields(record):
+        hint = field_types(record)[field.name]
+        if is_dataclass(hint):
+            yield from ((f"{field.name}.{key}", takes, default) for key, takes, default in keys_of(hint))
+        else:
+            default = {None: "none", (): "[]"}.get(field.default, json.dumps(field.default, default=lambda _: "none"))
+            yield field.name, describe_type(hint).removesuffix(", or null"), default
+
+
+def test_every_key_stands_in_the_reference_with_what_it_takes_and_its_default() -> None:
+    told = {row[0].strip("`"): row[1:3] for row in rows_of("All keys")}
+    elsewhere = ("datasets", "models", "source")  # sections of their own; `source` is no key
+    for key, takes, default in keys_of(SweepConfig):
+        if key in ("metric", "study"):
+            assert any(known.startswith(f"{key}.") for known in told)
+        elif key in ("name", "published.values"):
+            assert key in told
+        elif key not in elsewhere:
+            assert told[key] == [takes, default], key
+    (example,) = [text for _, name, text in BLOCK.findall(REFERENCE) if name == "every-key.yaml"]
+    shown = parse_yaml(example, "every-key.yaml")[0]
+    assert {key.partition(".")[0] for key, _, _ in keys_of(SweepConfig)} - {"source", "study"} == set(shown)
+    for key in told:
+        section, _, part = key.partition(".")
+        assert section == "study" or not part or part in shown[section], key
+    assert {field.name for field in fields(PublishedValue)} == set(shown["published"]["values"][0])
+
+
+def test_parameters_of_datasets_and_keys_of_models_stand_in_the_reference() -> None:
+    assert {row[0].strip("`") for row in rows_of("Datasets")[1:]} == {*COMMON_PARAMS, *FOLDER_PARAMS}
+    keys = {"search" if field.name == "space" else field.name for field in fields(ModelEntry)}
+    assert {row[0].strip("`") for row in rows_of("Models")[1:]} == keys
+
+
+def test_every_distribution_stands_in_the_reference() -> None:
+    told = {row[0].strip("`"): re.findall(r"`(\w+)`", row[1]) for row in rows_of("Spaces")[1:]}
+    assert told == {kind: list(needed) for kind, (needed, _) in dimensions._KINDS.items()}
+
+
+def test_every_knob_of_the_templates_stands_in_the_reference() -> None:
+    told = {(row[0].strip("`"), row[1].strip("`")): row[2:] for row in rows_of("Studies")[1:]}
+    ours = {name: find_template(name) for name in template_names()}
+    assert told == {
+        (name, knob): [json.dumps(known.default), known.about]
+        for name, template in ours.items()
+        for knob, known in template.knobs.items()
+    }

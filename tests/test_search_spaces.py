@@ -1,25 +1,19 @@
-"""The sweep files and spaces that come with the project: each one loads, fits its models, and can be planned."""
+"""The sweep files that come with the project: each one loads, fits its models, and can be planned."""
 
 from pathlib import Path
 
 import pytest
 
-from crowdsweep.models import registered
-from crowdsweep.search.space import Space
-from crowdsweep.studies.contract import expand_study
 from crowdsweep.sweep.plan import Plan, make_plan
-from crowdsweep.sweepfile.located import read_yaml
 from crowdsweep.sweepfile.read import load_sweep
 
 FOLDER = Path(__file__).parents[1] / "search_spaces"
 SWEEPS = sorted(FOLDER.glob("*.yaml"))
-SPACES = sorted((FOLDER / "spaces").glob("*.yaml"))
 EMBEDDED = ("quickstart", "redundancy", "sparsity")
 
 
 def planned(path: Path, *overrides: str) -> Plan:
-    asked = load_sweep(path, overrides)
-    return make_plan(expand_study(asked), asked)
+    return make_plan(load_sweep(path, overrides))
 
 
 def test_the_files_that_the_documentation_names_are_here() -> None:
@@ -31,21 +25,6 @@ def test_a_sweep_file_loads_and_is_named_as_its_file(path: Path) -> None:
     config = load_sweep(path)
     assert config.name == path.stem
     assert config.engine == "ray"
-
-
-@pytest.mark.parametrize("path", SPACES, ids=lambda path: path.stem)
-def test_a_space_fits_its_model_and_is_its_default(path: Path) -> None:
-    model, _, variant = path.stem.partition(".")
-    mapping, where = read_yaml(path)
-    space = Space.parse(mapping, where)
-    space.check_fits(model, {}, where)
-    if not variant:
-        assert space == Space.parse(registered.model_info(model).space)
-
-
-@pytest.mark.parametrize("name", registered.model_names())
-def test_a_model_with_something_to_search_has_a_file(name: str) -> None:
-    assert bool(registered.model_info(name).space) == (FOLDER / "spaces" / f"{name}.yaml").is_file()
 
 
 @pytest.mark.parametrize("name", EMBEDDED)

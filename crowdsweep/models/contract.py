@@ -59,8 +59,8 @@ class ModelInfo:
         supports: what else it can take: anonymous `votes`, `multilabel` data, `soft_answers` (rows with a
             probability, used as such and not as their label alone).
         space: the default search space, in the sweep file's form; empty where there is nothing to search.
-        cost: of one fit, roughly, from the sizes and full parameters, in multiply-adds of scattered work
-            (`models._cost` says what others count); what `plan` estimates from.
+        cost: of one fit, roughly, from the sizes and full parameters, in multiply-adds on gathered or counted rows
+            (`models._cost` says what others count); what `plan` estimates from. None: `plan` measures a short fit.
         version: raised when the same parameters give other numbers.
         deterministic: the seed changes nothing: fitted once, the result written for every seed.
         monotone_objective: the objective never falls, beyond 1e-8 relative.
@@ -75,7 +75,7 @@ class ModelInfo:
     needs: frozenset[Need] = frozenset()
     supports: frozenset[Support] = frozenset({"votes"})
     space: Mapping[str, Any] = field(default_factory=dict)
-    cost: Callable[[DataShape, Mapping[str, Any]], float]
+    cost: Callable[[DataShape, Mapping[str, Any]], float] | None = None
     version: int = 1
     deterministic: bool = False
     monotone_objective: bool = False

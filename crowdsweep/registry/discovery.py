@@ -7,7 +7,8 @@ Its name is the file's, with dashes. Three places are looked at:
 2. the folders on the search path `CROWDSWEEP_PLUGINS` (like PATH), where one folder may hold all three kinds;
 3. entry points of installed packages, in the groups `crowdsweep.models`, `crowdsweep.datasets`, `crowdsweep.studies`.
 
-Listing reads files as text and imports none of them, so that the command line stays fast.
+Listing reads files and imports none of them: the command line stays fast, and a file that Python cannot read is listed
+like the others, with what is wrong with it for a title.
 """
 
 import ast
@@ -112,7 +113,7 @@ def load(place: Place) -> Any:
     """Imports the place and returns its constant (`MODEL`, `SOURCE` or `TEMPLATE`).
 
     Raises:
-        BadInput: it has no such constant.
+        BadInput: it is not Python, or has no such constant. What its own code raises comes out as it is.
     """
     if isinstance(place.origin, EntryPoint):
         target = place.origin.load()
@@ -122,10 +123,14 @@ def load(place: Place) -> Any:
 
 
 def title(place: Place) -> str:
-    """Returns the first line of the file's docstring, read without importing it; for an entry point, its value."""
+    """Returns the first line of the file's docstring, read without importing it; for an entry point, its value; for a
+    file that is not Python, what is wrong with it."""
     if isinstance(place.origin, EntryPoint):
         return place.origin.value
-    docstring = ast.get_docstring(ast.parse(place.origin.read_text(encoding="utf-8"))) or ""
+    try:
+        docstring = ast.get_docstring(ast.parse(place.origin.read_bytes(), place.origin.name)) or ""
+    except (SyntaxError, ValueError) as error:  # ValueError: null bytes, to Python 3.11
+        return f"cannot be used: {place.origin} is not Python: {error}"
     return docstring.partition("\n")[0].rstrip(".")
 
 
@@ -150,7 +155,7 @@ def _places(kind: Kind, name: str | None = None) -> Iterator[Place]:
 
 def _defining_files(folder: Path, kind: Kind, name: str | None) -> Iterator[Path]:
     """Yields the modules of a folder that assign this kind's constant at their top level; `_private` ones are none."""
-    assignment = re.compile(rf"^{_CONSTANTS[kind]}\b[^=\n]*=", re.MULTILINE)
+    assignment = re.compile(rf"^{_CONSTANTS[kind]}\b[^=\n]*=".encode(), re.MULTILINE)
     if name is None:
         candidates = sorted(folder.glob("*.py"))
     elif "_" in name or not name.replace("-", "_").isidentifier():  # a path, for one
@@ -158,7 +163,7 @@ def _defining_files(folder: Path, kind: Kind, name: str | None) -> Iterator[Path
     else:
         candidates = [folder / f"{name.replace('-', '_')}.py"]
     for path in candidates:
-        if path.is_file() and not path.name.startswith("_") and assignment.search(path.read_text(encoding="utf-8")):
+        if path.is_file() and not path.name.startswith("_") and assignment.search(path.read_bytes()):
             yield path
 
 
@@ -182,8 +187,10 @@ def _import_file(path: Path) -> ModuleType:
     sys.modules[name] = module  # dataclasses look their module up while the class is made
     try:
         spec.loader.exec_module(module)
-    except BaseException:
+    except BaseException as error:
         del sys.modules[name]
+        if isinstance(error, SyntaxError):
+            raise BadInput(f"{path} is not Python: {error}") from error
         raise
     return module
 

@@ -61,8 +61,16 @@ def parameters_of(owner: type[Any], given: Mapping[str, Any] | None = None) -> d
     Args:
         owner: the record.
         given: flat parameters; which of several records is held may depend on them.
+
+    Raises:
+        TypeError: two of the records that it holds have a field of the same name, so that it cannot be written flat.
     """
-    return {parameter.name: parameter for parameter in _walk(owner, None, given or {})}
+    found: dict[str, Parameter] = {}
+    for parameter in _walk(owner, None, given or {}):
+        if parameter.name in found:
+            raise TypeError(f"{owner.__name__} holds two fields that are called {parameter.name!r}; rename one")
+        found[parameter.name] = parameter
+    return found
 
 
 def build(owner: type[Any], params: Mapping[str, Any], subject: str) -> Any:
@@ -77,12 +85,16 @@ def build(owner: type[Any], params: Mapping[str, Any], subject: str) -> Any:
 
     Raises:
         UnknownName: it has no such parameter.
-        BadInput: a value has the wrong type or lies outside its range, or a parameter without a default is missing.
+        BadInput: a value has the wrong type or lies outside its range, a parameter without a default is missing, or one
+            belongs to a record that is not the one that was chosen.
     """
     known = parameters_of(owner, params)
     for name in params:
-        if name not in known:
-            raise UnknownName("parameter", name, known, where=subject)
+        if name in known:
+            continue
+        if homes := list(_homes(owner, name, params)):
+            raise BadInput(f"{subject}, parameter {name!r}: expected beside {' or '.join(homes)}, which was not chosen")
+        raise UnknownName("parameter", name, known, where=subject)
     checked: dict[str, Any] = {}
     for name, parameter in known.items():
         if name in params:
@@ -123,6 +135,8 @@ def describe_type(hint: Any) -> str:
     if origin is tuple:
         inner = [argument for argument in arguments if argument is not Ellipsis]
         return "list of (" + "; ".join(describe_type(argument) for argument in inner) + ")"
+    if origin is Mapping:
+        return f"mapping from {describe_type(arguments[0])} to ({describe_type(arguments[1])})"
     if arguments:  # a union
         return ", or ".join(describe_type(argument) for argument in arguments)
     return {int: "integer", float: "number", bool: "true or false", str: "text", type(None): "null"}.get(
@@ -159,6 +173,15 @@ def _walk(owner: type[Any], default: Any, given: Mapping[str, Any]) -> Iterator[
                 default=None if held is dataclasses.MISSING else _jsonable(held),
                 required=held is dataclasses.MISSING,
             )
+
+
+def _homes(owner: type[Any], name: str, given: Mapping[str, Any]) -> Iterator[str]:
+    """Yields what would have to be chosen for a parameter to be known: `network: text_cnn`."""
+    for field, variants in _fields(owner):
+        if variants is not None:
+            yield from (f"{field.name}: {key}" for key, held in variants.items() if name in parameters_of(held, given))
+        elif _is_record(hint := _hints(owner)[field.name]):
+            yield from _homes(hint, name, given)
 
 
 def _assembled(owner: type[Any], default: Any, values: Mapping[str, Any]) -> Any:
@@ -268,7 +291,7 @@ def _limits(metadata: tuple[Any, ...]) -> Iterator[str]:
 
 
 def _plain_scalar(value: Any) -> Any:
-    return value.item() if hasattr(value, "item") else repr(value)  # numpy's scalars; anything else is refused as text
+    return value.tolist() if hasattr(value, "tolist") else repr(value)  # numpy's; anything else is refused as text
 
 
 def _jsonable(value: Any) -> Any:

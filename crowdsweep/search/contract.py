@@ -16,11 +16,11 @@ class Sampler:
     Attributes:
         kind: tpe and gp learn from earlier points; random does not; grid lists a finite space whole.
         seed: makes it repeatable.
-        parallel: points of one study that are open at once, where the sampler learns (the others may have all of
-            theirs open). A study with many more slots to itself ends sooner with a larger number, and learns less
-            from each point, as it guesses at those that are still open. Studies run beside each other, so many of
-            them fill a cluster as it is. What a study proposes depends on this number, and never on how many slots
-            there are: another number is another study.
+        parallel: points of one search that may be open at once, where the sampler learns (the others may have all of
+            theirs open). With many slots to itself, a search ends sooner under a larger number, and learns less from
+            each point, as it has to guess at those that are still open. Searches run beside each other, so that many of
+            them fill a cluster as it is. What a search proposes depends on this number, and never on how many slots
+            there are: another number is another search.
     """
 
     kind: Literal["tpe", "gp", "random", "grid"] = "tpe"
@@ -30,7 +30,7 @@ class Sampler:
 
 @dataclass(frozen=True, kw_only=True)
 class Proposal:
-    """A point to try: its number in the study (0, 1, …) and the searched parameters."""
+    """A point to try: its number in the search (0, 1, …) and the searched parameters."""
 
     number: int
     point: Mapping[str, Any]
@@ -38,7 +38,7 @@ class Proposal:
 
 @runtime_checkable
 class PointSearcher(Protocol):
-    """Proposes points of one study. Lives in the driver's memory; rebuilt from the journal by `restore`.
+    """Proposes the points of one search. Lives in the driver's memory; rebuilt from the journal by `restore`.
 
     The driver calls `ask` while it has room, and `tell` exactly once for each proposal, in any order.
     """

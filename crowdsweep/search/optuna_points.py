@@ -1,7 +1,7 @@
 """Points proposed by Optuna: the one file that imports it.
 
 Every proposal is a function of the sampler's seed, the proposal's number and the values told so far: the sampler is
-made anew for each. So a study rebuilt from the journal proposes what the first one would have.
+made anew for each. So a search that is rebuilt from the journal proposes what the first one would have.
 """
 
 import math
@@ -32,10 +32,10 @@ _MAX_ATTEMPTS = 10  # proposals that repeat an earlier point before the first un
 
 @final
 class OptunaPoints:
-    """Searches with one of Optuna's samplers, on a study in memory. No point is proposed twice."""
+    """Searches with one of Optuna's samplers, in memory. No point is proposed twice."""
 
     def __init__(self, space: Space, sampler: Sampler, goal: Goal, limit: int) -> None:
-        """Begins an empty study.
+        """Begins without a point.
 
         Args:
             space: what is searched.
@@ -49,8 +49,8 @@ class OptunaPoints:
         self._seeds = SeedStream(sampler.seed).child("search")
         self._distributions = {name: _distribution(dimension) for name, dimension in space.dimensions.items()}
         with _QuietOptuna():
-            self._study = optuna.create_study(direction=goal, sampler=RandomSampler(seed=0))
-        self._trials: list[int] = []  # the study's number of each proposal
+            self._optuna = optuna.create_study(direction=goal, sampler=RandomSampler(seed=0))
+        self._trials: list[int] = []  # Optuna's number of each proposal
         self._asked: set[str] = set()
 
     def ask(self) -> Proposal | None:
@@ -78,12 +78,12 @@ class OptunaPoints:
             raise ValueError(f"expected the number of a proposal below {len(self._trials)}, got {number}")
         with _QuietOptuna():
             if value is None or not math.isfinite(value):
-                self._study.tell(self._trials[number], state=TrialState.FAIL)
+                self._optuna.tell(self._trials[number], state=TrialState.FAIL)
             else:
-                self._study.tell(self._trials[number], value)
+                self._optuna.tell(self._trials[number], value)
 
     def restore(self, proposals: Sequence[Proposal], values: Mapping[int, float | None]) -> None:
-        """Rebuilds the study from earlier proposals and the values that are known."""
+        """Rebuilds the search from earlier proposals and the values that are known."""
         for proposal in sorted(proposals, key=lambda proposal: proposal.number):
             value = values.get(proposal.number)
             if proposal.number not in values:
@@ -106,25 +106,25 @@ class OptunaPoints:
         """
         seed = self._seeds.child(len(self._trials)).integer(attempt) % 2**32
         with _QuietOptuna():
-            self._study.sampler = self._make_sampler(seed)
-            trial = self._study.ask()
+            self._optuna.sampler = self._make_sampler(seed)
+            trial = self._optuna.ask()
             point: dict[str, Any] = {}
             for name, dimension in self._space.dimensions.items():
                 if self._space.is_active(name, point):
                     point[name] = _decoded(dimension, _suggested(trial, name, self._distributions[name]))
-            self._study.tell(trial, state=TrialState.FAIL)
+            self._optuna.tell(trial, state=TrialState.FAIL)
         return point
 
     def _add(self, point: Mapping[str, Any], state: TrialState, value: float | None) -> int:
-        """Adds a trial with this point to the study and returns its number."""
+        """Adds a trial with this point to Optuna's and returns its number."""
         added: FrozenTrial = create_trial(
             state=state,
             value=value,
             params={name: _encoded(self._space.dimensions[name], part) for name, part in point.items()},
             distributions={name: self._distributions[name] for name in point},
         )
-        self._study.add_trial(added)
-        return len(self._study.get_trials(deepcopy=False)) - 1
+        self._optuna.add_trial(added)
+        return len(self._optuna.get_trials(deepcopy=False)) - 1
 
     def _make_sampler(self, seed: int) -> BaseSampler:
         startup = min(10, max(4, self._limit // 4))

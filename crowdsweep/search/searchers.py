@@ -6,7 +6,7 @@ from crowdsweep.search.space import Space
 
 
 def make_searcher(space: Space, sampler: Sampler, goal: Goal, limit: int) -> PointSearcher:
-    """Returns a searcher for one study.
+    """Returns what proposes the points of one search.
 
     A space with no more points than `limit` is listed whole, whatever the sampler: nothing could do better. Optuna
     takes half a second to import, so that happens only where it is needed.

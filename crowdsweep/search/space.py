@@ -25,7 +25,7 @@ When = Mapping[str, tuple[Any, ...]]
 
 @dataclass(frozen=True)
 class Space:
-    """What a study searches.
+    """Where a search looks.
 
     Attributes:
         dimensions: by parameter; whatever decides about another stands before it, otherwise by name.
@@ -83,11 +83,11 @@ class Space:
         """Yields every point, the last parameter changing fastest.
 
         Raises:
-            SpaceError: there is no end of points.
+            SpaceError: there are infinitely many.
         """
         if self.size is None:
-            endless = next(name for name, dimension in self.dimensions.items() if dimension.size is None)
-            raise SpaceError(f"cannot list every point: {endless} is a range of fractions; give values, or q_uniform")
+            infinite = next(name for name, dimension in self.dimensions.items() if dimension.size is None)
+            raise SpaceError(f"cannot list every point: {infinite} is a range of fractions; give values, or q_uniform")
         yield from self._points(list(self.dimensions), {})
 
     def fixing(self, params: Mapping[str, Any]) -> "Space":
@@ -156,7 +156,7 @@ class Space:
                 for key, values in self.when.get(name, {}).items()
             )
             lines.append(f"{name}: {dimension}{f' (when {conditions})' if conditions else ''}")
-        points = "points without end" if self.size is None else f"{self.size} point{'s' if self.size != 1 else ''}"
+        points = "infinitely many points" if self.size is None else f"{self.size} point{'s' if self.size != 1 else ''}"
         return "\n".join([*lines, points])
 
     def _count(self, names: Sequence[str], point: Mapping[str, Any]) -> int | None:

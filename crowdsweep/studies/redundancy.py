@@ -1,6 +1,6 @@
 """How many labels an item needs before further ones change little.
 
-The annotations of a dataset are thinned to r labels an item (seeded and nested: the labels kept at r = 2 are among
+The annotations of a dataset are thinned to r labels per item (seeded and nested: the labels kept at r = 2 are among
 those kept at r = 5), for several r, beside the full set. Every model meets the same thinned sample at the same seed.
 """
 
@@ -35,7 +35,7 @@ _QUALITY = ("test_accuracy", "heldout_loglik", "train_accuracy", "dev_accuracy")
 
 @dataclass(frozen=True, kw_only=True)
 class Need:
-    """How many labels an item one model needs.
+    """How many labels per item one model needs.
 
     Attributes:
         enough: smallest r whose mean is within the tolerance of the full set's; None where no r tried is.
@@ -71,7 +71,7 @@ class Match:
 
 
 def plans(knobs: Mapping[str, Any], config: SweepConfig) -> SweepConfig:
-    """Returns the sweep on every dataset for each number of labels an item, and on the full set.
+    """Returns the sweep on every dataset for each number of labels per item, and on the full set.
 
     Raises:
         SweepFileError: the sweep names no dataset.
@@ -84,7 +84,7 @@ def plans(knobs: Mapping[str, Any], config: SweepConfig) -> SweepConfig:
 
 
 def summarise(table: pa.Table, knobs: Mapping[str, Any]) -> StudyReport:
-    """Returns the curve of accuracy against labels an item, the need of each model, and the cheaper matches."""
+    """Returns the curve of accuracy against labels per item, the need of each model, and the cheaper matches."""
     metric = first_metric(table, _QUALITY)
     if metric is None:
         return StudyReport(title=TEMPLATE.title, findings=["No trial has finished yet."])
@@ -115,7 +115,7 @@ def summarise(table: pa.Table, knobs: Mapping[str, Any]) -> StudyReport:
 
 
 def need_of(points: Mapping[int | None, AxisPoint], metric: str, tolerance: float) -> Need | None:
-    """Returns how many labels an item a model needs, None where the full set has not been scored.
+    """Returns how many labels per item a model needs, None where the full set has not been scored.
 
     Args:
         tolerance: loss against the full set that does not matter, in the metric's units.
@@ -204,8 +204,8 @@ def _curve(dataset: str, models: ModelsAlong, metric: str, gold: frozenset[str])
         models,
         metric,
         gold=gold,
-        title=f"{dataset}: {readable(metric)} against labels an item",
-        x_label="labels an item",
+        title=f"{dataset}: {readable(metric)} against labels per item",
+        x_label="labels per item",
         x_ticks={**{float(size): str(size) for size in sizes}, end: "all"},
         x_of_none=end,
     )
@@ -222,7 +222,7 @@ def _means(dataset: str, models: ModelsAlong, metric: str) -> StudyTable:
     ]
     return StudyTable(
         title=f"{dataset}: {readable(metric)}",
-        columns=["labels an item", *names],
+        columns=["labels per item", *names],
         rows=rows,
         note="mean ± half the 95 % interval over seeds",
     )
@@ -234,7 +234,7 @@ def _need_table(dataset: str, needs: Mapping[str, Need], metric: str, tolerance:
         for name, need in sorted(needs.items())
     ]
     return StudyTable(
-        title=f"{dataset}: labels an item that are enough (within {_amount(metric, tolerance)} of all labels)",
+        title=f"{dataset}: how many labels per item are enough (within {_amount(metric, tolerance)} of all labels)",
         columns=["model", "enough", "possibly enough", "surely enough", "with all labels"],
         rows=rows,
     )
@@ -265,12 +265,12 @@ def _match_table(dataset: str, matches: list[Match], metric: str) -> StudyTable:
 def _need_sentence(dataset: str, model: str, need: Need, metric: str, tolerance: float) -> str:
     within = f"within {_amount(metric, tolerance)} of what it reaches with all labels ({shown(metric, need.full)})"
     if need.enough is None:
-        return f"{dataset}: {model} needs more labels an item than were tried to come {within}."
+        return f"{dataset}: {model} needs more labels per item than were tried to come {within}."
     low = need.enough if need.possibly is None else min(need.possibly, need.enough)
     ending = "more than were tried are needed to be sure" if need.surely is None else f"{need.surely} to be sure"
     noun = "label" if need.enough == 1 else "labels"
     between = f"possibly {low}, {ending}" if low != need.enough else ending
-    return f"{dataset}: {model} needs {need.enough} {noun} an item ({between}) to come {within}."
+    return f"{dataset}: {model} needs {need.enough} {noun} per item ({between}) to come {within}."
 
 
 def _or_more(labels: int | None) -> str:
@@ -289,7 +289,7 @@ TEMPLATE = StudyTemplate(
     knobs={
         "labels_per_item": Knob(
             default=(1, 2, 3, 5, 10),
-            about="numbers of labels an item to thin to; the full set is always added",
+            about="numbers of labels per item to thin to; the full set is always added",
             check=whole_numbers(1),
         ),
         "tolerance": Knob(

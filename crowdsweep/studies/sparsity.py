@@ -119,7 +119,9 @@ def _findings(dataset: str, models: ModelsAlong, metric: str) -> list[str]:
     if low < high and changes:
         order = sorted(changes, key=lambda name: (changes[name].mean, name))
         moves = [f"{name} {_points(metric, changes[name])}" for name in order]
-        findings.append(f"{dataset}: from {low:,} to {high:,} annotators {words(metric)} moves so: {'; '.join(moves)}.")
+        findings.append(
+            f"{dataset}: from {low:,} to {high:,} annotators {words(metric)} changes as follows: {'; '.join(moves)}."
+        )
     return findings
 
 

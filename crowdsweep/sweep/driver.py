@@ -275,7 +275,7 @@ def run_sweep(
         tell(
             SweepStarted(
                 name=plan.config.name,
-                config=_recorded(plan.asked),
+                config=_recorded(plan.config),
                 plan=_outline(plan),
                 environment=environment or {},
                 resumed=state.rows > 0,

@@ -30,18 +30,16 @@ def open_and_run(
     engine: Engine | None = None,
     address: str | None = None,
     quiet: bool = False,
-    asked: SweepConfig | None = None,
     draw: Draw | None = None,
 ) -> SweepOutcome:
     """Runs a sweep, or goes on with it, with its record in `store`.
 
     Args:
-        config: what to run; without a study template.
+        config: what to run.
         store: folder of the record; made where it is missing.
         engine: overrides the sweep file's.
         address: of a Ray cluster to join; see `cluster.connect`.
         quiet: no progress.
-        asked: the sweep file that a study template made `config` from.
         draw: of the confusion matrices that MLflow shows; None leaves them out.
 
     Raises:
@@ -49,7 +47,7 @@ def open_and_run(
         JournalLocked: another driver is at work on this record.
         InfeasibleRequest: the cluster has no room for a single slot.
     """
-    plan = make_plan(config, asked)
+    plan = make_plan(config)
     for note in plan.notes:
         _log.warning("%s", note)
 

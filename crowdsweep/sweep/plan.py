@@ -1,8 +1,8 @@
-"""What a sweep will run: datasets loaded once, everything checked, cells and studies laid out. Runs nothing.
+"""What a sweep will run: datasets loaded once, everything checked, cells and studies laid out. Runs no trial.
 
 Seeds: a reported point has the seeds 0, 1, …, `seeds.report` - 1; a searched point has `SEARCH_SEED`,
 `SEARCH_SEED` + 1, …; so the winner of a search is always scored on seeds that the search has not seen, and every
-model meets the same seeds. A study template is expanded before planning: what comes here is plain datasets × models.
+model meets the same seeds. The axis of a study template is laid out here, as datasets like any others.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,6 +18,8 @@ from crowdsweep.models import registered
 from crowdsweep.models.contract import ModelInfo
 from crowdsweep.search.racing import FEWEST_SEEDS
 from crowdsweep.search.space import Space
+from crowdsweep.studies.contract import expand_study
+from crowdsweep.sweep.pilot import Pace, pace_of
 from crowdsweep.sweep.requirements import HELDOUT, Offer, check_metric, default_metric, offer_of
 from crowdsweep.sweepfile.records import DatasetEntry, Metric, ModelEntry, SweepConfig
 from crowdsweep.trial.runner import check_needs
@@ -84,10 +86,21 @@ class Cell:
         """Returns the report trials of one point, one for each seed."""
         return self.specs(seeds, "report", point, self.dataset.report_heldout)
 
-    def seconds(self) -> float:
-        """Returns roughly how long one trial takes, at the defaults of what is searched."""
+    def seconds(self, paces: dict[str, Pace | None]) -> float | None:
+        """Returns roughly how long one trial takes, at the defaults of what is searched; None where nothing tells.
+
+        Args:
+            paces: what was measured so far, of models that do not say what they cost; more is added.
+        """
         params = registered.full_params(self.info.name, self.fixed)
-        return TRIAL_OVERHEAD_S + self.info.cost(self.dataset.offer.shape, params) / OPERATIONS_PER_SECOND
+        shape = self.dataset.offer.shape
+        if self.info.cost is not None:
+            return TRIAL_OVERHEAD_S + self.info.cost(shape, params) / OPERATIONS_PER_SECOND
+        key = digest({"model": self.info.name, "params": params, "dataset": self.dataset.base.fingerprint})
+        if key not in paces:
+            paces[key] = pace_of(self.info, params, prepare(self.dataset.base, self.dataset.params, seed=0))
+        pace = paces[key]
+        return None if pace is None else TRIAL_OVERHEAD_S + pace.seconds(shape.n_annotations)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,15 +135,13 @@ class Plan:
     """All that a sweep will run, checked.
 
     Attributes:
-        config: the sweep, with the axis of a study template among its datasets.
-        asked: the sweep file as a person wrote it: what the record keeps. The same, but for a study template.
-        datasets: in the order of the file.
+        config: the sweep file as a person wrote it: what the record keeps.
+        datasets: in the order of the file, each at every value of a study template's axis.
         cells: fixed points, run on the report seeds.
         studies: searches; their best points are run on the report seeds.
     """
 
     config: SweepConfig
-    asked: SweepConfig
     datasets: Sequence[PlannedDataset]
     cells: Sequence[Cell]
     studies: Sequence[Study]
@@ -170,10 +181,10 @@ class Plan:
     def notes(self) -> list[str]:
         """What a person should know before the sweep runs, in sentences."""
         notes: list[str] = []
-        if self.config.early_stop != "none" and not any(study.raced for study in self.studies):
+        if self.config.early_stop.kind != "none" and not any(study.raced for study in self.studies):
             least = f"it takes at least {RACING_SEEDS} search seeds, and seeds.search is {self.config.seeds.search}"
             why = least if self.studies else "nothing is searched"
-            notes.append(f"early_stop: {self.config.early_stop} does nothing in this sweep: {why}")
+            notes.append(f"early_stop: {self.config.early_stop.kind} does nothing in this sweep: {why}")
         if without := [str(dataset) for dataset in self.datasets if dataset.report_heldout]:
             notes.append(
                 f"neither gold nor dev or test items in {', '.join(without)}: models are ranked there by the "
@@ -183,23 +194,24 @@ class Plan:
         return notes
 
     def summary(self) -> dict[str, Any]:
-        """Returns the plan as JSON-able data; seconds are of one slot, and rough."""
-        cells = [
-            {**_row(cell), "trials": len(self.report_seeds), "seconds": cell.seconds() * len(self.report_seeds)}
-            for cell in self.cells
-        ]
-        studies = [self._study_row(study) for study in self.studies]
+        """Returns the plan as JSON-able data; seconds are of one slot, and rough.
+
+        Models that do not say what they cost are fitted for a moment (`pilot`).
+        """
+        paces: dict[str, Pace | None] = {}
+        cells = [{**_row(cell), **_timed(cell, len(self.report_seeds), paces)} for cell in self.cells]
+        studies = [self._study_row(study, paces) for study in self.studies]
         return {
             "name": self.config.name,
             "datasets": [_dataset_row(dataset) for dataset in self.datasets],
             "cells": cells,
             "studies": studies,
             "trials": {"search": self.n_search, "report": self.n_report, "total": self.n_trials},
-            "estimated_slot_seconds": sum(row["seconds"] for row in [*cells, *studies]),
+            "estimated_slot_seconds": sum(row["seconds"] or 0.0 for row in [*cells, *studies]),
             "notes": self.notes,
         }
 
-    def _study_row(self, study: Study) -> dict[str, Any]:
+    def _study_row(self, study: Study, paces: dict[str, Pace | None]) -> dict[str, Any]:
         trials = study.limit * len(self.search_seeds)
         trials += min(self.config.seeds.rescored, study.limit) * len(self.report_seeds)
         return {
@@ -209,30 +221,23 @@ class Plan:
             "goal": study.metric.goal,
             "space": study.space.to_mapping(),
             "points": study.limit,
-            "trials": trials,
-            "seconds": study.cell.seconds() * trials,
+            **_timed(study.cell, trials, paces),
         }
 
 
-def make_plan(config: SweepConfig, asked: SweepConfig | None = None) -> Plan:
+def make_plan(config: SweepConfig) -> Plan:
     """Loads the datasets and checks that every model can run on each of them.
 
     Each line of `datasets:` is made ready for one seed on the way, which costs as much as preparing one trial.
 
-    Args:
-        config: a sweep without a study template.
-        asked: the sweep that a template made it from (`studies.contract.expand_study`), if one did.
-
     Raises:
         BadInput: something does not go together; the message says what is missing, where, and what to do.
     """
-    if config.study is not None:
-        raise ValueError("expand the study template before planning: studies.contract.expand_study")
     datasets: list[PlannedDataset] = []
     cells: list[Cell] = []
     studies: list[Study] = []
     bases: dict[str, CrowdDataset] = {}
-    for entry in config.datasets:
+    for entry in expand_study(config).datasets:
         dataset, trial = _ready(entry, bases, config)
         datasets.append(dataset)
         wanted = [model for model in config.models if not model.datasets or entry.name in model.datasets]
@@ -244,7 +249,7 @@ def make_plan(config: SweepConfig, asked: SweepConfig | None = None) -> Plan:
                 studies.append(_study(config, cell, Space.parse(model.space)))
             else:
                 cells.append(cell)
-    return Plan(config=config, asked=asked or config, datasets=datasets, cells=cells, studies=studies)
+    return Plan(config=config, datasets=datasets, cells=cells, studies=studies)
 
 
 def describe_plan(plan: Plan) -> str:
@@ -256,13 +261,13 @@ def describe_plan(plan: Plan) -> str:
         lines.append(f"  dataset {row['dataset']}: {sizes}, {row['classes']} classes")
     for row in [*summary["cells"], *summary["studies"]]:
         search = f", searches {row['points']} points by {row['metric']} ({row['goal']})" if "points" in row else ""
-        lines.append(
-            f"  {row['label']} on {row['dataset']}: {row['trials']} trials, ~{_duration(row['seconds'])}{search}"
-        )
+        lines.append(f"  {row['label']} on {row['dataset']}: {row['trials']} trials, {_time_of(row)}{search}")
     trials = summary["trials"]
+    unknown = sum(row["seconds"] is None for row in [*summary["cells"], *summary["studies"]])
     lines.append(
         f"{trials['total']} trials ({trials['search']} search, {trials['report']} report), very roughly "
         f"{_duration(summary['estimated_slot_seconds'])} on one slot"
+        + (f", and what takes an unknown time ({unknown} of the lines above)" if unknown else "")
     )
     lines += [f"note: {note}" for note in summary["notes"]]
     return "\n".join(lines)
@@ -335,7 +340,7 @@ def _study(config: SweepConfig, cell: Cell, space: Space) -> Study:
 def _raced_after(config: SweepConfig) -> int | None:
     """Returns how many seeds a point gets before it may be stopped: half, but what the test needs at least."""
     n_seeds = config.seeds.search
-    if config.early_stop == "none" or n_seeds < RACING_SEEDS:
+    if config.early_stop.kind == "none" or n_seeds < RACING_SEEDS:
         return None
     return max(FEWEST_SEEDS, n_seeds // 2)
 
@@ -346,6 +351,18 @@ def _where(config: SweepConfig, dataset: str) -> str:
 
 def _row(cell: Cell) -> dict[str, Any]:
     return {"model": cell.info.name, "label": cell.label, "dataset": str(cell.dataset), "fixed": dict(cell.fixed)}
+
+
+def _timed(cell: Cell, trials: int, paces: dict[str, Pace | None]) -> dict[str, Any]:
+    seconds = cell.seconds(paces)
+    told_by = "formula" if cell.info.cost is not None else "pilot" if seconds is not None else "nothing"
+    return {"trials": trials, "seconds": None if seconds is None else seconds * trials, "told_by": told_by}
+
+
+def _time_of(row: Mapping[str, Any]) -> str:
+    if row["seconds"] is None:
+        return "time unknown"
+    return f"~{_duration(row['seconds'])}" + (" (measured)" if row["told_by"] == "pilot" else "")
 
 
 def _dataset_row(dataset: PlannedDataset) -> dict[str, Any]:

@@ -18,7 +18,7 @@ MAX_NODES = 20_000  # aliases can make a few lines of YAML stand for millions of
 
 
 class _Loader(yaml.SafeLoader):
-    """PyYAML's safe reading, except that `1e-3` is a number: PyYAML takes it for text, for want of a point."""
+    """PyYAML's safe reading, except that `1e-3` is a number: PyYAML takes it for text, as it has no decimal point."""
 
 
 _Loader.add_implicit_resolver(
@@ -44,7 +44,7 @@ def read_yaml(path: Path) -> tuple[Any, Where]:
         raise SweepFileError(f"expected a YAML file, got a folder: {str(path)!r}") from None
     except UnicodeDecodeError as error:
         raise SweepFileError(
-            f"{path}: expected text in UTF-8, got byte {error.start} that is not; save it so"
+            f"{path}: expected text in UTF-8, got byte {error.start} that is not; save the file as UTF-8"
         ) from None
     return parse_yaml(text, str(path))
 

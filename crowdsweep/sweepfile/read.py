@@ -7,10 +7,10 @@ Whether the datasets exist and bring what the models need is seen later, by `swe
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from itertools import product
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from crowdsweep.data import catalogue
 from crowdsweep.errors import BadInput, SweepFileError, UnknownName, Where, suggestion
@@ -18,24 +18,12 @@ from crowdsweep.metrics.known import check_metric_name
 from crowdsweep.metrics.wording import goal_of
 from crowdsweep.models import registered
 from crowdsweep.registry import discovery
-from crowdsweep.search.contract import Goal, Sampler
 from crowdsweep.search.space import Space
-from crowdsweep.sweepfile.checked import field_types, jsonable, mapping_of, named_entries, record, text, typed
+from crowdsweep.sweepfile.checked import field_types, list_of, mapping_of, named_entries, text, typed
 from crowdsweep.sweepfile.located import read_yaml, with_overrides
-from crowdsweep.sweepfile.records import (
-    Budget,
-    DatasetEntry,
-    Heldout,
-    Metric,
-    ModelEntry,
-    Published,
-    PublishedValue,
-    Resources,
-    Seeds,
-    StudyEntry,
-    SweepConfig,
-    Tracking,
-)
+from crowdsweep.sweepfile.records import DatasetEntry, Metric, ModelEntry, StudyEntry, SweepConfig
+
+_SWEEP_KEYS = [key for key in field_types(SweepConfig) if key != "source"]
 
 
 def load_sweep(path: str | Path, overrides: Iterable[str] = ()) -> SweepConfig:
@@ -66,31 +54,26 @@ def parse_sweep(mapping: Any, source: str = "", where: Where | None = None) -> S
         SweepFileError, SpaceError, UnknownName: as `load_sweep`.
     """
     where = where or Where.of(source)
-    given = mapping_of(mapping, where, _SWEEP_KEYS)
+    given = dict(mapping_of(mapping, where, _SWEEP_KEYS))
     for key in ("name", "datasets", "models"):
         if given.get(key) is None:
             raise SweepFileError(where.says(f"a sweep needs name, datasets and models; {key} is missing"))
-    name = _sweep_name(given["name"], where.at("name"))
     folder = Path(source).parent
-    datasets = tuple(_datasets(given["datasets"], where.at("datasets"), folder))
-    models = tuple(_models(given["models"], where.at("models"), folder, [entry.name for entry in datasets]))
-    sections: dict[str, Any] = {
-        key: record(cls, given[key], where.at(key)) for key, cls in _SECTIONS.items() if key in given
-    }
-    for key in ("engine", "protocol", "pack"):
-        if key in given:
-            sections[key] = typed(field_types(SweepConfig)[key], given[key], where.at(key))
-    config = SweepConfig(
-        name=name,
-        datasets=datasets,
-        models=models,
-        metric=_metric(given["metric"], where.at("metric"), models) if "metric" in given else None,
-        early_stop=_early_stop(given["early_stop"], where.at("early_stop")) if "early_stop" in given else "none",
-        study=_study(given["study"], where.at("study")) if "study" in given else None,
-        published=_published(given.get("published", {}), where.at("published"), datasets, models),
-        source=source,
-        **sections,
-    )
+    read: dict[str, Any] = {"name": _sweep_name(given.pop("name"), where.at("name")), "source": source}
+    datasets = read["datasets"] = tuple(_datasets(given.pop("datasets"), where.at("datasets"), folder))
+    names = [entry.name for entry in datasets]
+    models = read["models"] = tuple(_models(given.pop("models"), where.at("models"), folder, names))
+    for key, value in given.items():
+        place = where.at(key)
+        match key:
+            case "metric":
+                read[key] = _metric(value, place, models)
+            case "study":
+                read[key] = _study(value, place)
+            case _:
+                read[key] = typed(field_types(SweepConfig)[key], value, place)
+    config = SweepConfig(**read)
+    _check_published(config, where)
     _check_grid(config, where)
     return config
 
@@ -98,49 +81,29 @@ def parse_sweep(mapping: Any, source: str = "", where: Where | None = None) -> S
 def config_to_mapping(config: SweepConfig) -> dict[str, Any]:
     """Returns the sweep file's form with every default written out, JSON-able; `parse_sweep` gives the same sweep
     back, given the same `source`."""
-    mapping: dict[str, Any] = {
-        "name": config.name,
-        "datasets": [{"name": entry.name, **entry.params} for entry in config.datasets],
-        "models": [
-            {
-                "name": entry.name,
-                "label": entry.label,
-                "params": jsonable(entry.params),
-                **({"search": jsonable(entry.space)} if entry.space else {}),
-                **({"datasets": list(entry.datasets)} if entry.datasets else {}),
-            }
-            for entry in config.models
-        ],
-        "early_stop": {"kind": config.early_stop},
-        "engine": config.engine,
-        "pack": config.pack,
-        "published": jsonable(asdict(config.published)),
-    }
-    for key in _SECTIONS:
-        mapping[key] = {name: value for name, value in asdict(getattr(config, key)).items() if value is not None}
-    if config.metric is not None:
-        mapping["metric"] = asdict(config.metric)
-    if config.protocol is not None:
-        mapping["protocol"] = config.protocol
+    mapping = {key: value for key, value in _jsonable(asdict(config)).items() if key != "source" and value is not None}
+    for key in ("budget", "tracking"):  # the two that have settings without a value
+        mapping[key] = {name: value for name, value in mapping[key].items() if value is not None}
+    mapping["datasets"] = [{"name": entry["name"], **entry["params"]} for entry in mapping["datasets"]]
+    for entry in mapping["models"]:
+        entry["search"] = entry.pop("space")
+        for key in ("search", "datasets"):
+            if not entry[key]:
+                del entry[key]
     if config.study is not None:
-        mapping["study"] = {"template": config.study.template, **jsonable(config.study.knobs)}
+        mapping["study"] = {"template": mapping["study"]["template"], **mapping["study"]["knobs"]}
     return mapping
 
 
-_SECTIONS: dict[str, type[Any]] = {
-    "budget": Budget,
-    "seeds": Seeds,
-    "sampler": Sampler,
-    "resources": Resources,
-    "tracking": Tracking,
-    "heldout": Heldout,
-}
-_SWEEP_KEYS = tuple(key.name for key in fields(SweepConfig) if key.name != "source")
-_DatasetKey = tuple[str | tuple[str, str], ...]
+def _jsonable(value: Any) -> Any:
+    """Returns mappings as dicts and sequences as lists: what JSON has."""
+    if isinstance(value, Mapping):
+        return {key: _jsonable(part) for key, part in value.items()}
+    return [_jsonable(part) for part in value] if isinstance(value, list | tuple) else value
 
 
 def _datasets(given: Any, where: Where, folder: Path) -> Iterator[DatasetEntry]:
-    seen: dict[_DatasetKey, Where] = {}
+    seen: dict[tuple[str, ...], Where] = {}
     for place, entry in named_entries(given, where, "dataset"):
         for key, value in entry.items():
             _check_axis(value, place.at(key))
@@ -149,7 +112,7 @@ def _datasets(given: Any, where: Where, folder: Path) -> Iterator[DatasetEntry]:
             params = dict(zip(entry, values, strict=True))
             name = text(params.pop("name"), place.at("name"))
             dataset = DatasetEntry(name=_resolved(name, folder), params=params)
-            key = (dataset.name, *sorted((param, repr(value)) for param, value in params.items()))
+            key = (dataset.name, *sorted(f"{param} {value!r}" for param, value in params.items()))
             if key in seen:
                 raise SweepFileError(
                     place.says(f"this dataset stands at {seen[key]} already, with the same parameters")
@@ -198,9 +161,7 @@ def _models(given: Any, where: Where, folder: Path, datasets: Sequence[str]) -> 
 
 def _only(given: Any, where: Where, folder: Path, datasets: Sequence[str]) -> Iterator[str]:
     """Yields the datasets that a model is limited to, each one of the sweep's."""
-    if not isinstance(given, list) or not given:
-        raise SweepFileError(where.says(f"expected a list of datasets of this sweep, got {given!r}"))
-    for index, part in enumerate(given):
+    for index, part in enumerate(list_of(given, where, "dataset of this sweep")):
         name = _resolved(text(part, where.at(index)), folder)
         if name not in datasets:
             raise UnknownName("dataset of this sweep", name, datasets, str(where.at(index)))
@@ -231,80 +192,55 @@ def _space(model: str, params: Mapping[str, Any], given: Any, where: Where, fold
 
 
 def _check_params(model: str, params: Mapping[str, Any], where: Where) -> None:
-    """Checks fixed hyper-parameters, each alone first, so that a message names the line of the one that is wrong."""
-    for guilty, part in [*((where.at(key), {key: value}) for key, value in params.items()), (where, params)]:
-        try:
-            registered.build_model(model, part)
-        except UnknownName as error:
-            raise SweepFileError(guilty.says(str(error))) from None
-        except BadInput as error:
-            if part is params or len(params) == 1 or _alone_to_blame(model, params, part):
-                raise SweepFileError(guilty.says(str(error))) from None
-
-
-def _alone_to_blame(model: str, params: Mapping[str, Any], part: Mapping[str, Any]) -> bool:
-    """Says whether a parameter is wrong also in company: some are right only together with another."""
+    """Checks fixed hyper-parameters; the message has the line of the one that it speaks of."""
     try:
         registered.build_model(model, params)
     except BadInput as error:
-        return any(f"parameter {key!r}" in str(error) for key in part)
-    return False
+        guilty = [key for key in params if f"parameter {key!r}" in str(error)]
+        raise SweepFileError(where.at(*guilty[:1]).says(str(error))) from None
 
 
 def _metric(given: Any, where: Where, models: Sequence[ModelEntry]) -> Metric:
-    if isinstance(given, str):
-        given = {"name": given}
-    given = mapping_of(given, where, ("name", "goal"))
+    given = {"name": given} if isinstance(given, str) else mapping_of(given, where, ("name", "goal"))
     if "name" not in given:
         raise SweepFileError(where.says("expected name, for example {name: dev_accuracy}"))
     name = text(given["name"], where.at("name"))
     check_metric_name(name, str(where.at("name")))
-    goal: Goal = typed(Goal, given.get("goal", goal_of(name)), where.at("goal"))
-    if goal != goal_of(name):
-        raise SweepFileError(where.at("goal").says(f"expected {goal_of(name)}, as {name} is better so; got {goal}"))
+    metric: Metric = typed(Metric, {"goal": goal_of(name), **given}, where)
+    if metric.goal != (right := goal_of(name)):
+        reason = f"a {'higher' if right == 'maximize' else 'lower'} {name} is better"
+        raise SweepFileError(where.at("goal").says(f"expected {right}, since {reason}; got {metric.goal}"))
     if name.startswith("test_") and any(entry.space for entry in models):
         near = name.replace("test_", "dev_", 1)
         raise SweepFileError(
             where.at("name").says(f"a search that sees test scores proves nothing; write {near}, or heldout_loglik")
         )
-    return Metric(name=name, goal=goal)
-
-
-def _early_stop(given: Any, where: Where) -> Literal["none", "wilcoxon"]:
-    kind = mapping_of(given, where, ("kind",)).get("kind", "none")
-    return typed(field_types(SweepConfig)["early_stop"], kind, where.at("kind"))
+    return metric
 
 
 def _study(given: Any, where: Where) -> StudyEntry:
     knobs = dict(mapping_of(given, where))
+    known = discovery.names("template")
     if "template" not in knobs:
-        raise SweepFileError(where.says(f"expected template, one of {', '.join(discovery.names('template'))}"))
+        raise SweepFileError(where.says(f"expected template, one of {', '.join(known)}"))
     template = text(knobs.pop("template"), where.at("template"))
-    if template not in discovery.names("template"):
-        raise UnknownName("study template", template, discovery.names("template"), str(where.at("template")))
+    if template not in known:
+        raise UnknownName("study template", template, known, str(where.at("template")))
     return StudyEntry(template=template, knobs=knobs)
 
 
-def _published(given: Any, where: Where, datasets: Sequence[DatasetEntry], models: Sequence[ModelEntry]) -> Published:
-    given = mapping_of(given, where, ("table", "values"))
-    known_models = {*registered.model_names(), *(entry.label for entry in models)}
-    known_datasets = {*catalogue.names(), *(entry.name for entry in datasets)}
-    # A list that `--set` replaces may leave out what the sweep file has printed numbers of.
+def _check_published(config: SweepConfig, where: Where) -> None:
+    """Checks the names in printed values. A list that `--set` replaces may lack what the sweep file has them of."""
     replaced = {key for key in ("models", "datasets") if where.origins.get((key,), "").startswith("--set")}
-    values: list[PublishedValue] = []
-    listed = given.get("values", [])
-    if not isinstance(listed, list):
-        raise SweepFileError(where.at("values").says(f"expected a list, got {listed!r}"))
-    for index, part in enumerate(listed):
-        inner = where.at("values", index)
-        value = record(PublishedValue, part, inner)
-        if value.model not in known_models and "models" not in replaced:
-            raise UnknownName("model", value.model, known_models, str(inner.at("model")))
-        if value.dataset not in known_datasets and "datasets" not in replaced:
-            raise UnknownName("dataset", value.dataset, known_datasets, str(inner.at("dataset")))
+    models = {*registered.model_names(), *(entry.label for entry in config.models)}
+    datasets = {*catalogue.names(), *(entry.name for entry in config.datasets)}
+    for index, value in enumerate(config.published.values):
+        inner = where.at("published", "values", index)
+        if value.model not in models and "models" not in replaced:
+            raise UnknownName("model", value.model, models, str(inner.at("model")))
+        if value.dataset not in datasets and "datasets" not in replaced:
+            raise UnknownName("dataset", value.dataset, datasets, str(inner.at("dataset")))
         check_metric_name(value.metric, str(inner.at("metric")))
-        values.append(value)
-    return Published(table=text(given.get("table", ""), where.at("table")), values=tuple(values))
 
 
 def _check_grid(config: SweepConfig, where: Where) -> None:
@@ -314,7 +250,7 @@ def _check_grid(config: SweepConfig, where: Where) -> None:
         size, inner = Space.parse(entry.space).size, where.at("models", index, "search")
         if size is None:
             raise SweepFileError(
-                inner.says("a grid has no end here: give values or q_uniform, or take another sampler")
+                inner.says("a grid needs a finite space: give values or q_uniform, or take another sampler")
             )
         if size > config.budget.points:
             raise SweepFileError(inner.says(f"the grid has {size} points, budget.points is {config.budget.points}"))

@@ -1,4 +1,4 @@
-"""What a checked sweep file holds: frozen records with every default filled in. `config.py` reads them."""
+"""What a checked sweep file holds: frozen records with every default filled in. `read.py` makes them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,7 +10,6 @@ from crowdsweep.data.dataset import Scalar
 from crowdsweep.search.contract import Goal, Sampler
 
 Engine = Literal["inline", "ray"]
-Protocol = Literal["paper", "equal_budget"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,8 +58,8 @@ class Metric:
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """Limits of a sweep: points a study, hours of all its runs together (None: no limit), share of failed trials before
-    it stops."""
+    """Limits of a sweep: points of each search, hours of all its runs together (None: no limit), and what share of its
+    trials may fail before it stops."""
 
     points: Annotated[int, Ge(1)] = 20
     hours: Annotated[float, Gt(0)] | None = None
@@ -74,6 +73,14 @@ class Seeds:
     search: Annotated[int, Ge(1)] = 3
     report: Annotated[int, Ge(1)] = 5
     rescored: Annotated[int, Ge(1)] = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class EarlyStop:
+    """Which points of a search are given up early: `wilcoxon` stops those that lose to the best one on their first
+    seeds, and takes at least six search seeds."""
+
+    kind: Literal["none", "wilcoxon"] = "none"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,7 +126,7 @@ class Published:
     """Printed numbers for the report, and the table they stand in."""
 
     table: str = ""
-    values: Sequence[PublishedValue] = ()
+    values: tuple[PublishedValue, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,10 +150,9 @@ class SweepConfig:
     """One sweep file.
 
     Attributes:
-        early_stop: `wilcoxon` stops points of a search that lose to the best one on their first seeds; takes at least
-            six search seeds.
         protocol: given to every model that has such a parameter, unless its own params say otherwise.
         pack: most trials in one batch.
+        report_every: epochs or EM steps from one score on dev data to the next while fits go on.
         source: the file's path, for messages; empty where there is none.
     """
 
@@ -157,13 +163,14 @@ class SweepConfig:
     budget: Budget = Budget()
     seeds: Seeds = Seeds()
     sampler: Sampler = field(default_factory=Sampler)
-    early_stop: Literal["none", "wilcoxon"] = "none"
+    early_stop: EarlyStop = EarlyStop()
     resources: Resources = Resources()
     engine: Engine = "ray"
     tracking: Tracking = Tracking()
     study: StudyEntry | None = None
     published: Published = Published()
-    protocol: Protocol | None = None
+    protocol: Literal["paper", "equal_budget"] | None = None
     heldout: Heldout = Heldout()
     pack: Annotated[int, Ge(1)] = 20
+    report_every: Annotated[int, Ge(1)] = 10
     source: str = ""

@@ -82,7 +82,7 @@ def check_each_trial_finishes_once(executor: Executor) -> None:
     assert all(result.status is Status.OK for result in results), [result.failure for result in results]
     for key in wanted:
         kinds = [type(event) for event in events if _key_of(event) == key]
-        assert kinds.index(TrialStarted) < kinds.index(TrialFinished)
+        assert kinds[:1] == [TrialStarted], f"trial {key}: {kinds}"
 
 
 def check_numbers_are_those_of(executor: Executor, reference: Executor) -> None:
@@ -137,6 +137,15 @@ def check_stop_of_a_finished_trial_changes_nothing(executor: Executor) -> None:
     assert [result.key for result in finished(drained(executor, 1))] == [specs[1].key]
 
 
+def check_a_trial_that_was_stopped_may_come_again(executor: Executor) -> None:
+    """A stop is forgotten when its trial is submitted anew."""
+    small = next(iter(datasets().values()))
+    (spec,) = specs_on(small, "uniform", 1)
+    executor.stop(spec.key)
+    executor.submit(batch_of([spec]))
+    assert [result.status for result in finished(drained(executor, 1))] == [Status.OK]
+
+
 def check_polling_with_nothing_to_do(executor: Executor) -> None:
     """An idle executor has no events and does not make its caller wait for ever."""
     began = time.monotonic()
@@ -152,6 +161,7 @@ CHECKS: Mapping[str, Callable[[Executor], None]] = {
         check_a_poisoned_trial_fails_alone,
         check_stopped_before_it_begins,
         check_stop_of_a_finished_trial_changes_nothing,
+        check_a_trial_that_was_stopped_may_come_again,
         check_polling_with_nothing_to_do,
     )
 }

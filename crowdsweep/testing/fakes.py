@@ -2,7 +2,7 @@
 
 import heapq
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -91,7 +91,7 @@ class FakeExecutor:
             if any(spec.key == key for spec in batch.specs):
                 self.taken_back.append(key)
                 left = [spec for spec in batch.specs if spec.key != key]
-                self._waiting[index : index + 1] = [Batch(specs=left, dataset=batch.dataset)] if left else []
+                self._waiting[index : index + 1] = [replace(batch, specs=left)] if left else []
                 return
 
     def listen(self, listener: Callable[[TrialProgressed], None]) -> None:

@@ -1,6 +1,8 @@
 """What every mirror, and every place where the journal's rows can live, must do; called one by one by their tests."""
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 
 from crowdsweep.errors import JournalError, JournalLocked
 from crowdsweep.journal.rows import Rows
@@ -101,19 +103,47 @@ def one_of_each() -> list[Event]:
 
 def check_takes_every_event(make: Callable[[], Mirror]) -> None:
     """Every kind of event is taken, one that comes twice too, and closing twice is fine."""
-    mirror = make()
-    for event in one_of_each():
-        mirror.handle(event)
-        mirror.handle(event)
-    mirror.close()
-    mirror.close()
+    with _nothing_goes_wrong():
+        mirror = make()
+        for event in one_of_each():
+            mirror.handle(event)
+            mirror.handle(event)
+        mirror.close()
+        mirror.close()
 
 
 def check_closes_without_events(make: Callable[[], Mirror]) -> None:
     """A sweep that ends before it began leaves nothing behind."""
-    mirror = make()
-    mirror.close()
-    mirror.close()
+    with _nothing_goes_wrong():
+        mirror = make()
+        mirror.close()
+        mirror.close()
+
+
+@contextmanager
+def _nothing_goes_wrong() -> Generator[None]:
+    """Fails where something is logged as a warning, or with an exception: a mirror that cannot write swallows what it
+    dies of, so that the sweep goes on, and logs it."""
+    wrong: list[str] = []
+
+    class Listener(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            if record.levelno >= logging.WARNING or record.exc_info:
+                wrong.append(
+                    f"{record.getMessage()} {record.exc_info[1]!r}" if record.exc_info else record.getMessage()
+                )
+
+    logger, listener = logging.getLogger("crowdsweep"), Listener()
+    level = logger.level
+    logger.addHandler(listener)
+    logger.setLevel(logging.DEBUG)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+        logger.removeHandler(listener)
+    if wrong:
+        raise AssertionError("; ".join(wrong))
 
 
 def check_rows_come_back(open_rows: OpenRows) -> None:

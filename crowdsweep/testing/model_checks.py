@@ -114,11 +114,11 @@ def check(applies: Callable[[ModelInfo], bool] = _always) -> Callable[[Run], Run
 
 @check()
 def describes_itself(info: ModelInfo) -> None:
-    """Its name is its place's, it has a title and a source, and its cost is a positive number."""
+    """Its name is its place's, it has a title and a source, and its cost, where it says one, is a positive number."""
     must(info.name in registered.model_names(), f"{info.name!r} is not where its name says")
     must(bool(info.title.strip() and info.source.strip()), "title or source is empty")
     shape = DataShape(n_items=100, n_annotators=10, n_classes=3, n_annotations=300, n_features=8)
-    cost = info.cost(shape, registered.full_params(info.name, {}))
+    cost = 1.0 if info.cost is None else info.cost(shape, registered.full_params(info.name, {}))
     must(math.isfinite(cost) and cost > 0, f"cost: expected a positive number, got {cost}")
     unknown = set(info.waived) - set(CHECKS)
     must(not unknown, f"it waives checks that do not exist: {sorted(unknown)}")

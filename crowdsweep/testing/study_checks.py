@@ -6,6 +6,7 @@ for check in CHECKS:
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from crowdsweep.errors import UnknownName
@@ -49,7 +50,7 @@ def check_plans_pure(template: StudyTemplate) -> None:
     cells = [(entry.name, json.dumps(dict(entry.params), sort_keys=True)) for entry in first.datasets]
     _require(cells, "nothing is planned")
     _require(len(set(cells)) == len(cells), "a dataset is planned twice with the same parameters")
-    _require(first.models == config.models, "a template plans datasets, not models")
+    _require(replace(first, datasets=config.datasets) == config, "a template plans datasets, and nothing else")
 
 
 def check_empty(template: StudyTemplate) -> None:

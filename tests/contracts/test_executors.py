@@ -4,7 +4,7 @@ import os
 import signal
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -16,8 +16,10 @@ from crowdsweep.sweep.ray_actors import LOSS_LIMIT, RayExecutor
 from crowdsweep.sweepfile.records import Resources
 from crowdsweep.testing import executor_checks as checks
 from crowdsweep.testing.executor_checks import batch_of, datasets, drained, finished, specs_on
+from crowdsweep.testing.fakes import FakeExecutor
 from crowdsweep.trial.events import BatchLost, TrialProgressed
 from crowdsweep.trial.result import Status
+from crowdsweep.trial.runner import run_batch
 from crowdsweep.trial.spec import TrialSpec
 
 
@@ -58,6 +60,24 @@ def test_inline(inline: InlineExecutor, check: str) -> None:
     checks.CHECKS[check](inline)
 
 
+@pytest.mark.parametrize("check", checks.CHECKS)
+@pytest.mark.parametrize("disorder", range(3))
+def test_fake(check: str, disorder: int) -> None:
+    """The stand-in of the driver's tests keeps the contract that the driver relies on."""
+    checks.CHECKS[check](FakeExecutor(score=really_scored, disorder=disorder))
+
+
+def test_fake_gives_the_numbers_of_inline(inline: InlineExecutor) -> None:
+    checks.check_numbers_are_those_of(FakeExecutor(score=really_scored), inline)
+
+
+def really_scored(spec: TrialSpec) -> Mapping[str, float]:
+    (result,) = run_batch([spec], datasets()[spec.fingerprint], "cpu", lambda _: True)
+    if result.failure is not None:
+        raise ValueError(result.failure.message)
+    return result.metrics
+
+
 def test_inline_gives_the_same_numbers_in_other_batches(inline: InlineExecutor) -> None:
     checks.check_numbers_are_those_of(inline, InlineExecutor(datasets()))
 
@@ -72,10 +92,12 @@ def test_inline_forgets_what_waits_when_closed(inline: InlineExecutor) -> None:
 @pytest.mark.ray
 @pytest.mark.xdist_group("ray")
 class TestRay:
-    def test_suite(self, pool: RayExecutor) -> None:
+    @pytest.mark.parametrize("check", checks.CHECKS)
+    def test_suite(self, pool: RayExecutor, check: str) -> None:
+        checks.CHECKS[check](pool)
+
+    def test_has_a_slot_for_each_cpu(self, pool: RayExecutor) -> None:
         assert pool.slots == 2
-        for check in checks.CHECKS.values():
-            check(pool)
 
     def test_gives_the_numbers_of_inline(self, pool: RayExecutor, inline: InlineExecutor) -> None:
         checks.check_numbers_are_those_of(pool, inline)

@@ -9,12 +9,16 @@ from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 from rich.console import Console
 
 from crowdsweep.console.live import ConsoleMirror
+from crowdsweep.console.progress import Progress
 from crowdsweep.journal.journal import Journal
 from crowdsweep.journal.local import LocalRows
 from crowdsweep.journal.objects import ObjectRows
 from crowdsweep.journal.rows import Rows
-from crowdsweep.testing import mirror_checks
-from crowdsweep.trial.events import Mirror
+from crowdsweep.testing import journal_checks, mirror_checks
+from crowdsweep.testing.fakes import MemoryJournal
+from crowdsweep.tracking.mlflow_runs import MlflowMirror
+from crowdsweep.tracking.run_book import RunBook
+from crowdsweep.trial.events import Event, Mirror
 
 
 def local(folder: Path, write: bool) -> Rows:
@@ -51,19 +55,77 @@ def test_torn_tail_of_rows(open_rows: mirror_checks.OpenRows, tmp_path: Path) ->
     mirror_checks.check_torn_tail_is_dropped(open_rows, tear)
 
 
-def a_journal(folder: Path) -> Mirror:
+def a_journal(folder: Path) -> Journal:
     return Journal(folder)
 
 
-def a_console(folder: Path) -> Mirror:
-    return ConsoleMirror(console=Console(file=io.StringIO()))
-
-
-def a_journal_of_objects(folder: Path) -> Mirror:
+def a_journal_of_objects(folder: Path) -> Journal:
     return Journal(folder, rows=objects(folder, write=True))
 
 
-@pytest.mark.parametrize("make", [a_journal, a_journal_of_objects, a_console])
-@pytest.mark.parametrize("check", [mirror_checks.check_takes_every_event, mirror_checks.check_closes_without_events])
-def test_sink(check: Callable[[Callable[[], Mirror]], None], make: Callable[[Path], Mirror], tmp_path: Path) -> None:
+KEPT: dict[Path, list[Event]] = {}
+
+
+def a_journal_in_memory(folder: Path) -> MemoryJournal:
+    return MemoryJournal(KEPT.setdefault(folder, []))
+
+
+def a_console(folder: Path) -> Mirror:
+    return ConsoleMirror(console=Console(file=io.StringIO()), every_s=0.0)
+
+
+def a_live_console(folder: Path) -> Mirror:
+    return ConsoleMirror(console=Console(file=io.StringIO(), force_terminal=True))
+
+
+def an_mlflow(folder: Path) -> Mirror:
+    return MlflowMirror(folder, experiment="an experiment")
+
+
+JOURNALS = [a_journal, a_journal_of_objects, a_journal_in_memory]
+MIRRORS = [*JOURNALS, a_console, a_live_console, an_mlflow]
+MIRROR_CHECKS = [mirror_checks.check_takes_every_event, mirror_checks.check_closes_without_events]
+
+
+@pytest.mark.parametrize("make", JOURNALS)
+@pytest.mark.parametrize("check", journal_checks.CHECKS)
+def test_journal(
+    check: Callable[[journal_checks.OpenJournal], None],
+    make: Callable[[Path], journal_checks.Keeper],
+    tmp_path: Path,
+) -> None:
     check(lambda: make(tmp_path))
+
+
+@pytest.mark.parametrize("make", MIRRORS)
+@pytest.mark.parametrize("check", MIRROR_CHECKS)
+def test_mirror(
+    check: Callable[[Callable[[], Mirror]], None],
+    make: Callable[[Path], Mirror],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    check(lambda: make(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("make", "part", "broken"),
+    [
+        (a_console, Progress, "take"),
+        (a_live_console, ConsoleMirror, "_view"),
+        (an_mlflow, RunBook, "write_trial"),
+        (an_mlflow, RunBook, "finish"),
+    ],
+    ids=lambda value: getattr(value, "__name__", value),
+)
+def test_a_mirror_that_swallows_what_it_dies_of_breaks_the_contract(
+    make: Callable[[Path], Mirror], part: type, broken: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def raising(*_: object, **__: object) -> None:
+        raise RuntimeError("nothing was written")
+
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    monkeypatch.setattr(part, broken, raising)
+    with pytest.raises(AssertionError, match="nothing was written"):
+        mirror_checks.check_takes_every_event(lambda: make(tmp_path))

@@ -33,6 +33,7 @@ study: {template: sparsity, annotators: [10, 20]}
 protocol: equal_budget
 heldout: {fraction: 0.2}
 pack: 5
+report_every: 3
 published:
   table: "a table"
   values:
@@ -71,12 +72,8 @@ def test_every_key_arrives(sweep) -> None:
     assert (config.budget.points, config.budget.hours, config.budget.failed_trials) == (7, 2, 0.2)
     assert (config.seeds.search, config.seeds.report, config.seeds.rescored) == (4, 10, 2)
     assert (config.sampler.kind, config.sampler.seed) == ("random", 5)
-    assert (config.early_stop, config.engine, config.protocol, config.pack) == (
-        "wilcoxon",
-        "inline",
-        "equal_budget",
-        5,
-    )
+    assert (config.early_stop.kind, config.engine, config.protocol) == ("wilcoxon", "inline", "equal_budget")
+    assert (config.pack, config.report_every) == (5, 3)
     assert (config.resources.cpu, config.resources.gpu) == (2, 0.5)
     assert (config.tracking.experiment, config.tracking.enabled) == ("other", False)
     assert config.study is not None
@@ -108,7 +105,8 @@ def test_defaults_are_those_that_the_design_names(sweep) -> None:
     assert (config.seeds.report, config.seeds.search, config.budget.points) == (5, 3, 20)
     assert (config.sampler.kind, config.sampler.seed, config.engine) == ("tpe", 0, "ray")
     assert (config.resources.cpu, config.resources.gpu, config.budget.failed_trials) == (1, 0, 0.1)
-    assert (config.metric, config.study, config.protocol, config.early_stop) == (None, None, None, "none")
+    assert (config.metric, config.study, config.protocol, config.early_stop.kind) == (None, None, None, "none")
+    assert (config.pack, config.report_every) == (20, 10)
 
 
 @pytest.mark.parametrize("text", [FULL, SMALL])
@@ -194,6 +192,11 @@ MISTAKES = {
     "text for a number": ("budget:\n  points: many", SweepFileError, "FILE:9: budget.points: expected integer, at least 1; got 'many'"),
     "number as text": ("seeds: {report: '3'}", SweepFileError, "FILE:8: seeds.report: expected integer, at least 1; got '3'"),
     "true for a number": ("pack: true", SweepFileError, "FILE:8: pack: expected integer, at least 1; got True"),
+    "no step at all": ("report_every: 0", SweepFileError, "FILE:8: report_every: expected integer, at least 1; got 0"),
+    "unknown rule": ("early_stop: {kind: asha}", SweepFileError, "FILE:8: early_stop.kind: expected one of \"none\", \"wilcoxon\"; got 'asha'"),
+    "text for a section": ("early_stop: wilcoxon", SweepFileError, "FILE:8: early_stop: expected a mapping of kind; got 'wilcoxon'"),
+    "published, a text": ("published: {values: none}", SweepFileError, "FILE:8: published.values: expected a list, got 'none'"),
+    "published, wrong params": ("published: {values: [{model: fmm, dataset: a, metric: test_kl, value: 1, dataset_params: [1]}]}", SweepFileError, "FILE:8: published.values.0.dataset_params: expected mapping from text to (text, or integer, or number, or true or false, or null); got [1]"),
     "out of range": ("budget: {failed_trials: 2}", SweepFileError, "FILE:8: budget.failed_trials: expected number, at least 0, at most 1; got 2"),
     "endless": ("budget: {hours: .inf}", SweepFileError, "FILE:8: budget.hours: expected number, above 0, or null; got inf"),
     "no such choice": ("engine: dask", SweepFileError, "FILE:8: engine: expected one of \"inline\", \"ray\"; got 'dask'"),
@@ -201,7 +204,7 @@ MISTAKES = {
     "a list for a mapping": ("sampler: [tpe]", SweepFileError, "FILE:8: sampler: expected a mapping of kind, seed, parallel; got ['tpe']"),
     "a key twice": ("name: again", SweepFileError, "FILE:8: the key 'name' stands here and at FILE:1; keep one"),
     "unknown metric": ("metric: dev_acuracy", UnknownName, "FILE:8: metric.name: unknown metric 'dev_acuracy'; did you mean 'dev_accuracy'?"),
-    "goal the wrong way": ("metric: {name: dev_kl, goal: maximize}", SweepFileError, "FILE:8: metric.goal: expected minimize, as dev_kl is better so; got maximize"),
+    "goal the wrong way": ("metric: {name: dev_kl, goal: maximize}", SweepFileError, "FILE:8: metric.goal: expected minimize, since a lower dev_kl is better; got maximize"),
     "search by test": ("metric: test_kl", SweepFileError, "FILE:8: metric.name: a search that sees test scores proves nothing; write dev_kl, or heldout_loglik"),
     "unknown template": ("study: {template: sparcity}", UnknownName, "FILE:8: study.template: unknown study template 'sparcity'; did you mean 'sparsity'?"),
     "no template": ("study: {annotators: [3]}", SweepFileError, "FILE:8: study: expected template, one of redundancy, sparsity"),
@@ -333,3 +336,78 @@ def test_python_objects_are_never_built(sweep) -> None:
         sweep("name: !!python/object/apply:os.getcwd []\n")
     with pytest.raises(SweepFileError, match="this is not YAML: could not determine a constructor"):
         sweep("name: !!python/name:os.getcwd\n")
+
+
+CHOOSING = '''
+"""A model whose parameters depend on one of them."""
+
+from dataclasses import dataclass
+from typing import Annotated, Any, final
+
+from annotated_types import Ge
+
+from crowdsweep.models.contract import ModelInfo
+from crowdsweep.registry.parameters import Variants
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plain:
+    width: Annotated[int, Ge(1)] = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class Words:
+    filters: Annotated[int, Ge(1)] = 64
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Choosing:
+    network: Annotated[Any, Variants(lambda: {"plain": Plain, "words": Words})] = Plain()
+    epochs: Annotated[int, Ge(1)] = 5
+
+    def fit(self, data, context):
+        raise NotImplementedError
+
+
+MODEL = ModelInfo(name="choosing", title="t", model=Choosing, source="s", cost=lambda shape, params: 1.0)
+'''
+
+
+@pytest.mark.parametrize(
+    ("entry", "says"),
+    [
+        ("params: {network: words, filters: 3}", ""),
+        ("params: {filters: 3, network: words}", ""),
+        ("search: {network: {values: [plain, words]}, filters: {values: [1, 2], when: {network: words}}}", ""),
+        ("params: {network: words}, search: {filters: {values: [1, 2]}}", ""),
+        (
+            "params: {network: words, width: 3}",
+            "params.width: model 'choosing', parameter 'width': expected beside net",
+        ),
+        (
+            "params: {filters: 3, epochs: 0}",
+            "params.filters: model 'choosing', parameter 'filters': expected beside net",
+        ),
+        (
+            "params: {network: words, filters: 0}",
+            "params.filters: model 'choosing', parameter 'filters': expected inte",
+        ),
+        (
+            "search: {filters: {values: [1, 2]}}",
+            "search.filters: model 'choosing', parameter 'filters': expected besid",
+        ),
+    ],
+)
+def test_parameters_of_what_was_chosen_go_together(
+    sweep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, entry: str, says: str
+) -> None:
+    (tmp_path / "choosing.py").write_text(CHOOSING)
+    monkeypatch.setenv("CROWDSWEEP_PLUGINS", str(tmp_path))
+    text = f"name: x\ndatasets: [anesthesia]\nmodels:\n  - {{name: choosing, {entry}}}\n"
+    if not says:
+        assert sweep(text).models[0].name == "choosing"
+        return
+    with pytest.raises(BadInput) as raised:
+        sweep(text)
+    assert str(raised.value).startswith(f"{tmp_path / 'sweep.yaml'}:4: models.0.{says}")

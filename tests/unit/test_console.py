@@ -142,14 +142,18 @@ class Gone(io.StringIO):
     def __init__(self, error: type[OSError]) -> None:
         super().__init__()
         self._error = error
+        self.asked = 0
 
     def write(self, text: str) -> int:
+        self.asked += 1
         raise self._error
 
 
 def test_a_terminal_that_went_away_does_not_matter() -> None:
     for error in (BrokenPipeError, OSError):
-        mirror = ConsoleMirror(console=Terminal(file=Gone(error)))
+        terminal = Gone(error)
+        mirror = ConsoleMirror(console=Terminal(file=terminal))
         for event in one_of_each():
             mirror.handle(event)
         mirror.close()
+        assert terminal.asked == 1, "it was told once, and then left alone"

@@ -1,7 +1,6 @@
 """What a sweep file becomes, and what is refused before anything runs."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ from crowdsweep.data import catalogue
 from crowdsweep.errors import BadInput, UnknownName
 from crowdsweep.sweep.plan import describe_plan, make_plan
 from crowdsweep.sweepfile.read import parse_sweep
-from crowdsweep.sweepfile.records import StudyEntry, SweepConfig
+from crowdsweep.sweepfile.records import SweepConfig
 
 
 def config_of(datasets: list[Any], models: list[Any], **changes: Any) -> SweepConfig:
@@ -210,10 +209,18 @@ def test_unknown_names_offer_the_nearest() -> None:
         make_plan(config_of([{"name": "anesthesia", "redundansy": 3}], ["uniform"]))
 
 
-def test_a_template_is_expanded_before() -> None:
-    config = replace(config_of(["anesthesia"], ["uniform"]), study=StudyEntry(template="redundancy"))
-    with pytest.raises(ValueError, match="expand_study"):
-        make_plan(config)
+def test_a_study_template_is_laid_out_and_the_sweep_file_kept_as_written() -> None:
+    study = {"template": "redundancy", "labels_per_item": [1, 3]}
+    config = config_of([{"name": "anesthesia", "scenario": "global"}], ["uniform"], study=study)
+    plan = make_plan(config)
+    assert plan.config is config
+    assert [dict(dataset.params) for dataset in plan.datasets] == [
+        {"scenario": "global", "redundancy": 1},
+        {"scenario": "global", "redundancy": 3},
+        {"scenario": "global"},
+    ]
+    assert len(plan.bases) == 1
+    assert len(plan.cells) == 3
 
 
 def test_summary_is_json_and_words_agree_with_it() -> None:

@@ -1,5 +1,6 @@
 """Models, datasets and templates found by their place, and hyper-parameters that are checked before anything runs."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from crowdsweep.cli import run_command_line
 from crowdsweep.data import catalogue
 from crowdsweep.errors import BadInput, UnknownName
 from crowdsweep.models import registered
@@ -246,3 +248,70 @@ def test_files_of_built_in_models_are_where_their_names_say() -> None:
         assert isinstance(place.origin, Path)
         assert place.origin.stem.replace("_", "-") == name
         assert registered.model_info(name).name == name
+
+
+BROKEN_FILES = {
+    "syntax": b'"""A model."""\n\nMODEL = ModelInfo(\n',
+    "latin": '"""Modèle."""\n\nMODEL = 1\n'.encode("latin-1"),
+    "null": b'"""A model."""\n\nMODEL = 1\n\x00\n',
+    "utf16": '"""A model."""\n\nMODEL = 1\n'.encode("utf-16"),
+}
+
+
+@pytest.mark.parametrize("fault", ["syntax", "latin", "null"])
+def test_a_file_that_is_not_python_is_named_and_hides_no_other(
+    folder: Path, capsys: pytest.CaptureFixture[str], fault: str
+) -> None:
+    (folder / f"sample_{fault}.py").write_bytes(BROKEN_FILES[fault])
+    assert run_command_line(["models"]) == 0
+    lines = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
+    assert lines["sample-model"] == "A model of one file, for these tests"
+    assert set(lines) > {"majority-vote", "cmm"}
+    assert lines[f"sample-{fault}"].startswith(f"cannot be used: {folder / f'sample_{fault}.py'} is not Python: ")
+    assert run_command_line(["models", "--json"]) == 0
+    assert {"name": "sample-model", "title": "A model of one file, for these tests"} in json.loads(
+        capsys.readouterr().out
+    )
+    assert registered.model_info("sample-model").title == "t"
+    assert catalogue.names()
+    assert template_names()
+
+
+@pytest.mark.parametrize("fault", ["syntax", "latin"])
+def test_a_file_that_is_not_python_is_refused_when_it_is_asked_for(
+    folder: Path, capsys: pytest.CaptureFixture[str], fault: str
+) -> None:
+    (folder / f"sample_{fault}.py").write_bytes(BROKEN_FILES[fault])
+    assert run_command_line(["models", f"sample-{fault}"]) == 2
+    assert capsys.readouterr().err.startswith(f"error: {folder / f'sample_{fault}.py'} is not Python: ")
+
+
+def test_a_file_in_which_nothing_can_be_found_is_no_plugin(folder: Path) -> None:
+    (folder / "sample_utf16.py").write_bytes(BROKEN_FILES["utf16"])
+    assert "sample-utf16" not in registered.model_names()
+
+
+def test_a_declared_encoding_is_honoured(folder: Path) -> None:
+    text = MODEL_FILE.replace("A model of one file", "Ein Modell für sich").replace("sample-model", "sample-coded")
+    (folder / "sample_coded.py").write_bytes(("# -*- coding: latin-1 -*-\n" + text).encode("latin-1"))
+    assert discovery.titles("model")["sample-coded"] == "Ein Modell für sich, for these tests"
+    assert registered.model_info("sample-coded").name == "sample-coded"
+
+
+def test_a_dataset_folder_whose_description_cannot_be_read_hides_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, about in (
+        ("good", b"title: Good labels\n"),
+        ("torn", b"title: [\n"),
+        ("latin", "title: é\n".encode("latin-1")),
+    ):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "annotations.csv").write_text("item,annotator,label\na,x,1\n")
+        (tmp_path / name / "dataset.yaml").write_bytes(about)
+    monkeypatch.setenv("CROWDSWEEP_DATA", str(tmp_path))
+    assert run_command_line(["datasets"]) == 0
+    lines = dict((line + " -").split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
+    assert lines["good"] == "Good labels -"
+    for name in ("torn", "latin"):
+        assert lines[name] == f"cannot be used: {tmp_path / name / 'dataset.yaml'} is not YAML in UTF-8 -"

@@ -175,7 +175,7 @@ def test_a_failed_point_is_never_a_score() -> None:
         proposal = searcher.ask()
         assert proposal is not None
         searcher.tell(proposal.number, value)
-    complete = [trial.value for trial in searcher._study.trials if trial.state.name == "COMPLETE"]
+    complete = [trial.value for trial in searcher._optuna.trials if trial.state.name == "COMPLETE"]
     assert complete == [0.5]
 
 

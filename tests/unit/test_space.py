@@ -8,6 +8,7 @@ import pytest
 from crowdsweep.errors import SpaceError
 from crowdsweep.search.dimensions import Choice, FloatRange, IntRange, Normal, Steps
 from crowdsweep.search.space import Space
+from crowdsweep.trial.spec import canonical_json
 
 CONDITIONAL = {
     "network": {"values": ["linear", "mlp"]},
@@ -57,14 +58,11 @@ def test_conditions_leave_out_what_does_not_apply() -> None:
     ]
     expected = [{**network, "smoothing": s} for network, s in itertools.product(networks, [0, 1, 2])]
     points = list(space.enumerate())
-    assert sorted(points, key=repr) == sorted(
-        ({name: point[name] for name in found} for found in points for point in expected if point == found), key=repr
-    )
-    assert len(points) == len(expected) == space.size == 12
-    assert all(point in points for point in expected)
+    assert sorted(points, key=canonical_json) == sorted(expected, key=canonical_json)
+    assert space.size == 12
 
 
-def test_size_of_a_space_too_large_to_list_and_of_an_endless_one() -> None:
+def test_size_of_a_space_too_large_to_list_and_of_an_infinite_one() -> None:
     wide = {f"x{i}": {"min": 1, "max": 10} for i in range(30)}
     assert Space.parse(wide).size == 10**30
     assert Space.parse({**CONDITIONAL, **wide}).size == 12 * 10**30
@@ -99,7 +97,7 @@ def test_a_space_can_be_read() -> None:
         "smoothing: one of 0, 1, 2\n"
         'hidden: one of [64], [128,64] (when network is "mlp")\n'
         'dropout: one of 0.0, 0.5 (when network is "mlp" and hidden is [128,64])\n'
-        "points without end"
+        "infinitely many points"
     )
 
 
@@ -141,7 +139,7 @@ def test_normal_quantiles_are_those_of_the_tables() -> None:
         ),
         ({"x": {"distribution": "int_uniform", "min": 0.5, "max": 1}}, "here: x.min: expected a whole number, got 0.5"),
         ({"x": {"distribution": "normal", "mu": 0, "sigma": 0}}, "here: x.sigma: expected a number above 0, got 0"),
-        ({"x": {"values": [1], "when": {"y": 1}}}, "here: x.when.y: 'y' is not searched here; did you mean|known: x"),
+        ({"x": {"values": [1], "when": {"y": 1}}}, "here: x.when.y: 'y' is not searched here; known: x"),
         ({"x": {"values": [1], "when": 3}}, "here: x.when: expected a mapping from parameter to value, got 3"),
         (
             {"y": {"min": 1, "max": 2}, "x": {"values": [1], "when": {"y": 1}}},
@@ -160,7 +158,7 @@ def test_normal_quantiles_are_those_of_the_tables() -> None:
 def test_what_is_not_a_space_is_refused_with_its_place(mapping: dict[str, object], message: str) -> None:
     with pytest.raises(SpaceError) as raised:
         Space.parse(mapping, "here")
-    assert any(str(raised.value).startswith(part) or part in str(raised.value) for part in message.split("|"))
+    assert str(raised.value).startswith(message)
 
 
 def test_a_space_must_fit_every_condition_of_its_model() -> None:

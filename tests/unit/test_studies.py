@@ -188,7 +188,7 @@ def test_cheaper_models_that_match_with_more_labels() -> None:
 def test_redundancy_report_states_the_need_and_draws_all_labels_last() -> None:
     table = _table({("a", 1): [0.6, 0.62], ("a", 3): [0.798, 0.802], ("a", None): [0.80, 0.80]}, axis="redundancy")
     report = REDUNDANCY.summarise(table, check_knobs(REDUNDANCY, {"labels_per_item": [1, 3]}))
-    assert "a needs 3 labels an item" in report.findings[0]
+    assert "a needs 3 labels per item" in report.findings[0]
     drawn = report.curves[0]
     assert list(drawn.x_ticks.values()) == ["1", "3", "all"]
     assert drawn.lines[0].y == pytest.approx([0.61, 0.80, 0.80])

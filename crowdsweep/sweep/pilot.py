@@ -1,0 +1,145 @@
+"""How long a trial takes, measured: for models that do not say what they cost.
+
+The model is fitted, at its parameters, on the first items of the dataset: on at most `MOST_ITEMS`, and on half of them,
+with few epochs and iterations where it has such parameters. The seconds of a whole trial follow by straight lines in
+steps and in annotations; a fit that stops by itself takes less. All that takes a couple of seconds, unless a fit on a
+tenth of those items takes long: then that fit is all that is measured.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from crowdsweep.data.dataset import Gold, TrainingData, TrialData
+from crowdsweep.models.contract import FitContext, FitsMany, ModelInfo, Predictor, fit_unchecked
+from crowdsweep.registry.parameters import build
+from crowdsweep.seeds import SeedStream
+from crowdsweep.trial.model_calls import ModelFault, guarded
+
+MOST_ITEMS = 200
+FEW_STEPS = 4
+STEPS = ("epochs", "iterations")
+REPLICAS = 5  # fitted side by side where the model can, as a batch fits its trials
+LONGEST_FIT_S = 0.3  # that is waited for on all the items of a pilot
+SURELY_LONG_S = 2.0  # after which a fit that counts no steps is told to stop
+WORTH_REPEATING_S = 0.05
+REPEATS = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pace:
+    """Seconds of one trial against its annotations: a straight line."""
+
+    fixed_s: float
+    annotation_s: float
+
+    def seconds(self, n_annotations: int) -> float:
+        """Returns the seconds of a trial on so many annotations."""
+        return self.fixed_s + self.annotation_s * n_annotations
+
+
+def pace_of(
+    info: ModelInfo, params: Mapping[str, Any], trial: TrialData, clock: Callable[[], float] = time.perf_counter
+) -> Pace | None:
+    """Measures a model; None where it cannot be fitted so, or where nothing bounds how long that takes.
+
+    Args:
+        info: the model.
+        params: all its hyper-parameters.
+        trial: a dataset that brings what the model needs.
+        clock: seconds.
+    """
+    pilot = _Pilot(info=info, params=params, trial=trial, clock=clock)
+    try:
+        return pilot.pace()
+    except (ModelFault, TimeoutError):
+        return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Pilot:
+    info: ModelInfo
+    params: Mapping[str, Any]
+    trial: TrialData
+    clock: Callable[[], float]
+    steps: Mapping[str, int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        many = {name: self.params[name] for name in STEPS if isinstance(self.params.get(name), int)}
+        object.__setattr__(self, "steps", {name: wanted for name, wanted in many.items() if wanted > FEW_STEPS})
+
+    def pace(self) -> Pace:
+        """Returns the line through half the items and all of them; through none and a tenth where a fit takes long."""
+        n_items = min(MOST_ITEMS, self.trial.training.n_items)
+        tenth, half, whole = (_first_items(self.trial, max(1, n_items // part)) for part in (10, 2, 1))
+        long_s = LONGEST_FIT_S * tenth[0].n_items / n_items
+        first_s = self._fit_s(tenth, {})
+        if first_s > long_s:  # perhaps only because something is used for the first time
+            first_s = self._fit_s(tenth, {})
+        if first_s > long_s or half[0].n_items == n_items:
+            most = max((wanted / FEW_STEPS for wanted in self.steps.values()), default=1.0)
+            return Pace(fixed_s=0.0, annotation_s=first_s * most / len(tenth[0].annotations))
+        half_s, whole_s = self._trial_s(half), self._trial_s(whole)
+        few, many = len(half[0].annotations), len(whole[0].annotations)
+        annotation_s = max(0.0, (whole_s - half_s) / max(1, many - few))
+        return Pace(fixed_s=max(0.0, whole_s - annotation_s * many), annotation_s=annotation_s)
+
+    def _trial_s(self, sample: tuple[TrainingData, Gold]) -> float:
+        """Returns the seconds of a fit with all its steps, from fits with few and with twice as many of each kind."""
+        few_s = self._best_s(sample, {})
+        total_s = few_s
+        for name, wanted in self.steps.items():
+            more = min(2 * FEW_STEPS, wanted)
+            step_s = (self._best_s(sample, {name: more}) - few_s) / (more - FEW_STEPS)
+            total_s += max(0.0, step_s) * (wanted - FEW_STEPS)
+        return total_s
+
+    def _best_s(self, sample: tuple[TrainingData, Gold], steps: Mapping[str, int]) -> float:
+        best_s = self._fit_s(sample, steps)
+        for _ in range(REPEATS - 1):
+            if best_s < WORTH_REPEATING_S:
+                best_s = min(best_s, self._fit_s(sample, steps))
+        return best_s
+
+    def _fit_s(self, sample: tuple[TrainingData, Gold], steps: Mapping[str, int]) -> float:
+        """Returns a trial's share of the seconds of one fit, with few steps of each kind but those that are given."""
+        training, gold = sample
+        params = {**self.params, **dict.fromkeys(self.steps, FEW_STEPS), **steps}
+        model = guarded(build)(self.info.model, params, f"model {self.info.name!r}")
+        n = REPLICAS if isinstance(model, FitsMany) and not self.info.deterministic else 1
+        begun = self.clock()
+        stopped = False
+
+        def report(step: int, objective: float, predictor: Callable[[], Predictor] | None = None) -> bool:  # noqa: ARG001
+            nonlocal stopped
+            stopped = not self.steps and self.clock() - begun > SURELY_LONG_S
+            return not stopped
+
+        contexts = [
+            FitContext(
+                seeds=SeedStream(seed).child("fit"), gold=gold if "gold" in self.info.needs else None, report=report
+            )
+            for seed in range(n)
+        ]
+        guarded(fit_unchecked)(model, [training] * n, contexts)
+        if stopped:
+            raise TimeoutError(f"{self.info.name} was far from done after {SURELY_LONG_S} s")
+        return (self.clock() - begun) / n
+
+
+def _first_items(trial: TrialData, n_items: int) -> tuple[TrainingData, Gold]:
+    """Returns the first training items with their gold, and nothing that does not grow with them."""
+    items = np.arange(n_items, dtype=np.int32)
+    training = trial.training
+    return (
+        TrainingData(
+            annotations=training.annotations.of_items(items),
+            items=training.items.take(items),
+            scale=training.scale,
+            annotator_features=training.annotator_features,
+        ),
+        trial.gold.of_items(items, training.n_items),
+    )

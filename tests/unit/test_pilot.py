@@ -1,0 +1,270 @@
+"""Pilots, on a clock that the fitted model moves: what they measure, what they make of it, and when they give up."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import pytest
+from annotated_types import Ge
+
+from crowdsweep.cli import run_command_line
+from crowdsweep.data import catalogue
+from crowdsweep.data.dataset import TrainingData, TrialData
+from crowdsweep.data.splits import prepare
+from crowdsweep.errors import FitFailed
+from crowdsweep.models import registered
+from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
+from crowdsweep.sweep import plan
+from crowdsweep.sweep.pilot import FEW_STEPS, MOST_ITEMS, REPLICAS, SURELY_LONG_S, pace_of
+from crowdsweep.sweep.plan import TRIAL_OVERHEAD_S, describe_plan, make_plan
+from crowdsweep.sweepfile.read import parse_sweep
+from crowdsweep.testing.fakes import FakeClock
+
+CLOCK = FakeClock()
+FITS: list[tuple[int, int]] = []  # items and replicas of each fit
+SETUP_S, ITEMS_S, ROWS_S, EPOCH_S = 0.01, 1e-6, 2e-6, 3e-6
+
+
+def pretended(data: TrainingData, seconds: float, replicas: int = 1) -> FitResult:
+    CLOCK.now += seconds
+    FITS.append((data.n_items, replicas))
+    return FitResult(item_probs=np.full((data.n_items, data.n_classes), 1 / data.n_classes))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Steady:
+    """So many seconds a row, without steps."""
+
+    def fit(self, data: TrainingData, context: FitContext) -> FitResult:
+        return pretended(data, SETUP_S + ROWS_S * len(data.annotations))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stepwise:
+    """So many seconds a row and iteration, and so many others a row and epoch."""
+
+    iterations: Annotated[int, Ge(1)] = 100
+    epochs: Annotated[int, Ge(1)] = 30
+
+    def fit(self, data: TrainingData, context: FitContext) -> FitResult:
+        rows = len(data.annotations)
+        return pretended(data, SETUP_S + rows * (ROWS_S * self.iterations + EPOCH_S * self.epochs))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Batched:
+    """A batch of any size takes as long as one fit."""
+
+    iterations: Annotated[int, Ge(1)] = 3
+
+    def fit_batch(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> Sequence[FitResult]:
+        return [pretended(data[0], ROWS_S * len(data[0].annotations), len(data)), *(pretended(d, 0) for d in data[1:])]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Slow:
+    """Ten seconds a step, however few items there are."""
+
+    iterations: Annotated[int, Ge(1)] = 8
+
+    def fit(self, data: TrainingData, context: FitContext) -> FitResult:
+        return pretended(data, 10.0 * self.iterations)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Endless:
+    """Reports, and goes on until it is told to stop."""
+
+    def fit(self, data: TrainingData, context: FitContext) -> FitResult:
+        step = 1
+        while context.report(step, 0.0):
+            CLOCK.now += 0.25
+            step += 1
+        return pretended(data, 0.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Failing:
+    def fit(self, data: TrainingData, context: FitContext) -> FitResult:
+        raise FitFailed("never")
+
+
+@dataclass(frozen=True, kw_only=True)
+class WantsGold:
+    def fit(self, data: TrainingData, context: FitContext) -> FitResult:
+        assert context.gold is not None
+        assert set(context.gold.item.tolist()) == set(range(data.n_items))
+        return pretended(data, ROWS_S * len(data.annotations))
+
+
+def info_of(model: type, **more: Any) -> ModelInfo:
+    return ModelInfo(name="made-up", title="t", model=model, source="s", **more)
+
+
+@pytest.fixture(scope="module")
+def trial() -> TrialData:
+    """1,100 items, 3 labels each."""
+    base = catalogue.load("digits", {"annotators": 50, "labels_per_item": 3})
+    return prepare(base, {"annotators": 50, "labels_per_item": 3}, 0)
+
+
+@pytest.fixture(autouse=True)
+def forget() -> None:
+    FITS.clear()
+
+
+def pace(model: type, trial: TrialData, params: dict[str, Any] | None = None, **more: Any):
+    full = {"iterations": 100, "epochs": 30} if model is Stepwise else {}
+    return pace_of(info_of(model, **more), {**full, **(params or {})}, trial, CLOCK)
+
+
+def test_a_line_in_annotations(trial: TrialData) -> None:
+    measured = pace(Steady, trial)
+    assert measured.seconds(0) == pytest.approx(SETUP_S)
+    assert measured.seconds(10**6) == pytest.approx(SETUP_S + 10**6 * ROWS_S)
+    assert {items for items, _ in FITS} == {MOST_ITEMS // 10, MOST_ITEMS // 2, MOST_ITEMS}
+
+
+@pytest.mark.parametrize("params", [{}, {"iterations": 2000}, {"epochs": 1}, {"iterations": 5, "epochs": FEW_STEPS}])
+def test_a_line_in_steps_of_either_kind(trial: TrialData, params: dict[str, int]) -> None:
+    whole = {"iterations": 100, "epochs": 30, **params}
+    by_row = ROWS_S * whole["iterations"] + EPOCH_S * whole["epochs"]
+    measured = pace(Stepwise, trial, params)
+    assert measured.seconds(10**5) == pytest.approx(SETUP_S + 10**5 * by_row)
+
+
+def test_a_batch_is_measured_where_the_model_fits_one(trial: TrialData) -> None:
+    measured = pace(Batched, trial, {"iterations": 3})
+    assert {replicas for _, replicas in FITS} == {REPLICAS, 1}
+    assert measured.seconds(10**6) == pytest.approx(10**6 * ROWS_S / REPLICAS)
+    alone = pace(Batched, trial, {"iterations": 3}, deterministic=True)
+    assert alone.seconds(10**6) == pytest.approx(10**6 * ROWS_S)
+
+
+def test_a_slow_model_is_fitted_twice_on_a_tenth(trial: TrialData) -> None:
+    measured = pace(Slow, trial, {"iterations": 80})
+    assert [items for items, _ in FITS] == [MOST_ITEMS // 10] * 2
+    rows = len(trial.training.annotations.of_items(np.arange(MOST_ITEMS // 10, dtype=np.int32)))
+    assert measured.seconds(rows) == pytest.approx(10.0 * 80)
+    assert measured.seconds(2 * rows) == pytest.approx(2 * 10.0 * 80)
+
+
+def test_one_that_does_not_end_is_told_to_stop_and_stays_unknown(trial: TrialData) -> None:
+    began = CLOCK.now
+    assert pace(Endless, trial) is None
+    assert SURELY_LONG_S < CLOCK.now - began < 2 * SURELY_LONG_S
+
+
+def test_one_that_fails_stays_unknown(trial: TrialData) -> None:
+    assert pace(Failing, trial) is None
+
+
+def test_gold_goes_to_models_that_declare_it_and_to_no_other(trial: TrialData) -> None:
+    assert pace(WantsGold, trial, needs=frozenset({"gold"})).seconds(10**6) == pytest.approx(10**6 * ROWS_S)
+    assert pace(WantsGold, trial) is None
+
+
+def test_a_single_item_is_enough(trial: TrialData) -> None:
+    one = np.zeros(1, dtype=np.int32)
+    training = replace(trial.training, annotations=trial.training.annotations.of_items(one))
+    training = replace(training, items=trial.training.items.take(one), validation=None)
+    measured = pace(Steady, replace(trial, training=training, gold=trial.gold.of_items(one, trial.training.n_items)))
+    assert measured.seconds(len(training.annotations)) == pytest.approx(SETUP_S + ROWS_S * len(training.annotations))
+
+
+@pytest.mark.parametrize("name", ["majority-vote", "dawid-skene", "soft-mv", "ideal"])
+def test_real_models_can_be_measured(trial: TrialData, name: str) -> None:
+    info = registered.model_info(name)
+    measured = pace_of(info, registered.full_params(name, {}), trial)
+    assert measured is not None
+    assert 1e-6 < measured.seconds(len(trial.training.annotations)) < 60
+
+
+PLUGIN = '''
+"""A model that does not say what it costs."""
+
+from dataclasses import dataclass
+from typing import Annotated, final
+
+import numpy as np
+from annotated_types import Ge
+
+from crowdsweep.models.contract import FitResult, ModelInfo
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Unpriced:
+    iterations: Annotated[int, Ge(1)] = 50
+    breaks: bool = False
+
+    def fit(self, data, context):
+        FITS.append(data.n_items)
+        if self.breaks:
+            raise RuntimeError("out of order")
+        CLOCK[0] += 1e-3 * self.iterations
+        return FitResult(item_probs=np.full((data.n_items, data.n_classes), 1 / data.n_classes))
+
+
+FITS, CLOCK = [], [0.0]
+MODEL = ModelInfo(name="unpriced", title="t", model=Unpriced, source="s")
+'''
+
+
+@pytest.fixture
+def unpriced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Adds the model, whose fits move the clock of pilots, and returns what it was fitted on."""
+    (tmp_path / "unpriced.py").write_text(PLUGIN)
+    monkeypatch.setenv("CROWDSWEEP_PLUGINS", str(tmp_path))
+    module = registered.model_info("unpriced").model.fit.__globals__
+    monkeypatch.setattr(plan, "pace_of", partial(pace_of, clock=lambda: module["CLOCK"][0]))
+    return module["FITS"]
+
+
+def test_a_plan_says_what_was_measured_and_what_is_unknown(unpriced: list[int]) -> None:
+    broken = {"name": "unpriced", "label": "broken", "params": {"breaks": True}}
+    searched = {"name": "unpriced", "label": "searched", "search": {"iterations": {"min": 40, "max": 60}}}
+    mapping = {"name": "s", "datasets": ["anesthesia"], "models": ["majority-vote", "unpriced", broken, searched]}
+    made = make_plan(parse_sweep({**mapping, "seeds": {"report": 20}}))
+    assert unpriced == [], "nothing is fitted before somebody asks"
+    summary = made.summary()
+    vote, good, bad = summary["cells"]
+    assert [row["told_by"] for row in (vote, good, bad, *summary["studies"])] == [
+        "formula",
+        "pilot",
+        "nothing",
+        "pilot",
+    ]
+    assert good["seconds"] == pytest.approx(20 * (0.05 + TRIAL_OVERHEAD_S))
+    assert bad["seconds"] is None
+    known = [vote["seconds"], good["seconds"], summary["studies"][0]["seconds"]]
+    assert summary["estimated_slot_seconds"] == pytest.approx(sum(known))
+    words = describe_plan(made).splitlines()
+    assert any(
+        line.startswith("  unpriced on anesthesia: 20 trials, ~") and line.endswith(" (measured)") for line in words
+    )
+    assert "  broken on anesthesia: 20 trials, time unknown" in words
+    assert "(measured)" not in next(line for line in words if "majority-vote" in line)
+    (total,) = (line for line in words if " on one slot" in line)
+    assert total.endswith(" on one slot, and what takes an unknown time (1 of the lines above)")
+
+
+def test_one_measurement_serves_every_size_of_a_study(unpriced: list[int]) -> None:
+    study = {"template": "redundancy", "labels_per_item": [1, 2, 3]}
+    mapping = {"name": "s", "datasets": ["anesthesia"], "models": ["unpriced"]}
+    make_plan(parse_sweep(mapping)).summary()
+    once = len(unpriced)
+    unpriced.clear()
+    assert len(make_plan(parse_sweep({**mapping, "study": study})).summary()["cells"]) == 4
+    assert len(unpriced) == once
+
+
+def test_the_command_says_so_too(unpriced: list[int], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "s.yaml").write_text(
+        "name: s\ndatasets: [anesthesia]\nmodels: [{name: unpriced, params: {breaks: true}}]\n"
+    )
+    assert run_command_line(["plan", str(tmp_path / "s.yaml")]) == 0
+    assert "time unknown" in capsys.readouterr().out
