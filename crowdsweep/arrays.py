@@ -1,4 +1,4 @@
-"""Array types with named axes, and the one floor under logarithms.
+"""Array types with named axes, the one floor under logarithms, and division by what may be zero.
 
 Axis names used everywhere: `annotations` (A rows), `items` (N), `annotators` (T), `classes` (K; `true` and
 `observed` where a matrix has two class axes), `features` (D), `groups`, `steps`, `replicas`.
@@ -36,3 +36,23 @@ def read_only(array: np.ndarray) -> np.ndarray:
 def floored_log(probs: np.ndarray) -> np.ndarray:
     """Returns log(max(probs, LOG_FLOOR)), elementwise."""
     return np.log(np.maximum(probs, LOG_FLOOR))
+
+
+def ratio(part: np.ndarray, whole: np.ndarray, *, at_zero: np.ndarray | float) -> np.ndarray:
+    """Returns part / whole, elementwise; `at_zero` where the whole is zero.
+
+    Args:
+        part: numerators.
+        whole: at least 0; the three broadcast.
+        at_zero: what stands where nothing was there to divide by.
+    """
+    return np.where(whole > 0, part / np.where(whole > 0, whole, 1.0), at_zero)
+
+
+def normalised_rows(table: np.ndarray) -> np.ndarray:
+    """Returns each row (along the last axis) divided by its sum; a row of zeros becomes uniform.
+
+    Args:
+        table: at least 0 everywhere [..., classes].
+    """
+    return ratio(table, table.sum(axis=-1, keepdims=True), at_zero=1.0 / table.shape[-1])
