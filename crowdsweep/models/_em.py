@@ -39,6 +39,8 @@ from crowdsweep.arrays import (
     ItemProbs,
     RowProbs,
     floored_log,
+    normalised_rows,
+    ratio,
 )
 from crowdsweep.models._stacked import StackedCrowds
 from crowdsweep.models._stacked import stack as stack  # noqa: PLC0414 - one door to the arithmetic
@@ -73,8 +75,7 @@ class ConfusionColumns:
 def soft_vote(crowds: StackedCrowds) -> ItemProbs:
     """Returns each item's share of answers [items, classes]; uniform where an item has none."""
     votes = (crowds.answers @ _label_indicator(crowds)).toarray()
-    totals = votes.sum(axis=1, keepdims=True)
-    return np.where(totals > 0, votes / np.where(totals > 0, totals, 1.0), 1.0 / crowds.n_classes)
+    return normalised_rows(votes)
 
 
 def winners(probs: ItemProbs) -> ItemProbs:
@@ -101,8 +102,7 @@ def confusion_columns(crowds: StackedCrowds, posterior: ItemProbs, smoothing: fl
     totals = crowds.annotator_sums(probs)
     for part in chunks(len(probs), crowds.n_classes):
         mass = totals[crowds.column_annotator[part]] + smoothing * crowds.n_classes
-        shares = (probs[part] + smoothing) / np.where(mass > 0, mass, 1.0)
-        probs[part] = floored_log(np.where(mass > 0, shares, 1.0 / crowds.n_classes))
+        probs[part] = floored_log(ratio(probs[part] + smoothing, mass, at_zero=1.0 / crowds.n_classes))
     return ConfusionColumns(log_probs=probs, totals=totals, smoothing=smoothing)
 
 
@@ -127,9 +127,7 @@ def log_class_shares(crowds: StackedCrowds, posterior: ItemProbs) -> ReplicaClas
 
     Items without answers say nothing of the shares. A replica without any answer gets uniform ones.
     """
-    mass = crowds.replica_sums(posterior * crowds.answered[:, None])
-    total = mass.sum(axis=1, keepdims=True)
-    return floored_log(np.where(total > 0, mass / np.where(total > 0, total, 1.0), 1.0 / crowds.n_classes))
+    return floored_log(normalised_rows(crowds.replica_sums(posterior * crowds.answered[:, None])))
 
 
 def log_confusion_prior(crowds: StackedCrowds, columns: ConfusionColumns) -> ReplicaNumbers:
@@ -220,7 +218,7 @@ class SparseConfusions:
         where = np.flatnonzero(np.isin(annotators, self.code))
         known = np.searchsorted(self.code, annotators[where])
         mass = self.totals[known] + self.smoothing * n_classes
-        unobserved = np.where(mass > 0, self.smoothing / np.where(mass > 0, mass, 1.0), 1.0 / n_classes)
+        unobserved = ratio(self.smoothing, mass, at_zero=1.0 / n_classes)
         matrices[where] = unobserved[:, :, None]
         starts = self.pointers[known]
         lengths = self.pointers[known + 1] - starts

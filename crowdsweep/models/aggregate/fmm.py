@@ -27,7 +27,7 @@ import numpy as np
 from annotated_types import Ge
 from jaxtyping import Bool, Float64, Int64
 
-from crowdsweep.arrays import AnnotatorCodes, ItemCodes, RowProbs, floored_log
+from crowdsweep.arrays import AnnotatorCodes, ItemCodes, RowProbs, floored_log, normalised_rows
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models._cost import training_cost
 from crowdsweep.models._em import CHUNK, normalised, winners
@@ -96,7 +96,7 @@ class FiniteMultinomialMixture:
         answered = np.flatnonzero(counts.sum(axis=1) > 0)
         if not len(answered):
             return np.full((self.item_clusters, n_classes), 1.0 / n_classes)
-        shares = counts[answered] / counts[answered].sum(axis=1, keepdims=True)
+        shares = normalised_rows(counts[answered])
         rounds = -(-self.item_clusters // len(answered))
         first = np.concatenate([rng.permutation(len(answered)) for _ in range(rounds)])[: self.item_clusters]
         second = rng.integers(len(answered), size=self.item_clusters)
@@ -144,8 +144,8 @@ class FiniteMultinomialMixture:
     def maximisation(self, counts: Counts, memberships: Memberships) -> tuple[Shares, Labels]:
         """M-step: counts plus pseudo-counts, normalised; uniform where there is no mass at all."""
         return (
-            _distribution(memberships.sum(axis=1) + self.cluster_pseudocount),
-            _distribution(memberships.transpose(0, 2, 1) @ counts + self.label_pseudocount),
+            normalised_rows(memberships.sum(axis=1) + self.cluster_pseudocount),
+            normalised_rows(memberships.transpose(0, 2, 1) @ counts + self.label_pseudocount),
         )
 
     def _log_prior(self, shares: Shares, labels: Labels) -> Float64[np.ndarray, " fits"]:
@@ -159,9 +159,7 @@ class FiniteMultinomialMixture:
         log_joint = floored_log(mixture.shares) + counts @ floored_log(mixture.labels).T
         memberships, _ = normalised(log_joint)
         members = winners(memberships) * (counts.sum(axis=1, keepdims=True) > 0)
-        summed = members.T @ counts
-        totals = summed.sum(axis=1, keepdims=True)
-        distributions = np.where(totals > 0, summed / np.where(totals > 0, totals, 1.0), mixture.labels)
+        distributions = normalised_rows(members.T @ counts, at_zero=mixture.labels)
         expected = memberships @ mixture.labels
 
         def label_probs(item: ItemCodes, _: AnnotatorCodes) -> RowProbs:
@@ -206,11 +204,6 @@ def expectation(
     )
     memberships *= answered[:, :, None]
     return memberships, (evidence * answered).sum(axis=1)
-
-
-def _distribution(mass: np.ndarray) -> np.ndarray:
-    total = mass.sum(axis=-1, keepdims=True)
-    return np.where(total > 0, mass / np.where(total > 0, total, 1.0), 1.0 / mass.shape[-1])
 
 
 MODEL = ModelInfo(

@@ -20,7 +20,7 @@ import numpy as np
 from annotated_types import Ge
 from jaxtyping import Float64
 
-from crowdsweep.arrays import Confusion, Confusions, ItemProbs, floored_log
+from crowdsweep.arrays import Confusion, Confusions, ItemProbs, floored_log, ratio
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models._em import (
     ConfusionColumns,
@@ -101,7 +101,7 @@ class OneCoin:
         counts = column_counts(crowds, posterior)
         right = crowds.annotator_sums(counts[np.arange(len(counts)), crowds.column_label]) + self.smoothing
         total = crowds.annotator_sums(counts.sum(axis=1)) + self.smoothing * crowds.n_classes
-        return np.where(total > 0, right / np.where(total > 0, total, 1.0), 1.0 / crowds.n_classes)
+        return ratio(right, total, at_zero=1.0 / crowds.n_classes)
 
     def _log_prior(self, crowds: StackedCrowds, accuracy: Accuracies) -> ReplicaNumbers:
         per_annotator = floored_log(accuracy) + (crowds.n_classes - 1) * floored_log(_error(accuracy, crowds.n_classes))

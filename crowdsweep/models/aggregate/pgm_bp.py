@@ -28,7 +28,7 @@ import numpy as np
 from annotated_types import Ge
 from jaxtyping import Float64
 
-from crowdsweep.arrays import AnnotatorCodes, ItemCodes, RowProbs, floored_log
+from crowdsweep.arrays import AnnotatorCodes, ItemCodes, RowProbs, floored_log, normalised_rows
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models._cost import training_cost
 from crowdsweep.models._em import chunks, winners
@@ -118,7 +118,7 @@ class PgmBp:
             beliefs.annotators.sum(axis=0) + (self.tau - 1),
             counts + (self.alpha - 1),
         )
-        item_shares, annotator_shares, labels = map(_distribution, masses)
+        item_shares, annotator_shares, labels = map(normalised_rows, masses)
         value = sum(
             float((mass * floored_log(probs)).sum())
             for mass, probs in zip(masses, (item_shares, annotator_shares, labels), strict=True)
@@ -177,11 +177,6 @@ def _label_probs(fit: GraphFit) -> LabelProbs:
 
 def _random_memberships(rng: np.random.Generator, n_rows: int, n_clusters: int) -> np.ndarray:
     return rng.dirichlet(np.full(n_clusters, START_CONCENTRATION), size=n_rows)
-
-
-def _distribution(mass: np.ndarray) -> np.ndarray:
-    total = mass.sum(axis=-1, keepdims=True)
-    return np.where(total > 0, mass / np.where(total > 0, total, 1.0), 1.0 / mass.shape[-1])
 
 
 MODEL = ModelInfo(

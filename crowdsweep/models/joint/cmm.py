@@ -32,7 +32,7 @@ import torch
 from annotated_types import Ge
 from jaxtyping import Float64
 
-from crowdsweep.arrays import LOG_FLOOR, Confusion, Confusions, ItemProbs, floored_log
+from crowdsweep.arrays import LOG_FLOOR, Confusion, Confusions, ItemProbs, floored_log, normalised_rows
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models._em import chunks, label_probs_of, normalised
@@ -195,11 +195,9 @@ class GroupedAnnotators:
 
 def _result(part: TrainingData, best: Fitted) -> FitResult:
     shares, matrices = best.solution
-    totals = best.targets.sum(axis=1, keepdims=True)
-    item_probs = np.where(totals > 0, best.targets / np.where(totals > 0, totals, 1.0), best.probs)
     annotators = GroupedAnnotators(annotations=part.annotations, probs=best.probs, shares=shares, matrices=matrices)
     return FitResult(
-        item_probs=item_probs,
+        item_probs=normalised_rows(best.targets, at_zero=best.probs),
         annotators=annotators,
         label_probs=label_probs_of(best.probs, annotators),
         predictor=best.predictor,

@@ -26,7 +26,7 @@ import numpy as np
 import torch
 from annotated_types import Ge, Gt, Lt
 
-from crowdsweep.arrays import AnnotatorCodes, ItemCodes, ItemProbs, RowProbs, floored_log
+from crowdsweep.arrays import AnnotatorCodes, ItemCodes, ItemProbs, RowProbs, floored_log, normalised_rows
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import Items, TrainingData
 from crowdsweep.errors import FitFailed
@@ -220,8 +220,7 @@ def _histograms(annotations: Annotations, rows: np.ndarray) -> np.ndarray:
     """Returns the share of each label in these rows of each annotator; zeros where one has none."""
     shape = (annotations.n_annotators, annotations.n_classes)
     cells = annotations.annotator[rows].astype(np.int64) * annotations.n_classes + annotations.label[rows]
-    counts = np.bincount(cells, minlength=shape[0] * shape[1]).reshape(shape)
-    return counts / np.maximum(counts.sum(axis=1, keepdims=True), 1.0)
+    return normalised_rows(np.bincount(cells, minlength=shape[0] * shape[1]).reshape(shape), at_zero=0.0)
 
 
 @final
