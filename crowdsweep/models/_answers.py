@@ -6,11 +6,11 @@ from typing import final
 
 import numpy as np
 import torch
-from jaxtyping import Int64
+from jaxtyping import Float32, Int, Int64
 
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.models._batches import Batch
-from crowdsweep.models.networks.replicas import take_rows
+from crowdsweep.models.networks.tensors import PerReplica, take_rows
 
 
 @final
@@ -19,27 +19,27 @@ class BatchAnswers:
     """All answers to the items of one minibatch, one a row, replica after replica.
 
     Attributes:
-        place: int64, where in the batch the replica stands whose answer it is.
-        item: int64, where the answered item stands in the flat batch: place * batch size + position.
-        annotator, label: int64, the replica's own codes.
-        weight: float32.
-        sizes: float32 [n_replicas], how many items of the batch count.
+        place: where in the batch the replica stands whose answer it is.
+        item: where the answered item stands in the flat batch: place * batch size + position.
+        annotator, label: the replica's own codes.
+        weight: how much each answer counts.
+        sizes: how many items of the batch count.
     """
 
-    place: torch.Tensor
-    item: torch.Tensor
-    annotator: torch.Tensor
-    label: torch.Tensor
-    weight: torch.Tensor
-    sizes: torch.Tensor
+    place: Int64[torch.Tensor, " answers"]
+    item: Int64[torch.Tensor, " answers"]
+    annotator: Int64[torch.Tensor, " answers"]
+    label: Int64[torch.Tensor, " answers"]
+    weight: Float32[torch.Tensor, " answers"]
+    sizes: PerReplica
 
     @property
-    def weights(self) -> torch.Tensor:
-        """float32 [n_replicas]: the weight of all answers of each replica."""
+    def weights(self) -> PerReplica:
+        """The weight of all answers of each replica."""
         return torch.zeros_like(self.sizes).index_add_(0, self.place, self.weight)
 
-    def summed(self, per_answer: torch.Tensor) -> torch.Tensor:
-        """Returns the weighted sum over the answers of each replica [n_replicas]."""
+    def summed(self, per_answer: Float32[torch.Tensor, " answers"]) -> PerReplica:
+        """Returns the weighted sum over the answers of each replica."""
         return torch.zeros_like(self.sizes).index_add(0, self.place, per_answer * self.weight)
 
 
@@ -79,7 +79,7 @@ class StackedAnswers:
             sizes=batch.sizes,
         )
 
-    def _tensor(self, array: np.ndarray) -> torch.Tensor:
+    def _tensor(self, array: Int[np.ndarray, " numbers"]) -> Int64[torch.Tensor, " numbers"]:
         return torch.from_numpy(np.ascontiguousarray(array, np.int64)).to(self._device)
 
 

@@ -29,7 +29,7 @@ from typing import cast
 
 import numpy as np
 import scipy.sparse as sp
-from jaxtyping import Float64, Int32, Int64
+from jaxtyping import Float64, Int, Int32, Int64
 
 from crowdsweep.arrays import (
     AnnotatorCodes,
@@ -51,7 +51,7 @@ CHUNK = 1 << 20  # numbers of a temporary that are alive at once: 8 MB
 ColumnProbs = Float64[np.ndarray, "columns classes"]
 AnnotatorTotals = Float64[np.ndarray, "annotators classes"]
 ReplicaClasses = Float64[np.ndarray, "replicas classes"]
-ReplicaNumbers = Float64[np.ndarray, " replicas"]
+PerReplica = Float64[np.ndarray, " replicas"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -62,8 +62,8 @@ class ConfusionColumns:
     a row without any mass is uniform.
 
     Attributes:
-        log_probs: log p(label of the column | true class, annotator of the column), floored [columns, classes].
-        totals: expected number of answers of each annotator for each true class [annotators, classes].
+        log_probs: log p(label of the column | true class, annotator of the column), floored.
+        totals: expected number of answers of each annotator for each true class.
         smoothing: pseudo-counts in every cell.
     """
 
@@ -73,7 +73,7 @@ class ConfusionColumns:
 
 
 def soft_vote(crowds: StackedCrowds) -> ItemProbs:
-    """Returns each item's share of answers [items, classes]; uniform where an item has none."""
+    """Returns each item's share of answers; uniform where an item has none."""
     votes = (crowds.answers @ _label_indicator(crowds)).toarray()
     return normalised_rows(votes)
 
@@ -86,7 +86,7 @@ def winners(probs: ItemProbs) -> ItemProbs:
 
 
 def column_counts(crowds: StackedCrowds, posterior: ItemProbs) -> ColumnProbs:
-    """Returns the expected number of answers of each column for each true class [columns, classes]. O(A K)."""
+    """Returns the expected number of answers of each column for each true class. O(A K)."""
     return cast(np.ndarray, crowds.answers.T @ posterior)
 
 
@@ -130,8 +130,8 @@ def log_class_shares(crowds: StackedCrowds, posterior: ItemProbs) -> ReplicaClas
     return floored_log(normalised_rows(crowds.replica_sums(posterior * crowds.answered[:, None])))
 
 
-def log_confusion_prior(crowds: StackedCrowds, columns: ConfusionColumns) -> ReplicaNumbers:
-    """Returns smoothing * sum of log probabilities over all cells of active annotators, up to a constant [replicas].
+def log_confusion_prior(crowds: StackedCrowds, columns: ConfusionColumns) -> PerReplica:
+    """Returns smoothing * sum of log probabilities over all cells of active annotators, up to a constant.
 
     The pseudo-counts are a Dirichlet prior; together with the log evidence this is what EM pushes up.
     """
@@ -144,7 +144,7 @@ def log_confusion_prior(crowds: StackedCrowds, columns: ConfusionColumns) -> Rep
     return columns.smoothing * crowds.replica_sums_of_annotators(per_annotator)
 
 
-EMStep = Callable[[ItemProbs], tuple[ItemProbs, ReplicaNumbers]]
+EMStep = Callable[[ItemProbs], tuple[ItemProbs, PerReplica]]
 
 
 def run_em(
@@ -192,11 +192,11 @@ class SparseConfusions:
     """An `AnnotatorModel` that keeps observed columns only and makes matrices when they are asked for.
 
     Attributes:
-        probs: float64 [columns, classes], of the observed columns.
+        probs: of the observed columns.
         label: label of each column.
         code: codes of the annotators who answered anything, ascending.
         pointers: the columns of the annotator at place p of `code` are `pointers[p]:pointers[p + 1]`.
-        totals: expected answers of each of them for each true class [annotators, classes].
+        totals: expected answers of each of them for each true class.
         smoothing: pseudo-counts in every cell.
         n_annotators: declared.
         shared: the model's own matrix of the whole crowd, if it has one.
@@ -211,8 +211,8 @@ class SparseConfusions:
     n_annotators: int
     shared: Confusion | None = None
 
-    def confusion(self, annotators: np.ndarray) -> Confusions:
-        """Returns the row-stochastic matrices of these annotators [n, true, observed]; idle ones are uniform."""
+    def confusion(self, annotators: Int[np.ndarray, " annotators"]) -> Confusions:
+        """Returns the row-stochastic matrices of these annotators; idle ones are uniform."""
         n_classes = self.totals.shape[1]
         matrices = np.full((len(annotators), n_classes, n_classes), 1.0 / n_classes)
         where = np.flatnonzero(np.isin(annotators, self.code))

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, Protocol, final, runtime_checkable
 import numpy as np
 import torch
 from annotated_types import Ge, Gt
+from jaxtyping import Float32, Float64, Int64, Shaped
 
 from crowdsweep.arrays import ItemProbs, floored_log
 from crowdsweep.data.dataset import Items, TrainingData
@@ -20,11 +21,14 @@ from crowdsweep.models.contract import Report
 from crowdsweep.models.networks.contract import Network
 from crowdsweep.models.networks.dense import Dense, DenseNetwork
 from crowdsweep.models.networks.replicas import Adam, count_parameters, replica_chunks
+from crowdsweep.models.networks.tensors import PerReplica, ReplicaValues
 from crowdsweep.models.networks.values import Values
 from crowdsweep.models.trainer import Course, Loss, ReplicaTrainer, Schedule, train
 from crowdsweep.registry.parameters import Variants
 from crowdsweep.seeds import SeedStream
 
+Targets = Float32[torch.Tensor, "replicas items classes"]
+BlockTargets = Float32[torch.Tensor, "steps replicas classes batch"]
 TrainingProtocol = Literal["paper", "equal_budget"]
 
 PAPER_IMPROVEMENT = 0.03  # the paper protocol's stop rule: the training loss must fall by more than this share
@@ -74,7 +78,7 @@ class NetworkPredictor:
     """One trained classifier: labels items from what its network reads."""
 
     network: Network
-    values: Mapping[str, np.ndarray]
+    values: ReplicaValues
     device: str = "cpu"
 
     @property
@@ -82,20 +86,22 @@ class NetworkPredictor:
         return ("classifier",)
 
     def predict(self, items: Items, use: str) -> ItemProbs:  # noqa: ARG002 - there is one use
-        """Returns the classifier's probabilities, float64 [items, classes]."""
+        """Returns the classifier's probabilities."""
         return self.probabilities(self.network.inputs(items))
 
-    def probabilities(self, inputs: np.ndarray) -> ItemProbs:
-        """Returns the classifier's probabilities for what its network reads, float64 [items, classes]."""
+    def probabilities(self, inputs: Shaped[np.ndarray, " items *shape"]) -> ItemProbs:
+        """Returns the classifier's probabilities for what its network reads of the items."""
         return self.network.probabilities(*self._stacked(inputs))[0].cpu().numpy()
 
     @torch.no_grad()
-    def logits(self, items: Items) -> np.ndarray:
-        """Returns what the network gives before softmax, float64 [classes, items]."""
+    def logits(self, items: Items) -> Float64[np.ndarray, "classes items"]:
+        """Returns what the network gives before softmax."""
         logits = self.network.logits(*self._stacked(self.network.inputs(items)), masks=None)
         return logits[0].to(torch.float64).cpu().numpy()
 
-    def _stacked(self, inputs: np.ndarray) -> tuple[Values, torch.Tensor]:
+    def _stacked(
+        self, inputs: Shaped[np.ndarray, " rows *shape"]
+    ) -> tuple[Values, Shaped[torch.Tensor, "1 rows *shape"]]:
         values = {name: torch.from_numpy(array[None]).to(self.device) for name, array in self.values.items()}
         return Values(values), torch.from_numpy(np.array(inputs)).to(self.device)[None]
 
@@ -104,14 +110,14 @@ class NetworkPredictor:
 class SoftTargets:
     """Cross-entropy with soft targets, -sum over classes of target * log f; an item weighs what its targets sum to."""
 
-    def __init__(self, network: Network, inputs: StackedRows, targets: torch.Tensor) -> None:
-        """Takes targets float32 [replicas, items, classes], which may be changed in place between epochs."""
+    def __init__(self, network: Network, inputs: StackedRows, targets: Targets) -> None:
+        """Takes targets that may be changed in place between epochs."""
         self.network, self._inputs = network, inputs
         n_replicas, n_items, _ = targets.shape
         starts = torch.arange(n_replicas, device=targets.device) * n_items
         self._targets = StackedRows(table=targets.flatten(0, 1), starts=starts)
 
-    def __call__(self, values: Values, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
+    def __call__(self, values: Values, batch: Batch) -> tuple[PerReplica, PerReplica]:
         """See `Loss`."""
         logits = self.network.logits(values, batch.take(self._inputs), batch)
         gained = (batch.take(self._targets).transpose(1, 2) * torch.log_softmax(logits, dim=1)).sum(dim=1)
@@ -125,7 +131,7 @@ class DenseSoftTargets:
     Targets are laid out with classes before items, so that softmax runs along memory, for a whole block of steps.
     """
 
-    def __init__(self, network: DenseNetwork, inputs: StackedRows, targets: torch.Tensor) -> None:
+    def __init__(self, network: DenseNetwork, inputs: StackedRows, targets: Targets) -> None:
         self._plain = SoftTargets(network, inputs, targets)
         self._network = network
         self._inputs = inputs
@@ -133,19 +139,21 @@ class DenseSoftTargets:
         starts = torch.arange(n_replicas, device=targets.device) * n_items
         self._targets = StackedRows(table=targets.flatten(0, 1), starts=starts)
 
-    def __call__(self, values: Values, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
+    def __call__(self, values: Values, batch: Batch) -> tuple[PerReplica, PerReplica]:
         """See `Loss`."""
         return self._plain(values, batch)
 
-    def write(self, values: Values, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
+    def write(self, values: Values, batch: Batch) -> tuple[PerReplica, PerReplica]:
         """See `WrittenLoss`."""
         wanted, shares, totals = (part[batch.step] for part in batch.block.once(self._laid_out))
         masks = [batch.kept(dropout.name) for dropout in self._network.dropouts]
         probs = self._network.write_gradients(values, batch.take(self._inputs), shares, totals, masks)
         return -(wanted * probs.clamp_(min=1e-30).log_()).sum(dim=(1, 2)), batch.sizes
 
-    def _laid_out(self, block: Block) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Returns targets, shares of each step's loss [steps, n_replicas, classes, batch], and the shares' sums."""
+    def _laid_out(
+        self, block: Block
+    ) -> tuple[BlockTargets, BlockTargets, Float32[torch.Tensor, "steps replicas 1 batch"]]:
+        """Returns targets, shares of each step's loss, and the shares' sums over the classes."""
         wanted = self._targets.of_block(block).transpose(2, 3).contiguous()
         if (mask := block.batches[-1].mask) is not None:
             wanted[-1].mul_(mask[:, None, :])
@@ -163,9 +171,9 @@ class ClassifierReplicas:
         classifier: Classifier,
         network: Network,
         *,
-        inputs: Sequence[np.ndarray],
-        rows: Sequence[np.ndarray],
-        targets: torch.Tensor,
+        inputs: Sequence[Shaped[np.ndarray, " _ *shape"]],
+        rows: Sequence[Int64[np.ndarray, " _"]],
+        targets: Targets,
         seeds: Sequence[SeedStream],
         device: str = "cpu",
     ) -> None:
@@ -174,9 +182,9 @@ class ClassifierReplicas:
         Args:
             classifier: settings.
             network: the shape of all.
-            inputs: what the network reads of each replica's items [items, ...]; equal arrays are held once.
-            rows: int64 [rows], the items that each replica trains on.
-            targets: float32 [replicas, items, classes]; items that a replica lacks are padding.
+            inputs: what the network reads of each replica's items; equal arrays are held once.
+            rows: the items that each replica trains on.
+            targets: of as many items as the longest has; those that a replica lacks are padding.
             seeds: a stream for each replica.
             device: where everything is held.
         """
@@ -199,8 +207,8 @@ class ClassifierReplicas:
         )
 
     @torch.no_grad()
-    def probabilities(self) -> torch.Tensor:
-        """Returns float64 [active, items, classes], active replicas ascending; rows that one lacks are uniform."""
+    def probabilities(self) -> Float64[torch.Tensor, "active items classes"]:
+        """Returns what active replicas say, ascending; rows that one lacks are uniform."""
         active = self.trainer.active
         shape = (len(active), self.targets.shape[1], self.network.n_classes)
         found = torch.full(shape, 1.0 / shape[2], dtype=torch.float64, device=self._device)
@@ -228,7 +236,7 @@ class Lesson:
 
     Attributes:
         data: whose items it reads.
-        targets: float64 [items, classes], rows summing to one; a row of zeros is left out.
+        targets: rows summing to one; a row of zeros is left out.
         seeds: the classifier's stream.
         report: hears of each epoch.
     """
@@ -246,14 +254,14 @@ class TrainedClassifier:
 
     Attributes:
         predictor: with the weights that were kept.
-        probs: float64 [items, classes], its probabilities for the lesson's items.
+        probs: its probabilities for the lesson's items.
         losses: mean training cross-entropy of each epoch.
         converged: whether a rule stopped it before the last epoch; true where there is no rule.
     """
 
     predictor: NetworkPredictor
     probs: ItemProbs
-    losses: np.ndarray
+    losses: Float64[np.ndarray, " epochs"]
     converged: bool
 
 
@@ -315,9 +323,9 @@ def _train_together(
 class _Watch:
     """The items that a lesson is trained on, and what is watched meanwhile (nothing: two empty arrays)."""
 
-    rows: np.ndarray
-    inputs: np.ndarray
-    targets: np.ndarray
+    rows: Int64[np.ndarray, " rows"]
+    inputs: Shaped[np.ndarray, " watched *shape"]
+    targets: Float64[np.ndarray, "watched classes"]
 
     def loss(self, predictor: NetworkPredictor) -> float | None:
         """Returns the mean cross-entropy on the watched items."""
@@ -326,7 +334,7 @@ class _Watch:
         return float(-(self.targets * floored_log(predictor.probabilities(self.inputs))).sum(axis=1).mean())
 
 
-def _watch(lesson: Lesson, network: Network, inputs: np.ndarray, schedule: Schedule) -> _Watch:
+def _watch(lesson: Lesson, network: Network, inputs: Shaped[np.ndarray, " items *shape"], schedule: Schedule) -> _Watch:
     rows = np.flatnonzero(lesson.targets.sum(axis=1) > 0)
     if not len(rows):
         raise FitFailed("expected at least one item with a label to train a classifier on, got none")

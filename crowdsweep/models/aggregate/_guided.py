@@ -39,10 +39,10 @@ class Clusters:
     """What a fitted cluster model knows of clusters. FMM has one annotator cluster.
 
     Attributes:
-        item_shares: psi, probability of each item cluster [clusters].
-        annotator_shares: Omega [annotator_clusters].
-        labels: Theta, label distribution of each pair of clusters [clusters, annotator_clusters, classes].
-        distributions: what an item of each cluster is labelled with [clusters, classes].
+        item_shares: psi, probability of each item cluster.
+        annotator_shares: Omega, of each annotator cluster.
+        labels: Theta, label distribution of each pair of clusters.
+        distributions: what an item of each cluster is labelled with.
     """
 
     item_shares: Float64[np.ndarray, " clusters"]
@@ -87,7 +87,11 @@ class FittedClusters:
     progress: Progress
 
 
-def snapped(memberships: Float64[np.ndarray, "items clusters"], distributions: np.ndarray, snap: Snap) -> ItemProbs:
+def snapped(
+    memberships: Float64[np.ndarray, "items clusters"],
+    distributions: Float64[np.ndarray, "clusters classes"],
+    snap: Snap,
+) -> ItemProbs:
     """Returns the distribution of each item's best cluster (ties shared evenly), or the mixture of all."""
     return (winners(memberships) if snap == "hard" else memberships) @ distributions
 
@@ -106,7 +110,7 @@ class GuidedPredictor:
         return (self.first, *(use for use in ("hard", "soft", "none") if use != self.first))
 
     def predict(self, items: Items, use: str) -> ItemProbs:
-        """Returns class probabilities [items, classes]."""
+        """Returns class probabilities."""
         probs = self.classifier.predict(items, self.classifier.uses[0])
         if use == "none":
             return probs

@@ -26,6 +26,7 @@ from annotated_types import Ge
 from crowdsweep.arrays import ItemProbs
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models._em import (
+    PerReplica,
     annotator_model,
     confusion_columns,
     label_probs_of,
@@ -64,7 +65,7 @@ class DawidSkene:
         crowds = stack([part.annotations for part in data])
         posterior = soft_vote(crowds) if self.start == "soft" else winners(soft_vote(crowds))
 
-        def step(posterior: ItemProbs) -> tuple[ItemProbs, np.ndarray]:
+        def step(posterior: ItemProbs) -> tuple[ItemProbs, PerReplica]:
             columns = confusion_columns(crowds, posterior, self.smoothing)
             log_joint = log_answers(crowds, columns)
             log_joint += crowds.spread(log_class_shares(crowds, posterior))

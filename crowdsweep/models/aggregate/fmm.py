@@ -37,7 +37,7 @@ from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
 Counts = Float64[np.ndarray, "fits items classes"]
 Memberships = Float64[np.ndarray, "fits items clusters"]
 Shares = Float64[np.ndarray, "fits clusters"]
-Labels = Float64[np.ndarray, "fits clusters classes"]
+Distributions = Float64[np.ndarray, "fits clusters classes"]
 
 
 @final
@@ -90,8 +90,10 @@ class FiniteMultinomialMixture:
         for begin in range(0, len(fits), size):
             yield fits[begin : begin + size]
 
-    def _start(self, counts: Float64[np.ndarray, "items classes"], rng: np.random.Generator) -> np.ndarray:
-        """Draws label distributions to begin with [clusters, classes]: a random item each, mixed with a second one."""
+    def _start(
+        self, counts: Float64[np.ndarray, "items classes"], rng: np.random.Generator
+    ) -> Float64[np.ndarray, "clusters classes"]:
+        """Draws label distributions to begin with: a random item each, mixed with a second one."""
         n_classes = counts.shape[1]
         answered = np.flatnonzero(counts.sum(axis=1) > 0)
         if not len(answered):
@@ -108,7 +110,7 @@ class FiniteMultinomialMixture:
         self,
         counts: Float64[np.ndarray, "replicas items classes"],
         replicas: Int64[np.ndarray, " fits"],
-        start: Labels,
+        start: Distributions,
         progress: Sequence[Progress],
     ) -> list["Mixture"]:
         """Runs EM on several fits at once, each on the counts of its replica; each stops by itself."""
@@ -141,14 +143,14 @@ class FiniteMultinomialMixture:
             shares, labels = self.maximisation(mine, memberships)
         return [done[fit] for fit in range(n_fits)]
 
-    def maximisation(self, counts: Counts, memberships: Memberships) -> tuple[Shares, Labels]:
+    def maximisation(self, counts: Counts, memberships: Memberships) -> tuple[Shares, Distributions]:
         """M-step: counts plus pseudo-counts, normalised; uniform where there is no mass at all."""
         return (
             normalised_rows(memberships.sum(axis=1) + self.cluster_pseudocount),
             normalised_rows(memberships.transpose(0, 2, 1) @ counts + self.label_pseudocount),
         )
 
-    def _log_prior(self, shares: Shares, labels: Labels) -> Float64[np.ndarray, " fits"]:
+    def _log_prior(self, shares: Shares, labels: Distributions) -> Float64[np.ndarray, " fits"]:
         return self.label_pseudocount * floored_log(labels).sum(axis=(1, 2)) + self.cluster_pseudocount * floored_log(
             shares
         ).sum(axis=1)
@@ -184,7 +186,7 @@ class FiniteMultinomialMixture:
 
 @dataclass(frozen=True, eq=False)
 class Mixture:
-    """A fitted mixture: shares [clusters], labels [clusters, classes], the objective of each step."""
+    """A fitted mixture: its shares, each cluster's label distribution, the objective of each step."""
 
     shares: Float64[np.ndarray, " clusters"]
     labels: Float64[np.ndarray, "clusters classes"]
@@ -193,7 +195,7 @@ class Mixture:
 
 
 def expectation(
-    counts: Counts, answered: Bool[np.ndarray, "fits items"], shares: Shares, labels: Labels
+    counts: Counts, answered: Bool[np.ndarray, "fits items"], shares: Shares, labels: Distributions
 ) -> tuple[Memberships, Float64[np.ndarray, " fits"]]:
     """E-step of several fits: memberships, zero for items without answers, and the log-likelihood of all counts.
 

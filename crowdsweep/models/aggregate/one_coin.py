@@ -18,13 +18,13 @@ from typing import Annotated, final
 
 import numpy as np
 from annotated_types import Ge
-from jaxtyping import Float64
+from jaxtyping import Float64, Int
 
 from crowdsweep.arrays import Confusion, Confusions, ItemProbs, floored_log, ratio
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models._em import (
     ConfusionColumns,
-    ReplicaNumbers,
+    PerReplica,
     StackedCrowds,
     column_counts,
     label_probs_of,
@@ -59,7 +59,7 @@ class OneCoin:
         """Fits all data sets side by side; each stops by itself."""
         crowds = stack([part.annotations for part in data])
 
-        def step(posterior: ItemProbs) -> tuple[ItemProbs, ReplicaNumbers]:
+        def step(posterior: ItemProbs) -> tuple[ItemProbs, PerReplica]:
             accuracy = self._accuracy(crowds, posterior)
             log_joint = log_answers(crowds, _columns(crowds, accuracy))
             log_joint += crowds.spread(log_class_shares(crowds, posterior))
@@ -103,7 +103,7 @@ class OneCoin:
         total = crowds.annotator_sums(counts.sum(axis=1)) + self.smoothing * crowds.n_classes
         return ratio(right, total, at_zero=1.0 / crowds.n_classes)
 
-    def _log_prior(self, crowds: StackedCrowds, accuracy: Accuracies) -> ReplicaNumbers:
+    def _log_prior(self, crowds: StackedCrowds, accuracy: Accuracies) -> PerReplica:
         per_annotator = floored_log(accuracy) + (crowds.n_classes - 1) * floored_log(_error(accuracy, crowds.n_classes))
         return self.smoothing * crowds.replica_sums_of_annotators(per_annotator)
 
@@ -119,8 +119,8 @@ class OneCoinConfusions:
     def n_annotators(self) -> int:
         return len(self.accuracy)
 
-    def confusion(self, annotators: np.ndarray) -> Confusions:
-        """Returns the matrices of these annotators [n, true, observed]."""
+    def confusion(self, annotators: Int[np.ndarray, " annotators"]) -> Confusions:
+        """Returns the matrices of these annotators."""
         accuracy = self.accuracy[annotators][:, None, None]
         return np.where(np.eye(self.n_classes, dtype=bool), accuracy, _error(accuracy, self.n_classes))
 
@@ -128,7 +128,7 @@ class OneCoinConfusions:
         return None
 
 
-def _error(accuracy: np.ndarray, n_classes: int) -> np.ndarray:
+def _error(accuracy: Float64[np.ndarray, "*shape"], n_classes: int) -> Float64[np.ndarray, "*shape"]:
     return (1.0 - accuracy) / max(n_classes - 1, 1)
 
 

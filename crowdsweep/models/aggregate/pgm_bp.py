@@ -32,7 +32,7 @@ from crowdsweep.arrays import AnnotatorCodes, ItemCodes, RowProbs, floored_log, 
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models._cost import training_cost
 from crowdsweep.models._em import chunks, winners
-from crowdsweep.models.aggregate._bipartite import Beliefs, ClusterParameters, Edges, Labels, edge_counts, propagate
+from crowdsweep.models.aggregate._bipartite import Beliefs, ClusterParameters, Edges, PairLabels, edge_counts, propagate
 from crowdsweep.models.aggregate._guided import Clusters, FittedClusters, Guided, Progress, snapped, with_classifiers
 from crowdsweep.models.contract import FitContext, FitResult, LabelProbs, ModelInfo
 from crowdsweep.seeds import SeedStream
@@ -111,7 +111,7 @@ class PgmBp:
             converged = abs(value - last) <= self.tolerance * abs(value)
         return GraphFit(parameters, beliefs, np.array(objective), converged)
 
-    def _maximisation(self, beliefs: Beliefs, counts: Labels) -> tuple[ClusterParameters, float]:
+    def _maximisation(self, beliefs: Beliefs, counts: PairLabels) -> tuple[ClusterParameters, float]:
         """M-step: expected counts plus pseudo-counts, normalised; and the log joint at the new parameters."""
         masses = (
             beliefs.items.sum(axis=0) + (self.gamma - 1),
@@ -175,7 +175,7 @@ def _label_probs(fit: GraphFit) -> LabelProbs:
     return label_probs
 
 
-def _random_memberships(rng: np.random.Generator, n_rows: int, n_clusters: int) -> np.ndarray:
+def _random_memberships(rng: np.random.Generator, n_rows: int, n_clusters: int) -> Float64[np.ndarray, "rows clusters"]:
     return rng.dirichlet(np.full(n_clusters, START_CONCENTRATION), size=n_rows)
 
 

@@ -25,6 +25,7 @@ from typing import Annotated, Any, final
 import numpy as np
 import torch
 from annotated_types import Ge, Gt, Lt
+from jaxtyping import Float32, Float64, Int64, Shaped
 
 from crowdsweep.arrays import AnnotatorCodes, ItemCodes, ItemProbs, RowProbs, floored_log, normalised_rows
 from crowdsweep.data.annotations import Annotations
@@ -34,12 +35,13 @@ from crowdsweep.models._answers import annotator_order
 from crowdsweep.models._batches import Batch, StackedRows
 from crowdsweep.models._cost import MATRIX_PRODUCT, stopping_share
 from crowdsweep.models.classifier import watched_of
-from crowdsweep.models.contract import DataShape, FitContext, FitResult, ModelInfo
+from crowdsweep.models.contract import DataShape, FitContext, FitResult, LabelProbs, ModelInfo
 from crowdsweep.models.joint._ldl_network import Activation, Aggregation, AnnotatorEnsemble, LdlNetwork
 from crowdsweep.models.networks.contract import features_of
 from crowdsweep.models.networks.initial import normal
 from crowdsweep.models.networks.replicas import Adam, count_parameters, replica_chunks
 from crowdsweep.models.networks.tables import Table
+from crowdsweep.models.networks.tensors import PerReplica, ReplicaValues
 from crowdsweep.models.networks.values import Values
 from crowdsweep.models.trainer import ReplicaTrainer, Schedule, train
 
@@ -98,13 +100,13 @@ class LdlNm:
     def _fit_together(
         self, network: LdlNetwork, data: Sequence[TrainingData], contexts: Sequence[FitContext]
     ) -> list[FitResult]:
-        lessons = [_lesson(self, part, context) for part, context in zip(data, contexts, strict=True)]
+        sets = [_training_set(self, part, context) for part, context in zip(data, contexts, strict=True)]
         device = contexts[0].device
         start = normal(self.annotator_embedding**-0.5)
-        orders = [lesson.order for lesson in lessons]
+        orders = [one.order for one in sets]
         trainer = ReplicaTrainer(
             network.parameters(),
-            rows=[lesson.rows for lesson in lessons],
+            rows=[one.rows for one in sets],
             seeds=[context.seeds for context in contexts],
             optimiser=Adam(learning_rate=self.learning_rate),
             batch_size=self.batch_size,
@@ -113,20 +115,20 @@ class LdlNm:
             tables={"annotators": Table(width=self.annotator_embedding, start=start, orders=orders)},
             row_size=4 * self.latent,
         )
-        loss = HeadsLoss(self, network, data, lessons, device)
+        loss = HeadsLoss(self, network, data, sets, device)
 
-        def keep(replica: int) -> "Kept":
-            return Kept(values=trainer.values_of(replica), annotators=trainer.table_of("annotators", replica))
+        def keep(replica: int) -> "Snapshot":
+            return Snapshot(values=trainer.values_of(replica), annotators=trainer.table_of("annotators", replica))
 
-        def ensemble(replica: int, kept: "Kept", every: int = 1) -> AnnotatorEnsemble:
-            members = kept.annotators[lessons[replica].members[::every]]
+        def ensemble(replica: int, kept: "Snapshot", every: int = 1) -> AnnotatorEnsemble:
+            members = kept.annotators[sets[replica].members[::every]]
             return AnnotatorEnsemble(
                 network=network, values=kept.values, annotators=members, aggregation=self.aggregation, device=device
             )
 
-        def watched(replica: int, kept: "Kept") -> float | None:
-            lesson = lessons[replica]
-            return lesson.loss(ensemble(replica, kept, max(1, len(lesson.members) // _WATCHING_ANNOTATORS)))
+        def watched(replica: int, kept: "Snapshot") -> float | None:
+            own = sets[replica]
+            return own.loss(ensemble(replica, kept, max(1, len(own.members) // _WATCHING_ANNOTATORS)))
 
         schedule = Schedule(epochs=self.epochs, patience=self.patience)
         reports = [context.report for context in contexts]
@@ -146,34 +148,35 @@ class LdlNm:
 
 @final
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Kept:
+class Snapshot:
     """What is kept of a replica: the network's parameters, and the annotators' embeddings."""
 
-    values: Mapping[str, np.ndarray]
-    annotators: np.ndarray
+    values: ReplicaValues
+    annotators: Float32[np.ndarray, "annotators width"]
 
 
 @final
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Lesson:
-    """What one replica learns from: rows are annotations, of items that are not set aside.
+class TrainingSet:
+    """What one replica learns from, and what its epoch is chosen on.
 
     Attributes:
-        rows: annotations to train on, in an order that does not depend on how annotators are numbered.
+        rows: annotations to train on, none of an item that is set aside, in an order that does not depend on how
+            annotators are numbered.
         order: annotators, in such an order.
         members: annotators of the final ensemble.
         weight: of every annotation.
-        item_shares, annotator_shares: the histograms y_I and y_A.
+        item_shares, annotator_shares: the histograms y_I and y_A; zeros where an annotator has no row.
         watched: items that the epoch is chosen on, with their label distributions; None where nothing can be spared.
     """
 
-    rows: np.ndarray
-    order: np.ndarray
-    members: np.ndarray
-    weight: np.ndarray
-    item_shares: np.ndarray
-    annotator_shares: np.ndarray
-    watched: tuple[Items, ItemProbs] | None
+    rows: Int64[np.ndarray, " rows"]
+    order: Int64[np.ndarray, " annotators"]
+    members: Int64[np.ndarray, " members"]
+    weight: Float64[np.ndarray, " annotations"]
+    item_shares: ItemProbs
+    annotator_shares: Float64[np.ndarray, "annotators classes"]
+    watched: tuple[Items, Float64[np.ndarray, "watched classes"]] | None
 
     def loss(self, ensemble: AnnotatorEnsemble) -> float | None:
         """Returns the mean cross-entropy on the watched items."""
@@ -183,7 +186,7 @@ class Lesson:
         return float(-(shares * floored_log(ensemble.predict(items, "ensemble"))).sum(axis=1).mean())
 
 
-def _lesson(model: LdlNm, data: TrainingData, context: FitContext) -> Lesson:
+def _training_set(model: LdlNm, data: TrainingData, context: FitContext) -> TrainingSet:
     annotations = data.annotations
     if not len(annotations):
         raise FitFailed("expected at least one annotation to train on, got none")
@@ -205,7 +208,7 @@ def _lesson(model: LdlNm, data: TrainingData, context: FitContext) -> Lesson:
     place = np.argsort(order)
     canonical = np.lexsort((annotations.label, place[annotations.annotator], annotations.item))
     rows = canonical[~np.isin(annotations.item[canonical], aside)]
-    return Lesson(
+    return TrainingSet(
         rows=rows,
         order=order,
         members=active,
@@ -216,7 +219,9 @@ def _lesson(model: LdlNm, data: TrainingData, context: FitContext) -> Lesson:
     )
 
 
-def _histograms(annotations: Annotations, rows: np.ndarray) -> np.ndarray:
+def _histograms(
+    annotations: Annotations, rows: Int64[np.ndarray, " rows"]
+) -> Float64[np.ndarray, "annotators classes"]:
     """Returns the share of each label in these rows of each annotator; zeros where one has none."""
     shape = (annotations.n_annotators, annotations.n_classes)
     cells = annotations.annotator[rows].astype(np.int64) * annotations.n_classes + annotations.label[rows]
@@ -232,24 +237,24 @@ class HeadsLoss:
         model: LdlNm,
         network: LdlNetwork,
         data: Sequence[TrainingData],
-        lessons: Sequence[Lesson],
+        sets: Sequence[TrainingSet],
         device: str,
     ) -> None:
         """Lays out what the rows stand for."""
         self._model, self._network = model, network
 
-        def stacked(arrays: Sequence[np.ndarray], kind: type = np.int64) -> StackedRows:
+        def stacked(arrays: Sequence[Shaped[np.ndarray, " _ *shape"]], kind: type = np.int64) -> StackedRows:
             return StackedRows.of([np.ascontiguousarray(array, kind) for array in arrays], device)
 
         self._item = stacked([part.annotations.item for part in data])
         self._annotator = stacked([part.annotations.annotator for part in data])
         self._label = stacked([part.annotations.label for part in data])
-        self._weight = stacked([lesson.weight for lesson in lessons], np.float32)
+        self._weight = stacked([one.weight for one in sets], np.float32)
         self._features = stacked([features_of(part.items) for part in data], np.float32)
-        self._item_shares = stacked([lesson.item_shares for lesson in lessons], np.float32)
-        self._annotator_shares = stacked([lesson.annotator_shares for lesson in lessons], np.float32)
+        self._item_shares = stacked([one.item_shares for one in sets], np.float32)
+        self._annotator_shares = stacked([one.annotator_shares for one in sets], np.float32)
 
-    def __call__(self, values: Values, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
+    def __call__(self, values: Values, batch: Batch) -> tuple[PerReplica, PerReplica]:
         """See `Loss`."""
         model, item, annotator = self._model, batch.take(self._item), batch.take(self._annotator)
         embedded = values.rows("annotators", annotator, batch.places)
@@ -268,7 +273,9 @@ class HeadsLoss:
         return -(gained * weight).sum(dim=1), batch.sizes
 
 
-def _label_probs(data: TrainingData, ensemble: AnnotatorEnsemble, annotators: np.ndarray) -> Any:
+def _label_probs(
+    data: TrainingData, ensemble: AnnotatorEnsemble, annotators: Float32[np.ndarray, "annotators width"]
+) -> LabelProbs:
     def label_probs(item: ItemCodes, annotator: AnnotatorCodes) -> RowProbs:
         features = torch.from_numpy(features_of(data.items)[item][None]).to(ensemble.device)
         embedded = torch.from_numpy(annotators[annotator][None]).to(ensemble.device)

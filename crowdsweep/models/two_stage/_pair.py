@@ -10,6 +10,7 @@ from typing import Annotated, Any, final
 
 import numpy as np
 from annotated_types import Ge
+from jaxtyping import Shaped
 
 from crowdsweep.arrays import AnnotatorCodes, Confusion, ItemCodes, ItemProbs, RowProbs
 from crowdsweep.data.dataset import TrainingData
@@ -36,14 +37,14 @@ class Aggregated:
     """What the first stage found.
 
     Attributes:
-        targets: float64 [items, classes]; rows of zeros are not trained on.
+        targets: rows of zeros are not trained on.
         annotators: how annotators answer, if the aggregation says so.
         extras: further arrays for the result.
     """
 
     targets: ItemProbs
     annotators: AnnotatorModel | None = None
-    extras: Mapping[str, np.ndarray] | None = None
+    extras: Mapping[str, Shaped[np.ndarray, "..."]] | None = None
 
 
 def aggregated(model: Model, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[Aggregated]:
