@@ -1,4 +1,4 @@
-"""The answers to minibatches of items, for models that are trained by gradient on the labels themselves."""
+"""The answers to the items of a minibatch, for models that are trained by gradient on the labels themselves."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,13 +10,14 @@ from jaxtyping import Float32, Int, Int64
 
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.models._batches import Batch
+from crowdsweep.models._stacked import weights_of
 from crowdsweep.models.networks.tensors import PerReplica, take_rows
 
 
 @final
 @dataclass(frozen=True, kw_only=True, eq=False)
 class BatchAnswers:
-    """All answers to the items of one minibatch, one a row, replica after replica.
+    """All answers to the items of one minibatch, replica after replica.
 
     Attributes:
         place: where in the batch the replica stands whose answer it is.
@@ -56,8 +57,8 @@ class StackedAnswers:
         self._first_pointer = self._tensor(np.cumsum([0, *map(len, pointers)])[:-1])
         self._annotator = self._tensor(np.concatenate([part.annotator for part in parts]))
         self._label = self._tensor(np.concatenate([part.label for part in parts]))
-        weights = [np.ones(len(part)) if part.weight is None else part.weight for part in parts]
-        self._weight = torch.from_numpy(np.concatenate(weights).astype(np.float32)).to(device)
+        weights = np.concatenate([weights_of(part) for part in parts])
+        self._weight = torch.from_numpy(weights.astype(np.float32)).to(device)
 
     def of(self, batch: Batch) -> BatchAnswers:
         """Returns all answers to the batch's items; padding has none."""
@@ -81,15 +82,3 @@ class StackedAnswers:
 
     def _tensor(self, array: Int[np.ndarray, " numbers"]) -> Int64[torch.Tensor, " numbers"]:
         return torch.from_numpy(np.ascontiguousarray(array, np.int64)).to(self._device)
-
-
-def annotator_order(annotations: Annotations, rng: np.random.Generator) -> Int64[np.ndarray, " annotators"]:
-    """Returns the annotators in an order that only their answers decide, so that their codes decide nothing.
-
-    Each (item, label) gets a random number and annotators are sorted by the sums of theirs. O(N K + A + T log T).
-    """
-    numbers = rng.random((annotations.n_classes, annotations.n_items))
-    signature = np.bincount(
-        annotations.annotator, weights=numbers[annotations.label, annotations.item], minlength=annotations.n_annotators
-    )
-    return np.argsort(signature, kind="stable")

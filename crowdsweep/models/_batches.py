@@ -113,11 +113,6 @@ class Batch:
     step: int
 
     @property
-    def n_replicas(self) -> int:
-        """How many replicas take part."""
-        return len(self.block.replicas)
-
-    @property
     def rows(self) -> BatchRows:
         """Row numbers of each replica's own data."""
         return self.block.rows[self.step]

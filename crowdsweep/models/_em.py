@@ -1,7 +1,7 @@
 """The arithmetic of EM over annotations, as pure functions on several data sets at once.
 
-Everything is two products with the sparse matrix `answers` [items, columns] of `_stacked.py`, whose entry says how much
-answer an item got through a column, which is an annotator together with a label that the annotator really used:
+Everything is two products with the sparse matrix `answers` [items, columns] of `_stacked.py`, whose entry is the
+weight of the answers that an item got in a column: an annotator together with a label that this annotator really used:
 
     answers.T @ posterior     [columns, classes]   expected counts of (annotator, label) for each true class   (M-step)
     answers @ log_probs       [items, classes]     log-likelihood of an item's answers for each true class     (E-step)
@@ -23,7 +23,7 @@ Weights multiply an answer's log-likelihood; a soft answer counts as fractions o
 Probabilities are float64; every logarithm is of max(p, LOG_FLOOR).
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -44,7 +44,7 @@ from crowdsweep.arrays import (
 )
 from crowdsweep.models._stacked import StackedCrowds
 from crowdsweep.models._stacked import stack as stack  # noqa: PLC0414 - one door to the arithmetic
-from crowdsweep.models.contract import AnnotatorModel, LabelProbs, Report
+from crowdsweep.models.contract import AnnotatorModel, FitResult, LabelProbs, Report
 
 CHUNK = 1 << 20  # numbers of a temporary that are alive at once: 8 MB
 
@@ -81,7 +81,7 @@ def soft_vote(crowds: StackedCrowds) -> ItemProbs:
 def winners(probs: ItemProbs) -> ItemProbs:
     """Returns one for the largest entry of each row, shared evenly where several tie (to 1e-9 relative)."""
     largest = probs.max(axis=1, keepdims=True)
-    ties = probs >= largest * (1 - 1e-9)  # shares of weighted votes that are equal by right differ in their last bits
+    ties = probs >= largest * (1 - 1e-9)  # weighted votes that should tie differ in their last bits
     return ties / ties.sum(axis=1, keepdims=True)
 
 
@@ -155,7 +155,7 @@ def run_em(
     iterations: int,
     tolerance: float,
     reports: Sequence[Report],
-) -> tuple[ItemProbs, list[list[float]], list[bool]]:
+) -> "FittedEM":
     """Repeats an EM step on all replicas until each has stopped by itself.
 
     A replica stops once its objective rises by at most tolerance × |objective|; from then on its posterior stays, so
@@ -166,11 +166,8 @@ def run_em(
         posterior: to begin with.
         step: from a posterior to the next one, and the objective of each replica.
         iterations: limit of steps.
-        tolerance: relative; 0 stops only where nothing rises any more.
+        tolerance: relative; 0 stops only once nothing rises.
         reports: of each replica; one that answers False stops it.
-
-    Returns:
-        The posterior, the objectives of each replica's steps, and whether each replica stopped before the limit.
     """
     histories: list[list[float]] = [[] for _ in reports]
     active = np.ones(crowds.n_replicas, dtype=bool)
@@ -184,7 +181,46 @@ def run_em(
             history.append(value)
         if not active.any():
             break
-    return posterior, histories, [not running for running in active.tolist()]
+    return FittedEM(
+        crowds=crowds,
+        posterior=posterior,
+        objectives=[np.array(history) for history in histories],
+        converged=[not running for running in active.tolist()],
+    )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FittedEM:
+    """Where EM has ended.
+
+    Attributes:
+        crowds: the annotations.
+        posterior: the last one.
+        objectives: of each replica, the objective of its steps.
+        converged: whether each replica stopped before the limit.
+    """
+
+    crowds: StackedCrowds
+    posterior: ItemProbs
+    objectives: Sequence[Float64[np.ndarray, " _"]]
+    converged: Sequence[bool]
+
+    def results(
+        self, annotators: Sequence[AnnotatorModel], extras: Sequence[Mapping[str, Float64[np.ndarray, "..."]]]
+    ) -> list[FitResult]:
+        """Returns the result of each replica, given how its annotators answer and what else is worth keeping."""
+        return [
+            FitResult(
+                item_probs=(item_probs := self.posterior[self.crowds.items_of(replica)]),
+                annotators=own,
+                label_probs=label_probs_of(item_probs, own),
+                objective=self.objectives[replica],
+                converged=self.converged[replica],
+                iterations=len(self.objectives[replica]),
+                extras=extra,
+            )
+            for replica, (own, extra) in enumerate(zip(annotators, extras, strict=True))
+        ]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -249,6 +285,15 @@ def annotator_model(
     )
 
 
+def label_probs_of_anybody(expected: ItemProbs) -> LabelProbs:
+    """Returns the function rows (item, annotator) -> expected[item]: whoever answers, the model says the same."""
+
+    def label_probs(item: ItemCodes, _: AnnotatorCodes) -> RowProbs:
+        return expected[item]
+
+    return label_probs
+
+
 def label_probs_of(posterior: ItemProbs, annotators: AnnotatorModel) -> LabelProbs:
     """Returns the function rows (item, annotator) -> sum over k of posterior[item, k] * confusion[annotator][k, :]."""
     n_classes = posterior.shape[1]
@@ -263,7 +308,7 @@ def label_probs_of(posterior: ItemProbs, annotators: AnnotatorModel) -> LabelPro
 
 
 def chunks(n_rows: int, row_size: int) -> Iterator[slice]:
-    """Yields slices that part n_rows rows of row_size numbers into temporaries of about CHUNK numbers."""
+    """Yields slices that cut n_rows rows of row_size numbers into temporaries of about CHUNK numbers."""
     step = max(1, CHUNK // max(row_size, 1))
     for start in range(0, n_rows, step):
         yield slice(start, min(start + step, n_rows))

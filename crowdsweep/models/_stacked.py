@@ -3,15 +3,14 @@
 Item i of replica r (a seed, a restart) is the flat item `item_pointers[r] + i`. Annotators likewise, but only those who
 answered anything: with a million declared and ten thousand active, nothing here grows with the million.
 
-An annotator's confusion matrix is never held whole: of its K columns (one a label) only those with a label that the
-annotator really used exist, as flat *columns* ordered by (annotator, label). So there are at most as many columns as
-annotations (a soft answer has one for each label that it does not exclude).
+An annotator's confusion matrix is never held whole: of its K columns (one for each label) only those with a label
+that the annotator really used exist, as flat *columns* ordered by (annotator, label). So there are at most as many
+columns as annotations (a soft answer has one for each label that it does not exclude).
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -149,9 +148,14 @@ def stack(parts: Sequence[Annotations]) -> StackedCrowds:
     )
 
 
+def weights_of(part: Annotations) -> Float64[np.ndarray, " annotations"]:
+    """Returns how much each row counts: one where no weights are given."""
+    return np.ones(len(part)) if part.weight is None else part.weight.astype(np.float64)
+
+
 def _one_crowd(part: Annotations) -> StackedCrowds:
     n_classes = part.n_classes
-    weight = np.ones(len(part)) if part.weight is None else part.weight.astype(np.float64)
+    weight = weights_of(part)
     item, annotator, label = part.item, part.annotator.astype(np.int64), part.label
     if part.soft_labels is not None:
         weight = (weight[:, None] * part.soft_labels).ravel()
@@ -163,7 +167,7 @@ def _one_crowd(part: Annotations) -> StackedCrowds:
     active, column_annotator = np.unique(codes // n_classes, return_inverse=True)
     answers = sp.coo_array((weight, (item, column.astype(np.int32))), shape=(part.n_items, len(codes))).tocsr()
     return StackedCrowds(
-        answers=cast(sp.csr_array, answers),
+        answers=answers,
         annotator_code=active.astype(np.int32),
         column_annotator=column_annotator.astype(np.int32),
         column_label=(codes % n_classes).astype(np.int32),

@@ -11,24 +11,23 @@ from typing import Annotated, Any, Literal, Protocol, final, runtime_checkable
 import numpy as np
 import torch
 from annotated_types import Ge, Gt
-from jaxtyping import Float32, Float64, Int64, Shaped
+from jaxtyping import Float64, Int64, Shaped
 
 from crowdsweep.arrays import ItemProbs, floored_log
 from crowdsweep.data.dataset import Items, TrainingData
 from crowdsweep.errors import FitFailed
-from crowdsweep.models._batches import Batch, Block, StackedRows
+from crowdsweep.models._batches import StackedRows
+from crowdsweep.models._soft_targets import Targets, soft_targets_loss
 from crowdsweep.models.contract import Report
 from crowdsweep.models.networks.contract import Network
-from crowdsweep.models.networks.dense import Dense, DenseNetwork
+from crowdsweep.models.networks.dense import Dense
 from crowdsweep.models.networks.replicas import Adam, count_parameters, replica_chunks
-from crowdsweep.models.networks.tensors import PerReplica, ReplicaValues
+from crowdsweep.models.networks.tensors import ReplicaValues
 from crowdsweep.models.networks.values import Values
-from crowdsweep.models.trainer import Course, Loss, ReplicaTrainer, Schedule, train
+from crowdsweep.models.trainer import Course, ReplicaTrainer, Schedule, train
 from crowdsweep.registry.parameters import Variants
 from crowdsweep.seeds import SeedStream
 
-Targets = Float32[torch.Tensor, "replicas items classes"]
-BlockTargets = Float32[torch.Tensor, "steps replicas classes batch"]
 TrainingProtocol = Literal["paper", "equal_budget"]
 
 PAPER_IMPROVEMENT = 0.03  # the paper protocol's stop rule: the training loss must fall by more than this share
@@ -102,64 +101,7 @@ class NetworkPredictor:
     def _stacked(
         self, inputs: Shaped[np.ndarray, " rows *shape"]
     ) -> tuple[Values, Shaped[torch.Tensor, "1 rows *shape"]]:
-        values = {name: torch.from_numpy(array[None]).to(self.device) for name, array in self.values.items()}
-        return Values(values), torch.from_numpy(np.array(inputs)).to(self.device)[None]
-
-
-@final
-class SoftTargets:
-    """Cross-entropy with soft targets, -sum over classes of target * log f; an item weighs what its targets sum to."""
-
-    def __init__(self, network: Network, inputs: StackedRows, targets: Targets) -> None:
-        """Takes targets that may be changed in place between epochs."""
-        self.network, self._inputs = network, inputs
-        n_replicas, n_items, _ = targets.shape
-        starts = torch.arange(n_replicas, device=targets.device) * n_items
-        self._targets = StackedRows(table=targets.flatten(0, 1), starts=starts)
-
-    def __call__(self, values: Values, batch: Batch) -> tuple[PerReplica, PerReplica]:
-        """See `Loss`."""
-        logits = self.network.logits(values, batch.take(self._inputs), batch)
-        gained = (batch.take(self._targets).transpose(1, 2) * torch.log_softmax(logits, dim=1)).sum(dim=1)
-        return -(gained if batch.mask is None else gained * batch.mask).sum(dim=1), batch.sizes
-
-
-@final
-class DenseSoftTargets:
-    """`SoftTargets` of a dense network, with its gradients written out.
-
-    Targets are laid out with classes before items, so that softmax runs along memory, for a whole block of steps.
-    """
-
-    def __init__(self, network: DenseNetwork, inputs: StackedRows, targets: Targets) -> None:
-        self._plain = SoftTargets(network, inputs, targets)
-        self._network = network
-        self._inputs = inputs
-        n_replicas, n_items, _ = targets.shape
-        starts = torch.arange(n_replicas, device=targets.device) * n_items
-        self._targets = StackedRows(table=targets.flatten(0, 1), starts=starts)
-
-    def __call__(self, values: Values, batch: Batch) -> tuple[PerReplica, PerReplica]:
-        """See `Loss`."""
-        return self._plain(values, batch)
-
-    def write(self, values: Values, batch: Batch) -> tuple[PerReplica, PerReplica]:
-        """See `WrittenLoss`."""
-        wanted, shares, totals = (part[batch.step] for part in batch.block.once(self._laid_out))
-        masks = [batch.kept(dropout.name) for dropout in self._network.dropouts]
-        probs = self._network.write_gradients(values, batch.take(self._inputs), shares, totals, masks)
-        return -(wanted * probs.clamp_(min=1e-30).log_()).sum(dim=(1, 2)), batch.sizes
-
-    def _laid_out(
-        self, block: Block
-    ) -> tuple[BlockTargets, BlockTargets, Float32[torch.Tensor, "steps replicas 1 batch"]]:
-        """Returns targets, shares of each step's loss, and the shares' sums over the classes."""
-        wanted = self._targets.of_block(block).transpose(2, 3).contiguous()
-        if (mask := block.batches[-1].mask) is not None:
-            wanted[-1].mul_(mask[:, None, :])
-        sizes = torch.stack([batch.sizes for batch in block.batches])[:, :, None, None]
-        shares = wanted / sizes
-        return wanted, shares, shares.sum(dim=2, keepdim=True)
+        return Values.of_one(self.values, self.device), torch.from_numpy(np.array(inputs)).to(self.device)[None]
 
 
 @final
@@ -184,7 +126,8 @@ class ClassifierReplicas:
             network: the shape of all.
             inputs: what the network reads of each replica's items; equal arrays are held once.
             rows: the items that each replica trains on.
-            targets: of as many items as the longest has; those that a replica lacks are padding.
+            targets: of as many items as the longest has; those that a replica lacks are padding. They may be changed
+                in place between epochs.
             seeds: a stream for each replica.
             device: where everything is held.
         """
@@ -192,9 +135,7 @@ class ClassifierReplicas:
         self._lengths = list(map(len, inputs))
         self._inputs = StackedRows.of(inputs, device)
         self.targets = targets
-        self.loss: Loss = SoftTargets(network, self._inputs, targets)
-        if isinstance(network, DenseNetwork):
-            self.loss = DenseSoftTargets(network, self._inputs, targets)
+        self.loss = soft_targets_loss(network, self._inputs, targets)
         self.trainer = ReplicaTrainer(
             network.parameters(),
             rows=rows,
@@ -226,7 +167,7 @@ class ClassifierReplicas:
 
     def predictor(self, replica: int) -> NetworkPredictor:
         """Returns a copy of an active replica as it is now."""
-        return NetworkPredictor(network=self.network, values=self.trainer.values_of(replica), device=self._device)
+        return NetworkPredictor(network=self.network, values=self.trainer.snapshot(replica).values, device=self._device)
 
 
 @final
@@ -238,7 +179,7 @@ class Lesson:
         data: whose items it reads.
         targets: rows summing to one; a row of zeros is left out.
         seeds: the classifier's stream.
-        report: hears of each epoch.
+        report: is told of each epoch.
     """
 
     data: TrainingData
@@ -331,7 +272,7 @@ class _Watch:
         """Returns the mean cross-entropy on the watched items."""
         if not len(self.targets):
             return None
-        return float(-(self.targets * floored_log(predictor.probabilities(self.inputs))).sum(axis=1).mean())
+        return mean_cross_entropy(self.targets, predictor.probabilities(self.inputs))
 
 
 def _watch(lesson: Lesson, network: Network, inputs: Shaped[np.ndarray, " items *shape"], schedule: Schedule) -> _Watch:
@@ -345,6 +286,11 @@ def _watch(lesson: Lesson, network: Network, inputs: Shaped[np.ndarray, " items 
     aside = lesson.seeds.numpy("set aside").permutation(rows)[: max(1, len(rows) // 10)]
     kept = np.setdiff1d(rows, aside) if len(rows) > 1 else rows
     return _Watch(rows=kept, inputs=inputs[aside], targets=lesson.targets[aside])
+
+
+def mean_cross_entropy(wanted: ItemProbs, probs: ItemProbs) -> float:
+    """Returns the mean over the items of -sum over classes of wanted * log probs, in nats."""
+    return float(-(wanted * floored_log(probs)).sum(axis=1).mean())
 
 
 def watched_of(data: TrainingData) -> tuple[Items, ItemProbs] | None:

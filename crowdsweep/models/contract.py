@@ -101,7 +101,7 @@ class Predictor(Protocol):
 
 @runtime_checkable
 class Report(Protocol):
-    """Hears how a fit goes on, and answers whether it is to."""
+    """Is told how a fit is getting on, and answers whether it goes on."""
 
     def __call__(self, step: int, objective: float, predictor: Callable[[], Predictor] | None = None) -> bool:
         """Takes a report.
@@ -228,7 +228,7 @@ def fit_all(model: Model, data: Sequence[TrainingData], contexts: Sequence[FitCo
     """Fits one model to many data sets, as one batch where it can.
 
     Raises:
-        FitFailed: a fit gave a result that is not one (wrong shape, not finite); for a batch, nothing says whose.
+        FitFailed: a fit gave a result that is not one (wrong shape, not finite); in a batch, it is not said whose.
     """
     results = fit_unchecked(model, data, contexts)
     for result, part in zip(results, data, strict=True):

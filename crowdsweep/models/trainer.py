@@ -1,9 +1,9 @@
 """The one trainer: many replicas of any network side by side, on any loss, by minibatches and Adam.
 
 A model brings parameters (and tables, for what has a row for each annotator), the rows that each replica learns from,
-and a loss; gradients come from autograd over tensors with a leading axis of replicas. What is measured: on one core,
+and a loss; gradients come from autograd over tensors with a leading axis of replicas. (Measured on one core,
 torch.func's vmap of grad takes two to four times as long as autograd over stacked tensors, at 16 hidden units and at
-256. A loss may write its gradients out instead (`WrittenLoss`), which for small networks halves a step.
+256.) A loss may write its gradients out instead (`WrittenLoss`), which for small networks halves a step.
 
 Replicas never mix: each has its own initial values, order of rows, dropout masks and step count, and the loss of one
 does not look at another's rows. So a replica trains as it would alone, whoever stands beside it or is dropped.
@@ -27,8 +27,6 @@ from crowdsweep.models.networks.tables import EmbeddingTables, Table
 from crowdsweep.models.networks.tensors import PerReplica, ReplicaValues, StackedValues
 from crowdsweep.models.networks.values import Step, Values
 from crowdsweep.seeds import SeedStream
-
-ROW_SIZE = 256
 
 Kept = TypeVar("Kept")
 
@@ -54,7 +52,7 @@ class WrittenLoss(Loss, Protocol):
 
 @final
 class ReplicaTrainer:
-    """S replicas in training. They keep the numbers that they came with, also after others have been dropped."""
+    """S replicas in training. They keep the numbers that they came with, even after others have been dropped."""
 
     def __init__(
         self,
@@ -67,7 +65,7 @@ class ReplicaTrainer:
         device: str = "cpu",
         dropout: Sequence[Dropout] = (),
         tables: Mapping[str, Table] | None = None,
-        row_size: int = ROW_SIZE,
+        row_size: int = 256,
     ) -> None:
         """Draws the initial values.
 
@@ -80,7 +78,7 @@ class ReplicaTrainer:
             device: where everything is held.
             dropout: where units are dropped.
             tables: parameters with many rows of which a step moves only those that the loss takes.
-            row_size: numbers that a loss lays out for one row, roughly; bounds memory, decides nothing.
+            row_size: roughly how many numbers a loss holds for one row; bounds memory, decides nothing.
         """
         self._optimiser, self._batch_size, self._device, self._row_size = optimiser, batch_size, device, row_size
         self._order = Shuffler.by_steps([len(part) for part in rows], batch_size)
@@ -98,10 +96,6 @@ class ReplicaTrainer:
     def active(self) -> list[int]:
         """The replicas that have not been dropped, ascending."""
         return sorted(self._order)
-
-    @property
-    def device(self) -> str:
-        return self._device
 
     def drop(self, replicas: Sequence[int]) -> None:
         """Takes these replicas out: they cost nothing and never change again."""
@@ -166,7 +160,7 @@ class ReplicaTrainer:
                 view.gradients[name].zero_()
         for touched, gradient in zip(rows, found[len(leaves) :], strict=False):
             touched.gradient = gradient
-        gathered.deferred.clear()  # what stands there holds the values that hold it: each step's tensors would live on
+        gathered.deferred.clear()  # these close a cycle of references: a step's tensors would outlive it
         return lost.detach(), weight
 
     def _leaves_of(self, view: StackView) -> StackedValues:
@@ -177,21 +171,30 @@ class ReplicaTrainer:
             }
         return self._leaves[view.n_replicas]
 
-    def values(self, replicas: Sequence[int] | None = None) -> StackedValues:
-        """Returns the parameters of these active replicas; by default of all, ascending."""
-        places = [self._order.index(replica) for replica in (self.active if replicas is None else replicas)]
+    def values(self, replicas: Sequence[int]) -> StackedValues:
+        """Returns the parameters of these active replicas, in this order."""
+        places = [self._order.index(replica) for replica in replicas]
         values = self._stack.prefix(len(self._stack)).values
         if places == list(range(len(self._stack))):
             return values
         return {name: array[places] for name, array in values.items()}
 
-    def values_of(self, replica: int) -> ReplicaValues:
-        """Returns a copy of an active replica's parameters as they are now."""
-        return self._stack.values_of(self._order.index(replica))
+    def snapshot(self, replica: int) -> "Snapshot":
+        """Returns a copy of an active replica as it is now."""
+        place = self._order.index(replica)
+        return Snapshot(
+            values=self._stack.values_of(place),
+            tables={name: table.values_of(place) for name, table in self._tables.items()},
+        )
 
-    def table_of(self, name: str, replica: int) -> Float32[np.ndarray, "rows width"]:
-        """Returns a copy of an active replica's table."""
-        return self._tables[name].values_of(self._order.index(replica))
+
+@final
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Snapshot:
+    """What a replica had learnt at one moment: its parameters, and its tables, by name."""
+
+    values: ReplicaValues
+    tables: Mapping[str, Float32[np.ndarray, "_ _"]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -201,9 +204,9 @@ class Schedule:
     Attributes:
         epochs: the most.
         least_improvement: stop at the first epoch whose training loss is not below (1 - this) times the best; None
-            does not look.
+            for no such rule.
         patience: stop after so many epochs without a better loss on rows that are not trained on, and keep the best
-            epoch; None does not look.
+            epoch; None for no such rule.
         rate: the factor on the learning rate in each epoch, counted from 0; None for 1 throughout.
     """
 

@@ -79,18 +79,8 @@ class Edges:
         """Sums over the edges of each annotator, weighted."""
         return self._annotator_edges @ per_edge
 
-    def annotator_order(self, rng: np.random.Generator) -> Int64[np.ndarray, " annotators"]:
-        """Returns the annotators in an order that only their answers decide, so that their codes decide nothing.
-
-        Each (item, label) gets a random number and annotators are sorted by the sums of theirs. O(N K + A + T log T).
-        """
-        numbers = rng.random((self.n_classes, self.n_items))
-        labels = np.repeat(np.arange(self.n_classes), np.diff(self.label_pointers))
-        signature = np.bincount(self.annotator, weights=numbers[labels, self.item], minlength=self.n_annotators)
-        return np.argsort(signature, kind="stable")
-
     def product_counts(self, items: ItemBeliefs, annotators: AnnotatorBeliefs) -> PairLabels:
-        """Returns sum over edges of label k of items[i, g] * annotators[t, l], a bilinear form a label."""
+        """Returns sum over edges of label k of items[i, g] * annotators[t, l], one bilinear form per label."""
         counts = np.empty((items.shape[1], annotators.shape[1], self.n_classes))
         for label, table in enumerate(self._tables):
             counts[:, :, label] = items.T @ (table @ annotators)
@@ -150,7 +140,7 @@ class ClusterParameters:
 def propagate(
     edges: Edges, parameters: ClusterParameters, beliefs: Beliefs, *, sweeps: int, tolerance: float
 ) -> Beliefs:
-    """E-step: sweeps until KL(w_new || w_old) + KL(z_new || z_old), summed over all nodes, is small. O(A G L) a sweep.
+    """E-step: sweeps until KL(w_new || w_old) + KL(z_new || z_old), over all nodes, is small. O(A G L) per sweep.
 
     Args:
         edges: the graph.

@@ -1,4 +1,4 @@
-"""A cluster model of labels around a classifier: train on cluster distributions, snap predictions back to clusters.
+"""A classifier around a cluster model of labels: train on cluster distributions, snap predictions back to clusters.
 
 What `fmm` and `pgm-bp` share (reference: Weerasooriya, Ororbia and Homan, the guided pipeline and equations 1 and 2).
 
@@ -62,7 +62,7 @@ class Clusters:
 
 
 @dataclass
-class Progress:
+class RestartReporter:
     """Reports the best objective of a replica's restarts so far, step after step."""
 
     report: Report
@@ -71,7 +71,7 @@ class Progress:
     goes_on: bool = True
 
     def note(self, objective: float) -> bool:
-        """Takes notice of one step; returns whether the fit goes on."""
+        """Reports one step; returns whether the fit goes on."""
         self.best = max(self.best, objective)
         self.step += 1
         self.goes_on = self.report(self.step, self.best)
@@ -80,11 +80,11 @@ class Progress:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class FittedClusters:
-    """A fitted cluster model: its result without a predictor, what it knows of clusters, and how it went."""
+    """A fitted cluster model: its result without a predictor, what it knows of clusters, and who reported its steps."""
 
     result: FitResult
     clusters: Clusters
-    progress: Progress
+    reporter: RestartReporter
 
 
 def snapped(
@@ -141,7 +141,7 @@ class Guided:
         labelled = data.annotations.labels_per_item > 0
 
         def report(step: int, objective: float, predictor: Callable[[], Predictor] | None = None) -> bool:
-            step, objective = fitted.progress.step + step, fitted.progress.best  # the classifier's own says less
+            step, objective = fitted.reporter.step + step, fitted.reporter.best  # the classifier's own says less
             if predictor is None:
                 return context.report(step, objective)
             return context.report(step, objective, lambda: self.predictor(predictor(), fitted.clusters, data))
@@ -175,7 +175,7 @@ def with_classifiers(
     taught = [
         i
         for i, part in enumerate(data)
-        if part.items.features is not None and len(part.annotations) and fitted[i].progress.goes_on
+        if part.items.features is not None and len(part.annotations) and fitted[i].reporter.goes_on
     ]
     if not taught:
         return results

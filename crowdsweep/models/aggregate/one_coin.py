@@ -27,7 +27,6 @@ from crowdsweep.models._em import (
     PerReplica,
     StackedCrowds,
     column_counts,
-    label_probs_of,
     log_answers,
     log_class_shares,
     normalised,
@@ -66,7 +65,7 @@ class OneCoin:
             updated, log_evidence = normalised(log_joint)
             return updated, crowds.replica_sums(log_evidence) + self._log_prior(crowds, accuracy)
 
-        posterior, objectives, converged = run_em(
+        fitted = run_em(
             crowds,
             soft_vote(crowds),
             step,
@@ -74,27 +73,14 @@ class OneCoin:
             tolerance=self.tolerance,
             reports=[context.report for context in contexts],
         )
-        accuracy = self._accuracy(crowds, posterior)
-        shares = np.exp(log_class_shares(crowds, posterior))
-        results: list[FitResult] = []
-        for replica, history in enumerate(objectives):
-            item_probs = posterior[crowds.items_of(replica)]
-            mine = crowds.annotators_of(replica)
-            everybody = np.full(crowds.declared_annotators[replica], 1.0 / crowds.n_classes)
-            everybody[crowds.annotator_code[mine]] = accuracy[mine]
-            annotators = OneCoinConfusions(everybody, crowds.n_classes)
-            results.append(
-                FitResult(
-                    item_probs=item_probs,
-                    annotators=annotators,
-                    label_probs=label_probs_of(item_probs, annotators),
-                    objective=np.array(history),
-                    converged=converged[replica],
-                    iterations=len(history),
-                    extras={"class_shares": shares[replica], "annotator_accuracy": annotators.accuracy},
-                )
-            )
-        return results
+        accuracy = self._accuracy(crowds, fitted.posterior)
+        annotators = [_annotators_of(crowds, accuracy, replica) for replica in range(crowds.n_replicas)]
+        shares = np.exp(log_class_shares(crowds, fitted.posterior))
+        extras = [
+            {"class_shares": own, "annotator_accuracy": coins.accuracy}
+            for own, coins in zip(shares, annotators, strict=True)
+        ]
+        return fitted.results(annotators, extras)
 
     def _accuracy(self, crowds: StackedCrowds, posterior: ItemProbs) -> Accuracies:
         """M-step: (expected right answers + smoothing) / (answers + classes * smoothing)."""
@@ -110,7 +96,7 @@ class OneCoin:
 
 @dataclass(frozen=True, eq=False)
 class OneCoinConfusions:
-    """An `AnnotatorModel` of one number an annotator."""
+    """An `AnnotatorModel` of one number per annotator."""
 
     accuracy: Accuracies
     n_classes: int
@@ -126,6 +112,14 @@ class OneCoinConfusions:
 
     def global_confusion(self) -> Confusion | None:
         return None
+
+
+def _annotators_of(crowds: StackedCrowds, accuracy: Accuracies, replica: int) -> OneCoinConfusions:
+    """Returns one replica's annotators by their codes; those without an answer are at chance."""
+    mine = crowds.annotators_of(replica)
+    everybody = np.full(crowds.declared_annotators[replica], 1.0 / crowds.n_classes)
+    everybody[crowds.annotator_code[mine]] = accuracy[mine]
+    return OneCoinConfusions(everybody, crowds.n_classes)
 
 
 def _error(accuracy: Float64[np.ndarray, "*shape"], n_classes: int) -> Float64[np.ndarray, "*shape"]:

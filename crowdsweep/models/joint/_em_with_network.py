@@ -18,7 +18,7 @@ from crowdsweep.arrays import ItemProbs
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models._cost import MATRIX_PRODUCT, network_weights, stopping_share
 from crowdsweep.models.classifier import Classifier, ClassifierReplicas, NetworkPredictor, TrainingProtocol
-from crowdsweep.models.contract import DataShape, FitContext, Predictor
+from crowdsweep.models.contract import AnnotatorModel, DataShape, FitContext, FitResult, LabelProbs, Predictor
 from crowdsweep.models.networks.contract import Network
 from crowdsweep.models.networks.replicas import count_parameters, replica_chunks
 
@@ -80,6 +80,26 @@ class Fitted:
             return True
         return bool(self.log_likelihoods[-1] > other.log_likelihoods[-1])
 
+    def result(
+        self,
+        *,
+        item_probs: ItemProbs,
+        annotators: AnnotatorModel,
+        label_probs: LabelProbs,
+        extras: Mapping[str, Float64[np.ndarray, "..."]] | None = None,
+    ) -> FitResult:
+        """Returns what the model makes of it, with how the fit went."""
+        return FitResult(
+            item_probs=item_probs,
+            annotators=annotators,
+            label_probs=label_probs,
+            predictor=self.predictor,
+            objective=self.log_likelihoods,
+            converged=self.converged,
+            iterations=len(self.log_likelihoods),
+            extras=extras or {},
+        )
+
 
 @final
 @dataclass(frozen=True, kw_only=True)
@@ -111,7 +131,7 @@ class NetworkEM:
         Args:
             data: agree in the numbers of classes and features.
             contexts: one for each.
-            crowd_of: makes the crowd of a list of data sets, given by their numbers; one comes once for each restart.
+            crowd_of: makes the crowd of a list of data sets, given by their numbers; each comes once for each restart.
         """
         network = self.classifier.build(data[0])
         restarts = self.restarts or (PAPER_RESTARTS if self.protocol == "paper" else RESTARTS)

@@ -183,4 +183,4 @@ class AnnotatorEnsemble:
 
     def stacked(self) -> Values:
         """Returns the parameters as a stack of one replica."""
-        return Values({name: torch.from_numpy(array[None]).to(self.device) for name, array in self.values.items()})
+        return Values.of_one(self.values, self.device)

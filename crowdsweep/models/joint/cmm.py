@@ -39,6 +39,7 @@ from crowdsweep.models._em import chunks, label_probs_of, normalised
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
 from crowdsweep.models.joint._em_with_network import ActiveProbs, ActiveValues, Fitted, NetworkEM, joint_cost
 from crowdsweep.models.joint._label_clusters import cluster_labels
+from crowdsweep.models.networks import tensors
 from crowdsweep.seeds import SeedStream
 
 GroupShares = Float64[np.ndarray, " groups"]
@@ -107,18 +108,13 @@ class GroupedCrowd:
     def _weighted(self, targets: ActiveProbs) -> ActiveProbs:
         if self._model.item_weighting == "labels":
             return targets.clone()
-        totals = targets.sum(dim=2, keepdim=True)
-        return targets / torch.where(totals > 0, totals, 1.0)
+        return tensors.normalised_rows(targets, at_zero=0.0)
 
     def maximise(self, active: Sequence[int]) -> ActiveValues:
         """alpha_m = (Q^m + s) / sum, beta^(m)_kj = (Q^m_kj + s) / sum over j; returns the mean relative change."""
-        expected = self._expected[active]
-        before = self.matrices[active]
-        shares = expected.sum(dim=(2, 3)) + self._model.smoothing
-        self.shares[active] = shares / shares.sum(dim=1, keepdim=True)
-        cells = expected + self._model.smoothing
-        mass = cells.sum(dim=3, keepdim=True)
-        after = torch.where(mass > 0, cells / torch.where(mass > 0, mass, 1.0), 1.0 / cells.shape[3])
+        expected, before, smoothing = self._expected[active], self.matrices[active], self._model.smoothing
+        self.shares[active] = tensors.normalised_rows(expected.sum(dim=(2, 3)) + smoothing)
+        after = tensors.normalised_rows(expected + smoothing)
         self.matrices[active] = after
         return ((after - before).abs() / before.clamp(min=LOG_FLOOR)).mean(dim=(1, 2, 3)).cpu().numpy()
 
@@ -196,14 +192,10 @@ class GroupedAnnotators:
 def _result(part: TrainingData, best: Fitted) -> FitResult:
     shares, matrices = best.solution
     annotators = GroupedAnnotators(annotations=part.annotations, probs=best.probs, shares=shares, matrices=matrices)
-    return FitResult(
+    return best.result(
         item_probs=normalised_rows(best.targets, at_zero=best.probs),
         annotators=annotators,
         label_probs=label_probs_of(best.probs, annotators),
-        predictor=best.predictor,
-        objective=best.log_likelihoods,
-        converged=best.converged,
-        iterations=len(best.log_likelihoods),
         extras={"group_shares": shares, "group_matrices": matrices},
     )
 

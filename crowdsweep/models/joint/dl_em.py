@@ -8,7 +8,7 @@ Raykar et al. 2010 with a network; Albarqouni et al. 2016 (AggNet); baseline DL-
     q_i      posterior    of the true class, proportional to f(x_i) prod over t of beta_t[:, y_it]
 
 Deviations: logsumexp in place of products; `smoothing` pseudo-counts in every cell, numerator and denominator (the
-authors' code: 1; with few labels an annotator, 1 together with the paper's early stop collapses the fit).
+authors' code: 1; with few labels per annotator, 1 together with the paper's early stop collapses the fit).
 """
 
 from collections.abc import Sequence
@@ -159,15 +159,7 @@ def _mean_relative_change(crowds: StackedCrowds, before: ConfusionColumns, after
 
 def _result(best: Fitted) -> FitResult:
     annotators, posterior = best.solution
-    return FitResult(
-        item_probs=posterior,
-        annotators=annotators,
-        label_probs=label_probs_of(posterior, annotators),
-        predictor=best.predictor,
-        objective=best.log_likelihoods,
-        converged=best.converged,
-        iterations=len(best.log_likelihoods),
-    )
+    return best.result(item_probs=posterior, annotators=annotators, label_probs=label_probs_of(posterior, annotators))
 
 
 MODEL = ModelInfo(

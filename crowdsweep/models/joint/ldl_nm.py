@@ -27,23 +27,24 @@ import torch
 from annotated_types import Ge, Gt, Lt
 from jaxtyping import Float32, Float64, Int64, Shaped
 
-from crowdsweep.arrays import AnnotatorCodes, ItemCodes, ItemProbs, RowProbs, floored_log, normalised_rows
+from crowdsweep.arrays import AnnotatorCodes, ItemCodes, ItemProbs, RowProbs, normalised_rows
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import Items, TrainingData
 from crowdsweep.errors import FitFailed
-from crowdsweep.models._answers import annotator_order
+from crowdsweep.models._annotator_order import annotator_order
 from crowdsweep.models._batches import Batch, StackedRows
 from crowdsweep.models._cost import MATRIX_PRODUCT, stopping_share
-from crowdsweep.models.classifier import watched_of
+from crowdsweep.models._stacked import weights_of
+from crowdsweep.models.classifier import mean_cross_entropy, watched_of
 from crowdsweep.models.contract import DataShape, FitContext, FitResult, LabelProbs, ModelInfo
 from crowdsweep.models.joint._ldl_network import Activation, Aggregation, AnnotatorEnsemble, LdlNetwork
 from crowdsweep.models.networks.contract import features_of
 from crowdsweep.models.networks.initial import normal
 from crowdsweep.models.networks.replicas import Adam, count_parameters, replica_chunks
 from crowdsweep.models.networks.tables import Table
-from crowdsweep.models.networks.tensors import PerReplica, ReplicaValues
+from crowdsweep.models.networks.tensors import PerReplica
 from crowdsweep.models.networks.values import Values
-from crowdsweep.models.trainer import ReplicaTrainer, Schedule, train
+from crowdsweep.models.trainer import ReplicaTrainer, Schedule, Snapshot, train
 
 _WATCHING_ANNOTATORS = 64  # of the ensemble that the epoch is chosen by
 
@@ -56,7 +57,7 @@ class LdlNm:
     Attributes:
         item_embedding, annotator_embedding, latent: width J_I, J_A, J_P.
         activation: phi.
-        item_weight, annotator_weight: of this head's KL term; 0 leaves it out.
+        item_weight, annotator_weight: of that head's KL term; 0 leaves it out.
         dropout: share of the units of z_P and z_E dropped in training.
         learning_rate: of Adam.
         batch_size: annotations in a step.
@@ -117,26 +118,23 @@ class LdlNm:
         )
         loss = HeadsLoss(self, network, data, sets, device)
 
-        def keep(replica: int) -> "Snapshot":
-            return Snapshot(values=trainer.values_of(replica), annotators=trainer.table_of("annotators", replica))
-
-        def ensemble(replica: int, kept: "Snapshot", every: int = 1) -> AnnotatorEnsemble:
-            members = kept.annotators[sets[replica].members[::every]]
+        def ensemble(replica: int, kept: Snapshot, every: int = 1) -> AnnotatorEnsemble:
+            members = kept.tables["annotators"][sets[replica].members[::every]]
             return AnnotatorEnsemble(
                 network=network, values=kept.values, annotators=members, aggregation=self.aggregation, device=device
             )
 
-        def watched(replica: int, kept: "Snapshot") -> float | None:
+        def watched(replica: int, kept: Snapshot) -> float | None:
             own = sets[replica]
             return own.loss(ensemble(replica, kept, max(1, len(own.members) // _WATCHING_ANNOTATORS)))
 
         schedule = Schedule(epochs=self.epochs, patience=self.patience)
         reports = [context.report for context in contexts]
-        courses = train(trainer, loss, schedule, reports, keep=keep, predictor=ensemble, watched=watched)
+        courses = train(trainer, loss, schedule, reports, keep=trainer.snapshot, predictor=ensemble, watched=watched)
         return [
             FitResult(
                 item_probs=(asked := ensemble(replica, course.end)).predict(part.items, "ensemble"),
-                label_probs=_label_probs(part, asked, course.end.annotators),
+                label_probs=_label_probs(part, asked, course.end.tables["annotators"]),
                 predictor=asked,
                 objective=-np.array(course.losses),
                 converged=course.converged,
@@ -144,15 +142,6 @@ class LdlNm:
             )
             for replica, (part, course) in enumerate(zip(data, courses, strict=True))
         ]
-
-
-@final
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Snapshot:
-    """What is kept of a replica: the network's parameters, and the annotators' embeddings."""
-
-    values: ReplicaValues
-    annotators: Float32[np.ndarray, "annotators width"]
 
 
 @final
@@ -183,7 +172,7 @@ class TrainingSet:
         if self.watched is None:
             return None
         items, shares = self.watched
-        return float(-(shares * floored_log(ensemble.predict(items, "ensemble"))).sum(axis=1).mean())
+        return mean_cross_entropy(shares, ensemble.predict(items, "ensemble"))
 
 
 def _training_set(model: LdlNm, data: TrainingData, context: FitContext) -> TrainingSet:
@@ -196,7 +185,7 @@ def _training_set(model: LdlNm, data: TrainingData, context: FitContext) -> Trai
     if watched is None and len(labelled) >= 10:
         aside = context.seeds.numpy("set aside").permutation(labelled)[: len(labelled) // 10]
         watched = data.items.take(aside), annotations.label_distribution()[aside]
-    weight = np.ones(len(annotations)) if annotations.weight is None else annotations.weight.astype(np.float64)
+    weight = weights_of(annotations)
     if model.item_balanced:
         weight = weight / annotations.labels_per_item[annotations.item]
         weight *= len(weight) / weight.sum()

@@ -24,7 +24,7 @@ from typing import Annotated, Any, final
 import numpy as np
 import torch
 from annotated_types import Ge, Gt, Lt
-from jaxtyping import Float, Float32, Float64, Int
+from jaxtyping import Float, Float64, Int
 from scipy.special import expit, log_expit, logit, logsumexp
 
 from crowdsweep.arrays import (
@@ -43,6 +43,7 @@ from crowdsweep.errors import FitFailed
 from crowdsweep.models._answers import BatchAnswers, StackedAnswers
 from crowdsweep.models._batches import Batch, StackedRows
 from crowdsweep.models._cost import MATRIX_PRODUCT, network_weights
+from crowdsweep.models._stacked import weights_of
 from crowdsweep.models.classifier import Classifier, NetworkPredictor
 from crowdsweep.models.contract import DataShape, FitContext, FitResult, ModelInfo
 from crowdsweep.models.networks.dense import Dense
@@ -50,14 +51,13 @@ from crowdsweep.models.networks.initial import constant
 from crowdsweep.models.networks.named import Named
 from crowdsweep.models.networks.replicas import Adam, count_parameters, replica_chunks
 from crowdsweep.models.networks.tables import Table
-from crowdsweep.models.networks.tensors import PerReplica, ReplicaValues, take_rows
+from crowdsweep.models.networks.tensors import PerReplica, take_rows
 from crowdsweep.models.networks.values import Values
-from crowdsweep.models.trainer import ReplicaTrainer, Schedule, train
+from crowdsweep.models.trainer import ReplicaTrainer, Schedule, Snapshot, train
 
 Abilities = Float64[np.ndarray, " annotators"]
 Easiness = Float64[np.ndarray, " items"]
 LogProbs = Float[torch.Tensor, "replicas classes batch"]
-Snapshot = tuple[ReplicaValues, Float32[np.ndarray, "annotators 1"]]
 
 _EASINESS_QUANTILES = 64  # an annotator's confusion matrix is averaged over so many typical items
 
@@ -127,18 +127,17 @@ class SpeelfcD:
             log_probs = log_answer_probs(log_f, easy.flatten(), ability, seen)
             return -seen.summed(log_probs), seen.weights
 
-        def keep(replica: int) -> Snapshot:
-            return trainer.values_of(replica), trainer.table_of("ability", replica)
-
         def predictor(_: int, kept: Snapshot) -> NetworkPredictor:
-            return NetworkPredictor(network=classifier, values=kept[0], device=device)
+            return NetworkPredictor(network=classifier, values=kept.values, device=device)
 
         reports = [context.report for context in contexts]
-        courses = train(trainer, loss, Schedule(epochs=self.epochs), reports, keep=keep, predictor=predictor)
+        courses = train(
+            trainer, loss, Schedule(epochs=self.epochs), reports, keep=trainer.snapshot, predictor=predictor
+        )
         results: list[FitResult] = []
         for part, course in zip(data, courses, strict=True):
-            values, table = course.end
-            ability = table[: part.n_annotators, 0].astype(np.float64)
+            values = course.end.values
+            ability = course.end.tables["ability"][: part.n_annotators, 0].astype(np.float64)
             of_items = NetworkPredictor(network=easiness, values=values, device=device).logits(part.items)[0]
             easy = self.lambda1 + self.lambda2 * expit(of_items)
             own = NetworkPredictor(network=classifier, values=values, device=device)
@@ -234,8 +233,7 @@ def _posterior(annotations: Annotations, prior: ItemProbs, easiness: Easiness, a
     """Returns each item's class given the classifier and its labels: log f plus, for each label, log s or log wrong."""
     product = ability[annotations.annotator] * easiness[annotations.item]
     log_wrong = log_expit(-product) - np.log(max(annotations.n_classes - 1, 1))
-    weight = np.ones(len(annotations)) if annotations.weight is None else annotations.weight.astype(np.float64)
-    gain = weight * (log_expit(product) - log_wrong)
+    gain = weights_of(annotations) * (log_expit(product) - log_wrong)
     cells = annotations.item.astype(np.int64) * annotations.n_classes + annotations.label
     votes = np.bincount(cells, weights=gain, minlength=prior.size).reshape(prior.shape)
     log_joint = floored_log(prior) + votes

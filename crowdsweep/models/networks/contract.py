@@ -27,12 +27,12 @@ class Masks(Protocol):
 
 @runtime_checkable
 class Network(Protocol):
-    """A classifier's shape; what it has learnt is in `values`, [replicas, *shape] by name. No operation mixes replicas.
+    """A classifier's shape; what it has learnt is in `values`. No operation mixes replicas.
 
-    Attributes of its shape:
+    Attributes:
         n_classes: K.
         dropouts: where units are dropped in training.
-        row_size: numbers that one row is laid out as in a step, roughly.
+        row_size: roughly how many numbers a step holds for one row.
     """
 
     @property

@@ -24,7 +24,7 @@ from crowdsweep.models.networks.values import Values
 Units = Float[torch.Tensor, "replicas batch _"]  # of one layer, whose width is its own
 ClassRows = Float[torch.Tensor, "replicas classes batch"]
 
-_WRITTEN_IN_PLACE = 1 << 12  # weights from which one product a replica, in place, beats all at once and a copy
+_WRITTEN_IN_PLACE = 1 << 12  # weights from which one product a replica, in place, beats one for all and a copy
 _PREDICTED_FLOATS = 1 << 22  # hidden units held at once when predicting
 
 
@@ -34,7 +34,7 @@ class Dense:
     """Hyper-parameters of networks of layers of units: `linear` (softmax regression) and `mlp`.
 
     Attributes:
-        network: `linear` has no hidden layers: what the two others say counts for `mlp` alone.
+        network: `linear` has no hidden layers; the two others count for `mlp` alone.
         hidden: widths of the hidden layers.
         dropout: share of hidden units dropped in training.
     """

@@ -62,8 +62,7 @@ def replica_chunks(n_replicas: int, floats_per_replica: int, device: str) -> Ite
 class ReplicaStack:
     """The parameters of S replicas, one row each of one flat table, with gradients and Adam's moments beside them.
 
-    `stack[name]` is a view [S, *shape]. `Adam.step` moves along `stack.gradient(name)`, which the network's written
-    backward pass fills.
+    `stack[name]` is a view [S, *shape]. `Adam.step` moves along `stack.gradient(name)`, which the trainer fills.
     """
 
     def __init__(self, parameters: Sequence[Parameter], flat: Flat) -> None:

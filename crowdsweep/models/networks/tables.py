@@ -1,4 +1,4 @@
-"""Parameters with a row for each of many things, annotators say, of which a step moves only those that it touches."""
+"""Parameters with a row for each of many things (annotators, say), of which a step moves only the rows it touches."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -24,9 +24,9 @@ class Table:
     Attributes:
         width: numbers in a row.
         start: how rows begin.
-        orders: of each replica: its rows in the order in which they are drawn, a permutation that the
-            data decide (`_answers.annotator_order`), so that nothing depends on how things are numbered. Replicas may
-            differ in their number of rows.
+        orders: of each replica: its rows in the order in which they are drawn, a permutation that the data decide
+            (`_annotator_order.py`), so that nothing depends on how things are numbered. Replicas may differ in their
+            number of rows.
     """
 
     width: int

@@ -27,7 +27,10 @@ def take_rows(table: Shaped[torch.Tensor, "rows ..."], rows: Int64[torch.Tensor,
     return table.index_select(0, rows.flatten()).view(*rows.shape, *table.shape[1:])
 
 
-def normalised_rows(table: Float[torch.Tensor, "*rows classes"]) -> Float[torch.Tensor, "*rows classes"]:
-    """Returns each row (the last axis; at least 0) divided by its sum; a row of zeros becomes uniform."""
+def normalised_rows(
+    table: Float[torch.Tensor, "*rows classes"], *, at_zero: float | None = None
+) -> Float[torch.Tensor, "*rows classes"]:
+    """Returns each row divided by its sum, as `crowdsweep.arrays.normalised_rows` does."""
     totals = table.sum(dim=-1, keepdim=True)
-    return torch.where(totals > 0, table / torch.where(totals > 0, totals, 1.0), 1.0 / table.shape[-1])
+    shares = table / torch.where(totals > 0, totals, 1.0)
+    return torch.where(totals > 0, shares, 1.0 / table.shape[-1] if at_zero is None else at_zero)

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float, Float32, Int64
 
 from crowdsweep.models.networks.tables import EmbeddingTables, TouchedRows
-from crowdsweep.models.networks.tensors import StackedValues
+from crowdsweep.models.networks.tensors import ReplicaValues, StackedValues
 
 Output = Float[torch.Tensor, " replicas *shape"]
 
@@ -44,6 +44,11 @@ class Values(StackedValues):
         """Takes what the step gathers; None where nothing is trained."""
         self._leaves, self._prefix = leaves, prefix
         self.step = step
+
+    @classmethod
+    def of_one(cls, values: ReplicaValues, device: str) -> "Values":
+        """Returns the parameters of one replica, to predict with."""
+        return cls({name: torch.from_numpy(array[None]).to(device) for name, array in values.items()})
 
     def __getitem__(self, name: str) -> Output:
         return self._leaves[self._prefix + name]
