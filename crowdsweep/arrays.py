@@ -1,11 +1,12 @@
-"""Array types with named axes, and the one floor under logarithms.
+"""Array types with named axes, the one floor under logarithms, and division by what may be zero.
 
 Axis names used everywhere: `annotations` (A rows), `items` (N), `annotators` (T), `classes` (K; `true` and
-`observed` where a matrix has two class axes), `features` (D), `groups`, `steps`, `replicas`.
+`observed` where a matrix has two class axes), `features` (D), `groups`, `clusters`, `replicas`, `steps` (of a fit, or
+of a block of them), `batch` (rows of one step), `rows` (any number of rows), `width` (numbers in a row).
 """
 
 import numpy as np
-from jaxtyping import Float32, Float64, Int32, Int64
+from jaxtyping import Float32, Float64, Int32, Int64, Num, Shaped
 
 # Under every probability whose logarithm is taken. It is part of the definition of unsmoothed models: with exact
 # zeros, a lower floor moves the accuracy of Dawid-Skene by up to two points.
@@ -26,13 +27,40 @@ ClassProbs = Float64[np.ndarray, " classes"]
 Objective = Float64[np.ndarray, " steps"]
 
 
-def read_only(array: np.ndarray) -> np.ndarray:
+def read_only(array: Shaped[np.ndarray, "*shape"]) -> Shaped[np.ndarray, "*shape"]:
     """Returns a C-contiguous view (or copy) that cannot be written to."""
     frozen = np.ascontiguousarray(array).view()
     frozen.flags.writeable = False
     return frozen
 
 
-def floored_log(probs: np.ndarray) -> np.ndarray:
+def floored_log(probs: Float64[np.ndarray, "*shape"]) -> Float64[np.ndarray, "*shape"]:
     """Returns log(max(probs, LOG_FLOOR)), elementwise."""
     return np.log(np.maximum(probs, LOG_FLOOR))
+
+
+def ratio(
+    part: float | Num[np.ndarray, "..."], whole: Num[np.ndarray, "..."], *, at_zero: float | Float64[np.ndarray, "..."]
+) -> Float64[np.ndarray, "..."]:
+    """Returns part / whole, elementwise; `at_zero` where the whole is zero.
+
+    Args:
+        part: numerators.
+        whole: at least 0; the three broadcast.
+        at_zero: what stands where nothing was there to divide by.
+    """
+    return np.where(whole > 0, part / np.where(whole > 0, whole, 1.0), at_zero)
+
+
+def normalised_rows(
+    table: Num[np.ndarray, "*rows classes"], *, at_zero: float | Float64[np.ndarray, "*rows classes"] | None = None
+) -> Float64[np.ndarray, "*rows classes"]:
+    """Returns each row (along the last axis) divided by its sum.
+
+    Args:
+        table: at least 0 everywhere.
+        at_zero: what a row of zeros becomes; None: uniform.
+    """
+    return ratio(
+        table, table.sum(axis=-1, keepdims=True), at_zero=1.0 / table.shape[-1] if at_zero is None else at_zero
+    )

@@ -21,6 +21,7 @@ from crowdsweep.arrays import (
     Pointers,
     RowProbs,
     RowWeights,
+    normalised_rows,
     read_only,
 )
 from crowdsweep.errors import DataError
@@ -192,9 +193,7 @@ class Annotations:
 
     def label_distribution(self) -> ItemProbs:
         """Returns each item's share of votes [items, classes]; uniform rows where an item has none."""
-        counts = self.counts.toarray()
-        totals = counts.sum(axis=1, keepdims=True)
-        return np.where(totals > 0, counts / np.where(totals > 0, totals, 1.0), 1.0 / self.n_classes)
+        return normalised_rows(self.counts.toarray())
 
     def take(self, rows: np.ndarray) -> "Annotations":
         """Returns the same container with only these rows (a mask or row numbers); sizes stay declared."""

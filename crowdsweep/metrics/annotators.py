@@ -16,7 +16,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Float64
 
-from crowdsweep.arrays import Confusion, Confusions
+from crowdsweep.arrays import Confusion, Confusions, normalised_rows
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import Gold
 
@@ -56,12 +56,12 @@ class CountedCrowd:
         within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
         rows = self.annotations.by_annotator[np.repeat(starts, lengths) + within]
         owner = np.repeat(np.arange(len(annotators)), lengths)
-        return _normalised(self._counts(rows, owner, len(annotators)))
+        return normalised_rows(self._counts(rows, owner, len(annotators)))
 
     def pooled(self) -> Confusion:
         """Returns the matrix of all answers together."""
         everything = np.arange(len(self.annotations))
-        return _normalised(self._counts(everything, np.zeros_like(everything), 1))[0]
+        return normalised_rows(self._counts(everything, np.zeros_like(everything), 1))[0]
 
     def _counts(self, rows: np.ndarray, owner: np.ndarray, n_owners: int) -> Confusions:
         n_classes = self.annotations.n_classes
@@ -77,7 +77,7 @@ class CountedCrowd:
 
 def js_matrices(true: Confusions, estimated: Confusions) -> Float64[np.ndarray, " annotators"]:
     """Returns for each pair of matrices the mean over rows of their JS divergence, in [0, 1]."""
-    first, second = (_normalised(np.clip(part, CLIP, 1.0)) for part in (true, estimated))
+    first, second = (normalised_rows(np.clip(part, CLIP, 1.0)) for part in (true, estimated))
     middle = 0.5 * (first + second)
     rows = 0.5 * (first * np.log(first / middle) + second * np.log(second / middle)).sum(axis=2)
     return rows.mean(axis=1) / np.log(2.0)
@@ -122,8 +122,3 @@ def _chunks(annotators: np.ndarray, n_classes: int) -> Iterator[np.ndarray]:
     step = max(CHUNK_ENTRIES // n_classes**2, 1)
     for start in range(0, len(annotators), step):
         yield annotators[start : start + step]
-
-
-def _normalised(matrices: Confusions) -> Confusions:
-    totals = matrices.sum(axis=2, keepdims=True)
-    return np.where(totals == 0, 1.0 / matrices.shape[2], matrices / np.where(totals == 0, 1.0, totals))

@@ -1,4 +1,4 @@
-"""The answers to minibatches of items, for models that are trained by gradient on the labels themselves."""
+"""The answers to the items of a minibatch, for models that are trained by gradient on the labels themselves."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,40 +6,41 @@ from typing import final
 
 import numpy as np
 import torch
-from jaxtyping import Int64
+from jaxtyping import Float32, Int, Int64
 
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.models._batches import Batch
-from crowdsweep.models.networks.replicas import take_rows
+from crowdsweep.models._stacked import weights_of
+from crowdsweep.models.networks.tensors import PerReplica, take_rows
 
 
 @final
 @dataclass(frozen=True, kw_only=True, eq=False)
 class BatchAnswers:
-    """All answers to the items of one minibatch, one a row, replica after replica.
+    """All answers to the items of one minibatch, replica after replica.
 
     Attributes:
-        place: int64, where in the batch the replica stands whose answer it is.
-        item: int64, where the answered item stands in the flat batch: place * batch size + position.
-        annotator, label: int64, the replica's own codes.
-        weight: float32.
-        sizes: float32 [n_replicas], how many items of the batch count.
+        place: where in the batch the replica stands whose answer it is.
+        item: where the answered item stands in the flat batch: place * batch size + position.
+        annotator, label: the replica's own codes.
+        weight: how much each answer counts.
+        sizes: how many items of the batch count.
     """
 
-    place: torch.Tensor
-    item: torch.Tensor
-    annotator: torch.Tensor
-    label: torch.Tensor
-    weight: torch.Tensor
-    sizes: torch.Tensor
+    place: Int64[torch.Tensor, " answers"]
+    item: Int64[torch.Tensor, " answers"]
+    annotator: Int64[torch.Tensor, " answers"]
+    label: Int64[torch.Tensor, " answers"]
+    weight: Float32[torch.Tensor, " answers"]
+    sizes: PerReplica
 
     @property
-    def weights(self) -> torch.Tensor:
-        """float32 [n_replicas]: the weight of all answers of each replica."""
+    def weights(self) -> PerReplica:
+        """The weight of all answers of each replica."""
         return torch.zeros_like(self.sizes).index_add_(0, self.place, self.weight)
 
-    def summed(self, per_answer: torch.Tensor) -> torch.Tensor:
-        """Returns the weighted sum over the answers of each replica [n_replicas]."""
+    def summed(self, per_answer: Float32[torch.Tensor, " answers"]) -> PerReplica:
+        """Returns the weighted sum over the answers of each replica."""
         return torch.zeros_like(self.sizes).index_add(0, self.place, per_answer * self.weight)
 
 
@@ -56,8 +57,8 @@ class StackedAnswers:
         self._first_pointer = self._tensor(np.cumsum([0, *map(len, pointers)])[:-1])
         self._annotator = self._tensor(np.concatenate([part.annotator for part in parts]))
         self._label = self._tensor(np.concatenate([part.label for part in parts]))
-        weights = [np.ones(len(part)) if part.weight is None else part.weight for part in parts]
-        self._weight = torch.from_numpy(np.concatenate(weights).astype(np.float32)).to(device)
+        weights = np.concatenate([weights_of(part) for part in parts])
+        self._weight = torch.from_numpy(weights.astype(np.float32)).to(device)
 
     def of(self, batch: Batch) -> BatchAnswers:
         """Returns all answers to the batch's items; padding has none."""
@@ -79,17 +80,5 @@ class StackedAnswers:
             sizes=batch.sizes,
         )
 
-    def _tensor(self, array: np.ndarray) -> torch.Tensor:
+    def _tensor(self, array: Int[np.ndarray, " numbers"]) -> Int64[torch.Tensor, " numbers"]:
         return torch.from_numpy(np.ascontiguousarray(array, np.int64)).to(self._device)
-
-
-def annotator_order(annotations: Annotations, rng: np.random.Generator) -> Int64[np.ndarray, " annotators"]:
-    """Returns the annotators in an order that only their answers decide, so that their codes decide nothing.
-
-    Each (item, label) gets a random number and annotators are sorted by the sums of theirs. O(N K + A + T log T).
-    """
-    numbers = rng.random((annotations.n_classes, annotations.n_items))
-    signature = np.bincount(
-        annotations.annotator, weights=numbers[annotations.label, annotations.item], minlength=annotations.n_annotators
-    )
-    return np.argsort(signature, kind="stable")

@@ -10,9 +10,10 @@ from typing import Any, TypeVar, final
 
 import numpy as np
 import torch
+from jaxtyping import Bool, Float32, Int64, Shaped
 
-from crowdsweep.models.networks.replicas import take_rows
 from crowdsweep.models.networks.streams import DropoutMasks, Minibatch
+from crowdsweep.models.networks.tensors import BatchMask, BatchRows, PerReplica, ReplicaNumbers, take_rows
 
 _BLOCK_NUMBERS = 1 << 24
 _GATHERED_NUMBERS = 1 << 19  # 2 MB: what is gathered is still in a cache when its step comes
@@ -27,17 +28,17 @@ class StackedRows:
     """The rows of several replicas under one another on the device; arrays that are equal are held once.
 
     Attributes:
-        table: [rows, ...].
-        starts: int64 [replicas], where each replica's rows begin.
+        table: what each row is.
+        starts: where each replica's rows begin.
     """
 
-    table: torch.Tensor
-    starts: torch.Tensor
+    table: Shaped[torch.Tensor, " rows *shape"]
+    starts: ReplicaNumbers
 
     @classmethod
-    def of(cls, arrays: Sequence[np.ndarray], device: str) -> "StackedRows":
+    def of(cls, arrays: Sequence[Shaped[np.ndarray, " _ *shape"]], device: str) -> "StackedRows":
         """Lays out one array for each replica; they agree in type and in all axes but the first."""
-        held: list[np.ndarray] = []
+        held: list[Shaped[np.ndarray, " _ *shape"]] = []
         which: list[int] = []
         for array in arrays:
             known = next((place for place, other in enumerate(held) if _equal(array, other)), len(held))
@@ -48,18 +49,22 @@ class StackedRows:
         table = torch.from_numpy(np.concatenate(held)).to(device)
         return cls(table=table, starts=torch.from_numpy(starts).to(device))
 
-    def of_replica(self, replica: int, n_rows: int) -> torch.Tensor:
+    def of_replica(self, replica: int, n_rows: int) -> Shaped[torch.Tensor, " rows *shape"]:
         """Returns the rows of one replica."""
         start = int(self.starts[replica])
         return self.table[start : start + n_rows]
 
-    def at(self, index: torch.Tensor, batch: "Batch") -> torch.Tensor:
-        """Returns rows by their numbers [n_replicas, ...] in each replica's own data."""
+    def at(
+        self, index: Int64[torch.Tensor, " replicas *places"], batch: "Batch"
+    ) -> Shaped[torch.Tensor, "replicas ..."]:
+        """Returns rows by their numbers in each replica's own data [replicas, *places, *shape]."""
         starts = self.starts[batch.block.replicas].view(-1, *[1] * (index.dim() - 1))
         return take_rows(self.table, index + starts)
 
-    def of_block(self, block: "Block", steps: slice = slice(None)) -> torch.Tensor:
-        """Returns the rows of steps of a block [steps, n_replicas, batch, ...]."""
+    def of_block(
+        self, block: "Block", steps: slice = slice(None)
+    ) -> Shaped[torch.Tensor, "steps replicas batch *shape"]:
+        """Returns the rows of some steps of a block."""
         return take_rows(self.table, block.rows[steps] + self.starts[block.replicas][:, None])
 
 
@@ -70,15 +75,15 @@ class Block:
 
     Attributes:
         batches: the steps.
-        replicas: int64 [n_replicas], the numbers of the replicas, which their data go by.
-        rows: int64 [steps, n_replicas, batch].
-        masks: dropout masks by name, bool [steps, n_replicas, batch, *shape].
+        replicas: the numbers of the replicas, which their data go by.
+        rows: row numbers of each replica's own data.
+        masks: dropout masks by name, each of its own shape; True for a unit that stays.
     """
 
     batches: Sequence[Minibatch]
-    replicas: torch.Tensor
-    rows: torch.Tensor
-    masks: Mapping[str, torch.Tensor]
+    replicas: ReplicaNumbers
+    rows: Int64[torch.Tensor, "steps replicas batch"]
+    masks: Mapping[str, Bool[torch.Tensor, "steps replicas batch ..."]]
     _made: dict[Any, Any] = field(default_factory=dict)
 
     def once(self, make: Callable[["Block"], Made]) -> Made:
@@ -87,8 +92,8 @@ class Block:
             self._made[make] = make(self)
         return self._made[make]
 
-    def taken(self, stacked: StackedRows, step: int) -> torch.Tensor:
-        """Returns the rows of one step [n_replicas, batch, ...]; gathered with those of the next ones, while small."""
+    def taken(self, stacked: StackedRows, step: int) -> Shaped[torch.Tensor, "replicas batch *shape"]:
+        """Returns the rows of one step; gathered with those of the next ones, while small."""
         first, gathered = self._made.get(stacked, (0, ()))
         if not first <= step < first + len(gathered):
             size = self.rows[0].numel() * max(1, stacked.table[:1].numel())
@@ -108,58 +113,53 @@ class Batch:
     step: int
 
     @property
-    def n_replicas(self) -> int:
-        """How many replicas take part."""
-        return len(self.block.replicas)
-
-    @property
-    def rows(self) -> torch.Tensor:
-        """int64 [n_replicas, batch]: row numbers of each replica's own data."""
+    def rows(self) -> BatchRows:
+        """Row numbers of each replica's own data."""
         return self.block.rows[self.step]
 
     @property
-    def mask(self) -> torch.Tensor | None:
-        """float32 [n_replicas, batch], 0 where the batch is filled up with rows that do not count; None: nowhere."""
+    def mask(self) -> BatchMask | None:
+        """0 where the batch is filled up with rows that do not count, else 1; None where it is nowhere."""
         return self.block.batches[self.step].mask
 
     @property
-    def sizes(self) -> torch.Tensor:
-        """float32 [n_replicas]: how many rows count."""
+    def sizes(self) -> PerReplica:
+        """How many rows count."""
         return self.block.batches[self.step].sizes
 
     @property
-    def places(self) -> torch.Tensor:
-        """int64 [n_replicas, 1]: 0, 1, …: where each replica stands in this batch."""
+    def places(self) -> Int64[torch.Tensor, "replicas 1"]:
+        """0, 1, …: where each replica stands in this batch."""
         return self.block.once(_places)
 
-    def take(self, stacked: StackedRows) -> torch.Tensor:
-        """Returns the batch's rows of some data [n_replicas, batch, ...]."""
+    def take(self, stacked: StackedRows) -> Shaped[torch.Tensor, "replicas batch *shape"]:
+        """Returns the batch's rows of some data."""
         return self.block.taken(stacked, self.step)
 
-    def kept(self, name: str) -> torch.Tensor:
-        """Returns a dropout mask: float32 [n_replicas, batch, *shape], 1 for a unit that stays."""
+    def kept(self, name: str) -> Float32[torch.Tensor, "replicas batch *shape"]:
+        """Returns a dropout mask: 1 for a unit that stays."""
         return self.block.masks[name][self.step].to(torch.float32)
 
 
-def _equal(array: np.ndarray, other: np.ndarray) -> bool:
+def _equal(array: Shaped[np.ndarray, "..."], other: Shaped[np.ndarray, "..."]) -> bool:
     """Whether two arrays are the same; their first rows tell most pairs apart."""
     if array is other:
         return True
     return array.shape == other.shape and np.array_equal(array[:1], other[:1]) and np.array_equal(array, other)
 
 
-def _places(block: Block) -> torch.Tensor:
+def _places(block: Block) -> Int64[torch.Tensor, "replicas 1"]:
     return torch.arange(len(block.replicas), device=block.rows.device)[:, None]
 
 
 def blocks_of(
-    batches: Sequence[Minibatch], replicas: torch.Tensor, dropout: Sequence[DropoutMasks], row_size: int
+    batches: Sequence[Minibatch], replicas: ReplicaNumbers, dropout: Sequence[DropoutMasks], row_size: int
 ) -> Iterator[Block]:
     """Groups an epoch's steps into blocks; one with padding ends a block.
 
     Args:
         batches: the steps, in order.
-        replicas: int64, the numbers of all replicas in training, those with the most steps first.
+        replicas: the numbers of all replicas in training, those with the most steps first.
         dropout: the masks' streams.
         row_size: numbers that are laid out for one row, which bounds how many steps stand in a block.
     """
@@ -180,7 +180,7 @@ def _most_steps(batch: Minibatch, row_size: int) -> int:
     return max(1, min(_BLOCK_NUMBERS // max(1, batch.rows.numel() * row_size), _BLOCK_STEPS))
 
 
-def _block(batches: Sequence[Minibatch], replicas: torch.Tensor, dropout: Sequence[DropoutMasks]) -> Block:
+def _block(batches: Sequence[Minibatch], replicas: ReplicaNumbers, dropout: Sequence[DropoutMasks]) -> Block:
     n_replicas, size = batches[0].rows.shape
     return Block(
         batches=batches,

@@ -1,4 +1,4 @@
-"""What a fit costs, roughly, in units of `ModelInfo.cost`: one multiply-add of scattered work."""
+"""What a fit costs, roughly, in the unit of `ModelInfo.cost`: a multiply-add on rows that are gathered or counted."""
 
 from collections.abc import Mapping
 from itertools import pairwise
@@ -6,7 +6,7 @@ from typing import Any
 
 from crowdsweep.models.contract import DataShape
 
-# A multiply-add inside a large matrix product against one of gathered or counted rows: a rough ratio, set so that plans
+# A multiply-add inside a large matrix product against one on gathered or counted rows: a rough ratio, set so that plans
 # of labelme and jobs come within a factor of three of the seconds that their trials took.
 MATRIX_PRODUCT = 1 / 64
 # Shares of the epochs that are run where training stops by itself: by the paper's 3 % rule, and by watched items.
@@ -29,7 +29,7 @@ def training_cost(shape: DataShape, params: Mapping[str, Any]) -> float:
 
 
 def stopping_share(params: Mapping[str, Any]) -> float:
-    """Returns the share of epochs or iterations that the hyper-parameters let be run, typically."""
+    """Returns the share of the epochs or iterations that is typically run under the rule that stops training."""
     if params.get("patience") is not None:
         return STOPPED_BY_WATCHING
     return STOPPED_BY_LOSS if params.get("protocol") == "paper" else 1.0

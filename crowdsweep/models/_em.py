@@ -1,7 +1,7 @@
 """The arithmetic of EM over annotations, as pure functions on several data sets at once.
 
-Everything is two products with the sparse matrix `answers` [items, columns] of `_stacked.py`, whose entry says how much
-answer an item got through a column, which is an annotator together with a label that the annotator really used:
+Everything is two products with the sparse matrix `answers` [items, columns] of `_stacked.py`, whose entry is the
+weight of the answers that an item got in a column: an annotator together with a label that this annotator really used:
 
     answers.T @ posterior     [columns, classes]   expected counts of (annotator, label) for each true class   (M-step)
     answers @ log_probs       [items, classes]     log-likelihood of an item's answers for each true class     (E-step)
@@ -23,13 +23,13 @@ Weights multiply an answer's log-likelihood; a soft answer counts as fractions o
 Probabilities are float64; every logarithm is of max(p, LOG_FLOOR).
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
 import scipy.sparse as sp
-from jaxtyping import Float64, Int32, Int64
+from jaxtyping import Float64, Int, Int32, Int64
 
 from crowdsweep.arrays import (
     AnnotatorCodes,
@@ -39,17 +39,19 @@ from crowdsweep.arrays import (
     ItemProbs,
     RowProbs,
     floored_log,
+    normalised_rows,
+    ratio,
 )
 from crowdsweep.models._stacked import StackedCrowds
 from crowdsweep.models._stacked import stack as stack  # noqa: PLC0414 - one door to the arithmetic
-from crowdsweep.models.contract import AnnotatorModel, LabelProbs, Report
+from crowdsweep.models.contract import AnnotatorModel, FitResult, LabelProbs, Report
 
 CHUNK = 1 << 20  # numbers of a temporary that are alive at once: 8 MB
 
 ColumnProbs = Float64[np.ndarray, "columns classes"]
 AnnotatorTotals = Float64[np.ndarray, "annotators classes"]
 ReplicaClasses = Float64[np.ndarray, "replicas classes"]
-ReplicaNumbers = Float64[np.ndarray, " replicas"]
+PerReplica = Float64[np.ndarray, " replicas"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -60,8 +62,8 @@ class ConfusionColumns:
     a row without any mass is uniform.
 
     Attributes:
-        log_probs: log p(label of the column | true class, annotator of the column), floored [columns, classes].
-        totals: expected number of answers of each annotator for each true class [annotators, classes].
+        log_probs: log p(label of the column | true class, annotator of the column), floored.
+        totals: expected number of answers of each annotator for each true class.
         smoothing: pseudo-counts in every cell.
     """
 
@@ -71,21 +73,20 @@ class ConfusionColumns:
 
 
 def soft_vote(crowds: StackedCrowds) -> ItemProbs:
-    """Returns each item's share of answers [items, classes]; uniform where an item has none."""
+    """Returns each item's share of answers; uniform where an item has none."""
     votes = (crowds.answers @ _label_indicator(crowds)).toarray()
-    totals = votes.sum(axis=1, keepdims=True)
-    return np.where(totals > 0, votes / np.where(totals > 0, totals, 1.0), 1.0 / crowds.n_classes)
+    return normalised_rows(votes)
 
 
 def winners(probs: ItemProbs) -> ItemProbs:
     """Returns one for the largest entry of each row, shared evenly where several tie (to 1e-9 relative)."""
     largest = probs.max(axis=1, keepdims=True)
-    ties = probs >= largest * (1 - 1e-9)  # shares of weighted votes that are equal by right differ in their last bits
+    ties = probs >= largest * (1 - 1e-9)  # weighted votes that should tie differ in their last bits
     return ties / ties.sum(axis=1, keepdims=True)
 
 
 def column_counts(crowds: StackedCrowds, posterior: ItemProbs) -> ColumnProbs:
-    """Returns the expected number of answers of each column for each true class [columns, classes]. O(A K)."""
+    """Returns the expected number of answers of each column for each true class. O(A K)."""
     return cast(np.ndarray, crowds.answers.T @ posterior)
 
 
@@ -101,8 +102,7 @@ def confusion_columns(crowds: StackedCrowds, posterior: ItemProbs, smoothing: fl
     totals = crowds.annotator_sums(probs)
     for part in chunks(len(probs), crowds.n_classes):
         mass = totals[crowds.column_annotator[part]] + smoothing * crowds.n_classes
-        shares = (probs[part] + smoothing) / np.where(mass > 0, mass, 1.0)
-        probs[part] = floored_log(np.where(mass > 0, shares, 1.0 / crowds.n_classes))
+        probs[part] = floored_log(ratio(probs[part] + smoothing, mass, at_zero=1.0 / crowds.n_classes))
     return ConfusionColumns(log_probs=probs, totals=totals, smoothing=smoothing)
 
 
@@ -127,13 +127,11 @@ def log_class_shares(crowds: StackedCrowds, posterior: ItemProbs) -> ReplicaClas
 
     Items without answers say nothing of the shares. A replica without any answer gets uniform ones.
     """
-    mass = crowds.replica_sums(posterior * crowds.answered[:, None])
-    total = mass.sum(axis=1, keepdims=True)
-    return floored_log(np.where(total > 0, mass / np.where(total > 0, total, 1.0), 1.0 / crowds.n_classes))
+    return floored_log(normalised_rows(crowds.replica_sums(posterior * crowds.answered[:, None])))
 
 
-def log_confusion_prior(crowds: StackedCrowds, columns: ConfusionColumns) -> ReplicaNumbers:
-    """Returns smoothing * sum of log probabilities over all cells of active annotators, up to a constant [replicas].
+def log_confusion_prior(crowds: StackedCrowds, columns: ConfusionColumns) -> PerReplica:
+    """Returns smoothing * sum of log probabilities over all cells of active annotators, up to a constant.
 
     The pseudo-counts are a Dirichlet prior; together with the log evidence this is what EM pushes up.
     """
@@ -146,7 +144,7 @@ def log_confusion_prior(crowds: StackedCrowds, columns: ConfusionColumns) -> Rep
     return columns.smoothing * crowds.replica_sums_of_annotators(per_annotator)
 
 
-EMStep = Callable[[ItemProbs], tuple[ItemProbs, ReplicaNumbers]]
+EMStep = Callable[[ItemProbs], tuple[ItemProbs, PerReplica]]
 
 
 def run_em(
@@ -157,7 +155,7 @@ def run_em(
     iterations: int,
     tolerance: float,
     reports: Sequence[Report],
-) -> tuple[ItemProbs, list[list[float]], list[bool]]:
+) -> "FittedEM":
     """Repeats an EM step on all replicas until each has stopped by itself.
 
     A replica stops once its objective rises by at most tolerance × |objective|; from then on its posterior stays, so
@@ -168,11 +166,8 @@ def run_em(
         posterior: to begin with.
         step: from a posterior to the next one, and the objective of each replica.
         iterations: limit of steps.
-        tolerance: relative; 0 stops only where nothing rises any more.
+        tolerance: relative; 0 stops only once nothing rises.
         reports: of each replica; one that answers False stops it.
-
-    Returns:
-        The posterior, the objectives of each replica's steps, and whether each replica stopped before the limit.
     """
     histories: list[list[float]] = [[] for _ in reports]
     active = np.ones(crowds.n_replicas, dtype=bool)
@@ -186,7 +181,46 @@ def run_em(
             history.append(value)
         if not active.any():
             break
-    return posterior, histories, [not running for running in active.tolist()]
+    return FittedEM(
+        crowds=crowds,
+        posterior=posterior,
+        objectives=[np.array(history) for history in histories],
+        converged=[not running for running in active.tolist()],
+    )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FittedEM:
+    """Where EM has ended.
+
+    Attributes:
+        crowds: the annotations.
+        posterior: the last one.
+        objectives: of each replica, the objective of its steps.
+        converged: whether each replica stopped before the limit.
+    """
+
+    crowds: StackedCrowds
+    posterior: ItemProbs
+    objectives: Sequence[Float64[np.ndarray, " _"]]
+    converged: Sequence[bool]
+
+    def results(
+        self, annotators: Sequence[AnnotatorModel], extras: Sequence[Mapping[str, Float64[np.ndarray, "..."]]]
+    ) -> list[FitResult]:
+        """Returns the result of each replica, given how its annotators answer and what else is worth keeping."""
+        return [
+            FitResult(
+                item_probs=(item_probs := self.posterior[self.crowds.items_of(replica)]),
+                annotators=own,
+                label_probs=label_probs_of(item_probs, own),
+                objective=self.objectives[replica],
+                converged=self.converged[replica],
+                iterations=len(self.objectives[replica]),
+                extras=extra,
+            )
+            for replica, (own, extra) in enumerate(zip(annotators, extras, strict=True))
+        ]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -194,11 +228,11 @@ class SparseConfusions:
     """An `AnnotatorModel` that keeps observed columns only and makes matrices when they are asked for.
 
     Attributes:
-        probs: float64 [columns, classes], of the observed columns.
+        probs: of the observed columns.
         label: label of each column.
         code: codes of the annotators who answered anything, ascending.
         pointers: the columns of the annotator at place p of `code` are `pointers[p]:pointers[p + 1]`.
-        totals: expected answers of each of them for each true class [annotators, classes].
+        totals: expected answers of each of them for each true class.
         smoothing: pseudo-counts in every cell.
         n_annotators: declared.
         shared: the model's own matrix of the whole crowd, if it has one.
@@ -213,14 +247,14 @@ class SparseConfusions:
     n_annotators: int
     shared: Confusion | None = None
 
-    def confusion(self, annotators: np.ndarray) -> Confusions:
-        """Returns the row-stochastic matrices of these annotators [n, true, observed]; idle ones are uniform."""
+    def confusion(self, annotators: Int[np.ndarray, " annotators"]) -> Confusions:
+        """Returns the row-stochastic matrices of these annotators; idle ones are uniform."""
         n_classes = self.totals.shape[1]
         matrices = np.full((len(annotators), n_classes, n_classes), 1.0 / n_classes)
         where = np.flatnonzero(np.isin(annotators, self.code))
         known = np.searchsorted(self.code, annotators[where])
         mass = self.totals[known] + self.smoothing * n_classes
-        unobserved = np.where(mass > 0, self.smoothing / np.where(mass > 0, mass, 1.0), 1.0 / n_classes)
+        unobserved = ratio(self.smoothing, mass, at_zero=1.0 / n_classes)
         matrices[where] = unobserved[:, :, None]
         starts = self.pointers[known]
         lengths = self.pointers[known + 1] - starts
@@ -251,6 +285,15 @@ def annotator_model(
     )
 
 
+def label_probs_of_anybody(expected: ItemProbs) -> LabelProbs:
+    """Returns the function rows (item, annotator) -> expected[item]: whoever answers, the model says the same."""
+
+    def label_probs(item: ItemCodes, _: AnnotatorCodes) -> RowProbs:
+        return expected[item]
+
+    return label_probs
+
+
 def label_probs_of(posterior: ItemProbs, annotators: AnnotatorModel) -> LabelProbs:
     """Returns the function rows (item, annotator) -> sum over k of posterior[item, k] * confusion[annotator][k, :]."""
     n_classes = posterior.shape[1]
@@ -265,7 +308,7 @@ def label_probs_of(posterior: ItemProbs, annotators: AnnotatorModel) -> LabelPro
 
 
 def chunks(n_rows: int, row_size: int) -> Iterator[slice]:
-    """Yields slices that part n_rows rows of row_size numbers into temporaries of about CHUNK numbers."""
+    """Yields slices that cut n_rows rows of row_size numbers into temporaries of about CHUNK numbers."""
     step = max(1, CHUNK // max(row_size, 1))
     for start in range(0, n_rows, step):
         yield slice(start, min(start + step, n_rows))

@@ -3,19 +3,18 @@
 Item i of replica r (a seed, a restart) is the flat item `item_pointers[r] + i`. Annotators likewise, but only those who
 answered anything: with a million declared and ten thousand active, nothing here grows with the million.
 
-An annotator's confusion matrix is never held whole: of its K columns (one a label) only those with a label that the
-annotator really used exist, as flat *columns* ordered by (annotator, label). So there are at most as many columns as
-annotations (a soft answer has one for each label that it does not exclude).
+An annotator's confusion matrix is never held whole: of its K columns (one for each label) only those with a label
+that the annotator really used exist, as flat *columns* ordered by (annotator, label). So there are at most as many
+columns as annotations (a soft answer has one for each label that it does not exclude).
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import cast
 
 import numpy as np
 import scipy.sparse as sp
-from jaxtyping import Float64, Int32, Int64
+from jaxtyping import Float64, Int32, Int64, Shaped
 
 from crowdsweep.data.annotations import Annotations
 
@@ -29,7 +28,7 @@ class StackedCrowds:
         annotator_code: the data set's code of each flat annotator.
         column_annotator: flat annotator of each column, ascending.
         column_label: label of each column.
-        item_pointers, annotator_pointers, column_pointers: int64 [replicas + 1], where each replica begins.
+        item_pointers, annotator_pointers, column_pointers: where each replica begins, and the last ends.
         declared_annotators: of each replica, idle ones among them.
         n_classes: the same in all replicas.
     """
@@ -66,20 +65,24 @@ class StackedCrowds:
         """Returns where this replica's annotators lie in flat arrays."""
         return slice(int(self.annotator_pointers[replica]), int(self.annotator_pointers[replica + 1]))
 
-    def spread(self, per_replica: np.ndarray) -> np.ndarray:
-        """Repeats a value (or row) of each replica over its items: [replicas, ...] -> [items, ...]."""
+    def spread(self, per_replica: Shaped[np.ndarray, " replicas *shape"]) -> Shaped[np.ndarray, " items *shape"]:
+        """Repeats a value (or row) of each replica over its items."""
         return np.repeat(per_replica, np.diff(self.item_pointers), axis=0)
 
-    def replica_sums(self, per_item: np.ndarray) -> np.ndarray:
-        """Sums over the items of each replica: [items, ...] -> [replicas, ...]."""
+    def replica_sums(self, per_item: Float64[np.ndarray, " items *shape"]) -> Float64[np.ndarray, " replicas *shape"]:
+        """Sums over the items of each replica."""
         return self._replica_items @ per_item
 
-    def annotator_sums(self, per_column: np.ndarray) -> np.ndarray:
-        """Sums over the columns of each annotator: [columns, ...] -> [annotators, ...]."""
+    def annotator_sums(
+        self, per_column: Float64[np.ndarray, " columns *shape"]
+    ) -> Float64[np.ndarray, " annotators *shape"]:
+        """Sums over the columns of each annotator."""
         return self._annotator_columns @ per_column
 
-    def replica_sums_of_annotators(self, per_annotator: np.ndarray) -> np.ndarray:
-        """Sums over the annotators of each replica: [annotators, ...] -> [replicas, ...]."""
+    def replica_sums_of_annotators(
+        self, per_annotator: Float64[np.ndarray, " annotators"]
+    ) -> Float64[np.ndarray, " replicas"]:
+        """Sums over the annotators of each replica."""
         return self._replica_annotators @ per_annotator
 
     @cached_property
@@ -88,7 +91,7 @@ class StackedCrowds:
         return np.asarray(np.diff(self.answers.indptr) > 0, dtype=np.float64)
 
     @cached_property
-    def annotator_column_pointers(self) -> Int64[np.ndarray, " pointers"]:
+    def annotator_column_pointers(self) -> Int64[np.ndarray, " ends"]:
         """The columns of annotator t are `[t]:[t + 1]`. Length annotators + 1."""
         return _pointers(np.bincount(self.column_annotator, minlength=self.n_annotators))
 
@@ -145,9 +148,14 @@ def stack(parts: Sequence[Annotations]) -> StackedCrowds:
     )
 
 
+def weights_of(part: Annotations) -> Float64[np.ndarray, " annotations"]:
+    """Returns how much each row counts: one where no weights are given."""
+    return np.ones(len(part)) if part.weight is None else part.weight.astype(np.float64)
+
+
 def _one_crowd(part: Annotations) -> StackedCrowds:
     n_classes = part.n_classes
-    weight = np.ones(len(part)) if part.weight is None else part.weight.astype(np.float64)
+    weight = weights_of(part)
     item, annotator, label = part.item, part.annotator.astype(np.int64), part.label
     if part.soft_labels is not None:
         weight = (weight[:, None] * part.soft_labels).ravel()
@@ -159,7 +167,7 @@ def _one_crowd(part: Annotations) -> StackedCrowds:
     active, column_annotator = np.unique(codes // n_classes, return_inverse=True)
     answers = sp.coo_array((weight, (item, column.astype(np.int32))), shape=(part.n_items, len(codes))).tocsr()
     return StackedCrowds(
-        answers=cast(sp.csr_array, answers),
+        answers=answers,
         annotator_code=active.astype(np.int32),
         column_annotator=column_annotator.astype(np.int32),
         column_label=(codes % n_classes).astype(np.int32),
@@ -175,13 +183,13 @@ def _sizes(crowd: StackedCrowds) -> tuple[int, int, int]:
     return crowd.n_items, crowd.n_annotators, len(crowd.column_label)
 
 
-def _pointers(counts: np.ndarray) -> np.ndarray:
+def _pointers(counts: Int64[np.ndarray, " parts"]) -> Int64[np.ndarray, " ends"]:
     pointers = np.zeros(len(counts) + 1, dtype=np.int64)
     np.cumsum(counts, out=pointers[1:])
     return pointers
 
 
-def _segments(pointers: np.ndarray) -> sp.csr_array:
+def _segments(pointers: Int64[np.ndarray, " ends"]) -> sp.csr_array:
     """Returns the 0/1 matrix [segments, rows] that sums consecutive rows; empty segments are legal."""
     n_rows = int(pointers[-1])
     index = np.int32 if n_rows < np.iinfo(np.int32).max else np.int64

@@ -11,17 +11,20 @@ from typing import Annotated, Any, Literal, Protocol, final, runtime_checkable
 import numpy as np
 import torch
 from annotated_types import Ge, Gt
+from jaxtyping import Float64, Int64, Shaped
 
 from crowdsweep.arrays import ItemProbs, floored_log
 from crowdsweep.data.dataset import Items, TrainingData
 from crowdsweep.errors import FitFailed
-from crowdsweep.models._batches import Batch, Block, StackedRows
+from crowdsweep.models._batches import StackedRows
+from crowdsweep.models._soft_targets import Targets, soft_targets_loss
 from crowdsweep.models.contract import Report
 from crowdsweep.models.networks.contract import Network
-from crowdsweep.models.networks.dense import Dense, DenseNetwork
+from crowdsweep.models.networks.dense import Dense
 from crowdsweep.models.networks.replicas import Adam, count_parameters, replica_chunks
+from crowdsweep.models.networks.tensors import ReplicaValues
 from crowdsweep.models.networks.values import Values
-from crowdsweep.models.trainer import Course, Loss, ReplicaTrainer, Schedule, train
+from crowdsweep.models.trainer import Course, ReplicaTrainer, Schedule, train
 from crowdsweep.registry.parameters import Variants
 from crowdsweep.seeds import SeedStream
 
@@ -74,7 +77,7 @@ class NetworkPredictor:
     """One trained classifier: labels items from what its network reads."""
 
     network: Network
-    values: Mapping[str, np.ndarray]
+    values: ReplicaValues
     device: str = "cpu"
 
     @property
@@ -82,76 +85,23 @@ class NetworkPredictor:
         return ("classifier",)
 
     def predict(self, items: Items, use: str) -> ItemProbs:  # noqa: ARG002 - there is one use
-        """Returns the classifier's probabilities, float64 [items, classes]."""
+        """Returns the classifier's probabilities."""
         return self.probabilities(self.network.inputs(items))
 
-    def probabilities(self, inputs: np.ndarray) -> ItemProbs:
-        """Returns the classifier's probabilities for what its network reads, float64 [items, classes]."""
+    def probabilities(self, inputs: Shaped[np.ndarray, " items *shape"]) -> ItemProbs:
+        """Returns the classifier's probabilities for what its network reads of the items."""
         return self.network.probabilities(*self._stacked(inputs))[0].cpu().numpy()
 
     @torch.no_grad()
-    def logits(self, items: Items) -> np.ndarray:
-        """Returns what the network gives before softmax, float64 [classes, items]."""
+    def logits(self, items: Items) -> Float64[np.ndarray, "classes items"]:
+        """Returns what the network gives before softmax."""
         logits = self.network.logits(*self._stacked(self.network.inputs(items)), masks=None)
         return logits[0].to(torch.float64).cpu().numpy()
 
-    def _stacked(self, inputs: np.ndarray) -> tuple[Values, torch.Tensor]:
-        values = {name: torch.from_numpy(array[None]).to(self.device) for name, array in self.values.items()}
-        return Values(values), torch.from_numpy(np.array(inputs)).to(self.device)[None]
-
-
-@final
-class SoftTargets:
-    """Cross-entropy with soft targets, -sum over classes of target * log f; an item weighs what its targets sum to."""
-
-    def __init__(self, network: Network, inputs: StackedRows, targets: torch.Tensor) -> None:
-        """Takes targets float32 [replicas, items, classes], which may be changed in place between epochs."""
-        self.network, self._inputs = network, inputs
-        n_replicas, n_items, _ = targets.shape
-        starts = torch.arange(n_replicas, device=targets.device) * n_items
-        self._targets = StackedRows(table=targets.flatten(0, 1), starts=starts)
-
-    def __call__(self, values: Values, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
-        """See `Loss`."""
-        logits = self.network.logits(values, batch.take(self._inputs), batch)
-        gained = (batch.take(self._targets).transpose(1, 2) * torch.log_softmax(logits, dim=1)).sum(dim=1)
-        return -(gained if batch.mask is None else gained * batch.mask).sum(dim=1), batch.sizes
-
-
-@final
-class DenseSoftTargets:
-    """`SoftTargets` of a dense network, with its gradients written out.
-
-    Targets are laid out with classes before items, so that softmax runs along memory, for a whole block of steps.
-    """
-
-    def __init__(self, network: DenseNetwork, inputs: StackedRows, targets: torch.Tensor) -> None:
-        self._plain = SoftTargets(network, inputs, targets)
-        self._network = network
-        self._inputs = inputs
-        n_replicas, n_items, _ = targets.shape
-        starts = torch.arange(n_replicas, device=targets.device) * n_items
-        self._targets = StackedRows(table=targets.flatten(0, 1), starts=starts)
-
-    def __call__(self, values: Values, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
-        """See `Loss`."""
-        return self._plain(values, batch)
-
-    def write(self, values: Values, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
-        """See `WrittenLoss`."""
-        wanted, shares, totals = (part[batch.step] for part in batch.block.once(self._laid_out))
-        masks = [batch.kept(dropout.name) for dropout in self._network.dropouts]
-        probs = self._network.write_gradients(values, batch.take(self._inputs), shares, totals, masks)
-        return -(wanted * probs.clamp_(min=1e-30).log_()).sum(dim=(1, 2)), batch.sizes
-
-    def _laid_out(self, block: Block) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Returns targets, shares of each step's loss [steps, n_replicas, classes, batch], and the shares' sums."""
-        wanted = self._targets.of_block(block).transpose(2, 3).contiguous()
-        if (mask := block.batches[-1].mask) is not None:
-            wanted[-1].mul_(mask[:, None, :])
-        sizes = torch.stack([batch.sizes for batch in block.batches])[:, :, None, None]
-        shares = wanted / sizes
-        return wanted, shares, shares.sum(dim=2, keepdim=True)
+    def _stacked(
+        self, inputs: Shaped[np.ndarray, " rows *shape"]
+    ) -> tuple[Values, Shaped[torch.Tensor, "1 rows *shape"]]:
+        return Values.of_one(self.values, self.device), torch.from_numpy(np.array(inputs)).to(self.device)[None]
 
 
 @final
@@ -163,9 +113,9 @@ class ClassifierReplicas:
         classifier: Classifier,
         network: Network,
         *,
-        inputs: Sequence[np.ndarray],
-        rows: Sequence[np.ndarray],
-        targets: torch.Tensor,
+        inputs: Sequence[Shaped[np.ndarray, " _ *shape"]],
+        rows: Sequence[Int64[np.ndarray, " _"]],
+        targets: Targets,
         seeds: Sequence[SeedStream],
         device: str = "cpu",
     ) -> None:
@@ -174,9 +124,10 @@ class ClassifierReplicas:
         Args:
             classifier: settings.
             network: the shape of all.
-            inputs: what the network reads of each replica's items [items, ...]; equal arrays are held once.
-            rows: int64 [rows], the items that each replica trains on.
-            targets: float32 [replicas, items, classes]; items that a replica lacks are padding.
+            inputs: what the network reads of each replica's items; equal arrays are held once.
+            rows: the items that each replica trains on.
+            targets: of as many items as the longest has; those that a replica lacks are padding. They may be changed
+                in place between epochs.
             seeds: a stream for each replica.
             device: where everything is held.
         """
@@ -184,9 +135,7 @@ class ClassifierReplicas:
         self._lengths = list(map(len, inputs))
         self._inputs = StackedRows.of(inputs, device)
         self.targets = targets
-        self.loss: Loss = SoftTargets(network, self._inputs, targets)
-        if isinstance(network, DenseNetwork):
-            self.loss = DenseSoftTargets(network, self._inputs, targets)
+        self.loss = soft_targets_loss(network, self._inputs, targets)
         self.trainer = ReplicaTrainer(
             network.parameters(),
             rows=rows,
@@ -199,8 +148,8 @@ class ClassifierReplicas:
         )
 
     @torch.no_grad()
-    def probabilities(self) -> torch.Tensor:
-        """Returns float64 [active, items, classes], active replicas ascending; rows that one lacks are uniform."""
+    def probabilities(self) -> Float64[torch.Tensor, "active items classes"]:
+        """Returns what active replicas say, ascending; rows that one lacks are uniform."""
         active = self.trainer.active
         shape = (len(active), self.targets.shape[1], self.network.n_classes)
         found = torch.full(shape, 1.0 / shape[2], dtype=torch.float64, device=self._device)
@@ -218,7 +167,7 @@ class ClassifierReplicas:
 
     def predictor(self, replica: int) -> NetworkPredictor:
         """Returns a copy of an active replica as it is now."""
-        return NetworkPredictor(network=self.network, values=self.trainer.values_of(replica), device=self._device)
+        return NetworkPredictor(network=self.network, values=self.trainer.snapshot(replica).values, device=self._device)
 
 
 @final
@@ -228,9 +177,9 @@ class Lesson:
 
     Attributes:
         data: whose items it reads.
-        targets: float64 [items, classes], rows summing to one; a row of zeros is left out.
+        targets: rows summing to one; a row of zeros is left out.
         seeds: the classifier's stream.
-        report: hears of each epoch.
+        report: is told of each epoch.
     """
 
     data: TrainingData
@@ -246,14 +195,14 @@ class TrainedClassifier:
 
     Attributes:
         predictor: with the weights that were kept.
-        probs: float64 [items, classes], its probabilities for the lesson's items.
+        probs: its probabilities for the lesson's items.
         losses: mean training cross-entropy of each epoch.
         converged: whether a rule stopped it before the last epoch; true where there is no rule.
     """
 
     predictor: NetworkPredictor
     probs: ItemProbs
-    losses: np.ndarray
+    losses: Float64[np.ndarray, " epochs"]
     converged: bool
 
 
@@ -315,18 +264,18 @@ def _train_together(
 class _Watch:
     """The items that a lesson is trained on, and what is watched meanwhile (nothing: two empty arrays)."""
 
-    rows: np.ndarray
-    inputs: np.ndarray
-    targets: np.ndarray
+    rows: Int64[np.ndarray, " rows"]
+    inputs: Shaped[np.ndarray, " watched *shape"]
+    targets: Float64[np.ndarray, "watched classes"]
 
     def loss(self, predictor: NetworkPredictor) -> float | None:
         """Returns the mean cross-entropy on the watched items."""
         if not len(self.targets):
             return None
-        return float(-(self.targets * floored_log(predictor.probabilities(self.inputs))).sum(axis=1).mean())
+        return mean_cross_entropy(self.targets, predictor.probabilities(self.inputs))
 
 
-def _watch(lesson: Lesson, network: Network, inputs: np.ndarray, schedule: Schedule) -> _Watch:
+def _watch(lesson: Lesson, network: Network, inputs: Shaped[np.ndarray, " items *shape"], schedule: Schedule) -> _Watch:
     rows = np.flatnonzero(lesson.targets.sum(axis=1) > 0)
     if not len(rows):
         raise FitFailed("expected at least one item with a label to train a classifier on, got none")
@@ -337,6 +286,11 @@ def _watch(lesson: Lesson, network: Network, inputs: np.ndarray, schedule: Sched
     aside = lesson.seeds.numpy("set aside").permutation(rows)[: max(1, len(rows) // 10)]
     kept = np.setdiff1d(rows, aside) if len(rows) > 1 else rows
     return _Watch(rows=kept, inputs=inputs[aside], targets=lesson.targets[aside])
+
+
+def mean_cross_entropy(wanted: ItemProbs, probs: ItemProbs) -> float:
+    """Returns the mean over the items of -sum over classes of wanted * log probs, in nats."""
+    return float(-(wanted * floored_log(probs)).sum(axis=1).mean())
 
 
 def watched_of(data: TrainingData) -> tuple[Items, ItemProbs] | None:

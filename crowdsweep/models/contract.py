@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
+from jaxtyping import Int, Shaped
 
 from crowdsweep.arrays import (
     AnnotatorCodes,
@@ -94,13 +95,13 @@ class Predictor(Protocol):
         ...
 
     def predict(self, items: Items, use: str) -> ItemProbs:
-        """Returns class probabilities [items, classes] (multi-label: independent ones)."""
+        """Returns class probabilities (multi-label: independent ones)."""
         ...
 
 
 @runtime_checkable
 class Report(Protocol):
-    """Hears how a fit goes on, and answers whether it is to."""
+    """Is told how a fit is getting on, and answers whether it goes on."""
 
     def __call__(self, step: int, objective: float, predictor: Callable[[], Predictor] | None = None) -> bool:
         """Takes a report.
@@ -149,7 +150,7 @@ class AnnotatorModel(Protocol):
         """Number of annotators that it covers."""
         ...
 
-    def confusion(self, annotators: np.ndarray) -> Confusions:
+    def confusion(self, annotators: Int[np.ndarray, " annotators"]) -> Confusions:
         """Returns the row-stochastic matrices of these annotators, rows being the true class."""
         ...
 
@@ -169,7 +170,7 @@ class ConfusionMatrices:
     def n_annotators(self) -> int:
         return len(self.matrices)
 
-    def confusion(self, annotators: np.ndarray) -> Confusions:
+    def confusion(self, annotators: Int[np.ndarray, " annotators"]) -> Confusions:
         return self.matrices[annotators]
 
     def global_confusion(self) -> Confusion | None:
@@ -184,11 +185,11 @@ class FitResult:
     """A fitted model.
 
     Attributes:
-        item_probs: float64 [items, classes], the label (distribution) of each training item as the model ends up
+        item_probs: the label (distribution) of each training item as the model ends up
             believing it. Rows sum to one (multi-label: independent probabilities). Ties stay ties.
         annotators: how annotators answer; None where the model does not say.
         label_probs: for rows (training item, annotator) the probability of each label that this annotator might give
-            that item [rows, classes]; what held-out annotations are scored by. None where the model does not say.
+            that item; what held-out annotations are scored by. None where the model does not say.
         predictor: present if and only if unseen items can be labelled.
         objective: what the fit pushed up, a value for each step; empty where there is none.
         converged: whether the stop rule was met before the limit of steps; true for closed forms.
@@ -203,7 +204,7 @@ class FitResult:
     objective: Objective = field(default_factory=lambda: np.empty(0))
     converged: bool = True
     iterations: int = 0
-    extras: Mapping[str, np.ndarray] = field(default_factory=dict)
+    extras: Mapping[str, Shaped[np.ndarray, "..."]] = field(default_factory=dict)
 
 
 @runtime_checkable
@@ -227,7 +228,7 @@ def fit_all(model: Model, data: Sequence[TrainingData], contexts: Sequence[FitCo
     """Fits one model to many data sets, as one batch where it can.
 
     Raises:
-        FitFailed: a fit gave a result that is not one (wrong shape, not finite); for a batch, nothing says whose.
+        FitFailed: a fit gave a result that is not one (wrong shape, not finite); in a batch, it is not said whose.
     """
     results = fit_unchecked(model, data, contexts)
     for result, part in zip(results, data, strict=True):

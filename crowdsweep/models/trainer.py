@@ -1,9 +1,9 @@
 """The one trainer: many replicas of any network side by side, on any loss, by minibatches and Adam.
 
 A model brings parameters (and tables, for what has a row for each annotator), the rows that each replica learns from,
-and a loss; gradients come from autograd over tensors with a leading axis of replicas. What is measured: on one core,
+and a loss; gradients come from autograd over tensors with a leading axis of replicas. (Measured on one core,
 torch.func's vmap of grad takes two to four times as long as autograd over stacked tensors, at 16 hidden units and at
-256. A loss may write its gradients out instead (`WrittenLoss`), which for small networks halves a step.
+256.) A loss may write its gradients out instead (`WrittenLoss`), which for small networks halves a step.
 
 Replicas never mix: each has its own initial values, order of rows, dropout masks and step count, and the loss of one
 does not look at another's rows. So a replica trains as it would alone, whoever stands beside it or is dropped.
@@ -17,16 +17,16 @@ from typing import Generic, Protocol, TypeVar, final, runtime_checkable
 
 import numpy as np
 import torch
+from jaxtyping import Float32, Int64
 
 from crowdsweep.models._batches import Batch, blocks_of
 from crowdsweep.models.contract import Predictor, Report
 from crowdsweep.models.networks.replicas import Adam, Parameter, ReplicaStack, StackView
 from crowdsweep.models.networks.streams import Dropout, DropoutMasks, Shuffler
 from crowdsweep.models.networks.tables import EmbeddingTables, Table
-from crowdsweep.models.networks.values import Training, Values
+from crowdsweep.models.networks.tensors import PerReplica, ReplicaValues, StackedValues
+from crowdsweep.models.networks.values import Step, Values
 from crowdsweep.seeds import SeedStream
-
-ROW_SIZE = 256
 
 Kept = TypeVar("Kept")
 
@@ -35,9 +35,9 @@ Kept = TypeVar("Kept")
 class Loss(Protocol):
     """What a step makes smaller."""
 
-    def __call__(self, values: Values, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
-        """Returns what each replica loses on its rows of the batch, summed [n_replicas], and the weight of these rows
-        [n_replicas], above 0. The step goes along the gradient of their ratio."""
+    def __call__(self, values: Values, batch: Batch) -> tuple[PerReplica, PerReplica]:
+        """Returns what each replica loses on its rows of the batch, summed, and the weight of these rows, above 0. The
+        step goes along the gradient of their ratio."""
         ...
 
 
@@ -45,40 +45,40 @@ class Loss(Protocol):
 class WrittenLoss(Loss, Protocol):
     """A loss that can write its gradients out: the same mathematics in fewer calls, checked against autograd."""
 
-    def write(self, values: Values, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
+    def write(self, values: Values, batch: Batch) -> tuple[PerReplica, PerReplica]:
         """Returns what the loss does, having written the gradients of the ratio (`Values.gradient`)."""
         ...
 
 
 @final
 class ReplicaTrainer:
-    """S replicas in training. They keep the numbers that they came with, also after others have been dropped."""
+    """S replicas in training. They keep the numbers that they came with, even after others have been dropped."""
 
     def __init__(
         self,
         parameters: Sequence[Parameter],
         *,
-        rows: Sequence[np.ndarray],
+        rows: Sequence[Int64[np.ndarray, " _"]],
         seeds: Sequence[SeedStream],
         optimiser: Adam,
         batch_size: int,
         device: str = "cpu",
         dropout: Sequence[Dropout] = (),
         tables: Mapping[str, Table] | None = None,
-        row_size: int = ROW_SIZE,
+        row_size: int = 256,
     ) -> None:
         """Draws the initial values.
 
         Args:
             parameters: of one replica.
-            rows: int64 [rows], what each replica learns from: numbers that its loss understands.
+            rows: what each replica learns from: numbers that its loss understands.
             seeds: a stream for each replica.
             optimiser: of all.
             batch_size: rows in a step.
             device: where everything is held.
             dropout: where units are dropped.
             tables: parameters with many rows of which a step moves only those that the loss takes.
-            row_size: numbers that a loss lays out for one row, roughly; bounds memory, decides nothing.
+            row_size: roughly how many numbers a loss holds for one row; bounds memory, decides nothing.
         """
         self._optimiser, self._batch_size, self._device, self._row_size = optimiser, batch_size, device, row_size
         self._order = Shuffler.by_steps([len(part) for part in rows], batch_size)
@@ -90,16 +90,12 @@ class ReplicaTrainer:
         }
         self._shuffler = Shuffler([rows[s] for s in self._order], ordered, batch_size, device)
         self._dropout = [DropoutMasks(place, ordered, device) for place in dropout]
-        self._leaves: dict[int, dict[str, torch.Tensor]] = {}
+        self._leaves: dict[int, StackedValues] = {}
 
     @property
     def active(self) -> list[int]:
         """The replicas that have not been dropped, ascending."""
         return sorted(self._order)
-
-    @property
-    def device(self) -> str:
-        return self._device
 
     def drop(self, replicas: Sequence[int]) -> None:
         """Takes these replicas out: they cost nothing and never change again."""
@@ -131,29 +127,27 @@ class ReplicaTrainer:
         totals = torch.zeros(2, len(self._order), dtype=torch.float64, device=self._device)
         for block in blocks_of(self._shuffler.epoch(), numbers, self._dropout, self._row_size):
             view = self._stack.prefix(len(block.replicas))
-            found: list[torch.Tensor] = []
+            found: list[PerReplica] = []
             for step in range(len(block.batches)):
                 batch = Batch(block=block, step=step)
-                training = Training(gradients=view.gradients, tables=self._tables)
+                gathered = Step(gradients=view.gradients, tables=self._tables)
                 if written is None:
-                    found += self._followed(loss, view, batch, training)
+                    found += self._followed(loss, view, batch, gathered)
                 else:
-                    found += written.write(Values(view.values, training), batch)
+                    found += written.write(Values(view.values, gathered), batch)
                 optimiser.step(self._stack, view.n_replicas)
-                for name, touched in training.touched.items():
+                for name, touched in gathered.touched.items():
                     self._tables[name].step(touched, optimiser, view.n_replicas)
             totals[:, : view.n_replicas] += torch.stack(found).view(-1, 2, view.n_replicas).sum(dim=0)
         return dict(zip(self._order, (totals[0] / totals[1]).tolist(), strict=True))
 
-    def _followed(
-        self, loss: Loss, view: StackView, batch: Batch, training: Training
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+    def _followed(self, loss: Loss, view: StackView, batch: Batch, gathered: Step) -> tuple[PerReplica, PerReplica]:
         """Has autograd follow a loss, and writes all gradients; returns the loss's values."""
         leaves = self._leaves_of(view)
         with torch.enable_grad():
-            lost, weight = loss(Values(leaves, training), batch)
+            lost, weight = loss(Values(leaves, gathered), batch)
             mean = (lost / weight).sum()
-        outputs, rows = list(training.deferred), list(training.touched.values())
+        outputs, rows = list(gathered.deferred), list(gathered.touched.values())
         ends = [*leaves.values(), *(touched.values for touched in rows), *(output for output, _ in outputs)]
         found: list[torch.Tensor | None] = list(torch.autograd.grad(mean, ends, allow_unused=True))
         for (_, backward), slope in zip(outputs, found[len(leaves) + len(rows) :], strict=True):
@@ -162,14 +156,14 @@ class ReplicaTrainer:
         for name, gradient in zip(leaves, found, strict=False):
             if gradient is not None:
                 view.gradients[name].copy_(gradient)
-            elif name not in training.written:
+            elif name not in gathered.written:
                 view.gradients[name].zero_()
         for touched, gradient in zip(rows, found[len(leaves) :], strict=False):
             touched.gradient = gradient
-        training.deferred.clear()  # what stands there holds the values that hold it: each step's tensors would live on
+        gathered.deferred.clear()  # these close a cycle of references: a step's tensors would outlive it
         return lost.detach(), weight
 
-    def _leaves_of(self, view: StackView) -> dict[str, torch.Tensor]:
+    def _leaves_of(self, view: StackView) -> StackedValues:
         """Returns views of the parameters that autograd stops at; the optimiser moves them in place."""
         if view.n_replicas not in self._leaves:
             self._leaves[view.n_replicas] = {
@@ -177,21 +171,30 @@ class ReplicaTrainer:
             }
         return self._leaves[view.n_replicas]
 
-    def values(self, replicas: Sequence[int] | None = None) -> dict[str, torch.Tensor]:
-        """Returns the parameters of these active replicas (default: all, ascending) [replicas, *shape]."""
-        places = [self._order.index(replica) for replica in (self.active if replicas is None else replicas)]
+    def values(self, replicas: Sequence[int]) -> StackedValues:
+        """Returns the parameters of these active replicas, in this order."""
+        places = [self._order.index(replica) for replica in replicas]
         values = self._stack.prefix(len(self._stack)).values
         if places == list(range(len(self._stack))):
-            return dict(values)
+            return values
         return {name: array[places] for name, array in values.items()}
 
-    def values_of(self, replica: int) -> dict[str, np.ndarray]:
-        """Returns a copy of an active replica's parameters as they are now, float32."""
-        return self._stack.values_of(self._order.index(replica))
+    def snapshot(self, replica: int) -> "Snapshot":
+        """Returns a copy of an active replica as it is now."""
+        place = self._order.index(replica)
+        return Snapshot(
+            values=self._stack.values_of(place),
+            tables={name: table.values_of(place) for name, table in self._tables.items()},
+        )
 
-    def table_of(self, name: str, replica: int) -> np.ndarray:
-        """Returns a copy of an active replica's table, float32 [rows, width]."""
-        return self._tables[name].values_of(self._order.index(replica))
+
+@final
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Snapshot:
+    """What a replica had learnt at one moment: its parameters, and its tables, by name."""
+
+    values: ReplicaValues
+    tables: Mapping[str, Float32[np.ndarray, "_ _"]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -201,9 +204,9 @@ class Schedule:
     Attributes:
         epochs: the most.
         least_improvement: stop at the first epoch whose training loss is not below (1 - this) times the best; None
-            does not look.
+            for no such rule.
         patience: stop after so many epochs without a better loss on rows that are not trained on, and keep the best
-            epoch; None does not look.
+            epoch; None for no such rule.
         rate: the factor on the learning rate in each epoch, counted from 0; None for 1 throughout.
     """
 

@@ -18,7 +18,7 @@ from crowdsweep.models.networks.named import Named
 from crowdsweep.models.networks.replicas import Adam, Parameter, ReplicaStack, replica_chunks
 from crowdsweep.models.networks.streams import Dropout, DropoutMasks, Shuffler
 from crowdsweep.models.networks.tables import EmbeddingTables, Table
-from crowdsweep.models.networks.values import Training, Values
+from crowdsweep.models.networks.values import Step, Values
 from crowdsweep.models.trainer import Schedule
 from crowdsweep.seeds import SeedStream
 
@@ -69,12 +69,12 @@ def test_gradients_written_by_hand_equal_those_of_autograd(network, named):
 
     expected = torch.autograd.grad(loss(whole.logits(Values(leaves), features, masks)), list(leaves.values()))
 
-    training = Training(gradients=view.gradients, tables={})
-    values = Values(view.values, training)
-    slope = torch.autograd.grad(loss(whole.logits(values, features, masks)), training.deferred[0][0])[0]
+    step = Step(gradients=view.gradients, tables={})
+    values = Values(view.values, step)
+    slope = torch.autograd.grad(loss(whole.logits(values, features, masks)), step.deferred[0][0])[0]
     with torch.no_grad():
-        training.deferred[0][1](slope)
-    assert training.written == set(leaves)
+        step.deferred[0][1](slope)
+    assert step.written == set(leaves)
     for name, gradient in zip(leaves, expected, strict=True):
         torch.testing.assert_close(view.gradients[name], gradient, atol=1e-9, rtol=0)
 

@@ -135,5 +135,5 @@ def test_the_aggregators_own_parameters_stand_beside_its_name():
     assert full["aggregate"] == "one-coin"
     with pytest.raises(BadInput, match=r"aggregate.*\"dawid-skene\""):
         built("two-stage", aggregate="cmm")
-    with pytest.raises(BadInput, match="expected beside aggregate: dawid-skene"):
+    with pytest.raises(BadInput, match=r"'start': expected beside aggregate: dawid-skene, which was not chosen"):
         built("two-stage", aggregate="one-coin", start="hard")

@@ -57,7 +57,7 @@ def trained(
             losses = trainer.run_epoch(loss)
         assert all(np.isfinite(list(losses.values())))
         return [
-            trainer.values_of(place) | {name: trainer.table_of(name, place) for name in own}
+            dict(trainer.snapshot(place).values) | dict(trainer.snapshot(place).tables)
             for place in range(len(replicas))
         ]
 
@@ -251,8 +251,8 @@ def test_a_parameter_that_the_loss_does_not_use_stands_still() -> None:
     trainer, loss = plain_trainer()
     for _ in range(3):
         trainer.run_epoch(loss)
-    assert trainer.values_of(0)["idle"].item() == 3.0
-    assert trainer.values_of(0)["w"].item() < 0.8
+    assert trainer.snapshot(0).values["idle"].item() == 3.0
+    assert trainer.snapshot(0).values["w"].item() < 0.8
 
 
 def test_the_rows_of_a_table_are_taken_once_a_step() -> None:
@@ -304,7 +304,7 @@ def test_patience_keeps_the_best_and_a_report_stops() -> None:
         loss,
         Schedule(epochs=10, patience=3),
         [nobody_listens, report],
-        keep=lambda replica: (replica, trainer.values_of(replica)["w"].item()),
+        keep=lambda replica: (replica, trainer.snapshot(replica).values["w"].item()),
         predictor=lambda replica, kept: pytest.fail("nobody asked for a predictor"),
         watched=lambda replica, kept: next(scores) if replica == 0 else None,
     )

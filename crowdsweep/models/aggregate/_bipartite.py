@@ -23,11 +23,12 @@ from crowdsweep.arrays import LOG_FLOOR, floored_log
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.models._em import normalised
 
-ItemClusters = Float64[np.ndarray, "items clusters"]
-AnnotatorClusters = Float64[np.ndarray, "annotators annotator_clusters"]
+ItemBeliefs = Float64[np.ndarray, "items clusters"]
+AnnotatorBeliefs = Float64[np.ndarray, "annotators annotator_clusters"]
 ItemMessages = Float64[np.ndarray, "edges clusters"]
 AnnotatorMessages = Float64[np.ndarray, "edges annotator_clusters"]
-Labels = Float64[np.ndarray, "clusters annotator_clusters classes"]
+PairLabels = Float64[np.ndarray, "clusters annotator_clusters classes"]
+"""Counts of labels, or their distribution, for each pair of clusters."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -70,26 +71,16 @@ class Edges:
         """Returns where the edges of one label lie."""
         return slice(int(self.label_pointers[label]), int(self.label_pointers[label + 1]))
 
-    def sums_by_item(self, per_edge: np.ndarray) -> np.ndarray:
-        """Sums over the edges of each item, weighted: [edges, ...] -> [items, ...]."""
+    def sums_by_item(self, per_edge: ItemMessages) -> Float64[np.ndarray, "items clusters"]:
+        """Sums over the edges of each item, weighted."""
         return self._item_edges @ per_edge
 
-    def sums_by_annotator(self, per_edge: np.ndarray) -> np.ndarray:
-        """Sums over the edges of each annotator, weighted: [edges, ...] -> [annotators, ...]."""
+    def sums_by_annotator(self, per_edge: AnnotatorMessages) -> Float64[np.ndarray, "annotators annotator_clusters"]:
+        """Sums over the edges of each annotator, weighted."""
         return self._annotator_edges @ per_edge
 
-    def annotator_order(self, rng: np.random.Generator) -> Int64[np.ndarray, " annotators"]:
-        """Returns the annotators in an order that only their answers decide, so that their codes decide nothing.
-
-        Each (item, label) gets a random number and annotators are sorted by the sums of theirs. O(N K + A + T log T).
-        """
-        numbers = rng.random((self.n_classes, self.n_items))
-        labels = np.repeat(np.arange(self.n_classes), np.diff(self.label_pointers))
-        signature = np.bincount(self.annotator, weights=numbers[labels, self.item], minlength=self.n_annotators)
-        return np.argsort(signature, kind="stable")
-
-    def product_counts(self, items: ItemClusters, annotators: AnnotatorClusters) -> Labels:
-        """Returns sum over edges of label k of items[i, g] * annotators[t, l], a bilinear form a label."""
+    def product_counts(self, items: ItemBeliefs, annotators: AnnotatorBeliefs) -> PairLabels:
+        """Returns sum over edges of label k of items[i, g] * annotators[t, l], one bilinear form per label."""
         counts = np.empty((items.shape[1], annotators.shape[1], self.n_classes))
         for label, table in enumerate(self._tables):
             counts[:, :, label] = items.T @ (table @ annotators)
@@ -120,36 +111,36 @@ class Beliefs:
     """Where belief propagation stands.
 
     Attributes:
-        items: w, rows sum to one [items, clusters].
-        annotators: z, rows sum to one [annotators, annotator_clusters].
-        cavities: zcav, each edge's annotator without that edge, rows sum to one [edges, annotator_clusters].
-        item_cavities: wcav, made on the way to the last `annotators` [edges, clusters].
+        items: w, rows sum to one.
+        annotators: z, rows sum to one.
+        cavities: zcav, each edge's annotator without that edge, rows sum to one.
+        item_cavities: wcav, made on the way to the last `annotators`.
     """
 
-    items: ItemClusters
-    annotators: AnnotatorClusters
+    items: ItemBeliefs
+    annotators: AnnotatorBeliefs
     cavities: AnnotatorMessages
     item_cavities: ItemMessages | None = None
 
     @classmethod
-    def start(cls, edges: Edges, items: ItemClusters, annotators: AnnotatorClusters) -> "Beliefs":
+    def start(cls, edges: Edges, items: ItemBeliefs, annotators: AnnotatorBeliefs) -> "Beliefs":
         """Returns beliefs before any message: nothing has to be taken out of them."""
         return cls(items=items, annotators=annotators, cavities=annotators[edges.annotator])
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ClusterParameters:
-    """psi [clusters], Omega [annotator_clusters], Theta [clusters, annotator_clusters, classes]."""
+    """psi, Omega and Theta."""
 
     item_shares: Float64[np.ndarray, " clusters"]
     annotator_shares: Float64[np.ndarray, " annotator_clusters"]
-    labels: Labels
+    labels: PairLabels
 
 
 def propagate(
     edges: Edges, parameters: ClusterParameters, beliefs: Beliefs, *, sweeps: int, tolerance: float
 ) -> Beliefs:
-    """E-step: sweeps until KL(w_new || w_old) + KL(z_new || z_old), summed over all nodes, is small. O(A G L) a sweep.
+    """E-step: sweeps until KL(w_new || w_old) + KL(z_new || z_old), over all nodes, is small. O(A G L) per sweep.
 
     Args:
         edges: the graph.
@@ -179,7 +170,7 @@ def propagate(
     return beliefs
 
 
-def edge_counts(edges: Edges, parameters: ClusterParameters, beliefs: Beliefs) -> Labels:
+def edge_counts(edges: Edges, parameters: ClusterParameters, beliefs: Beliefs) -> PairLabels:
     """Returns the expected counts from edge marginals, proportional to wcav_e(g) * zcav_e(l) * Theta[g, l, y_e]."""
     if beliefs.item_cavities is None:
         return edges.product_counts(beliefs.items, beliefs.annotators)
@@ -194,7 +185,11 @@ def edge_counts(edges: Edges, parameters: ClusterParameters, beliefs: Beliefs) -
     return counts
 
 
-def _messages(edges: Edges, cavities: np.ndarray, labels: np.ndarray) -> np.ndarray:
+def _messages(
+    edges: Edges,
+    cavities: Float64[np.ndarray, "edges senders"],
+    labels: Float64[np.ndarray, "senders receivers classes"],
+) -> Float64[np.ndarray, "edges receivers"]:
     """Returns, for each edge, sum over the sender's clusters s of cavities[e, s] * labels[s, :, y_e]."""
     out = np.empty((len(cavities), labels.shape[1]))
     for label in range(edges.n_classes):
@@ -203,18 +198,24 @@ def _messages(edges: Edges, cavities: np.ndarray, labels: np.ndarray) -> np.ndar
     return out
 
 
-def _without(beliefs: np.ndarray, messages: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
+def _without(
+    beliefs: Float64[np.ndarray, "edges clusters"],
+    messages: Float64[np.ndarray, "edges clusters"],
+    weight: Float64[np.ndarray, " edges"] | None,
+) -> Float64[np.ndarray, "edges clusters"]:
     """Takes each edge's own message out of the belief at its end."""
     cavities = beliefs / (messages if weight is None else messages ** weight[:, None])
     cavities /= cavities.sum(axis=1, keepdims=True)
     return cavities
 
 
-def _divergence(new: np.ndarray, old: np.ndarray) -> float:
+def _divergence(new: Float64[np.ndarray, "nodes clusters"], old: Float64[np.ndarray, "nodes clusters"]) -> float:
     return float((new * (floored_log(new) - floored_log(old))).sum())
 
 
-def _indicator(code: np.ndarray, size: int, weight: np.ndarray | None) -> sp.csr_array:
+def _indicator(
+    code: Int32[np.ndarray, " edges"], size: int, weight: Float64[np.ndarray, " edges"] | None
+) -> sp.csr_array:
     data = np.ones(len(code)) if weight is None else weight
     rows = np.arange(len(code), dtype=np.int32)
     return cast(sp.csr_array, sp.coo_array((data, (code, rows)), shape=(size, len(code))).tocsr())

@@ -1,4 +1,4 @@
-"""A cluster model of labels around a classifier: train on cluster distributions, snap predictions back to clusters.
+"""A classifier around a cluster model of labels: train on cluster distributions, snap predictions back to clusters.
 
 What `fmm` and `pgm-bp` share (reference: Weerasooriya, Ororbia and Homan, the guided pipeline and equations 1 and 2).
 
@@ -39,10 +39,10 @@ class Clusters:
     """What a fitted cluster model knows of clusters. FMM has one annotator cluster.
 
     Attributes:
-        item_shares: psi, probability of each item cluster [clusters].
-        annotator_shares: Omega [annotator_clusters].
-        labels: Theta, label distribution of each pair of clusters [clusters, annotator_clusters, classes].
-        distributions: what an item of each cluster is labelled with [clusters, classes].
+        item_shares: psi, probability of each item cluster.
+        annotator_shares: Omega, of each annotator cluster.
+        labels: Theta, label distribution of each pair of clusters.
+        distributions: what an item of each cluster is labelled with.
     """
 
     item_shares: Float64[np.ndarray, " clusters"]
@@ -62,7 +62,7 @@ class Clusters:
 
 
 @dataclass
-class Progress:
+class RestartReporter:
     """Reports the best objective of a replica's restarts so far, step after step."""
 
     report: Report
@@ -71,7 +71,7 @@ class Progress:
     goes_on: bool = True
 
     def note(self, objective: float) -> bool:
-        """Takes notice of one step; returns whether the fit goes on."""
+        """Reports one step; returns whether the fit goes on."""
         self.best = max(self.best, objective)
         self.step += 1
         self.goes_on = self.report(self.step, self.best)
@@ -80,14 +80,18 @@ class Progress:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class FittedClusters:
-    """A fitted cluster model: its result without a predictor, what it knows of clusters, and how it went."""
+    """A fitted cluster model: its result without a predictor, what it knows of clusters, and who reported its steps."""
 
     result: FitResult
     clusters: Clusters
-    progress: Progress
+    reporter: RestartReporter
 
 
-def snapped(memberships: Float64[np.ndarray, "items clusters"], distributions: np.ndarray, snap: Snap) -> ItemProbs:
+def snapped(
+    memberships: Float64[np.ndarray, "items clusters"],
+    distributions: Float64[np.ndarray, "clusters classes"],
+    snap: Snap,
+) -> ItemProbs:
     """Returns the distribution of each item's best cluster (ties shared evenly), or the mixture of all."""
     return (winners(memberships) if snap == "hard" else memberships) @ distributions
 
@@ -106,7 +110,7 @@ class GuidedPredictor:
         return (self.first, *(use for use in ("hard", "soft", "none") if use != self.first))
 
     def predict(self, items: Items, use: str) -> ItemProbs:
-        """Returns class probabilities [items, classes]."""
+        """Returns class probabilities."""
         probs = self.classifier.predict(items, self.classifier.uses[0])
         if use == "none":
             return probs
@@ -137,7 +141,7 @@ class Guided:
         labelled = data.annotations.labels_per_item > 0
 
         def report(step: int, objective: float, predictor: Callable[[], Predictor] | None = None) -> bool:
-            step, objective = fitted.progress.step + step, fitted.progress.best  # the classifier's own says less
+            step, objective = fitted.reporter.step + step, fitted.reporter.best  # the classifier's own says less
             if predictor is None:
                 return context.report(step, objective)
             return context.report(step, objective, lambda: self.predictor(predictor(), fitted.clusters, data))
@@ -171,7 +175,7 @@ def with_classifiers(
     taught = [
         i
         for i, part in enumerate(data)
-        if part.items.features is not None and len(part.annotations) and fitted[i].progress.goes_on
+        if part.items.features is not None and len(part.annotations) and fitted[i].reporter.goes_on
     ]
     if not taught:
         return results

@@ -26,9 +26,9 @@ from annotated_types import Ge
 from crowdsweep.arrays import ItemProbs
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models._em import (
+    PerReplica,
     annotator_model,
     confusion_columns,
-    label_probs_of,
     log_answers,
     log_class_shares,
     log_confusion_prior,
@@ -47,7 +47,7 @@ class DawidSkene:
     """Hyper-parameters of Dawid-Skene.
 
     Attributes:
-        smoothing: pseudo-counts in every cell of every confusion matrix. The one that matters: with few labels an
+        smoothing: pseudo-counts in every cell of every confusion matrix. The one that matters: with few labels per
             annotator, 1 can make the posterior collapse to one class, 0 can overfit.
         iterations: limit of EM steps.
         tolerance: stop once the objective rises by less than this share of itself.
@@ -64,14 +64,14 @@ class DawidSkene:
         crowds = stack([part.annotations for part in data])
         posterior = soft_vote(crowds) if self.start == "soft" else winners(soft_vote(crowds))
 
-        def step(posterior: ItemProbs) -> tuple[ItemProbs, np.ndarray]:
+        def step(posterior: ItemProbs) -> tuple[ItemProbs, PerReplica]:
             columns = confusion_columns(crowds, posterior, self.smoothing)
             log_joint = log_answers(crowds, columns)
             log_joint += crowds.spread(log_class_shares(crowds, posterior))
             updated, log_evidence = normalised(log_joint)
             return updated, crowds.replica_sums(log_evidence) + log_confusion_prior(crowds, columns)
 
-        posterior, objectives, converged = run_em(
+        fitted = run_em(
             crowds,
             posterior,
             step,
@@ -79,24 +79,10 @@ class DawidSkene:
             tolerance=self.tolerance,
             reports=[context.report for context in contexts],
         )
-        columns = confusion_columns(crowds, posterior, self.smoothing)
-        shares = np.exp(log_class_shares(crowds, posterior))
-        results: list[FitResult] = []
-        for replica, history in enumerate(objectives):
-            item_probs = posterior[crowds.items_of(replica)]
-            annotators = annotator_model(crowds, columns, replica)
-            results.append(
-                FitResult(
-                    item_probs=item_probs,
-                    annotators=annotators,
-                    label_probs=label_probs_of(item_probs, annotators),
-                    objective=np.array(history),
-                    converged=converged[replica],
-                    iterations=len(history),
-                    extras={"class_shares": shares[replica]},
-                )
-            )
-        return results
+        columns = confusion_columns(crowds, fitted.posterior, self.smoothing)
+        annotators = [annotator_model(crowds, columns, replica) for replica in range(crowds.n_replicas)]
+        shares = np.exp(log_class_shares(crowds, fitted.posterior))
+        return fitted.results(annotators, [{"class_shares": own} for own in shares])
 
 
 MODEL = ModelInfo(

@@ -2,7 +2,7 @@
 
 All answers to an item are drawn from the distribution of its cluster, whoever gives them, so only label counts matter
 and the cost does not depend on the number of annotators. An item's label distribution is then that of its cluster: few
-answers an item are pooled with those of items that look alike.
+answers per item are pooled with those of items that look alike.
 
 Weerasooriya, Ororbia and Homan, the FMM baseline (there: variational Bayes of bnpy).
 
@@ -27,17 +27,24 @@ import numpy as np
 from annotated_types import Ge
 from jaxtyping import Bool, Float64, Int64
 
-from crowdsweep.arrays import AnnotatorCodes, ItemCodes, RowProbs, floored_log
+from crowdsweep.arrays import floored_log, normalised_rows
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models._cost import training_cost
-from crowdsweep.models._em import CHUNK, normalised, winners
-from crowdsweep.models.aggregate._guided import Clusters, FittedClusters, Guided, Progress, snapped, with_classifiers
+from crowdsweep.models._em import CHUNK, label_probs_of_anybody, normalised, winners
+from crowdsweep.models.aggregate._guided import (
+    Clusters,
+    FittedClusters,
+    Guided,
+    RestartReporter,
+    snapped,
+    with_classifiers,
+)
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
 
 Counts = Float64[np.ndarray, "fits items classes"]
 Memberships = Float64[np.ndarray, "fits items clusters"]
 Shares = Float64[np.ndarray, "fits clusters"]
-Labels = Float64[np.ndarray, "fits clusters classes"]
+Distributions = Float64[np.ndarray, "fits clusters classes"]
 
 
 @final
@@ -71,32 +78,42 @@ class FiniteMultinomialMixture:
             padded[: part.n_items] = part.annotations.counts.toarray()
         fits = [(replica, restart) for replica in range(len(data)) for restart in range(self.restarts)]
         best: dict[int, Mixture] = {}
-        progress = [Progress(context.report) for context in contexts]
+        reporters = [RestartReporter(context.report) for context in contexts]
         for members in self._together(fits, n_items):
-            members = [(r, s) for r, s in members if progress[r].goes_on]
+            members = [(replica, restart) for replica, restart in members if reporters[replica].goes_on]
             if not members:
                 continue
             replicas = np.array([replica for replica, _ in members])
-            starts = np.stack([self._start(counts[r], contexts[r].seeds.numpy(f"restart {s}")) for r, s in members])
-            for replica, mixture in zip(replicas.tolist(), self._run(counts, replicas, starts, progress), strict=True):
+            starts = np.stack(
+                [
+                    self._start(counts[replica], contexts[replica].seeds.numpy(f"restart {restart}"))
+                    for replica, restart in members
+                ]
+            )
+            for replica, mixture in zip(replicas.tolist(), self._run(counts, replicas, starts, reporters), strict=True):
                 if replica not in best or mixture.objective[-1] > best[replica].objective[-1]:
                     best[replica] = mixture
-        fitted = [self._result(best[r], counts[r, : part.n_items], progress[r]) for r, part in enumerate(data)]
+        fitted = [
+            self._result(best[replica], counts[replica, : part.n_items], reporters[replica])
+            for replica, part in enumerate(data)
+        ]
         return with_classifiers(self.guided, fitted, data, contexts)
 
     def _together(self, fits: list[tuple[int, int]], n_items: int) -> Iterator[list[tuple[int, int]]]:
-        """Parts the fits so that the memberships of those that run together stay small."""
+        """Cuts the fits into parts, so that the memberships of those that run together stay small."""
         size = max(1, CHUNK // (4 * max(n_items, 1) * self.item_clusters))
         for begin in range(0, len(fits), size):
             yield fits[begin : begin + size]
 
-    def _start(self, counts: Float64[np.ndarray, "items classes"], rng: np.random.Generator) -> np.ndarray:
-        """Draws label distributions to begin with [clusters, classes]: a random item each, mixed with a second one."""
+    def _start(
+        self, counts: Float64[np.ndarray, "items classes"], rng: np.random.Generator
+    ) -> Float64[np.ndarray, "clusters classes"]:
+        """Draws label distributions to begin with: a random item each, mixed with a second one."""
         n_classes = counts.shape[1]
         answered = np.flatnonzero(counts.sum(axis=1) > 0)
         if not len(answered):
             return np.full((self.item_clusters, n_classes), 1.0 / n_classes)
-        shares = counts[answered] / counts[answered].sum(axis=1, keepdims=True)
+        shares = normalised_rows(counts[answered])
         rounds = -(-self.item_clusters // len(answered))
         first = np.concatenate([rng.permutation(len(answered)) for _ in range(rounds)])[: self.item_clusters]
         second = rng.integers(len(answered), size=self.item_clusters)
@@ -108,8 +125,8 @@ class FiniteMultinomialMixture:
         self,
         counts: Float64[np.ndarray, "replicas items classes"],
         replicas: Int64[np.ndarray, " fits"],
-        start: Labels,
-        progress: Sequence[Progress],
+        start: Distributions,
+        reporters: Sequence[RestartReporter],
     ) -> list["Mixture"]:
         """Runs EM on several fits at once, each on the counts of its replica; each stops by itself."""
         n_fits, n_clusters = len(replicas), self.item_clusters
@@ -124,7 +141,7 @@ class FiniteMultinomialMixture:
             objective = evidence + self._log_prior(shares, labels)
             owners = replicas[active]
             told = {
-                owner: progress[owner].note(float(objective[owners == owner].max())) for owner in set(owners.tolist())
+                owner: reporters[owner].note(float(objective[owners == owner].max())) for owner in set(owners.tolist())
             }
             stops = np.array([number == self.iterations - 1 or not told[owner] for owner in owners.tolist()])
             for place, fit in enumerate(active.tolist()):
@@ -141,35 +158,28 @@ class FiniteMultinomialMixture:
             shares, labels = self.maximisation(mine, memberships)
         return [done[fit] for fit in range(n_fits)]
 
-    def maximisation(self, counts: Counts, memberships: Memberships) -> tuple[Shares, Labels]:
+    def maximisation(self, counts: Counts, memberships: Memberships) -> tuple[Shares, Distributions]:
         """M-step: counts plus pseudo-counts, normalised; uniform where there is no mass at all."""
         return (
-            _distribution(memberships.sum(axis=1) + self.cluster_pseudocount),
-            _distribution(memberships.transpose(0, 2, 1) @ counts + self.label_pseudocount),
+            normalised_rows(memberships.sum(axis=1) + self.cluster_pseudocount),
+            normalised_rows(memberships.transpose(0, 2, 1) @ counts + self.label_pseudocount),
         )
 
-    def _log_prior(self, shares: Shares, labels: Labels) -> Float64[np.ndarray, " fits"]:
+    def _log_prior(self, shares: Shares, labels: Distributions) -> Float64[np.ndarray, " fits"]:
         return self.label_pseudocount * floored_log(labels).sum(axis=(1, 2)) + self.cluster_pseudocount * floored_log(
             shares
         ).sum(axis=1)
 
     def _result(
-        self, mixture: "Mixture", counts: Float64[np.ndarray, "items classes"], progress: Progress
+        self, mixture: "Mixture", counts: Float64[np.ndarray, "items classes"], reporter: RestartReporter
     ) -> FittedClusters:
         log_joint = floored_log(mixture.shares) + counts @ floored_log(mixture.labels).T
         memberships, _ = normalised(log_joint)
         members = winners(memberships) * (counts.sum(axis=1, keepdims=True) > 0)
-        summed = members.T @ counts
-        totals = summed.sum(axis=1, keepdims=True)
-        distributions = np.where(totals > 0, summed / np.where(totals > 0, totals, 1.0), mixture.labels)
-        expected = memberships @ mixture.labels
-
-        def label_probs(item: ItemCodes, _: AnnotatorCodes) -> RowProbs:
-            return expected[item]
-
+        distributions = normalised_rows(members.T @ counts, at_zero=mixture.labels)
         result = FitResult(
             item_probs=snapped(memberships, distributions, self.guided.snap),
-            label_probs=label_probs,
+            label_probs=label_probs_of_anybody(memberships @ mixture.labels),
             objective=mixture.objective,
             converged=mixture.converged,
             iterations=len(mixture.objective),
@@ -181,12 +191,12 @@ class FiniteMultinomialMixture:
             labels=mixture.labels[:, None, :],
             distributions=distributions,
         )
-        return FittedClusters(result=result, clusters=clusters, progress=progress)
+        return FittedClusters(result=result, clusters=clusters, reporter=reporter)
 
 
 @dataclass(frozen=True, eq=False)
 class Mixture:
-    """A fitted mixture: shares [clusters], labels [clusters, classes], the objective of each step."""
+    """A fitted mixture: its shares, each cluster's label distribution, the objective of each step."""
 
     shares: Float64[np.ndarray, " clusters"]
     labels: Float64[np.ndarray, "clusters classes"]
@@ -195,22 +205,17 @@ class Mixture:
 
 
 def expectation(
-    counts: Counts, answered: Bool[np.ndarray, "fits items"], shares: Shares, labels: Labels
+    counts: Counts, answered: Bool[np.ndarray, "fits items"], shares: Shares, labels: Distributions
 ) -> tuple[Memberships, Float64[np.ndarray, " fits"]]:
     """E-step of several fits: memberships, zero for items without answers, and the log-likelihood of all counts.
 
-    The multinomial coefficients, which no parameter changes, are left out of the likelihood. O(N G K) a fit.
+    The multinomial coefficients, which no parameter changes, are left out of the likelihood. O(N G K) per fit.
     """
     memberships, evidence = normalised(
         counts @ floored_log(labels).transpose(0, 2, 1) + floored_log(shares)[:, None, :]
     )
     memberships *= answered[:, :, None]
     return memberships, (evidence * answered).sum(axis=1)
-
-
-def _distribution(mass: np.ndarray) -> np.ndarray:
-    total = mass.sum(axis=-1, keepdims=True)
-    return np.where(total > 0, mass / np.where(total > 0, total, 1.0), 1.0 / mass.shape[-1])
 
 
 MODEL = ModelInfo(

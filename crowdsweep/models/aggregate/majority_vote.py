@@ -24,11 +24,19 @@ from typing import Annotated, Literal, final
 import numpy as np
 from annotated_types import Ge
 
-from crowdsweep.arrays import AnnotatorCodes, Confusion, ItemCodes, ItemProbs, RowProbs
+from crowdsweep.arrays import ItemProbs, normalised_rows, ratio
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import TrainingData
-from crowdsweep.models._em import annotator_model, confusion_columns, soft_vote, stack, winners
-from crowdsweep.models.contract import FitContext, FitResult, LabelProbs, ModelInfo
+from crowdsweep.models._em import (
+    annotator_model,
+    confusion_columns,
+    label_probs_of_anybody,
+    soft_vote,
+    stack,
+    winners,
+)
+from crowdsweep.models._stacked import weights_of
+from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
 
 
 @final
@@ -55,12 +63,12 @@ class MajorityVote:
         crowds = stack([data.annotations])
         shares = soft_vote(crowds)
         item_probs = winners(shares) if self.votes == "hard" else shares
-        crowd = _smoothed((data.annotations.counts.T @ item_probs).T, self.smoothing)
+        crowd = normalised_rows((data.annotations.counts.T @ item_probs).T + self.smoothing)
         columns = confusion_columns(crowds, item_probs, self.smoothing)
         return FitResult(
             item_probs=item_probs,
             annotators=annotator_model(crowds, columns, shared=crowd),
-            label_probs=_through(item_probs, crowd),
+            label_probs=label_probs_of_anybody(item_probs @ crowd),
         )
 
 
@@ -71,7 +79,7 @@ def chosen_shares(annotations: Annotations) -> ItemProbs:
     annotator's certainties counts for each class, the largest of their weights for them. O(A log A).
     """
     n_classes, n_annotators = annotations.n_classes, annotations.n_annotators
-    weight = np.ones(len(annotations)) if annotations.weight is None else annotations.weight.astype(np.float64)
+    weight = weights_of(annotations)
     certainty = np.ones(len(annotations)) if annotations.probability is None else annotations.probability
     pairs, pair = np.unique(
         annotations.item.astype(np.int64) * n_annotators + annotations.annotator, return_inverse=True
@@ -86,26 +94,11 @@ def chosen_shares(annotations: Annotations) -> ItemProbs:
     cells = item_of_pair[of_triple] * n_classes + triples % n_classes
     chosen = np.bincount(cells, weights=choice * pair_weight[of_triple], minlength=annotations.n_items * n_classes)
     judged = np.bincount(item_of_pair, weights=pair_weight, minlength=annotations.n_items)[:, None]
-    return np.where(judged > 0, chosen.reshape(-1, n_classes) / np.where(judged > 0, judged, 1.0), 0.5)
+    return ratio(chosen.reshape(-1, n_classes), judged, at_zero=0.5)
 
 
 def _majority(chosen: ItemProbs) -> ItemProbs:
     return np.where(np.isclose(chosen, 0.5, rtol=0, atol=1e-9), 0.5, (chosen > 0.5).astype(np.float64))
-
-
-def _smoothed(counts: Confusion, smoothing: float) -> Confusion:
-    smoothed = counts + smoothing
-    mass = smoothed.sum(axis=1, keepdims=True)
-    return np.where(mass > 0, smoothed / np.where(mass > 0, mass, 1.0), 1.0 / len(counts))
-
-
-def _through(item_probs: ItemProbs, crowd: Confusion) -> LabelProbs:
-    expected = item_probs @ crowd
-
-    def label_probs(item: ItemCodes, _: AnnotatorCodes) -> RowProbs:
-        return expected[item]
-
-    return label_probs
 
 
 MODEL = ModelInfo(

@@ -14,8 +14,9 @@ from typing import final
 
 import numpy as np
 
-from crowdsweep.arrays import AnnotatorCodes, ClassProbs, ItemCodes, ItemProbs, RowProbs
+from crowdsweep.arrays import ClassProbs, ItemProbs
 from crowdsweep.data.dataset import Items, TrainingData
+from crowdsweep.models._em import label_probs_of_anybody
 from crowdsweep.models.aggregate.majority_vote import chosen_shares
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
 
@@ -51,13 +52,10 @@ class ConstantPredictor:
 
 def constant_result(probs: ClassProbs, data: TrainingData) -> FitResult:
     """Returns the fit that answers `probs` for every item; it scores held-out answers unless data is multi-label."""
-
-    def label_probs(item: ItemCodes, _: AnnotatorCodes) -> RowProbs:
-        return np.tile(probs, (len(item), 1))
-
+    item_probs = np.tile(probs, (data.n_items, 1))
     return FitResult(
-        item_probs=np.tile(probs, (data.n_items, 1)),
-        label_probs=None if data.scale == "multilabel" else label_probs,
+        item_probs=item_probs,
+        label_probs=None if data.scale == "multilabel" else label_probs_of_anybody(item_probs),
         predictor=ConstantPredictor(probs),
     )
 

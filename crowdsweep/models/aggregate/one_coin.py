@@ -18,16 +18,15 @@ from typing import Annotated, final
 
 import numpy as np
 from annotated_types import Ge
-from jaxtyping import Float64
+from jaxtyping import Float64, Int
 
-from crowdsweep.arrays import Confusion, Confusions, ItemProbs, floored_log
+from crowdsweep.arrays import Confusion, Confusions, ItemProbs, floored_log, ratio
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models._em import (
     ConfusionColumns,
-    ReplicaNumbers,
+    PerReplica,
     StackedCrowds,
     column_counts,
-    label_probs_of,
     log_answers,
     log_class_shares,
     normalised,
@@ -59,14 +58,14 @@ class OneCoin:
         """Fits all data sets side by side; each stops by itself."""
         crowds = stack([part.annotations for part in data])
 
-        def step(posterior: ItemProbs) -> tuple[ItemProbs, ReplicaNumbers]:
+        def step(posterior: ItemProbs) -> tuple[ItemProbs, PerReplica]:
             accuracy = self._accuracy(crowds, posterior)
             log_joint = log_answers(crowds, _columns(crowds, accuracy))
             log_joint += crowds.spread(log_class_shares(crowds, posterior))
             updated, log_evidence = normalised(log_joint)
             return updated, crowds.replica_sums(log_evidence) + self._log_prior(crowds, accuracy)
 
-        posterior, objectives, converged = run_em(
+        fitted = run_em(
             crowds,
             soft_vote(crowds),
             step,
@@ -74,43 +73,30 @@ class OneCoin:
             tolerance=self.tolerance,
             reports=[context.report for context in contexts],
         )
-        accuracy = self._accuracy(crowds, posterior)
-        shares = np.exp(log_class_shares(crowds, posterior))
-        results: list[FitResult] = []
-        for replica, history in enumerate(objectives):
-            item_probs = posterior[crowds.items_of(replica)]
-            mine = crowds.annotators_of(replica)
-            everybody = np.full(crowds.declared_annotators[replica], 1.0 / crowds.n_classes)
-            everybody[crowds.annotator_code[mine]] = accuracy[mine]
-            annotators = OneCoinConfusions(everybody, crowds.n_classes)
-            results.append(
-                FitResult(
-                    item_probs=item_probs,
-                    annotators=annotators,
-                    label_probs=label_probs_of(item_probs, annotators),
-                    objective=np.array(history),
-                    converged=converged[replica],
-                    iterations=len(history),
-                    extras={"class_shares": shares[replica], "annotator_accuracy": annotators.accuracy},
-                )
-            )
-        return results
+        accuracy = self._accuracy(crowds, fitted.posterior)
+        annotators = [_annotators_of(crowds, accuracy, replica) for replica in range(crowds.n_replicas)]
+        shares = np.exp(log_class_shares(crowds, fitted.posterior))
+        extras = [
+            {"class_shares": own, "annotator_accuracy": coins.accuracy}
+            for own, coins in zip(shares, annotators, strict=True)
+        ]
+        return fitted.results(annotators, extras)
 
     def _accuracy(self, crowds: StackedCrowds, posterior: ItemProbs) -> Accuracies:
         """M-step: (expected right answers + smoothing) / (answers + classes * smoothing)."""
         counts = column_counts(crowds, posterior)
         right = crowds.annotator_sums(counts[np.arange(len(counts)), crowds.column_label]) + self.smoothing
         total = crowds.annotator_sums(counts.sum(axis=1)) + self.smoothing * crowds.n_classes
-        return np.where(total > 0, right / np.where(total > 0, total, 1.0), 1.0 / crowds.n_classes)
+        return ratio(right, total, at_zero=1.0 / crowds.n_classes)
 
-    def _log_prior(self, crowds: StackedCrowds, accuracy: Accuracies) -> ReplicaNumbers:
+    def _log_prior(self, crowds: StackedCrowds, accuracy: Accuracies) -> PerReplica:
         per_annotator = floored_log(accuracy) + (crowds.n_classes - 1) * floored_log(_error(accuracy, crowds.n_classes))
         return self.smoothing * crowds.replica_sums_of_annotators(per_annotator)
 
 
 @dataclass(frozen=True, eq=False)
 class OneCoinConfusions:
-    """An `AnnotatorModel` of one number an annotator."""
+    """An `AnnotatorModel` of one number per annotator."""
 
     accuracy: Accuracies
     n_classes: int
@@ -119,8 +105,8 @@ class OneCoinConfusions:
     def n_annotators(self) -> int:
         return len(self.accuracy)
 
-    def confusion(self, annotators: np.ndarray) -> Confusions:
-        """Returns the matrices of these annotators [n, true, observed]."""
+    def confusion(self, annotators: Int[np.ndarray, " annotators"]) -> Confusions:
+        """Returns the matrices of these annotators."""
         accuracy = self.accuracy[annotators][:, None, None]
         return np.where(np.eye(self.n_classes, dtype=bool), accuracy, _error(accuracy, self.n_classes))
 
@@ -128,7 +114,15 @@ class OneCoinConfusions:
         return None
 
 
-def _error(accuracy: np.ndarray, n_classes: int) -> np.ndarray:
+def _annotators_of(crowds: StackedCrowds, accuracy: Accuracies, replica: int) -> OneCoinConfusions:
+    """Returns one replica's annotators by their codes; those without an answer are at chance."""
+    mine = crowds.annotators_of(replica)
+    everybody = np.full(crowds.declared_annotators[replica], 1.0 / crowds.n_classes)
+    everybody[crowds.annotator_code[mine]] = accuracy[mine]
+    return OneCoinConfusions(everybody, crowds.n_classes)
+
+
+def _error(accuracy: Float64[np.ndarray, "*shape"], n_classes: int) -> Float64[np.ndarray, "*shape"]:
     return (1.0 - accuracy) / max(n_classes - 1, 1)
 
 

@@ -28,12 +28,21 @@ import numpy as np
 from annotated_types import Ge
 from jaxtyping import Float64
 
-from crowdsweep.arrays import AnnotatorCodes, ItemCodes, RowProbs, floored_log
+from crowdsweep.arrays import AnnotatorCodes, ItemCodes, RowProbs, floored_log, normalised_rows
+from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import TrainingData
+from crowdsweep.models._annotator_order import annotator_order
 from crowdsweep.models._cost import training_cost
 from crowdsweep.models._em import chunks, winners
-from crowdsweep.models.aggregate._bipartite import Beliefs, ClusterParameters, Edges, Labels, edge_counts, propagate
-from crowdsweep.models.aggregate._guided import Clusters, FittedClusters, Guided, Progress, snapped, with_classifiers
+from crowdsweep.models.aggregate._bipartite import Beliefs, ClusterParameters, Edges, PairLabels, edge_counts, propagate
+from crowdsweep.models.aggregate._guided import (
+    Clusters,
+    FittedClusters,
+    Guided,
+    RestartReporter,
+    snapped,
+    with_classifiers,
+)
 from crowdsweep.models.contract import FitContext, FitResult, LabelProbs, ModelInfo
 from crowdsweep.seeds import SeedStream
 
@@ -77,18 +86,18 @@ class PgmBp:
 
     def _fit_graph(self, data: TrainingData, context: FitContext) -> FittedClusters:
         edges = Edges.of(data.annotations)
-        progress = Progress(context.report)
+        reporter = RestartReporter(context.report)
         runs: list[GraphFit] = []
         for restart in range(self.restarts):
-            runs.append(self._run(edges, context.seeds.child(f"restart {restart}"), progress))
-            if not progress.goes_on:
+            runs.append(self._run(data.annotations, edges, context.seeds.child(f"restart {restart}"), reporter))
+            if not reporter.goes_on:
                 break
-        return self._result(max(runs, key=lambda run: run.objective[-1]), progress)
+        return self._result(max(runs, key=lambda run: run.objective[-1]), reporter)
 
-    def _run(self, edges: Edges, seeds: SeedStream, progress: Progress) -> "GraphFit":
+    def _run(self, annotations: Annotations, edges: Edges, seeds: SeedStream, reporter: RestartReporter) -> "GraphFit":
         """Runs EM from random memberships."""
         annotators = np.empty((edges.n_annotators, self.annotator_clusters))
-        annotators[edges.annotator_order(seeds.numpy("order"))] = _random_memberships(
+        annotators[annotator_order(annotations, seeds.numpy("order"))] = _random_memberships(
             seeds.numpy("annotators"), edges.n_annotators, self.annotator_clusters
         )
         items = _random_memberships(seeds.numpy("items"), edges.n_items, self.item_clusters)
@@ -96,8 +105,7 @@ class PgmBp:
         parameters, value = self._maximisation(beliefs, edges.product_counts(beliefs.items, beliefs.annotators))
         objective: list[float] = []
         converged = False
-        goes_on = True
-        while goes_on and len(objective) < self.iterations and not converged:
+        while reporter.goes_on and len(objective) < self.iterations and not converged:
             beliefs = propagate(edges, parameters, beliefs, sweeps=self.sweeps, tolerance=self.sweep_tolerance)
             counts = (
                 edge_counts(edges, parameters, beliefs)
@@ -107,25 +115,25 @@ class PgmBp:
             last = value
             parameters, value = self._maximisation(beliefs, counts)
             objective.append(value)
-            goes_on = progress.note(value)
+            reporter.note(value)
             converged = abs(value - last) <= self.tolerance * abs(value)
         return GraphFit(parameters, beliefs, np.array(objective), converged)
 
-    def _maximisation(self, beliefs: Beliefs, counts: Labels) -> tuple[ClusterParameters, float]:
+    def _maximisation(self, beliefs: Beliefs, counts: PairLabels) -> tuple[ClusterParameters, float]:
         """M-step: expected counts plus pseudo-counts, normalised; and the log joint at the new parameters."""
         masses = (
             beliefs.items.sum(axis=0) + (self.gamma - 1),
             beliefs.annotators.sum(axis=0) + (self.tau - 1),
             counts + (self.alpha - 1),
         )
-        item_shares, annotator_shares, labels = map(_distribution, masses)
+        item_shares, annotator_shares, labels = map(normalised_rows, masses)
         value = sum(
             float((mass * floored_log(probs)).sum())
             for mass, probs in zip(masses, (item_shares, annotator_shares, labels), strict=True)
         )
         return ClusterParameters(item_shares=item_shares, annotator_shares=annotator_shares, labels=labels), value
 
-    def _result(self, fit: "GraphFit", progress: Progress) -> FittedClusters:
+    def _result(self, fit: "GraphFit", reporter: RestartReporter) -> FittedClusters:
         shares, labels = fit.parameters.annotator_shares, fit.parameters.labels
         distributions = np.einsum("l,glk->gk", shares, labels)
         memberships = fit.beliefs.items
@@ -148,7 +156,7 @@ class PgmBp:
             labels=labels,
             distributions=distributions,
         )
-        return FittedClusters(result=result, clusters=clusters, progress=progress)
+        return FittedClusters(result=result, clusters=clusters, reporter=reporter)
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,13 +183,8 @@ def _label_probs(fit: GraphFit) -> LabelProbs:
     return label_probs
 
 
-def _random_memberships(rng: np.random.Generator, n_rows: int, n_clusters: int) -> np.ndarray:
+def _random_memberships(rng: np.random.Generator, n_rows: int, n_clusters: int) -> Float64[np.ndarray, "rows clusters"]:
     return rng.dirichlet(np.full(n_clusters, START_CONCENTRATION), size=n_rows)
-
-
-def _distribution(mass: np.ndarray) -> np.ndarray:
-    total = mass.sum(axis=-1, keepdims=True)
-    return np.where(total > 0, mass / np.where(total > 0, total, 1.0), 1.0 / mass.shape[-1])
 
 
 MODEL = ModelInfo(

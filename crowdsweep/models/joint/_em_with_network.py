@@ -18,9 +18,12 @@ from crowdsweep.arrays import ItemProbs
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models._cost import MATRIX_PRODUCT, network_weights, stopping_share
 from crowdsweep.models.classifier import Classifier, ClassifierReplicas, NetworkPredictor, TrainingProtocol
-from crowdsweep.models.contract import DataShape, FitContext, Predictor
+from crowdsweep.models.contract import AnnotatorModel, DataShape, FitContext, FitResult, LabelProbs, Predictor
 from crowdsweep.models.networks.contract import Network
 from crowdsweep.models.networks.replicas import count_parameters, replica_chunks
+
+ActiveProbs = Float64[torch.Tensor, "active items classes"]
+ActiveValues = Float64[np.ndarray, " active"]
 
 PAPER_RESTARTS = 20
 RESTARTS = 5
@@ -33,16 +36,16 @@ class Crowd(Protocol):
     `active` are replica numbers, ascending; the others have stopped.
     """
 
-    def first_targets(self) -> torch.Tensor:
-        """Returns what the classifiers learn first, float64 [R, items, classes]; zeros where there is no label."""
+    def first_targets(self) -> Float64[torch.Tensor, "replicas items classes"]:
+        """Returns what the classifiers learn first; zeros where there is no label."""
         ...
 
-    def maximise(self, active: Sequence[int]) -> np.ndarray:
-        """M-step of the annotators, from the last E-step; returns the mean relative change of the matrices [active]."""
+    def maximise(self, active: Sequence[int]) -> ActiveValues:
+        """M-step of the annotators, from the last E-step; returns the mean relative change of the matrices."""
         ...
 
-    def expect(self, active: Sequence[int], probs: torch.Tensor) -> tuple[torch.Tensor, np.ndarray]:
-        """E-step: from the classifiers' probs [active, items, classes] to targets of that shape and log-likelihoods."""
+    def expect(self, active: Sequence[int], probs: ActiveProbs) -> tuple[ActiveProbs, ActiveValues]:
+        """E-step: from the classifiers' probabilities to targets and log-likelihoods."""
         ...
 
     def solution(self, replica: int) -> Any:
@@ -57,8 +60,8 @@ class Fitted:
 
     Attributes:
         solution: of the crowd.
-        probs: float64 [items, classes], the classifier's for the training items.
-        targets: float64 [items, classes], the last E-step's expected labels; zeros for items without labels.
+        probs: the classifier's for the training items.
+        targets: the last E-step's expected labels; zeros for items without labels.
         predictor: the classifier.
         log_likelihoods: of each iteration.
         converged: whether the stop rule was met; true where there is none.
@@ -76,6 +79,26 @@ class Fitted:
         if other is None or not np.isfinite(other.log_likelihoods[-1]):
             return True
         return bool(self.log_likelihoods[-1] > other.log_likelihoods[-1])
+
+    def result(
+        self,
+        *,
+        item_probs: ItemProbs,
+        annotators: AnnotatorModel,
+        label_probs: LabelProbs,
+        extras: Mapping[str, Float64[np.ndarray, "..."]] | None = None,
+    ) -> FitResult:
+        """Returns what the model makes of it, with how the fit went."""
+        return FitResult(
+            item_probs=item_probs,
+            annotators=annotators,
+            label_probs=label_probs,
+            predictor=self.predictor,
+            objective=self.log_likelihoods,
+            converged=self.converged,
+            iterations=len(self.log_likelihoods),
+            extras=extras or {},
+        )
 
 
 @final
@@ -108,7 +131,7 @@ class NetworkEM:
         Args:
             data: agree in the numbers of classes and features.
             contexts: one for each.
-            crowd_of: makes the crowd of a list of data sets, given by their numbers; one comes once for each restart.
+            crowd_of: makes the crowd of a list of data sets, given by their numbers; each comes once for each restart.
         """
         network = self.classifier.build(data[0])
         restarts = self.restarts or (PAPER_RESTARTS if self.protocol == "paper" else RESTARTS)

@@ -51,7 +51,9 @@ def cluster_labels(votes: ItemProbs, groups: int, seeds: SeedStream) -> Int32[np
     return clusters[number.reshape(-1)]
 
 
-def _standardised_components(points: Points, weights: np.ndarray) -> Float64[np.ndarray, "points components"]:
+def _standardised_components(
+    points: Points, weights: Float64[np.ndarray, " points"]
+) -> Float64[np.ndarray, "points components"]:
     """Returns the weighted points' first principal components, each of unit variance (constant ones are left out)."""
     share = weights / weights.sum()
     centred = points - share @ points

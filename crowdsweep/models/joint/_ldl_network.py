@@ -1,12 +1,11 @@
 """The encoder and decoder of ldl-nm, on a leading axis of replicas."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, final
 
 import numpy as np
 import torch
-from jaxtyping import Float32
+from jaxtyping import Float, Float32, Float64
 
 from crowdsweep.arrays import ItemProbs
 from crowdsweep.data.dataset import Items
@@ -14,16 +13,20 @@ from crowdsweep.models.networks.contract import Masks, features_of
 from crowdsweep.models.networks.initial import orthogonal
 from crowdsweep.models.networks.replicas import Parameter
 from crowdsweep.models.networks.streams import Dropout
+from crowdsweep.models.networks.tensors import Probs, ReplicaValues
 from crowdsweep.models.networks.values import Values
 
 Activation = Literal["softsign", "tanh", "relu", "elu"]
 Aggregation = Literal["mean", "vote"]
 
+RowFeatures = Float[torch.Tensor, "replicas rows features"]
+RowEmbeddings = Float[torch.Tensor, "replicas rows width"]
+
 HEADS = ("label", "item", "annotator")  # z_y, z_yI, z_yA, one after another in the parameter `heads`
 _BLOCK_FLOATS = 1 << 17  # units of the ensemble that are held at once: they stay in a cache
 
 
-def activate(activation: Activation, units: torch.Tensor) -> torch.Tensor:
+def activate(activation: Activation, units: Float[torch.Tensor, "*shape"]) -> Float[torch.Tensor, "*shape"]:
     """Applies phi in place."""
     match activation:
         case "softsign":
@@ -45,7 +48,7 @@ _FOLLOWED = {
 """phi as autograd follows it."""
 
 
-def orthogonal_heads(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+def orthogonal_heads(rng: np.random.Generator, shape: tuple[int, ...]) -> Float32[np.ndarray, "latent outputs"]:
     """Draws one such matrix for each head, side by side."""
     return np.concatenate([orthogonal(rng, (shape[0], shape[1] // len(HEADS))) for _ in HEADS], axis=1)
 
@@ -78,14 +81,14 @@ class LdlNetwork:
         return [Dropout(name=name, shape=(self.latent,), probability=probability) for name in names]
 
     def log_heads(
-        self, values: Values, features: torch.Tensor, annotators: torch.Tensor, masks: Masks | None, kept: float
-    ) -> torch.Tensor:
-        """Returns the log-probabilities of all heads [S, rows, 3, K].
+        self, values: Values, features: RowFeatures, annotators: RowEmbeddings, masks: Masks | None, kept: float
+    ) -> Float[torch.Tensor, "replicas rows heads classes"]:
+        """Returns the log-probabilities of all heads.
 
         Args:
             values: parameters.
-            features: float32 [S, rows, D].
-            annotators: embeddings [S, rows, J_A].
+            features: of each row's item.
+            annotators: the embedding of each row's annotator.
             masks: of `dropouts`; None drops nothing.
             kept: probability that a unit stays, which kept units are divided by.
         """
@@ -101,8 +104,8 @@ class LdlNetwork:
         return torch.log_softmax(heads.unflatten(2, (len(HEADS), self.n_classes)), dim=3)
 
     @torch.no_grad()
-    def label_probs(self, values: Values, features: torch.Tensor, annotators: torch.Tensor) -> torch.Tensor:
-        """Returns float64 [S, rows, K]: what these annotators would say of these items, row by row."""
+    def label_probs(self, values: Values, features: RowFeatures, annotators: RowEmbeddings) -> Probs:
+        """Returns what these annotators would say of these items, row by row."""
         joined = activate(self.activation, torch.cat([torch.bmm(features, values["item"]), annotators], dim=2))
         fused = activate(self.activation, torch.bmm(joined, values["fusion"]))
         encoded = activate(self.activation, torch.baddbmm(fused, fused, values["encoder"]))
@@ -113,20 +116,20 @@ class LdlNetwork:
     def ensemble(
         self,
         values: Values,
-        features: torch.Tensor,
-        annotators: torch.Tensor,
+        features: Float[torch.Tensor, "#replicas items features"],
+        annotators: Float[torch.Tensor, "replicas members width"],
         *,
         head: str,
         aggregation: Aggregation,
-    ) -> torch.Tensor:
-        """Returns float64 [S, items, K]: what these annotators would say of each item, averaged.
+    ) -> Float64[torch.Tensor, "replicas items classes"]:
+        """Returns what these annotators would say of each item, averaged.
 
         W_P acts on items and annotators apart, so that its annotator part is computed once.
 
         Args:
-            values: parameters, [S, *shape].
-            features: float32 [S or 1, items, D].
-            annotators: float32 [S, M, J_A], their embeddings.
+            values: parameters.
+            features: of the items.
+            annotators: their embeddings.
             head: one of `HEADS`.
             aggregation: `mean` of their distributions, or histogram of the classes they would `vote` for.
         """
@@ -161,7 +164,7 @@ class AnnotatorEnsemble:
     """
 
     network: LdlNetwork
-    values: Mapping[str, np.ndarray]
+    values: ReplicaValues
     annotators: Float32[np.ndarray, "members annotator_embedding"]
     aggregation: Aggregation
     device: str = "cpu"
@@ -171,7 +174,7 @@ class AnnotatorEnsemble:
         return ("ensemble", "item_head")
 
     def predict(self, items: Items, use: str) -> ItemProbs:
-        """Returns float64 [items, classes]."""
+        """Returns what the annotators would say of each item, averaged."""
         features = torch.from_numpy(np.array(features_of(items), np.float32)).to(self.device)[None]
         members = torch.from_numpy(self.annotators).to(self.device)[None]
         head = "item" if use == "item_head" else "label"
@@ -180,4 +183,4 @@ class AnnotatorEnsemble:
 
     def stacked(self) -> Values:
         """Returns the parameters as a stack of one replica."""
-        return Values({name: torch.from_numpy(array[None]).to(self.device) for name, array in self.values.items()})
+        return Values.of_one(self.values, self.device)

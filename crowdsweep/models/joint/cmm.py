@@ -30,15 +30,16 @@ from typing import Annotated, Literal, final
 import numpy as np
 import torch
 from annotated_types import Ge
-from jaxtyping import Float64
+from jaxtyping import Float64, Int
 
-from crowdsweep.arrays import LOG_FLOOR, Confusion, Confusions, ItemProbs, floored_log
+from crowdsweep.arrays import LOG_FLOOR, Confusion, Confusions, ItemProbs, floored_log, normalised_rows
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models._em import chunks, label_probs_of, normalised
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
-from crowdsweep.models.joint._em_with_network import Fitted, NetworkEM, joint_cost
+from crowdsweep.models.joint._em_with_network import ActiveProbs, ActiveValues, Fitted, NetworkEM, joint_cost
 from crowdsweep.models.joint._label_clusters import cluster_labels
+from crowdsweep.models.networks import tensors
 from crowdsweep.seeds import SeedStream
 
 GroupShares = Float64[np.ndarray, " groups"]
@@ -100,29 +101,24 @@ class GroupedCrowd:
         self.shares = torch.full(self._expected.shape[:2], 1.0 / model.groups, dtype=torch.float64, device=device)
         self.matrices = torch.full_like(self._expected, 1.0 / n_classes)
 
-    def first_targets(self) -> torch.Tensor:
+    def first_targets(self) -> ActiveProbs:
         """Returns each item's votes: the first half-iteration is an M-step on the soft majority vote."""
         return self._weighted(self._counts)
 
-    def _weighted(self, targets: torch.Tensor) -> torch.Tensor:
+    def _weighted(self, targets: ActiveProbs) -> ActiveProbs:
         if self._model.item_weighting == "labels":
             return targets.clone()
-        totals = targets.sum(dim=2, keepdim=True)
-        return targets / torch.where(totals > 0, totals, 1.0)
+        return tensors.normalised_rows(targets, at_zero=0.0)
 
-    def maximise(self, active: Sequence[int]) -> np.ndarray:
+    def maximise(self, active: Sequence[int]) -> ActiveValues:
         """alpha_m = (Q^m + s) / sum, beta^(m)_kj = (Q^m_kj + s) / sum over j; returns the mean relative change."""
-        expected = self._expected[active]
-        before = self.matrices[active]
-        shares = expected.sum(dim=(2, 3)) + self._model.smoothing
-        self.shares[active] = shares / shares.sum(dim=1, keepdim=True)
-        cells = expected + self._model.smoothing
-        mass = cells.sum(dim=3, keepdim=True)
-        after = torch.where(mass > 0, cells / torch.where(mass > 0, mass, 1.0), 1.0 / cells.shape[3])
+        expected, before, smoothing = self._expected[active], self.matrices[active], self._model.smoothing
+        self.shares[active] = tensors.normalised_rows(expected.sum(dim=(2, 3)) + smoothing)
+        after = tensors.normalised_rows(expected + smoothing)
         self.matrices[active] = after
         return ((after - before).abs() / before.clamp(min=LOG_FLOOR)).mean(dim=(1, 2, 3)).cpu().numpy()
 
-    def expect(self, active: Sequence[int], probs: torch.Tensor) -> tuple[torch.Tensor, np.ndarray]:
+    def expect(self, active: Sequence[int], probs: ActiveProbs) -> tuple[ActiveProbs, ActiveValues]:
         """Returns rbar, and the log-likelihood sum r_ij log p_ij (without the multinomial coefficients)."""
         counts = self._counts if len(active) == len(self._counts) else self._counts[active]
         mixed = torch.einsum("rm,rmkj->rkj", self.shares[active], self.matrices[active])
@@ -134,8 +130,8 @@ class GroupedCrowd:
         log_likelihood = label_probs.log_().mul_(counts).sum(dim=(1, 2))
         return self._weighted(targets), log_likelihood.cpu().numpy()
 
-    def solution(self, replica: int) -> tuple[np.ndarray, np.ndarray]:
-        """Returns shares [groups] and matrices [groups, true, observed]."""
+    def solution(self, replica: int) -> tuple[GroupShares, GroupMatrices]:
+        """Returns the groups' shares and matrices."""
         return self.shares[replica].cpu().numpy().copy(), self.matrices[replica].cpu().numpy().copy()
 
 
@@ -156,7 +152,7 @@ class GroupedAnnotators:
 
     Attributes:
         annotations: of the training items.
-        probs: float64 [items, classes], the classifier's.
+        probs: the classifier's.
         shares, matrices: of the groups.
     """
 
@@ -185,7 +181,7 @@ class GroupedAnnotators:
                 log_joint[:, group] += np.bincount(rows.annotator[part], found * weight, self.n_annotators)
         return normalised(log_joint)[0]
 
-    def confusion(self, annotators: np.ndarray) -> Confusions:
+    def confusion(self, annotators: Int[np.ndarray, " annotators"]) -> Confusions:
         return np.einsum("tm,mkj->tkj", self.memberships[annotators], self.matrices)
 
     def global_confusion(self) -> Confusion | None:
@@ -195,17 +191,11 @@ class GroupedAnnotators:
 
 def _result(part: TrainingData, best: Fitted) -> FitResult:
     shares, matrices = best.solution
-    totals = best.targets.sum(axis=1, keepdims=True)
-    item_probs = np.where(totals > 0, best.targets / np.where(totals > 0, totals, 1.0), best.probs)
     annotators = GroupedAnnotators(annotations=part.annotations, probs=best.probs, shares=shares, matrices=matrices)
-    return FitResult(
-        item_probs=item_probs,
+    return best.result(
+        item_probs=normalised_rows(best.targets, at_zero=best.probs),
         annotators=annotators,
         label_probs=label_probs_of(best.probs, annotators),
-        predictor=best.predictor,
-        objective=best.log_likelihoods,
-        converged=best.converged,
-        iterations=len(best.log_likelihoods),
         extras={"group_shares": shares, "group_matrices": matrices},
     )
 

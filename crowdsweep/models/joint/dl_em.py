@@ -8,7 +8,7 @@ Raykar et al. 2010 with a network; Albarqouni et al. 2016 (AggNet); baseline DL-
     q_i      posterior    of the true class, proportional to f(x_i) prod over t of beta_t[:, y_it]
 
 Deviations: logsumexp in place of products; `smoothing` pseudo-counts in every cell, numerator and denominator (the
-authors' code: 1; with few labels an annotator, 1 together with the paper's early stop collapses the fit).
+authors' code: 1; with few labels per annotator, 1 together with the paper's early stop collapses the fit).
 """
 
 from collections.abc import Sequence
@@ -18,11 +18,13 @@ from typing import Annotated, final
 import numpy as np
 import torch
 from annotated_types import Ge
+from jaxtyping import Float64, Int64
 
 from crowdsweep.arrays import LOG_FLOOR, ItemProbs, floored_log
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models._em import (
     ConfusionColumns,
+    PerReplica,
     SparseConfusions,
     StackedCrowds,
     annotator_model,
@@ -34,7 +36,7 @@ from crowdsweep.models._em import (
     stack,
 )
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
-from crowdsweep.models.joint._em_with_network import Fitted, NetworkEM, joint_cost
+from crowdsweep.models.joint._em_with_network import ActiveProbs, ActiveValues, Fitted, NetworkEM, joint_cost
 
 
 @final
@@ -72,11 +74,11 @@ class KnownCrowd:
         self.posterior = soft_vote(self.crowds)
         self.columns: ConfusionColumns | None = None
 
-    def first_targets(self) -> torch.Tensor:
+    def first_targets(self) -> Float64[torch.Tensor, "replicas items classes"]:
         """Returns the soft majority vote."""
         return self._padded(self.posterior, self.crowds)
 
-    def maximise(self, active: Sequence[int]) -> np.ndarray:
+    def maximise(self, active: Sequence[int]) -> ActiveValues:
         """beta_t[k, y] = (sum of q over labels y of t + s) / (sum of q over labels of t + K s); returns the change."""
         self._narrow(active)
         before, self.columns = self.columns, confusion_columns(self.crowds, self.posterior, self._smoothing)
@@ -84,7 +86,7 @@ class KnownCrowd:
             return np.full(len(active), np.inf)
         return _mean_relative_change(self.crowds, before, self.columns)[self._places(active)]
 
-    def expect(self, active: Sequence[int], probs: torch.Tensor) -> tuple[torch.Tensor, np.ndarray]:
+    def expect(self, active: Sequence[int], probs: ActiveProbs) -> tuple[ActiveProbs, ActiveValues]:
         """Returns the posterior, and the log-likelihood of all labels."""
         if self.columns is None:
             raise RuntimeError("expected an M-step before the first E-step")
@@ -125,8 +127,8 @@ class KnownCrowd:
         self._replicas = list(active)
         self.crowds = stack([self._parts[replica].annotations for replica in active])
 
-    def _padded(self, per_item: ItemProbs, crowds: StackedCrowds) -> torch.Tensor:
-        """Lays flat items out as [replicas, items, classes], with zeros for padding and for items without labels."""
+    def _padded(self, per_item: ItemProbs, crowds: StackedCrowds) -> Float64[torch.Tensor, "replicas longest classes"]:
+        """Lays flat items out by replicas, with zeros for padding and for items without labels."""
         answered = per_item * crowds.answered[:, None]
         if crowds.n_items == crowds.n_replicas * self._n_items:
             laid_out = answered.reshape(crowds.n_replicas, self._n_items, crowds.n_classes)
@@ -138,12 +140,12 @@ class KnownCrowd:
         return torch.from_numpy(laid_out).to(self._device)
 
 
-def _joined(parts: Sequence[slice]) -> np.ndarray:
+def _joined(parts: Sequence[slice]) -> Int64[np.ndarray, " places"]:
     return np.concatenate([np.arange(part.start, part.stop) for part in parts])
 
 
-def _mean_relative_change(crowds: StackedCrowds, before: ConfusionColumns, after: ConfusionColumns) -> np.ndarray:
-    """Returns the mean of |after - before| / before over all cells of active annotators, [replicas]."""
+def _mean_relative_change(crowds: StackedCrowds, before: ConfusionColumns, after: ConfusionColumns) -> PerReplica:
+    """Returns the mean of |after - before| / before over all cells of active annotators."""
     old, new = np.exp(before.log_probs), np.exp(after.log_probs)
     changes = crowds.annotator_sums((np.abs(new - old) / old).sum(axis=1))
     observed = np.diff(crowds.annotator_column_pointers)
@@ -157,15 +159,7 @@ def _mean_relative_change(crowds: StackedCrowds, before: ConfusionColumns, after
 
 def _result(best: Fitted) -> FitResult:
     annotators, posterior = best.solution
-    return FitResult(
-        item_probs=posterior,
-        annotators=annotators,
-        label_probs=label_probs_of(posterior, annotators),
-        predictor=best.predictor,
-        objective=best.log_likelihoods,
-        converged=best.converged,
-        iterations=len(best.log_likelihoods),
-    )
+    return best.result(item_probs=posterior, annotators=annotators, label_probs=label_probs_of(posterior, annotators))
 
 
 MODEL = ModelInfo(

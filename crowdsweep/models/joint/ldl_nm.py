@@ -25,23 +25,26 @@ from typing import Annotated, Any, final
 import numpy as np
 import torch
 from annotated_types import Ge, Gt, Lt
+from jaxtyping import Float32, Float64, Int64, Shaped
 
-from crowdsweep.arrays import AnnotatorCodes, ItemCodes, ItemProbs, RowProbs, floored_log
+from crowdsweep.arrays import AnnotatorCodes, ItemCodes, ItemProbs, RowProbs, normalised_rows
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import Items, TrainingData
 from crowdsweep.errors import FitFailed
-from crowdsweep.models._answers import annotator_order
+from crowdsweep.models._annotator_order import annotator_order
 from crowdsweep.models._batches import Batch, StackedRows
 from crowdsweep.models._cost import MATRIX_PRODUCT, stopping_share
-from crowdsweep.models.classifier import watched_of
-from crowdsweep.models.contract import DataShape, FitContext, FitResult, ModelInfo
+from crowdsweep.models._stacked import weights_of
+from crowdsweep.models.classifier import mean_cross_entropy, watched_of
+from crowdsweep.models.contract import DataShape, FitContext, FitResult, LabelProbs, ModelInfo
 from crowdsweep.models.joint._ldl_network import Activation, Aggregation, AnnotatorEnsemble, LdlNetwork
 from crowdsweep.models.networks.contract import features_of
 from crowdsweep.models.networks.initial import normal
 from crowdsweep.models.networks.replicas import Adam, count_parameters, replica_chunks
 from crowdsweep.models.networks.tables import Table
+from crowdsweep.models.networks.tensors import PerReplica
 from crowdsweep.models.networks.values import Values
-from crowdsweep.models.trainer import ReplicaTrainer, Schedule, train
+from crowdsweep.models.trainer import ReplicaTrainer, Schedule, Snapshot, train
 
 _WATCHING_ANNOTATORS = 64  # of the ensemble that the epoch is chosen by
 
@@ -54,7 +57,7 @@ class LdlNm:
     Attributes:
         item_embedding, annotator_embedding, latent: width J_I, J_A, J_P.
         activation: phi.
-        item_weight, annotator_weight: of this head's KL term; 0 leaves it out.
+        item_weight, annotator_weight: of that head's KL term; 0 leaves it out.
         dropout: share of the units of z_P and z_E dropped in training.
         learning_rate: of Adam.
         batch_size: annotations in a step.
@@ -98,13 +101,13 @@ class LdlNm:
     def _fit_together(
         self, network: LdlNetwork, data: Sequence[TrainingData], contexts: Sequence[FitContext]
     ) -> list[FitResult]:
-        lessons = [_lesson(self, part, context) for part, context in zip(data, contexts, strict=True)]
+        sets = [_training_set(self, part, context) for part, context in zip(data, contexts, strict=True)]
         device = contexts[0].device
         start = normal(self.annotator_embedding**-0.5)
-        orders = [lesson.order for lesson in lessons]
+        orders = [one.order for one in sets]
         trainer = ReplicaTrainer(
             network.parameters(),
-            rows=[lesson.rows for lesson in lessons],
+            rows=[one.rows for one in sets],
             seeds=[context.seeds for context in contexts],
             optimiser=Adam(learning_rate=self.learning_rate),
             batch_size=self.batch_size,
@@ -113,28 +116,25 @@ class LdlNm:
             tables={"annotators": Table(width=self.annotator_embedding, start=start, orders=orders)},
             row_size=4 * self.latent,
         )
-        loss = HeadsLoss(self, network, data, lessons, device)
+        loss = HeadsLoss(self, network, data, sets, device)
 
-        def keep(replica: int) -> "Kept":
-            return Kept(values=trainer.values_of(replica), annotators=trainer.table_of("annotators", replica))
-
-        def ensemble(replica: int, kept: "Kept", every: int = 1) -> AnnotatorEnsemble:
-            members = kept.annotators[lessons[replica].members[::every]]
+        def ensemble(replica: int, kept: Snapshot, every: int = 1) -> AnnotatorEnsemble:
+            members = kept.tables["annotators"][sets[replica].members[::every]]
             return AnnotatorEnsemble(
                 network=network, values=kept.values, annotators=members, aggregation=self.aggregation, device=device
             )
 
-        def watched(replica: int, kept: "Kept") -> float | None:
-            lesson = lessons[replica]
-            return lesson.loss(ensemble(replica, kept, max(1, len(lesson.members) // _WATCHING_ANNOTATORS)))
+        def watched(replica: int, kept: Snapshot) -> float | None:
+            own = sets[replica]
+            return own.loss(ensemble(replica, kept, max(1, len(own.members) // _WATCHING_ANNOTATORS)))
 
         schedule = Schedule(epochs=self.epochs, patience=self.patience)
         reports = [context.report for context in contexts]
-        courses = train(trainer, loss, schedule, reports, keep=keep, predictor=ensemble, watched=watched)
+        courses = train(trainer, loss, schedule, reports, keep=trainer.snapshot, predictor=ensemble, watched=watched)
         return [
             FitResult(
                 item_probs=(asked := ensemble(replica, course.end)).predict(part.items, "ensemble"),
-                label_probs=_label_probs(part, asked, course.end.annotators),
+                label_probs=_label_probs(part, asked, course.end.tables["annotators"]),
                 predictor=asked,
                 objective=-np.array(course.losses),
                 converged=course.converged,
@@ -146,44 +146,36 @@ class LdlNm:
 
 @final
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Kept:
-    """What is kept of a replica: the network's parameters, and the annotators' embeddings."""
-
-    values: Mapping[str, np.ndarray]
-    annotators: np.ndarray
-
-
-@final
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Lesson:
-    """What one replica learns from: rows are annotations, of items that are not set aside.
+class TrainingSet:
+    """What one replica learns from, and what its epoch is chosen on.
 
     Attributes:
-        rows: annotations to train on, in an order that does not depend on how annotators are numbered.
+        rows: annotations to train on, none of an item that is set aside, in an order that does not depend on how
+            annotators are numbered.
         order: annotators, in such an order.
         members: annotators of the final ensemble.
         weight: of every annotation.
-        item_shares, annotator_shares: the histograms y_I and y_A.
+        item_shares, annotator_shares: the histograms y_I and y_A; zeros where an annotator has no row.
         watched: items that the epoch is chosen on, with their label distributions; None where nothing can be spared.
     """
 
-    rows: np.ndarray
-    order: np.ndarray
-    members: np.ndarray
-    weight: np.ndarray
-    item_shares: np.ndarray
-    annotator_shares: np.ndarray
-    watched: tuple[Items, ItemProbs] | None
+    rows: Int64[np.ndarray, " rows"]
+    order: Int64[np.ndarray, " annotators"]
+    members: Int64[np.ndarray, " members"]
+    weight: Float64[np.ndarray, " annotations"]
+    item_shares: ItemProbs
+    annotator_shares: Float64[np.ndarray, "annotators classes"]
+    watched: tuple[Items, Float64[np.ndarray, "watched classes"]] | None
 
     def loss(self, ensemble: AnnotatorEnsemble) -> float | None:
         """Returns the mean cross-entropy on the watched items."""
         if self.watched is None:
             return None
         items, shares = self.watched
-        return float(-(shares * floored_log(ensemble.predict(items, "ensemble"))).sum(axis=1).mean())
+        return mean_cross_entropy(shares, ensemble.predict(items, "ensemble"))
 
 
-def _lesson(model: LdlNm, data: TrainingData, context: FitContext) -> Lesson:
+def _training_set(model: LdlNm, data: TrainingData, context: FitContext) -> TrainingSet:
     annotations = data.annotations
     if not len(annotations):
         raise FitFailed("expected at least one annotation to train on, got none")
@@ -193,7 +185,7 @@ def _lesson(model: LdlNm, data: TrainingData, context: FitContext) -> Lesson:
     if watched is None and len(labelled) >= 10:
         aside = context.seeds.numpy("set aside").permutation(labelled)[: len(labelled) // 10]
         watched = data.items.take(aside), annotations.label_distribution()[aside]
-    weight = np.ones(len(annotations)) if annotations.weight is None else annotations.weight.astype(np.float64)
+    weight = weights_of(annotations)
     if model.item_balanced:
         weight = weight / annotations.labels_per_item[annotations.item]
         weight *= len(weight) / weight.sum()
@@ -205,7 +197,7 @@ def _lesson(model: LdlNm, data: TrainingData, context: FitContext) -> Lesson:
     place = np.argsort(order)
     canonical = np.lexsort((annotations.label, place[annotations.annotator], annotations.item))
     rows = canonical[~np.isin(annotations.item[canonical], aside)]
-    return Lesson(
+    return TrainingSet(
         rows=rows,
         order=order,
         members=active,
@@ -216,12 +208,13 @@ def _lesson(model: LdlNm, data: TrainingData, context: FitContext) -> Lesson:
     )
 
 
-def _histograms(annotations: Annotations, rows: np.ndarray) -> np.ndarray:
+def _histograms(
+    annotations: Annotations, rows: Int64[np.ndarray, " rows"]
+) -> Float64[np.ndarray, "annotators classes"]:
     """Returns the share of each label in these rows of each annotator; zeros where one has none."""
     shape = (annotations.n_annotators, annotations.n_classes)
     cells = annotations.annotator[rows].astype(np.int64) * annotations.n_classes + annotations.label[rows]
-    counts = np.bincount(cells, minlength=shape[0] * shape[1]).reshape(shape)
-    return counts / np.maximum(counts.sum(axis=1, keepdims=True), 1.0)
+    return normalised_rows(np.bincount(cells, minlength=shape[0] * shape[1]).reshape(shape), at_zero=0.0)
 
 
 @final
@@ -233,24 +226,24 @@ class HeadsLoss:
         model: LdlNm,
         network: LdlNetwork,
         data: Sequence[TrainingData],
-        lessons: Sequence[Lesson],
+        sets: Sequence[TrainingSet],
         device: str,
     ) -> None:
         """Lays out what the rows stand for."""
         self._model, self._network = model, network
 
-        def stacked(arrays: Sequence[np.ndarray], kind: type = np.int64) -> StackedRows:
+        def stacked(arrays: Sequence[Shaped[np.ndarray, " _ *shape"]], kind: type = np.int64) -> StackedRows:
             return StackedRows.of([np.ascontiguousarray(array, kind) for array in arrays], device)
 
         self._item = stacked([part.annotations.item for part in data])
         self._annotator = stacked([part.annotations.annotator for part in data])
         self._label = stacked([part.annotations.label for part in data])
-        self._weight = stacked([lesson.weight for lesson in lessons], np.float32)
+        self._weight = stacked([one.weight for one in sets], np.float32)
         self._features = stacked([features_of(part.items) for part in data], np.float32)
-        self._item_shares = stacked([lesson.item_shares for lesson in lessons], np.float32)
-        self._annotator_shares = stacked([lesson.annotator_shares for lesson in lessons], np.float32)
+        self._item_shares = stacked([one.item_shares for one in sets], np.float32)
+        self._annotator_shares = stacked([one.annotator_shares for one in sets], np.float32)
 
-    def __call__(self, values: Values, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
+    def __call__(self, values: Values, batch: Batch) -> tuple[PerReplica, PerReplica]:
         """See `Loss`."""
         model, item, annotator = self._model, batch.take(self._item), batch.take(self._annotator)
         embedded = values.rows("annotators", annotator, batch.places)
@@ -269,7 +262,9 @@ class HeadsLoss:
         return -(gained * weight).sum(dim=1), batch.sizes
 
 
-def _label_probs(data: TrainingData, ensemble: AnnotatorEnsemble, annotators: np.ndarray) -> Any:
+def _label_probs(
+    data: TrainingData, ensemble: AnnotatorEnsemble, annotators: Float32[np.ndarray, "annotators width"]
+) -> LabelProbs:
     def label_probs(item: ItemCodes, annotator: AnnotatorCodes) -> RowProbs:
         features = torch.from_numpy(features_of(data.items)[item][None]).to(ensemble.device)
         embedded = torch.from_numpy(annotators[annotator][None]).to(ensemble.device)

@@ -24,25 +24,40 @@ from typing import Annotated, Any, final
 import numpy as np
 import torch
 from annotated_types import Ge, Gt, Lt
-from jaxtyping import Float64
+from jaxtyping import Float, Float64, Int
 from scipy.special import expit, log_expit, logit, logsumexp
 
-from crowdsweep.arrays import AnnotatorCodes, Confusion, Confusions, ItemCodes, ItemProbs, RowProbs, floored_log
+from crowdsweep.arrays import (
+    AnnotatorCodes,
+    Confusion,
+    Confusions,
+    ItemCodes,
+    ItemProbs,
+    Objective,
+    RowProbs,
+    floored_log,
+)
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.errors import FitFailed
 from crowdsweep.models._answers import BatchAnswers, StackedAnswers
 from crowdsweep.models._batches import Batch, StackedRows
 from crowdsweep.models._cost import MATRIX_PRODUCT, network_weights
+from crowdsweep.models._stacked import weights_of
 from crowdsweep.models.classifier import Classifier, NetworkPredictor
 from crowdsweep.models.contract import DataShape, FitContext, FitResult, ModelInfo
 from crowdsweep.models.networks.dense import Dense
 from crowdsweep.models.networks.initial import constant
 from crowdsweep.models.networks.named import Named
-from crowdsweep.models.networks.replicas import Adam, count_parameters, replica_chunks, take_rows
+from crowdsweep.models.networks.replicas import Adam, count_parameters, replica_chunks
 from crowdsweep.models.networks.tables import Table
+from crowdsweep.models.networks.tensors import PerReplica, take_rows
 from crowdsweep.models.networks.values import Values
-from crowdsweep.models.trainer import ReplicaTrainer, Schedule, train
+from crowdsweep.models.trainer import ReplicaTrainer, Schedule, Snapshot, train
+
+Abilities = Float64[np.ndarray, " annotators"]
+Easiness = Float64[np.ndarray, " items"]
+LogProbs = Float[torch.Tensor, "replicas classes batch"]
 
 _EASINESS_QUANTILES = 64  # an annotator's confusion matrix is averaged over so many typical items
 
@@ -104,7 +119,7 @@ class SpeelfcD:
         inputs = StackedRows.of([classifier.inputs(part.items) for part in data], device)
         answers = StackedAnswers([part.annotations for part in data], device)
 
-        def loss(values: Values, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
+        def loss(values: Values, batch: Batch) -> tuple[PerReplica, PerReplica]:
             features, seen = batch.take(inputs), answers.of(batch)
             easy = self.lambda1 + self.lambda2 * torch.sigmoid(easiness.logits(values, features, batch))
             ability = values.rows("ability", seen.annotator, seen.place)[:, 0]
@@ -112,18 +127,17 @@ class SpeelfcD:
             log_probs = log_answer_probs(log_f, easy.flatten(), ability, seen)
             return -seen.summed(log_probs), seen.weights
 
-        def keep(replica: int) -> tuple[Mapping[str, np.ndarray], np.ndarray]:
-            return trainer.values_of(replica), trainer.table_of("ability", replica)
-
-        def predictor(_: int, kept: tuple[Mapping[str, np.ndarray], np.ndarray]) -> NetworkPredictor:
-            return NetworkPredictor(network=classifier, values=kept[0], device=device)
+        def predictor(_: int, kept: Snapshot) -> NetworkPredictor:
+            return NetworkPredictor(network=classifier, values=kept.values, device=device)
 
         reports = [context.report for context in contexts]
-        courses = train(trainer, loss, Schedule(epochs=self.epochs), reports, keep=keep, predictor=predictor)
+        courses = train(
+            trainer, loss, Schedule(epochs=self.epochs), reports, keep=trainer.snapshot, predictor=predictor
+        )
         results: list[FitResult] = []
         for part, course in zip(data, courses, strict=True):
-            values, table = course.end
-            ability = table[: part.n_annotators, 0].astype(np.float64)
+            values = course.end.values
+            ability = course.end.tables["ability"][: part.n_annotators, 0].astype(np.float64)
             of_items = NetworkPredictor(network=easiness, values=values, device=device).logits(part.items)[0]
             easy = self.lambda1 + self.lambda2 * expit(of_items)
             own = NetworkPredictor(network=classifier, values=values, device=device)
@@ -132,14 +146,17 @@ class SpeelfcD:
 
 
 def log_answer_probs(
-    log_f: torch.Tensor, easiness: torch.Tensor, ability: torch.Tensor, seen: BatchAnswers
-) -> torch.Tensor:
+    log_f: LogProbs,
+    easiness: Float[torch.Tensor, " replicas*batch"],
+    ability: Float[torch.Tensor, " answers"],
+    seen: BatchAnswers,
+) -> Float[torch.Tensor, " answers"]:
     """Returns log p(y | x) = log(f_y s + (1 - f_y) (1 - s) / (K - 1)) of each answer, without ever forming s.
 
     Args:
-        log_f: log class probabilities [S, K, batch].
-        easiness: beta' of each item [S * batch].
-        ability: alpha of each answer's annotator [answers].
+        log_f: log class probabilities.
+        easiness: beta' of each item of the flat batch.
+        ability: alpha of each answer's annotator.
         seen: the answers.
     """
     n_classes, size = log_f.shape[1:]
@@ -151,8 +168,8 @@ def log_answer_probs(
     return log_s + torch.logaddexp(log_y, log_rest - product - np.log(max(n_classes - 1, 1)))
 
 
-def log_others(log_f: torch.Tensor) -> torch.Tensor:
-    """Returns log(1 - f) of log-probabilities [S, K, batch]: of all classes but one.
+def log_others(log_f: LogProbs) -> LogProbs:
+    """Returns log(1 - f) of log-probabilities: of all classes but one.
 
     Of a class above one half by the others' own logarithms: 1 - f loses all its digits as f nears one.
     """
@@ -167,12 +184,12 @@ class AbilityModel:
     """Annotators by ability alone; a matrix is the average over items of typical easiness.
 
     Attributes:
-        ability: float64 [annotators].
-        easiness: float64 [typical], quantiles over the training items.
+        ability: alpha.
+        easiness: beta', quantiles over the training items.
         n_classes: K.
     """
 
-    ability: Float64[np.ndarray, " annotators"]
+    ability: Abilities
     easiness: Float64[np.ndarray, " typical"]
     n_classes: int
 
@@ -180,7 +197,7 @@ class AbilityModel:
     def n_annotators(self) -> int:
         return len(self.ability)
 
-    def confusion(self, annotators: np.ndarray) -> Confusions:
+    def confusion(self, annotators: Int[np.ndarray, " annotators"]) -> Confusions:
         right = expit(self.ability[annotators][:, None] * self.easiness).mean(axis=1)
         wrong = (1.0 - right) / max(self.n_classes - 1, 1)
         identity = np.eye(self.n_classes)
@@ -191,7 +208,7 @@ class AbilityModel:
 
 
 def _result(
-    data: TrainingData, predictor: NetworkPredictor, easiness: np.ndarray, ability: np.ndarray, objective: np.ndarray
+    data: TrainingData, predictor: NetworkPredictor, easiness: Easiness, ability: Abilities, objective: Objective
 ) -> FitResult:
     posterior = _posterior(data.annotations, predictor.predict(data.items, "classifier"), easiness, ability)
 
@@ -212,12 +229,11 @@ def _result(
     )
 
 
-def _posterior(annotations: Annotations, prior: ItemProbs, easiness: np.ndarray, ability: np.ndarray) -> ItemProbs:
+def _posterior(annotations: Annotations, prior: ItemProbs, easiness: Easiness, ability: Abilities) -> ItemProbs:
     """Returns each item's class given the classifier and its labels: log f plus, for each label, log s or log wrong."""
     product = ability[annotations.annotator] * easiness[annotations.item]
     log_wrong = log_expit(-product) - np.log(max(annotations.n_classes - 1, 1))
-    weight = np.ones(len(annotations)) if annotations.weight is None else annotations.weight.astype(np.float64)
-    gain = weight * (log_expit(product) - log_wrong)
+    gain = weights_of(annotations) * (log_expit(product) - log_wrong)
     cells = annotations.item.astype(np.int64) * annotations.n_classes + annotations.label
     votes = np.bincount(cells, weights=gain, minlength=prior.size).reshape(prior.shape)
     log_joint = floored_log(prior) + votes

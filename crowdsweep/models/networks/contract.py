@@ -5,12 +5,14 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
+from jaxtyping import Float, Shaped
 
 from crowdsweep.arrays import ItemFeatures
 from crowdsweep.data.dataset import Items
 from crowdsweep.errors import FitFailed
 from crowdsweep.models.networks.replicas import Parameter
 from crowdsweep.models.networks.streams import Dropout
+from crowdsweep.models.networks.tensors import Inputs, Logits, Probs
 from crowdsweep.models.networks.values import Values
 
 
@@ -18,19 +20,19 @@ from crowdsweep.models.networks.values import Values
 class Masks(Protocol):
     """Where a network finds its dropout masks in training: a `Batch`."""
 
-    def kept(self, name: str) -> torch.Tensor:
-        """Returns float32 [replicas, rows, *shape], 1 for a unit that stays."""
+    def kept(self, name: str) -> Float[torch.Tensor, "replicas rows *shape"]:
+        """Returns 1 for a unit that stays, 0 for one that is dropped."""
         ...
 
 
 @runtime_checkable
 class Network(Protocol):
-    """A classifier's shape; what it has learnt is in `values`, [replicas, *shape] by name. No operation mixes replicas.
+    """A classifier's shape; what it has learnt is in `values`. No operation mixes replicas.
 
-    Attributes of its shape:
+    Attributes:
         n_classes: K.
         dropouts: where units are dropped in training.
-        row_size: numbers that one row is laid out as in a step, roughly.
+        row_size: roughly how many numbers a step holds for one row.
     """
 
     @property
@@ -44,28 +46,28 @@ class Network(Protocol):
         """Returns what one replica's parameters are."""
         ...
 
-    def inputs(self, items: Items) -> np.ndarray:
-        """Returns what the network reads of these items [items, ...].
+    def inputs(self, items: Items) -> Shaped[np.ndarray, " items *shape"]:
+        """Returns what the network reads of these items.
 
         Raises:
             FitFailed: they lack it.
         """
         ...
 
-    def logits(self, values: Values, inputs: torch.Tensor, masks: Masks | None) -> torch.Tensor:
-        """Returns [replicas, classes, rows] that autograd can follow; without masks nothing is dropped.
+    def logits(self, values: Values, inputs: Inputs, masks: Masks | None) -> Logits:
+        """Returns logits that autograd can follow; without masks nothing is dropped.
 
         Classes stand before rows, so that a softmax over them runs along memory.
 
         Args:
             values: parameters.
-            inputs: [replicas or 1, rows, ...]; 1 is shared by all replicas.
+            inputs: what `inputs` gave; a first axis of 1 is shared by all replicas.
             masks: of dropout.
         """
         ...
 
-    def probabilities(self, values: Values, inputs: torch.Tensor) -> torch.Tensor:
-        """Returns float64 [replicas, rows, classes], rows summing to one; in blocks that bound memory."""
+    def probabilities(self, values: Values, inputs: Inputs) -> Probs:
+        """Returns probabilities, rows summing to one; in blocks that bound memory."""
         ...
 
 

@@ -10,6 +10,7 @@ from typing import Annotated, Literal, final
 
 import torch
 from annotated_types import Ge, Lt
+from jaxtyping import Float
 
 from crowdsweep.arrays import ItemFeatures
 from crowdsweep.data.dataset import Items
@@ -17,9 +18,13 @@ from crowdsweep.models.networks.contract import Masks, features_of
 from crowdsweep.models.networks.initial import glorot_uniform, zeros
 from crowdsweep.models.networks.replicas import Parameter
 from crowdsweep.models.networks.streams import Dropout
+from crowdsweep.models.networks.tensors import Inputs, Logits, Probs
 from crowdsweep.models.networks.values import Values
 
-_WRITTEN_IN_PLACE = 1 << 12  # weights from which one product a replica, in place, beats all at once and a copy
+Units = Float[torch.Tensor, "replicas batch _"]  # of one layer, whose width is its own
+ClassRows = Float[torch.Tensor, "replicas classes batch"]
+
+_WRITTEN_IN_PLACE = 1 << 12  # weights from which one product a replica, in place, beats one for all and a copy
 _PREDICTED_FLOATS = 1 << 22  # hidden units held at once when predicting
 
 
@@ -29,7 +34,7 @@ class Dense:
     """Hyper-parameters of networks of layers of units: `linear` (softmax regression) and `mlp`.
 
     Attributes:
-        network: `linear` has no hidden layers: what the two others say counts for `mlp` alone.
+        network: `linear` has no hidden layers; the two others count for `mlp` alone.
         hidden: widths of the hidden layers.
         dropout: share of hidden units dropped in training.
     """
@@ -97,17 +102,17 @@ class DenseNetwork:
             found.append(Parameter(name=f"b{layer}", shape=(1, outer), start=zeros))
         return found
 
-    def logits(self, values: Values, inputs: torch.Tensor, masks: Masks | None) -> torch.Tensor:
-        """Returns [S, classes, rows]; in a step, gradients of the parameters are written by `backward`."""
-        if values.training is None or inputs.requires_grad:
+    def logits(self, values: Values, inputs: Inputs, masks: Masks | None) -> Logits:
+        """Returns logits; in a step, gradients of the parameters are written by `backward`."""
+        if values.step is None or inputs.requires_grad:
             return self.followed(values, inputs, masks)
         kept = [] if masks is None else [masks.kept(dropout.name) for dropout in self.dropouts]
         with torch.no_grad():
             layers, logits = self.forward(values, inputs, kept)
         return values.defer(logits, lambda slope: self.backward(values, layers, slope, dropped=bool(kept)))
 
-    def followed(self, values: Values, inputs: torch.Tensor, masks: Masks | None) -> torch.Tensor:
-        """Returns [S, classes, rows] that autograd follows from the first layer on."""
+    def followed(self, values: Values, inputs: Inputs, masks: Masks | None) -> Logits:
+        """Returns logits that autograd follows from the first layer on."""
         signal = inputs
         for layer in range(self.n_layers):
             weights = values[f"w{layer}"]
@@ -121,11 +126,11 @@ class DenseNetwork:
     def write_gradients(
         self,
         values: Values,
-        features: torch.Tensor,
-        targets: torch.Tensor,
-        totals: torch.Tensor,
-        masks: Sequence[torch.Tensor] = (),
-    ) -> torch.Tensor:
+        features: Units,
+        targets: ClassRows,
+        totals: Float[torch.Tensor, "replicas 1 batch"],
+        masks: Sequence[Units] = (),
+    ) -> ClassRows:
         """Writes the gradients of each replica's cross-entropy -sum targets * log softmax; returns the probabilities.
 
         Targets need not sum to one over the classes: an item's sum is its weight (divided by the size of the batch,
@@ -133,26 +138,23 @@ class DenseNetwork:
 
         Args:
             values: parameters, in a step.
-            features: float32 [S, batch, features].
-            targets: float32 [S, classes, batch], not negative.
-            totals: float32 [S, 1, batch], the targets summed over the classes.
-            masks: of each hidden layer, [S, batch, width] of 0 and 1; empty without dropout.
-
-        Returns:
-            float32 [S, classes, batch].
+            features: of the batch's rows.
+            targets: not negative.
+            totals: the targets summed over the classes.
+            masks: of each hidden layer, of 0 and 1; empty without dropout.
         """
         inputs, logits = self.forward(values, features, masks)
         probs = torch.softmax(logits, dim=1)
         self.backward(values, inputs, torch.mul(probs, totals).sub_(targets), dropped=bool(masks))
         return probs
 
-    def backward(self, values: Values, inputs: Sequence[torch.Tensor], slope: torch.Tensor, *, dropped: bool) -> None:
+    def backward(self, values: Values, inputs: Sequence[Units], slope: ClassRows, *, dropped: bool) -> None:
         """Writes the gradients of any loss, from its slope in the logits.
 
         Args:
             values: parameters, in a step.
             inputs: of each layer, as `forward` returned them.
-            slope: float32 [S, classes, batch], derivatives of each replica's loss by its logits.
+            slope: derivatives of each replica's loss by its logits.
             dropped: whether `forward` was given masks.
         """
         scale = 1.0 / (1.0 - self.dropout) if dropped else 1.0
@@ -176,10 +178,8 @@ class DenseNetwork:
             else:
                 torch.baddbmm(nothing, before, slope, beta=0, alpha=factor, out=written)
 
-    def forward(
-        self, values: Values, features: torch.Tensor, masks: Sequence[torch.Tensor] = ()
-    ) -> tuple[list[torch.Tensor], torch.Tensor]:
-        """Returns what goes into each layer [S, batch, width], and logits [S, classes, batch].
+    def forward(self, values: Values, features: Units, masks: Sequence[Units] = ()) -> tuple[list[Units], ClassRows]:
+        """Returns what goes into each layer, and logits.
 
         Under `torch.no_grad` only: units are made and dropped in place.
         """
@@ -196,13 +196,8 @@ class DenseNetwork:
         return inputs, torch.baddbmm(bias, weights, signal.transpose(1, 2), alpha=scale if last else 1.0)
 
     @torch.no_grad()
-    def probabilities(self, values: Values, inputs: torch.Tensor) -> torch.Tensor:
-        """Returns float64 probabilities [S, rows, classes], rows summing to one, block by block of rows.
-
-        Args:
-            values: parameters, [S, *shape].
-            inputs: float32 [S or 1, rows, features]; 1 is shared by all replicas.
-        """
+    def probabilities(self, values: Values, inputs: Inputs) -> Probs:
+        """Returns probabilities, rows summing to one, block by block of rows."""
         n_replicas = len(values["w0"])
         block = max(256, _PREDICTED_FLOATS // (n_replicas * max(self.widths)))
         shape = (n_replicas, inputs.shape[1], self.n_classes)

@@ -3,18 +3,20 @@
 from collections.abc import Callable
 
 import numpy as np
+from jaxtyping import Float32
 
-Initialiser = Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]
-"""Draws float32 values of a shape."""
+Start = Float32[np.ndarray, "..."]  # of whatever shape was asked for
+Initialiser = Callable[[np.random.Generator, tuple[int, ...]], Start]
+"""Draws values of a shape."""
 
 
-def glorot_uniform(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+def glorot_uniform(rng: np.random.Generator, shape: tuple[int, ...]) -> Start:
     """Draws from U(±sqrt(6 / (fan in + fan out))), the fans being the last two axes."""
     limit = np.sqrt(6.0 / (shape[-2] + shape[-1]))
     return rng.uniform(-limit, limit, shape).astype(np.float32)
 
 
-def zeros(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:  # noqa: ARG001 - an Initialiser
+def zeros(rng: np.random.Generator, shape: tuple[int, ...]) -> Start:  # noqa: ARG001 - an Initialiser
     """Returns zeros; draws nothing."""
     return np.zeros(shape, np.float32)
 
@@ -22,7 +24,7 @@ def zeros(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:  # no
 def constant(value: float) -> Initialiser:
     """Returns an initialiser that fills with `value` and draws nothing."""
 
-    def fill(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:  # noqa: ARG001 - an Initialiser
+    def fill(rng: np.random.Generator, shape: tuple[int, ...]) -> Start:  # noqa: ARG001 - an Initialiser
         return np.full(shape, value, np.float32)
 
     return fill
@@ -31,13 +33,13 @@ def constant(value: float) -> Initialiser:
 def normal(scale: float) -> Initialiser:
     """Returns an initialiser that draws from N(0, scale^2)."""
 
-    def draw(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    def draw(rng: np.random.Generator, shape: tuple[int, ...]) -> Start:
         return rng.normal(0.0, scale, shape).astype(np.float32)
 
     return draw
 
 
-def orthogonal(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+def orthogonal(rng: np.random.Generator, shape: tuple[int, ...]) -> Start:
     """Draws a matrix with orthonormal rows or columns, whichever are fewer (Saxe et al. 2014)."""
     tall = max(shape), min(shape)
     basis, triangle = np.linalg.qr(rng.standard_normal(tall))

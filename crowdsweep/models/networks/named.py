@@ -6,11 +6,13 @@ from typing import final
 
 import numpy as np
 import torch
+from jaxtyping import Float, Shaped
 
 from crowdsweep.data.dataset import Items
 from crowdsweep.models.networks.contract import Masks, Network
 from crowdsweep.models.networks.replicas import Parameter
 from crowdsweep.models.networks.streams import Dropout
+from crowdsweep.models.networks.tensors import Inputs, Logits, Probs
 from crowdsweep.models.networks.values import Values
 
 
@@ -38,16 +40,16 @@ class Named:
         """Returns the network's parameters, `w0` of the network `easiness` as `easiness w0`."""
         return [replace(parameter, name=f"{self.name} {parameter.name}") for parameter in self.network.parameters()]
 
-    def inputs(self, items: Items) -> np.ndarray:
+    def inputs(self, items: Items) -> Shaped[np.ndarray, " items *shape"]:
         """Returns what the network reads."""
         return self.network.inputs(items)
 
-    def logits(self, values: Values, inputs: torch.Tensor, masks: Masks | None) -> torch.Tensor:
+    def logits(self, values: Values, inputs: Inputs, masks: Masks | None) -> Logits:
         """See `Network.logits`."""
         own = None if masks is None else _NamedMasks(self.name, masks)
         return self.network.logits(values.part(self.name), inputs, own)
 
-    def probabilities(self, values: Values, inputs: torch.Tensor) -> torch.Tensor:
+    def probabilities(self, values: Values, inputs: Inputs) -> Probs:
         """See `Network.probabilities`."""
         return self.network.probabilities(values.part(self.name), inputs)
 
@@ -57,5 +59,5 @@ class _NamedMasks:
     name: str
     masks: Masks
 
-    def kept(self, name: str) -> torch.Tensor:
+    def kept(self, name: str) -> Float[torch.Tensor, "replicas rows *shape"]:
         return self.masks.kept(f"{self.name} {name}")

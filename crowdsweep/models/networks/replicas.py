@@ -8,28 +8,27 @@ A replica that has nothing to do costs nothing: replicas are ordered so that tho
 (`ReplicaStack.prefix`), and those that have stopped are taken out (`ReplicaStack.keep`).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import final
 
 import numpy as np
 import torch
+from jaxtyping import Float, Float32, Float64
 
 from crowdsweep.models.networks.initial import Initialiser, glorot_uniform
+from crowdsweep.models.networks.tensors import ReplicaValues, StackedValues
 from crowdsweep.seeds import SeedStream
 
 KERAS_EPSILON = 1e-7
 # Parameters of the replicas that are trained together on a CPU. With their gradients and moments they take 32 MB, what
 # a last-level cache holds; measured from 2^17 to 2^22, batches gained until then, and beyond it memory stays bounded.
 _CACHED_FLOATS = 1 << 21
-_MARKED_ROWS = 1 << 16  # embedding rows up to which marking all is cheaper than sorting a batch
 _ALIGNED_FLOATS = 16  # 64 bytes: kernels may round differently at other alignments
 
-
-def take_rows(table: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
-    """Returns table[rows]; `index_select` copies small rows several times faster than indexing does."""
-    return table.index_select(0, rows.flatten()).view(*rows.shape, *table.shape[1:])
+Flat = Float[torch.Tensor, "replicas floats"]
+StepCounts = Float64[np.ndarray, " replicas"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,12 +62,11 @@ def replica_chunks(n_replicas: int, floats_per_replica: int, device: str) -> Ite
 class ReplicaStack:
     """The parameters of S replicas, one row each of one flat table, with gradients and Adam's moments beside them.
 
-    `stack[name]` is a view [S, *shape]. `Adam.step` moves along `stack.gradient(name)`, which the network's written
-    backward pass fills.
+    `stack[name]` is a view [S, *shape]. `Adam.step` moves along `stack.gradient(name)`, which the trainer fills.
     """
 
-    def __init__(self, parameters: Sequence[Parameter], flat: torch.Tensor) -> None:
-        """Lays views over `flat` [S, floats]; `ReplicaStack.start` draws one."""
+    def __init__(self, parameters: Sequence[Parameter], flat: Flat) -> None:
+        """Lays views over `flat`; `ReplicaStack.start` draws one."""
         self.parameters = tuple(parameters)
         self._set(flat, torch.zeros_like(flat), torch.zeros_like(flat), np.zeros(len(flat)))
 
@@ -83,7 +81,7 @@ class ReplicaStack:
                 row[offsets[parameter.name] : offsets[parameter.name] + parameter.size] = values.ravel()
         return cls(parameters, torch.from_numpy(flat).to(device))
 
-    def _set(self, flat: torch.Tensor, first: torch.Tensor, second: torch.Tensor, steps: np.ndarray) -> None:
+    def _set(self, flat: Flat, first: Flat, second: Flat, steps: StepCounts) -> None:
         self.flat, self.first, self.second, self.steps = flat, first, second, steps
         self.flat_gradient = torch.zeros_like(flat)
         self.scratch = torch.empty_like(flat)
@@ -92,11 +90,11 @@ class ReplicaStack:
     def __len__(self) -> int:
         return len(self.flat)
 
-    def __getitem__(self, name: str) -> torch.Tensor:
+    def __getitem__(self, name: str) -> Float[torch.Tensor, " replicas *shape"]:
         return self.prefix(len(self)).values[name]
 
-    def gradient(self, name: str) -> torch.Tensor:
-        """Returns the view [S, *shape] that gradients of that parameter go to."""
+    def gradient(self, name: str) -> Float[torch.Tensor, " replicas *shape"]:
+        """Returns the view that gradients of that parameter go to."""
         return self.prefix(len(self)).gradients[name]
 
     def prefix(self, n_replicas: int) -> "StackView":
@@ -118,8 +116,8 @@ class ReplicaStack:
         rows = torch.as_tensor(replicas, dtype=torch.long, device=self.flat.device)
         self._set(self.flat[rows], self.first[rows], self.second[rows], self.steps[list(replicas)])
 
-    def values_of(self, replica: int) -> dict[str, np.ndarray]:
-        """Returns a copy of one replica's parameters, float32."""
+    def values_of(self, replica: int) -> ReplicaValues:
+        """Returns a copy of one replica's parameters."""
         row = self.flat[replica].detach().cpu().numpy()
         offsets, _ = _layout(self.parameters)
         return {
@@ -129,11 +127,11 @@ class ReplicaStack:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class StackView:
-    """The parameters and gradients of the first `n_replicas` replicas, by name, [n_replicas, *shape]."""
+    """The parameters and gradients of the first `n_replicas` replicas, by name."""
 
     n_replicas: int
-    values: Mapping[str, torch.Tensor]
-    gradients: Mapping[str, torch.Tensor]
+    values: StackedValues
+    gradients: StackedValues
 
 
 def _layout(parameters: Sequence[Parameter]) -> tuple[dict[str, int], int]:
@@ -177,7 +175,7 @@ class Adam:
             flat.mul_(1 - self.learning_rate * self.weight_decay)
         flat.addcmul_(scratch, self.corrected_rates(stack.steps[active], flat.device), value=-1)
 
-    def corrected_rates(self, steps: np.ndarray, device: torch.device) -> torch.Tensor:
-        """Returns the learning rate with both moments' biases corrected, float32 [S, 1], after `steps` steps each."""
+    def corrected_rates(self, steps: StepCounts, device: torch.device) -> Float32[torch.Tensor, "replicas 1"]:
+        """Returns the learning rate with both moments' biases corrected, after `steps` steps each."""
         corrected = np.sqrt(1 - self.second_decay**steps) / (1 - self.first_decay**steps)
         return torch.from_numpy((self.learning_rate * corrected).astype(np.float32)[:, None]).to(device)

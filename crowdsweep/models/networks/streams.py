@@ -10,7 +10,9 @@ from typing import final
 
 import numpy as np
 import torch
+from jaxtyping import Bool, Int64
 
+from crowdsweep.models.networks.tensors import BatchMask, BatchRows, PerReplica
 from crowdsweep.seeds import SeedStream
 
 
@@ -20,15 +22,15 @@ class Minibatch:
 
     Attributes:
         n_replicas: how many take part; the others have had all their rows.
-        rows: int64 [n_replicas, batch], row numbers of each replica's own data.
-        mask: float32 [n_replicas, batch], 0 where the last batch is filled up, or None where it is nowhere.
-        sizes: float32 [n_replicas], rows that count.
+        rows: row numbers of each replica's own data.
+        mask: 0 where the last batch is filled up, else 1; None where it is nowhere.
+        sizes: rows that count.
     """
 
     n_replicas: int
-    rows: torch.Tensor
-    mask: torch.Tensor | None
-    sizes: torch.Tensor
+    rows: BatchRows
+    mask: BatchMask | None
+    sizes: PerReplica
 
 
 @final
@@ -38,8 +40,10 @@ class Shuffler:
     Replicas must come sorted by their number of steps, longest first; `by_steps` says how.
     """
 
-    def __init__(self, rows: Sequence[np.ndarray], seeds: Sequence[SeedStream], batch_size: int, device: str) -> None:
-        self._rows = [np.asarray(part, dtype=np.int64) for part in rows]
+    def __init__(
+        self, rows: Sequence[Int64[np.ndarray, " _"]], seeds: Sequence[SeedStream], batch_size: int, device: str
+    ) -> None:
+        self._rows = list(rows)
         self._rngs = [stream.numpy("permutations") for stream in seeds]
         self._batch_size, self._device = batch_size, device
         steps = self.steps
@@ -52,7 +56,7 @@ class Shuffler:
         return sorted(range(len(sizes)), key=lambda s: -(-sizes[s] // batch_size), reverse=True)
 
     @property
-    def steps(self) -> np.ndarray:
+    def steps(self) -> Int64[np.ndarray, " replicas"]:
         """Steps of each replica in an epoch."""
         return np.array([-(-len(rows) // self._batch_size) for rows in self._rows])
 
@@ -117,8 +121,8 @@ class DropoutMasks:
         """Drops all other replicas, keeping these in the order given."""
         self._rngs = [self._rngs[s] for s in replicas]
 
-    def draw(self, steps: int, rows: int, n_replicas: int) -> torch.Tensor:
-        """Returns bool [steps, n_replicas, rows, *shape] for the first replicas, drawn step after step."""
+    def draw(self, steps: int, rows: int, n_replicas: int) -> Bool[torch.Tensor, "steps replicas rows *shape"]:
+        """Returns the masks of the first replicas, drawn step after step."""
         size = rows * prod(self.dropout.shape)
         words = -(-size // 4)  # four 16-bit numbers in a word
         threshold = np.uint16(round(self.dropout.probability * 65536))

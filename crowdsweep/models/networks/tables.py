@@ -1,4 +1,4 @@
-"""Parameters with a row for each of many things, annotators say, of which a step moves only those that it touches."""
+"""Parameters with a row for each of many things (annotators, say), of which a step moves only the rows it touches."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -6,9 +6,11 @@ from typing import final
 
 import numpy as np
 import torch
+from jaxtyping import Float32, Int64
 
 from crowdsweep.models.networks.initial import Initialiser
-from crowdsweep.models.networks.replicas import Adam, take_rows
+from crowdsweep.models.networks.replicas import Adam
+from crowdsweep.models.networks.tensors import take_rows
 from crowdsweep.seeds import SeedStream
 
 _MARKED_ROWS = 1 << 16  # rows up to which marking all is cheaper than sorting a batch
@@ -22,14 +24,14 @@ class Table:
     Attributes:
         width: numbers in a row.
         start: how rows begin.
-        orders: int64 [rows], of each replica: its rows in the order in which they are drawn, a permutation that the
-            data decide (`_answers.annotator_order`), so that nothing depends on how things are numbered. Replicas may
-            differ in their number of rows.
+        orders: of each replica: its rows in the order in which they are drawn, a permutation that the data decide
+            (`_annotator_order.py`), so that nothing depends on how things are numbered. Replicas may differ in their
+            number of rows.
     """
 
     width: int
     start: Initialiser
-    orders: Sequence[np.ndarray]
+    orders: Sequence[Int64[np.ndarray, " _"]]
 
     def of(self, replicas: Sequence[int]) -> "Table":
         """Returns the tables of these replicas, in this order."""
@@ -56,17 +58,21 @@ class EmbeddingTables:
         self.second = torch.zeros_like(self.values)
         self.steps = np.zeros(len(seeds))
 
-    def gather(self, flat_rows: torch.Tensor) -> tuple["TouchedRows", torch.Tensor]:
-        """Returns the distinct rows of a batch as an autograd leaf, and the batch's values [*flat_rows.shape, width].
+    def gather(
+        self, flat_rows: Int64[torch.Tensor, "*places"]
+    ) -> tuple["TouchedRows", Float32[torch.Tensor, "*places width"]]:
+        """Returns the distinct rows of a batch as an autograd leaf, and the batch's values.
 
         Args:
-            flat_rows: int64, replica * rows + row, any shape.
+            flat_rows: replica * rows + row.
         """
         distinct, inverse = self._distinct(flat_rows)
         leaf = take_rows(self.values, distinct).requires_grad_(True)
         return TouchedRows(rows=distinct, values=leaf), take_rows(leaf, inverse)
 
-    def _distinct(self, flat_rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    def _distinct(
+        self, flat_rows: Int64[torch.Tensor, "*places"]
+    ) -> tuple[Int64[torch.Tensor, " distinct"], Int64[torch.Tensor, "*places"]]:
         """Returns the distinct rows, ascending, and which of them each place is: by marking where tables are small."""
         if len(self.values) > _MARKED_ROWS:
             return torch.unique(flat_rows, return_inverse=True)
@@ -104,16 +110,16 @@ class EmbeddingTables:
         )
         self.steps = self.steps[list(replicas)]
 
-    def values_of(self, replica: int) -> np.ndarray:
-        """Returns a copy of one replica's table, float32 [rows, width]."""
+    def values_of(self, replica: int) -> Float32[np.ndarray, "rows width"]:
+        """Returns a copy of one replica's table."""
         return self.values[replica * self.rows : (replica + 1) * self.rows].cpu().numpy().copy()
 
 
 @final
 @dataclass(kw_only=True, eq=False)
 class TouchedRows:
-    """The distinct rows that a batch touches, the leaf [distinct, width] of their values, and its gradient."""
+    """The distinct rows that a batch touches, the leaf of their values, and its gradient."""
 
-    rows: torch.Tensor
-    values: torch.Tensor
-    gradient: torch.Tensor | None = None
+    rows: Int64[torch.Tensor, " distinct"]
+    values: Float32[torch.Tensor, "distinct width"]
+    gradient: Float32[torch.Tensor, "distinct width"] | None = None

@@ -5,12 +5,16 @@ from dataclasses import dataclass, field
 from typing import final
 
 import torch
+from jaxtyping import Float, Float32, Int64
 
 from crowdsweep.models.networks.tables import EmbeddingTables, TouchedRows
+from crowdsweep.models.networks.tensors import ReplicaValues, StackedValues
+
+Output = Float[torch.Tensor, " replicas *shape"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Training:
+class Step:
     """What a step gathers besides its loss.
 
     Attributes:
@@ -21,26 +25,32 @@ class Training:
         deferred: outputs of networks that autograd stops at, with what goes on from the slope of each.
     """
 
-    gradients: Mapping[str, torch.Tensor]
+    gradients: StackedValues
     tables: Mapping[str, EmbeddingTables]
     touched: dict[str, TouchedRows] = field(default_factory=dict[str, TouchedRows])
     written: set[str] = field(default_factory=set[str])
-    deferred: list[tuple[torch.Tensor, Callable[[torch.Tensor], None]]] = field(default_factory=list)  # pyright: ignore[reportUnknownVariableType]
+    deferred: list[tuple[Output, Callable[[Output], None]]] = field(default_factory=list)  # pyright: ignore[reportUnknownVariableType]
 
 
 @final
-class Values(Mapping[str, torch.Tensor]):
-    """Parameters by name [n_replicas, *shape]; in training they are leaves of autograd, and rows of tables beside them.
+class Values(StackedValues):
+    """Parameters by name; in a step they are leaves of autograd, and rows of tables beside them.
 
     A network may work its gradients out by hand (`defer`), which saves autograd half of the work where layers are
     small.
     """
 
-    def __init__(self, leaves: Mapping[str, torch.Tensor], training: Training | None = None, prefix: str = "") -> None:
+    def __init__(self, leaves: StackedValues, step: Step | None = None, prefix: str = "") -> None:
+        """Takes what the step gathers; None where nothing is trained."""
         self._leaves, self._prefix = leaves, prefix
-        self.training = training
+        self.step = step
 
-    def __getitem__(self, name: str) -> torch.Tensor:
+    @classmethod
+    def of_one(cls, values: ReplicaValues, device: str) -> "Values":
+        """Returns the parameters of one replica, to predict with."""
+        return cls({name: torch.from_numpy(array[None]).to(device) for name, array in values.items()})
+
+    def __getitem__(self, name: str) -> Output:
         return self._leaves[self._prefix + name]
 
     def __iter__(self) -> Iterator[str]:
@@ -52,37 +62,39 @@ class Values(Mapping[str, torch.Tensor]):
 
     def part(self, name: str) -> "Values":
         """Returns the parameters of one of several networks, under its own names."""
-        return Values(self._leaves, self.training, f"{self._prefix}{name} ")
+        return Values(self._leaves, self.step, f"{self._prefix}{name} ")
 
-    def rows(self, table: str, index: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
-        """Returns rows of a table [*index.shape, width]; at most once a step for each table.
+    def rows(
+        self, table: str, index: Int64[torch.Tensor, "*places"], places: Int64[torch.Tensor, "*#places"]
+    ) -> Float32[torch.Tensor, "*places width"]:
+        """Returns rows of a table; at most once a step for each table.
 
         Args:
             table: its name.
-            index: int64, row numbers of each replica's own table, any shape.
-            places: int64, where in the batch the replica stands that each of them belongs to; broadcasts with `index`.
+            index: row numbers of each replica's own table.
+            places: where in the batch the replica stands that each of them belongs to.
 
         Raises:
-            RuntimeError: not in training, or the rows of this table have been taken in this step already.
+            RuntimeError: not in a step, or the rows of this table have been taken in this step already.
         """
-        if self.training is None or table in self.training.touched:
+        if self.step is None or table in self.step.touched:
             raise RuntimeError(f"expected the rows of {table!r} to be taken once, in a step; gather them together")
-        tables = self.training.tables[table]
-        self.training.touched[table], found = tables.gather(index + places * tables.rows)
+        tables = self.step.tables[table]
+        self.step.touched[table], found = tables.gather(index + places * tables.rows)
         return found
 
-    def gradient(self, name: str) -> torch.Tensor:
-        """Returns where the gradient of a parameter goes [n_replicas, *shape]; in training only."""
-        if self.training is None:
+    def gradient(self, name: str) -> Output:
+        """Returns where the gradient of a parameter goes; in a step only."""
+        if self.step is None:
             raise RuntimeError("expected a step of training")
-        self.training.written.add(self._prefix + name)
-        return self.training.gradients[self._prefix + name]
+        self.step.written.add(self._prefix + name)
+        return self.step.gradients[self._prefix + name]
 
-    def defer(self, output: torch.Tensor, backward: Callable[[torch.Tensor], None]) -> torch.Tensor:
+    def defer(self, output: Output, backward: Callable[[Output], None]) -> Output:
         """Returns the output as a leaf of autograd; `backward` is called with the loss's slope by it and writes the
-        gradients of all parameters that the output was made of. In training only."""
-        if self.training is None:
+        gradients of all parameters that the output was made of. In a step only."""
+        if self.step is None:
             raise RuntimeError("expected a step of training")
         leaf = output.detach().requires_grad_(True)
-        self.training.deferred.append((leaf, backward))
+        self.step.deferred.append((leaf, backward))
         return leaf

@@ -10,11 +10,12 @@ from typing import Annotated, Any, final
 
 import numpy as np
 from annotated_types import Ge
+from jaxtyping import Shaped
 
-from crowdsweep.arrays import AnnotatorCodes, Confusion, ItemCodes, ItemProbs, RowProbs
+from crowdsweep.arrays import ItemProbs
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models._cost import training_cost
-from crowdsweep.models._em import label_probs_of
+from crowdsweep.models._em import label_probs_of, label_probs_of_anybody
 from crowdsweep.models.classifier import Classifier, Lesson, TrainingProtocol, schedule_of, train_classifiers
 from crowdsweep.models.contract import (
     AnnotatorModel,
@@ -36,18 +37,18 @@ class Aggregated:
     """What the first stage found.
 
     Attributes:
-        targets: float64 [items, classes]; rows of zeros are not trained on.
+        targets: rows of zeros are not trained on.
         annotators: how annotators answer, if the aggregation says so.
         extras: further arrays for the result.
     """
 
     targets: ItemProbs
     annotators: AnnotatorModel | None = None
-    extras: Mapping[str, np.ndarray] | None = None
+    extras: Mapping[str, Shaped[np.ndarray, "..."]] | None = None
 
 
 def aggregated(model: Model, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[Aggregated]:
-    """Fits an aggregator; what it says of items that nobody labelled is left out. What is reported comes later."""
+    """Fits an aggregator, which reports nothing; what it says of items that nobody labelled is left out."""
     quiet = [replace(context, report=nobody_listens) for context in contexts]
     return [
         Aggregated(targets=answered(part, found.item_probs), annotators=found.annotators, extras=found.extras)
@@ -164,14 +165,4 @@ def two_stage(
 
 def _label_probs(probs: ItemProbs, annotators: AnnotatorModel) -> LabelProbs:
     shared = annotators.global_confusion()
-    return label_probs_of(probs, annotators) if shared is None else through_crowd(probs, shared)
-
-
-def through_crowd(probs: ItemProbs, shared: Confusion) -> LabelProbs:
-    """Returns what anybody answers of whom nothing is known but the crowd's confusion matrix."""
-    expected = probs @ shared
-
-    def label_probs(item: ItemCodes, _: AnnotatorCodes) -> RowProbs:
-        return expected[item]
-
-    return label_probs
+    return label_probs_of(probs, annotators) if shared is None else label_probs_of_anybody(probs @ shared)

@@ -1,7 +1,7 @@
 """Dawid-Skene, then a classifier: it learns the posterior that Dawid-Skene gives each item.
 
 Annotators' confusion matrices and the items' classes are estimated from the labels alone, then the classifier is
-trained on the soft posterior. With one label an annotator there is nothing to tell annotators apart by, and it fails.
+trained on the soft posterior. With one label per annotator there is nothing to tell annotators apart by, and it fails.
 Baseline of Mena and Nanculef (CIARP 2019), where it is called DL-DS.
 
     T_i   targets (posterior)          f(x)   the classifier          pi_t   annotators

@@ -8,12 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import final
 
-import numpy as np
-
 from crowdsweep.data.dataset import TrainingData
+from crowdsweep.models._em import label_probs_of_anybody
 from crowdsweep.models.classifier import WATCHED_SPACE, WatchedTraining
 from crowdsweep.models.contract import FitContext, FitResult
-from crowdsweep.models.two_stage._pair import Aggregated, answered, fit_pairs, through_crowd, two_stage
+from crowdsweep.models.two_stage._pair import Aggregated, answered, fit_pairs, two_stage
 
 
 @final
@@ -27,7 +26,7 @@ class PD:
         """Trains on the histograms; an answer is drawn from its item's distribution, whoever gives it."""
         stages = [Aggregated(targets=answered(part, part.annotations.label_distribution())) for part in data]
         fitted = fit_pairs(self.training.classifier, self.training.schedule, data, contexts, stages)
-        return [replace(one, label_probs=through_crowd(one.item_probs, np.eye(data[0].n_classes))) for one in fitted]
+        return [replace(one, label_probs=label_probs_of_anybody(one.item_probs)) for one in fitted]
 
 
 TITLE = "Plain label-distribution learning: a classifier trained on histograms of answers"

@@ -1,4 +1,4 @@
-"""Any aggregator, then any classifier: what the other two-stage models are single cases of.
+"""Any aggregator, then any classifier: the other two-stage models are special cases of it.
 
 `aggregate` names a model of labels alone, whose own hyper-parameters stand beside it:
 `{aggregate: dawid-skene, smoothing: 0.1, network: mlp}`. The classifier is trained on what the aggregator says of each
