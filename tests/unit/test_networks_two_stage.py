@@ -8,7 +8,7 @@ import pytest
 
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import Gold, Items, TrainingData, Validation
-from crowdsweep.errors import BadInput, FitFailed, UnknownName
+from crowdsweep.errors import BadInput, FitFailed
 from crowdsweep.models import registered
 from crowdsweep.models.aggregate.dawid_skene import DawidSkene
 from crowdsweep.models.contract import FitContext, fit_one
@@ -135,5 +135,5 @@ def test_the_aggregators_own_parameters_stand_beside_its_name():
     assert full["aggregate"] == "one-coin"
     with pytest.raises(BadInput, match=r"aggregate.*\"dawid-skene\""):
         built("two-stage", aggregate="cmm")
-    with pytest.raises(UnknownName, match="unknown parameter 'start'"):
+    with pytest.raises(BadInput, match="expected beside aggregate: dawid-skene"):
         built("two-stage", aggregate="one-coin", start="hard")
