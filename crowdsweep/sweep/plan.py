@@ -14,13 +14,14 @@ from crowdsweep.data import catalogue
 from crowdsweep.data.dataset import CrowdDataset, Scalar, TrialData
 from crowdsweep.data.splits import data_version, prepare
 from crowdsweep.errors import DataError, SweepFileError
+from crowdsweep.metrics.known import HELDOUT
 from crowdsweep.models import registered
 from crowdsweep.models.contract import ModelInfo
 from crowdsweep.search.racing import FEWEST_SEEDS
 from crowdsweep.search.space import Space
 from crowdsweep.studies.contract import expand_study
 from crowdsweep.sweep.pilot import Pace, pace_of
-from crowdsweep.sweep.requirements import HELDOUT, Offer, check_metric, default_metric, offer_of
+from crowdsweep.sweep.requirements import Offer, check_metric, default_metric, offer_of
 from crowdsweep.sweepfile.records import DatasetEntry, Metric, ModelEntry, SweepConfig
 from crowdsweep.trial.runner import check_needs
 from crowdsweep.trial.spec import Phase, TrialSpec, canonical_json, digest
