@@ -8,13 +8,13 @@ alike, needs no annotators, and stands in every report because nothing should do
 
 Ties stay ties, so the model is deterministic; accuracy is then the expected one over random tie-breaking.
 
-Multi-label data (one row for each class that an annotator chose of an item): item_probs[i, k] is the share of the
-item's annotators who chose class k, and under `hard` one above a half, zero below, a half on the tie. An item that
-nobody answered has one half everywhere.
+Multi-label data: item_probs[i, k] is the share of the item's annotators who chose class k, and under `hard` one above a
+half, zero below, a half on the tie. An item that nobody answered has one half everywhere.
 
-The annotators' confusion matrices are counted against the model's own item_probs, with `smoothing` pseudo-counts in
-each cell. Held-out answers are scored by the crowd's matrix, counted and smoothed likewise over all annotators
-together: one annotator's answers are too few for a model that says nothing of annotators.
+The annotators' confusion matrices (multi-label: two by two for each class) are counted against the model's own
+item_probs, with `smoothing` pseudo-counts in each cell. Held-out answers are scored by the crowd's matrix, counted and
+smoothed likewise over all annotators together: one annotator's answers are too few for a model that says nothing of
+annotators.
 """
 
 from collections.abc import Sequence
@@ -24,9 +24,10 @@ from typing import Annotated, Literal, final
 import numpy as np
 from annotated_types import Ge
 
-from crowdsweep.arrays import AnnotatorCodes, Confusion, ItemCodes, ItemProbs, RowProbs
-from crowdsweep.data.annotations import Annotations
+from crowdsweep.arrays import AnnotatorCodes, ItemCodes, ItemProbs, RowProbs, normalised_rows
+from crowdsweep.data.choices import choice_counts, choices_of
 from crowdsweep.data.dataset import TrainingData
+from crowdsweep.models._choices import CountedChoices
 from crowdsweep.models._em import annotator_model, confusion_columns, soft_vote, stack, winners
 from crowdsweep.models.contract import FitContext, FitResult, LabelProbs, ModelInfo
 
@@ -50,57 +51,36 @@ class MajorityVote:
 
     def _fit(self, data: TrainingData) -> FitResult:
         if data.scale == "multilabel":
-            chosen = chosen_shares(data.annotations)
-            return FitResult(item_probs=_majority(chosen) if self.votes == "hard" else chosen)
+            return self._fit_choices(data)
         crowds = stack([data.annotations])
         shares = soft_vote(crowds)
         item_probs = winners(shares) if self.votes == "hard" else shares
-        crowd = _smoothed((data.annotations.counts.T @ item_probs).T, self.smoothing)
+        crowd = normalised_rows((data.annotations.counts.T @ item_probs).T + self.smoothing)
         columns = confusion_columns(crowds, item_probs, self.smoothing)
         return FitResult(
             item_probs=item_probs,
             annotators=annotator_model(crowds, columns, shared=crowd),
-            label_probs=_through(item_probs, crowd),
+            label_probs=_known(item_probs @ crowd),
         )
 
-
-def chosen_shares(annotations: Annotations) -> ItemProbs:
-    """Returns the share of each item's annotators who chose each class [items, classes]; 0.5 where an item has none.
-
-    An annotator who chose a class of an item twice chose it once. Soft answers and weights: the largest of an
-    annotator's certainties counts for each class, the largest of their weights for them. O(A log A).
-    """
-    n_classes, n_annotators = annotations.n_classes, annotations.n_annotators
-    weight = np.ones(len(annotations)) if annotations.weight is None else annotations.weight.astype(np.float64)
-    certainty = np.ones(len(annotations)) if annotations.probability is None else annotations.probability
-    pairs, pair = np.unique(
-        annotations.item.astype(np.int64) * n_annotators + annotations.annotator, return_inverse=True
-    )
-    pair_weight = np.zeros(len(pairs))
-    np.maximum.at(pair_weight, pair, weight)
-    triples, triple = np.unique(pair * n_classes + annotations.label, return_inverse=True)
-    choice = np.zeros(len(triples))
-    np.maximum.at(choice, triple, certainty)
-    item_of_pair = pairs // max(n_annotators, 1)
-    of_triple = triples // n_classes
-    cells = item_of_pair[of_triple] * n_classes + triples % n_classes
-    chosen = np.bincount(cells, weights=choice * pair_weight[of_triple], minlength=annotations.n_items * n_classes)
-    judged = np.bincount(item_of_pair, weights=pair_weight, minlength=annotations.n_items)[:, None]
-    return np.where(judged > 0, chosen.reshape(-1, n_classes) / np.where(judged > 0, judged, 1.0), 0.5)
+    def _fit_choices(self, data: TrainingData) -> FitResult:
+        choices = choices_of(data.annotations)
+        shares = choices.shares()
+        item_probs = _majority(shares) if self.votes == "hard" else shares
+        annotators = CountedChoices(
+            counts=choice_counts(choices, item_probs), smoothing=self.smoothing, n_annotators=data.n_annotators
+        )
+        crowd = annotators.global_confusion()
+        expected = item_probs * crowd[:, 1, 1] + (1.0 - item_probs) * crowd[:, 0, 1]
+        return FitResult(item_probs=item_probs, annotators=annotators, label_probs=_known(expected))
 
 
 def _majority(chosen: ItemProbs) -> ItemProbs:
     return np.where(np.isclose(chosen, 0.5, rtol=0, atol=1e-9), 0.5, (chosen > 0.5).astype(np.float64))
 
 
-def _smoothed(counts: Confusion, smoothing: float) -> Confusion:
-    smoothed = counts + smoothing
-    mass = smoothed.sum(axis=1, keepdims=True)
-    return np.where(mass > 0, smoothed / np.where(mass > 0, mass, 1.0), 1.0 / len(counts))
-
-
-def _through(item_probs: ItemProbs, crowd: Confusion) -> LabelProbs:
-    expected = item_probs @ crowd
+def _known(expected: ItemProbs) -> LabelProbs:
+    """Returns the function that answers rows (item, annotator) with the item's probabilities, whoever asks."""
 
     def label_probs(item: ItemCodes, _: AnnotatorCodes) -> RowProbs:
         return expected[item]

@@ -15,8 +15,8 @@ from typing import final
 import numpy as np
 
 from crowdsweep.arrays import AnnotatorCodes, ClassProbs, ItemCodes, ItemProbs, RowProbs
+from crowdsweep.data.choices import choices_of
 from crowdsweep.data.dataset import Items, TrainingData
-from crowdsweep.models.aggregate.majority_vote import chosen_shares
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
 
 
@@ -29,7 +29,7 @@ class Marginal:
         """Averages the label distributions."""
         annotations = data.annotations
         multilabel = data.scale == "multilabel"
-        shares = chosen_shares(annotations) if multilabel else annotations.label_distribution()
+        shares = choices_of(annotations).shares() if multilabel else annotations.label_distribution()
         answered = annotations.labels_per_item > 0
         everywhere = np.full(data.n_classes, 0.5 if multilabel else 1.0 / data.n_classes)
         return constant_result(shares[answered].mean(axis=0) if answered.any() else everywhere, data)
@@ -50,14 +50,14 @@ class ConstantPredictor:
 
 
 def constant_result(probs: ClassProbs, data: TrainingData) -> FitResult:
-    """Returns the fit that answers `probs` for every item; it scores held-out answers unless data is multi-label."""
+    """Returns the fit that answers `probs` for every item, and for every held-out answer."""
 
     def label_probs(item: ItemCodes, _: AnnotatorCodes) -> RowProbs:
         return np.tile(probs, (len(item), 1))
 
     return FitResult(
         item_probs=np.tile(probs, (data.n_items, 1)),
-        label_probs=None if data.scale == "multilabel" else label_probs,
+        label_probs=label_probs,
         predictor=ConstantPredictor(probs),
     )
 
