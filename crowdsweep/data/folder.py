@@ -88,9 +88,9 @@ def _order_items(
     if "sentence" not in table:
         names = tables.distinct([listed, answers.item.texts])
         return names.take(names.natural_order()), None
-    strangers = np.flatnonzero(listed.places_of(answers.item.texts) < 0)
-    if len(strangers):
-        name = answers.item.texts[int(strangers[0])]
+    unlisted = np.flatnonzero(listed.places_of(answers.item.texts) < 0)
+    if len(unlisted):
+        name = answers.item.texts[int(unlisted[0])]
         raise DataError(f"{folder}: expected every token in the items file, got an annotation of {name!r}")
     sentence = tables.coded(table["sentence"])
     rank = np.empty(len(sentence.texts), dtype=np.int64)

@@ -194,7 +194,7 @@ def _check_labels(path: Path, first: int, column: Column, classes: Classes) -> N
     for code, text in enumerate(column.texts):
         if classes.refused(text) and text:
             row = first + column.first_row(code)
-            hint = "remove rows without an answer" if text.lower() in _NO_ANSWER else "mend it, or declare the class"
+            hint = "remove rows without an answer" if text.lower() in _NO_ANSWER else "correct it, or declare the class"
             raise DataError(f"{path}, row {row}, column label: expected {classes.expected()}, got {text!r}; {hint}")
 
 
@@ -289,11 +289,11 @@ def read_features(folder: Path, kind: str | None, item_names: Names) -> ItemFeat
         got = f"{features.dtype} {features.shape} and {item.shape}"
         raise DataError(f"{path}: expected features as numbers [n, d] and item [n], got {got}")
     place = Names.of(item.astype(str).tolist()).places_of(item_names)
-    strangers = np.flatnonzero(place < 0)
-    if len(strangers):
+    lacking = np.flatnonzero(place < 0)
+    if len(lacking):
         raise DataError(
-            f"{path}: expected features of every item, {len(strangers)} have none, such as "
-            f"{item_names[int(strangers[0])]!r}; add them, or set the dataset parameter features: none"
+            f"{path}: expected features of every item, {len(lacking)} have none, such as "
+            f"{item_names[int(lacking[0])]!r}; add them, or set the dataset parameter features: none"
         )
     picked = features[place].astype(np.float32)
     for bad in np.flatnonzero(~np.isfinite(picked).all(axis=1)):

@@ -4,9 +4,9 @@ The steps, in order: the crowd is drawn (where one is simulated), the training i
 thinned (annotators dropped, then labels per item), annotators are forgotten (scenario `global`), and a share is held
 out. Annotations of dev and test items never train: they are the reference of items without gold, and validation.
 
-Units (the sentences of tokens) stay whole: one whose items have any annotation trains with all of them, and what an
-annotator said of one unit is kept or left out together. What is held out of items that are units of their own is
-likewise all that an annotator said of one item. Multi-label answers are never torn.
+Units (the sentences of tokens) stay whole: one of which any item has an annotation trains with all of its items, and
+all labels that one annotator gave to it are kept or left out together. Where every item is a unit of its own, all
+labels that one annotator gave to one item are held out together. Multi-label answers are never torn.
 """
 
 from collections.abc import Mapping

@@ -86,19 +86,13 @@ def keep_for_fit(
 
 
 def _first_rows(annotations: Annotations, bundles: Bundles | None) -> tuple[Bundles, Int64[np.ndarray, " bundles"]]:
-    """Returns the bundle of each row, numbered by their first rows, and those rows."""
+    """Returns the bundle of each row, numbered 0, 1, … in the order of their first rows, and those rows."""
     if bundles is None:
         return np.arange(len(annotations)), np.arange(len(annotations))
-    bundle = _numbered(bundles)
-    return bundle, np.unique(bundle, return_index=True)[1]
-
-
-def _numbered(codes: Int64[np.ndarray, " annotations"]) -> Bundles:
-    """Returns 0, 1, … for the distinct codes, in the order of their first rows."""
-    _, first, code = np.unique(codes, return_index=True, return_inverse=True)
+    _, first, code = np.unique(bundles, return_index=True, return_inverse=True)
     number = np.empty(len(first), dtype=np.int64)
     number[np.argsort(first)] = np.arange(len(first))
-    return number[code]
+    return number[code], np.sort(first)
 
 
 def _rank_within(group: Int32[np.ndarray, " bundles"], draws: np.random.Generator) -> Int64[np.ndarray, " bundles"]:

@@ -183,7 +183,7 @@ def _js_global_weighted(crowd: ScoredCrowd) -> float | None:
 
 
 ACCURACY, KL, HELDOUT = "accuracy", "kl", "heldout_loglik"
-"""What decides where nobody says otherwise: against gold, against label distributions, with neither."""
+"""What ranks by default: against gold, against label distributions, and where there is neither."""
 
 ITEM_METRICS = (
     ItemMetric(name=ACCURACY, words="accuracy", unit="%", goal="maximize", score=_of_rows(items.accuracy)),

@@ -1,4 +1,4 @@
-"""What a dataset offers to a metric: the default one, and refusing one that cannot exist."""
+"""Which metrics a dataset allows: the one that a search takes by default, and why another cannot be computed."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -83,7 +83,7 @@ def check_metric(metric: Metric, offer: Offer, where: str) -> None:
     """Refuses a metric that cannot exist on a dataset.
 
     Raises:
-        SweepFileError: the dataset has not what it is computed from.
+        SweepFileError: the dataset lacks what it is computed from.
     """
     info = info_of(metric.name)
     if isinstance(info, CrowdMetric) and not offer.crowd and not offer.training_gold:

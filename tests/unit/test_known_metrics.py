@@ -1,5 +1,7 @@
 """The table of metrics: names that sweep files may say, goals, words and units, and what applies where."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -65,6 +67,15 @@ def test_a_name_that_is_none_is_refused(name: str) -> None:
 def test_what_only_describes_cannot_be_optimised(name: str) -> None:
     with pytest.raises(BadInput, match=f"sweep.yaml:3: metric '{name}' .* describes a result"):
         check_metric_name(name, "sweep.yaml:3")
+
+
+def test_the_reference_of_sweep_files_lists_them_all() -> None:
+    lines = (Path(__file__).parents[2] / "search_spaces" / "README.md").read_text().splitlines()
+    start = lines.index("| metric | better | unit | what it is |") + 2
+    table = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[start : start + len(METRICS) - 2]]
+    better = {"maximize": "higher", "minimize": "lower", None: "neither"}
+    named = [info for info in METRICS.values() if not is_count(info.name)]
+    assert [row[:3] for row in table] == [[f"`{info.name}`", better[info.goal], info.unit] for info in named]
 
 
 def test_names_are_read_without_split_and_use() -> None:
