@@ -1,8 +1,9 @@
 """Array types with named axes, the one floor under logarithms, and division by what may be zero.
 
 Axis names used everywhere: `annotations` (A rows), `items` (N), `annotators` (T), `classes` (K; `true` and
-`observed` where a matrix has two class axes), `features` (D), `groups`, `clusters`, `replicas`, `steps` (of a fit, or
-of a block of them), `batch` (rows of one step), `rows` (any number of rows), `width` (numbers in a row).
+`observed` where a matrix has two class axes; of multi-label answers these are 0 not chosen, 1 chosen), `features` (D),
+`groups`, `clusters`, `replicas`, `steps` (of a fit, or of a block of them), `batch` (rows of one step), `rows` (any
+number of rows), `width` (numbers in a row).
 """
 
 import numpy as np
@@ -23,6 +24,8 @@ ItemFeatures = Float32[np.ndarray, "items features"]
 AnnotatorFeatures = Float32[np.ndarray, "annotators annotator_features"]
 Confusions = Float64[np.ndarray, "annotators true observed"]
 Confusion = Float64[np.ndarray, "true observed"]
+ClassConfusions = Float64[np.ndarray, "annotators classes true observed"]
+ClassConfusion = Float64[np.ndarray, "classes true observed"]
 ClassProbs = Float64[np.ndarray, " classes"]
 Objective = Float64[np.ndarray, " steps"]
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from crowdsweep.journal.state import JournalState
+from crowdsweep.metrics.known import ACCURACY, HELDOUT, KL
+from crowdsweep.metrics.wording import goal_of
 from crowdsweep.trial.events import (
     BatchLost,
     Event,
@@ -21,12 +23,9 @@ from crowdsweep.trial.spec import TrialSpec, canonical_json
 
 LAST_FAILURES = 3
 
-_USUAL_METRICS = (
-    ("dev_accuracy", True),
-    ("dev_kl", False),
-    ("heldout_loglik", True),
-    ("test_accuracy", True),
-    ("train_accuracy", True),
+_USUAL_METRICS = tuple(
+    (name, goal_of(name) == "maximize")
+    for name in (f"dev_{ACCURACY}", f"dev_{KL}", HELDOUT, f"test_{ACCURACY}", f"train_{ACCURACY}")
 )
 """(name, whether more is better), in the order in which a sweep without a metric of its own looks at them."""
 

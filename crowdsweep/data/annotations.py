@@ -26,6 +26,8 @@ from crowdsweep.arrays import (
 )
 from crowdsweep.errors import DataError
 
+Forgotten = tuple[Pointers, AnnotatorCodes]
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Annotations:
@@ -40,9 +42,10 @@ class Annotations:
         label: code of the class of each row, in [0, n_classes).
         weight: how much each row counts, positive and finite; None means that each counts one.
         probability: what the annotator gives to `label`, in [0, 1], the rest spread evenly over the other classes;
-            None means one.
+            None means one. For multi-label rows, `choices` says what it means.
         n_items, n_annotators, n_classes: declared sizes.
-        anonymous: whether annotators are unknown, each row then being its own pseudo-annotator.
+        anonymous: whether annotators are unknown, each row (multi-label: each answer) then having its own
+            pseudo-annotator.
     """
 
     item: ItemCodes
@@ -152,6 +155,13 @@ class Annotations:
         """CSC pointers into `by_annotator`. Length n_annotators + 1."""
         return read_only(_pointers(np.bincount(self.annotator, minlength=self.n_annotators)))
 
+    @cached_property
+    def pair_starts(self) -> Pointers:
+        """Numbers of the rows with which the rows of one (item, annotator) pair begin, ascending."""
+        begins = np.ones(len(self), dtype=bool)
+        begins[1:] = (np.diff(self.item) != 0) | (np.diff(self.annotator) != 0)
+        return read_only(np.flatnonzero(begins).astype(np.int64))
+
     @property
     def labels_per_item(self) -> Pointers:
         """Number of rows of each item. Length n_items."""
@@ -231,24 +241,43 @@ class Annotations:
         )
 
     @cached_property
-    def anonymous_order(self) -> Pointers:
-        """Row numbers in an order that tells nothing of who answered: by item, label and what the row carries."""
+    def anonymous_rows(self) -> Forgotten:
+        """Row numbers in an order that tells nothing of who answered (by item, label and what a row carries), and a
+        pseudo-annotator for each of them: one a row."""
         keys = [key for key in (self.probability, self.weight, self.label, self.item) if key is not None]
-        return read_only(np.lexsort(keys).astype(np.int64))
+        return read_only(np.lexsort(keys).astype(np.int64)), read_only(np.arange(len(self), dtype=np.int32))
 
-    def anonymised(self) -> "Annotations":
-        """Returns the `global` scenario's view: each row its own pseudo-annotator, T = number of rows."""
-        if self.anonymous and self.n_annotators == len(self):
-            return self
-        order = self.anonymous_order
+    @cached_property
+    def anonymous_answers(self) -> Forgotten:
+        """The same with one pseudo-annotator for all rows of a pair, which are one answer in multi-label data."""
+        first = self.pair_starts
+        answer = np.repeat(np.arange(len(first)), np.diff(np.append(first, len(self))))
+        place = np.arange(len(self)) - first[answer]
+        # An answer is a line of a table: what its first row says, its second, …, minus one where it has no such row.
+        says = [column for column in (self.probability, self.weight, self.label) if column is not None]
+        table = np.full((len(first), int(place.max(initial=0)) + 1, len(says)), -1.0)
+        table[answer, place] = np.stack(says, axis=1)
+        order = np.lexsort([*table.reshape(len(first), -1).T, self.item[first]])
+        code = np.empty(len(first), dtype=np.int32)
+        code[order] = np.arange(len(first))
+        rows = np.argsort(code[answer], kind="stable")
+        return read_only(rows), read_only(code[answer[rows]])
+
+    def anonymised(self, *, whole_answers: bool = False) -> "Annotations":
+        """Returns the `global` scenario's view: each row its own pseudo-annotator, T = number of rows.
+
+        Args:
+            whole_answers: all rows of a pair are one answer (multi-label data) and have one pseudo-annotator.
+        """
+        rows, annotator = self.anonymous_answers if whole_answers else self.anonymous_rows
         return Annotations.of(
-            item=self.item[order],
-            annotator=np.arange(len(self), dtype=np.int32),
-            label=self.label[order],
-            weight=None if self.weight is None else self.weight[order],
-            probability=None if self.probability is None else self.probability[order],
+            item=self.item[rows],
+            annotator=annotator,
+            label=self.label[rows],
+            weight=None if self.weight is None else self.weight[rows],
+            probability=None if self.probability is None else self.probability[rows],
             n_items=self.n_items,
-            n_annotators=len(self),
+            n_annotators=len(self.pair_starts) if whole_answers else len(self),
             n_classes=self.n_classes,
             anonymous=True,
         )

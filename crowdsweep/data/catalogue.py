@@ -18,7 +18,7 @@ from crowdsweep.registry import discovery
 from crowdsweep.seeds import SeedStream
 
 SEARCH_PATH = "CROWDSWEEP_DATA"
-# What every dataset takes (`splits.prepare`), and what every folder takes besides.
+# What every dataset takes (`splits.prepare`), and what every folder takes in addition.
 COMMON_PARAMS = ("scenario", "training", "redundancy", "annotator_dropout")
 FOLDER_PARAMS = ("features", "where")
 
@@ -90,7 +90,7 @@ def check_params(params: Mapping[str, Scalar], own: tuple[str, ...], where: str)
 
     Args:
         params: as the sweep gives them.
-        own: names that this dataset takes besides the common ones.
+        own: names that this dataset takes in addition to the common ones.
         where: for messages.
 
     Raises:

@@ -16,6 +16,7 @@ from jaxtyping import Bool, Float64, Int8, Int32
 
 from crowdsweep.arrays import AnnotatorFeatures, Confusions, ItemFeatures
 from crowdsweep.data.annotations import Annotations
+from crowdsweep.errors import DataError
 
 Scale = Literal["nominal", "ordinal", "multilabel"]
 Scalar = str | int | float | bool | None
@@ -49,15 +50,20 @@ class Items:
         n_items: how many.
         features: float32 [items, features].
         text, text_b: a text (and a second one, for pairs) for each item.
-        sequence: for tokens, int32 [items]: the code of the sentence that each item stands in, sentences being
-            contiguous and in order.
+        unit: int32 [items], ascending: the code of the unit (the sentence of a token) that each item stands in. A unit
+            is what splits, hold-out, thinning and minibatches keep whole, and its items are in order. None: every item
+            is a unit of its own.
     """
 
     n_items: int
     features: ItemFeatures | None = None
     text: Sequence[str] | None = None
     text_b: Sequence[str] | None = None
-    sequence: Int32[np.ndarray, " items"] | None = None
+    unit: Int32[np.ndarray, " items"] | None = None
+
+    def __post_init__(self) -> None:
+        if self.unit is not None and len(self.unit) and (self.unit[0] < 0 or (np.diff(self.unit) < 0).any()):
+            raise DataError("items: expected units by ascending code from 0, each in one piece; sort the items by unit")
 
     def take(self, items: np.ndarray) -> "Items":
         """Returns what is known of these items, in the order given."""
@@ -66,13 +72,22 @@ class Items:
             features=None if self.features is None else self.features[items],
             text=None if self.text is None else [self.text[int(i)] for i in items],
             text_b=None if self.text_b is None else [self.text_b[int(i)] for i in items],
-            sequence=None if self.sequence is None else self.sequence[items],
+            unit=None if self.unit is None else self.unit[items],
         )
+
+    def whole_units(self, picked: Bool[np.ndarray, " items"]) -> Bool[np.ndarray, " items"]:
+        """Returns a mask of all items of those units of which at least one item is picked."""
+        if self.unit is None or not self.n_items:
+            return picked
+        touched = np.zeros(int(self.unit[-1]) + 1, dtype=bool)
+        touched[self.unit[picked]] = True
+        return touched[self.unit]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Gold:
-    """Trusted answers, sparse: rows (item, label), ascending. Multi-label items have several rows, others one."""
+    """Trusted answers, sparse: rows (item, label), ascending. Multi-label items have a row for each class that applies,
+    others one; an item that no class applies to cannot be told from one without gold."""
 
     item: Int32[np.ndarray, " gold"]
     label: Int32[np.ndarray, " gold"]
@@ -140,6 +155,11 @@ class CrowdDataset:
     params: Mapping[str, Scalar] = field(default_factory=dict)
     seed_dependent: bool = False
 
+    def __post_init__(self) -> None:
+        unit = self.items.unit
+        if unit is not None and ((np.diff(unit) == 0) & (np.diff(self.split) != 0)).any():
+            raise DataError(f"dataset {self.name}: expected every unit (sentence) in one split, got one that is torn")
+
     @property
     def n_classes(self) -> int:
         return len(self.class_names)
@@ -155,7 +175,7 @@ class CrowdDataset:
         digest.update(self.annotations.fingerprint().encode())
         digest.update(repr((self.scale, self.class_names, sorted(self.params.items()))).encode())
         parts: list[np.ndarray | None] = [self.split, self.gold.item, self.gold.label, self.items.features]
-        parts += [self.items.sequence, self.annotator_features]
+        parts += [self.items.unit, self.annotator_features]
         if self.crowd is not None:
             parts += [self.crowd.group, self.crowd.confusion]
         for part in parts:
@@ -234,6 +254,7 @@ class TrialData:
         evaluation: by split, `train` always, `dev` and `test` where the dataset has such items.
         heldout: annotations of the training items that were taken out before the fit; None where none were.
         crowd: the true confusion matrices of a simulated crowd.
+        class_names: what the class codes stand for.
     """
 
     training: TrainingData
@@ -241,3 +262,4 @@ class TrialData:
     evaluation: Mapping[str, EvaluationSet]
     heldout: Annotations | None = None
     crowd: TrueCrowd | None = None
+    class_names: tuple[str, ...] = ()

@@ -34,11 +34,13 @@ def describe(dataset: CrowdDataset) -> dict[str, Any]:
     `krippendorff_alpha` is the nominal one (ordinal scale: the ordinal one) over items with two labels or more;
     `label_entropy` the mean over annotated items of the entropy of their label distribution, in nats;
     `annotator_accuracy` the plain mean, over annotators with a label on an item with gold, of their share of correct
-    labels there.
+    labels there. Multi-label data have neither of the first two, and `answers`, the number of pairs of item and
+    annotator; a label is then a class that was chosen.
     """
-    annotations = dataset.annotations
-    per_item = annotations.labels_per_item[annotations.labels_per_item > 0]
-    per_annotator = annotations.labels_per_annotator[annotations.labels_per_annotator > 0]
+    multilabel = dataset.scale == "multilabel"
+    answers, annotations = dataset.annotations, _chosen(dataset)
+    per_item = annotations.labels_per_item[answers.labels_per_item > 0]
+    per_annotator = annotations.labels_per_annotator[answers.labels_per_annotator > 0]
     found: dict[str, Any] = {
         "name": dataset.name,
         "title": dataset.title,
@@ -53,26 +55,31 @@ def describe(dataset: CrowdDataset) -> dict[str, Any]:
         "features": None if dataset.items.features is None else dataset.items.features.shape[1],
         "text": dataset.items.text is not None,
     }
+    if dataset.items.unit is not None:
+        found["units"] = len(np.unique(dataset.items.unit))
+    if multilabel:
+        found["answers"] = len(answers.pair_starts)
     if dataset.split.any():
         found["splits"] = {
             name: int(np.count_nonzero(dataset.split == code)) for code, name in enumerate(SPLITS) if code > 0
         }
     if dataset.seed_dependent:
         found["crowd"] = "drawn anew from each trial's seed"
-    if not len(annotations):
+    if not len(answers):
         return found
     found["labels_per_item"] = _spread(per_item)
     if annotations.anonymous:
         found["annotators"] = "anonymous"
     else:
         found["annotators"] = annotations.n_annotators
-        found["active_annotators"] = annotations.n_active_annotators
+        found["active_annotators"] = answers.n_active_annotators
         found["labels_per_annotator"] = _spread(per_annotator)
-    shares = annotations.label_distribution()[annotations.labels_per_item > 0]
-    found["label_entropy"] = float(entropy(shares, axis=1).mean())
-    alpha = krippendorff_alpha(annotations, ordinal=dataset.scale == "ordinal")
-    if alpha is not None and dataset.scale != "multilabel":
-        found["krippendorff_alpha"] = alpha
+    if not multilabel:
+        shares = annotations.label_distribution()[annotations.labels_per_item > 0]
+        found["label_entropy"] = float(entropy(shares, axis=1).mean())
+        alpha = krippendorff_alpha(annotations, ordinal=dataset.scale == "ordinal")
+        if alpha is not None:
+            found["krippendorff_alpha"] = alpha
     accuracy = mean_annotator_accuracy(dataset)
     if accuracy is not None and not annotations.anonymous:
         found["annotator_accuracy"] = accuracy
@@ -98,12 +105,12 @@ def describe_text(found: dict[str, Any]) -> str:
 def odd_things(dataset: CrowdDataset) -> list[Oddity]:
     """Returns everything about a dataset that is legal and odd, most surprising first.
 
-    Looked for: repeated labels, contradicting labels of one pair, groups of annotators that share no item with the
-    others, annotators with one label, annotators who use one class only, idle annotators, unused classes, items with
-    neither label nor split to explain it, tied items.
+    Looked for: answers that chose no class, repeated labels, contradicting labels of one pair, groups of annotators
+    that share no item with the others, annotators with one label, annotators who use one class only, idle annotators,
+    unused classes, items with neither label nor split to explain it.
     """
-    annotations = dataset.annotations
-    if not len(annotations):
+    answers, annotations = dataset.annotations, _chosen(dataset)
+    if not len(answers):
         return []
     item_names, annotator_names = dataset.item_names, dataset.annotator_names
     found: list[Oddity] = []
@@ -116,24 +123,34 @@ def odd_things(dataset: CrowdDataset) -> list[Oddity]:
     if not annotations.anonymous:
         repeated, conflicting = _pairs_with_repeats(annotations)
         pairs = _PairNames(item_names, annotator_names)
+        if dataset.scale == "multilabel":
+            add("answers that chose no class", np.setdiff1d(_packed(answers), _packed(annotations)), pairs)
         add("pairs of item and annotator with the same label again", repeated, pairs)
         if dataset.scale != "multilabel":
             add("pairs of item and annotator with different labels", conflicting, pairs)
-        add("annotators that share no item with the largest group", _unconnected(annotations), annotator_names)
-        per_annotator = annotations.labels_per_annotator
+        add("annotators that share no item with the largest group", _unconnected(answers), annotator_names)
+        per_annotator = answers.labels_per_annotator
         add("annotators with one label", np.flatnonzero(per_annotator == 1), annotator_names)
         add("annotators with no label", np.flatnonzero(per_annotator == 0), annotator_names)
         add("annotators who use one class only", _one_class_annotators(annotations), annotator_names)
     used = np.bincount(annotations.label, minlength=dataset.n_classes)
     add("classes that nobody used", np.flatnonzero(used == 0), dataset.class_names)
     expected = (dataset.split == SPLITS.index("none")) | (dataset.split == SPLITS.index("train"))
-    add("items without a label", np.flatnonzero((annotations.labels_per_item == 0) & expected), item_names)
+    add("items without a label", np.flatnonzero((answers.labels_per_item == 0) & expected), item_names)
     return found
 
 
 def oddities_as_mappings(found: list[Oddity]) -> list[dict[str, Any]]:
     """Returns JSON-able records."""
     return [asdict(oddity) for oddity in found]
+
+
+def _chosen(dataset: CrowdDataset) -> Annotations:
+    """Returns the annotations without the rows of multi-label answers that choose nothing."""
+    rows = dataset.annotations
+    if dataset.scale != "multilabel" or rows.probability is None:
+        return rows
+    return rows.take(rows.probability > 0)
 
 
 def krippendorff_alpha(annotations: Annotations, *, ordinal: bool = False) -> float | None:
@@ -189,9 +206,13 @@ class _PairNames:
         return f"{self.items[packed >> 32]} by {self.annotators[packed & 0xFFFFFFFF]}"
 
 
+def _packed(annotations: Annotations) -> np.ndarray:
+    return (annotations.item.astype(np.int64) << 32) | annotations.annotator
+
+
 def _pairs_with_repeats(annotations: Annotations) -> tuple[np.ndarray, np.ndarray]:
     """Returns the packed pairs that gave one label twice, and those that gave different ones."""
-    packed = (annotations.item.astype(np.int64) << 32) | annotations.annotator
+    packed = _packed(annotations)
     again = packed[1:] == packed[:-1]  # rows are sorted by (item, annotator, label)
     same = annotations.label[1:] == annotations.label[:-1]
     return np.unique(packed[1:][again & same]), np.unique(packed[1:][again & ~same])

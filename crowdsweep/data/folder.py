@@ -10,7 +10,8 @@
     dataset.yaml        optional: name, title, scale (nominal, ordinal, multilabel)
 
 Every .csv may be a .parquet. Ids are opaque; codes follow their order (as numbers where all are whole numbers), so the
-order of rows never matters. Multi-label answers join class labels by `|`.
+order of rows never matters. Multi-label answers join class labels by `|`; an empty label is an answer that chose no
+class (a pair of item and annotator without an answer has no row).
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 import yaml
-from jaxtyping import Int8, Int32
+from jaxtyping import Bool, Int8, Int32
 
 from crowdsweep.data import folder_files, tables
 from crowdsweep.data.annotations import Annotations
@@ -55,7 +56,7 @@ def read_folder(path: str | Path, *, features: str | None = None, where: str | N
     table = folder_files.read_items(folder, classes)
     if not classes.declared:
         classes = folder_files.infer_classes([*answers.label.texts, *table.get("gold", [])], classes.joined, source)
-    item_names, sequence = _order_items(folder, answers, table)
+    item_names, unit = _order_items(folder, answers, table)
     annotator_names = None if answers.annotator is None else _order_annotators(folder, answers.annotator.texts)
     annotations = _annotations(answers, classes, item_names, annotator_names)
     place = item_names.places_of(table["item"])
@@ -69,7 +70,7 @@ def read_folder(path: str | Path, *, features: str | None = None, where: str | N
             features=folder_files.read_features(folder, features, item_names),
             text=_placed_texts(table.get("text"), place, len(item_names)),
             text_b=_placed_texts(table.get("text_b"), place, len(item_names)),
-            sequence=sequence,
+            unit=unit,
         ),
         split=_placed_splits(table.get("split"), place, len(item_names)),
         gold=_gold(table.get("gold", []), place, classes),
@@ -82,30 +83,30 @@ def read_folder(path: str | Path, *, features: str | None = None, where: str | N
 def _order_items(
     folder: Path, answers: Answers, table: Mapping[str, list[str]]
 ) -> tuple[Names, Int32[np.ndarray, " items"] | None]:
-    """Returns the ids of all items in the order of their codes, and, for tokens, the code of each one's sentence."""
+    """Returns the ids of all items in the order of their codes, and, for tokens, each one's unit: its sentence."""
     listed = Names.of(table["item"])
     if "sentence" not in table:
         names = tables.distinct([listed, answers.item.texts])
         return names.take(names.natural_order()), None
-    strangers = np.flatnonzero(listed.places_of(answers.item.texts) < 0)
-    if len(strangers):
-        name = answers.item.texts[int(strangers[0])]
+    unlisted = np.flatnonzero(listed.places_of(answers.item.texts) < 0)
+    if len(unlisted):
+        name = answers.item.texts[int(unlisted[0])]
         raise DataError(f"{folder}: expected every token in the items file, got an annotation of {name!r}")
     sentence = tables.coded(table["sentence"])
     rank = np.empty(len(sentence.texts), dtype=np.int64)
     rank[sentence.texts.natural_order()] = np.arange(len(rank))
     # Sentence ids count within a split: public sets number each split's sentences from zero.
     split = [SPLITS.index(name) if name else 0 for name in table.get("split", [""] * len(listed))]
-    _, sequence = np.unique(np.array(split) * len(rank) + rank[sentence.codes], return_inverse=True)
+    _, unit = np.unique(np.array(split) * len(rank) + rank[sentence.codes], return_inverse=True)
     position = np.array([folder_files.number(text) for text in table.get("position", ["?"] * len(listed))])
     if np.isnan(position).any():
         raise DataError(f"{folder}: tokens with a sentence need a numeric column position in the items file")
-    order = np.lexsort((position, sequence))
-    clash = np.flatnonzero((np.diff(sequence[order]) == 0) & (np.diff(position[order]) == 0))
+    order = np.lexsort((position, unit))
+    clash = np.flatnonzero((np.diff(unit[order]) == 0) & (np.diff(position[order]) == 0))
     if len(clash):
         names = " and ".join(repr(listed[int(order[place])]) for place in (clash[0], clash[0] + 1))
         raise DataError(f"{folder}: expected one token at each position of a sentence, got {names} at the same one")
-    return listed.take(order), sequence[order].astype(np.int32)
+    return listed.take(order), unit[order].astype(np.int32)
 
 
 def _order_annotators(folder: Path, answering: Names) -> Names:
@@ -117,6 +118,12 @@ def _order_annotators(folder: Path, answering: Names) -> Names:
 
 def _annotations(answers: Answers, classes: Classes, item_names: Names, annotator_names: Names | None) -> Annotations:
     rows, label = classes.rows(answers.label)
+    probability = None if answers.probability is None else answers.probability[rows]
+    empty = np.flatnonzero(answers.label.codes == answers.label.texts.find(""))
+    if len(empty):  # of multi-label answers alone: one row that chooses nothing
+        sure = np.ones(len(rows)) if probability is None else probability
+        probability = np.append(sure, np.zeros(len(empty)))
+        rows, label = np.append(rows, empty), np.append(label, np.zeros_like(label, shape=len(empty)))
     item = item_names.places_of(answers.item.texts)[answers.item.codes[rows]]
     if answers.annotator is None or annotator_names is None:
         count = np.asarray(answers.count, dtype=np.int64)[rows]
@@ -128,7 +135,7 @@ def _annotations(answers: Answers, classes: Classes, item_names: Names, annotato
         annotator=annotator_names.places_of(answers.annotator.texts)[answers.annotator.codes[rows]],
         label=label,
         weight=None if answers.weight is None else answers.weight[rows],
-        probability=None if answers.probability is None else answers.probability[rows],
+        probability=probability,
         n_items=len(item_names),
         n_annotators=len(annotator_names),
         n_classes=len(classes.names),
@@ -193,20 +200,24 @@ def _write_answers(dataset: CrowdDataset, folder: Path) -> None:
     annotators = Names.of(dataset.annotator_names)
     if rows.n_active_annotators < rows.n_annotators:
         _write(folder / "annotators.csv", {"annotator": annotators})
-    first, label = _joined_rows(rows) if dataset.scale == "multilabel" else (np.arange(len(rows)), rows.label)
+    if dataset.scale == "multilabel":
+        first, label, nothing = _joined_rows(rows)
+    else:
+        first, label, nothing = np.arange(len(rows)), rows.label, np.zeros(len(rows), dtype=bool)
     columns: dict[str, Sequence[str] | np.ndarray] = {
         "item": names.take(rows.item[first]),
         "annotator": annotators.take(rows.annotator[first]),
         "label": label,
     }
-    for name, extra in (("weight", rows.weight), ("probability", rows.probability)):
-        if extra is not None:
-            columns[name] = extra[first].astype(np.float64)
+    if rows.weight is not None:
+        columns["weight"] = rows.weight[first].astype(np.float64)
+    if rows.probability is not None and not (nothing.any() and (rows.probability[first[~nothing]] == 1).all()):
+        columns["probability"] = rows.probability[first].astype(np.float64)
     _write(folder / "annotations.csv", columns)
 
 
-def _joined_rows(rows: Annotations) -> tuple[np.ndarray, Names]:
-    """Returns the first row of each multi-label answer, and its class codes joined.
+def _joined_rows(rows: Annotations) -> tuple[np.ndarray, Names, np.ndarray]:
+    """Returns the first row of each multi-label answer, its class codes joined, and whether it chose no class.
 
     A class that a pair chose n times stands in n answers of that pair; rows with other weights are other answers.
     """
@@ -220,9 +231,20 @@ def _joined_rows(rows: Annotations) -> tuple[np.ndarray, Names]:
     starts = np.ones(len(rows), dtype=bool)
     starts[1:] = np.any([np.diff(column[order]) != 0 for column in answer], axis=0)
     ends = np.append(np.flatnonzero(starts), len(rows))
-    labels = rows.label[order]
-    texts = [folder_files.JOIN.join(map(str, labels[start:end].tolist())) for start, end in pairwise(ends.tolist())]
-    return order[starts], Names.of(texts)
+    labels, nothing = rows.label[order], _chose_nothing(rows)[order]
+    texts = [
+        "" if nothing[start] else folder_files.JOIN.join(map(str, labels[start:end].tolist()))
+        for start, end in pairwise(ends.tolist())
+    ]
+    return order[starts], Names.of(texts), nothing[starts]
+
+
+def _chose_nothing(rows: Annotations) -> Bool[np.ndarray, " annotations"]:
+    """Tells which rows are what `read_folder` makes of an empty label."""
+    if rows.probability is None:
+        return np.zeros(len(rows), dtype=bool)
+    sizes = np.diff(np.append(rows.pair_starts, len(rows)))
+    return np.repeat(sizes == 1, sizes) & (rows.probability == 0) & (rows.label == 0)
 
 
 def _write_items(dataset: CrowdDataset, folder: Path) -> None:
@@ -237,8 +259,8 @@ def _write_items(dataset: CrowdDataset, folder: Path) -> None:
     for name, texts in (("text", dataset.items.text), ("text_b", dataset.items.text_b)):
         if texts is not None:
             columns[name] = list(texts)
-    if dataset.items.sequence is not None:
-        columns |= {"sentence": dataset.items.sequence, "position": np.arange(dataset.items.n_items)}
+    if dataset.items.unit is not None:
+        columns |= {"sentence": dataset.items.unit, "position": np.arange(dataset.items.n_items)}
     _write(folder / "items.csv", columns)
 
 

@@ -136,7 +136,10 @@ def _declared(labels: Sequence[str], names: Sequence[str], joined: bool, path: P
 
 
 def read_answers(path: Path, classes: Classes, where: str | None) -> Answers:
-    """Returns the rows of annotations or votes; with `where`, a condition `column=value`, only those that meet it."""
+    """Returns the rows of annotations or votes; with `where`, a condition `column=value`, only those that meet it.
+
+    An empty label is refused, but for multi-label answers: there it is an answer that chose no class.
+    """
     votes = path.stem == "votes"
     if votes and classes.joined:
         raise DataError(f"{path}: expected annotations.csv: votes do not say which classes were chosen together")
@@ -155,10 +158,14 @@ def read_answers(path: Path, classes: Classes, where: str | None) -> Answers:
             mask = batch[name].codes == batch[name].texts.find(value)
         for name, column in batch.items():
             if name in texts:
-                _check_present(path, first, name, column)
+                if name != "label" or not classes.joined:
+                    _check_present(path, first, name, column)
                 columns[name].append(column.keep(mask) if filtered else column)
             elif name in ("count", "weight", "probability"):
-                numbers.setdefault(name, []).append(_numbers(path, first, name, column)[mask])
+                values = _numbers(path, first, name, column)
+                if name == "probability":
+                    _check_sure(path, first, batch["label"], values)
+                numbers.setdefault(name, []).append(values[mask])
     answers = {name: tables.joined(parts) for name, parts in columns.items()}
     if filtered and not len(answers["item"].codes):
         raise DataError(f"{path}: expected rows with {where}, found none; values there: {', '.join(sorted(seen)[:5])}")
@@ -187,7 +194,7 @@ def _check_labels(path: Path, first: int, column: Column, classes: Classes) -> N
     for code, text in enumerate(column.texts):
         if classes.refused(text) and text:
             row = first + column.first_row(code)
-            hint = "remove rows without an answer" if text.lower() in _NO_ANSWER else "mend it, or declare the class"
+            hint = "remove rows without an answer" if text.lower() in _NO_ANSWER else "correct it, or declare the class"
             raise DataError(f"{path}, row {row}, column label: expected {classes.expected()}, got {text!r}; {hint}")
 
 
@@ -198,6 +205,16 @@ def _check_present(path: Path, first: int, name: str, column: Column) -> None:
         hint = "; an answer that was not given is a row that is not there: remove it" if name == "label" else ""
         row = first + column.first_row(empty)
         raise DataError(f"{path}, row {row}, column {name}: expected {what}, got an empty field{hint}")
+
+
+def _check_sure(path: Path, first: int, label: Column, probability: Float64[np.ndarray, " rows"]) -> None:
+    """Refuses a probability of an answer that chose no class: there is no class that it could be of."""
+    unsure = (label.codes == label.texts.find("")) & (probability > 0) & (probability < 1)
+    for row in np.flatnonzero(unsure):
+        raise DataError(
+            f"{path}, row {first + row}, column probability: expected none where the label is empty, got "
+            f"{probability[row]:g}; leave it empty, or name the class that it is the probability of"
+        )
 
 
 def _numbers(path: Path, first: int, name: str, column: Column) -> Float64[np.ndarray, " rows"]:
@@ -272,11 +289,11 @@ def read_features(folder: Path, kind: str | None, item_names: Names) -> ItemFeat
         got = f"{features.dtype} {features.shape} and {item.shape}"
         raise DataError(f"{path}: expected features as numbers [n, d] and item [n], got {got}")
     place = Names.of(item.astype(str).tolist()).places_of(item_names)
-    strangers = np.flatnonzero(place < 0)
-    if len(strangers):
+    lacking = np.flatnonzero(place < 0)
+    if len(lacking):
         raise DataError(
-            f"{path}: expected features of every item, {len(strangers)} have none, such as "
-            f"{item_names[int(strangers[0])]!r}; add them, or set the dataset parameter features: none"
+            f"{path}: expected features of every item, {len(lacking)} have none, such as "
+            f"{item_names[int(lacking[0])]!r}; add them, or set the dataset parameter features: none"
         )
     picked = features[place].astype(np.float32)
     for bad in np.flatnonzero(~np.isfinite(picked).all(axis=1)):

@@ -124,8 +124,8 @@ def _assign(
     picks = seeds.numpy("annotators")
     if share > _DENSE_SHARE:
         answered = picks.random((n_items, n_annotators), dtype=np.float32) < share
-        lonely = np.flatnonzero(~answered.any(axis=1))
-        answered[lonely, picks.integers(n_annotators, size=len(lonely))] = True
+        unanswered = np.flatnonzero(~answered.any(axis=1))
+        answered[unanswered, picks.integers(n_annotators, size=len(unanswered))] = True
         item, annotator = np.nonzero(answered)
         return item.astype(np.int32), annotator.astype(np.int32)
     sizes = np.maximum(seeds.numpy("sizes").binomial(n_annotators, share, size=n_items), 1)

@@ -3,17 +3,22 @@
 The steps, in order: the crowd is drawn (where one is simulated), the training items are picked, their annotations are
 thinned (annotators dropped, then labels per item), annotators are forgotten (scenario `global`), and a share is held
 out. Annotations of dev and test items never train: they are the reference of items without gold, and validation.
+
+Units (the sentences of tokens) stay whole: one of which any item has an annotation trains with all of its items, and
+all labels that one annotator gave to it are kept or left out together. Where every item is a unit of its own, all
+labels that one annotator gave to one item are held out together. Multi-label answers are never torn.
 """
 
 from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
-from jaxtyping import Float64, Int32
+from jaxtyping import Bool, Int32
 
 from crowdsweep.arrays import ItemProbs
 from crowdsweep.data import catalogue, thinning
-from crowdsweep.data.annotations import Annotations
+from crowdsweep.data.annotations import Annotations, Forgotten
+from crowdsweep.data.choices import choices_of
 from crowdsweep.data.dataset import (
     SPLITS,
     CrowdDataset,
@@ -40,11 +45,12 @@ def prepare(
         params: dataset parameters, of which these are applied here:
             `scenario` (`individual`, or `global`, which anonymous votes always are),
             `training` (`split`: the train items, default where there are any; `all`: every annotated item),
-            `redundancy` (at most so many labels a training item; with one seed, fewer lie inside more),
+            `redundancy` (at most so many labels a training item, which are answers where these are multi-label, and
+            annotators a unit where items stand in units; with one seed, fewer lie inside more),
             `annotator_dropout` (the share of annotators who are left out of training, in [0, 1)).
         seed: of the trial.
-        heldout_fraction: share of the training annotations that are taken out before the fit, in [0, 1); every item
-            keeps one.
+        heldout_fraction: share of the training annotations that are taken out before the fit, in [0, 1), by whole
+            pairs of item (unit) and annotator; every item keeps one.
 
     Raises:
         UnknownName: a parameter is not known.
@@ -58,16 +64,18 @@ def prepare(
     seeds = SeedStream(seed)
     dataset = _drawn(base, seeds)
     candidates = _training_candidates(dataset, params, where)
-    annotations = _thinned(dataset, dataset.annotations.of_items(candidates), params, seeds, where)
-    answered = np.flatnonzero(annotations.labels_per_item).astype(np.int32)
-    if not len(answered):
+    annotations = _thinned(dataset, candidates, params, seeds, where)
+    kept = np.flatnonzero(_with_annotations(dataset, candidates, annotations))
+    if not len(kept):
         raise DataError(f"{where}: expected training items with annotations, found none; see `training: split | all`")
-    train, annotations = candidates[answered], annotations.of_items(answered)
+    train, annotations = candidates[kept], annotations.of_items(kept)
+    pairs = thinning.pairs_of(annotations, _units(dataset, train))
     crowd = dataset.crowd
     if _scenario(dataset, params, where) == "global":
-        crowd = _forgotten_crowd(crowd, annotations)
-        annotations = annotations.anonymised()
-    annotations, heldout = _held_out(annotations, heldout_fraction, dataset, seeds)
+        rows, pseudo_annotator = _forgotten(dataset, annotations)
+        crowd = _forgotten_crowd(crowd, annotations.annotator[rows], pseudo_annotator)
+        pairs, annotations = pairs[rows], _anonymised(dataset, annotations)
+    annotations, heldout = _held_out(annotations, heldout_fraction, pairs, seeds)
     training = _training_data(dataset, params, train, annotations, where)
     return TrialData(
         training=training,
@@ -75,6 +83,7 @@ def prepare(
         evaluation=_evaluation(dataset, train, training),
         heldout=heldout,
         crowd=crowd,
+        class_names=dataset.class_names,
     )
 
 
@@ -82,6 +91,24 @@ def seed_matters(base: CrowdDataset, params: Mapping[str, Scalar], heldout_fract
     """Whether `prepare` may give other data for another seed: a crowd is drawn, or annotations are left out."""
     thins = params.get("redundancy") is not None or bool(params.get("annotator_dropout"))
     return base.seed_dependent or thins or heldout_fraction > 0
+
+
+def data_version(base: CrowdDataset, params: Mapping[str, Scalar], heldout_fraction: int | float = 0.0) -> int:
+    """Returns the version of the rules by which `prepare` makes and `trial.scoring` reads such data.
+
+    It is part of a trial's key, so that no trial is taken for one that was made by other rules. 1 where nothing but
+    rows and items decides. 2 where more does: multi-label answers are whole, and every class of them is scored; pairs
+    that come more than once are held out together; units are whole. A crowd that a source draws repeats no pair.
+    """
+    rows = base.annotations
+    if base.scale == "multilabel":
+        return 2
+    if base.items.unit is None:
+        return 2 if heldout_fraction > 0 and len(rows.pair_starts) < len(rows) else 1
+    annotated = rows.labels_per_item > 0
+    whole = np.array_equal(base.items.whole_units(annotated), annotated)
+    leaves_out = heldout_fraction > 0 or seed_matters(base, params)
+    return 1 if whole and (rows.anonymous or not leaves_out) else 2
 
 
 def _drawn(base: CrowdDataset, seeds: SeedStream) -> CrowdDataset:
@@ -104,15 +131,28 @@ def _scenario(dataset: CrowdDataset, params: Mapping[str, Scalar], where: str) -
 def _training_candidates(dataset: CrowdDataset, params: Mapping[str, Scalar], where: str) -> ItemsPicked:
     train = dataset.items_of("train")
     if (params.get("training") or ("split" if len(train) else "all")) == "all":
-        return np.flatnonzero(dataset.annotations.labels_per_item).astype(np.int32)
+        annotated = dataset.items.whole_units(dataset.annotations.labels_per_item > 0)
+        return np.flatnonzero(annotated).astype(np.int32)
     if not len(train):
         raise DataError(f"{where}: training: split needs items of the split train, found none; use training: all")
     return train
 
 
+def _units(dataset: CrowdDataset, items: ItemsPicked) -> Int32[np.ndarray, " picked"] | None:
+    return None if dataset.items.unit is None else dataset.items.unit[items]
+
+
+def _with_annotations(dataset: CrowdDataset, items: ItemsPicked, annotations: Annotations) -> Bool[np.ndarray, " n"]:
+    """Tells for each of these items whether it, or another item of its unit, has an annotation among these."""
+    annotated = np.zeros(dataset.items.n_items, dtype=bool)
+    annotated[items[annotations.labels_per_item > 0]] = True
+    return dataset.items.whole_units(annotated)[items]
+
+
 def _thinned(
-    dataset: CrowdDataset, annotations: Annotations, params: Mapping[str, Scalar], seeds: SeedStream, where: str
+    dataset: CrowdDataset, items: ItemsPicked, params: Mapping[str, Scalar], seeds: SeedStream, where: str
 ) -> Annotations:
+    annotations, unit = dataset.annotations.of_items(items), _units(dataset, items)
     dropped, labels = params.get("annotator_dropout"), params.get("redundancy")
     if isinstance(dropped, int | float) and dropped > 0:
         if annotations.anonymous:
@@ -120,28 +160,38 @@ def _thinned(
         kept = thinning.keep_annotators(annotations, dropped, seeds.numpy("annotator_dropout"))
         annotations = annotations.take(kept)
     if isinstance(labels, int | float):
-        whole = dataset.scale == "multilabel"
+        if annotations.anonymous:
+            unit = None  # nothing says which votes for the items of a unit are one annotator's
+        together = unit is not None or dataset.scale == "multilabel"
+        bundles = thinning.pairs_of(annotations, unit) if together else None
         draws = seeds.numpy("redundancy")
-        kept = thinning.keep_labels_per_item(annotations, int(labels), draws, whole_answers=whole)
-        annotations = annotations.take(kept)
+        annotations = annotations.take(
+            thinning.keep_labels(annotations, int(labels), draws, bundles=bundles, unit=unit)
+        )
     return annotations
 
 
-def _forgotten_crowd(crowd: TrueCrowd | None, annotations: Annotations) -> TrueCrowd | None:
-    """Returns the true matrices of the pseudo-annotators that `anonymised` makes: each those of who gave that row."""
+def _forgotten(dataset: CrowdDataset, annotations: Annotations) -> Forgotten:
+    return annotations.anonymous_answers if dataset.scale == "multilabel" else annotations.anonymous_rows
+
+
+def _anonymised(dataset: CrowdDataset, annotations: Annotations) -> Annotations:
+    return annotations.anonymised(whole_answers=dataset.scale == "multilabel")
+
+
+def _forgotten_crowd(crowd: TrueCrowd | None, annotator: np.ndarray, pseudo_annotator: np.ndarray) -> TrueCrowd | None:
+    """Returns the true matrices of pseudo-annotators: each those of who gave its rows."""
     if crowd is None:
         return None
-    return replace(crowd, group=crowd.group[annotations.annotator[annotations.anonymous_order]])
+    return replace(crowd, group=crowd.group[annotator[np.unique(pseudo_annotator, return_index=True)[1]]])
 
 
 def _held_out(
-    annotations: Annotations, fraction: int | float, dataset: CrowdDataset, seeds: SeedStream
+    annotations: Annotations, fraction: int | float, pairs: thinning.Bundles, seeds: SeedStream
 ) -> tuple[Annotations, Annotations | None]:
     if fraction == 0:
         return annotations, None
-    # Without annotators nothing says which rows are one answer.
-    whole = dataset.scale == "multilabel" and not annotations.anonymous
-    kept = thinning.keep_for_fit(annotations, fraction, seeds.numpy("heldout"), whole_answers=whole)
+    kept = thinning.keep_for_fit(annotations, fraction, seeds.numpy("heldout"), pairs)
     return annotations.take(kept), annotations.take(~kept)
 
 
@@ -161,13 +211,14 @@ def _training_data(
 
 
 def _validation(dataset: CrowdDataset, train: ItemsPicked, anonymous: bool) -> Validation | None:
-    """Returns the dev items that have annotations, where items have features at all."""
+    """Returns the dev items that have annotations (with all of their units), where items have features at all."""
     dev = _untrained(dataset, "dev", train)
-    dev = dev[dataset.annotations.labels_per_item[dev] > 0]
+    dev = dev[_with_annotations(dataset, dev, dataset.annotations.of_items(dev))]
     if not len(dev) or (dataset.items.features is None and dataset.items.text is None):
         return None
     annotations = dataset.annotations.of_items(dev)
-    return Validation(items=dataset.items.take(dev), annotations=annotations.anonymised() if anonymous else annotations)
+    known = _anonymised(dataset, annotations) if anonymous else annotations
+    return Validation(items=dataset.items.take(dev), annotations=known)
 
 
 def _untrained(dataset: CrowdDataset, split: str, train: ItemsPicked) -> Int32[np.ndarray, " untrained"]:
@@ -201,25 +252,7 @@ def _evaluation(dataset: CrowdDataset, train: ItemsPicked, training: TrainingDat
 def _reference(dataset: CrowdDataset, items: ItemsPicked, has_gold: np.ndarray) -> ItemProbs:
     reference = np.zeros((len(items), dataset.n_classes))
     votes = dataset.annotations.of_items(items[~has_gold])
-    reference[~has_gold] = answer_shares(votes) if dataset.scale == "multilabel" else votes.label_distribution()
+    reference[~has_gold] = choices_of(votes).shares() if dataset.scale == "multilabel" else votes.label_distribution()
     gold = dataset.gold.of_items(items, dataset.items.n_items)
     reference[gold.item, gold.label] = 1.0
     return reference
-
-
-def answer_shares(annotations: Annotations) -> Float64[np.ndarray, "items classes"]:
-    """Returns, for multi-label annotations, the share of each item's answers that chose each class; zero for none.
-
-    The rows of one pair are one answer, or as many as the class that it chose most often says.
-    """
-    starts = np.ones(len(annotations), dtype=bool)
-    starts[1:] = np.diff(annotations.item).astype(bool) | np.diff(annotations.annotator).astype(bool)
-    pair = np.cumsum(starts) - 1
-    chosen, times = np.unique(pair * annotations.n_classes + annotations.label, return_counts=True)
-    item_of_pair = annotations.item[starts]
-    answers = np.zeros(len(item_of_pair), dtype=np.int64)
-    np.maximum.at(answers, chosen // annotations.n_classes, times)
-    shares = np.zeros((annotations.n_items, annotations.n_classes))
-    np.add.at(shares, (item_of_pair[chosen // annotations.n_classes], chosen % annotations.n_classes), times)
-    totals = np.bincount(item_of_pair, weights=answers, minlength=annotations.n_items)
-    return shares / np.maximum(totals, 1)[:, None]

@@ -131,7 +131,7 @@ class Column:
         return int(np.flatnonzero(self.codes == code)[0])
 
     def keep(self, mask: np.ndarray) -> "Column":
-        """Returns the rows where the mask is true, and no texts besides theirs."""
+        """Returns the rows where the mask is true, and only their texts."""
         return Column(self.array.filter(pa.array(mask)).dictionary_decode().dictionary_encode())
 
 

@@ -3,7 +3,8 @@
 The distance of two matrices is the Jensen-Shannon divergence of their rows, averaged over the rows: entries are clipped
 at 1e-7, rows normalised again, and the result divided by ln 2, so that it lies in [0, 1]. The true matrix of an
 annotator is known for a simulated crowd; else it is counted from the answers to items with gold, a class of which the
-annotator met no item getting a uniform row.
+annotator met no item getting a uniform row. Multi-label annotators have a matrix of two by two for each class; the
+average runs over the rows of all of them.
 
 All averages run over active annotators, those with at least one annotation, in chunks: nothing of size
 annotators × classes × classes is ever made.
@@ -16,8 +17,9 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Float64
 
-from crowdsweep.arrays import Confusion, Confusions, normalised_rows
+from crowdsweep.arrays import ClassConfusion, ClassConfusions, Confusion, Confusions, normalised_rows
 from crowdsweep.data.annotations import Annotations
+from crowdsweep.data.choices import ChoiceCounts, choice_counts, choices_of
 from crowdsweep.data.dataset import Gold
 
 CLIP = 1e-7
@@ -28,7 +30,7 @@ CHUNK_ENTRIES = 4_000_000  # annotators × classes × classes at a time: 32 MB
 class TrueMatrices(Protocol):
     """Whatever knows the true matrices of annotators (`TrueCrowd` does)."""
 
-    def of(self, annotators: np.ndarray) -> Confusions:
+    def of(self, annotators: np.ndarray) -> Confusions | ClassConfusions:
         """Returns the row-stochastic matrices of these annotators."""
         ...
 
@@ -37,7 +39,7 @@ class TrueMatrices(Protocol):
 class EstimatedMatrices(Protocol):
     """Whatever estimates the matrices of annotators (a model's `AnnotatorModel` does)."""
 
-    def confusion(self, annotators: np.ndarray) -> Confusions:
+    def confusion(self, annotators: np.ndarray) -> Confusions | ClassConfusions:
         """Returns the row-stochastic matrices of these annotators."""
         ...
 
@@ -75,50 +77,77 @@ class CountedCrowd:
         return counts.astype(np.float64).reshape(n_owners, n_classes, n_classes)
 
 
-def js_matrices(true: Confusions, estimated: Confusions) -> Float64[np.ndarray, " annotators"]:
-    """Returns for each pair of matrices the mean over rows of their JS divergence, in [0, 1]."""
+@dataclass(frozen=True, eq=False)
+class CountedChoosers:
+    """True matrices counted from multi-label answers to items with gold: for each class two by two."""
+
+    counts: ChoiceCounts
+
+    @classmethod
+    def of_answers(cls, annotations: Annotations, gold: Gold) -> "CountedChoosers":
+        """Counts the answers to items with gold, to which the classes that gold does not name do not apply."""
+        applies = np.zeros((annotations.n_items, annotations.n_classes))
+        applies[gold.item, gold.label] = 1.0
+        known = applies.max(axis=1) > 0
+        return cls(choice_counts(choices_of(annotations.take(known[annotations.item])), applies))
+
+    def of(self, annotators: np.ndarray) -> ClassConfusions:
+        """Returns the matrices of these annotators; uniform rows where one met no item of the kind."""
+        return normalised_rows(self.counts.of(annotators))
+
+    def pooled(self) -> ClassConfusion:
+        """Returns the matrices of all answers together."""
+        return normalised_rows(self.counts.pooled())
+
+
+def js_matrices(
+    true: Float64[np.ndarray, "annotators *rows observed"], estimated: Float64[np.ndarray, "annotators *rows observed"]
+) -> Float64[np.ndarray, " annotators"]:
+    """Returns for each pair of matrices (or pair of stacks of them) the mean over rows of their JS divergence, in
+    [0, 1]."""
     first, second = (normalised_rows(np.clip(part, CLIP, 1.0)) for part in (true, estimated))
     middle = 0.5 * (first + second)
-    rows = 0.5 * (first * np.log(first / middle) + second * np.log(second / middle)).sum(axis=2)
-    return rows.mean(axis=1) / np.log(2.0)
+    rows = 0.5 * (first * np.log(first / middle) + second * np.log(second / middle)).sum(axis=-1)
+    return rows.mean(axis=tuple(range(1, rows.ndim))) / np.log(2.0)
 
 
 def js_annotators(true: TrueMatrices, estimated: EstimatedMatrices, active: np.ndarray) -> float:
     """Returns the plain mean over active annotators of the divergence of their own two matrices (I-JS).
 
     Args:
+        true: what they should be.
+        estimated: what a model takes them for.
         active: int [active], codes of the annotators with annotations; at least one.
     """
-    n_classes = estimated.confusion(active[:1]).shape[1]
-    total = sum(float(js_matrices(true.of(a), estimated.confusion(a)).sum()) for a in _chunks(active, n_classes))
+    chunks = _chunks(active, estimated)
+    total = sum(float(js_matrices(true.of(part), estimated.confusion(part)).sum()) for part in chunks)
     return total / len(active)
 
 
-def js_global(true: Confusion, estimated: Confusion) -> float:
+def js_global(true: Confusion | ClassConfusion, estimated: Confusion | ClassConfusion) -> float:
     """Returns the divergence of the two matrices of the whole crowd (G-JS)."""
     return float(js_matrices(true[None], estimated[None])[0])
 
 
 def mean_confusion(
     estimated: EstimatedMatrices, active: np.ndarray, weight: Float64[np.ndarray, " active"] | None = None
-) -> Confusion:
+) -> Confusion | ClassConfusion:
     """Returns the mean of the active annotators' estimated matrices: plain, or weighted (by their numbers of labels).
 
     Args:
+        estimated: what a model takes annotators for.
         active: int [active], codes of the annotators with annotations; at least one.
         weight: positive; None for the plain mean.
     """
-    n_classes = estimated.confusion(active[:1]).shape[1]
     weight = np.ones(len(active)) if weight is None else weight
-    total = np.zeros((n_classes, n_classes))
-    done = 0
-    for part in _chunks(active, n_classes):
-        total += np.tensordot(weight[done : done + len(part)], estimated.confusion(part), axes=1)
+    total, done = 0.0, 0
+    for part in _chunks(active, estimated):
+        total = total + np.tensordot(weight[done : done + len(part)], estimated.confusion(part), axes=1)
         done += len(part)
-    return total / weight.sum()
+    return np.asarray(total) / weight.sum()
 
 
-def _chunks(annotators: np.ndarray, n_classes: int) -> Iterator[np.ndarray]:
-    step = max(CHUNK_ENTRIES // n_classes**2, 1)
+def _chunks(annotators: np.ndarray, estimated: EstimatedMatrices) -> Iterator[np.ndarray]:
+    step = max(CHUNK_ENTRIES // estimated.confusion(annotators[:1]).size, 1)
     for start in range(0, len(annotators), step):
         yield annotators[start : start + step]

@@ -1,4 +1,7 @@
-"""How far predicted label distributions are from the reference's: KL both ways and JS, means over items."""
+"""How far predicted label distributions are from the reference's (KL both ways, JS), and how unsure they are (entropy).
+
+All are means over items. The cross-entropy of a prediction under its reference is `items.log_loss`.
+"""
 
 import numpy as np
 from scipy.special import xlogy
@@ -24,5 +27,10 @@ def kl_reverse(reference: ItemProbs, predicted: ItemProbs) -> float:
 def js(reference: ItemProbs, predicted: ItemProbs) -> float:
     """Returns the mean Jensen-Shannon divergence in bits, in [0, 1]; exact, zero entries adding nothing."""
     middle = 0.5 * (reference + predicted)
-    entropy = [-xlogy(probs, probs).sum(axis=1) for probs in (middle, reference, predicted)]
-    return float(((entropy[0] - 0.5 * (entropy[1] + entropy[2])) / np.log(2.0)).mean())
+    in_nats = [-xlogy(probs, probs).sum(axis=1) for probs in (middle, reference, predicted)]
+    return float(((in_nats[0] - 0.5 * (in_nats[1] + in_nats[2])) / np.log(2.0)).mean())
+
+
+def entropy(predicted: ItemProbs) -> float:
+    """Returns the mean entropy of the predictions in nats, in [0, log classes]; exact, zero entries adding nothing."""
+    return float(-xlogy(predicted, predicted).sum(axis=1).mean())

@@ -4,7 +4,7 @@ The reference of an item is one-hot where there is gold, else a distribution ove
 are worth on average: where several classes share the largest probability, in the prediction or in the reference, one
 is taken to be drawn uniformly, and the expected score is given.
 
-Multi-label data score each (item, class) as an item of its own with the two classes "chosen" and "not chosen"
+Multi-label data score each (item, class) as an item of its own with the two classes "not chosen" and "chosen"
 (`as_binary`); macro F1 is the mean over the classes of the F1 of "chosen".
 """
 
@@ -61,9 +61,9 @@ def brier(reference: ItemProbs, predicted: ItemProbs) -> float:
 
 
 def as_binary(probs: ItemProbs) -> Float64[np.ndarray, "pairs 2"]:
-    """Returns independent probabilities [items, classes] as rows (chosen, not chosen), one for each item and class."""
+    """Returns independent probabilities [items, classes] as rows (not chosen, chosen), one for each item and class."""
     flat = probs.reshape(-1)
-    return np.stack([flat, 1.0 - flat], axis=1)
+    return np.stack([1.0 - flat, flat], axis=1)
 
 
 def _share_of_ties(probs: ItemProbs) -> ItemProbs:

@@ -1,19 +1,265 @@
-"""The names of all metrics."""
+"""The one table of metrics: name, goal, words, unit, what each is computed from, on which scales, and how.
 
-from crowdsweep.errors import UnknownName
+Whoever asks what a metric is asks here (`wording` reads full names such as `test_kl.snap`). A new metric is one entry.
 
-ITEM_METRICS = ("accuracy", "macro_f1", "log_loss", "brier", "ece", "kl", "kl_reverse", "js")
-CROWD_METRICS = ("heldout_loglik", "js_annotators", "js_global", "js_global_weighted")
-METRIC_NAMES = (*(f"{split}_{metric}" for split in ("train", "dev", "test") for metric in ITEM_METRICS), *CROWD_METRICS)
+A metric of items stands in results once for each split, as `<split>_<name>`; the others under their own name.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+from jaxtyping import Float64, Int32, Int64
+
+from crowdsweep.arrays import ClassConfusion, Confusion, ItemProbs
+from crowdsweep.data.annotations import Annotations
+from crowdsweep.data.dataset import Scale
+from crowdsweep.errors import BadInput, UnknownName
+from crowdsweep.metrics import distributions, items
+from crowdsweep.metrics.annotators import EstimatedMatrices, TrueMatrices, js_annotators, js_global, mean_confusion
+from crowdsweep.metrics.calibration import ece
+from crowdsweep.metrics.heldout import LabelProbs, heldout_choices_loglik, heldout_loglik
+from crowdsweep.metrics.spans import are_span_tags, span_f1
+
+Goal = Literal["maximize", "minimize"]
+SPLITS = ("train", "dev", "test")
+EVERY_SCALE: tuple[Scale, ...] = ("nominal", "ordinal", "multilabel")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ScoredItems:
+    """Items with what a model says of them, against what is known.
+
+    Attributes:
+        reference: float64 [items, classes], one-hot (multi-label: 0/1) from gold, else a label distribution.
+        predicted: float64 [items, classes].
+        scale: of the labels.
+        unit: int32 [items], of tokens: the unit of each; -1 where not every item of the unit is among these.
+        class_names: what the classes are called.
+    """
+
+    reference: ItemProbs
+    predicted: ItemProbs
+    scale: Scale
+    unit: Int32[np.ndarray, " items"] | None = None
+    class_names: tuple[str, ...] = ()
+
+    @cached_property
+    def rows(self) -> tuple[ItemProbs, ItemProbs]:
+        """Reference and prediction as distributions: of items, or of multi-label choices (`items.as_binary`)."""
+        if self.scale == "multilabel":
+            return items.as_binary(self.reference), items.as_binary(self.predicted)
+        return self.reference, self.predicted
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class HeldoutAnswers:
+    """Answers that were taken out before the fit, and what the fit foretells of them."""
+
+    label_probs: LabelProbs
+    answers: Annotations
+    scale: Scale
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ScoredCrowd:
+    """Annotators as a model takes them, against what is known of them.
+
+    Attributes:
+        estimated: a model's matrices.
+        estimated_crowd: its matrix of all annotators.
+        true: the annotators' true matrices; None where nothing tells.
+        true_crowd: the matrix of all answers to items with gold; None where no training item has gold.
+        active: int64 [active], codes of the annotators with answers; at least one.
+        n_labels: float64 [active], how many each of them gave.
+    """
+
+    estimated: EstimatedMatrices
+    estimated_crowd: Confusion | ClassConfusion
+    true: TrueMatrices | None
+    true_crowd: Confusion | ClassConfusion | None
+    active: Int64[np.ndarray, " active"]
+    n_labels: Float64[np.ndarray, " active"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetricInfo:
+    """What the platform knows of a metric.
+
+    Attributes:
+        name: in results; of a metric of items, without its split.
+        words: as people write it.
+        unit: of its numbers; `%` for a share, which people read in percent; empty where it has none.
+        goal: which way is better; None where the number describes and neither way is.
+        scales: of the labels that it is defined for.
+    """
+
+    name: str
+    words: str
+    unit: str = ""
+    goal: Goal | None
+    scales: Sequence[Scale] = EVERY_SCALE
+
+    @property
+    def is_share(self) -> bool:
+        """Whether people read it in percent."""
+        return self.unit == "%"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ItemMetric(MetricInfo):
+    """A metric of predictions for the items of one split.
+
+    Attributes:
+        score: computes it.
+        spans: whether items must be tokens, and classes tags of spans.
+    """
+
+    score: Callable[[ScoredItems], float]
+    spans: bool = False
+
+    def applies(self, scale: Scale, unit: np.ndarray | None, class_names: Sequence[str]) -> bool:
+        """Whether it is defined for items of this kind."""
+        return scale in self.scales and (not self.spans or (unit is not None and are_span_tags(class_names)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeldoutMetric(MetricInfo):
+    """A metric of answers that were held out."""
+
+    score: Callable[[HeldoutAnswers], float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CrowdMetric(MetricInfo):
+    """A metric of annotators' matrices; its score is None where what it compares with is not known."""
+
+    score: Callable[[ScoredCrowd], float | None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CountMetric(MetricInfo):
+    """What a trial was given to train on; says nothing of how well it went."""
+
+    goal: None = None
+    score: Callable[[Annotations], int]
+
+
+def _of_rows(score: Callable[[ItemProbs, ItemProbs], float]) -> Callable[[ScoredItems], float]:
+    return lambda scored: score(*scored.rows)
+
+
+def _macro_f1(scored: ScoredItems) -> float:
+    if scored.scale == "multilabel":
+        return items.multilabel_macro_f1(scored.reference, scored.predicted)
+    return items.macro_f1(scored.reference, scored.predicted)
+
+
+def _span_f1(scored: ScoredItems) -> float:
+    unit = np.full(len(scored.reference), -1, np.int32) if scored.unit is None else scored.unit
+    whole = unit >= 0
+    return span_f1(scored.reference[whole], scored.predicted[whole], unit[whole], scored.class_names)
+
+
+def _heldout_loglik(heldout: HeldoutAnswers) -> float:
+    score = heldout_choices_loglik if heldout.scale == "multilabel" else heldout_loglik
+    return score(heldout.label_probs, heldout.answers)
+
+
+def _js_annotators(crowd: ScoredCrowd) -> float | None:
+    return None if crowd.true is None else js_annotators(crowd.true, crowd.estimated, crowd.active)
+
+
+def _js_global(crowd: ScoredCrowd) -> float | None:
+    return None if crowd.true_crowd is None else js_global(crowd.true_crowd, crowd.estimated_crowd)
+
+
+def _js_global_weighted(crowd: ScoredCrowd) -> float | None:
+    if crowd.true_crowd is None:
+        return None
+    return js_global(crowd.true_crowd, mean_confusion(crowd.estimated, crowd.active, crowd.n_labels))
+
+
+ACCURACY, KL, HELDOUT = "accuracy", "kl", "heldout_loglik"
+"""What ranks by default: against gold, against label distributions, and where there is neither."""
+
+ITEM_METRICS = (
+    ItemMetric(name=ACCURACY, words="accuracy", unit="%", goal="maximize", score=_of_rows(items.accuracy)),
+    ItemMetric(name="macro_f1", words="macro-F1", unit="%", goal="maximize", score=_macro_f1),
+    ItemMetric(
+        name="span_f1", words="span-F1", unit="%", goal="maximize", scales=("nominal",), spans=True, score=_span_f1
+    ),
+    ItemMetric(name="log_loss", words="log-loss", unit="nats", goal="minimize", score=_of_rows(items.log_loss)),
+    ItemMetric(name="brier", words="Brier score", goal="minimize", score=_of_rows(items.brier)),
+    ItemMetric(name="ece", words="ECE", goal="minimize", score=_of_rows(ece)),
+    ItemMetric(name=KL, words="KL", unit="nats", goal="minimize", score=_of_rows(distributions.kl)),
+    ItemMetric(
+        name="kl_reverse", words="reverse KL", unit="nats", goal="minimize", score=_of_rows(distributions.kl_reverse)
+    ),
+    ItemMetric(name="js", words="JS", unit="bits", goal="minimize", score=_of_rows(distributions.js)),
+    ItemMetric(
+        name="entropy",
+        words="entropy of predictions",
+        unit="nats",
+        goal=None,
+        score=lambda scored: distributions.entropy(scored.rows[1]),
+    ),
+)
+HELDOUT_METRICS = (
+    HeldoutMetric(name=HELDOUT, words="held-out log-likelihood", unit="nats", goal="maximize", score=_heldout_loglik),
+)
+CROWD_METRICS = (
+    CrowdMetric(name="js_annotators", words="JS of annotators", unit="bits", goal="minimize", score=_js_annotators),
+    CrowdMetric(name="js_global", words="JS of the crowd", unit="bits", goal="minimize", score=_js_global),
+    CrowdMetric(
+        name="js_global_weighted",
+        words="JS of the crowd, weighted",
+        unit="bits",
+        goal="minimize",
+        score=_js_global_weighted,
+    ),
+)
+COUNT_METRICS = (
+    CountMetric(name="n_annotations", words="annotations", score=len),
+    CountMetric(name="n_active_annotators", words="active annotators", score=lambda rows: rows.n_active_annotators),
+)
+
+METRICS: Mapping[str, MetricInfo] = {
+    metric.name: metric for metric in (*ITEM_METRICS, *HELDOUT_METRICS, *CROWD_METRICS, *COUNT_METRICS)
+}
+NAMES_WITH_A_GOAL = (
+    *(f"{split}_{metric.name}" for split in SPLITS for metric in ITEM_METRICS if metric.goal is not None),
+    *(metric.name for metric in (*HELDOUT_METRICS, *CROWD_METRICS) if metric.goal is not None),
+)
+"""Full names of what models can be ranked and searched by."""
+
+
+def metric_kind(metric: str) -> str:
+    """Returns a metric without its split and its test-time use: `test_accuracy.crowd` → `accuracy`."""
+    name = metric.partition(".")[0]
+    split, _, kind = name.partition("_")
+    return kind if split in SPLITS else name
+
+
+def info_of(metric: str) -> MetricInfo | None:
+    """Returns what is known of a metric, by its full name; None where there is none of that name."""
+    return METRICS.get(metric_kind(metric))
 
 
 def check_metric_name(name: str, where: str = "") -> None:
-    """Checks a metric's name; `dev_kl.snap` is `dev_kl` of one of a model's test-time uses, which only the model
-    knows.
+    """Checks the full name of a metric that is to be optimised; `dev_kl.snap` is `dev_kl` of one of a model's test-time
+    uses, which only the model knows.
 
     Raises:
         UnknownName: there is no such metric.
+        BadInput: it describes, and says of no model that it is better.
     """
     plain, dot, use = name.partition(".")
-    if plain not in METRIC_NAMES or (dot and not use) or (use and plain in CROWD_METRICS):
-        raise UnknownName("metric", name, METRIC_NAMES, where)
+    info = info_of(name)
+    if info is not None and info.goal is None:
+        said = f"metric {name!r} ({info.words}) describes a result and says not how good it is"
+        raise BadInput(f"{where + ': ' if where else ''}{said}; take another, such as dev_{ACCURACY}")
+    if plain not in NAMES_WITH_A_GOAL or (dot and not use) or (use and not isinstance(info, ItemMetric)):
+        raise UnknownName("metric", name, NAMES_WITH_A_GOAL, where)

@@ -1,54 +1,35 @@
-"""What a metric's name says: which split, which way is better, and how people read it."""
+"""What a metric's full name says to people: its goal, its words, its unit. All of it stands in the table (`known`)."""
 
-from typing import Literal
-
-_MAXIMISED = ("accuracy", "macro_f1", "heldout_loglik")
-_SHARES = ("accuracy", "macro_f1")
-_SPLITS = ("train_", "dev_", "test_")
-_WORDS = {
-    "macro_f1": "macro-F1",
-    "log_loss": "log-loss",
-    "brier": "Brier score",
-    "ece": "ECE",
-    "kl": "KL",
-    "kl_reverse": "reverse KL",
-    "js": "JS",
-    "heldout_loglik": "held-out log-likelihood",
-    "js_annotators": "JS of annotators",
-    "js_global": "JS of the crowd",
-    "js_global_weighted": "JS of the crowd, weighted",
-}
+from crowdsweep.metrics.known import CountMetric, Goal, info_of, metric_kind
 
 
-def metric_kind(metric: str) -> str:
-    """Returns a metric without its split and its test-time use: `test_accuracy.crowd` → `accuracy`."""
-    name = metric.partition(".")[0]
-    return name.partition("_")[2] if name.startswith(_SPLITS) else name
-
-
-def goal_of(metric: str) -> Literal["maximize", "minimize"]:
-    """Returns which way is better: up for accuracies, F1 and likelihoods, down for divergences and losses."""
-    return "maximize" if metric_kind(metric) in _MAXIMISED else "minimize"
+def goal_of(metric: str) -> Goal | None:
+    """Returns which way is better; None where neither is, or where there is no such metric."""
+    info = info_of(metric)
+    return None if info is None else info.goal
 
 
 def is_count(metric: str) -> bool:
     """Whether a metric counts what a trial was given (`n_annotations`) and says nothing of how well it went."""
-    return metric.startswith("n_")
+    return isinstance(info_of(metric), CountMetric)
 
 
 def is_share(metric: str) -> bool:
     """Whether a metric is a share of items, which people read in percent."""
-    return metric_kind(metric) in _SHARES
+    info = info_of(metric)
+    return info is not None and info.is_share
 
 
 def readable(metric: str) -> str:
     """Returns a metric's name as people write it, with its unit: `test_macro_f1` → `test macro-F1, %`."""
-    return words(metric) + (", %" if is_share(metric) else "")
+    info = info_of(metric)
+    return words(metric) + (f", {info.unit}" if info is not None and info.unit else "")
 
 
 def words(metric: str) -> str:
     """Returns a metric's name as people write it: `test_macro_f1` → `test macro-F1`."""
     name, _, use = metric.partition(".")
-    kind = metric_kind(metric)
+    info, kind = info_of(metric), metric_kind(metric)
     split = name.removesuffix(kind).replace("_", " ")
-    return split + _WORDS.get(kind, kind.replace("_", " ")) + (f" ({use})" if use else "")
+    known = kind.replace("_", " ") if info is None else info.words
+    return split + known + (f" ({use})" if use else "")

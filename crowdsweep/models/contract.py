@@ -8,6 +8,14 @@ A model file holds one `@final` frozen dataclass whose fields are its hyper-para
 
 `fit_batch` may assume that the data sets of one call agree in the numbers of classes and features (`fit_all` sees to
 that), not in the numbers of items, annotators or annotations. A batched fit equals the same fit alone, to rounding.
+
+**Multi-label data** (`TrainingData.scale`): an annotator's answer to an item is a set of classes (`data.choices`), and
+each class is a question of its own that whoever answered the item has answered: chosen (1) or not (0). Hence
+independent probabilities of the classes instead of one distribution over them, and for each class a confusion matrix
+of two by two. Data of a single class are the binary data whose label 1 is "chosen".
+
+**Sequences** (`Items.unit`): items are tokens, in order, and units are their sentences. A model may look at an item's
+neighbours in its unit and never across units; where it trains on minibatches, these are of whole units.
 """
 
 from collections import defaultdict
@@ -20,6 +28,8 @@ from jaxtyping import Int, Shaped
 
 from crowdsweep.arrays import (
     AnnotatorCodes,
+    ClassConfusion,
+    ClassConfusions,
     Confusion,
     Confusions,
     ItemCodes,
@@ -143,18 +153,22 @@ class FitContext:
 
 @runtime_checkable
 class AnnotatorModel(Protocol):
-    """How annotators answer, as confusion matrices, made in chunks: T × K × K need never exist at once."""
+    """How annotators answer, as confusion matrices, made in chunks: T × K × K need never exist at once.
+
+    Of multi-label answers there is a matrix of two by two for each class: [annotators, classes, true, observed] instead
+    of [annotators, true, observed], the codes of the last two axes being 0 not chosen, 1 chosen.
+    """
 
     @property
     def n_annotators(self) -> int:
         """Number of annotators that it covers."""
         ...
 
-    def confusion(self, annotators: Int[np.ndarray, " annotators"]) -> Confusions:
+    def confusion(self, annotators: Int[np.ndarray, " annotators"]) -> Confusions | ClassConfusions:
         """Returns the row-stochastic matrices of these annotators, rows being the true class."""
         ...
 
-    def global_confusion(self) -> Confusion | None:
+    def global_confusion(self) -> Confusion | ClassConfusion | None:
         """Returns the model's own matrix of the whole crowd, or None where that is the annotators' average."""
         ...
 
@@ -163,17 +177,17 @@ class AnnotatorModel(Protocol):
 class ConfusionMatrices:
     """An annotator model held as an array; `shared` is the matrix of the crowd where the model has one of its own."""
 
-    matrices: Confusions
-    shared: Confusion | None = None
+    matrices: Confusions | ClassConfusions
+    shared: Confusion | ClassConfusion | None = None
 
     @property
     def n_annotators(self) -> int:
         return len(self.matrices)
 
-    def confusion(self, annotators: Int[np.ndarray, " annotators"]) -> Confusions:
+    def confusion(self, annotators: Int[np.ndarray, " annotators"]) -> Confusions | ClassConfusions:
         return self.matrices[annotators]
 
-    def global_confusion(self) -> Confusion | None:
+    def global_confusion(self) -> Confusion | ClassConfusion | None:
         return self.shared
 
 
@@ -189,7 +203,8 @@ class FitResult:
             believing it. Rows sum to one (multi-label: independent probabilities). Ties stay ties.
         annotators: how annotators answer; None where the model does not say.
         label_probs: for rows (training item, annotator) the probability of each label that this annotator might give
-            that item; what held-out annotations are scored by. None where the model does not say.
+            that item [rows, classes] (multi-label: for each class the probability that this annotator chooses it); what
+            held-out answers are scored by. None where the model does not say.
         predictor: present if and only if unseen items can be labelled.
         objective: what the fit pushed up, a value for each step; empty where there is none.
         converged: whether the stop rule was met before the limit of steps; true for closed forms.

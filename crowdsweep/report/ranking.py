@@ -3,13 +3,10 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from crowdsweep.metrics.wording import goal_of, is_count, metric_kind
+from crowdsweep.metrics.known import ACCURACY, HELDOUT, ITEM_METRICS, KL, metric_kind
+from crowdsweep.metrics.wording import goal_of
 from crowdsweep.search.contract import Goal
 from crowdsweep.sweepfile.records import Metric
-
-_AGAINST_GOLD = ("accuracy", "kl", "macro_f1", "log_loss", "js")
-_AGAINST_VOTES = ("kl", "js", "log_loss", "accuracy", "macro_f1")
-_HELDOUT = "heldout_loglik"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,9 +29,9 @@ def ranking_metric(
     """Returns the metric that ranks: on test items where they are scored, else on dev items, else on training items
     against gold, else the likelihood of held-out annotations.
 
-    On these items it is what the sweep optimises; without a wish, accuracy against gold, and the divergence from the
-    label distribution where there is none. Training items against their own votes never rank: majority vote wins there
-    by construction.
+    On these items it is what the sweep optimises; where the sweep file names no metric, accuracy against gold, and the
+    divergence from the label distribution where there is none. Training items against their own votes never rank:
+    majority vote wins there by construction.
 
     Args:
         present: metrics that some finished trial has.
@@ -42,16 +39,16 @@ def ranking_metric(
         gold: split → whether it is scored against gold; true for those that are not named.
     """
     gold = gold or {}
-    known = [name for name in present if gold.get("train", True) or not name.startswith("train_")]
-    if wanted is not None and not wanted.name.startswith(("train_", "dev_")) and wanted.name in known:
+    goals: dict[str, Goal] = {name: goal for name in present if (goal := goal_of(name)) is not None}
+    if not gold.get("train", True):
+        goals = {name: goal for name, goal in goals.items() if not name.startswith("train_")}
+    if wanted is not None and not wanted.name.startswith(("train_", "dev_")) and wanted.name in goals:
         return wanted.name, wanted.goal
+    kinds = [metric_kind(wanted.name)] if wanted is not None else []
     for split in ("test", "dev", "train"):
-        kinds = [metric_kind(wanted.name)] if wanted is not None else []
-        for kind in (*kinds, *(_AGAINST_GOLD if gold.get(split, True) else _AGAINST_VOTES)):
-            name = f"{split}_{kind}"
-            if name in known:
-                return name, goal_of(name)
-    if _HELDOUT in known:
-        return _HELDOUT, goal_of(_HELDOUT)
-    other = next((name for name in known if not is_count(name)), None)
-    return (other, goal_of(other)) if other is not None else ("", "maximize")
+        usual = ACCURACY if gold.get(split, True) else KL
+        for kind in (*kinds, usual, *(metric.name for metric in ITEM_METRICS)):
+            if (name := f"{split}_{kind}") in goals:
+                return name, goals[name]
+    name = HELDOUT if HELDOUT in goals else next(iter(goals), "")
+    return name, goals.get(name, "maximize")

@@ -12,15 +12,16 @@ from typing import Any
 
 from crowdsweep.data import catalogue
 from crowdsweep.data.dataset import CrowdDataset, Scalar, TrialData
-from crowdsweep.data.splits import prepare
+from crowdsweep.data.splits import data_version, prepare
 from crowdsweep.errors import DataError, SweepFileError
+from crowdsweep.metrics.known import HELDOUT
 from crowdsweep.models import registered
 from crowdsweep.models.contract import ModelInfo
 from crowdsweep.search.racing import FEWEST_SEEDS
 from crowdsweep.search.space import Space
 from crowdsweep.studies.contract import expand_study
 from crowdsweep.sweep.pilot import Pace, pace_of
-from crowdsweep.sweep.requirements import HELDOUT, Offer, check_metric, default_metric, offer_of
+from crowdsweep.sweep.requirements import Offer, check_metric, default_metric, offer_of
 from crowdsweep.sweepfile.records import DatasetEntry, Metric, ModelEntry, SweepConfig
 from crowdsweep.trial.runner import check_needs
 from crowdsweep.trial.spec import Phase, TrialSpec, canonical_json, digest
@@ -66,6 +67,7 @@ class Cell:
         """Returns the trials of one point, one for each seed."""
         point = point or {}
         params = registered.full_params(self.info.name, {**self.fixed, **point})
+        version = data_version(self.dataset.base, self.dataset.params, heldout)
         return [
             TrialSpec(
                 model=self.info.name,
@@ -76,6 +78,7 @@ class Cell:
                 fingerprint=self.dataset.base.fingerprint,
                 seed=seed,
                 heldout_fraction=heldout,
+                data_version=version,
                 phase=phase,
                 point=point,
             )
@@ -282,7 +285,7 @@ def _ready(
     if identity not in bases:
         bases[identity] = catalogue.load(entry.name, entry.params)
     base = bases[identity]
-    if base.n_classes < 2:
+    if base.n_classes < 2 and base.scale != "multilabel":
         raise SweepFileError(
             f"{_where(config, entry.name)}: expected at least two classes, got {list(base.class_names)}"
         )
@@ -316,6 +319,7 @@ def _study(config: SweepConfig, cell: Cell, space: Space) -> Study:
     listed = sampler.kind == "grid" or limit == space.size
     learns = not listed and sampler.kind != "random"
     raced = _raced_after(config)
+    version = data_version(cell.dataset.base, cell.dataset.params, heldout)
     key = digest(
         {
             "model": cell.info.name,
@@ -330,6 +334,7 @@ def _study(config: SweepConfig, cell: Cell, space: Space) -> Study:
             "sampler": "grid" if listed else [sampler.kind, sampler.seed],
             "parallel": sampler.parallel if learns or raced else None,
             "raced": raced,
+            **({} if version == 1 else {"data_version": version}),
         }
     )
     return Study(

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from crowdsweep.data import catalogue
+from crowdsweep.data.splits import data_version
 from crowdsweep.errors import BadInput
 from crowdsweep.journal.journal import read_journal
 from crowdsweep.trial.result import TrialResult
@@ -97,6 +98,12 @@ def replay_trial(key: str, stores: Sequence[Path]) -> Replay:
         raise BadInput(
             f"trial {key} of {store}: dataset {spec.dataset!r} has changed since it was run "
             f"(fingerprint {spec.fingerprint} then, {base.fingerprint} now): its numbers cannot be repeated"
+        )
+    version = data_version(base, spec.dataset_params, spec.heldout_fraction)
+    if version != spec.data_version:
+        raise BadInput(
+            f"trial {key} of {store}: its annotations were left out by other rules (version {spec.data_version} then, "
+            f"{version} now): its numbers cannot be repeated"
         )
     now = run_batch([spec], base, "cpu", lambda _: True)[0]
     return Replay(spec=spec, recorded=recorded, now=now)

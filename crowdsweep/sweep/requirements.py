@@ -1,15 +1,16 @@
-"""What a dataset offers to a metric: the default one, and refusing one that cannot exist."""
+"""Which metrics a dataset allows: the one that a search takes by default, and why another cannot be computed."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from crowdsweep.data.dataset import TrialData
+import numpy as np
+
+from crowdsweep.data.dataset import Scale, TrialData
 from crowdsweep.errors import SweepFileError
+from crowdsweep.metrics.known import ACCURACY, HELDOUT, KL, CrowdMetric, ItemMetric, info_of
+from crowdsweep.metrics.wording import goal_of
 from crowdsweep.models.contract import DataShape, ModelInfo
 from crowdsweep.sweepfile.records import Metric
-
-HELDOUT = "heldout_loglik"
-_OF_CROWD = "js_"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,12 +22,17 @@ class Offer:
         scored: splits with at least one item that has a reference; true where one of these has gold.
         training_gold: whether any training item has gold.
         crowd: whether the annotators' true confusion matrices are known.
+        scale, class_names: of the labels.
+        unit: of the training items, where items stand in units.
     """
 
     shape: DataShape
     scored: Mapping[str, bool]
     training_gold: bool
     crowd: bool
+    scale: Scale = "nominal"
+    class_names: tuple[str, ...] = ()
+    unit: np.ndarray | None = None
 
     @property
     def only_own_votes(self) -> bool:
@@ -50,6 +56,9 @@ def offer_of(trial: TrialData) -> Offer:
         scored={split: bool(part.has_gold.any()) for split, part in trial.evaluation.items() if len(part.scored)},
         training_gold=len(trial.gold) > 0,
         crowd=trial.crowd is not None,
+        scale=training.scale,
+        class_names=trial.class_names,
+        unit=training.items.unit,
     )
 
 
@@ -60,26 +69,29 @@ def default_metric(info: ModelInfo, offer: Offer) -> Metric:
     the last also for models that see no features or texts, which cannot label dev items.
     """
     if "dev" not in offer.scored or not info.needs & {"features", "text"}:
-        return Metric(name=HELDOUT, goal="maximize")
-    if offer.scored["dev"]:
-        return Metric(name="dev_accuracy", goal="maximize")
-    return Metric(name="dev_kl", goal="minimize")
+        return _metric(HELDOUT)
+    return _metric(f"dev_{ACCURACY}" if offer.scored["dev"] else f"dev_{KL}")
+
+
+def _metric(name: str) -> Metric:
+    goal = goal_of(name)
+    assert goal is not None, f"{name} has no goal"  # noqa: S101 - our own table
+    return Metric(name=name, goal=goal)
 
 
 def check_metric(metric: Metric, offer: Offer, where: str) -> None:
     """Refuses a metric that cannot exist on a dataset.
 
     Raises:
-        SweepFileError: the dataset has not what it is computed from.
+        SweepFileError: the dataset lacks what it is computed from.
     """
-    if metric.name == HELDOUT:
-        return
-    if metric.name.startswith(_OF_CROWD):
-        if not offer.crowd and not offer.training_gold:
-            raise SweepFileError(
-                f"{where}: metric {metric.name!r} compares with how annotators really answer, which takes gold for "
-                f"training items (or a simulated crowd), and there is none; take {HELDOUT}, which needs no gold"
-            )
+    info = info_of(metric.name)
+    if isinstance(info, CrowdMetric) and not offer.crowd and not offer.training_gold:
+        raise SweepFileError(
+            f"{where}: metric {metric.name!r} compares with how annotators really answer, which takes gold for "
+            f"training items (or a simulated crowd), and there is none; take {HELDOUT}, which needs no gold"
+        )
+    if not isinstance(info, ItemMetric):
         return
     split = metric.name.partition("_")[0]
     if split not in offer.scored:
@@ -87,4 +99,10 @@ def check_metric(metric: Metric, offer: Offer, where: str) -> None:
         raise SweepFileError(
             f"{where}: metric {metric.name!r} needs {split} items with gold or annotations, and there are none (it can "
             f"score: {has}); take {HELDOUT}, which needs neither"
+        )
+    if not info.applies(offer.scale, offer.unit, offer.class_names):
+        needs = "tokens in sentences, and classes called O, B-… and I-…" if info.spans else " or ".join(info.scales)
+        raise SweepFileError(
+            f"{where}: metric {metric.name!r} is defined for {needs}, which this dataset does not have; "
+            f"take {split}_{ACCURACY}"
         )

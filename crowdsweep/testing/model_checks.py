@@ -397,3 +397,6 @@ def no_annotations_end_well(info: ModelInfo) -> None:
         must(len(str(error)) > 20, f"expected a message that helps, got {error}")
     else:
         must_be_valid(fitted, data.training)
+
+
+from crowdsweep.testing import scale_checks as scale_checks  # noqa: E402, PLC0414 - adds its checks to the table

@@ -115,7 +115,7 @@ def must_be_valid(fitted: FitResult, data: TrainingData) -> None:
 
 
 def _must_be_annotators(annotators: AnnotatorModel, data: TrainingData) -> None:
-    size = (data.n_classes, data.n_classes)
+    size = (data.n_classes, 2, 2) if data.scale == "multilabel" else (data.n_classes, data.n_classes)
     must(annotators.n_annotators == data.n_annotators, f"annotators: it covers {annotators.n_annotators}")
     codes = np.arange(data.n_annotators)[::-1]
     matrices = annotators.confusion(codes)

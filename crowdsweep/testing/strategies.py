@@ -1,7 +1,7 @@
 """Hypothesis strategies for annotations and small datasets, with what tends to break things in them.
 
 Repeated pairs, idle annotators, items without labels, classes nobody used, a single item, weights and soft answers all
-occur; so do splits with nothing in them.
+occur; so do splits with nothing in them, answers that chose no class, and units that are annotated in parts.
 """
 
 from collections.abc import Callable
@@ -57,7 +57,7 @@ def annotations(
 def datasets(
     draw: Draw, *, scale: Scale | None = None, extras: bool = True, min_rows: int = 1, max_rows: int = 40
 ) -> CrowdDataset:
-    """Draws a small dataset: any split, gold for some items, features or none.
+    """Draws a small dataset: any split, gold for some items, features or none, units or none.
 
     Args:
         draw: given by hypothesis.
@@ -75,13 +75,18 @@ def datasets(
     pairs = sorted((item, code) for item, codes in gold.items() for code in codes)
     n_features = draw(st.integers(0, 3))
     features = np.arange(n_items * n_features, dtype=np.float32).reshape(n_items, n_features)
-    split = draw(st.lists(st.integers(0, len(SPLITS) - 1), min_size=n_items, max_size=n_items))
+    split = np.array(draw(st.lists(st.integers(0, len(SPLITS) - 1), min_size=n_items, max_size=n_items)), dtype=np.int8)
+    unit = None
+    if draw(st.booleans()):
+        begins = draw(st.lists(st.booleans(), min_size=n_items - 1, max_size=n_items - 1))
+        unit = np.cumsum([False, *begins]).astype(np.int32)
+        split = np.sort(split)[np.unique(unit, return_index=True)[1]][unit]  # units of one split stand together
     return CrowdDataset(
         name="drawn",
         scale=drawn_scale,
         annotations=rows,
-        items=Items(n_items=n_items, features=features if n_features else None),
-        split=np.array(split, dtype=np.int8),
+        items=Items(n_items=n_items, features=features if n_features else None, unit=unit),
+        split=split,
         gold=Gold(
             item=np.array([item for item, _ in pairs], dtype=np.int32),
             label=np.array([code for _, code in pairs], dtype=np.int32),

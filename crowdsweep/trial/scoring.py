@@ -1,70 +1,63 @@
-"""All metrics of one fitted model. A metric that does not apply is absent.
+"""All metrics of one fitted model, from the table in `metrics.known`. A metric that does not apply is absent.
 
-Names are `<split>_<metric>`: `train` scores the fit's own item probabilities, `dev` and `test` the predictor's default
-use, a further use adds `.<use>`. Where any item of a split has gold, only items with gold are scored; else all items
-are, against the label distribution of their own annotations. Multi-label data score every (item, class) as a binary
-item (`metrics.items`).
+Metrics of items are `<split>_<metric>`: `train` scores the fit's own item probabilities, `dev` and `test` the
+predictor's default use, a further use adds `.<use>`. Where any item of a split has gold, only items with gold are
+scored; else all items are, against the label distribution of their own annotations.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator
 
 import numpy as np
+from jaxtyping import Bool, Int32
 
-from crowdsweep.arrays import Confusion, Confusions, ItemProbs
-from crowdsweep.data.dataset import EvaluationSet, Items, Scale, TrialData
+from crowdsweep.arrays import ClassConfusion, ClassConfusions, Confusion, Confusions, ItemProbs
+from crowdsweep.data.dataset import EvaluationSet, Items, TrialData
 from crowdsweep.errors import FitFailed
-from crowdsweep.metrics.annotators import (
-    CountedCrowd,
-    TrueMatrices,
-    js_annotators,
-    js_global,
-    mean_confusion,
+from crowdsweep.metrics.annotators import CountedChoosers, CountedCrowd, mean_confusion
+from crowdsweep.metrics.known import (
+    COUNT_METRICS,
+    CROWD_METRICS,
+    HELDOUT_METRICS,
+    ITEM_METRICS,
+    HeldoutAnswers,
+    ItemMetric,
+    ScoredCrowd,
+    ScoredItems,
+    info_of,
 )
-from crowdsweep.metrics.calibration import ece
-from crowdsweep.metrics.distributions import js, kl, kl_reverse
-from crowdsweep.metrics.heldout import heldout_loglik
-from crowdsweep.metrics.items import accuracy, as_binary, brier, log_loss, macro_f1, multilabel_macro_f1
 from crowdsweep.models.contract import AnnotatorModel, FitResult, Predictor
 from crowdsweep.trial.model_calls import guarded
 
-ITEM_METRICS = {
-    "accuracy": accuracy,
-    "macro_f1": macro_f1,
-    "log_loss": log_loss,
-    "brier": brier,
-    "ece": ece,
-    "kl": kl,
-    "kl_reverse": kl_reverse,
-    "js": js,
-}
-
 
 def score(fit: FitResult, trial: TrialData) -> tuple[dict[str, float], Confusion | None]:
-    """Returns every metric that applies, and the crowd's estimated matrix where the model has one.
+    """Returns every metric that applies, and the crowd's estimated matrix where the model has one (one matrix: of
+    multi-label answers, which have one for each class, none is returned).
 
     Raises:
         ModelFault: the model's predictor, annotator model or label probabilities raised.
-        FitFailed: predictions have the wrong shape or are not finite.
+        FitFailed: predictions have the wrong shape or are not finite, or an annotator's matrix is not.
     """
     annotations = trial.training.annotations
-    metrics: dict[str, float] = {
-        "n_annotations": float(len(annotations)),
-        "n_active_annotators": float(annotations.n_active_annotators),
-    }
+    metrics: dict[str, float] = {metric.name: float(metric.score(annotations)) for metric in COUNT_METRICS}
     for split, evaluation in trial.evaluation.items():
-        if split == "train":
-            metrics |= _scores("train", "", evaluation, fit.item_probs, trial.training.scale)
-        elif fit.predictor is not None:
-            for number, use in enumerate(fit.predictor.uses):
-                predicted = _predictions(fit.predictor, evaluation.items, use, trial.training.n_classes)
-                suffix = f".{use}" if number else ""
-                metrics |= _scores(split, suffix, evaluation, predicted, trial.training.scale)
+        for suffix, predicted in _predicted(split, fit, evaluation, trial):
+            scored = _scored_items(evaluation, predicted, trial)
+            if scored is not None:
+                applying = [metric for metric in ITEM_METRICS if _applies(metric, scored)]
+                metrics |= {f"{split}_{metric.name}{suffix}": metric.score(scored) for metric in applying}
     if trial.heldout is not None and len(trial.heldout) and fit.label_probs is not None:
-        metrics["heldout_loglik"] = heldout_loglik(guarded(fit.label_probs), trial.heldout)
+        heldout = HeldoutAnswers(
+            label_probs=guarded(fit.label_probs), answers=trial.heldout, scale=trial.training.scale
+        )
+        metrics |= {metric.name: metric.score(heldout) for metric in HELDOUT_METRICS}
     if fit.annotators is None or not len(annotations):
         return metrics, None
-    crowd_metrics, confusion = _score_annotators(fit.annotators, trial)
-    return metrics | crowd_metrics, confusion
+    crowd = _scored_crowd(fit.annotators, trial)
+    for metric in CROWD_METRICS:
+        value = metric.score(crowd)
+        if value is not None:
+            metrics[metric.name] = value
+    return metrics, crowd.estimated_crowd if crowd.estimated_crowd.ndim == 2 else None
 
 
 def score_of(metric: str, predictor: Predictor, trial: TrialData) -> float | None:
@@ -73,13 +66,32 @@ def score_of(metric: str, predictor: Predictor, trial: TrialData) -> float | Non
     Raises:
         ModelFault, FitFailed: as `score`.
     """
-    plain, _, use = metric.partition(".")
+    info, use = info_of(metric), metric.partition(".")[2]
     evaluation = trial.evaluation.get("dev")
-    if evaluation is None or (use and use not in predictor.uses):
+    if evaluation is None or not isinstance(info, ItemMetric) or (use and use not in predictor.uses):
         return None
     predicted = _predictions(predictor, evaluation.items, use or predictor.uses[0], trial.training.n_classes)
-    value = _scores("dev", "", evaluation, predicted, trial.training.scale).get(plain)
-    return value if value is not None and np.isfinite(value) else None
+    scored = _scored_items(evaluation, predicted, trial)
+    if scored is None or not _applies(info, scored):
+        return None
+    value = info.score(scored)
+    return value if np.isfinite(value) else None
+
+
+def _applies(metric: ItemMetric, scored: ScoredItems) -> bool:
+    return metric.applies(scored.scale, scored.unit, scored.class_names)
+
+
+def _predicted(
+    split: str, fit: FitResult, evaluation: EvaluationSet, trial: TrialData
+) -> Iterator[tuple[str, ItemProbs]]:
+    """Yields what the fit says of the items of a split, with what the names of its metrics end in."""
+    if split == "train":
+        yield "", fit.item_probs
+    elif fit.predictor is not None:
+        for number, use in enumerate(fit.predictor.uses):
+            probs = _predictions(fit.predictor, evaluation.items, use, trial.training.n_classes)
+            yield f".{use}" if number else "", probs
 
 
 def _predictions(predictor: Predictor, items: Items, use: str, n_classes: int) -> ItemProbs:
@@ -91,16 +103,28 @@ def _predictions(predictor: Predictor, items: Items, use: str, n_classes: int) -
     return predicted
 
 
-def _scores(split: str, suffix: str, evaluation: EvaluationSet, probs: ItemProbs, scale: Scale) -> Mapping[str, float]:
+def _scored_items(evaluation: EvaluationSet, probs: ItemProbs, trial: TrialData) -> ScoredItems | None:
+    """Returns the items that are scored, with their predictions; None where there are none."""
     kept = evaluation.has_gold if evaluation.has_gold.any() else np.ones(len(evaluation.scored), dtype=bool)
     if not kept.any():
-        return {}
-    reference, predicted = evaluation.reference[kept], probs[evaluation.scored[kept]]
-    if scale != "multilabel":
-        return {f"{split}_{name}{suffix}": metric(reference, predicted) for name, metric in ITEM_METRICS.items()}
-    pairs = as_binary(reference), as_binary(predicted)
-    scores = {f"{split}_{name}{suffix}": metric(*pairs) for name, metric in ITEM_METRICS.items()}
-    return scores | {f"{split}_macro_f1{suffix}": multilabel_macro_f1(reference, predicted)}
+        return None
+    return ScoredItems(
+        reference=evaluation.reference[kept],
+        predicted=probs[evaluation.scored[kept]],
+        scale=trial.training.scale,
+        unit=_whole_units(evaluation, kept),
+        class_names=trial.class_names,
+    )
+
+
+def _whole_units(evaluation: EvaluationSet, kept: Bool[np.ndarray, " scored"]) -> Int32[np.ndarray, " kept"] | None:
+    """Returns the unit of each item that is scored, -1 where another item of the unit is not."""
+    if evaluation.items.unit is None:
+        return None
+    left_out = np.ones(evaluation.items.n_items, dtype=bool)
+    left_out[evaluation.scored[kept]] = False
+    unit = np.where(evaluation.items.whole_units(left_out), np.int32(-1), evaluation.items.unit)
+    return unit[evaluation.scored[kept]]
 
 
 class _GuardedMatrices:
@@ -109,28 +133,29 @@ class _GuardedMatrices:
     def __init__(self, annotators: AnnotatorModel) -> None:
         self._confusion = guarded(annotators.confusion)
 
-    def confusion(self, annotators: np.ndarray) -> Confusions:
+    def confusion(self, annotators: np.ndarray) -> Confusions | ClassConfusions:
         return self._confusion(annotators)
 
 
-def _score_annotators(annotators: AnnotatorModel, trial: TrialData) -> tuple[dict[str, float], Confusion]:
+def _scored_crowd(annotators: AnnotatorModel, trial: TrialData) -> ScoredCrowd:
     annotations = trial.training.annotations
     active = np.flatnonzero(annotations.labels_per_annotator)
     estimated = _GuardedMatrices(annotators)
     own = guarded(annotators.global_confusion)()
-    confusion = mean_confusion(estimated, active) if own is None else own
-    if trial.training.scale == "multilabel":
-        return {}, confusion
-    metrics: dict[str, float] = {}
-    counted = CountedCrowd(annotations, trial.gold) if len(trial.gold) else None
-    true: TrueMatrices | None = trial.crowd
-    if true is None and not annotations.anonymous:  # one answer says nothing of a pseudo-annotator's matrix
-        true = counted
-    if true is not None:
-        metrics["js_annotators"] = js_annotators(true, estimated, active)
-    if counted is not None:
-        n_labels = annotations.labels_per_annotator[active].astype(np.float64)
-        pooled = counted.pooled()
-        metrics["js_global"] = js_global(pooled, confusion)
-        metrics["js_global_weighted"] = js_global(pooled, mean_confusion(estimated, active, n_labels))
-    return metrics, confusion
+    crowd: Confusion | ClassConfusion = mean_confusion(estimated, active) if own is None else own
+    if not np.isfinite(crowd).all():
+        raise FitFailed("the annotators' confusion matrices are not finite; smooth more")
+    counted = None
+    if len(trial.gold):
+        multilabel = trial.training.scale == "multilabel"
+        counted = (CountedChoosers.of_answers if multilabel else CountedCrowd)(annotations, trial.gold)
+    # One answer says nothing of a pseudo-annotator's matrix.
+    true = counted if trial.crowd is None and not annotations.anonymous else trial.crowd
+    return ScoredCrowd(
+        estimated=estimated,
+        estimated_crowd=crowd,
+        true=true,
+        true_crowd=None if counted is None else counted.pooled(),
+        active=active,
+        n_labels=annotations.labels_per_annotator[active].astype(np.float64),
+    )

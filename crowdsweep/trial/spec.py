@@ -31,6 +31,8 @@ class TrialSpec:
         fingerprint: of the base dataset.
         seed: of the trial; every random stream of it grows from here.
         heldout_fraction: share of the training annotations that is taken out before the fit and scored; 0 for none.
+        data_version: of the rules that make the trial's data (`data.splits.data_version`). Part of the key from 2 on:
+            trials of version 1 were keyed before there was another.
         phase: why it is run. Not part of the key: the same trial in two phases is one trial.
         point: the searched part of `params`, for display.
     """
@@ -43,6 +45,7 @@ class TrialSpec:
     fingerprint: str
     seed: int
     heldout_fraction: float = 0.0
+    data_version: int = 1
     phase: Phase = "report"
     point: Mapping[str, Any] = field(default_factory=dict)
 
@@ -64,6 +67,7 @@ class TrialSpec:
             "dataset_params": dict(self.dataset_params),
             "fingerprint": self.fingerprint,
             "heldout_fraction": self.heldout_fraction,
+            **({} if self.data_version == 1 else {"data_version": self.data_version}),
         }
 
 

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from crowdsweep.data import catalogue
+from crowdsweep.data.choices import choices_of
 from crowdsweep.data.dataset import SPLITS
 from crowdsweep.data.folder import read_folder, write_folder
 from crowdsweep.errors import DataError
@@ -84,16 +85,47 @@ def test_multilabel_rows_are_one_a_class(shared_data):
     assert data.scale == "multilabel"
 
 
+MULTILABEL = "item,annotator,label\na,x,red|blue\na,y,\nb,x,red\n"
+
+
+def test_an_empty_multilabel_answer_chose_no_class(tmp_path):
+    folder = folder_of(tmp_path / "data", annotations=MULTILABEL)
+    (folder / "dataset.yaml").write_text("scale: multilabel")
+    data = read_folder(folder)
+    assert data.class_names == ("blue", "red")
+    choices = choices_of(data.annotations)
+    assert list(zip(choices.item.tolist(), choices.annotator.tolist(), strict=True)) == [(0, 0), (0, 1), (1, 0)]
+    assert choices.chosen.toarray().tolist() == [[1, 1], [0, 0], [0, 1]]
+    write_folder(data, tmp_path / "again")
+    assert (tmp_path / "again" / "annotations.csv").read_text() == (
+        '"item","annotator","label"\n"a","x","0|1"\n"a","y",""\n"b","x","1"\n'
+    )
+    assert read_folder(tmp_path / "again").annotations.fingerprint() == data.annotations.fingerprint()
+    (folder / "dataset.yaml").write_text("scale: nominal")
+    with pytest.raises(DataError, match="row 2, column label: expected a label, got an empty field"):
+        read_folder(folder)
+
+
+def test_choosing_no_class_has_no_probability(tmp_path):
+    rows = "item,annotator,label,probability\na,x,red,0.5\na,y,,{}\n"
+    folder = folder_of(tmp_path / "data", annotations=rows.format(""))
+    (folder / "dataset.yaml").write_text("scale: multilabel")
+    assert choices_of(read_folder(folder).annotations).chosen.toarray().tolist() == [[0.5], [0]]
+    folder_of(folder, annotations=rows.format("0.7"))
+    with pytest.raises(DataError, match=r"row 2, column probability: expected none where the label is empty, got 0.7"):
+        read_folder(folder)
+
+
 def test_tokens_stand_in_sentence_order(shared_data):
     data = read_folder(shared_data / "pos-tagging")
-    sequence = data.items.sequence
-    assert (np.diff(sequence) >= 0).all()
+    unit = data.items.unit
+    assert (np.diff(unit) >= 0).all()
     lines = [line.split(",") for line in (shared_data / "pos-tagging" / "items.csv").read_text().splitlines()[1:]]
     position = {line[0]: int(line[4]) for line in lines}
     placed = np.array([position[name] for name in data.item_names])
-    within = np.diff(sequence) == 0
+    within = np.diff(unit) == 0
     assert (np.diff(placed)[within] > 0).all()
-    assert len(set(sequence.tolist())) == len({(line[1], line[3]) for line in lines})
+    assert len(set(unit.tolist())) == len({(line[1], line[3]) for line in lines})
 
 
 def test_where_keeps_only_the_rows_that_meet_it(shared_data):

@@ -9,7 +9,7 @@ from crowdsweep.data import catalogue
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import SPLITS, CrowdDataset, Gold, Items, NumberedNames
 from crowdsweep.data.folder import read_folder
-from crowdsweep.data.splits import answer_shares, prepare
+from crowdsweep.data.splits import data_version, prepare
 from crowdsweep.errors import DataError, UnknownName
 
 
@@ -108,25 +108,120 @@ def test_the_same_labels_train_whatever_the_scenario():
     assert known.anonymised().fingerprint() == unknown.fingerprint()
 
 
-def test_multilabel_references_are_shares_of_answers():
-    """Item 0: annotator 0 chose classes 0 and 2, annotator 1 chose 2, annotator 2 chose 2 in two answers."""
-    rows = Annotations.of(
-        item=np.zeros(5, dtype=np.int32),
-        annotator=np.array([0, 0, 1, 2, 2]),
-        label=np.array([0, 2, 2, 2, 2]),
-        n_items=2,
-        n_annotators=3,
-        n_classes=3,
-    )
-    assert answer_shares(rows).tolist() == [[0.25, 0, 1], [0, 0, 0]]
-
-
 def test_multilabel_thinning_counts_answers(shared_data):
     base = read_folder(shared_data / "medical-relations")
     rows = prepare(base, {"redundancy": 3}, 0).training.annotations
     pairs = np.unique(rows.item.astype(np.int64) * rows.n_annotators + rows.annotator)
     assert np.bincount(pairs // rows.n_annotators).max() == 3
     assert rows.labels_per_item.max() > 3
+
+
+def tokens(annotators=(0, 1, 2), splits=("train", "train", "dev")):
+    """Three sentences of three, two and three tokens; every annotator tags every token of the first two, but the last
+    annotator only the first token of each."""
+    unit = np.array([0, 0, 0, 1, 1, 2, 2, 2], dtype=np.int32)
+    rows = [(i, t, i % 2) for i in range(5) for t in annotators if t != 2 or i in (0, 3)]
+    item, annotator, label = (np.array(column, dtype=np.int32) for column in zip(*rows, strict=True))
+    return CrowdDataset(
+        name="tokens",
+        annotations=Annotations.of(item=item, annotator=annotator, label=label, n_items=8, n_annotators=3, n_classes=2),
+        items=Items(n_items=8, features=np.arange(8, dtype=np.float32)[:, None], unit=unit),
+        split=np.array([SPLITS.index(splits[code]) for code in unit], dtype=np.int8),
+        gold=Gold(item=np.array([6], dtype=np.int32), label=np.array([0], dtype=np.int32)),
+        item_names=NumberedNames("token", 8),
+        annotator_names=NumberedNames("annotator", 3),
+        class_names=("O", "B-x"),
+    )
+
+
+def test_the_training_items_of_sentences_are_whole_sentences():
+    """Where the last annotator alone is left, tokens that nobody tagged stand between those that somebody did."""
+    data = prepare(tokens(annotators=(2,)), {}, 0)
+    assert codes(data.training.items) == [0, 1, 2, 3, 4]
+    assert data.training.annotations.labels_per_item.tolist() == [1, 0, 0, 1, 0]
+    assert data.training.items.unit.tolist() == [0, 0, 0, 1, 1]
+    assert data.evaluation["train"].scored.tolist() == [0, 3]
+    assert codes(data.evaluation["dev"].items) == [5, 6, 7]
+    everything = prepare(tokens(annotators=(2,), splits=("none",) * 3), {}, 0)
+    assert codes(everything.training.items) == [0, 1, 2, 3, 4]
+
+
+def test_redundancy_counts_the_annotators_of_a_sentence():
+    for seed in range(6):
+        rows = prepare(tokens(annotators=(0, 1)), {"redundancy": 1}, seed).training.annotations
+        who = rows.annotator.tolist()
+        assert rows.item.tolist() == [0, 1, 2, 3, 4]
+        assert len(set(who[:3])) == len(set(who[3:])) == 1
+
+
+def test_what_an_annotator_said_of_a_sentence_is_held_out_whole():
+    held = set()
+    for seed in range(12):
+        data = prepare(tokens(), {}, seed, 0.4)
+        unit = data.training.items.unit[data.heldout.item]
+        pairs = set(zip(unit.tolist(), data.heldout.annotator.tolist(), strict=True))
+        assert len(data.heldout) == sum({(0, 2): 1, (1, 2): 1, (0, 0): 3, (0, 1): 3}.get(pair, 2) for pair in pairs)
+        assert (data.training.annotations.labels_per_item >= 1).all()
+        held |= pairs
+    assert held == {(unit, annotator) for unit in (0, 1) for annotator in (0, 1, 2)}
+
+
+def test_votes_for_tokens_are_thinned_and_held_out_one_by_one(shared_data):
+    """Nothing says which votes for the tokens of a sentence are one annotator's."""
+    base = read_folder(shared_data / "pos-tagging")
+    flat = replace(base, items=replace(base.items, unit=None))
+    for params, fraction in (({"redundancy": 2}, 0.0), ({}, 0.1)):
+        one, other = (prepare(dataset, params, 3, fraction) for dataset in (base, flat))
+        assert one.training.annotations.fingerprint() == other.training.annotations.fingerprint()
+
+
+def test_an_annotators_repeated_answers_are_held_out_together():
+    """Annotator 0 says class 0 three times of every item, the others class 1 once: also where annotators are forgotten,
+    the three answers to an item go together."""
+    item = np.repeat(np.arange(10, dtype=np.int32), 6)
+    annotator, label = np.tile([0, 0, 0, 1, 2, 3], 10), np.tile([0, 0, 0, 1, 1, 1], 10)
+    rows = Annotations.of(item=item, annotator=annotator, label=label, n_items=10, n_annotators=4, n_classes=2)
+    base = replace(
+        small(split=("none",) * 6, gold=()),
+        annotations=rows,
+        items=Items(n_items=10),
+        split=np.zeros(10, dtype=np.int8),
+        item_names=NumberedNames("item", 10),
+    )
+    for scenario in ("individual", "global"):
+        for seed in range(3):
+            held = prepare(base, {"scenario": scenario}, seed, 0.3).heldout
+            repeated = np.bincount(held.item[held.label == 0], minlength=10)
+            assert set(repeated.tolist()) <= {0, 3}
+            assert (repeated > 0).sum() + (held.label == 1).sum() == round(0.3 * 40)
+            assert repeated.any()
+
+
+def test_torn_units_are_refused():
+    with pytest.raises(DataError, match=r"every unit .* in one split, got one that is torn"):
+        replace(tokens(), split=np.array([1, 1, 2, 1, 1, 2, 2, 2], dtype=np.int8))
+    with pytest.raises(DataError, match="units by ascending code from 0"):
+        Items(n_items=3, unit=np.array([0, 1, 0], dtype=np.int32))
+
+
+@pytest.mark.parametrize(
+    ("dataset", "params", "fraction", "version"),
+    [
+        (small(), {}, 0.0, 1),
+        (small(), {"redundancy": 1, "scenario": "global"}, 0.1, 1),
+        (small(scale="multilabel"), {}, 0.0, 2),
+        (catalogue.load("anesthesia", {}), {"redundancy": 2}, 0.0, 1),
+        (catalogue.load("anesthesia", {}), {}, 0.1, 2),
+        (catalogue.load("digits", {}), {"redundancy": 2}, 0.1, 1),
+        (tokens(annotators=(0, 1), splits=("train",) * 3), {}, 0.0, 1),
+        (tokens(annotators=(0, 1)), {}, 0.1, 2),
+        (tokens(annotators=(0, 1)), {"redundancy": 1}, 0.0, 2),
+        (tokens(annotators=(0, 1)), {"annotator_dropout": 0.5}, 0.0, 2),
+        (tokens(annotators=(2,)), {}, 0.0, 2),
+    ],
+)
+def test_the_version_of_data_rises_where_pairs_and_units_decide(dataset, params, fraction, version):
+    assert data_version(dataset, params, fraction) == version
 
 
 def test_simulated_crowds_follow_their_annotators_into_the_global_scenario():
@@ -184,3 +279,27 @@ def test_nothing_to_train_on_is_told():
 def test_a_crowd_that_nobody_draws_is_told():
     with pytest.raises(DataError, match="no built-in source draws it"):
         prepare(replace(small(), seed_dependent=True), {}, 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "params", "fraction", "kept", "heldout"),
+    [
+        ("digits", {"redundancy": 3}, 0.1, "3c5342e82080950ad4688af7b0bc6dbe", "a6070961b981788e0850be20c799689a"),
+        ("gaussians", {}, 0.1, "341c8a93ce9062b1caf7406b16687670", "3c08a9b610281a188cbbdc011252862f"),
+        (
+            "gaussians",
+            {"scenario": "global", "redundancy": 2},
+            0.2,
+            "d39ac0d9a09f0cafa728dc0a7a7e2cd2",
+            "2fc5c182e4a0db54290b17c033c5aaab",
+        ),
+        ("anesthesia", {"redundancy": 2}, 0.0, "f28ba07ad6c2eef7e7932831a80e46fc", None),
+    ],
+)
+def test_the_draws_of_old_records_stay_as_they_are(name, params, fraction, kept, heldout):
+    """Fingerprints of seed 0 as they were when trials without a version of their data were recorded."""
+    base = catalogue.load(name, {})
+    assert data_version(base, params, fraction) == 1
+    data = prepare(base, params, 0, fraction)
+    assert data.training.annotations.fingerprint() == kept
+    assert (None if data.heldout is None else data.heldout.fingerprint()) == heldout

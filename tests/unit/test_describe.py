@@ -1,9 +1,12 @@
 """Counts, agreement and oddities, against hand-made cases and published figures."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from crowdsweep.data.annotations import Annotations
+from crowdsweep.data.choices import annotations_of
 from crowdsweep.data.dataset import CrowdDataset, Gold, Items
 from crowdsweep.data.describe import describe, describe_text, krippendorff_alpha, mean_annotator_accuracy, odd_things
 
@@ -108,3 +111,24 @@ def test_an_empty_dataset_can_be_described() -> None:
     assert found["annotations"] == 0
     assert "label_entropy" not in found
     assert "annotations" in describe_text(found)
+
+
+def test_multilabel_answers_are_counted_as_answers() -> None:
+    chosen = np.array([[True, True, False], [False, False, False], [True, False, False]])
+    rows = annotations_of(chosen, item=np.array([0, 0, 1]), annotator=np.array([0, 1, 0]), n_items=2, n_annotators=2)
+    data = replace(dataset([], 2, 2, 3), annotations=rows, scale="multilabel")
+    found = describe(data)
+    assert (found["answers"], found["annotations"], found["annotated_items"]) == (3, 3, 2)
+    assert found["class_counts"] == [2, 1, 0]
+    assert found["active_annotators"] == 2
+    assert "label_entropy" not in found
+    odd = {oddity.kind: oddity for oddity in odd_things(data)}
+    assert odd["answers that chose no class"].examples == ("i0 by a1",)
+    assert odd["classes that nobody used"].examples == ("c2",)
+    assert "annotators with no label" not in odd
+
+
+def test_units_are_counted() -> None:
+    tokens = dataset([(0, 0, 0), (1, 0, 1), (2, 0, 1)], 3, 1, 2)
+    tokens = replace(tokens, items=Items(n_items=3, unit=np.array([0, 0, 1], dtype=np.int32)))
+    assert describe(tokens)["units"] == 2

@@ -9,13 +9,12 @@ from scipy.stats import entropy
 from sklearn import metrics as sk
 
 from crowdsweep.data.annotations import Annotations
+from crowdsweep.data.choices import annotations_of
 from crowdsweep.data.dataset import Gold, TrueCrowd
 from crowdsweep.metrics import annotators, distributions, items
 from crowdsweep.metrics.calibration import ece
-from crowdsweep.metrics.heldout import heldout_loglik
-from crowdsweep.metrics.known import ITEM_METRICS
+from crowdsweep.metrics.heldout import heldout_choices_loglik, heldout_loglik
 from crowdsweep.models.contract import ConfusionMatrices
-from crowdsweep.trial import scoring
 
 
 def draw(seed: int, n_items: int = 60, n_classes: int = 4) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -201,5 +200,68 @@ def test_heldout_loglik_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
         heldout_loglik(label_probs, CROWD.take(np.zeros(6, dtype=bool)))
 
 
-def test_every_scored_metric_has_a_name_that_sweep_files_know() -> None:
-    assert tuple(scoring.ITEM_METRICS) == ITEM_METRICS
+def test_heldout_choices_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("crowdsweep.metrics.heldout.CHUNK_ENTRIES", 4)
+    table = np.array([[0.9, 0.2], [0.5, 0.0]])
+    chosen = np.array([[True, False], [False, False], [True, True]])
+    rows = annotations_of(chosen, item=np.array([0, 0, 1]), annotator=np.array([0, 1, 0]), n_items=2, n_annotators=2)
+    expected = [np.log(0.9) + np.log(0.8), np.log(0.1) + np.log(0.8), np.log(0.5) + np.log(1e-12)]
+    assert heldout_choices_loglik(lambda item, _: table[item], rows) == pytest.approx(np.mean(expected))
+    all_ones = heldout_choices_loglik(lambda item, _: np.ones((len(item), 2)), rows)
+    assert all_ones == pytest.approx(np.log(1e-12) * (1 + 2 + 0) / 3), "whoever foretells everything is wrong"
+    unsure = Annotations.of(
+        item=np.array([0]),
+        annotator=np.array([0]),
+        label=np.array([1]),
+        probability=np.array([0.75]),
+        weight=np.array([3.0]),
+        n_items=1,
+        n_annotators=1,
+        n_classes=2,
+    )
+    both = np.log(0.1) + 0.75 * np.log(0.2) + 0.25 * np.log(0.8)
+    assert heldout_choices_loglik(lambda item, _: table[item], unsure) == pytest.approx(both)
+    with pytest.raises(ValueError, match="held out"):
+        heldout_choices_loglik(lambda item, _: table[item], rows.take(np.zeros(len(rows), dtype=bool)))
+
+
+def test_counted_choosers_by_hand() -> None:
+    """Gold: class 0 of item 0, classes 0 and 1 of item 1; item 2 has none and counts nowhere."""
+    chosen = np.array([[True, False], [True, False], [False, True], [True, True]])
+    rows = annotations_of(
+        chosen, item=np.array([0, 1, 1, 2]), annotator=np.array([0, 0, 2, 0]), n_items=3, n_annotators=3
+    )
+    gold = Gold(item=np.array([0, 1, 1], np.int32), label=np.array([0, 0, 1], np.int32))
+    counted = annotators.CountedChoosers.of_answers(rows, gold)
+    expected = [
+        [[[0.5, 0.5], [0.0, 1.0]], [[1.0, 0.0], [1.0, 0.0]]],
+        [[[0.5, 0.5], [0.5, 0.5]], [[0.5, 0.5], [0.5, 0.5]]],
+        [[[0.5, 0.5], [1.0, 0.0]], [[0.5, 0.5], [0.0, 1.0]]],
+    ]
+    np.testing.assert_allclose(counted.of(np.arange(3)), expected)
+    np.testing.assert_allclose(counted.pooled(), [[[0.5, 0.5], [1 / 3, 2 / 3]], [[1.0, 0.0], [0.5, 0.5]]])
+
+
+def test_js_of_stacks_of_matrices_is_the_mean_over_all_of_their_rows() -> None:
+    random = np.random.default_rng(7)
+    true, estimated = random.dirichlet(np.ones(2), (4, 3, 2)), random.dirichlet(np.ones(2), (4, 3, 2))
+    by_class = [annotators.js_matrices(true[:, k], estimated[:, k]) for k in range(3)]
+    np.testing.assert_allclose(annotators.js_matrices(true, estimated), np.mean(by_class, axis=0))
+
+
+def test_entropy_by_scipy() -> None:
+    _, _, predicted = draw(8)
+    assert distributions.entropy(predicted) == pytest.approx(entropy(predicted, axis=1).mean())
+    assert distributions.entropy(np.eye(3)) == 0.0
+    assert distributions.entropy(np.full((2, 5), 0.2)) == pytest.approx(np.log(5))
+
+
+def test_the_cross_entropy_of_label_distributions_is_the_log_loss() -> None:
+    """And KL is what it is above the reference's own entropy, but for the 1e-5 that KL adds."""
+    _, _, reference = draw(9)
+    _, _, predicted = draw(10)
+    by_hand = -sum(reference[i, k] * np.log(predicted[i, k]) for i in range(60) for k in range(4)) / 60
+    assert items.log_loss(reference, predicted) == pytest.approx(by_hand)
+    smooth = 0.9 * predicted + 0.1 / 4
+    gap = items.log_loss(reference, smooth) - distributions.entropy(reference)
+    assert distributions.kl(reference, smooth) == pytest.approx(gap, abs=1e-3)

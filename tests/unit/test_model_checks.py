@@ -18,15 +18,16 @@ from typing import Annotated, Any, final
 import numpy as np
 from annotated_types import Ge
 
+from crowdsweep.data.choices import choices_of
 from crowdsweep.errors import DataError
 from crowdsweep.models.contract import ConfusionMatrices, FitResult, ModelInfo
 
 
 def votes(data):
+    if data.scale == "multilabel":
+        return choices_of(data.annotations).shares()
     counts = data.annotations.counts.toarray()
     totals = counts.sum(axis=1, keepdims=True)
-    if data.scale == "multilabel":
-        return counts / np.maximum(data.annotations.labels_per_item[:, None], 1)
     return np.where(totals > 0, counts / np.maximum(totals, 1), 1 / data.n_classes)
 
 
@@ -48,8 +49,11 @@ def sound(data, context, iterations=3):
         step += 1
         if not context.report(step, float(step), lambda: predictor):
             break
-    probs = (votes(data) + 1 / step) / (1 + data.n_classes / step)
-    matrices = np.tile(np.eye(data.n_classes), (data.n_annotators, 1, 1))
+    chosen = data.scale == "multilabel"
+    probs = (votes(data) + 1 / step) / (1 + (2 if chosen else data.n_classes) / step)
+    matrices = np.tile(np.eye(2), (data.n_annotators, data.n_classes, 1, 1)) if chosen else (
+        np.tile(np.eye(data.n_classes), (data.n_annotators, 1, 1))
+    )
     return FitResult(
         item_probs=probs,
         annotators=ConfusionMatrices(matrices=matrices),
@@ -175,6 +179,22 @@ BROKEN: dict[str, tuple[str, str, str]] = {
     "certain_answers_equal_plain_ones": ("assert data.annotations.probability is None", "", ""),
     "odd_data_are_survived": ("assert data.n_items > 1", "", ""),
     "no_annotations_end_well": ("data.annotations.item[0]", "", ""),
+    "sequences_are_taken": ("assert data.items.unit is None", "", ""),
+    "the_order_of_units_changes_nothing": (
+        "unit = data.items.unit; draw = np.zeros((n, k)); draw[unit == 0, 0] = 1.0; " + ADD.format("draw", "draw"),
+        "",
+        "",
+    ),
+    "choosing_everything_does_not_win": (
+        "fitted = replace(fitted, label_probs=lambda item, annotator: np.ones((len(item), k)))",
+        "",
+        "",
+    ),
+    "one_class_is_a_binary_question": (
+        "fitted = replace(fitted, item_probs=votes(replace(data, scale='nominal')) if k == 1 else fitted.item_probs)",
+        "",
+        "",
+    ),
 }
 
 

@@ -214,7 +214,7 @@ def test_sparsity_report_names_winners_moves_and_active_annotators() -> None:
     assert "cmm with 10,000 (90.0" in best
     assert "dl-em -28.0 points" in moves
     assert "cmm -1.0 points" in moves
-    assert [curve.y_label for curve in report.curves] == ["test accuracy, %", "JS of annotators"]
+    assert [curve.y_label for curve in report.curves] == ["test accuracy, %", "JS of annotators, bits"]
     assert all(curve.log_x for curve in report.curves)
     shown = _find(report.tables, "test accuracy")
     assert shown.columns == ["annotators", "active", "cmm", "dl-em"]

@@ -30,6 +30,7 @@ SPEC = TrialSpec(
         {"fingerprint": "0" * 32},
         {"seed": 8},
         {"heldout_fraction": 0.1},
+        {"data_version": 2},
     ],
 )
 def test_whatever_decides_the_result_changes_the_key(change: dict[str, Any]) -> None:

@@ -19,7 +19,7 @@ from crowdsweep.seeds import SeedStream
 
 _N_CLASSES = 10
 _SHARES = {"train": 0.6, "dev": 0.2, "test": 0.2}
-# Careful, average, careless and guessing annotators: their shares and the chance that they read a digit rightly.
+# Careful, average, careless and guessing annotators: their shares and the chance that they read a digit right.
 _GROUP_PROBS = np.array([0.25, 0.40, 0.25, 0.10])
 _ABILITY = np.array([0.90, 0.65, 0.45, 0.10])
 _BRIGHTEST = 16.0  # the grey levels of the images

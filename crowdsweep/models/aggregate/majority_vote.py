@@ -8,13 +8,13 @@ alike, needs no annotators, and stands in every report because nothing should do
 
 Ties stay ties, so the model is deterministic; accuracy is then the expected one over random tie-breaking.
 
-Multi-label data (one row for each class that an annotator chose of an item): item_probs[i, k] is the share of the
-item's annotators who chose class k, and under `hard` one above a half, zero below, a half on the tie. An item that
-nobody answered has one half everywhere.
+Multi-label data: item_probs[i, k] is the share of the item's annotators who chose class k, and under `hard` one above a
+half, zero below, a half on the tie. An item that nobody answered has one half everywhere.
 
-The annotators' confusion matrices are counted against the model's own item_probs, with `smoothing` pseudo-counts in
-each cell. Held-out answers are scored by the crowd's matrix, counted and smoothed likewise over all annotators
-together: one annotator's answers are too few for a model that says nothing of annotators.
+The annotators' confusion matrices (multi-label: two by two for each class) are counted against the model's own
+item_probs, with `smoothing` pseudo-counts in each cell. Held-out answers are scored by the crowd's matrix, counted and
+smoothed likewise over all annotators together: one annotator's answers are too few for a model that says nothing of
+annotators.
 """
 
 from collections.abc import Sequence
@@ -24,9 +24,10 @@ from typing import Annotated, Literal, final
 import numpy as np
 from annotated_types import Ge
 
-from crowdsweep.arrays import ItemProbs, normalised_rows, ratio
-from crowdsweep.data.annotations import Annotations
+from crowdsweep.arrays import ItemProbs, normalised_rows
+from crowdsweep.data.choices import choice_counts, choices_of
 from crowdsweep.data.dataset import TrainingData
+from crowdsweep.models._choices import CountedChoices
 from crowdsweep.models._em import (
     annotator_model,
     confusion_columns,
@@ -35,7 +36,6 @@ from crowdsweep.models._em import (
     stack,
     winners,
 )
-from crowdsweep.models._stacked import weights_of
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
 
 
@@ -58,8 +58,7 @@ class MajorityVote:
 
     def _fit(self, data: TrainingData) -> FitResult:
         if data.scale == "multilabel":
-            chosen = chosen_shares(data.annotations)
-            return FitResult(item_probs=_majority(chosen) if self.votes == "hard" else chosen)
+            return self._fit_choices(data)
         crowds = stack([data.annotations])
         shares = soft_vote(crowds)
         item_probs = winners(shares) if self.votes == "hard" else shares
@@ -71,30 +70,16 @@ class MajorityVote:
             label_probs=label_probs_of_anybody(item_probs @ crowd),
         )
 
-
-def chosen_shares(annotations: Annotations) -> ItemProbs:
-    """Returns the share of each item's annotators who chose each class [items, classes]; 0.5 where an item has none.
-
-    An annotator who chose a class of an item twice chose it once. Soft answers and weights: the largest of an
-    annotator's certainties counts for each class, the largest of their weights for them. O(A log A).
-    """
-    n_classes, n_annotators = annotations.n_classes, annotations.n_annotators
-    weight = weights_of(annotations)
-    certainty = np.ones(len(annotations)) if annotations.probability is None else annotations.probability
-    pairs, pair = np.unique(
-        annotations.item.astype(np.int64) * n_annotators + annotations.annotator, return_inverse=True
-    )
-    pair_weight = np.zeros(len(pairs))
-    np.maximum.at(pair_weight, pair, weight)
-    triples, triple = np.unique(pair * n_classes + annotations.label, return_inverse=True)
-    choice = np.zeros(len(triples))
-    np.maximum.at(choice, triple, certainty)
-    item_of_pair = pairs // max(n_annotators, 1)
-    of_triple = triples // n_classes
-    cells = item_of_pair[of_triple] * n_classes + triples % n_classes
-    chosen = np.bincount(cells, weights=choice * pair_weight[of_triple], minlength=annotations.n_items * n_classes)
-    judged = np.bincount(item_of_pair, weights=pair_weight, minlength=annotations.n_items)[:, None]
-    return ratio(chosen.reshape(-1, n_classes), judged, at_zero=0.5)
+    def _fit_choices(self, data: TrainingData) -> FitResult:
+        choices = choices_of(data.annotations)
+        shares = choices.shares()
+        item_probs = _majority(shares) if self.votes == "hard" else shares
+        annotators = CountedChoices(
+            counts=choice_counts(choices, item_probs), smoothing=self.smoothing, n_annotators=data.n_annotators
+        )
+        crowd = annotators.global_confusion()
+        expected = item_probs * crowd[:, 1, 1] + (1.0 - item_probs) * crowd[:, 0, 1]
+        return FitResult(item_probs=item_probs, annotators=annotators, label_probs=label_probs_of_anybody(expected))
 
 
 def _majority(chosen: ItemProbs) -> ItemProbs:

@@ -15,9 +15,9 @@ from typing import final
 import numpy as np
 
 from crowdsweep.arrays import ClassProbs, ItemProbs
+from crowdsweep.data.choices import choices_of
 from crowdsweep.data.dataset import Items, TrainingData
 from crowdsweep.models._em import label_probs_of_anybody
-from crowdsweep.models.aggregate.majority_vote import chosen_shares
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
 
 
@@ -30,7 +30,7 @@ class Marginal:
         """Averages the label distributions."""
         annotations = data.annotations
         multilabel = data.scale == "multilabel"
-        shares = chosen_shares(annotations) if multilabel else annotations.label_distribution()
+        shares = choices_of(annotations).shares() if multilabel else annotations.label_distribution()
         answered = annotations.labels_per_item > 0
         everywhere = np.full(data.n_classes, 0.5 if multilabel else 1.0 / data.n_classes)
         return constant_result(shares[answered].mean(axis=0) if answered.any() else everywhere, data)
@@ -51,11 +51,11 @@ class ConstantPredictor:
 
 
 def constant_result(probs: ClassProbs, data: TrainingData) -> FitResult:
-    """Returns the fit that answers `probs` for every item; it scores held-out answers unless data is multi-label."""
+    """Returns the fit that answers `probs` for every item, and for every held-out answer."""
     item_probs = np.tile(probs, (data.n_items, 1))
     return FitResult(
         item_probs=item_probs,
-        label_probs=None if data.scale == "multilabel" else label_probs_of_anybody(item_probs),
+        label_probs=label_probs_of_anybody(item_probs),
         predictor=ConstantPredictor(probs),
     )
 

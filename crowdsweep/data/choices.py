@@ -1,0 +1,169 @@
+"""Multi-label answers: the set of classes that an annotator chose for an item.
+
+In the rows of multi-label annotations (item, annotator, class) stands one row for each class that was chosen, and all
+rows of a pair of item and annotator are one answer: chosen twice is chosen. A class without a row was not chosen.
+`probability` is how sure the annotator is that the class applies, so that a row of probability zero chooses nothing;
+one such row, of whichever class, is what an answer has that chose no class at all. Every class of an answer says
+something: that it was chosen, or that it was not.
+"""
+
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+import scipy.sparse as sp
+from jaxtyping import Float64, Int32
+
+from crowdsweep.arrays import ClassConfusion, ClassConfusions, ItemProbs, ratio
+from crowdsweep.data.annotations import Annotations
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Choices:
+    """Answers, by item and annotator.
+
+    Attributes:
+        item: int32 [answers], ascending.
+        annotator: int32 [answers].
+        weight: float64 [answers], the largest of the answer's rows; one where rows have none.
+        chosen: sparse float64 [answers, classes], in [0, 1]: how surely each class was chosen, zero where it was not.
+        n_items: declared number of items.
+    """
+
+    item: Int32[np.ndarray, " answers"]
+    annotator: Int32[np.ndarray, " answers"]
+    weight: Float64[np.ndarray, " answers"]
+    chosen: sp.csr_array
+    n_items: int
+
+    def __len__(self) -> int:
+        return len(self.item)
+
+    def shares(self) -> ItemProbs:
+        """Returns the weighted share of each item's answers that chose each class; 0.5 where an item has none."""
+        answers = sp.csr_array((self.weight, (self.item, np.arange(len(self)))), shape=(self.n_items, len(self)))
+        judged = np.bincount(self.item, weights=self.weight, minlength=self.n_items)
+        return ratio((answers @ self.chosen).toarray(), judged[:, None], at_zero=0.5)
+
+
+def choices_of(annotations: Annotations) -> Choices:
+    """Returns the answers that multi-label annotations hold. O(A)."""
+    n_answers, first = len(annotations.pair_starts), annotations.pair_starts
+    answer = np.repeat(np.arange(n_answers), np.diff(np.append(first, len(annotations))))
+    weight = np.ones(n_answers)
+    if annotations.weight is not None:
+        np.maximum.at(weight := np.zeros(n_answers), answer, annotations.weight.astype(np.float64))
+    sure = np.ones(len(annotations)) if annotations.probability is None else annotations.probability.astype(np.float64)
+    begins = np.ones(len(annotations), dtype=bool)
+    begins[1:] = (np.diff(answer) != 0) | (np.diff(annotations.label) != 0)
+    cell = np.cumsum(begins) - 1  # rows ascend by class within an answer: repeats of a class stand together
+    chosen = np.zeros(int(begins.sum()))
+    np.maximum.at(chosen, cell, sure)
+    table = sp.csr_array(
+        (chosen, (answer[begins], annotations.label[begins])), shape=(n_answers, annotations.n_classes)
+    )
+    table.eliminate_zeros()
+    return Choices(
+        item=annotations.item[first],
+        annotator=annotations.annotator[first],
+        weight=weight,
+        chosen=table,
+        n_items=annotations.n_items,
+    )
+
+
+def annotations_of(
+    chosen: np.ndarray, *, item: np.ndarray, annotator: np.ndarray, n_items: int, n_annotators: int
+) -> Annotations:
+    """Returns the rows of answers, of which each says for every class whether it was chosen.
+
+    Args:
+        chosen: bool [answers, classes].
+        item: of each answer.
+        annotator: of each answer.
+        n_items: declared number.
+        n_annotators: declared number.
+
+    Raises:
+        DataError: a code lies outside its declared size.
+    """
+    answer, label = np.nonzero(chosen)
+    empty = np.flatnonzero(~chosen.any(axis=1))
+    rows = np.concatenate([answer, empty])
+    return Annotations.of(
+        item=item[rows],
+        annotator=annotator[rows],
+        label=np.concatenate([label, np.zeros(len(empty), dtype=label.dtype)]),
+        probability=np.repeat(np.array([1.0, 0.0], np.float32), [len(answer), len(empty)]) if len(empty) else None,
+        n_items=n_items,
+        n_annotators=n_annotators,
+        n_classes=chosen.shape[1],
+    )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ChoiceCounts:
+    """How often each annotator chose each class of items that it applies to, and of items that it does not apply to.
+
+    With w an answer's weight, c how surely a class was chosen in it and p the probability that the class applies to the
+    item, the counts of an annotator and a class are sums over the annotator's answers:
+
+        applies and chosen         w p c            applies and not chosen         w p (1 - c)
+        does not and chosen        w (1 - p) c      does not and not chosen        w (1 - p) (1 - c)
+
+    Attributes:
+        code: codes of the annotators who answered anything, ascending.
+        answered: sum of w of each of them.
+        applies: sum of w p, for each class.
+        chosen: sum of w c, sparse [annotators, classes].
+        both: sum of w p c, sparse [annotators, classes].
+    """
+
+    code: Int32[np.ndarray, " annotators"]
+    answered: Float64[np.ndarray, " annotators"]
+    applies: Float64[np.ndarray, "annotators classes"]
+    chosen: sp.csr_array
+    both: sp.csr_array
+
+    def of(self, annotators: np.ndarray) -> ClassConfusions:
+        """Returns the counts of these annotators, zero for idle ones [n, classes, 2 (applies), 2 (chosen)]."""
+        counts = np.zeros((len(annotators), self.applies.shape[1], 2, 2))
+        where = np.flatnonzero(np.isin(annotators, self.code))
+        known = np.searchsorted(self.code, annotators[where])
+        sums = (self.applies[known], self.chosen[known].toarray(), self.both[known].toarray())
+        counts[where] = _two_by_two(self.answered[known, None], *sums)
+        return counts
+
+    def pooled(self) -> ClassConfusion:
+        """Returns the counts of all annotators together [classes, 2 (applies), 2 (chosen)]."""
+        sums = (np.asarray(table.sum(axis=0)) for table in (self.applies, self.chosen, self.both))
+        return _two_by_two(self.answered.sum(keepdims=True), *sums)
+
+
+def choice_counts(choices: Choices, item_probs: ItemProbs) -> ChoiceCounts:
+    """Counts, given the probability of each class of each item. O(answers × classes).
+
+    Memory is that of the active annotators × classes.
+    """
+    code, annotator = np.unique(choices.annotator, return_inverse=True)
+    n_answers = len(choices)
+    answers = sp.csr_array((choices.weight, (annotator, np.arange(n_answers))), shape=(len(code), n_answers))
+    items = sp.csr_array((choices.weight, (annotator, choices.item)), shape=(len(code), choices.n_items))
+    both = choices.chosen.tocoo()
+    rows, classes = both.coords
+    both.data = both.data * item_probs[choices.item[rows], classes]
+    return ChoiceCounts(
+        code=code,
+        answered=np.asarray(answers.sum(axis=1)),
+        applies=cast(np.ndarray, items @ item_probs),
+        chosen=answers @ choices.chosen,
+        both=answers @ both.tocsr(),
+    )
+
+
+def _two_by_two(answered: np.ndarray, applies: np.ndarray, chosen: np.ndarray, both: np.ndarray) -> np.ndarray:
+    """Returns the four counts [..., applies, chosen] from their sums; below zero by rounding is zero."""
+    missed, wrong = applies - both, chosen - both
+    neither = answered - applies - wrong
+    cells = np.stack([np.stack([neither, wrong], axis=-1), np.stack([missed, both], axis=-1)], axis=-2)
+    return np.maximum(cells, 0.0)
