@@ -13,7 +13,7 @@ from rich.text import Text
 
 from crowdsweep.console.progress import Progress
 from crowdsweep.journal.state import JournalState
-from crowdsweep.trial.events import BatchLost, Event, SweepFinished, SweepStarted, TrialFinished
+from crowdsweep.trial.events import BatchLost, Event, SweepFinished, SweepStarted, SweepStatus, TrialFinished
 
 _log = logging.getLogger(__name__)
 
@@ -132,10 +132,11 @@ class ConsoleMirror:
     def _closing_words(self) -> str:
         progress = self._progress
         words = {
-            "done": "finished",
-            "interrupted": "interrupted; run it again and it goes on",
-            "over_budget": "stopped: more trials failed than its budget allows",
-        }.get(progress.status, progress.status)
+            SweepStatus.DONE: "finished",
+            SweepStatus.INTERRUPTED: "interrupted; run it again and it goes on",
+            SweepStatus.OUT_OF_TIME: "out of time; give it more budget.hours and it goes on",
+            SweepStatus.OVER_BUDGET: "stopped: more trials failed than its budget allows",
+        }[progress.status]
         return f"{words}; {self._counts()}; {_duration(progress.elapsed_s)}"
 
     def _counts(self) -> str:

@@ -12,6 +12,7 @@ from crowdsweep.trial.events import (
     Event,
     SweepFinished,
     SweepStarted,
+    SweepStatus,
     TrialFinished,
     TrialPlanned,
     TrialStarted,
@@ -58,7 +59,7 @@ class Progress:
 
     def __init__(self, state: JournalState | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         self.name = ""
-        self.status = ""
+        self.status = SweepStatus.NEW
         self.done = 0
         self.failed = 0
         self.lost = 0

@@ -20,6 +20,7 @@ from crowdsweep.trial.events import (
     RunsCreated,
     SweepFinished,
     SweepStarted,
+    SweepStatus,
     TrialFinished,
     TrialPlanned,
 )
@@ -128,7 +129,7 @@ _DECODERS: Mapping[str, Callable[[Any], Event]] = {
     "trial_finished": lambda data: TrialFinished(result=_result(data["result"])),
     "batch_lost": lambda data: BatchLost(**_with_tuple(data, "keys")),
     "runs_created": lambda data: RunsCreated(**data),
-    "sweep_finished": lambda data: SweepFinished(**data),
+    "sweep_finished": lambda data: SweepFinished(status=SweepStatus(data["status"]), time=data["time"]),
 }
 
 JOURNALLED: Mapping[type, str] = {

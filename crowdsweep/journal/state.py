@@ -14,6 +14,7 @@ from crowdsweep.trial.events import (
     RunsCreated,
     SweepFinished,
     SweepStarted,
+    SweepStatus,
     TrialFinished,
     TrialPlanned,
 )
@@ -39,8 +40,8 @@ class JournalState:
         selected: by study that has ended: numbers, best first.
         runs: by MLflow tracking URI, all `RunsCreated` of it as one.
         started, finished: of every driver that worked on this sweep, in order.
-        status: `new` (no driver yet), `running` (a driver works on it, or died without a word), else the status of the
-            latest `SweepFinished`.
+        status: `new` before the first driver, `running` from the latest `SweepStarted` on, else that of the latest
+            `SweepFinished`.
         rows: how many were read or written.
     """
 
@@ -58,7 +59,7 @@ class JournalState:
     runs: Mapping[str, RunsCreated]
     started: Sequence[SweepStarted]
     finished: Sequence[SweepFinished]
-    status: str
+    status: SweepStatus
     rows: int
 
 
@@ -66,7 +67,7 @@ class JournalState:
 class StateFold:
     """Takes the journal's events one at a time, in order; constant time each."""
 
-    status: str = "new"
+    status: SweepStatus = SweepStatus.NEW
     rows: int = 0
     specs: dict[str, TrialSpec] = field(default_factory=dict)
     phases: dict[str, tuple[Phase, ...]] = field(default_factory=dict)
@@ -114,7 +115,7 @@ class StateFold:
                 self._merge(event)
             case SweepStarted():
                 self.started.append(event)
-                self.status = "running"
+                self.status = SweepStatus.RUNNING
             case SweepFinished(status=status):
                 self.finished.append(event)
                 self.status = status

@@ -35,6 +35,7 @@ from crowdsweep.report.ranking import References
 from crowdsweep.report.table import comparison_rows, results_table, to_csv, to_latex, to_markdown
 from crowdsweep.studies.contract import StudyReport, check_knobs, find_template, with_gold_models
 from crowdsweep.sweepfile.records import Metric, PublishedValue
+from crowdsweep.trial.events import SweepStatus
 from crowdsweep.trial.result import Failure
 from crowdsweep.trial.spec import TrialSpec, canonical_json
 
@@ -123,7 +124,7 @@ def render_page(state: JournalState, comparison: Comparison, store: Path) -> str
         store=store,
         written=datetime.now(tz=UTC).strftime("%Y-%m-%d %H:%M UTC"),
         progress=_progress(state, len(failed)),
-        unfinished=state.status != "done",
+        unfinished=state.status is not SweepStatus.DONE,
         table_name=(state.config.get("published") or {}).get("table") or "the paper",
         searches=list(searches(state)),
         study=study_report(state),

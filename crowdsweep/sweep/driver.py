@@ -11,15 +11,15 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from crowdsweep.journal.state import JournalState
 from crowdsweep.sweep.executor import Batch, Executor
 from crowdsweep.sweep.interrupts import Interrupts
 from crowdsweep.sweep.mirrors import Mirrors
 from crowdsweep.sweep.plan import Plan
-from crowdsweep.sweep.resume import MakeSearcher, hours_spent, resumed_studies
-from crowdsweep.sweep.study_run import Step, StudyRun
+from crowdsweep.sweep.resume import MakeSearcher, hours_spent, resumed_searches
+from crowdsweep.sweep.search_run import SearchRun, Step
 from crowdsweep.sweepfile.read import config_to_mapping
 from crowdsweep.sweepfile.records import SweepConfig
 from crowdsweep.tracking.uri import without_credentials
@@ -28,6 +28,7 @@ from crowdsweep.trial.events import (
     Mirror,
     SweepFinished,
     SweepStarted,
+    SweepStatus,
     TrialFinished,
     TrialPlanned,
     TrialStarted,
@@ -39,7 +40,6 @@ AHEAD = 1  # batches submitted beyond the slots, so that a slot that ends one ha
 FAILURES_FORGIVEN = 2  # however small the plan: a share says nothing about a handful of trials
 POLL_S = 0.5
 
-Status = Literal["done", "interrupted", "out_of_time", "over_budget"]
 _log = logging.getLogger(__name__)
 
 
@@ -57,15 +57,14 @@ class SweepOutcome:
     """How a driver ended.
 
     Attributes:
-        status: `done`; `interrupted` by a person; `out_of_time` (`budget.hours`, of all drivers together);
-            `over_budget`: too many failed.
+        status: what it ended with.
         planned: trials that are known to be needed so far.
         finished: of these, how many have a result, this driver's and earlier ones'.
         failed: of these, how many failed.
         ran: how many this driver ran itself.
     """
 
-    status: Status
+    status: SweepStatus
     planned: int
     finished: int
     failed: int
@@ -93,7 +92,7 @@ class Driver:
         self._interrupts = interrupts
         self._results: dict[str, TrialResult] = dict(journal.state.results)
         self._specs: dict[str, TrialSpec] = {}
-        self._owners: dict[str, list[StudyRun]] = {}
+        self._owners: dict[str, list[SearchRun]] = {}
         self._ready: deque[list[TrialSpec]] = deque()
         self._n_ready = 0
         self._flying: dict[str, int] = {}  # key → number of its batch
@@ -101,9 +100,9 @@ class Driver:
         self._submitted = self._ran = 0
         self._begun: set[str] = set()
         self._failed: set[str] = set()
-        self._studies = resumed_studies(plan, journal.state, make_searcher)
+        self._searches = resumed_searches(plan, journal.state, make_searcher)
         self._started = clock() - hours_spent(journal.state, executor.slots) * 3600
-        self._stopping: Status | None = None
+        self._stopping: SweepStatus | None = None
 
     def run(self) -> SweepOutcome:
         """Runs until everything is done, or until it is to stop and nothing runs any more."""
@@ -119,24 +118,24 @@ class Driver:
                 with self._interrupts.abortable() if self._interrupts else nullcontext():
                     events = self._executor.poll(POLL_S)
             except KeyboardInterrupt:
-                self._stopping = "interrupted"
+                self._stopping = SweepStatus.INTERRUPTED
                 break
             self._take(events)
-        if self._stopping is None and any(run.selected is None for run in self._studies):
+        if self._stopping is None and any(run.selected is None for run in self._searches):
             raise RuntimeError("a search waits for trials that nobody runs")
-        return self._outcome(self._stopping or "done")
+        return self._outcome(self._stopping or SweepStatus.DONE)
 
     def _lay_out(self) -> None:
         """Queues the fixed cells and what the searches had open, and lets the searches begin or go on."""
         for cell in self._plan.cells:
             self._want(Step(groups=[cell.report_specs(self._plan.report_seeds)]), None)
-        for study in self._studies:
-            self._want(study.restored(), study)
-        for study in self._studies:
-            self._want(study.advance(self._results), study)
+        for search in self._searches:
+            self._want(search.restored(), search)
+        for search in self._searches:
+            self._want(search.advance(self._results), search)
 
-    def _want(self, step: Step, study: StudyRun | None) -> None:
-        """Writes down what a study decided and which trials it wants, then queues those that nobody has run."""
+    def _want(self, step: Step, search: SearchRun | None) -> None:
+        """Writes down what a search decided and which trials it wants, then queues those that nobody has run."""
         specs = [spec for group in step.groups for spec in group]
         events: list[Event] = [*step.events, *(TrialPlanned(spec=spec) for spec in specs)]
         if not events:
@@ -147,8 +146,8 @@ class Driver:
             fresh = [spec for spec in group if spec.key not in self._specs]
             for spec in group:
                 self._specs.setdefault(spec.key, spec)
-                if study is not None and spec.phase == "search":
-                    self._owners.setdefault(spec.key, []).append(study)
+                if search is not None and spec.phase == "search":
+                    self._owners.setdefault(spec.key, []).append(search)
             self._failed.update(s.key for s in fresh if s.key in self._results and self._results[s.key].failure)
             if missing := [spec for spec in fresh if spec.key not in self._results]:
                 self._ready.append(missing)
@@ -172,25 +171,25 @@ class Driver:
         events = [self._judged(event) for event in events]
         self._journal.handle_many(events)
         self._mirrors.handle(events)
-        waiting: dict[int, StudyRun] = {}
+        waiting: dict[int, SearchRun] = {}
         for event in events:
             match event:
                 case TrialStarted(key=key):
                     self._begun.add(key)
                 case TrialFinished(result=result):
                     self._finish(result)
-                    waiting.update((id(study), study) for study in self._owners.get(result.key, ()))
+                    waiting.update((id(search), search) for search in self._owners.get(result.key, ()))
                 case _:
                     continue
-        for study in waiting.values():
-            self._want(study.advance(self._results), study)
+        for search in waiting.values():
+            self._want(search.advance(self._results), search)
 
     def _judged(self, event: Event) -> Event:
         if not isinstance(event, TrialFinished):
             return event
         result = event.result
-        for study in self._owners.get(result.key, ()):
-            result = study.judged(self._specs[result.key], result)
+        for search in self._owners.get(result.key, ()):
+            result = search.judged(self._specs[result.key], result)
         return TrialFinished(result=result)
 
     def _finish(self, result: TrialResult) -> None:
@@ -214,11 +213,11 @@ class Driver:
             return
         hours = self._plan.config.budget.hours
         if self._interrupts and self._interrupts.count:
-            self._stopping = "interrupted"
+            self._stopping = SweepStatus.INTERRUPTED
         elif self._over_budget():
-            self._stopping = "over_budget"
+            self._stopping = SweepStatus.OVER_BUDGET
         elif hours is not None and self._clock() - self._started > hours * 3600 and (self._ready or self._flying):
-            self._stopping = "out_of_time"
+            self._stopping = SweepStatus.OUT_OF_TIME
         else:
             return
         _log.info("stopping: %s", self._stopping)
@@ -230,7 +229,7 @@ class Driver:
         allowed = max(FAILURES_FORGIVEN, self._plan.config.budget.failed_trials * self._plan.n_trials)
         return len(self._failed) > allowed
 
-    def _outcome(self, status: Status) -> SweepOutcome:
+    def _outcome(self, status: SweepStatus) -> SweepOutcome:
         finished = sum(key in self._results for key in self._specs)
         return SweepOutcome(
             status=status, planned=len(self._specs), finished=finished, failed=len(self._failed), ran=self._ran
@@ -254,7 +253,7 @@ def run_sweep(
         plan: what is wanted.
         executor: made for the plan's base datasets.
         journal: the record; its failure ends the sweep.
-        make_searcher: makes a new searcher for a study.
+        make_searcher: makes a new searcher for a search.
         mirrors: told of everything; they may fail.
         clock: seconds since the epoch.
         environment: versions and the like, for the record.
@@ -301,7 +300,6 @@ def _outline(plan: Plan) -> dict[str, Any]:
     """The plan as the journal keeps it: what a display needs, and no estimates."""
     return {
         "cells": len(plan.cells),
-        "studies": len(plan.studies),
         "trials": {"search": plan.n_search, "report": plan.n_report, "total": plan.n_trials},
         "datasets": [
             {
@@ -313,7 +311,7 @@ def _outline(plan: Plan) -> dict[str, Any]:
             for dataset in plan.datasets
         ],
         "searches": {
-            study.key: {"label": study.cell.label, "metric": study.metric.name, "goal": study.metric.goal}
-            for study in plan.studies
+            search.key: {"label": search.cell.label, "metric": search.metric.name, "goal": search.metric.goal}
+            for search in plan.searches
         },
     }

@@ -13,7 +13,7 @@ from crowdsweep.sweep.environment import environment
 from crowdsweep.sweep.executor import Executor
 from crowdsweep.sweep.inline import InlineExecutor
 from crowdsweep.sweep.interrupts import Interrupts
-from crowdsweep.sweep.plan import Plan, Study, make_plan
+from crowdsweep.sweep.plan import Plan, Search, make_plan
 from crowdsweep.sweepfile.records import Engine, SweepConfig
 from crowdsweep.trial.events import Mirror
 
@@ -51,8 +51,8 @@ def open_and_run(
     for note in plan.notes:
         _log.warning("%s", note)
 
-    def searcher_of(study: Study) -> PointSearcher:
-        return make_searcher(study.space, config.sampler, study.metric.goal, study.limit)
+    def searcher_of(search: Search) -> PointSearcher:
+        return make_searcher(search.space, config.sampler, search.metric.goal, search.limit)
 
     with ExitStack() as stack:
         journal = stack.enter_context(closing(Journal(store)))

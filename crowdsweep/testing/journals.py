@@ -11,6 +11,7 @@ from crowdsweep.trial.events import (
     PointsSelected,
     SweepFinished,
     SweepStarted,
+    SweepStatus,
     TrialFinished,
     TrialPlanned,
 )
@@ -91,7 +92,7 @@ def made_up_sweep(
     name: str = "made-up",
     config: Mapping[str, Any] | None = None,
     searches: Mapping[str, Mapping[str, str]] | None = None,
-    status: str | None = "done",
+    status: SweepStatus | None = SweepStatus.DONE,
 ) -> list[Event]:
     """Returns a whole sweep's events: the start, these, and the end (none where `status` is None).
 

@@ -16,6 +16,7 @@ from crowdsweep.trial.events import (
     RunsCreated,
     SweepFinished,
     SweepStarted,
+    SweepStatus,
     TrialFinished,
     TrialPlanned,
     TrialProgressed,
@@ -97,7 +98,7 @@ def one_of_each() -> list[Event]:
         PointScored(study="s", number=0, value=None),
         PointsSelected(study="s", numbers=(0,)),
         RunsCreated(tracking_uri="sqlite:///x", experiment_id="1", runs={good.key: "r"}),
-        SweepFinished(status="done", time=2.0),
+        SweepFinished(status=SweepStatus.DONE, time=2.0),
     ]
 
 

@@ -6,6 +6,7 @@ once for each key, before anybody else is told.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any, Protocol, runtime_checkable
 
 from crowdsweep.trial.result import TrialResult
@@ -129,16 +130,31 @@ class RunsCreated:
     runs: Mapping[str, str]
 
 
+class SweepStatus(StrEnum):
+    """How far a sweep is."""
+
+    NEW = "new"  # no driver has worked on it yet
+    RUNNING = "running"  # a driver works on it, or died without a word
+    DONE = "done"  # everything that it asks for has been run
+    INTERRUPTED = "interrupted"  # a person stopped its driver
+    OUT_OF_TIME = "out_of_time"  # `budget.hours` are used up, counting all its drivers
+    OVER_BUDGET = "over_budget"  # more trials failed than `budget.failed_trials` allows
+
+
 @dataclass(frozen=True, kw_only=True)
 class SweepFinished:
     """A driver ends.
 
     Attributes:
-        status: `done`, `interrupted` or `over_budget` (too many trials failed).
+        status: neither `new` nor `running`.
     """
 
-    status: str
+    status: SweepStatus
     time: float
+
+    def __post_init__(self) -> None:
+        if self.status in (SweepStatus.NEW, SweepStatus.RUNNING):
+            raise ValueError(f"a driver ends: its sweep is not {self.status}")
 
 
 Event = (

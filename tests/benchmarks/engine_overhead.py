@@ -156,7 +156,9 @@ def engine(cluster: Cluster, trials: int, pack: int, mlflow: bool) -> float:
                 plan,
                 executor=executor,
                 journal=journal,
-                make_searcher=lambda study: make_searcher(study.space, config.sampler, study.metric.goal, study.limit),
+                make_searcher=lambda search: make_searcher(
+                    search.space, config.sampler, search.metric.goal, search.limit
+                ),
                 mirrors=mirrors,
                 environment=environment(),
             )

@@ -25,6 +25,7 @@ from crowdsweep.trial.events import (
     RunsCreated,
     SweepFinished,
     SweepStarted,
+    SweepStatus,
     TrialFinished,
     TrialPlanned,
 )
@@ -104,7 +105,11 @@ events = st.one_of(
     one(TrialFinished, result=done | one(TrialResult, key=texts, status=st.just(Status.FAILED), failure=failures)),
     one(BatchLost, keys=st.lists(texts, max_size=3).map(tuple), reason=texts, slot=texts),
     one(RunsCreated, tracking_uri=texts, experiment_id=texts, runs=strings),
-    one(SweepFinished, status=texts, time=floats),
+    one(
+        SweepFinished,
+        status=st.sampled_from([status for status in SweepStatus if status not in ("new", "running")]),
+        time=floats,
+    ),
 )
 rows = st.lists(
     st.dictionaries(texts, texts, min_size=1, max_size=2).map(lambda row: json.dumps(row, ensure_ascii=False)),

@@ -13,7 +13,7 @@ from crowdsweep.console.live import ConsoleMirror, Terminal
 from crowdsweep.console.progress import Progress
 from crowdsweep.journal.journal import Journal
 from crowdsweep.testing.mirror_checks import failed, ok, one_of_each, spec, started
-from crowdsweep.trial.events import Event, SweepFinished, TrialPlanned, TrialStarted
+from crowdsweep.trial.events import Event, SweepFinished, SweepStatus, TrialPlanned, TrialStarted
 
 
 class Clock:
@@ -48,7 +48,7 @@ def lines(events: list[Event], *, seconds_apart: float, **options: object) -> li
 
 
 def test_plain_lines() -> None:
-    told = lines([*a_sweep(), SweepFinished(status="done", time=0.0)], seconds_apart=10.0)
+    told = lines([*a_sweep(), SweepFinished(status=SweepStatus.DONE, time=0.0)], seconds_apart=10.0)
     assert told[0] == "a-sweep: 4 trials known"
     assert (
         'a-sweep: failed: [red]dl-ds on digits {"annotators":100}, seed 1: NonFiniteObjective: the objective is nan'
@@ -70,14 +70,16 @@ def test_plain_lines_do_not_flood() -> None:
 
 
 def test_quiet_says_nothing() -> None:
-    assert lines([*a_sweep(), SweepFinished(status="done", time=0.0)], seconds_apart=10.0, quiet=True) == []
+    assert lines([*a_sweep(), SweepFinished(status=SweepStatus.DONE, time=0.0)], seconds_apart=10.0, quiet=True) == []
 
 
 def test_a_resumed_sweep_counts_on(tmp_path: object) -> None:
     journal = Journal(str(tmp_path))
     journal.handle_many(a_sweep())
     told = lines(
-        [started(resumed=True), SweepFinished(status="done", time=0.0)], seconds_apart=1.0, state=journal.state
+        [started(resumed=True), SweepFinished(status=SweepStatus.DONE, time=0.0)],
+        seconds_apart=1.0,
+        state=journal.state,
     )
     journal.close()
     assert told[0] == "a-sweep: 4 trials known, 3 of them finished earlier"
@@ -127,7 +129,7 @@ def test_live_view_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     reader.start()
     with os.fdopen(inner, "w") as terminal:
         mirror = ConsoleMirror(console=Console(file=terminal, width=110))
-        for event in [*a_sweep(), SweepFinished(status="interrupted", time=0.0)]:
+        for event in [*a_sweep(), SweepFinished(status=SweepStatus.INTERRUPTED, time=0.0)]:
             mirror.handle(event)
         mirror.close()
     reader.join()

@@ -21,6 +21,7 @@ from crowdsweep.trial.events import (
     PointsSelected,
     SweepFinished,
     SweepStarted,
+    SweepStatus,
     TrialFinished,
     TrialPlanned,
     TrialStarted,
@@ -69,7 +70,7 @@ def drive(
         plan,
         executor=slots,
         journal=journal,
-        make_searcher=lambda study: HistorySearcher(limit=study.limit),
+        make_searcher=lambda search: HistorySearcher(limit=search.limit),
         mirrors=mirrors,
         clock=slots.clock,
         interrupts=interrupts,
@@ -99,11 +100,11 @@ def test_everything_planned_is_run_exactly_once(plan: Plan) -> None:
 def test_the_best_points_are_rescored_on_fresh_seeds(plan: Plan) -> None:
     journal = MemoryJournal()
     drive(plan, journal)
-    (study,) = plan.studies
-    values = journal.state.values[study.key]
+    (search,) = plan.searches
+    values = journal.state.values[search.key]
     best = sorted(values, key=lambda number: -values[number])[:2]
-    assert list(journal.state.selected[study.key]) == best
-    points = [journal.state.proposals[study.key][number].point for number in best]
+    assert list(journal.state.selected[search.key]) == best
+    points = [journal.state.proposals[search.key][number].point for number in best]
     reported = {s.params["smoothing"] for s in journal.state.specs.values() if s.phase == "report" and s.point}
     assert reported == {point["smoothing"] for point in points}
 
@@ -239,14 +240,14 @@ def test_a_point_with_a_failed_trial_is_told_as_failed_and_never_wins(plan: Plan
     relaxed = make_plan(config_of(budget={"points": 10, "failed_trials": 1.0}))
     journal = MemoryJournal()
     outcome, _ = drive(relaxed, journal, poisoned)
-    (study,) = relaxed.studies
-    points = [proposal.point["smoothing"] for proposal in journal.state.proposals[study.key]]
-    values = journal.state.values[study.key]
+    (search,) = relaxed.searches
+    points = [proposal.point["smoothing"] for proposal in journal.state.proposals[search.key]]
+    values = journal.state.values[search.key]
     assert {number for number, value in values.items() if value is None} == {
         number for number, point in enumerate(points) if point < 0.3
     }
     assert outcome.failed == sum(point < 0.3 for point in points) > 0
-    assert all(values[number] is not None for number in journal.state.selected[study.key])
+    assert all(values[number] is not None for number in journal.state.selected[search.key])
 
 
 def test_a_search_trial_without_the_metric_is_failed_and_says_which_there_are(plan: Plan) -> None:
@@ -331,19 +332,19 @@ def raced() -> Plan:
 
 
 def searched(journal: MemoryJournal, plan: Plan) -> list[list[int]]:
-    """The search seeds that each point of the only study ran on, counted from the first."""
-    (study,) = plan.studies
+    """The search seeds that each point of the only search ran on, counted from the first."""
+    (search,) = plan.searches
     ran: dict[float, list[int]] = {}
     for key in journal.state.results:
         spec = journal.state.specs[key]
         if spec.phase == "search":
             ran.setdefault(spec.params["smoothing"], []).append(spec.seed - SEARCH_SEED)
-    return [sorted(ran[proposal.point["smoothing"]]) for proposal in journal.state.proposals[study.key]]
+    return [sorted(ran[proposal.point["smoothing"]]) for proposal in journal.state.proposals[search.key]]
 
 
 def losses(plan: Plan, journal: MemoryJournal) -> list[float]:
-    (study,) = plan.studies
-    return [(proposal.point["smoothing"] - 0.3) ** 2 for proposal in journal.state.proposals[study.key]]
+    (search,) = plan.searches
+    return [(proposal.point["smoothing"] - 0.3) ** 2 for proposal in journal.state.proposals[search.key]]
 
 
 def test_hopeless_points_are_not_run_on_all_seeds(raced: Plan) -> None:
@@ -373,11 +374,11 @@ def test_a_stopped_point_is_worth_the_best_less_what_it_is_behind_on_the_same_se
 
     journal = MemoryJournal()
     drive(raced, journal, score)
-    (study,) = raced.studies
-    values, loss = journal.state.values[study.key], losses(raced, journal)
+    (search,) = raced.searches
+    values, loss = journal.state.values[search.key], losses(raced, journal)
     mean = sum(0.001 * ((SEARCH_SEED + seed) % 7) for seed in range(8)) / 8 + 5.0
     assert [values[number] for number in range(10)] == pytest.approx([mean - part for part in loss])
-    assert journal.state.selected[study.key][0] == loss.index(min(loss))
+    assert journal.state.selected[search.key][0] == loss.index(min(loss))
 
 
 @pytest.mark.parametrize(("kind", "slots"), [("tpe", 1), ("tpe", 3), ("random", 50)])
@@ -416,8 +417,8 @@ def test_a_point_that_fails_in_its_first_seeds_gets_no_more(raced: Plan) -> None
     plan = make_plan(config_of(**RACING, budget={"points": 10, "failed_trials": 1.0}))
     journal = MemoryJournal()
     drive(plan, journal, poisoned)
-    (study,) = plan.studies
-    failed = [number for number, value in journal.state.values[study.key].items() if value is None]
+    (search,) = plan.searches
+    failed = [number for number, value in journal.state.values[search.key].items() if value is None]
     assert failed
     assert all(searched(journal, plan)[number] == list(range(4)) for number in failed)
 
@@ -430,7 +431,7 @@ def test_trials_that_were_run_for_another_metric_fail_a_point_and_not_the_sweep(
     journal = MemoryJournal(events)
     outcome, _ = drive(changed, journal, lambda spec: {"train_js": 1.0})
     assert outcome.status == "done"
-    values = journal.state.values[changed.studies[0].key]
+    values = journal.state.values[changed.searches[0].key]
     assert values[0] is None
     assert 1.0 in values.values()
 
@@ -452,7 +453,7 @@ def test_hours_count_all_drivers_of_a_sweep() -> None:
 def test_hours_of_a_driver_that_died_are_those_of_its_trials() -> None:
     """Two spans that ended, 2 h and 3 h; one that did not, of which only the trials tell."""
     journal = MemoryJournal()
-    for status, time in (("", 0), ("done", 2), ("", 5), ("", 9), ("done", 12)):
+    for status, time in ((None, 0), (SweepStatus.DONE, 2), (None, 5), (None, 9), (SweepStatus.DONE, 12)):
         seconds = time * 3600.0
         if status:
             journal.handle(SweepFinished(status=status, time=seconds))

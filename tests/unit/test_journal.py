@@ -18,7 +18,7 @@ from crowdsweep.journal.local import JOURNAL_FILE, LOCK_FILE
 from crowdsweep.journal.objects import LEASE, ObjectRows
 from crowdsweep.journal.repair import repair_journal
 from crowdsweep.testing.mirror_checks import failed, ok, one_of_each, spec, started
-from crowdsweep.trial.events import PointProposed, PointScored, RunsCreated, SweepFinished, TrialPlanned
+from crowdsweep.trial.events import PointProposed, PointScored, RunsCreated, SweepFinished, SweepStatus, TrialPlanned
 
 
 def test_state_says_what_happened(tmp_path: Path) -> None:
@@ -48,7 +48,7 @@ def test_state_says_what_happened(tmp_path: Path) -> None:
 def test_status_follows_the_drivers(tmp_path: Path) -> None:
     journal = Journal(tmp_path)
     told = []
-    for event in (started(), SweepFinished(status="interrupted", time=2.0), started(resumed=True)):
+    for event in (started(), SweepFinished(status=SweepStatus.INTERRUPTED, time=2.0), started(resumed=True)):
         journal.handle(event)
         told.append(journal.state.status)
     assert told == ["running", "interrupted", "running"]
@@ -118,7 +118,7 @@ def test_killed_driver_loses_nothing_it_told_of(tmp_path: Path) -> None:
     journal = Journal(tmp_path)  # the lock died with its process
     assert set(told) <= set(journal.state.results)
     assert len(journal.state.results) <= len(told) + 1
-    journal.handle(SweepFinished(status="done", time=0.0))
+    journal.handle(SweepFinished(status=SweepStatus.DONE, time=0.0))
     journal.close()
     assert read_journal(tmp_path).status == "done"
 

@@ -25,7 +25,7 @@ from crowdsweep.tracking.background import Background
 from crowdsweep.tracking.mlflow_runs import MlflowClient, MlflowMirror, rebuild, tracking_uri, without_credentials
 from crowdsweep.tracking.run_records import HISTORY_LIMIT, cell_record, trial_record
 from crowdsweep.tracking.sqlite_file import is_shared
-from crowdsweep.trial.events import Event, RunsCreated, SweepFinished, TrialFinished, TrialPlanned
+from crowdsweep.trial.events import Event, RunsCreated, SweepFinished, SweepStatus, TrialFinished, TrialPlanned
 
 SEEDS = (0, 1, 2, 3)
 
@@ -70,7 +70,7 @@ def sweep(store: Path, events: Sequence[Event], *, uri: str | None = None, attem
         state=journal.state,
         background=lambda idle: Background("MLflow", when_idle=idle, attempts=attempts, first_delay_s=0.001),
     )
-    for event in (started(), *events, SweepFinished(status="done", time=3.0)):
+    for event in (started(), *events, SweepFinished(status=SweepStatus.DONE, time=3.0)):
         journal.handle(event)
         mirror.handle(event)
     mirror.close()
