@@ -136,13 +136,16 @@ def status(store: Path, as_json: bool) -> None:
 @store_argument
 @click.option("--format", "form", type=click.Choice(["csv", "json", "md", "latex"]), default="csv", show_default=True)
 @click.option("--phase", type=click.Choice(["search", "report", "all"]), default="report", show_default=True)
-def results(store: Path, form: str, phase: "TablePhase") -> None:
+@click.option(
+    "--all-trials", is_flag=True, help="Also trials that the sweep file asked for earlier, marked by `asked`."
+)
+def results(store: Path, form: str, phase: "TablePhase", all_trials: bool) -> None:
     """Print one row a trial: what it was, how it ended, what it cost and every metric."""
     from crowdsweep.journal.journal import read_journal
     from crowdsweep.report.table import results_table, to_csv, to_json, to_latex, to_markdown
 
     render = {"csv": to_csv, "json": to_json, "md": to_markdown, "latex": to_latex}[form]
-    click.echo(render(results_table(read_journal(_existing(store)), phase)).rstrip("\n"))
+    click.echo(render(results_table(read_journal(_existing(store)), phase, every=all_trials)).rstrip("\n"))
 
 
 @commands.command()

@@ -35,7 +35,7 @@ class ConsoleMirror:
     Args:
         quiet: write nothing.
         console: where to; standard error by default, so that standard output stays clean for results.
-        state: what the journal said before this driver began, so that a resumed sweep counts on.
+        look: tells what the journal says now, so that a sweep that goes on counts on.
         every_s: least seconds between two plain lines of progress.
         clock: seconds, monotonic.
     """
@@ -45,12 +45,12 @@ class ConsoleMirror:
         *,
         quiet: bool = False,
         console: Console | None = None,
-        state: JournalState | None = None,
+        look: Callable[[], JournalState] | None = None,
         every_s: float = 5.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._console = console or Terminal(stderr=True, highlight=False, soft_wrap=True)
-        self._progress = Progress(state, clock)
+        self._progress = Progress(look, clock)
         self._guard = threading.Lock()
         self._every_s = every_s
         self._clock = clock

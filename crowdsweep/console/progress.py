@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from crowdsweep.journal.asked import answers
 from crowdsweep.journal.state import JournalState
 from crowdsweep.trial.events import (
     BatchLost,
@@ -42,6 +43,15 @@ class Best:
     seeds: int
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Asked:
+    """A trial that the sweep asks for: `label` is its model's, `dataset` has its parameters."""
+
+    spec: TrialSpec
+    label: str
+    dataset: str
+
+
 @dataclass(kw_only=True)
 class _Cell:
     model: str
@@ -53,11 +63,13 @@ class Progress:
     """Counts, bests and the time left.
 
     Args:
-        state: what the journal said before this driver began.
+        look: tells what the journal says now, for a sweep that goes on; None where there is nothing before this driver.
         clock: seconds, monotonic.
     """
 
-    def __init__(self, state: JournalState | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, look: Callable[[], JournalState] | None = None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self.name = ""
         self.status = SweepStatus.NEW
         self.done = 0
@@ -65,23 +77,30 @@ class Progress:
         self.lost = 0
         self.running: set[str] = set()
         self.failures: deque[str] = deque(maxlen=LAST_FAILURES)
+        self._look = look
         self._clock = clock
         self._began = clock()
         self._here = 0
         self._planned_total = 0
         self._metrics: tuple[tuple[str, bool], ...] = _USUAL_METRICS
-        self._specs: dict[str, TrialSpec] = {}
+        self._asked: dict[str, _Asked] = {}
+        self._earlier: Mapping[str, TrialResult] = {}
         self._outcome: dict[str, str] = {}
         self._cells: dict[str, dict[str, _Cell]] = {}
-        if state is not None:
-            self._specs.update(state.specs)
-            for result in state.results.values():
-                self._finish(result)
+
+    def begin(self, state: JournalState) -> None:
+        """Takes what a journal says of the trials that its sweep asks for now."""
+        self.name, self.status = state.name, state.status
+        self._metrics = _metrics_of(state.config)
+        self._planned_total = state.plan.n_trials
+        self._earlier = state.results
+        for answer in answers(state):
+            self._ask(answer.spec, answer.label, answer.dataset)
 
     @property
     def total(self) -> int:
         """Trials known so far, done ones among them; a search adds more as it goes."""
-        return max(self._planned_total, len(self._specs), len(self._outcome))
+        return max(self._planned_total, len(self._asked), len(self._outcome))
 
     @property
     def elapsed_s(self) -> float:
@@ -101,10 +120,11 @@ class Progress:
             case SweepStarted():
                 self.name, self._began = event.name, self._clock()
                 self._metrics = _metrics_of(event.config)
-                trials = event.plan.get("trials")
-                self._planned_total = int(trials["total"]) if isinstance(trials, Mapping) else 0
-            case TrialPlanned(spec=spec):
-                self._specs[spec.key] = spec
+                self._planned_total = event.plan.n_trials
+                if self._look is not None:
+                    self.begin(self._look())
+            case TrialPlanned(spec=spec, label=label):
+                self._ask(spec, label or spec.model, spec.dataset)
             case TrialStarted(key=key):
                 self.running.add(key)
             case TrialFinished(result=result):
@@ -134,8 +154,15 @@ class Progress:
 
     def describe(self, key: str) -> str:
         """Returns a trial's model, dataset and seed, for people."""
-        spec = self._specs.get(key)
-        return f"{spec.model} on {_dataset(spec)}, seed {spec.seed}" if spec else f"trial {key}"
+        asked = self._asked.get(key)
+        return f"{asked.label} on {asked.dataset}, seed {asked.spec.seed}" if asked else f"trial {key}"
+
+    def _ask(self, spec: TrialSpec, label: str, dataset: str) -> None:
+        params = f" {canonical_json(dict(spec.dataset_params))}" if spec.dataset_params else ""
+        fresh = spec.key not in self._asked
+        self._asked[spec.key] = _Asked(spec=spec, label=label, dataset=dataset + params)
+        if fresh and spec.key in self._earlier:
+            self._finish(self._earlier[spec.key])
 
     def _finish(self, result: TrialResult) -> None:
         self.running.discard(result.key)
@@ -150,16 +177,13 @@ class Progress:
             )
             return
         self.done += 1
-        spec = self._specs.get(result.key)
-        if spec is not None:
-            cell = self._cells.setdefault(_dataset(spec), {}).setdefault(spec.cell_key, _Cell(model=spec.model))
+        asked = self._asked.get(result.key)
+        if asked is not None:
+            cells = self._cells.setdefault(asked.dataset, {})
+            cell = cells.setdefault(asked.spec.cell_key, _Cell(model=asked.label))
             for name, value in result.metrics.items():
                 cell.sums[name] = cell.sums.get(name, 0.0) + value
                 cell.counts[name] = cell.counts.get(name, 0) + 1
-
-
-def _dataset(spec: TrialSpec) -> str:
-    return f"{spec.dataset} {canonical_json(dict(spec.dataset_params))}" if spec.dataset_params else spec.dataset
 
 
 def _metrics_of(config: Mapping[str, Any]) -> tuple[tuple[str, bool], ...]:

@@ -27,7 +27,7 @@ _COMMON_DEFAULTS = {"scenario": "individual"}  # dataset parameters at their def
 
 @dataclass(frozen=True, kw_only=True)
 class Score:
-    """One model on one dataset, at the point that the search selected.
+    """One model on one dataset, at one point.
 
     Attributes:
         model: its label in the sweep.
@@ -146,6 +146,7 @@ class _Cell:
 
     model: str
     point: str
+    chosen: bool
     rows: list[dict[str, Any]] = field(default_factory=list)
 
 
@@ -155,18 +156,16 @@ def compare(
     metric: Metric | None = None,
     published: Sequence[PublishedValue] = (),
     gold_models: frozenset[str] = frozenset(),
-    selected: Mapping[tuple[str, str, str], Sequence[str]] | None = None,
     references: Mapping[tuple[str, str], References] | None = None,
 ) -> Comparison:
     """Compares the models of a sweep.
 
     Args:
-        table: of `results_table`; rows of the search phase are left out.
+        table: of `comparison_rows` or `results_table`; rows of the search phase are left out. Those that are `chosen`
+            are compared, the others stand beside them.
         metric: of the sweep file; what ranks is its test version where there is one.
         published: printed numbers.
         gold_models: labels of the models that need gold.
-        selected: (model label, dataset, dataset_params) → points that the search selected, canonical JSON, best
-            first. Where several were re-scored, the first one that has results stands for its model.
         references: (dataset, dataset_params) → what its models are scored against; gold where it is not said.
     """
     blocks: dict[tuple[str, str], dict[tuple[str, str], _Cell]] = defaultdict(dict)
@@ -175,11 +174,12 @@ def compare(
             continue
         cells = blocks[row["dataset"], row["dataset_params"]]
         name = (row["model"], row["point"])
-        cells.setdefault(name, _Cell(model=row["model"], point=row["point"])).rows.append(row)
+        cell = cells.setdefault(name, _Cell(model=row["model"], point=row["point"], chosen=row["chosen"]))
+        cell.rows.append(row)
     names = metric_columns(table)
     datasets: list[DatasetComparison] = []
     for (dataset, params), cells in blocks.items():
-        chosen, others = _choose_points(list(cells.values()), dataset, params, selected or {})
+        chosen, others = ([cell for cell in cells.values() if cell.chosen is wanted] for wanted in (True, False))
         known = (references or {}).get((dataset, params), References())
         datasets.append(_compare_models(dataset, params, chosen, others, names, metric, gold_models, known))
     return Comparison(
@@ -267,25 +267,6 @@ def _flat_row(block: DatasetComparison, score: Score, printed: float | None) -> 
         "peak_bytes": score.peak_bytes,
         "point": score.point,
     }
-
-
-def _choose_points(
-    cells: list[_Cell], dataset: str, params: str, selected: Mapping[tuple[str, str, str], Sequence[str]]
-) -> tuple[list[_Cell], list[_Cell]]:
-    """Parts the cells into the one that stands for its model and the others; the order of selection decides, never
-    the numbers that are reported."""
-    by_model: dict[str, list[_Cell]] = defaultdict(list)
-    for cell in cells:
-        by_model[cell.model].append(cell)
-    chosen: list[_Cell] = []
-    others: list[_Cell] = []
-    for model, points in by_model.items():
-        order = {point: place for place, point in enumerate(selected.get((model, dataset, params), ()))}
-        points.sort(key=lambda cell: order.get(cell.point, len(order)))
-        first = next((cell for cell in points if any(row["status"] == "ok" for row in cell.rows)), points[0])
-        chosen.append(first)
-        others += [cell for cell in points if cell is not first]
-    return chosen, others
 
 
 def _compare_models(

@@ -18,7 +18,9 @@ import yaml
 from markupsafe import Markup
 
 from crowdsweep.errors import UnknownName
-from crowdsweep.journal.journal import JournalState, read_journal
+from crowdsweep.journal.asked import answers, asked_searches, left_out, points_of
+from crowdsweep.journal.journal import read_journal
+from crowdsweep.journal.state import JournalState
 from crowdsweep.metrics.intervals import Estimate
 from crowdsweep.metrics.wording import is_count, readable
 from crowdsweep.models import registered
@@ -30,7 +32,6 @@ from crowdsweep.report.compare import (
     comparison_table,
     describe_dataset,
 )
-from crowdsweep.report.labels import Labels, selected_points
 from crowdsweep.report.ranking import References
 from crowdsweep.report.table import comparison_rows, results_table, to_csv, to_latex, to_markdown
 from crowdsweep.studies.contract import StudyReport, check_knobs, find_template, with_gold_models
@@ -64,7 +65,7 @@ class FailedTrial:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Search:
+class SearchShown:
     """One search: what it looked for, what every point was worth, what it selected."""
 
     model: str
@@ -138,6 +139,7 @@ def render_page(state: JournalState, comparison: Comparison, store: Path) -> str
         confusions=_confusions(state, comparison),
         verdict=phrases.verdict,
         notes=phrases.ranked_by_heldout(comparison),
+        left_out=left_out(state),
         tests_used=phrases.tests_used,
         quality_metrics=_quality_metrics,
         printed=_printed_of,
@@ -145,33 +147,31 @@ def render_page(state: JournalState, comparison: Comparison, store: Path) -> str
     )
 
 
-def searches(state: JournalState) -> Iterator[Search]:
-    """Yields every search that has proposed a point, in the order of the journal."""
-    planned: Mapping[str, Mapping[str, str]] = state.plan.get("searches", {})
-    for study, proposals in state.proposals.items():
-        row = planned.get(study, {})
-        first = proposals[0]
-        yield Search(
-            model=row.get("label", first.model),
-            dataset=describe_dataset(first.dataset, canonical_json(dict(first.dataset_params))),
-            metric=row.get("metric", "value"),
-            goal=row.get("goal", "maximize"),
-            points={proposal.number: proposal.point for proposal in proposals},
-            values=state.values.get(study, {}),
-            selected=state.selected.get(study, ()),
+def searches(state: JournalState) -> Iterator[SearchShown]:
+    """Yields every search that has proposed a point."""
+    for search in asked_searches(state):
+        points = points_of(state, search)
+        yield SearchShown(
+            model=search.label,
+            dataset=describe_dataset(search.dataset, canonical_json(dict(search.dataset_params))),
+            metric=search.metric,
+            goal=search.goal,
+            points=points,
+            values={number: value for number, value in state.values.get(search.key, {}).items() if number in points},
+            selected=[number for number in state.selected.get(search.key, ()) if number in points],
         )
 
 
 def failed_trials(state: JournalState) -> list[FailedTrial]:
     """Returns every failed trial of both phases."""
-    labels = Labels(state.config.get("models", ()))
-    failed: list[FailedTrial] = []
-    for key, spec in state.specs.items():
-        result = state.results.get(key)
+    failed: dict[str, FailedTrial] = {}
+    for answer in answers(state):
+        result = state.results.get(answer.spec.key)
         if result is not None and result.failure is not None:
-            dataset = describe_dataset(spec.dataset, canonical_json(dict(spec.dataset_params)))
-            failed.append(FailedTrial(model=labels.of(spec), dataset=dataset, spec=spec, failure=result.failure))
-    return failed
+            dataset = describe_dataset(answer.dataset, canonical_json(dict(answer.spec.dataset_params)))
+            trial = FailedTrial(model=answer.label, dataset=dataset, spec=answer.spec, failure=result.failure)
+            failed.setdefault(answer.spec.key, trial)
+    return list(failed.values())
 
 
 def study_report(state: JournalState) -> StudyReport | None:
@@ -181,7 +181,8 @@ def study_report(state: JournalState) -> StudyReport | None:
         return None
     knobs = {name: value for name, value in entry.items() if name != "template"}
     template = find_template(entry["template"])
-    table = with_gold_models(comparison_rows(state), _gold_labels(state))
+    rows = comparison_rows(state)
+    table = with_gold_models(rows.filter(rows["chosen"]), _gold_labels(state))
     return template.summarise(table, check_knobs(template, knobs))
 
 
@@ -193,21 +194,18 @@ def _compare(state: JournalState) -> Comparison:
         metric=Metric(name=wanted["name"], goal=wanted["goal"]) if wanted else None,
         published=[PublishedValue(**value) for value in printed],
         gold_models=_gold_labels(state),
-        selected={
-            cell: [canonical_json(dict(point)) for point in points] for cell, points in selected_points(state).items()
-        },
         references={
-            (row["dataset"], canonical_json(dict(row["dataset_params"]))): References(
-                gold=row["gold"], heldout=row["heldout"]
-            )
-            for row in state.plan.get("datasets", ())
+            (row.dataset, canonical_json(dict(row.dataset_params))): References(gold=row.gold, heldout=row.heldout)
+            for row in state.plan.datasets
         },
     )
 
 
 def _gold_labels(state: JournalState) -> frozenset[str]:
-    """Returns the labels of models that need gold; a model that is not installed any more is taken for one that does
-    not."""
+    """Returns the labels of models that need gold. A plan of the first format does not say: there, a model that is not
+    installed any more is taken for one that does not."""
+    if state.plan.cells is not None:
+        return frozenset(cell.label for cell in [*state.plan.cells, *state.plan.searches] if cell.sees_gold)
     labels: set[str] = set()
     for entry in state.config.get("models", ()):
         try:
@@ -220,8 +218,9 @@ def _gold_labels(state: JournalState) -> frozenset[str]:
 
 
 def _progress(state: JournalState, n_failed: int) -> dict[str, int]:
-    planned = (state.plan.get("trials") or {}).get("total") or len(state.specs)
-    return {"done": len(state.results), "planned": max(planned, len(state.results)), "failed": n_failed}
+    known = {answer.spec.key for answer in answers(state)}
+    done = sum(key in state.results for key in known)
+    return {"done": done, "planned": max(state.plan.n_trials, len(known)), "failed": n_failed}
 
 
 def _means_figure(block: DatasetComparison, comparison: Comparison) -> Any:
@@ -238,7 +237,7 @@ def _means_figure(block: DatasetComparison, comparison: Comparison) -> Any:
     return figures.means_with_intervals(bars, block.metric)
 
 
-def _search_figure(search: Search) -> Any:
+def _search_figure(search: SearchShown) -> Any:
     return figures.search_curve(search.values, search.goal, search.metric)
 
 
@@ -259,13 +258,11 @@ def _quality_metrics(block: DatasetComparison) -> list[str]:
 def _confusions(state: JournalState, comparison: Comparison) -> dict[tuple[str, str], tuple[str, list[list[float]]]]:
     """Returns the crowd's estimated matrix by dataset, mean over seeds, of the best ranked model that has one."""
     by_cell: dict[tuple[str, str, str, str], list[Any]] = {}
-    labels = Labels(state.config.get("models", ()))
-    for key, spec in state.specs.items():
-        result = state.results.get(key)
-        if result is None or result.confusion is None or "report" not in state.phases[key]:
-            continue
-        params, point = canonical_json(dict(spec.dataset_params)), canonical_json(dict(spec.point))
-        by_cell.setdefault((spec.dataset, params, labels.of(spec), point), []).append(result.confusion)
+    for answer in answers(state):
+        result = state.results.get(answer.spec.key)
+        if result is not None and result.confusion is not None and answer.chosen:
+            params, point = canonical_json(dict(answer.spec.dataset_params)), canonical_json(dict(answer.point))
+            by_cell.setdefault((answer.dataset, params, answer.label, point), []).append(result.confusion)
     found: dict[tuple[str, str], tuple[str, list[list[float]]]] = {}
     for block in comparison.datasets:
         for score in [*block.ranked, *block.unranked]:

@@ -11,18 +11,16 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from crowdsweep.journal.state import JournalState
 from crowdsweep.sweep.executor import Batch, Executor
 from crowdsweep.sweep.interrupts import Interrupts
 from crowdsweep.sweep.mirrors import Mirrors
-from crowdsweep.sweep.plan import Plan
+from crowdsweep.sweep.plan import Cell, Plan
+from crowdsweep.sweep.recorded import recorded_config, recorded_plan
 from crowdsweep.sweep.resume import MakeSearcher, hours_spent, resumed_searches
 from crowdsweep.sweep.search_run import SearchRun, Step
-from crowdsweep.sweepfile.read import config_to_mapping
-from crowdsweep.sweepfile.records import SweepConfig
-from crowdsweep.tracking.uri import without_credentials
 from crowdsweep.trial.events import (
     Event,
     Mirror,
@@ -128,16 +126,18 @@ class Driver:
     def _lay_out(self) -> None:
         """Queues the fixed cells and what the searches had open, and lets the searches begin or go on."""
         for cell in self._plan.cells:
-            self._want(Step(groups=[cell.report_specs(self._plan.report_seeds)]), None)
-        for search in self._searches:
-            self._want(search.restored(), search)
-        for search in self._searches:
-            self._want(search.advance(self._results), search)
+            self._want(Step(groups=[cell.report_specs(self._plan.report_seeds)]), cell, None)
+        for run in self._searches:
+            self._want(run.restored(), run.search.cell, run)
+        for run in self._searches:
+            self._want(run.advance(self._results), run.search.cell, run)
 
-    def _want(self, step: Step, search: SearchRun | None) -> None:
+    def _want(self, step: Step, cell: Cell, run: SearchRun | None) -> None:
         """Writes down what a search decided and which trials it wants, then queues those that nobody has run."""
+        key = run.search.key if run is not None else ""
         specs = [spec for group in step.groups for spec in group]
-        events: list[Event] = [*step.events, *(TrialPlanned(spec=spec) for spec in specs)]
+        planned = (TrialPlanned(spec=spec, label=cell.label, search=key) for spec in specs)
+        events: list[Event] = [*step.events, *planned]
         if not events:
             return
         self._journal.handle_many(events)
@@ -146,8 +146,8 @@ class Driver:
             fresh = [spec for spec in group if spec.key not in self._specs]
             for spec in group:
                 self._specs.setdefault(spec.key, spec)
-                if search is not None and spec.phase == "search":
-                    self._owners.setdefault(spec.key, []).append(search)
+                if run is not None and spec.phase == "search":
+                    self._owners.setdefault(spec.key, []).append(run)
             self._failed.update(s.key for s in fresh if s.key in self._results and self._results[s.key].failure)
             if missing := [spec for spec in fresh if spec.key not in self._results]:
                 self._ready.append(missing)
@@ -178,18 +178,18 @@ class Driver:
                     self._begun.add(key)
                 case TrialFinished(result=result):
                     self._finish(result)
-                    waiting.update((id(search), search) for search in self._owners.get(result.key, ()))
+                    waiting.update((id(run), run) for run in self._owners.get(result.key, ()))
                 case _:
                     continue
-        for search in waiting.values():
-            self._want(search.advance(self._results), search)
+        for run in waiting.values():
+            self._want(run.advance(self._results), run.search.cell, run)
 
     def _judged(self, event: Event) -> Event:
         if not isinstance(event, TrialFinished):
             return event
         result = event.result
-        for search in self._owners.get(result.key, ()):
-            result = search.judged(self._specs[result.key], result)
+        for run in self._owners.get(result.key, ()):
+            result = run.judged(self._specs[result.key], result)
         return TrialFinished(result=result)
 
     def _finish(self, result: TrialResult) -> None:
@@ -274,8 +274,8 @@ def run_sweep(
         tell(
             SweepStarted(
                 name=plan.config.name,
-                config=_recorded(plan.config),
-                plan=_outline(plan),
+                config=recorded_config(plan.config),
+                plan=recorded_plan(plan),
                 environment=environment or {},
                 resumed=state.rows > 0,
                 time=clock(),
@@ -286,32 +286,3 @@ def run_sweep(
     finally:
         told.close()
     return outcome
-
-
-def _recorded(config: SweepConfig) -> dict[str, Any]:
-    """The sweep file as the journal keeps it: without the password of a tracking server."""
-    mapping = config_to_mapping(config)
-    if uri := mapping["tracking"].get("uri"):
-        mapping["tracking"]["uri"] = without_credentials(uri)
-    return mapping
-
-
-def _outline(plan: Plan) -> dict[str, Any]:
-    """The plan as the journal keeps it: what a display needs, and no estimates."""
-    return {
-        "cells": len(plan.cells),
-        "trials": {"search": plan.n_search, "report": plan.n_report, "total": plan.n_trials},
-        "datasets": [
-            {
-                "dataset": dataset.name,
-                "dataset_params": dict(dataset.params),
-                "gold": dict(dataset.offer.scored),
-                "heldout": dataset.report_heldout,
-            }
-            for dataset in plan.datasets
-        ],
-        "searches": {
-            search.key: {"label": search.cell.label, "metric": search.metric.name, "goal": search.metric.goal}
-            for search in plan.searches
-        },
-    }

@@ -113,7 +113,7 @@ def _mirrors(plan: Plan, store: Path, journal: Journal, quiet: bool, draw: Draw 
     if not quiet:
         from crowdsweep.console.live import ConsoleMirror  # noqa: PLC0415 - rich is for people only
 
-        mirrors.append(ConsoleMirror(state=journal.state))
+        mirrors.append(ConsoleMirror(look=lambda: journal.state))
     tracking = plan.config.tracking
     if tracking.enabled:
         from crowdsweep.tracking.mlflow_runs import MlflowMirror  # noqa: PLC0415 - mlflow takes seconds to import

@@ -52,13 +52,26 @@ class PlannedDataset:
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """A model × dataset with fixed hyper-parameters (as given, the sweep's protocol among them), or the part of a
-    search that does not move."""
+    """A model × dataset with fixed hyper-parameters, or the part of a search that does not move.
+
+    Attributes:
+        info: the model.
+        label: what the sweep file calls it.
+        dataset: that it is fitted to.
+        fixed: hyper-parameters as given, the sweep's protocol among them.
+        metric: what is scored while it trains, and what it is searched for.
+    """
 
     info: ModelInfo
     label: str
     dataset: PlannedDataset
     fixed: Mapping[str, Any]
+    metric: Metric
+
+    @property
+    def key(self) -> str:
+        """The `cell_key` of its report trials, where the point does not move."""
+        return self.report_specs([0])[0].cell_key
 
     def specs(
         self, seeds: Sequence[int], phase: Phase, point: Mapping[str, Any] | None = None, heldout: float = 0.0
@@ -110,7 +123,6 @@ class Search:
     Attributes:
         cell: what does not move.
         space: what is searched.
-        metric: what it is searched for.
         limit: number of points.
         heldout: share of the annotations that search trials give up.
         learns: whether what is proposed depends on the values of earlier points; not so where a small space is listed
@@ -122,12 +134,16 @@ class Search:
 
     cell: Cell
     space: Space
-    metric: Metric
     limit: int
     heldout: float
     learns: bool
     raced: int | None
     key: str
+
+    @property
+    def metric(self) -> Metric:
+        """What it is searched for."""
+        return self.cell.metric
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,6 +188,11 @@ class Plan:
         points = len(self.cells) + sum(min(self.config.seeds.rescored, search.limit) for search in self.searches)
         return points * len(self.report_seeds)
 
+    def trials_of(self, search: Search) -> int:
+        """Returns the number of trials of one search, at most."""
+        rescored = min(self.config.seeds.rescored, search.limit)
+        return search.limit * len(self.search_seeds) + rescored * len(self.report_seeds)
+
     @property
     def n_trials(self) -> int:
         """Number of trials, at most: points that come twice in a search are run once, hopeless ones on fewer seeds."""
@@ -212,8 +233,6 @@ class Plan:
         }
 
     def _search_row(self, search: Search, paces: dict[str, Pace | None]) -> dict[str, Any]:
-        trials = search.limit * len(self.search_seeds)
-        trials += min(self.config.seeds.rescored, search.limit) * len(self.report_seeds)
         return {
             **_row(search.cell),
             "search": search.key,
@@ -221,7 +240,7 @@ class Plan:
             "goal": search.metric.goal,
             "space": search.space.to_mapping(),
             "points": search.limit,
-            **_timed(search.cell, trials, paces),
+            **_timed(search.cell, self.trials_of(search), paces),
         }
 
 
@@ -303,13 +322,13 @@ def _cell(config: SweepConfig, entry: ModelEntry, dataset: PlannedDataset, trial
     takes_protocol = "protocol" in registered.parameters(entry.name) and "protocol" not in {**fixed, **entry.space}
     if config.protocol is not None and takes_protocol:
         fixed["protocol"] = config.protocol
-    return Cell(info=info, label=entry.label or entry.name, dataset=dataset, fixed=fixed)
+    metric = config.metric or default_metric(info, dataset.offer)
+    return Cell(info=info, label=entry.label or entry.name, dataset=dataset, fixed=fixed, metric=metric)
 
 
 def _search(config: SweepConfig, cell: Cell, space: Space) -> Search:
     space.check_fits(cell.info.name, cell.fixed)
-    offer = cell.dataset.offer
-    metric = config.metric or default_metric(cell.info, offer)
+    metric = cell.metric
     heldout = config.heldout.fraction if metric.name == HELDOUT else 0.0
     limit = config.budget.points if space.size is None else min(config.budget.points, space.size)
     sampler = config.sampler
@@ -332,9 +351,7 @@ def _search(config: SweepConfig, cell: Cell, space: Space) -> Search:
             "raced": raced,
         }
     )
-    return Search(
-        cell=cell, space=space, metric=metric, limit=limit, heldout=heldout, learns=learns, raced=raced, key=key
-    )
+    return Search(cell=cell, space=space, limit=limit, heldout=heldout, learns=learns, raced=raced, key=key)
 
 
 def _raced_after(config: SweepConfig) -> int | None:

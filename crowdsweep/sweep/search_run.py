@@ -121,7 +121,7 @@ class SearchRun:
         self._points.append(proposal)
         dataset = self.search.cell.dataset
         event = PointProposed(
-            study=self.search.key,
+            search=self.search.key,
             number=proposal.number,
             point=proposal.point,
             model=self.search.cell.info.name,
@@ -141,7 +141,7 @@ class SearchRun:
         value = self._stopped.get(number, fmean(scores.values()) if scores else None)
         self._values[number] = value
         self._searcher.tell(number, value)
-        step.events.append(PointScored(study=self.search.key, number=number, value=value))
+        step.events.append(PointScored(search=self.search.key, number=number, value=value))
 
     def _select(self, step: Step) -> None:
         """Ends the search: the best points that differ, by value and then by number, go on to the report seeds."""
@@ -152,7 +152,7 @@ class SearchRun:
             distinct.setdefault(canonical_json(dict(self._points[number].point)), number)
         self.selected = tuple(distinct.values())[: self._plan.config.seeds.rescored]
         if self.selected != self._known_selection:
-            step.events.append(PointsSelected(study=self.search.key, numbers=self.selected))
+            step.events.append(PointsSelected(search=self.search.key, numbers=self.selected))
         step.groups += [
             self.search.cell.report_specs(self._plan.report_seeds, self._points[number].point)
             for number in self.selected

@@ -29,6 +29,7 @@ from crowdsweep.trial.events import (
     TrialFinished,
     TrialPlanned,
 )
+from crowdsweep.trial.plan_record import CellRecord, DatasetRecord, PlanRecord
 from crowdsweep.trial.result import Failure, Status, TrialResult
 from crowdsweep.trial.spec import TrialSpec
 
@@ -47,15 +48,18 @@ def one(kind: type, /, **of: st.SearchStrategy) -> st.SearchStrategy:
     return st.tuples(st.just(kind), st.fixed_dictionaries(of))
 
 
+def several(record: st.SearchStrategy) -> st.SearchStrategy:
+    return st.lists(record, max_size=2).map(tuple)
+
+
 def built(drawn: Any) -> Any:
-    kind, of = drawn
-    return kind(**{name: built(value) if _is_record(value) else value for name, value in of.items()})
+    if isinstance(drawn, tuple) and len(drawn) == 2 and isinstance(drawn[0], type):
+        kind, of = drawn
+        return kind(**{name: built(value) for name, value in of.items()})
+    return tuple(map(built, drawn)) if isinstance(drawn, tuple) else drawn
 
 
-def _is_record(value: object) -> bool:
-    return isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], type)
-
-
+scalar_params = st.dictionaries(texts, st.booleans() | st.integers() | texts, max_size=2)
 failures = one(Failure, kind=texts, message=texts, traceback=texts)
 done = one(
     TrialResult,
@@ -73,35 +77,64 @@ specs = one(
     params=mappings,
     model_version=st.integers(0, 9),
     dataset=texts,
-    dataset_params=st.dictionaries(texts, st.booleans() | st.integers() | texts, max_size=2),
+    dataset_params=scalar_params,
     fingerprint=texts,
     seed=st.integers(0, 2**32),
     phase=st.sampled_from(["search", "report"]),
     point=mappings,
 )
 numbers = st.integers(0, 10**6)
+records = one(
+    CellRecord,
+    key=texts,
+    label=texts,
+    model=texts,
+    dataset=texts,
+    dataset_params=scalar_params,
+    params=mappings,
+    sees_gold=st.booleans(),
+    metric=texts,
+    goal=st.sampled_from(["maximize", "minimize"]),
+    points=numbers,
+    n_trials=numbers,
+)
+datasets = one(
+    DatasetRecord,
+    dataset=texts,
+    dataset_params=scalar_params,
+    gold=st.dictionaries(texts, st.booleans(), max_size=2),
+    heldout=finite,
+)
+plans = one(
+    PlanRecord,
+    datasets=several(datasets),
+    cells=st.none() | several(records),
+    searches=several(records),
+    report_seeds=numbers,
+    n_trials=numbers,
+)
 events = st.one_of(
     one(
         SweepStarted,
         name=texts,
         config=mappings,
-        plan=mappings,
+        plan=plans,
         environment=strings,
         resumed=st.booleans(),
         time=floats,
     ),
     one(
         PointProposed,
-        study=texts,
+        search=texts,
         number=numbers,
         point=mappings,
         model=texts,
         dataset=texts,
         dataset_params=mappings,
     ),
-    one(PointScored, study=texts, number=numbers, value=st.none() | floats),
-    one(PointsSelected, study=texts, numbers=st.lists(numbers, max_size=3).map(tuple)),
-    one(TrialPlanned, spec=specs),
+    one(PointScored, search=texts, number=numbers, value=st.none() | floats),
+    one(PointsSelected, search=texts, numbers=st.lists(numbers, max_size=3).map(tuple)),
+    one(TrialPlanned, spec=specs, label=texts, search=texts),
     one(TrialFinished, result=done | one(TrialResult, key=texts, status=st.just(Status.FAILED), failure=failures)),
     one(BatchLost, keys=st.lists(texts, max_size=3).map(tuple), reason=texts, slot=texts),
     one(RunsCreated, tracking_uri=texts, experiment_id=texts, runs=strings),
@@ -214,7 +247,7 @@ def test_a_trial_finishes_once(outcomes: list[tuple[str, bool, int]], groups: li
 
 
 @pytest.mark.parametrize(
-    "text", ['{"kind":"trial_paused","v":1,"data":{}}', '{"kind":"trial_finished","v":2,"data":{}}']
+    "text", ['{"kind":"trial_paused","v":1,"data":{}}', '{"kind":"trial_finished","v":99,"data":{}}']
 )
 def test_rows_of_the_future_say_so(text: str) -> None:
     with pytest.raises(JournalError, match="newer crowdsweep"):

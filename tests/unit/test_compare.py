@@ -14,7 +14,7 @@ from crowdsweep.report.phrases import tests_used as used_tests
 from crowdsweep.report.ranking import References, ranking_metric
 from crowdsweep.report.table import results_table
 from crowdsweep.sweepfile.records import Metric, PublishedValue
-from crowdsweep.testing.journals import folded, made_up_sweep, made_up_trials
+from crowdsweep.testing.journals import folded, made_up_search, made_up_sweep, made_up_trials
 from crowdsweep.trial.events import Event
 
 
@@ -191,12 +191,12 @@ def test_a_model_without_the_metric_is_listed_without_rank() -> None:
 
 
 def test_the_selected_point_stands_for_its_model_not_the_luckier_one() -> None:
-    events = made_up_trials("a", "d", _scores(0.9, 0.92), point={"groups": 5})
-    events += made_up_trials("a", "d", _scores(0.8, 0.82), point={"groups": 3})
-    table = results_table(
-        folded(made_up_sweep(events, models=[{"name": "a", "label": "a", "params": {}, "search": {"groups": {}}}]))
-    )
-    chosen = compare(table, selected={("a", "d", "{}"): ['{"groups":3}', '{"groups":5}']}).datasets[0]
+    events = made_up_search("s", "a", "d", [{"groups": 5}, {"groups": 3}], [0.1, 0.2], [1, 0])
+    events += made_up_trials("a", "d", _scores(0.9, 0.92), point={"groups": 5}, search="s")
+    events += made_up_trials("a", "d", _scores(0.8, 0.82), point={"groups": 3}, search="s")
+    models = [{"name": "a", "label": "a", "params": {}, "search": {"groups": {}}}]
+    table = results_table(folded(made_up_sweep(events, models=models)))
+    chosen = compare(table).datasets[0]
     assert chosen.ranked[0].point == '{"groups":3}'
     assert [score.point for score in chosen.other_points] == ['{"groups":5}']
 

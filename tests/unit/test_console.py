@@ -79,7 +79,7 @@ def test_a_resumed_sweep_counts_on(tmp_path: object) -> None:
     told = lines(
         [started(resumed=True), SweepFinished(status=SweepStatus.DONE, time=0.0)],
         seconds_apart=1.0,
-        state=journal.state,
+        look=lambda: journal.state,
     )
     journal.close()
     assert told[0] == "a-sweep: 4 trials known, 3 of them finished earlier"

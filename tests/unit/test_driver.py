@@ -26,6 +26,7 @@ from crowdsweep.trial.events import (
     TrialPlanned,
     TrialStarted,
 )
+from crowdsweep.trial.plan_record import PlanRecord
 from crowdsweep.trial.result import Status, TrialResult
 from crowdsweep.trial.spec import TrialSpec
 
@@ -458,7 +459,9 @@ def test_hours_of_a_driver_that_died_are_those_of_its_trials() -> None:
         if status:
             journal.handle(SweepFinished(status=status, time=seconds))
         else:
-            journal.handle(SweepStarted(name="s", config={}, plan={}, environment={}, resumed=False, time=seconds))
+            journal.handle(
+                SweepStarted(name="s", config={}, plan=PlanRecord(), environment={}, resumed=False, time=seconds)
+            )
     assert hours_spent(journal.state, slots=2) == pytest.approx(5)
     for number in range(6):
         journal.handle(TrialFinished(result=TrialResult(key=str(number), status=Status.OK, wall_s=2 * 3600.0)))

@@ -62,16 +62,16 @@ def test_report_phase_wins_and_plans_are_written_once(tmp_path: Path) -> None:
     for phase in ("search", "search", "report", "search"):
         journal.handle(TrialPlanned(spec=spec(0, phase=phase)))
     assert journal.state.specs[key].phase == "report"
-    assert journal.state.phases[key] == ("search", "report")
+    assert [role.phase for role in journal.state.roles[key]] == ["search", "report"]
     assert journal.state.rows == 2
     journal.close()
 
 
-def test_studies_and_runs_are_merged(tmp_path: Path) -> None:
+def test_searches_and_runs_are_merged(tmp_path: Path) -> None:
     journal = Journal(tmp_path)
     for number in (0, 1):
-        journal.handle(PointProposed(study="s", number=number, point={"a": number}, model="m", dataset="d"))
-    journal.handle(PointScored(study="s", number=1, value=0.5))
+        journal.handle(PointProposed(search="s", number=number, point={"a": number}, model="m", dataset="d"))
+    journal.handle(PointScored(search="s", number=1, value=0.5))
     for runs in ({"a": "1", "b": "2"}, {"b": "3"}):
         journal.handle(RunsCreated(tracking_uri="u", experiment_id="0", runs=runs))
     state = journal.state

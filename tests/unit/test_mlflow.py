@@ -17,7 +17,8 @@ from pathlib import Path
 import pytest
 
 from crowdsweep.errors import BadInput
-from crowdsweep.journal.journal import Journal, JournalState, read_journal
+from crowdsweep.journal.journal import Journal, read_journal
+from crowdsweep.journal.state import JournalState
 from crowdsweep.sweep.launch import open_and_run, rebuild_mirror
 from crowdsweep.sweepfile.read import parse_sweep
 from crowdsweep.testing.mirror_checks import failed, ok, spec, started
