@@ -4,6 +4,7 @@ Heavy libraries are imported inside the commands that need them, so that `--help
 """
 
 import json
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -82,8 +83,12 @@ def run(
     config = load_sweep(sweep, overrides)
     place = store if store is not None else DEFAULT_STORES / config.name
     outcome = open_and_run(config, place, engine=engine, address=address, quiet=quiet, draw=_draw_confusion)
+    again = ["crowdsweep", "run", str(sweep), "--store", str(place)]
+    again += ["--engine", engine] if engine else []
+    again += ["--address", address] if address else []
     if outcome.status == "interrupted":
-        click.echo(f"interrupted: nothing that finished is lost; go on with `crowdsweep run {sweep} --store {place}`")
+        again += [word for change in overrides for word in ("--set", change)]
+        click.echo(f"interrupted: nothing that finished is lost; go on with `{shlex.join(again)}`")
         return EXIT_INTERRUPTED
     page = write_report(place)
     click.echo(page.with_name("table.md").read_text())
@@ -96,10 +101,13 @@ def run(
         )
         return EXIT_OVER_BUDGET
     if outcome.status == "out_of_time":
+        more = f"budget.hours={2 * (config.budget.hours or 1):g}"
+        kept = (change for change in overrides if not change.startswith("budget.hours="))
+        again += [word for change in (*kept, more) for word in ("--set", change)]
         click.echo(
             f"out of time: budget.hours ({config.budget.hours:g}) is used up, counting every run of this sweep; "
             f"{outcome.finished} of {outcome.planned} trials known so far are done. Go on with "
-            f"`crowdsweep run {sweep} --store {place} --set budget.hours={2 * (config.budget.hours or 1):g}`"
+            f"`{shlex.join(again)}`"
         )
     if outcome.failed:
         click.echo(f"{outcome.failed} trials failed; the report lists them with their errors", err=True)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from crowdsweep.journal.asked import answers
+from crowdsweep.journal.asked import answers, one_each
 from crowdsweep.journal.state import JournalState
 from crowdsweep.trial.events import (
     BatchLost,
@@ -94,7 +94,7 @@ class Progress:
         self._metrics = _metrics_of(state.config)
         self._planned_total = state.plan.n_trials
         self._earlier = state.results
-        for answer in answers(state):
+        for answer in one_each(answers(state)).values():
             self._ask(answer.spec, answer.label, answer.dataset)
 
     @property

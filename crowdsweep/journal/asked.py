@@ -6,7 +6,7 @@ that it has selected. Trials of another point, dataset, fingerprint, model versi
 taken out, or with seeds beyond those that are asked for, are left out, or marked where somebody wants to see them all.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -39,12 +39,16 @@ class Answer:
     asked: bool
     chosen: bool = False
 
+    @property
+    def shown(self) -> TrialSpec:
+        """The trial's spec with what its role says: the same key, and the dataset, phase and point that it has here."""
+        return replace(self.spec, dataset=self.dataset, phase=self.phase, point=self.point)
+
 
 def answers(state: JournalState, *, every: bool = False) -> list[Answer]:
-    """Returns what answers the sweep's question, in the order in which the trials were first planned; takes time in
-    their number.
+    """Returns what answers the sweep's question, in the order of its plan; takes time in the number of trials.
 
-    A trial has an answer for each cell and search that it is asked for by.
+    A trial has an answer for each cell and search that asks for it.
 
     Args:
         state: what the journal says.
@@ -52,15 +56,27 @@ def answers(state: JournalState, *, every: bool = False) -> list[Answer]:
     """
     roles = spelled_out(state)
     question = _Question(state)
-    found: list[Answer] = []
-    for key, spec in state.specs.items():
-        asked = list(question.asks(spec, roles[key]))
+    found: list[tuple[Place, Answer]] = []
+    for number, (key, spec) in enumerate(state.specs.items()):
+        asked = list(question.asks(number, spec, roles[key]))
         found += asked
         if every:
-            known = {answer.phase for answer in asked}
+            known = {answer.phase for _, answer in asked}
             latest = {role.phase: role for role in roles[key] if role.phase not in known}
-            found += [_answer(spec, role, asked=False) for role in latest.values()]
-    return _with_chosen(found, state)
+            found += [(_LAST, _answer(spec, role, asked=False)) for role in latest.values()]
+    found.sort(key=lambda pair: pair[0])
+    return _with_chosen([answer for _, answer in found], state)
+
+
+def one_each(found: Iterable[Answer]) -> dict[str, Answer]:
+    """Returns trial key → the one answer that stands for it: what is asked for before what is not, then the report
+    before the search, then the first."""
+    best: dict[str, Answer] = {}
+    for answer in found:
+        known = best.get(answer.spec.key)
+        if known is None or _weight(answer) > _weight(known):
+            best[answer.spec.key] = answer
+    return best
 
 
 def left_out(state: JournalState) -> int:
@@ -88,6 +104,12 @@ def points_of(state: JournalState, search: CellRecord) -> dict[int, Mapping[str,
     return {proposal.number: proposal.point for proposal in proposals if proposal.number < limit}
 
 
+Place = tuple[int, ...]
+"""Where an answer stands among the others: as the plan lays them out, so that it does not matter when a trial was first
+planned."""
+_LAST: Place = (2,)
+
+
 class _Question:
     """What the latest plan asks for, laid out for looking trials up."""
 
@@ -95,45 +117,54 @@ class _Question:
         plan = state.plan
         self._everything = plan.cells is None
         self._report_seeds = plan.report_seeds
-        self._cells: dict[str, list[CellRecord]] = {}
-        for cell in plan.cells or ():
-            self._cells.setdefault(cell.key, []).append(cell)
-        self._searches: dict[str, list[CellRecord]] = {}
-        for search in plan.searches:
-            self._searches.setdefault(search.key, []).append(search)
+        self._cells: dict[str, list[tuple[int, CellRecord]]] = {}
+        for number, cell in enumerate(plan.cells or ()):
+            self._cells.setdefault(cell.key, []).append((number, cell))
+        self._searches: dict[str, list[tuple[int, CellRecord]]] = {}
+        self._points: dict[tuple[str, Phase], dict[str, int]] = {}
+        for number, search in enumerate(plan.searches):
+            self._searches.setdefault(search.key, []).append((number, search))
+            points = points_of(state, search)
+            selected = [points[n] for n in state.selected.get(search.key, ()) if n in points]
+            self._points[search.key, "search"] = _numbered(points.values())
+            self._points[search.key, "report"] = _numbered(selected)
         heldout = {(row.dataset, canonical_json(dict(row.dataset_params))): row.heldout for row in plan.datasets}
         self._heldout = {
             search.key: heldout.get((search.dataset, canonical_json(dict(search.dataset_params))), 0.0)
             for search in plan.searches
         }
-        self._points: dict[tuple[str, Phase], set[str]] = {}
-        for search in plan.searches:
-            points = points_of(state, search)
-            selected = [number for number in state.selected.get(search.key, ()) if number in points]
-            self._points[search.key, "search"] = {canonical_json(dict(point)) for point in points.values()}
-            self._points[search.key, "report"] = {canonical_json(dict(points[number])) for number in selected}
 
-    def asks(self, spec: TrialSpec, roles: Sequence[Role]) -> Iterator[Answer]:
-        """Yields a trial's answers to this question."""
+    def asks(self, number: int, spec: TrialSpec, roles: Sequence[Role]) -> Iterator[tuple[Place, Answer]]:
+        """Yields what a trial, the `number`th that was ever planned, answers of this question."""
         if self._everything:
-            yield from (_answer(spec, role, asked=True) for role in roles)
+            yield from (((number,), _answer(spec, role, asked=True)) for role in roles)
             return
         if spec.seed < self._report_seeds:
-            for cell in self._cells.get(spec.cell_key, ()):
+            for place, cell in self._cells.get(spec.cell_key, ()):
                 role = Role(phase="report", label=cell.label, dataset=cell.dataset)
-                yield _answer(spec, role, asked=True)
-        latest = {(role.search, role.phase): role for role in roles if role.search in self._searches}
-        for role in latest.values():
-            if self._counts(spec, role):
-                for search in self._searches[role.search]:
-                    yield _answer(spec, replace(role, label=search.label, dataset=search.dataset), asked=True)
+                yield (0, place, spec.seed), _answer(spec, role, asked=True)
+        for role in {(role.search, role.phase): role for role in roles if role.search in self._searches}.values():
+            point = self._points[role.search, role.phase].get(canonical_json(dict(role.point)))
+            if point is None or (role.phase == "report" and not self._is_reported(spec, role.search)):
+                continue
+            for place, search in self._searches[role.search]:
+                own = replace(role, label=search.label, dataset=search.dataset)
+                yield (1, place, int(role.phase == "report"), point, spec.seed), _answer(spec, own, asked=True)
 
-    def _counts(self, spec: TrialSpec, role: Role) -> bool:
-        if canonical_json(dict(role.point)) not in self._points[role.search, role.phase]:
-            return False
-        return role.phase == "search" or (
-            spec.seed < self._report_seeds and spec.heldout_fraction == self._heldout[role.search]
-        )
+    def _is_reported(self, spec: TrialSpec, search: str) -> bool:
+        return spec.seed < self._report_seeds and spec.heldout_fraction == self._heldout[search]
+
+
+def _numbered(points: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+    """Returns the places of points, the first where one comes again."""
+    places: dict[str, int] = {}
+    for point in points:
+        places.setdefault(canonical_json(dict(point)), len(places))
+    return places
+
+
+def _weight(answer: Answer) -> tuple[bool, bool]:
+    return answer.asked, answer.phase == "report"
 
 
 def _answer(spec: TrialSpec, role: Role, *, asked: bool) -> Answer:
@@ -151,33 +182,22 @@ def _answer(spec: TrialSpec, role: Role, *, asked: bool) -> Answer:
 def _with_chosen(found: Sequence[Answer], state: JournalState) -> list[Answer]:
     """Marks what the report counts. Of a search that is the first of its selected points, best first, that has a result
     that is ok, else the first: the order of selection decides, never the numbers that are reported."""
-    ran: dict[tuple[str, str], bool] = {}  # search, point → whether any re-scored trial of it is ok
+    rescored: dict[str, dict[str, bool]] = {}  # search → its re-scored points, and whether any of their trials is ok
     for answer in found:
         if answer.asked and answer.search and answer.phase == "report":
-            place = answer.search, canonical_json(dict(answer.point))
-            result = state.results.get(answer.spec.key)
-            ran[place] = ran.get(place, False) or (result is not None and result.status is Status.OK)
+            point, result = canonical_json(dict(answer.point)), state.results.get(answer.spec.key)
+            points = rescored.setdefault(answer.search, {})
+            points[point] = points.get(point, False) or (result is not None and result.status is Status.OK)
     chosen: dict[str, str] = {}
-    for search, points in _in_order(state, ran).items():
-        chosen[search] = next((point for point in points if ran[search, point]), points[0])
-    return [
-        replace(
-            answer,
-            chosen=answer.asked
-            and answer.phase == "report"
-            and (not answer.search or chosen[answer.search] == canonical_json(dict(answer.point))),
-        )
-        for answer in found
-    ]
+    for search, points in rescored.items():
+        proposed = {one.number: one.point for one in state.proposals.get(search, ())}
+        order = _numbered(proposed[number] for number in state.selected.get(search, ()))
+        ranked = sorted(points, key=lambda point: order.get(point, len(order)))
+        chosen[search] = next((point for point in ranked if points[point]), ranked[0])
+    return [replace(answer, chosen=_is_chosen(answer, chosen)) for answer in found]
 
 
-def _in_order(state: JournalState, places: Mapping[tuple[str, str], bool]) -> dict[str, list[str]]:
-    """Returns the re-scored points of each search, selected ones first and best first."""
-    found: dict[str, list[str]] = {}
-    for search, point in places:
-        found.setdefault(search, []).append(point)
-    for search, points in found.items():
-        proposals = {one.number: canonical_json(dict(one.point)) for one in state.proposals.get(search, ())}
-        order = {proposals[number]: place for place, number in enumerate(state.selected.get(search, ()))}
-        points.sort(key=lambda point: order.get(point, len(order)))
-    return found
+def _is_chosen(answer: Answer, chosen: Mapping[str, str]) -> bool:
+    if not answer.asked or answer.phase != "report":
+        return False
+    return not answer.search or chosen[answer.search] == canonical_json(dict(answer.point))

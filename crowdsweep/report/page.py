@@ -18,7 +18,7 @@ import yaml
 from markupsafe import Markup
 
 from crowdsweep.errors import UnknownName
-from crowdsweep.journal.asked import answers, asked_searches, left_out, points_of
+from crowdsweep.journal.asked import answers, asked_searches, left_out, one_each, points_of
 from crowdsweep.journal.journal import read_journal
 from crowdsweep.journal.state import JournalState
 from crowdsweep.metrics.intervals import Estimate
@@ -99,7 +99,7 @@ def write_report(store: Path) -> Path:
     """
     state = read_journal(store)
     everything = results_table(state, "all")
-    comparison = _compare(state)
+    comparison = comparison_of(state)
     flat = comparison_table(comparison)
     pyarrow.parquet.write_table(everything, store / "results.parquet")
     (store / "table.csv").write_text(to_csv(flat), encoding="utf-8")
@@ -164,14 +164,13 @@ def searches(state: JournalState) -> Iterator[SearchShown]:
 
 def failed_trials(state: JournalState) -> list[FailedTrial]:
     """Returns every failed trial of both phases."""
-    failed: dict[str, FailedTrial] = {}
-    for answer in answers(state):
-        result = state.results.get(answer.spec.key)
+    failed: list[FailedTrial] = []
+    for key, answer in one_each(answers(state)).items():
+        result = state.results.get(key)
         if result is not None and result.failure is not None:
             dataset = describe_dataset(answer.dataset, canonical_json(dict(answer.spec.dataset_params)))
-            trial = FailedTrial(model=answer.label, dataset=dataset, spec=answer.spec, failure=result.failure)
-            failed.setdefault(answer.spec.key, trial)
-    return list(failed.values())
+            failed.append(FailedTrial(model=answer.label, dataset=dataset, spec=answer.shown, failure=result.failure))
+    return failed
 
 
 def study_report(state: JournalState) -> StudyReport | None:
@@ -186,7 +185,8 @@ def study_report(state: JournalState) -> StudyReport | None:
     return template.summarise(table, check_knobs(template, knobs))
 
 
-def _compare(state: JournalState) -> Comparison:
+def comparison_of(state: JournalState) -> Comparison:
+    """Compares the models of a sweep, as its file asks for it."""
     wanted = state.config.get("metric")
     printed = (state.config.get("published") or {}).get("values", ())
     return compare(

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import pyarrow as pa
 import pyarrow.csv
 
-from crowdsweep.journal.asked import Answer, answers
+from crowdsweep.journal.asked import Answer, answers, one_each
 from crowdsweep.journal.state import JournalState
 from crowdsweep.trial.result import TrialResult
 from crowdsweep.trial.spec import canonical_json
@@ -43,7 +43,7 @@ FAILURE_COLUMNS: dict[str, pa.DataType] = {"failure_kind": pa.string(), "failure
 
 
 def results_table(state: JournalState, phase: TablePhase = "report", *, every: bool = False) -> pa.Table:
-    """Returns the finished trials that the sweep asks for now, one row each, in the order in which they were planned.
+    """Returns the finished trials that the sweep asks for now, one row each, in the order of its plan.
 
     `model` is the label that the sweep file gives the model. `chosen` says which rows the report counts
     (`journal.asked`): of the search phase none, of the report phase those of fixed points and of the point that stands
@@ -55,13 +55,8 @@ def results_table(state: JournalState, phase: TablePhase = "report", *, every: b
         phase: trials of both phases stand under `all` once, as trials of the report.
         every: also the trials that the sweep does not ask for any more, told apart by a column `asked`.
     """
-    first: dict[str, Answer] = {}
-    for answer in answers(state, every=every):
-        if phase in ("all", answer.phase):
-            known = first.get(answer.spec.key)
-            if known is None or (known.phase, answer.phase) == ("search", "report"):
-                first[answer.spec.key] = answer
-    return _table(state, first.values(), every=every)
+    found = one_each(answer for answer in answers(state, every=every) if phase in ("all", answer.phase))
+    return _table(state, found.values(), every=every)
 
 
 def comparison_rows(state: JournalState) -> pa.Table:

@@ -124,7 +124,7 @@ def _mirrors(plan: Plan, store: Path, journal: Journal, quiet: bool, draw: Draw 
                 experiment=tracking.experiment or plan.config.name,
                 uri=tracking.uri,
                 record=journal.handle,
-                state=journal.state,
+                look=lambda: journal.state,
                 draw=draw,
             )
         )

@@ -24,10 +24,18 @@ from mlflow.entities import Dataset, DatasetInput, InputTag, LifecycleStage, Met
 from mlflow.exceptions import MlflowException
 
 from crowdsweep.errors import BadInput
+from crowdsweep.journal.asked import answers, one_each
 from crowdsweep.journal.state import JournalState
 from crowdsweep.tracking.background import Background, Rejected
 from crowdsweep.tracking.run_book import DrawConfusion, RunBook, StoredRun
-from crowdsweep.tracking.run_records import DIGEST_LIMIT, ITEMS_A_BATCH, METRICS_A_BATCH, NAME_LIMIT, RunRecord
+from crowdsweep.tracking.run_records import (
+    DIGEST_LIMIT,
+    ITEMS_A_BATCH,
+    METRICS_A_BATCH,
+    NAME_LIMIT,
+    RunRecord,
+    TrialShown,
+)
 from crowdsweep.tracking.sqlite_file import SqliteFile
 from crowdsweep.tracking.uri import (
     artifact_folder,
@@ -40,7 +48,6 @@ from crowdsweep.tracking.uri import (
 )
 from crowdsweep.trial.events import Event, SweepStarted, TrialFinished, TrialPlanned
 from crowdsweep.trial.result import TrialResult
-from crowdsweep.trial.spec import TrialSpec
 
 __all__ = ["Mirrored", "MlflowDoor", "MlflowMirror", "rebuild", "tracking_uri", "without_credentials"]
 
@@ -57,14 +64,15 @@ class MlflowMirror:
     """Mirrors a sweep into MLflow from a thread of its own; a `Mirror`.
 
     A failure is reported once and retried; trials that could not be written in the end are counted in a warning, and
-    `mirror` (or the next driver of the same sweep, through `state`) writes them.
+    `mirror` (or the next driver of the same sweep, through `look`) writes them. Runs of trials that the sweep does not
+    ask for any more stay, with the tag `crowdsweep.asked` false, and no cell's numbers count them.
 
     Args:
         store: directory or URI of the sweep's store.
         experiment: name in MLflow; created once.
         uri: see `tracking_uri`.
         record: takes `RunsCreated`, from this mirror's thread; a failure of it is the journal's to tell.
-        state: what the journal said before this driver began: trials of it that MLflow lacks are written.
+        look: tells what the journal says now: trials of it that MLflow lacks are written.
         draw: of the mean confusion matrix of a cell's reported trials, which becomes an artifact of its run.
         background: how the thread retries, for tests.
     """
@@ -76,13 +84,14 @@ class MlflowMirror:
         experiment: str,
         uri: str | None = None,
         record: Callable[[Event], None] | None = None,
-        state: JournalState | None = None,
+        look: Callable[[], JournalState] | None = None,
         draw: DrawConfusion | None = None,
         background: Callable[[Callable[[], None]], Background] | None = None,
     ) -> None:
         self._runs = RunBook(MlflowDoor(tracking_uri(store, uri), experiment), record=record, draw=draw)
-        self._specs: dict[str, TrialSpec] = dict(state.specs) if state else {}
-        self._waiting: dict[str, TrialResult] = dict(state.results) if state else {}
+        self._look = look
+        self._trials: dict[str, TrialShown] = {}
+        self._waiting: dict[str, TrialResult] = {}
         self._thread = (background or _background)(self._runs.write_cells)
         self._started = False
         self._closed = False
@@ -93,13 +102,17 @@ class MlflowMirror:
             case SweepStarted():
                 self._started = True
                 self._thread.submit(lambda: self._runs.open(event.name, event.environment), beyond_limit=True)
+                if self._look is not None:
+                    state = self._look()
+                    self._trials.update(trials_shown(state))
+                    self._waiting.update((key, result) for key, result in state.results.items() if key in self._trials)
                 for key, result in list(self._waiting.items()):
                     self._queue(key, result, beyond_limit=True)
-            case TrialPlanned(spec=spec):
-                known = self._specs.get(spec.key)
-                if known is None or spec.phase == "report":
-                    self._specs[spec.key] = spec
-                if known is not None and known.phase != spec.phase == "report":
+            case TrialPlanned(spec=spec, label=label):
+                known = self._trials.get(spec.key)
+                if known is None or not known.asked or spec.phase == "report":
+                    self._trials[spec.key] = TrialShown(spec=spec, label=label or spec.model)
+                if known is not None and known.spec.phase != spec.phase == "report":
                     self._thread.submit(lambda: self._runs.enter_report(spec))
             case TrialFinished(result=result):
                 self._waiting[result.key] = result
@@ -112,19 +125,24 @@ class MlflowMirror:
         if self._closed:
             return
         self._closed = True
-        self._thread.close(self._runs.finish if self._started else None)
+        shown = trials_shown(self._look()) if self._look is not None else self._trials
+
+        def finish() -> None:
+            self._runs.mark(shown)
+            self._runs.finish()
+
+        self._thread.close(finish if self._started else None)
         if self._waiting:
             _log.warning(
                 "MLflow lacks %d trials; the journal has them: `crowdsweep mirror` writes them", len(self._waiting)
             )
 
     def _queue(self, key: str, result: TrialResult, *, beyond_limit: bool = False) -> None:
-        spec = self._specs.get(key)
-        if spec is None:
+        if key not in self._trials:
             return
 
         def write() -> None:
-            self._runs.write_trial(self._specs.get(key, spec), result)
+            self._runs.write_trial(self._trials[key], result)
             if self._waiting.get(key) is result:
                 del self._waiting[key]
 
@@ -162,15 +180,17 @@ def rebuild(state: JournalState, uri: str, experiment: str, *, draw: DrawConfusi
     found = written = 0
     try:
         runs.open(state.name, state.environment)
+        trials = trials_shown(state)
         for key, result in state.results.items():
-            if key not in state.specs:
+            if key not in trials:
                 continue
             try:
-                fresh = runs.write_trial(state.specs[key], result)
+                fresh = runs.write_trial(trials[key], result)
             except Rejected as error:
                 _log.warning("MLflow refuses trial %s: %s", key, error)
                 continue
             written, found = written + fresh, found + (not fresh)
+        runs.mark(trials)
         runs.finish()
     except (OSError, MlflowException, Rejected) as error:
         raise BadInput(
@@ -178,6 +198,14 @@ def rebuild(state: JournalState, uri: str, experiment: str, *, draw: DrawConfusi
             f"do the same again"
         ) from error
     return Mirrored(found=found, written=written, refused=len(state.results) - found - written)
+
+
+def trials_shown(state: JournalState) -> dict[str, TrialShown]:
+    """Returns all trials of a journal by key, marked as asked for and chosen or not."""
+    return {
+        key: TrialShown(spec=answer.shown, label=answer.label, asked=answer.asked, chosen=answer.chosen)
+        for key, answer in one_each(answers(state, every=True)).items()
+    }
 
 
 class MlflowDoor:

@@ -26,6 +26,7 @@ journal has up to 500."""
 
 PREFIX = "crowdsweep."
 KIND, KEY, SWEEP, STATUS, PHASE = (PREFIX + name for name in ("kind", "key", "sweep", "status", "phase"))
+ASKED, CHOSEN = PREFIX + "asked", PREFIX + "chosen"
 INTERRUPTED = PREFIX + "interrupted"
 PARENT = "mlflow.parentRunId"
 MARKER = "…"
@@ -62,19 +63,44 @@ class RunRecord:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CellTrial:
-    """What a cell keeps of a trial to summarise it; metrics are None where it failed.
+class TrialShown:
+    """A trial as MLflow shows it.
 
-    `confusion` is [true][observed], None where the model has none.
+    Attributes:
+        spec: its dataset, phase and point are those that the sweep asks for.
+        label: what the sweep file calls the model.
+        asked: whether the sweep asks for it now.
+        chosen: whether the report counts it (`journal.asked`).
+    """
+
+    spec: TrialSpec
+    label: str
+    asked: bool = True
+    chosen: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class CellTrial:
+    """What a cell keeps of a trial to summarise it.
+
+    Attributes:
+        phase, asked, chosen: as it is shown.
+        status: how it ended.
+        metrics: of a trial that is ok.
+        confusion: [true][observed]; None where the model has none.
     """
 
     phase: Phase
-    metrics: Mapping[str, float] | None
+    status: Status
+    asked: bool = True
+    chosen: bool = False
+    metrics: Mapping[str, float] = field(default_factory=dict)
     confusion: Sequence[Sequence[float]] | None = None
 
 
-def trial_record(spec: TrialSpec, result: TrialResult, *, sweep: str, environment: Mapping[str, str]) -> RunRecord:
+def trial_record(trial: TrialShown, result: TrialResult, *, sweep: str, environment: Mapping[str, str]) -> RunRecord:
     """Returns the nested run of a trial; the parent's id is not among its tags yet."""
+    spec = trial.spec
     metrics = {name: value for name, value in result.metrics.items() if math.isfinite(value)}
     costs = {
         "wall_s": result.wall_s,
@@ -86,7 +112,8 @@ def trial_record(spec: TrialSpec, result: TrialResult, *, sweep: str, environmen
     }
     metrics.update((name, value) for name, value in costs.items() if math.isfinite(value))
     tags = {
-        **_shared_tags(spec, kind="trial", key=spec.key, sweep=sweep),
+        **_shared_tags(trial, kind="trial", key=spec.key, sweep=sweep),
+        ASKED: _yes_or_no(trial.asked),
         PREFIX + "seed": str(spec.seed),
         PREFIX + "cell": spec.cell_key,
         STATUS: result.status,
@@ -111,7 +138,7 @@ def trial_record(spec: TrialSpec, result: TrialResult, *, sweep: str, environmen
     return RunRecord(
         kind="trial",
         key=spec.key,
-        name=_cut(f"{spec.model} · {spec.dataset} · seed {spec.seed}", KEY_LIMIT),
+        name=_cut(f"{trial.label} · {spec.dataset} · seed {spec.seed}", KEY_LIMIT),
         tags=_fitting(tags, TAG_LIMIT),
         params=_fitting({**_params(spec), "seed": str(spec.seed)}, PARAM_LIMIT),
         metrics={_key(name): value for name, value in metrics.items()},
@@ -122,16 +149,23 @@ def trial_record(spec: TrialSpec, result: TrialResult, *, sweep: str, environmen
     )
 
 
-def cell_record(spec: TrialSpec, trials: Iterable[CellTrial], *, sweep: str) -> RunRecord:
+def cell_record(shown: TrialShown, trials: Iterable[CellTrial], *, sweep: str) -> RunRecord:
     """Returns the parent run of a cell: mean, sd and n of each metric over its seeds.
 
-    Where some trials are for the report, only those are summarised: the points of a search were chosen by their scores.
+    Only trials that are asked for are summarised; all of them where none is. Where some trials are for the report, only
+    those are: the points of a search were chosen by their scores.
+
+    Args:
+        shown: any trial of the cell.
+        trials: all of them.
+        sweep: its name.
     """
-    known = list(trials)
-    reported = [trial for trial in known if trial.phase == "report"]
-    used = reported or known
-    done = [trial.metrics for trial in used if trial.metrics is not None]
-    metrics = {"trials_ok": float(len(done)), "trials_failed": float(len(used) - len(done))}
+    spec, known = shown.spec, list(trials)
+    asked = [trial for trial in known if trial.asked]
+    reported = [trial for trial in asked or known if trial.phase == "report"]
+    used = reported or asked or known
+    done = [trial.metrics for trial in used if trial.status is Status.OK]
+    metrics = {f"trials_{status}": float(sum(trial.status is status for trial in used)) for status in Status}
     for name in sorted({name for one in done for name in one}):
         values = [one[name] for one in done if name in one and math.isfinite(one[name])]
         if values:
@@ -141,13 +175,15 @@ def cell_record(spec: TrialSpec, trials: Iterable[CellTrial], *, sweep: str) -> 
             metrics[f"{name}_sd"] = stdev(values)
     searched = f" · {canonical_json(dict(spec.point))}" if spec.point else ""
     tags = {
-        **_shared_tags(spec, kind="cell", key=spec.cell_key, sweep=sweep),
+        **_shared_tags(shown, kind="cell", key=spec.cell_key, sweep=sweep),
         PHASE: "report" if reported else "search",
+        ASKED: _yes_or_no(bool(asked) or not known),
+        CHOSEN: _yes_or_no(any(trial.chosen for trial in known)),
     }
     return RunRecord(
         kind="cell",
         key=spec.cell_key,
-        name=_cut(f"{spec.model} · {spec.dataset}{searched}", KEY_LIMIT),
+        name=_cut(f"{shown.label} · {spec.dataset}{searched}", KEY_LIMIT),
         tags=_fitting(tags, TAG_LIMIT),
         params=_fitting(_params(spec), PARAM_LIMIT),
         metrics={_key(name): value for name, value in metrics.items() if math.isfinite(value)},
@@ -157,17 +193,20 @@ def cell_record(spec: TrialSpec, trials: Iterable[CellTrial], *, sweep: str) -> 
 
 def mean_confusion(trials: Iterable[CellTrial]) -> list[list[float]] | None:
     """Returns the mean over the reported trials of their crowd's matrix; None where no model of them has one."""
-    known = [trial.confusion for trial in trials if trial.phase == "report" and trial.confusion is not None]
+    reported = [trial for trial in trials if trial.asked and trial.phase == "report"]
+    known = [trial.confusion for trial in reported if trial.confusion is not None]
     if not known:
         return None
     return [[fmean(cells) for cells in zip(*rows, strict=True)] for rows in zip(*known, strict=True)]
 
 
-def _shared_tags(spec: TrialSpec, *, kind: Kind, key: str, sweep: str) -> dict[str, str]:
+def _shared_tags(shown: TrialShown, *, kind: Kind, key: str, sweep: str) -> dict[str, str]:
+    spec = shown.spec
     return {
         KIND: kind,
         KEY: key,
         SWEEP: sweep,
+        PREFIX + "label": shown.label,
         PREFIX + "model": spec.model,
         PREFIX + "model_version": str(spec.model_version),
         PREFIX + "dataset": spec.dataset,
@@ -201,6 +240,10 @@ def _history(objective: Sequence[float]) -> list[tuple[int, float]]:
 def _confusion_json(confusion: Sequence[Sequence[float]]) -> str:
     rows = [[value if math.isfinite(value) else None for value in row] for row in confusion]
     return canonical_json({"rows": "true class", "columns": "observed class", "probabilities": rows})
+
+
+def _yes_or_no(value: bool) -> str:
+    return "true" if value else "false"
 
 
 def _text(value: Any) -> str:

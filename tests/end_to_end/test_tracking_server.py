@@ -117,7 +117,7 @@ def check_runs(server: Server, seeds: Sequence[int]) -> None:
 def test_a_server_that_dies_in_the_middle(server: Server, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     store = tmp_path / "store"
     journal = Journal(store)
-    mirror = MlflowMirror(store, experiment=EXPERIMENT, record=journal.handle, state=journal.state)
+    mirror = MlflowMirror(store, experiment=EXPERIMENT, record=journal.handle, look=lambda: journal.state)
 
     def tell(events: Sequence[Event]) -> None:
         for event in events:
