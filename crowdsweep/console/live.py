@@ -14,11 +14,13 @@ from rich.text import Text
 from crowdsweep.console.progress import Progress
 from crowdsweep.journal.state import JournalState
 from crowdsweep.trial.events import BatchLost, Event, SweepFinished, SweepStarted, SweepStatus, TrialFinished
+from crowdsweep.trial.result import Status
 
 _log = logging.getLogger(__name__)
 
 _LINES_OF_FAILURES = 20
 _BESTS_SHOWN = 12
+_RUNNING_SHOWN = 8
 
 
 class Terminal(Console):
@@ -104,7 +106,7 @@ class ConsoleMirror:
             self._live.start()
             return
         progress = self._progress
-        before = progress.done + progress.failed
+        before = progress.finished
         self._line(f"{progress.total} trials known" + (f", {before} of them finished earlier" if before else ""))
 
     def _line(self, words: str) -> None:
@@ -141,9 +143,11 @@ class ConsoleMirror:
 
     def _counts(self) -> str:
         progress = self._progress
+        stopped = progress.counts[Status.STOPPED]
+        told = f", {stopped} stopped early" if stopped else ""
         lost = f", {progress.lost} actors lost" if progress.lost else ""
         return (
-            f"{progress.done + progress.failed} of {progress.total} trials, {progress.failed} failed, "
+            f"{progress.finished} of {progress.total} trials, {progress.counts[Status.FAILED]} failed{told}, "
             f"{len(progress.running)} running{lost}"
         )
 
@@ -159,8 +163,8 @@ class ConsoleMirror:
             head = Table.grid(padding=(0, 2))
             head.add_row(
                 Text(progress.name, style="bold"),
-                ProgressBar(total=max(progress.total, 1), completed=progress.done + progress.failed, width=20),
-                Text(self._counts(), style="red" if progress.failed else ""),
+                ProgressBar(total=max(progress.total, 1), completed=progress.finished, width=20),
+                Text(self._counts(), style="red" if progress.counts[Status.FAILED] else ""),
                 Text(self._times(), style="dim"),
             )
             parts: list[RenderableType] = [head]
@@ -173,6 +177,7 @@ class ConsoleMirror:
                     cells = (dataset, best.model, best.metric, f"{best.value:.4f}", _seeds(best.seeds))
                     table.add_row(*map(Text, cells))
                 parts.append(table)
+            parts += [Text(words, style="dim", overflow="ellipsis") for words in progress.scores()[-_RUNNING_SHOWN:]]
             parts += [Text(f"failed: {failure}", style="red", overflow="ellipsis") for failure in progress.failures]
             return Group(*parts)
 

@@ -1,9 +1,9 @@
 """What a person wants to know of a sweep while it runs, kept up to date event by event."""
 
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from crowdsweep.journal.asked import answers, one_each
@@ -16,9 +16,10 @@ from crowdsweep.trial.events import (
     SweepStatus,
     TrialFinished,
     TrialPlanned,
+    TrialProgressed,
     TrialStarted,
 )
-from crowdsweep.trial.result import TrialResult
+from crowdsweep.trial.result import Status, TrialResult
 from crowdsweep.trial.spec import TrialSpec, canonical_json
 
 LAST_FAILURES = 3
@@ -45,11 +46,18 @@ class Best:
 
 @dataclass(frozen=True, kw_only=True)
 class _Asked:
-    """A trial that the sweep asks for: `label` is its model's, `dataset` has its parameters."""
+    """A trial that the sweep asks for.
+
+    Attributes:
+        label: of its model.
+        dataset: with its parameters.
+        watched: the metric that is scored while it trains.
+    """
 
     spec: TrialSpec
     label: str
     dataset: str
+    watched: str
 
 
 @dataclass(kw_only=True)
@@ -72,10 +80,9 @@ class Progress:
     ) -> None:
         self.name = ""
         self.status = SweepStatus.NEW
-        self.done = 0
-        self.failed = 0
+        self.counts: Counter[Status] = Counter()  # of the trials that have finished, by how
         self.lost = 0
-        self.running: set[str] = set()
+        self.running: dict[str, TrialProgressed | None] = {}  # key → its latest report, with the latest score
         self.failures: deque[str] = deque(maxlen=LAST_FAILURES)
         self._look = look
         self._clock = clock
@@ -85,7 +92,8 @@ class Progress:
         self._metrics: tuple[tuple[str, bool], ...] = _USUAL_METRICS
         self._asked: dict[str, _Asked] = {}
         self._earlier: Mapping[str, TrialResult] = {}
-        self._outcome: dict[str, str] = {}
+        self._outcome: dict[str, Status] = {}
+        self._watched: dict[str, str] = {}  # cell or search → the metric that is scored while its trials train
         self._cells: dict[str, dict[str, _Cell]] = {}
 
     def begin(self, state: JournalState) -> None:
@@ -95,7 +103,12 @@ class Progress:
         self._planned_total = state.plan.n_trials
         self._earlier = state.results
         for answer in one_each(answers(state)).values():
-            self._ask(answer.spec, answer.label, answer.dataset)
+            self._ask(answer.spec, answer.label, answer.dataset, answer.search)
+
+    @property
+    def finished(self) -> int:
+        """Trials that have a result."""
+        return self.counts.total()
 
     @property
     def total(self) -> int:
@@ -112,7 +125,7 @@ class Progress:
         """Seconds that the known trials still take at the rate so far; None before the first has finished."""
         if not self._here:
             return None
-        return (self.total - self.done - self.failed) * self.elapsed_s / self._here
+        return (self.total - self.finished) * self.elapsed_s / self._here
 
     def take(self, event: Event) -> None:
         """Takes one event."""
@@ -121,18 +134,24 @@ class Progress:
                 self.name, self._began = event.name, self._clock()
                 self._metrics = _metrics_of(event.config)
                 self._planned_total = event.plan.n_trials
+                self._watched = {cell.key: cell.metric for cell in [*(event.plan.cells or ()), *event.plan.searches]}
                 if self._look is not None:
                     self.begin(self._look())
-            case TrialPlanned(spec=spec, label=label):
-                self._ask(spec, label or spec.model, spec.dataset)
+            case TrialPlanned(spec=spec, label=label, search=search):
+                self._ask(spec, label or spec.model, spec.dataset, search)
             case TrialStarted(key=key):
-                self.running.add(key)
+                self.running.setdefault(key, None)
+            case TrialProgressed(key=key):
+                before = self.running.get(key)
+                known = before.score if before is not None and event.score is None else event.score
+                self.running[key] = replace(event, score=known)
             case TrialFinished(result=result):
                 self._here += 1
                 self._finish(result)
             case BatchLost(keys=keys):
                 self.lost += 1
-                self.running.difference_update(keys)
+                for key in keys:
+                    self.running.pop(key, None)
             case SweepFinished(status=status):
                 self.status = status
             case _:
@@ -157,28 +176,37 @@ class Progress:
         asked = self._asked.get(key)
         return f"{asked.label} on {asked.dataset}, seed {asked.spec.seed}" if asked else f"trial {key}"
 
-    def _ask(self, spec: TrialSpec, label: str, dataset: str) -> None:
+    def scores(self) -> list[str]:
+        """Returns how the trials come along that run and have told so, in words; the latest to begin last."""
+        return [self._words(event) for event in self.running.values() if event is not None]
+
+    def _words(self, event: TrialProgressed) -> str:
+        asked = self._asked.get(event.key)
+        words = f"{self.describe(event.key)}: step {event.step}"
+        return words if event.score is None else f"{words}, {asked.watched if asked else 'score'} {event.score:.4f}"
+
+    def _ask(self, spec: TrialSpec, label: str, dataset: str, search: str) -> None:
         params = f" {canonical_json(dict(spec.dataset_params))}" if spec.dataset_params else ""
+        watched = self._watched.get(search or spec.cell_key, "score")
         fresh = spec.key not in self._asked
-        self._asked[spec.key] = _Asked(spec=spec, label=label, dataset=dataset + params)
+        self._asked[spec.key] = _Asked(spec=spec, label=label, dataset=dataset + params, watched=watched)
         if fresh and spec.key in self._earlier:
             self._finish(self._earlier[spec.key])
 
     def _finish(self, result: TrialResult) -> None:
-        self.running.discard(result.key)
-        if self._outcome.get(result.key) == "failed":  # it failed in an earlier run of this sweep
-            self.failed -= 1
+        self.running.pop(result.key, None)
+        before = self._outcome.get(result.key)
+        if before is not None:  # it failed, or was stopped, in an earlier run of this sweep
+            self.counts[before] -= 1
         self._outcome[result.key] = result.status
+        self.counts[result.status] += 1
         if result.failure is not None:
-            self.failed += 1
             message = result.failure.message.splitlines()
             self.failures.append(
                 f"{self.describe(result.key)}: {result.failure.kind}: {message[0] if message else 'no message'}"
             )
-            return
-        self.done += 1
         asked = self._asked.get(result.key)
-        if asked is not None:
+        if asked is not None and result.status is Status.OK:
             cells = self._cells.setdefault(asked.dataset, {})
             cell = cells.setdefault(asked.spec.cell_key, _Cell(model=asked.label))
             for name, value in result.metrics.items():

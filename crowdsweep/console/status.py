@@ -5,6 +5,7 @@ from typing import Any
 from crowdsweep.console.progress import Progress
 from crowdsweep.journal.asked import answers, asked_searches, points_of
 from crowdsweep.journal.state import JournalState
+from crowdsweep.trial.result import Status
 
 LATEST_FAILURES = 5
 
@@ -28,8 +29,9 @@ def sweep_status(state: JournalState) -> dict[str, Any]:
     return {
         "name": state.name,
         "status": state.status,
-        "done": progress.done,
-        "failed": progress.failed,
+        "done": progress.counts[Status.OK],
+        "failed": progress.counts[Status.FAILED],
+        "stopped": progress.counts[Status.STOPPED],
         "total": progress.total,
         "left_out": len(state.results) - len(results),
         "points": sum(len(points_of(state, search)) for search in asked_searches(state)),
@@ -46,10 +48,11 @@ def sweep_status(state: JournalState) -> dict[str, Any]:
 
 def describe_status(found: dict[str, Any]) -> str:
     """Returns what `sweep_status` found as lines."""
-    left = found["total"] - found["done"] - found["failed"]
+    left = found["total"] - found["done"] - found["failed"] - found["stopped"]
+    stopped = f"{found['stopped']} stopped early, " if found["stopped"] else ""
     lines = [
         f"{found['name']}: {found['status']}",
-        f"  {found['done']} done, {found['failed']} failed, {left} to go of {found['total']} trials",
+        f"  {found['done']} done, {found['failed']} failed, {stopped}{left} to go of {found['total']} trials",
     ]
     if found["trials_lost_and_run_again"]:
         lines.append(f"  {found['trials_lost_and_run_again']} times a trial's slot was lost and it ran again")

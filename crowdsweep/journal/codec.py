@@ -80,7 +80,7 @@ def _shallow(record: Any) -> dict[str, Any]:
 
 @cache
 def _names(record: type[Any]) -> tuple[str, ...]:
-    return tuple(field.name for field in fields(record))
+    return tuple(field.name for field in fields(record) if field.metadata.get("journalled", True))
 
 
 def _spelled_out(value: Any) -> Any:

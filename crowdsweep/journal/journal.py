@@ -4,16 +4,20 @@ A store directory is a folder on a local disk, or a URI of an object store (`s3:
 """
 
 import json
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from pathlib import Path
 from threading import RLock
 
+import numpy as np
+
 from crowdsweep.errors import JournalDamaged, JournalError
+from crowdsweep.journal import artifacts
 from crowdsweep.journal.codec import decode, encode
 from crowdsweep.journal.kinds import news, take
 from crowdsweep.journal.local import LocalRows
 from crowdsweep.journal.rows import Rows
 from crowdsweep.journal.state import JournalState, Known
+from crowdsweep.trial.artifacts import Artifact
 from crowdsweep.trial.events import Event
 
 
@@ -74,6 +78,21 @@ class Journal:
                 raise
             for event in fresh:
                 take(self._known, event)
+
+    def keep(self, arrays: Mapping[str, np.ndarray]) -> dict[str, Artifact]:
+        """Writes arrays of a trial beside the rows, before the row that names them; see `artifacts.keep`.
+
+        Raises:
+            JournalError: one could not be written; nothing is written from then on.
+        """
+        with self._guard:
+            if self._failed:
+                raise self._failed
+            try:
+                return artifacts.keep(self._rows.put, arrays)
+            except JournalError as error:
+                self._failed = error
+                raise
 
     def close(self) -> None:
         """Lets other drivers in; may be called twice."""

@@ -10,6 +10,7 @@ from typing import Any
 
 from crowdsweep.journal import first_format
 from crowdsweep.journal.state import Known, Role
+from crowdsweep.trial.artifacts import Artifact
 from crowdsweep.trial.events import (
     BatchLost,
     Event,
@@ -183,6 +184,9 @@ def _read_result(data: Data) -> TrialFinished:
     values["status"] = Status(values["status"])
     values["objective"] = tuple(values["objective"])
     values["curve"] = tuple((step, score) for step, score in values.get("curve", ()))
+    values["kept"] = {
+        name: Artifact(**_with(row, shape=tuple(row["shape"]))) for name, row in values.get("kept", {}).items()
+    }
     if values["confusion"] is not None:
         values["confusion"] = tuple(tuple(row) for row in values["confusion"])
     if values["failure"] is not None:

@@ -36,6 +36,7 @@ class LocalRows:
     """
 
     def __init__(self, folder: Path, *, write: bool) -> None:
+        self._folder = folder
         self._path = folder / JOURNAL_FILE
         self._write = write
         self._lock: int | None = None
@@ -77,12 +78,38 @@ class LocalRows:
         except OSError as error:
             with contextlib.suppress(OSError):  # half a row is dropped by the next reader all the same
                 os.ftruncate(self._file, size)
-            full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-            advice = "make room" if full else "see to the disk"
-            raise JournalError(
-                f"{self._path}: could not be written ({error.strerror}). What stands in it is safe: {advice}, then "
-                f"run the same sweep again and it goes on"
-            ) from error
+            raise _not_written(self._path, error) from error
+
+    def put(self, name: str, content: bytes) -> None:
+        """See `Rows.put`: written beside, flushed, and given its name when it is whole."""
+        path = self._folder / name
+        if self._file is None:
+            raise JournalError(f"{path}: not open for writing")
+        if path.exists():
+            return
+        draft = path.with_name(f"{path.name}.{os.getpid()}.new")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with draft.open("wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            draft.replace(path)
+            _sync_folder(path.parent)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                draft.unlink(missing_ok=True)
+            raise _not_written(path, error) from error
+
+    def get(self, name: str) -> bytes | None:
+        """See `Rows.get`."""
+        path = self._folder / name
+        try:
+            return path.read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise JournalError(f"{path}: cannot be read: {error}") from error
 
     def close(self) -> None:
         """See `Rows.close`."""
@@ -93,11 +120,25 @@ class LocalRows:
 
     def _open(self) -> None:
         self._file = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        folder = os.open(self._path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)  # a new file's name must be as durable as its rows
-        finally:
-            os.close(folder)
+        _sync_folder(self._path.parent)
+
+
+def _sync_folder(path: Path) -> None:
+    """A new file's name must be as durable as what stands in it."""
+    folder = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def _not_written(path: Path, error: OSError) -> JournalError:
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+    advice = "make room" if full else "see to the disk"
+    return JournalError(
+        f"{path}: could not be written ({error.strerror}). What stands in the store is safe: {advice}, then run the "
+        f"same sweep again and it goes on"
+    )
 
 
 def _take_lock(path: Path) -> int:

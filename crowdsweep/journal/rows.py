@@ -46,6 +46,26 @@ class Rows(Protocol):
         """
         ...
 
+    def put(self, name: str, content: bytes) -> None:
+        """Writes a file beside the rows: whole or not at all. One that stands there already is left as it is.
+
+        Args:
+            name: of the file, below the store; parts separated by `/`.
+            content: of it; a name always stands for the same content.
+
+        Raises:
+            JournalError: it could not be written, or the rows are not open for writing.
+        """
+        ...
+
+    def get(self, name: str) -> bytes | None:
+        """Returns the content of a file beside the rows; None where there is none.
+
+        Raises:
+            JournalError: it cannot be read.
+        """
+        ...
+
     def close(self) -> None:
         """Lets other writers in; may be called twice."""
         ...

@@ -18,8 +18,9 @@ import yaml
 from markupsafe import Markup
 
 from crowdsweep.errors import UnknownName
+from crowdsweep.journal.artifacts import array_of
 from crowdsweep.journal.asked import answers, asked_searches, left_out, one_each, points_of
-from crowdsweep.journal.journal import read_journal
+from crowdsweep.journal.journal import open_rows, read_journal
 from crowdsweep.journal.state import JournalState
 from crowdsweep.metrics.intervals import Estimate
 from crowdsweep.metrics.wording import is_count, readable
@@ -37,7 +38,7 @@ from crowdsweep.report.table import comparison_rows, results_table, to_csv, to_l
 from crowdsweep.studies.contract import StudyReport, check_knobs, find_template, with_gold_models
 from crowdsweep.sweepfile.records import Metric, PublishedValue
 from crowdsweep.trial.events import SweepStatus
-from crowdsweep.trial.result import Failure
+from crowdsweep.trial.result import CROWD_CONFUSION, Failure, Status
 from crowdsweep.trial.spec import TrialSpec, canonical_json
 
 _MAX_SHOWN_FAILURES = 200
@@ -136,7 +137,7 @@ def render_page(state: JournalState, comparison: Comparison, store: Path) -> str
         draw_search=_search_figure,
         draw_curve=figures.curve,
         draw_confusion=figures.heat_map,
-        confusions=_confusions(state, comparison),
+        confusions=_confusions(state, comparison, store),
         verdict=phrases.verdict,
         notes=phrases.ranked_by_heldout(comparison),
         left_out=left_out(state),
@@ -219,8 +220,13 @@ def _gold_labels(state: JournalState) -> frozenset[str]:
 
 def _progress(state: JournalState, n_failed: int) -> dict[str, int]:
     known = {answer.spec.key for answer in answers(state)}
-    done = sum(key in state.results for key in known)
-    return {"done": done, "planned": max(state.plan.n_trials, len(known)), "failed": n_failed}
+    results = [state.results[key] for key in known if key in state.results]
+    return {
+        "done": len(results),
+        "planned": max(state.plan.n_trials, len(known)),
+        "failed": n_failed,
+        "stopped": sum(result.status is Status.STOPPED for result in results),
+    }
 
 
 def _means_figure(block: DatasetComparison, comparison: Comparison) -> Any:
@@ -255,14 +261,22 @@ def _quality_metrics(block: DatasetComparison) -> list[str]:
     return sorted(names, key=lambda name: (not name.startswith("test_"), not name.startswith("dev_"), name))
 
 
-def _confusions(state: JournalState, comparison: Comparison) -> dict[tuple[str, str], tuple[str, list[list[float]]]]:
+def _confusions(
+    state: JournalState, comparison: Comparison, store: Path
+) -> dict[tuple[str, str], tuple[str, list[list[float]]]]:
     """Returns the crowd's estimated matrix by dataset, mean over seeds, of the best ranked model that has one."""
+    rows = open_rows(store, write=False)
     by_cell: dict[tuple[str, str, str, str], list[Any]] = {}
     for answer in answers(state):
         result = state.results.get(answer.spec.key)
-        if result is not None and result.confusion is not None and answer.chosen:
+        if not answer.chosen or result is None or result.status is not Status.OK:
+            continue
+        matrix: Any = result.confusion
+        if matrix is None and CROWD_CONFUSION in result.kept:
+            matrix = array_of(rows, result.kept[CROWD_CONFUSION])
+        if matrix is not None:
             params, point = canonical_json(dict(answer.spec.dataset_params)), canonical_json(dict(answer.point))
-            by_cell.setdefault((answer.dataset, params, answer.label, point), []).append(result.confusion)
+            by_cell.setdefault((answer.dataset, params, answer.label, point), []).append(matrix)
     found: dict[tuple[str, str], tuple[str, list[list[float]]]] = {}
     for block in comparison.datasets:
         for score in [*block.ranked, *block.unranked]:

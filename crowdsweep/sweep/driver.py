@@ -1,4 +1,4 @@
-"""The event loop of a sweep: plan less journal → batches → results, each durable before anybody is told.
+"""The event loop of a sweep: plan minus journal → batches → results, each durable before anybody is told.
 
 The order of things in one turn: results come from the executor; they are written to the journal; then the mirrors and
 the searches hear of them; what the searches want next is written to the journal; only then is it submitted. So a
@@ -8,10 +8,12 @@ driver that dies anywhere leaves a journal from which another goes on, and no tr
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
+
+import numpy as np
 
 from crowdsweep.journal.state import JournalState
 from crowdsweep.sweep.executor import Batch, Executor
@@ -21,6 +23,7 @@ from crowdsweep.sweep.plan import Cell, Plan
 from crowdsweep.sweep.recorded import recorded_config, recorded_plan
 from crowdsweep.sweep.resume import MakeSearcher, hours_spent, resumed_searches
 from crowdsweep.sweep.search_run import SearchRun, Step
+from crowdsweep.trial.artifacts import Artifact
 from crowdsweep.trial.events import (
     Event,
     Mirror,
@@ -29,10 +32,12 @@ from crowdsweep.trial.events import (
     SweepStatus,
     TrialFinished,
     TrialPlanned,
+    TrialProgressed,
     TrialStarted,
 )
-from crowdsweep.trial.result import TrialResult
+from crowdsweep.trial.result import Status, TrialResult
 from crowdsweep.trial.spec import TrialSpec
+from crowdsweep.trial.watch import Watch
 
 AHEAD = 1  # batches submitted beyond the slots, so that a slot that ends one has the next at once
 FAILURES_FORGIVEN = 2  # however small the plan: a share says nothing about a handful of trials
@@ -48,6 +53,23 @@ class Record(Protocol):
     @property
     def state(self) -> JournalState: ...
     def handle_many(self, events: Iterable[Event]) -> None: ...
+    def keep(self, arrays: Mapping[str, np.ndarray]) -> Mapping[str, Artifact]: ...
+
+
+Decide = Callable[[TrialProgressed], Collection[str]]
+"""Hears how a trial comes along, and says which trials need not go on: this one, or others that have begun."""
+Stands = Callable[[TrialResult], bool]
+"""Whether the result of a trial that an earlier driver stopped stands; where it does not, the trial is run again."""
+
+
+def stop_nobody(event: TrialProgressed) -> Collection[str]:  # noqa: ARG001
+    """Every trial goes on to its end."""
+    return ()
+
+
+def run_again(result: TrialResult) -> bool:  # noqa: ARG001
+    """What was stopped is run again."""
+    return False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,6 +103,8 @@ class Driver:
         make_searcher: MakeSearcher,
         clock: Callable[[], float],
         interrupts: Interrupts | None,
+        decide: Decide,
+        stands: Stands,
     ) -> None:
         self._plan = plan
         self._executor = executor
@@ -88,15 +112,18 @@ class Driver:
         self._mirrors = mirrors
         self._clock = clock
         self._interrupts = interrupts
-        self._results: dict[str, TrialResult] = dict(journal.state.results)
+        self._decide = decide
+        known = journal.state.results.items()
+        self._results = {key: result for key, result in known if result.status is not Status.STOPPED or stands(result)}
         self._specs: dict[str, TrialSpec] = {}
         self._owners: dict[str, list[SearchRun]] = {}
-        self._ready: deque[list[TrialSpec]] = deque()
+        self._ready: deque[tuple[list[TrialSpec], Watch]] = deque()
         self._n_ready = 0
         self._flying: dict[str, int] = {}  # key → number of its batch
         self._batches: dict[int, int] = {}  # number of a batch → trials of it that have not finished
         self._submitted = self._ran = 0
         self._begun: set[str] = set()
+        self._decided: set[str] = set()  # trials that need not go on
         self._failed: set[str] = set()
         self._searches = resumed_searches(plan, journal.state, make_searcher)
         self._started = clock() - hours_spent(journal.state, executor.slots) * 3600
@@ -104,7 +131,7 @@ class Driver:
 
     def run(self) -> SweepOutcome:
         """Runs until everything is done, or until it is to stop and nothing runs any more."""
-        self._executor.listen(lambda event: self._mirrors.handle([event]))
+        self._executor.listen(self._progress)
         self._lay_out()
         while True:
             self._stop_if_due()
@@ -135,6 +162,7 @@ class Driver:
     def _want(self, step: Step, cell: Cell, run: SearchRun | None) -> None:
         """Writes down what a search decided and which trials it wants, then queues those that nobody has run."""
         key = run.search.key if run is not None else ""
+        watch = Watch(metric=cell.metric.name, every=self._plan.config.report_every)
         specs = [spec for group in step.groups for spec in group]
         planned = (TrialPlanned(spec=spec, label=cell.label, search=key) for spec in specs)
         events: list[Event] = [*step.events, *planned]
@@ -150,25 +178,34 @@ class Driver:
                     self._owners.setdefault(spec.key, []).append(run)
             self._failed.update(s.key for s in fresh if s.key in self._results and self._results[s.key].failure)
             if missing := [spec for spec in fresh if spec.key not in self._results]:
-                self._ready.append(missing)
+                self._ready.append((missing, watch))
                 self._n_ready += len(missing)
 
     def _submit(self) -> None:
         while self._ready and len(self._batches) < self._executor.slots + AHEAD:
-            group = self._ready.popleft()
+            group, watch = self._ready.popleft()
             idle = max(1, self._executor.slots - len(self._batches))
             size = min(self._plan.config.pack, max(1, -(-self._n_ready // idle)))
             specs, rest = group[:size], group[size:]
             if rest:
-                self._ready.appendleft(rest)
+                self._ready.appendleft((rest, watch))
             self._n_ready -= len(specs)
             self._submitted += 1
             self._flying.update((spec.key, self._submitted) for spec in specs)
             self._batches[self._submitted] = len(specs)
-            self._executor.submit(Batch(specs=specs, dataset=specs[0].fingerprint))
+            self._executor.submit(Batch(specs=specs, dataset=specs[0].fingerprint, watch=watch))
+
+    def _progress(self, event: TrialProgressed) -> None:
+        """Passes on how a trial comes along, and stops those that need not go on."""
+        self._begun.add(event.key)
+        self._mirrors.handle([event])
+        for key in self._decide(event):
+            if key in self._begun and key in self._flying:
+                self._decided.add(key)
+                self._executor.stop(key)
 
     def _take(self, events: Sequence[Event]) -> None:
-        events = [self._judged(event) for event in events]
+        events = [self._kept(event) for event in events]
         self._journal.handle_many(events)
         self._mirrors.handle(events)
         waiting: dict[int, SearchRun] = {}
@@ -184,16 +221,22 @@ class Driver:
         for run in waiting.values():
             self._want(run.advance(self._results), run.search.cell, run)
 
-    def _judged(self, event: Event) -> Event:
+    def _kept(self, event: Event) -> Event:
+        """Returns a finish as it is written down: judged by the searches that asked for it, its arrays put away."""
         if not isinstance(event, TrialFinished):
             return event
         result = event.result
         for run in self._owners.get(result.key, ()):
             result = run.judged(self._specs[result.key], result)
+        if result.artifacts:
+            kept = {**result.kept, **self._journal.keep(result.artifacts)}
+            result = replace(result, artifacts={}, kept=kept)
         return TrialFinished(result=result)
 
     def _finish(self, result: TrialResult) -> None:
-        self._results[result.key] = result
+        """Takes a result; that of a trial which this driver stopped only because it ends itself is none."""
+        if result.status is not Status.STOPPED or result.key in self._decided:
+            self._results[result.key] = result
         self._ran += 1
         if result.failure:
             self._failed.add(result.key)
@@ -246,6 +289,8 @@ def run_sweep(
     clock: Callable[[], float] = time.time,
     environment: Mapping[str, str] | None = None,
     interrupts: Interrupts | None = None,
+    decide: Decide = stop_nobody,
+    stands: Stands = run_again,
 ) -> SweepOutcome:
     """Runs what the journal does not hold yet of a plan. Closes the mirrors, and nothing else.
 
@@ -258,6 +303,8 @@ def run_sweep(
         clock: seconds since the epoch.
         environment: versions and the like, for the record.
         interrupts: where Ctrl-C is counted.
+        decide: says which trials need not go on; their results are those of the steps that they made.
+        stands: whether what `decide` stopped in an earlier run stays stopped.
 
     Raises:
         JournalError: the record cannot be written; what stands in it is safe.
@@ -281,7 +328,8 @@ def run_sweep(
                 time=clock(),
             )
         )
-        outcome = Driver(plan, executor, journal, told, make_searcher, clock, interrupts).run()
+        driver = Driver(plan, executor, journal, told, make_searcher, clock, interrupts, decide, stands)
+        outcome = driver.run()
         tell(SweepFinished(status=outcome.status, time=clock()))
     finally:
         told.close()

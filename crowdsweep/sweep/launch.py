@@ -78,6 +78,7 @@ def rebuild_mirror(store: Path, uri: str | None = None, draw: Draw | None = None
         BadInput: MLflow cannot be written there.
     """
     from crowdsweep.tracking.mlflow_runs import (  # noqa: PLC0415 - mlflow takes seconds to import
+        reader_of,
         rebuild,
         tracking_uri,
         without_credentials,
@@ -86,7 +87,7 @@ def rebuild_mirror(store: Path, uri: str | None = None, draw: Draw | None = None
     state = read_journal(store)
     tracking = state.config.get("tracking", {})
     target = tracking_uri(store, uri or tracking.get("uri"))
-    done = rebuild(state, target, tracking.get("experiment") or state.name, draw=draw)
+    done = rebuild(state, target, tracking.get("experiment") or state.name, read=reader_of(store), draw=draw)
     return (
         f"{without_credentials(target)}: {done.written} trials written, {done.found} stood there already, "
         f"{done.refused} refused"

@@ -102,7 +102,7 @@ class SearchRun:
     def judged(self, spec: TrialSpec, result: TrialResult) -> TrialResult:
         """Returns the result, failed where a search trial lacks the metric that the search is for."""
         name = self.search.metric.name
-        if spec.phase != "search" or result.status is Status.FAILED or name in result.metrics:
+        if spec.phase != "search" or result.status is not Status.OK or name in result.metrics:
             return result
         has = ", ".join(sorted(result.metrics)) or "none"
         message = f"the search needs {name}, which {spec.model} does not give here; it gives {has}"

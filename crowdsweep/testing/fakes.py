@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from crowdsweep.journal.artifacts import keep
 from crowdsweep.journal.kinds import news, take
 from crowdsweep.journal.state import JournalState, Known
 from crowdsweep.search.contract import Proposal
 from crowdsweep.sweep.executor import Batch
+from crowdsweep.trial.artifacts import Artifact
 from crowdsweep.trial.events import Event, TrialFinished, TrialProgressed, TrialStarted
 from crowdsweep.trial.result import Failure, Status, TrialResult
 from crowdsweep.trial.spec import TrialSpec
@@ -122,6 +124,7 @@ class MemoryJournal:
 
     def __init__(self, events: list[Event] | None = None) -> None:
         self.events: list[Event] = [] if events is None else events
+        self.files: dict[str, bytes] = {}
         self._known = Known()
         for event in self.events:
             take(self._known, event)
@@ -141,6 +144,10 @@ class MemoryJournal:
             if news(self._known, event) is not None:
                 self.events.append(event)
                 take(self._known, event)
+
+    def keep(self, arrays: Mapping[str, np.ndarray]) -> dict[str, Artifact]:
+        """See `Journal.keep`."""
+        return keep(self.files.setdefault, arrays)
 
     def close(self) -> None:
         """Nothing to let go of."""

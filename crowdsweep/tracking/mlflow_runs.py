@@ -24,10 +24,11 @@ from mlflow.entities import Dataset, DatasetInput, InputTag, LifecycleStage, Met
 from mlflow.exceptions import MlflowException
 
 from crowdsweep.errors import BadInput
-from crowdsweep.journal.asked import answers, one_each
+from crowdsweep.journal.artifacts import content_of
+from crowdsweep.journal.journal import open_rows
 from crowdsweep.journal.state import JournalState
 from crowdsweep.tracking.background import Background, Rejected
-from crowdsweep.tracking.run_book import DrawConfusion, RunBook, StoredRun
+from crowdsweep.tracking.run_book import DrawConfusion, ReadArtifact, RunBook, StoredRun
 from crowdsweep.tracking.run_records import (
     DIGEST_LIMIT,
     ITEMS_A_BATCH,
@@ -35,6 +36,7 @@ from crowdsweep.tracking.run_records import (
     NAME_LIMIT,
     RunRecord,
     TrialShown,
+    trials_shown,
 )
 from crowdsweep.tracking.sqlite_file import SqliteFile
 from crowdsweep.tracking.uri import (
@@ -88,7 +90,8 @@ class MlflowMirror:
         draw: DrawConfusion | None = None,
         background: Callable[[Callable[[], None]], Background] | None = None,
     ) -> None:
-        self._runs = RunBook(MlflowDoor(tracking_uri(store, uri), experiment), record=record, draw=draw)
+        door = MlflowDoor(tracking_uri(store, uri), experiment)
+        self._runs = RunBook(door, record=record, read=reader_of(store), draw=draw)
         self._look = look
         self._trials: dict[str, TrialShown] = {}
         self._waiting: dict[str, TrialResult] = {}
@@ -162,7 +165,14 @@ class Mirrored:
         return f"{self.written} trials written, {self.found} stood there already{refused}"
 
 
-def rebuild(state: JournalState, uri: str, experiment: str, *, draw: DrawConfusion | None = None) -> Mirrored:
+def rebuild(
+    state: JournalState,
+    uri: str,
+    experiment: str,
+    *,
+    read: ReadArtifact | None = None,
+    draw: DrawConfusion | None = None,
+) -> Mirrored:
     """Writes into MLflow all that a journal has and MLflow lacks; a run that is incomplete is deleted and made anew.
 
     Not while a driver is writing the same experiment: its open runs would be marked as interrupted.
@@ -171,12 +181,13 @@ def rebuild(state: JournalState, uri: str, experiment: str, *, draw: DrawConfusi
         state: what the journal says.
         uri: MLflow's tracking URI.
         experiment: its name.
+        read: of the arrays that trials kept (`reader_of`); None leaves them out.
         draw: as for `MlflowMirror`.
 
     Raises:
         BadInput: MLflow cannot be reached or written.
     """
-    runs = RunBook(MlflowDoor(uri, experiment), record=None, draw=draw)
+    runs = RunBook(MlflowDoor(uri, experiment), record=None, read=read, draw=draw)
     found = written = 0
     try:
         runs.open(state.name, state.environment)
@@ -200,12 +211,9 @@ def rebuild(state: JournalState, uri: str, experiment: str, *, draw: DrawConfusi
     return Mirrored(found=found, written=written, refused=len(state.results) - found - written)
 
 
-def trials_shown(state: JournalState) -> dict[str, TrialShown]:
-    """Returns all trials of a journal by key, marked as asked for and chosen or not."""
-    return {
-        key: TrialShown(spec=answer.shown, label=answer.label, asked=answer.asked, chosen=answer.chosen)
-        for key, answer in one_each(answers(state, every=True)).items()
-    }
+def reader_of(store: str | Path) -> ReadArtifact:
+    """Returns what reads the arrays that the trials of a store kept."""
+    return lambda artifact: content_of(open_rows(store, write=False), artifact)
 
 
 class MlflowDoor:
@@ -289,8 +297,12 @@ class MlflowDoor:
     def write(self, run: StoredRun, record: RunRecord, *, dataset: str, fingerprint: str) -> None:
         """Writes all of a record but its tags and status. Metrics have the time of the run's start: repeated after a
         failure they are the same measurements to MLflow, which keeps one."""
-        metrics = [Metric(name, value, run.started_ms, 0) for name, value in record.metrics.items()]
-        metrics += [Metric("objective", value, run.started_ms, step) for step, value in record.history]
+        single = {name: [(0, value)] for name, value in record.metrics.items()}
+        metrics = [
+            Metric(name, value, run.started_ms, step)
+            for name, points in {**single, **record.histories}.items()
+            for step, value in points
+        ]
         params = [Param(name, value) for name, value in record.params.items()]
         with _refusals():
             while metrics or params:

@@ -24,6 +24,7 @@ from crowdsweep.tracking.run_records import (
     mean_confusion,
     trial_record,
 )
+from crowdsweep.trial.artifacts import Artifact
 from crowdsweep.trial.events import Event, RunsCreated
 from crowdsweep.trial.result import Status, TrialResult
 from crowdsweep.trial.spec import TrialSpec
@@ -32,6 +33,9 @@ _log = logging.getLogger(__name__)
 
 DrawConfusion = Callable[[Sequence[Sequence[float]]], bytes]
 """Draws a confusion matrix [true][observed] and returns a PNG."""
+
+ReadArtifact = Callable[[Artifact], bytes | None]
+"""Returns the file of an array that a trial kept; None where it is gone."""
 
 _IDS_A_ROW = 50
 
@@ -124,14 +128,21 @@ class RunBook:
     Args:
         experiment: of MLflow.
         record: takes `RunsCreated`.
+        read: of the arrays that trials kept; None leaves them out.
         draw: of the confusion matrices of cells; None leaves the figures out.
     """
 
     def __init__(
-        self, experiment: Experiment, *, record: Callable[[Event], None] | None, draw: DrawConfusion | None = None
+        self,
+        experiment: Experiment,
+        *,
+        record: Callable[[Event], None] | None,
+        read: ReadArtifact | None = None,
+        draw: DrawConfusion | None = None,
     ) -> None:
         self._experiment = experiment
         self._record = record
+        self._read = read
         self._draw = draw
         self._sweep = ""
         self._environment: Mapping[str, str] = {}
@@ -296,6 +307,10 @@ class RunBook:
 
     def _write(self, run: StoredRun, record: RunRecord, spec: TrialSpec) -> None:
         self._experiment.write(run, record, dataset=spec.dataset, fingerprint=spec.fingerprint)
+        for name, artifact in record.arrays.items():
+            content = self._read(artifact) if self._read is not None else None
+            if content is not None:
+                self._experiment.write_file(run, name, content)
 
     def _summarise(self, key: str, cell: _Cell) -> None:
         record = cell_record(cell.shown, cell.trials.values(), sweep=self._sweep)
@@ -320,7 +335,7 @@ class RunBook:
 
 def _holds(run: StoredRun, record: RunRecord) -> bool:
     """Whether a run that was found in MLflow ended as it should and lacks nothing that can be seen from a listing."""
-    expected_metrics = set(record.metrics) | ({"objective"} if record.history else set())
+    expected_metrics = record.metrics.keys() | record.histories.keys()
     return (
         run.status == record.status
         and run.tags.get(PARENT) == record.tags[PARENT]

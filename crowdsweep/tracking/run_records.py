@@ -10,6 +10,9 @@ from dataclasses import dataclass, field
 from statistics import fmean, stdev
 from typing import Any, Literal
 
+from crowdsweep.journal.asked import answers, one_each
+from crowdsweep.journal.state import JournalState
+from crowdsweep.trial.artifacts import Artifact
 from crowdsweep.trial.result import Status, TrialResult
 from crowdsweep.trial.spec import Phase, TrialSpec, canonical_json
 
@@ -21,8 +24,8 @@ NAME_LIMIT = 500
 ITEMS_A_BATCH = 100
 METRICS_A_BATCH = 900
 HISTORY_LIMIT = 60
-"""Points of an objective's history that MLflow gets: enough for its charts, and each costs 0.1 to 0.2 ms to write. The
-journal has up to 500."""
+"""Points of a metric's history that MLflow gets: enough for its charts, and each costs 0.1 to 0.2 ms to write. The
+journal has up to 500 of the objective and 100 of the metric that is watched."""
 
 PREFIX = "crowdsweep."
 KIND, KEY, SWEEP, STATUS, PHASE = (PREFIX + name for name in ("kind", "key", "sweep", "status", "phase"))
@@ -32,7 +35,11 @@ PARENT = "mlflow.parentRunId"
 MARKER = "…"
 
 Kind = Literal["cell", "trial"]
+Ending = Literal["FINISHED", "FAILED", "KILLED"]
+ENDINGS: Mapping[Status, Ending] = {Status.OK: "FINISHED", Status.FAILED: "FAILED", Status.STOPPED: "KILLED"}
+"""How MLflow calls the end of a trial's run."""
 _UNUSUAL = re.compile(r"[^\w\-. :/]")
+_UNSAFE = re.compile(r"[^\w\-]")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,9 +50,10 @@ class RunRecord:
         kind, key: which cell or trial.
         name: for people.
         tags, params: within MLflow's limits.
-        metrics: finite.
-        history: (step, value) of the metric `objective`.
-        texts: artifacts by file name.
+        metrics: finite; the last value of each.
+        histories: metric → (step, value) of those that were measured several times; the last value is that of `metrics`
+            where it stands there.
+        texts, arrays: artifacts by file name.
         status: how the run ends.
         seconds: between its start and its end.
     """
@@ -56,9 +64,10 @@ class RunRecord:
     tags: Mapping[str, str]
     params: Mapping[str, str]
     metrics: Mapping[str, float] = field(default_factory=dict)
-    history: Sequence[tuple[int, float]] = ()
+    histories: Mapping[str, Sequence[tuple[int, float]]] = field(default_factory=dict)
     texts: Mapping[str, str] = field(default_factory=dict)
-    status: Literal["FINISHED", "FAILED"] = "FINISHED"
+    arrays: Mapping[str, Artifact] = field(default_factory=dict)
+    status: Ending = "FINISHED"
     seconds: float = 0.0
 
 
@@ -96,6 +105,14 @@ class CellTrial:
     chosen: bool = False
     metrics: Mapping[str, float] = field(default_factory=dict)
     confusion: Sequence[Sequence[float]] | None = None
+
+
+def trials_shown(state: JournalState) -> dict[str, TrialShown]:
+    """Returns all trials of a journal by key, marked as asked for and chosen or not."""
+    return {
+        key: TrialShown(spec=answer.shown, label=answer.label, asked=answer.asked, chosen=answer.chosen)
+        for key, answer in one_each(answers(state, every=True)).items()
+    }
 
 
 def trial_record(trial: TrialShown, result: TrialResult, *, sweep: str, environment: Mapping[str, str]) -> RunRecord:
@@ -142,9 +159,10 @@ def trial_record(trial: TrialShown, result: TrialResult, *, sweep: str, environm
         tags=_fitting(tags, TAG_LIMIT),
         params=_fitting({**_params(spec), "seed": str(spec.seed)}, PARAM_LIMIT),
         metrics={_key(name): value for name, value in metrics.items()},
-        history=_history(result.objective),
+        histories=_histories(result, metrics),
         texts=texts,
-        status="FINISHED" if result.status is Status.OK else "FAILED",
+        arrays={_file_name(name): artifact for name, artifact in result.kept.items() if artifact.digest},
+        status=ENDINGS[result.status],
         seconds=result.wall_s,
     )
 
@@ -227,14 +245,33 @@ def _params(spec: TrialSpec) -> dict[str, str]:
     }
 
 
-def _history(objective: Sequence[float]) -> list[tuple[int, float]]:
-    """Thins to `HISTORY_LIMIT` evenly spaced steps, the first and the last among them; leaves out the non-finite."""
-    last = len(objective) - 1
-    if last < HISTORY_LIMIT:
-        steps: Iterable[int] = range(last + 1)
-    else:
-        steps = (round(i * last / (HISTORY_LIMIT - 1)) for i in range(HISTORY_LIMIT))
-    return [(step, float(objective[step])) for step in steps if math.isfinite(objective[step])]
+def _histories(result: TrialResult, metrics: Mapping[str, float]) -> dict[str, list[tuple[int, float]]]:
+    """Returns the objective by step, and the metric that was watched, which ends with its final value."""
+    histories: dict[str, list[tuple[int, float]]] = {}
+    if objective := _thinned(list(enumerate(result.objective))):
+        histories["objective"] = objective
+    if result.curve:
+        curve = list(result.curve)
+        if result.watched in metrics:
+            last = max(result.iterations, curve[-1][0])
+            curve = [*(point for point in curve if point[0] < last), (last, metrics[result.watched])]
+        histories[_key(result.watched)] = _thinned(curve)
+    return histories
+
+
+def _thinned(points: Sequence[tuple[int, float]]) -> list[tuple[int, float]]:
+    """Returns at most `HISTORY_LIMIT` evenly spaced points, the first and the last among them, without the
+    non-finite."""
+    last = len(points) - 1
+    places: Iterable[int] = range(last + 1)
+    if last >= HISTORY_LIMIT:
+        places = (round(place * last / (HISTORY_LIMIT - 1)) for place in range(HISTORY_LIMIT))
+    return [(points[place][0], float(points[place][1])) for place in places if math.isfinite(points[place][1])]
+
+
+def _file_name(name: str) -> str:
+    """Returns the file name of an array: whatever a model calls it, it stays in its folder."""
+    return f"{_UNSAFE.sub('_', name)[:NAME_LIMIT]}.npy"
 
 
 def _confusion_json(confusion: Sequence[Sequence[float]]) -> str:

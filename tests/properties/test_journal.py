@@ -17,6 +17,7 @@ from crowdsweep.journal.codec import decode, encode
 from crowdsweep.journal.journal import Journal, read_journal
 from crowdsweep.journal.rows import seal, unseal, whole_rows
 from crowdsweep.testing import mirror_checks
+from crowdsweep.trial.artifacts import Artifact
 from crowdsweep.trial.events import (
     BatchLost,
     PointProposed,
@@ -56,18 +57,24 @@ def built(drawn: Any) -> Any:
     if isinstance(drawn, tuple) and len(drawn) == 2 and isinstance(drawn[0], type):
         kind, of = drawn
         return kind(**{name: built(value) for name, value in of.items()})
+    if isinstance(drawn, dict):
+        return {name: built(value) for name, value in drawn.items()}
     return tuple(map(built, drawn)) if isinstance(drawn, tuple) else drawn
 
 
 scalar_params = st.dictionaries(texts, st.booleans() | st.integers() | texts, max_size=2)
 failures = one(Failure, kind=texts, message=texts, traceback=texts)
+kept_arrays = one(Artifact, digest=texts, dtype=texts, shape=st.lists(st.integers(0, 9), max_size=3).map(tuple))
 done = one(
     TrialResult,
     key=texts,
     status=st.just(Status.OK),
     metrics=st.dictionaries(texts, floats, max_size=3),
     objective=floats_in_order,
+    curve=st.lists(st.tuples(st.integers(1, 99), floats), max_size=3).map(tuple),
+    watched=texts,
     confusion=st.none() | st.lists(floats_in_order, max_size=2).map(tuple),
+    kept=st.dictionaries(texts, kept_arrays, max_size=2),
     iterations=st.integers(0, 10**9),
     wall_s=floats,
 )
@@ -215,23 +222,25 @@ def test_a_sealed_row_opens(drawn: object) -> None:
     assert opened.decode("utf-8", "surrogatepass") == text
 
 
-outcomes = st.lists(st.tuples(st.sampled_from("abc"), st.booleans(), st.integers(0, 99)), max_size=20)
+outcomes = st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(Status), st.integers(0, 99)), max_size=20)
 
 
 @settings(max_examples=25, deadline=None)
 @given(outcomes, st.lists(st.integers(1, 5), max_size=8))
-def test_a_trial_finishes_once(outcomes: list[tuple[str, bool, int]], groups: list[int]) -> None:
-    """Against a naive rule: the first success wins, else the first failure."""
+def test_a_trial_finishes_once(outcomes: list[tuple[str, Status, int]], groups: list[int]) -> None:
+    """Against a naive rule: the first success wins, else the first failure, else the first that was stopped."""
     happened = [
-        mirror_checks.ok(key, score=float(mark)) if good else mirror_checks.failed(key, f"Kind{mark}")
-        for key, good, mark in outcomes
+        mirror_checks.failed(key, f"Kind{mark}")
+        if status is Status.FAILED
+        else TrialFinished(result=replace(mirror_checks.ok(key, score=float(mark)).result, status=status))
+        for key, status, mark in outcomes
     ]
     expected = {}
     for key in "abc":
         own = [event.result for event in happened if event.result.key == key]
-        well = [result for result in own if result.status is Status.OK]
-        if own:
-            expected[key] = (well or own)[0]
+        for status in (Status.STOPPED, Status.FAILED, Status.OK):
+            if ended_so := [result for result in own if result.status is status]:
+                expected[key] = ended_so[0]
     with TemporaryDirectory() as folder:
         journal = Journal(Path(folder))
         journal.handle(mirror_checks.started())
@@ -243,7 +252,7 @@ def test_a_trial_finishes_once(outcomes: list[tuple[str, bool, int]], groups: li
         journal.close()
         assert dict(read_journal(folder).results) == expected
         lines = Path(folder, "journal.jsonl").read_bytes().count(b"\n")
-        assert lines <= 1 + 2 * len(expected), "at most a failure and a success of each"
+        assert lines <= 1 + 3 * len(expected), "at most a stop, a failure and a success of each"
 
 
 @pytest.mark.parametrize(

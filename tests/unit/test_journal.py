@@ -312,6 +312,12 @@ class Failing:
     def append_rows(self, texts: Sequence[str]) -> None:
         raise JournalError("gone")
 
+    def put(self, name: str, content: bytes) -> None:
+        raise JournalError("gone")
+
+    def get(self, name: str) -> bytes | None:
+        return None
+
     def close(self) -> None:
         pass
 

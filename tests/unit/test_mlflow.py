@@ -14,6 +14,7 @@ from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from crowdsweep.errors import BadInput
@@ -23,9 +24,17 @@ from crowdsweep.sweep.launch import open_and_run, rebuild_mirror
 from crowdsweep.sweepfile.read import parse_sweep
 from crowdsweep.testing.mirror_checks import failed, ok, spec, started
 from crowdsweep.tracking.background import Background
-from crowdsweep.tracking.mlflow_runs import MlflowClient, MlflowMirror, rebuild, tracking_uri, without_credentials
+from crowdsweep.tracking.mlflow_runs import (
+    MlflowClient,
+    MlflowMirror,
+    reader_of,
+    rebuild,
+    tracking_uri,
+    without_credentials,
+)
 from crowdsweep.tracking.run_records import HISTORY_LIMIT, CellTrial, TrialShown, cell_record, trial_record
 from crowdsweep.tracking.sqlite_file import is_shared
+from crowdsweep.trial.artifacts import Artifact
 from crowdsweep.trial.events import Event, RunsCreated, SweepFinished, SweepStatus, TrialFinished, TrialPlanned
 from crowdsweep.trial.result import Status
 
@@ -393,6 +402,54 @@ def test_a_trial_that_enters_the_report_is_marked(store: Path) -> None:
     assert next(iter(cells.values())).data.tags["crowdsweep.phase"] == "report"
 
 
+def test_a_watched_metric_has_its_history_and_ends_with_its_final_value(store: Path) -> None:
+    good, early = (replace(spec(seed), params={"epochs": 30}) for seed in (0, 1))
+    curve = tuple((step, step / 100) for step in (10, 20, 30))
+    result = replace(ok(good.key).result, metrics={"dev_accuracy": 0.9}, iterations=30, curve=curve)
+    result = replace(result, watched="dev_accuracy")
+    stopped = replace(result, key=early.key, status=Status.STOPPED, iterations=12, curve=curve[:1])
+    stopped = replace(stopped, metrics={"dev_accuracy": 0.15})
+    events: list[Event] = [TrialPlanned(spec=good), TrialPlanned(spec=early)]
+    sweep(store, [*events, TrialFinished(result=result), TrialFinished(result=stopped)])
+    cells, trials = runs_in(store)
+    client = MlflowClient(tracking_uri(store))
+
+    def history(key: str) -> list[tuple[int, float]]:
+        points = client.get_metric_history(trials[key].info.run_id, "dev_accuracy")
+        return [(point.step, point.value) for point in points]
+
+    assert history(good.key) == [(10, 0.1), (20, 0.2), (30, 0.9)]
+    assert history(early.key) == [(10, 0.1), (12, 0.15)]
+    assert [trials[key].data.metrics["dev_accuracy"] for key in (good.key, early.key)] == [0.9, 0.15]
+    assert [trials[key].info.status for key in (good.key, early.key)] == ["FINISHED", "KILLED"]
+    assert trials[early.key].data.tags["crowdsweep.status"] == "stopped"
+    (cell,) = cells.values()
+    assert (cell.data.metrics["trials_ok"], cell.data.metrics["trials_stopped"]) == (1, 1)
+    assert cell.data.metrics["dev_accuracy_mean"] == 0.9
+    assert rebuild(read_journal(store), tracking_uri(store), "an experiment").written == 0
+
+
+def test_arrays_are_artifacts_of_their_trial(store: Path) -> None:
+    journal = Journal(store)
+    kept = journal.keep({"class_shares": np.array([0.5, 0.5]), "../../up": np.arange(3)})
+    journal.close()
+    key = spec(0).key
+    result = replace(ok(key).result, kept={**kept, "large": Artifact(dtype="<f8", shape=(10**9,))})
+    state = sweep(store, [TrialPlanned(spec=spec(0)), TrialFinished(result=result)])
+    client = MlflowClient(tracking_uri(store))
+
+    def files(experiment: str) -> dict[str, Path]:
+        runs = client.search_runs([client.get_experiment_by_name(experiment).experiment_id])
+        (run,) = [run.info.run_id for run in runs if run.data.tags["crowdsweep.kind"] == "trial"]
+        return {file.path: Path(client.download_artifacts(run, file.path)) for file in client.list_artifacts(run)}
+
+    rebuild(state, tracking_uri(store), "again", read=reader_of(store))
+    for experiment in ("an experiment", "again"):
+        found = files(experiment)
+        assert set(found) == {"class_shares.npy", "______up.npy", "confusion.json"}
+        np.testing.assert_array_equal(np.load(found["class_shares.npy"], allow_pickle=False), [0.5, 0.5])
+
+
 def test_what_the_sweep_does_not_ask_for_any_more_is_marked_and_counts_nowhere(store: Path) -> None:
     """Two report seeds, then one; a fixed parameter, then another; and back."""
 
@@ -462,7 +519,7 @@ def test_records_never_hold_what_is_not_finite() -> None:
     record = trial_record(TrialShown(spec=spec(0), label="m"), result, sweep="s", environment={})
     assert record.metrics["b"] == 1.0
     assert all(map(math.isfinite, record.metrics.values()))
-    assert record.history == [(1, 2.0)]
+    assert record.histories == {"objective": [(1, 2.0)]}
     assert record.tags["crowdsweep.non_finite"] == "a, objective"
 
 

@@ -5,6 +5,7 @@ import io
 import json
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -19,8 +20,9 @@ from crowdsweep.report.page import write_report
 from crowdsweep.report.phrases import show_interval, show_p, show_point
 from crowdsweep.report.table import comparison_rows, render_table, results_table
 from crowdsweep.testing.journals import folded, made_up_search, made_up_sweep, made_up_trials
-from crowdsweep.trial.events import Event
+from crowdsweep.trial.events import Event, TrialFinished
 from crowdsweep.trial.plan_record import CellRecord
+from crowdsweep.trial.result import Status
 from crowdsweep.trial.spec import canonical_json
 
 _COLUMNS = [
@@ -222,6 +224,19 @@ def test_the_page_says_when_a_sweep_is_not_finished(tmp_path: Path) -> None:
     cut = _read(write_report(_store(tmp_path / "cut", _sweep(status=None)))).text
     assert "not finished" not in done
     assert "This sweep is not finished (status: running)" in cut
+
+
+def test_the_page_says_what_was_stopped_early(tmp_path: Path) -> None:
+    events = [
+        TrialFinished(result=replace(event.result, status=Status.STOPPED))
+        if isinstance(event, TrialFinished) and event.result.metrics.get("test_accuracy", 0.0) > 0.83
+        else event
+        for event in _sweep()
+    ]
+    text = _read(write_report(_store(tmp_path, events))).text
+    assert "10 of 10 trials done, 1 of them failed, 1 of them stopped early" in text
+    assert "1 (1 failed) (1 stopped)" in text
+    assert "1 trial failed and" in text
 
 
 def test_a_sweep_that_has_only_begun_gives_a_page(tmp_path: Path) -> None:
