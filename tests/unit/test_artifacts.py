@@ -9,16 +9,25 @@ import numpy as np
 import pytest
 from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 
+from crowdsweep.data import catalogue
 from crowdsweep.errors import FitFailed, JournalError
 from crowdsweep.journal.artifacts import array_of, content_of, place_of
 from crowdsweep.journal.codec import encode
-from crowdsweep.journal.journal import Journal, open_rows
+from crowdsweep.journal.journal import Journal, open_rows, read_journal
 from crowdsweep.journal.objects import ObjectRows
 from crowdsweep.journal.rows import Rows
+from crowdsweep.report.page import write_report
+from crowdsweep.sweep.launch import open_and_run
+from crowdsweep.sweepfile.read import parse_sweep
+from crowdsweep.testing.journals import made_up_sweep, made_up_trials
 from crowdsweep.testing.mirror_checks import ok, started
 from crowdsweep.trial import artifacts
 from crowdsweep.trial.artifacts import Artifact, within_limit
 from crowdsweep.trial.events import TrialFinished
+from crowdsweep.trial.result import CROWD_CONFUSION, MOST_CLASSES_INLINE, Status, TrialResult
+from crowdsweep.trial.runner import run_batch
+from crowdsweep.trial.spec import TrialSpec
+from crowdsweep.trial.watch import Watch
 
 ARRAYS = {
     "shares": np.array([0.5, 0.25, np.nan]),
@@ -125,3 +134,144 @@ def test_the_largest_are_left_out_and_the_record_says_so(monkeypatch: pytest.Mon
 def test_what_is_no_array_of_values_is_the_models_fault() -> None:
     with pytest.raises(FitFailed, match=r"extra 'shapes': expected an array of numbers.*got object"):
         within_limit({"shapes": np.array([{"a": 1}], dtype=object)})
+
+
+def test_a_sweep_keeps_what_its_models_bring(tmp_path: Path) -> None:
+    config = parse_sweep(
+        {
+            "name": "kept",
+            "datasets": ["anesthesia"],
+            "models": [{"name": "dawid-skene", "params": {"smoothing": 0.1}}, "majority-vote"],
+            "seeds": {"report": 2},
+            "engine": "inline",
+            "tracking": {"enabled": False},
+        }
+    )
+    open_and_run(config, tmp_path, quiet=True)
+    state, rows = read_journal(tmp_path), open_rows(tmp_path, write=False)
+    for key, spec in state.specs.items():
+        kept = state.results[key].kept
+        assert set(kept) == ({"class_shares"} if spec.model == "dawid-skene" else set())
+        for artifact in kept.values():
+            shares = array_of(rows, artifact)
+            assert shares is not None
+            assert shares.shape == artifact.shape == (4,)
+            assert shares.sum() == pytest.approx(1.0)
+
+
+MATRICES = """
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+
+from crowdsweep.models.contract import ConfusionMatrices, FitResult, ModelInfo
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Diagonal:
+    extra: str = "numbers"
+
+    def fit(self, data, context):
+        n_classes = data.n_classes
+        for step in range(1, 5):
+            context.report(step, float(step), lambda: Flat(n_classes))
+        return FitResult(
+            item_probs=data.annotations.label_distribution(),
+            annotators=ConfusionMatrices(matrices=np.repeat(np.eye(n_classes)[None], data.n_annotators, axis=0)),
+            predictor=Flat(n_classes),
+            extras={"own": np.arange(3) if self.extra == "numbers" else np.array([print])},
+        )
+
+
+class Flat:
+    uses = ("plain",)
+
+    def __init__(self, n_classes):
+        self.n_classes = n_classes
+
+    def predict(self, items, use):
+        return np.full((items.n_items, self.n_classes), 1.0 / self.n_classes)
+
+
+MODEL = ModelInfo(name="diagonal", title="t", model=Diagonal, source="s", cost=lambda shape, params: 1.0)
+"""
+
+
+@pytest.fixture
+def diagonal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., TrialResult]:
+    """Runs a model that knows one matrix, on a dataset with so many classes whose dev items have gold."""
+    plugins = tmp_path / "plugins"
+    plugins.mkdir()
+    (plugins / "diagonal.py").write_text(MATRICES)
+    monkeypatch.setenv("CROWDSWEEP_PLUGINS", str(plugins))
+
+    def run(n_classes: int, extra: str = "numbers") -> TrialResult:
+        folder = tmp_path / f"{n_classes} classes"
+        folder.mkdir()
+        rows = [f"i{item},w,{item:03d}" for item in range(n_classes)]
+        (folder / "annotations.csv").write_text("\n".join(["item,annotator,label", *rows]) + "\n")
+        gold = [f"i{item},{'dev' if item % 2 else 'train'},{item:03d}" for item in range(n_classes)]
+        (folder / "items.csv").write_text("\n".join(["item,split,gold", *gold]) + "\n")
+        base = catalogue.load(str(folder), {})
+        spec = TrialSpec(
+            model="diagonal",
+            params={"extra": extra},
+            model_version=1,
+            dataset=str(folder),
+            fingerprint=base.fingerprint,
+            seed=0,
+        )
+        (result,) = run_batch([spec], base, "cpu", lambda event: True, Watch(metric="dev_accuracy", every=2))
+        return result
+
+    return run
+
+
+def test_a_matrix_of_many_classes_is_an_array(diagonal: Callable[..., TrialResult]) -> None:
+    few, many = diagonal(MOST_CLASSES_INLINE), diagonal(MOST_CLASSES_INLINE + 1)
+    assert few.confusion is not None
+    assert set(few.artifacts) == {"own"}
+    assert many.confusion is None
+    np.testing.assert_array_equal(many.artifacts[CROWD_CONFUSION], np.eye(MOST_CLASSES_INLINE + 1))
+
+
+def test_a_curve_says_which_metric_it_is_of(diagonal: Callable[..., TrialResult]) -> None:
+    result = diagonal(4)
+    assert result.watched == "dev_accuracy"
+    assert [step for step, _ in result.curve] == [2, 4]
+    assert result.curve[-1][1] == result.metrics["dev_accuracy"]
+
+
+def test_what_does_not_fit_is_left_out_where_it_was_made(
+    diagonal: Callable[..., TrialResult], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(artifacts, "MOST_BYTES", 20)
+    result = diagonal(4)
+    assert not result.artifacts
+    assert result.kept == {"own": Artifact(dtype="<i8", shape=(3,))}
+    assert result.status is Status.OK
+
+
+def test_an_extra_that_is_no_array_of_values_fails_its_trial(diagonal: Callable[..., TrialResult]) -> None:
+    result = diagonal(4, extra="functions")
+    assert result.failure is not None
+    assert (result.failure.kind, "extra 'own'" in result.failure.message) == ("FitFailed", True)
+
+
+def test_the_page_draws_a_matrix_of_many_classes(tmp_path: Path) -> None:
+    n_classes = MOST_CLASSES_INLINE + 1
+    journal = Journal(tmp_path)
+    kept = journal.keep({CROWD_CONFUSION: np.eye(n_classes)})
+    events = made_up_trials("cmm", "d", [{"test_accuracy": 0.5}] * 2)
+    with_matrix = [
+        TrialFinished(result=replace(event.result, kept=kept)) if isinstance(event, TrialFinished) else event
+        for event in events
+    ]
+    journal.handle_many(made_up_sweep(with_matrix, models=[{"name": "cmm", "label": "cmm", "params": {}}]))
+    journal.close()
+    assert "How the crowd answers, after cmm" in write_report(tmp_path).read_text()
+    for file in tmp_path.glob("artifacts/*.npy"):
+        file.unlink()
+    assert "How the crowd answers" not in write_report(tmp_path).read_text()
