@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from crowdsweep.journal.asked import answers, one_each
+from crowdsweep.journal.shown import one_each, shown_trials
 from crowdsweep.journal.state import JournalState
 from crowdsweep.trial.events import (
     BatchLost,
@@ -102,8 +102,8 @@ class Progress:
         self._metrics = _metrics_of(state.config)
         self._planned_total = state.plan.n_trials
         self._earlier = state.results
-        for answer in one_each(answers(state)).values():
-            self._ask(answer.spec, answer.label, answer.dataset, answer.search)
+        for trial in one_each(shown_trials(state)).values():
+            self._ask(trial.spec, trial.label, trial.search)
 
     @property
     def finished(self) -> int:
@@ -138,7 +138,7 @@ class Progress:
                 if self._look is not None:
                     self.begin(self._look())
             case TrialPlanned(spec=spec, label=label, search=search):
-                self._ask(spec, label or spec.model, spec.dataset, search)
+                self._ask(spec, label or spec.model, search)
             case TrialStarted(key=key):
                 self.running.setdefault(key, None)
             case TrialProgressed(key=key):
@@ -171,6 +171,10 @@ class Progress:
                     break
         return bests
 
+    def asks(self, key: str) -> bool:
+        """Whether the sweep asks for a trial."""
+        return key in self._asked
+
     def describe(self, key: str) -> str:
         """Returns a trial's model, dataset and seed, for people."""
         asked = self._asked.get(key)
@@ -185,11 +189,11 @@ class Progress:
         words = f"{self.describe(event.key)}: step {event.step}"
         return words if event.score is None else f"{words}, {asked.watched if asked else 'score'} {event.score:.4f}"
 
-    def _ask(self, spec: TrialSpec, label: str, dataset: str, search: str) -> None:
+    def _ask(self, spec: TrialSpec, label: str, search: str) -> None:
         params = f" {canonical_json(dict(spec.dataset_params))}" if spec.dataset_params else ""
         watched = self._watched.get(search or spec.cell_key, "score")
         fresh = spec.key not in self._asked
-        self._asked[spec.key] = _Asked(spec=spec, label=label, dataset=dataset + params, watched=watched)
+        self._asked[spec.key] = _Asked(spec=spec, label=label, dataset=spec.dataset + params, watched=watched)
         if fresh and spec.key in self._earlier:
             self._finish(self._earlier[spec.key])
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from crowdsweep.console.progress import Progress
-from crowdsweep.journal.asked import answers, asked_searches, points_of
+from crowdsweep.journal.shown import points_of, shown_searches
 from crowdsweep.journal.state import JournalState
 from crowdsweep.trial.result import Status
 
@@ -19,8 +19,7 @@ def sweep_status(state: JournalState) -> dict[str, Any]:
     """
     progress = Progress()
     progress.begin(state)
-    asked = {answer.spec.key for answer in answers(state)}
-    results = {key: result for key, result in state.results.items() if key in asked}
+    results = {key: result for key, result in state.results.items() if progress.asks(key)}
     failures = [
         {"key": key, "trial": progress.describe(key), "kind": result.failure.kind, "message": result.failure.message}
         for key, result in results.items()
@@ -34,7 +33,7 @@ def sweep_status(state: JournalState) -> dict[str, Any]:
         "stopped": progress.counts[Status.STOPPED],
         "total": progress.total,
         "left_out": len(state.results) - len(results),
-        "points": sum(len(points_of(state, search)) for search in asked_searches(state)),
+        "points": sum(len(points_of(state, search)) for search in shown_searches(state)),
         "drivers": len(state.started),
         "trials_lost_and_run_again": sum(state.lost.values()),
         "seconds_of_trials": sum(result.wall_s for result in results.values()),

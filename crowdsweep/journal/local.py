@@ -7,7 +7,7 @@ import json
 import logging
 import os
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -80,26 +80,21 @@ class LocalRows:
                 os.ftruncate(self._file, size)
             raise _not_written(self._path, error) from error
 
-    def put(self, name: str, content: bytes) -> None:
-        """See `Rows.put`: written beside, flushed, and given its name when it is whole."""
-        path = self._folder / name
+    def put(self, folder: str, files: Mapping[str, bytes]) -> None:
+        """See `Rows.put`: each is written under another name, and given its own when it is whole."""
+        place = self._folder / folder
         if self._file is None:
-            raise JournalError(f"{path}: not open for writing")
-        if path.exists():
-            return
-        draft = path.with_name(f"{path.name}.{os.getpid()}.new")
+            raise JournalError(f"{place}: not open for writing")
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with draft.open("wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            draft.replace(path)
-            _sync_folder(path.parent)
+            place.mkdir(parents=True, exist_ok=True)
+            for name, content in files.items():
+                path, draft = place / name, place / f"{name}.{os.getpid()}.new"
+                whole = path.exists() and path.stat().st_size == len(content)
+                if not whole:  # new, or its machine died before it was whole
+                    draft.write_bytes(content)
+                    draft.replace(path)
         except OSError as error:
-            with contextlib.suppress(OSError):
-                draft.unlink(missing_ok=True)
-            raise _not_written(path, error) from error
+            raise _not_written(place, error) from error
 
     def get(self, name: str) -> bytes | None:
         """See `Rows.get`."""
@@ -120,16 +115,11 @@ class LocalRows:
 
     def _open(self) -> None:
         self._file = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        _sync_folder(self._path.parent)
-
-
-def _sync_folder(path: Path) -> None:
-    """A new file's name must be as durable as what stands in it."""
-    folder = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+        folder = os.open(self._path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)  # a new file's name must be as durable as its rows
+        finally:
+            os.close(folder)
 
 
 def _not_written(path: Path, error: OSError) -> JournalError:

@@ -12,7 +12,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from io import BytesIO
@@ -117,13 +117,14 @@ class ObjectRows:
             self._write(f"{FOLDER}/{self._next:08d}-{self._owner}.jsonl", b"".join(map(seal, texts)))
             self._next += 1
 
-    def put(self, name: str, content: bytes) -> None:
+    def put(self, folder: str, files: Mapping[str, bytes]) -> None:
         """See `Rows.put`: an object appears when it is whole."""
         with self._guard:
             self._be_holder()
-            if self._read(name) is None:
-                self._make_folder(name.rpartition("/")[0])
-                self._write(name, content)
+            for name, content in files.items():
+                if self._read(f"{folder}/{name}") is None:
+                    self._make_folder(folder)
+                    self._write(f"{folder}/{name}", content)
 
     def get(self, name: str) -> bytes | None:
         """See `Rows.get`."""

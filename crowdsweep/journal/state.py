@@ -32,7 +32,7 @@ class Role:
 
 @dataclass(frozen=True, kw_only=True)
 class JournalState:
-    """A read-only view of a sweep: all that stands in its journal, asked for now or earlier (`journal.asked`).
+    """A read-only view of a sweep: all that stands in its journal, asked for now or earlier (`journal.shown`).
 
     The mappings of `Journal.state` follow the journal while it is written; those of `read_journal` stand still.
 

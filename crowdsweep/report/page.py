@@ -4,7 +4,8 @@
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,8 +20,8 @@ from markupsafe import Markup
 
 from crowdsweep.errors import UnknownName
 from crowdsweep.journal.artifacts import array_of
-from crowdsweep.journal.asked import answers, asked_searches, left_out, one_each, points_of
 from crowdsweep.journal.journal import open_rows, read_journal
+from crowdsweep.journal.shown import ShownTrial, one_each, points_of, shown_searches, shown_trials
 from crowdsweep.journal.state import JournalState
 from crowdsweep.metrics.intervals import Estimate
 from crowdsweep.metrics.wording import is_count, readable
@@ -119,13 +120,14 @@ def render_page(state: JournalState, comparison: Comparison, store: Path) -> str
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     cast(dict[str, Any], environment.filters).update(_FILTERS)
-    failed = failed_trials(state)
+    trials = shown_trials(state)
+    failed = failed_trials(state, trials)
     return environment.from_string(template).render(
         state=state,
         comparison=comparison,
         store=store,
         written=datetime.now(tz=UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        progress=_progress(state, len(failed)),
+        progress=_progress(state, trials),
         unfinished=state.status is not SweepStatus.DONE,
         table_name=(state.config.get("published") or {}).get("table") or "the paper",
         searches=list(searches(state)),
@@ -137,10 +139,10 @@ def render_page(state: JournalState, comparison: Comparison, store: Path) -> str
         draw_search=_search_figure,
         draw_curve=figures.curve,
         draw_confusion=figures.heat_map,
-        confusions=_confusions(state, comparison, store),
+        confusions=_confusions(state, trials, comparison, store),
         verdict=phrases.verdict,
         notes=phrases.ranked_by_heldout(comparison),
-        left_out=left_out(state),
+        left_out=len(state.results.keys() - {trial.spec.key for trial in trials}),
         tests_used=phrases.tests_used,
         quality_metrics=_quality_metrics,
         printed=_printed_of,
@@ -150,7 +152,7 @@ def render_page(state: JournalState, comparison: Comparison, store: Path) -> str
 
 def searches(state: JournalState) -> Iterator[SearchShown]:
     """Yields every search that has proposed a point."""
-    for search in asked_searches(state):
+    for search in shown_searches(state):
         points = points_of(state, search)
         yield SearchShown(
             model=search.label,
@@ -163,14 +165,14 @@ def searches(state: JournalState) -> Iterator[SearchShown]:
         )
 
 
-def failed_trials(state: JournalState) -> list[FailedTrial]:
-    """Returns every failed trial of both phases."""
+def failed_trials(state: JournalState, trials: Iterable[ShownTrial]) -> list[FailedTrial]:
+    """Returns those of the trials that failed, in either phase."""
     failed: list[FailedTrial] = []
-    for key, answer in one_each(answers(state)).items():
+    for key, trial in one_each(trials).items():
         result = state.results.get(key)
         if result is not None and result.failure is not None:
-            dataset = describe_dataset(answer.dataset, canonical_json(dict(answer.spec.dataset_params)))
-            failed.append(FailedTrial(model=answer.label, dataset=dataset, spec=answer.shown, failure=result.failure))
+            dataset = describe_dataset(trial.spec.dataset, canonical_json(dict(trial.spec.dataset_params)))
+            failed.append(FailedTrial(model=trial.label, dataset=dataset, spec=trial.spec, failure=result.failure))
     return failed
 
 
@@ -218,14 +220,14 @@ def _gold_labels(state: JournalState) -> frozenset[str]:
     return frozenset(labels)
 
 
-def _progress(state: JournalState, n_failed: int) -> dict[str, int]:
-    known = {answer.spec.key for answer in answers(state)}
-    results = [state.results[key] for key in known if key in state.results]
+def _progress(state: JournalState, trials: Iterable[ShownTrial]) -> dict[str, int]:
+    known = {trial.spec.key for trial in trials}
+    ended = Counter(state.results[key].status for key in known if key in state.results)
     return {
-        "done": len(results),
+        "done": ended.total(),
         "planned": max(state.plan.n_trials, len(known)),
-        "failed": n_failed,
-        "stopped": sum(result.status is Status.STOPPED for result in results),
+        "failed": ended[Status.FAILED],
+        "stopped": ended[Status.STOPPED],
     }
 
 
@@ -262,21 +264,21 @@ def _quality_metrics(block: DatasetComparison) -> list[str]:
 
 
 def _confusions(
-    state: JournalState, comparison: Comparison, store: Path
+    state: JournalState, trials: Iterable[ShownTrial], comparison: Comparison, store: Path
 ) -> dict[tuple[str, str], tuple[str, list[list[float]]]]:
     """Returns the crowd's estimated matrix by dataset, mean over seeds, of the best ranked model that has one."""
     rows = open_rows(store, write=False)
     by_cell: dict[tuple[str, str, str, str], list[Any]] = {}
-    for answer in answers(state):
-        result = state.results.get(answer.spec.key)
-        if not answer.chosen or result is None or result.status is not Status.OK:
+    for trial in trials:
+        spec, result = trial.spec, state.results.get(trial.spec.key)
+        if not trial.chosen or result is None or result.status is not Status.OK:
             continue
         matrix: Any = result.confusion
         if matrix is None and CROWD_CONFUSION in result.kept:
             matrix = array_of(rows, result.kept[CROWD_CONFUSION])
         if matrix is not None:
-            params, point = canonical_json(dict(answer.spec.dataset_params)), canonical_json(dict(answer.point))
-            by_cell.setdefault((answer.dataset, params, answer.label, point), []).append(matrix)
+            params, point = canonical_json(dict(spec.dataset_params)), canonical_json(dict(spec.point))
+            by_cell.setdefault((spec.dataset, params, trial.label, point), []).append(matrix)
     found: dict[tuple[str, str], tuple[str, list[list[float]]]] = {}
     for block in comparison.datasets:
         for score in [*block.ranked, *block.unranked]:

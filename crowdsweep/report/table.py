@@ -9,7 +9,7 @@ from typing import Any, Literal
 import pyarrow as pa
 import pyarrow.csv
 
-from crowdsweep.journal.asked import Answer, answers, one_each
+from crowdsweep.journal.shown import ShownTrial, one_each, shown_trials
 from crowdsweep.journal.state import JournalState
 from crowdsweep.trial.result import TrialResult
 from crowdsweep.trial.spec import canonical_json
@@ -46,7 +46,7 @@ def results_table(state: JournalState, phase: TablePhase = "report", *, every: b
     """Returns the finished trials that the sweep asks for now, one row each, in the order of its plan.
 
     `model` is the label that the sweep file gives the model. `chosen` says which rows the report counts
-    (`journal.asked`): of the search phase none, of the report phase those of fixed points and of the point that stands
+    (`journal.shown`): of the search phase none, of the report phase those of fixed points and of the point that stands
     for its search. A metric that does not apply to a trial, and every metric of a failed one, is null. Trials that have
     not finished have no row.
 
@@ -55,14 +55,14 @@ def results_table(state: JournalState, phase: TablePhase = "report", *, every: b
         phase: trials of both phases stand under `all` once, as trials of the report.
         every: also the trials that the sweep does not ask for any more, told apart by a column `asked`.
     """
-    found = one_each(answer for answer in answers(state, every=every) if phase in ("all", answer.phase))
+    found = one_each(trial for trial in shown_trials(state, every=every) if phase in ("all", trial.spec.phase))
     return _table(state, found.values(), every=every)
 
 
 def comparison_rows(state: JournalState) -> pa.Table:
     """Returns the report phase's table, in which a trial that answers for several models of the sweep file has a row
     for each of them."""
-    return _table(state, [answer for answer in answers(state) if answer.phase == "report"])
+    return _table(state, [trial for trial in shown_trials(state) if trial.spec.phase == "report"])
 
 
 def metric_columns(table: pa.Table) -> list[str]:
@@ -122,30 +122,30 @@ def _aligned(table: pa.Table, right: Sequence[str] | None) -> list[bool]:
     return [pa.types.is_floating(kind) or pa.types.is_integer(kind) for kind in table.schema.types]
 
 
-def _table(state: JournalState, found: Iterable[Answer], *, every: bool = False) -> pa.Table:
+def _table(state: JournalState, found: Iterable[ShownTrial], *, every: bool = False) -> pa.Table:
     rows: list[dict[str, Any]] = []
     metrics: set[str] = set()
-    for answer in found:
-        result = state.results.get(answer.spec.key)
+    for trial in found:
+        result = state.results.get(trial.spec.key)
         if result is not None:
-            rows.append({"sweep": state.name, **_row(answer, result)})
+            rows.append({"sweep": state.name, **_row(trial, result)})
             metrics.update(result.metrics)
     told = [(name, kind) for name, kind in TRIAL_COLUMNS.items() if every or name != "asked"]
     schema = [*told, *((name, pa.float64()) for name in sorted(metrics)), *FAILURE_COLUMNS.items()]
     return pa.Table.from_pylist(rows, schema=pa.schema(schema))
 
 
-def _row(answer: Answer, result: TrialResult) -> dict[str, Any]:
-    failure = result.failure
+def _row(trial: ShownTrial, result: TrialResult) -> dict[str, Any]:
+    spec, failure = trial.spec, result.failure
     return {
-        "phase": answer.phase,
-        "asked": answer.asked,
-        "chosen": answer.chosen,
-        "model": answer.label,
-        "dataset": answer.dataset,
-        "dataset_params": canonical_json(dict(answer.spec.dataset_params)),
-        "point": canonical_json(dict(answer.point)),
-        "seed": answer.spec.seed,
+        "phase": spec.phase,
+        "asked": trial.asked,
+        "chosen": trial.chosen,
+        "model": trial.label,
+        "dataset": spec.dataset,
+        "dataset_params": canonical_json(dict(spec.dataset_params)),
+        "point": canonical_json(dict(spec.point)),
+        "seed": spec.seed,
         "status": result.status,
         "key": result.key,
         "wall_s": result.wall_s,

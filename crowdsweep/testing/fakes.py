@@ -147,7 +147,9 @@ class MemoryJournal:
 
     def keep(self, arrays: Mapping[str, np.ndarray]) -> dict[str, Artifact]:
         """See `Journal.keep`."""
-        return keep(self.files.setdefault, arrays)
+        return keep(
+            lambda folder, files: self.files.update({f"{folder}/{name}": files[name] for name in files}), arrays
+        )
 
     def close(self) -> None:
         """Nothing to let go of."""

@@ -26,6 +26,7 @@ from mlflow.exceptions import MlflowException
 from crowdsweep.errors import BadInput
 from crowdsweep.journal.artifacts import content_of
 from crowdsweep.journal.journal import open_rows
+from crowdsweep.journal.shown import ShownTrial, one_each, shown_trials
 from crowdsweep.journal.state import JournalState
 from crowdsweep.tracking.background import Background, Rejected
 from crowdsweep.tracking.run_book import DrawConfusion, ReadArtifact, RunBook, StoredRun
@@ -35,8 +36,6 @@ from crowdsweep.tracking.run_records import (
     METRICS_A_BATCH,
     NAME_LIMIT,
     RunRecord,
-    TrialShown,
-    trials_shown,
 )
 from crowdsweep.tracking.sqlite_file import SqliteFile
 from crowdsweep.tracking.uri import (
@@ -93,7 +92,7 @@ class MlflowMirror:
         door = MlflowDoor(tracking_uri(store, uri), experiment)
         self._runs = RunBook(door, record=record, read=reader_of(store), draw=draw)
         self._look = look
-        self._trials: dict[str, TrialShown] = {}
+        self._trials: dict[str, ShownTrial] = {}
         self._waiting: dict[str, TrialResult] = {}
         self._thread = (background or _background)(self._runs.write_cells)
         self._started = False
@@ -107,14 +106,14 @@ class MlflowMirror:
                 self._thread.submit(lambda: self._runs.open(event.name, event.environment), beyond_limit=True)
                 if self._look is not None:
                     state = self._look()
-                    self._trials.update(trials_shown(state))
+                    self._trials.update(one_each(shown_trials(state, every=True)))
                     self._waiting.update((key, result) for key, result in state.results.items() if key in self._trials)
                 for key, result in list(self._waiting.items()):
                     self._queue(key, result, beyond_limit=True)
             case TrialPlanned(spec=spec, label=label):
                 known = self._trials.get(spec.key)
                 if known is None or not known.asked or spec.phase == "report":
-                    self._trials[spec.key] = TrialShown(spec=spec, label=label or spec.model)
+                    self._trials[spec.key] = ShownTrial(spec=spec, label=label or spec.model)
                 if known is not None and known.spec.phase != spec.phase == "report":
                     self._thread.submit(lambda: self._runs.enter_report(spec))
             case TrialFinished(result=result):
@@ -128,7 +127,7 @@ class MlflowMirror:
         if self._closed:
             return
         self._closed = True
-        shown = trials_shown(self._look()) if self._look is not None else self._trials
+        shown = one_each(shown_trials(self._look(), every=True)) if self._look is not None else self._trials
 
         def finish() -> None:
             self._runs.mark(shown)
@@ -191,7 +190,7 @@ def rebuild(
     found = written = 0
     try:
         runs.open(state.name, state.environment)
-        trials = trials_shown(state)
+        trials = one_each(shown_trials(state, every=True))
         for key, result in state.results.items():
             if key not in trials:
                 continue

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol, runtime_checkable
 
 from crowdsweep.errors import JournalError
+from crowdsweep.journal.shown import ShownTrial
 from crowdsweep.tracking.run_records import (
     ASKED,
     CHOSEN,
@@ -19,7 +20,6 @@ from crowdsweep.tracking.run_records import (
     SWEEP,
     CellTrial,
     RunRecord,
-    TrialShown,
     cell_record,
     mean_confusion,
     trial_record,
@@ -115,7 +115,7 @@ class Experiment(Protocol):
 class _Cell:
     """A parent run: what it should say; `described` when its params are written, `dirty` when its numbers are not."""
 
-    shown: TrialShown
+    shown: ShownTrial
     trials: dict[str, CellTrial] = field(default_factory=dict)
     described: bool = False
     dirty: bool = False
@@ -166,7 +166,7 @@ class RunBook:
         self._found = set(self._runs)
         self._is_open = True
 
-    def write_trial(self, trial: TrialShown, result: TrialResult) -> bool:
+    def write_trial(self, trial: ShownTrial, result: TrialResult) -> bool:
         """Writes a trial's run, and its cell's where there is none. Returns False where all of it stood there."""
         self._be_open()
         spec = trial.spec
@@ -191,7 +191,7 @@ class RunBook:
         self._mark_run(spec.key, asked=trial.asked)
         return fresh
 
-    def mark(self, trials: Mapping[str, TrialShown]) -> None:
+    def mark(self, trials: Mapping[str, ShownTrial]) -> None:
         """Marks every trial that was written as asked for and chosen, or not, as these are; others are not asked
         for."""
         for cell in self._cells.values():
@@ -274,7 +274,7 @@ class RunBook:
             self._experiment.tag(self._runs[key].run_id, ASKED, mark)
             self._marks[key] = mark
 
-    def _bring_up_to_date(self, trial: TrialShown, result: TrialResult) -> bool:
+    def _bring_up_to_date(self, trial: ShownTrial, result: TrialResult) -> bool:
         """Returns whether a run had to be written or changed."""
         spec = trial.spec
         record = trial_record(trial, result, sweep=self._sweep, environment=self._environment)

@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from statistics import fmean, stdev
 from typing import Any, Literal
 
-from crowdsweep.journal.asked import answers, one_each
-from crowdsweep.journal.state import JournalState
+from crowdsweep.journal.shown import ShownTrial
 from crowdsweep.trial.artifacts import Artifact
 from crowdsweep.trial.result import Status, TrialResult
 from crowdsweep.trial.spec import Phase, TrialSpec, canonical_json
@@ -72,23 +71,6 @@ class RunRecord:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrialShown:
-    """A trial as MLflow shows it.
-
-    Attributes:
-        spec: its dataset, phase and point are those that the sweep asks for.
-        label: what the sweep file calls the model.
-        asked: whether the sweep asks for it now.
-        chosen: whether the report counts it (`journal.asked`).
-    """
-
-    spec: TrialSpec
-    label: str
-    asked: bool = True
-    chosen: bool = False
-
-
-@dataclass(frozen=True, kw_only=True)
 class CellTrial:
     """What a cell keeps of a trial to summarise it.
 
@@ -107,15 +89,7 @@ class CellTrial:
     confusion: Sequence[Sequence[float]] | None = None
 
 
-def trials_shown(state: JournalState) -> dict[str, TrialShown]:
-    """Returns all trials of a journal by key, marked as asked for and chosen or not."""
-    return {
-        key: TrialShown(spec=answer.shown, label=answer.label, asked=answer.asked, chosen=answer.chosen)
-        for key, answer in one_each(answers(state, every=True)).items()
-    }
-
-
-def trial_record(trial: TrialShown, result: TrialResult, *, sweep: str, environment: Mapping[str, str]) -> RunRecord:
+def trial_record(trial: ShownTrial, result: TrialResult, *, sweep: str, environment: Mapping[str, str]) -> RunRecord:
     """Returns the nested run of a trial; the parent's id is not among its tags yet."""
     spec = trial.spec
     metrics = {name: value for name, value in result.metrics.items() if math.isfinite(value)}
@@ -167,7 +141,7 @@ def trial_record(trial: TrialShown, result: TrialResult, *, sweep: str, environm
     )
 
 
-def cell_record(shown: TrialShown, trials: Iterable[CellTrial], *, sweep: str) -> RunRecord:
+def cell_record(shown: ShownTrial, trials: Iterable[CellTrial], *, sweep: str) -> RunRecord:
     """Returns the parent run of a cell: mean, sd and n of each metric over its seeds.
 
     Only trials that are asked for are summarised; all of them where none is. Where some trials are for the report, only
@@ -218,7 +192,7 @@ def mean_confusion(trials: Iterable[CellTrial]) -> list[list[float]] | None:
     return [[fmean(cells) for cells in zip(*rows, strict=True)] for rows in zip(*known, strict=True)]
 
 
-def _shared_tags(shown: TrialShown, *, kind: Kind, key: str, sweep: str) -> dict[str, str]:
+def _shared_tags(shown: ShownTrial, *, kind: Kind, key: str, sweep: str) -> dict[str, str]:
     spec = shown.spec
     return {
         KIND: kind,

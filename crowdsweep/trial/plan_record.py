@@ -1,7 +1,7 @@
 """What a sweep asks for, as its journal keeps it.
 
 It says enough to tell, with neither datasets nor models at hand, which trials belong to the sweep and what each of them
-is called (`journal.asked`).
+is called (`journal.shown`).
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,6 +1,5 @@
 """Arrays of trials: what is kept of them, where, and in which order."""
 
-import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -69,28 +68,30 @@ def test_arrays_come_back_as_they_were(open_place: Callable[[Path, bool], Rows],
 @pytest.mark.parametrize("open_place", [local, objects])
 def test_only_who_writes_the_journal_writes_arrays(open_place: Callable[[Path, bool], Rows], tmp_path: Path) -> None:
     rows = open_place(tmp_path, True)
-    rows.put("artifacts/a.npy", b"first")
-    rows.put("artifacts/a.npy", b"second")
+    rows.put("artifacts", {"a.npy": b"first"})
+    rows.put("artifacts", {"a.npy": b"other", "c.npy": b""})
     rows.close()
     for closed in (rows, open_place(tmp_path, False)):
         with pytest.raises(JournalError, match="not open for writing"):
-            closed.put("artifacts/b.npy", b"x")
+            closed.put("artifacts", {"b.npy": b"x"})
         assert closed.get("artifacts/a.npy") == b"first"
         assert closed.get("artifacts/b.npy") is None
+        assert closed.get("artifacts/c.npy") == b""
 
 
 def test_a_file_gets_its_name_when_it_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A driver dies while it writes an array: the next one writes it again, and what is named is whole."""
     journal = Journal(tmp_path)
 
-    def dies(descriptor: int) -> None:
+    def dies(draft: Path, target: Path) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(os, "fsync", dies)
+        patched.setattr(Path, "replace", dies)
         with pytest.raises(KeyboardInterrupt):
             journal.keep(ARRAYS)
     assert not list(tmp_path.rglob("*.npy"))
+    assert list(tmp_path.rglob("*.new"))
     kept = journal.keep(ARRAYS)
     journal.close()
     assert {place_of(artifact) for artifact in kept.values()} == {

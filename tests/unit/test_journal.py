@@ -6,7 +6,7 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -312,7 +312,7 @@ class Failing:
     def append_rows(self, texts: Sequence[str]) -> None:
         raise JournalError("gone")
 
-    def put(self, name: str, content: bytes) -> None:
+    def put(self, folder: str, files: Mapping[str, bytes]) -> None:
         raise JournalError("gone")
 
     def get(self, name: str) -> bytes | None:

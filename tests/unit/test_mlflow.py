@@ -19,6 +19,7 @@ import pytest
 
 from crowdsweep.errors import BadInput
 from crowdsweep.journal.journal import Journal, read_journal
+from crowdsweep.journal.shown import ShownTrial
 from crowdsweep.journal.state import JournalState
 from crowdsweep.sweep.launch import open_and_run, rebuild_mirror
 from crowdsweep.sweepfile.read import parse_sweep
@@ -32,7 +33,7 @@ from crowdsweep.tracking.mlflow_runs import (
     tracking_uri,
     without_credentials,
 )
-from crowdsweep.tracking.run_records import HISTORY_LIMIT, CellTrial, TrialShown, cell_record, trial_record
+from crowdsweep.tracking.run_records import HISTORY_LIMIT, CellTrial, cell_record, trial_record
 from crowdsweep.tracking.sqlite_file import is_shared
 from crowdsweep.trial.artifacts import Artifact
 from crowdsweep.trial.events import Event, RunsCreated, SweepFinished, SweepStatus, TrialFinished, TrialPlanned
@@ -516,7 +517,7 @@ def test_what_is_too_long_is_cut_and_marked(store: Path) -> None:
 
 def test_records_never_hold_what_is_not_finite() -> None:
     result = replace(ok("k").result, metrics={"a": math.inf, "b": 1.0}, objective=(math.nan, 2.0), wall_s=math.nan)
-    record = trial_record(TrialShown(spec=spec(0), label="m"), result, sweep="s", environment={})
+    record = trial_record(ShownTrial(spec=spec(0), label="m"), result, sweep="s", environment={})
     assert record.metrics["b"] == 1.0
     assert all(map(math.isfinite, record.metrics.values()))
     assert record.histories == {"objective": [(1, 2.0)]}
@@ -524,7 +525,7 @@ def test_records_never_hold_what_is_not_finite() -> None:
 
 
 def test_a_cell_reports_what_was_not_searched() -> None:
-    shown = TrialShown(spec=spec(0), label="m")
+    shown = ShownTrial(spec=spec(0), label="m")
     searched = [CellTrial(phase="search", status=Status.OK, metrics={"a": 9.0})] * 3
     alone = cell_record(shown, searched, sweep="s")
     assert (alone.metrics["a_mean"], alone.metrics["a_sd"]) == (9.0, 0.0)

@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from crowdsweep.journal.asked import answers, left_out
 from crowdsweep.journal.codec import decode
 from crowdsweep.journal.journal import read_journal
 from crowdsweep.journal.rows import seal, unseal
+from crowdsweep.journal.shown import left_out, shown_trials
 from crowdsweep.report.page import study_report, write_report
 from crowdsweep.report.table import comparison_rows, results_table
 from crowdsweep.sweep.launch import open_and_run
@@ -67,7 +67,7 @@ def test_results_are_those_of_their_time(asset: Path) -> None:
         asset
     )
     assert set(table.column_names) - expected(asset)[0].keys() == {"chosen"}
-    assert all(answer.asked and answer.label for answer in answers(read_journal(asset)))
+    assert all(trial.asked and trial.label for trial in shown_trials(read_journal(asset)))
 
 
 @pytest.mark.parametrize("asset", JOURNALS, ids=names)
@@ -106,7 +106,7 @@ def test_a_driver_goes_on_with_it(asset: Path, share: float, tmp_path: Path) -> 
             same_numbers(rows[old["key"]], old)
     assert RAISED or left_out(state) == 0
     assert state.plan.cells is not None
-    assert all(answer.asked for answer in answers(state, every=True)) or RAISED
+    assert all(trial.asked for trial in shown_trials(state, every=True)) or RAISED
 
 
 def same_numbers(row: Mapping[str, Any], old: Mapping[str, Any]) -> None:
@@ -157,7 +157,7 @@ def test_one_old_trial_can_answer_for_several_models(tmp_path: Path) -> None:
     (tmp_path / "journal.jsonl").write_bytes(b"".join(rows))
     state = read_journal(tmp_path)
     assert state.plan.n_trials == 9
-    told = [(one.label, one.phase, one.search, dict(one.point), one.chosen) for one in answers(state)]
+    told = [(one.label, one.spec.phase, one.search, dict(one.spec.point), one.chosen) for one in shown_trials(state)]
     assert told == [
         ("twin", "report", "", {}, True),
         ("tuned", "report", "s", points[1], True),

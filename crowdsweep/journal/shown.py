@@ -1,4 +1,4 @@
-"""Which trials of a journal its sweep asks for now, and as what.
+"""What of a journal is shown: the trials that its sweep asks for now, and what each of them is called.
 
 A journal keeps every trial that its sweep ever asked for. What is shown of it is what the latest driver's plan asks
 for: of a fixed point the trials of its cell; of a search the trials of its points, and the re-scored ones of the points
@@ -18,12 +18,13 @@ from crowdsweep.trial.spec import Phase, TrialSpec, canonical_json
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answer:
-    """One trial in one of its roles.
+class ShownTrial:
+    """A trial in one of its roles.
 
     Attributes:
-        spec: of the trial.
-        phase, label, dataset, search, point: as in `Role`.
+        spec: its phase, dataset and point are those of the role.
+        label: what the sweep file calls its model.
+        search: key of the search that it belongs to; empty where the point is fixed.
         asked: whether the sweep asks for it now.
         chosen: whether the report counts it: it is asked for in the report phase, at a fixed point or at the point that
             stands for its search: the best one that has a result. Never so in the search phase, whose scores did the
@@ -31,24 +32,16 @@ class Answer:
     """
 
     spec: TrialSpec
-    phase: Phase
     label: str
-    dataset: str
-    search: str
-    point: Mapping[str, Any]
-    asked: bool
+    search: str = ""
+    asked: bool = True
     chosen: bool = False
 
-    @property
-    def shown(self) -> TrialSpec:
-        """The trial's spec with what its role says: the same key, and the dataset, phase and point that it has here."""
-        return replace(self.spec, dataset=self.dataset, phase=self.phase, point=self.point)
 
+def shown_trials(state: JournalState, *, every: bool = False) -> list[ShownTrial]:
+    """Returns the trials that the sweep asks for now, in the order of its plan; takes time in their number.
 
-def answers(state: JournalState, *, every: bool = False) -> list[Answer]:
-    """Returns what answers the sweep's question, in the order of its plan; takes time in the number of trials.
-
-    A trial has an answer for each cell and search that asks for it.
+    A trial stands there once for each cell and search that asks for it.
 
     Args:
         state: what the journal says.
@@ -56,35 +49,35 @@ def answers(state: JournalState, *, every: bool = False) -> list[Answer]:
     """
     roles = spelled_out(state)
     question = _Question(state)
-    found: list[tuple[Place, Answer]] = []
+    found: list[tuple[Order, ShownTrial]] = []
     for number, (key, spec) in enumerate(state.specs.items()):
         asked = list(question.asks(number, spec, roles[key]))
         found += asked
         if every:
-            known = {answer.phase for _, answer in asked}
+            known = {trial.spec.phase for _, trial in asked}
             latest = {role.phase: role for role in roles[key] if role.phase not in known}
-            found += [(_LAST, _answer(spec, role, asked=False)) for role in latest.values()]
+            found += [(_LAST, _shown(spec, role, asked=False)) for role in latest.values()]
     found.sort(key=lambda pair: pair[0])
-    return _with_chosen([answer for _, answer in found], state)
+    return _with_chosen([trial for _, trial in found], state)
 
 
-def one_each(found: Iterable[Answer]) -> dict[str, Answer]:
-    """Returns trial key → the one answer that stands for it: what is asked for before what is not, then the report
-    before the search, then the first."""
-    best: dict[str, Answer] = {}
-    for answer in found:
-        known = best.get(answer.spec.key)
-        if known is None or _weight(answer) > _weight(known):
-            best[answer.spec.key] = answer
+def one_each(found: Iterable[ShownTrial]) -> dict[str, ShownTrial]:
+    """Returns trial key → the one role that stands for it: what is asked for before what is not, then the report before
+    the search, then the first."""
+    best: dict[str, ShownTrial] = {}
+    for trial in found:
+        known = best.get(trial.spec.key)
+        if known is None or _weight(trial) > _weight(known):
+            best[trial.spec.key] = trial
     return best
 
 
 def left_out(state: JournalState) -> int:
     """Returns the number of finished trials that the sweep does not ask for now."""
-    return len(state.results.keys() - {answer.spec.key for answer in answers(state)})
+    return len(state.results.keys() - {trial.spec.key for trial in shown_trials(state)})
 
 
-def asked_searches(state: JournalState) -> list[CellRecord]:
+def shown_searches(state: JournalState) -> list[CellRecord]:
     """Returns the searches that the sweep asks for and that have proposed a point."""
     if state.plan.cells is not None:
         return [search for search in state.plan.searches if search.key in state.proposals]
@@ -104,10 +97,10 @@ def points_of(state: JournalState, search: CellRecord) -> dict[int, Mapping[str,
     return {proposal.number: proposal.point for proposal in proposals if proposal.number < limit}
 
 
-Place = tuple[int, ...]
-"""Where an answer stands among the others: as the plan lays them out, so that it does not matter when a trial was first
-planned."""
-_LAST: Place = (2,)
+Order = tuple[int, ...]
+"""Where a trial stands among the others: as the plan lays them out, so that it does not matter when it was first asked
+for."""
+_LAST: Order = (2,)
 
 
 class _Question:
@@ -134,22 +127,24 @@ class _Question:
             for search in plan.searches
         }
 
-    def asks(self, number: int, spec: TrialSpec, roles: Sequence[Role]) -> Iterator[tuple[Place, Answer]]:
-        """Yields what a trial, the `number`th that was ever planned, answers of this question."""
+    def asks(self, number: int, spec: TrialSpec, roles: Sequence[Role]) -> Iterator[tuple[Order, ShownTrial]]:
+        """Yields a trial, the `number`th that was ever planned, in each role in which it is asked for."""
         if self._everything:
-            yield from (((number,), _answer(spec, role, asked=True)) for role in roles)
+            yield from (((number,), _shown(spec, role, asked=True)) for role in roles)
             return
         if spec.seed < self._report_seeds:
             for place, cell in self._cells.get(spec.cell_key, ()):
                 role = Role(phase="report", label=cell.label, dataset=cell.dataset)
-                yield (0, place, spec.seed), _answer(spec, role, asked=True)
+                yield (0, place, spec.seed), _shown(spec, role, asked=True)
         for role in {(role.search, role.phase): role for role in roles if role.search in self._searches}.values():
             point = self._points[role.search, role.phase].get(canonical_json(dict(role.point)))
             if point is None or (role.phase == "report" and not self._is_reported(spec, role.search)):
                 continue
             for place, search in self._searches[role.search]:
-                own = replace(role, label=search.label, dataset=search.dataset)
-                yield (1, place, int(role.phase == "report"), point, spec.seed), _answer(spec, own, asked=True)
+                own = role
+                if (role.label, role.dataset) != (search.label, search.dataset):  # it was called otherwise before
+                    own = replace(role, label=search.label, dataset=search.dataset)
+                yield (1, place, int(role.phase == "report"), point, spec.seed), _shown(spec, own, asked=True)
 
     def _is_reported(self, spec: TrialSpec, search: str) -> bool:
         return spec.seed < self._report_seeds and spec.heldout_fraction == self._heldout[search]
@@ -163,30 +158,24 @@ def _numbered(points: Iterable[Mapping[str, Any]]) -> dict[str, int]:
     return places
 
 
-def _weight(answer: Answer) -> tuple[bool, bool]:
-    return answer.asked, answer.phase == "report"
+def _weight(trial: ShownTrial) -> tuple[bool, bool]:
+    return trial.asked, trial.spec.phase == "report"
 
 
-def _answer(spec: TrialSpec, role: Role, *, asked: bool) -> Answer:
-    return Answer(
-        spec=spec,
-        phase=role.phase,
-        label=role.label,
-        dataset=role.dataset,
-        search=role.search,
-        point=role.point,
-        asked=asked,
-    )
+def _shown(spec: TrialSpec, role: Role, *, asked: bool) -> ShownTrial:
+    if (spec.dataset, spec.phase, spec.point) != (role.dataset, role.phase, role.point):
+        spec = replace(spec, dataset=role.dataset, phase=role.phase, point=role.point)
+    return ShownTrial(spec=spec, label=role.label, search=role.search, asked=asked)
 
 
-def _with_chosen(found: Sequence[Answer], state: JournalState) -> list[Answer]:
+def _with_chosen(found: Sequence[ShownTrial], state: JournalState) -> list[ShownTrial]:
     """Marks what the report counts. Of a search that is the first of its selected points, best first, that has a result
     that is ok, else the first: the order of selection decides, never the numbers that are reported."""
     rescored: dict[str, dict[str, bool]] = {}  # search → its re-scored points, and whether any of their trials is ok
-    for answer in found:
-        if answer.asked and answer.search and answer.phase == "report":
-            point, result = canonical_json(dict(answer.point)), state.results.get(answer.spec.key)
-            points = rescored.setdefault(answer.search, {})
+    for trial in found:
+        if trial.asked and trial.search and trial.spec.phase == "report":
+            point, result = canonical_json(dict(trial.spec.point)), state.results.get(trial.spec.key)
+            points = rescored.setdefault(trial.search, {})
             points[point] = points.get(point, False) or (result is not None and result.status is Status.OK)
     chosen: dict[str, str] = {}
     for search, points in rescored.items():
@@ -194,10 +183,15 @@ def _with_chosen(found: Sequence[Answer], state: JournalState) -> list[Answer]:
         order = _numbered(proposed[number] for number in state.selected.get(search, ()))
         ranked = sorted(points, key=lambda point: order.get(point, len(order)))
         chosen[search] = next((point for point in ranked if points[point]), ranked[0])
-    return [replace(answer, chosen=_is_chosen(answer, chosen)) for answer in found]
+    return [
+        ShownTrial(spec=trial.spec, label=trial.label, search=trial.search, chosen=True)
+        if _is_chosen(trial, chosen)
+        else trial
+        for trial in found
+    ]
 
 
-def _is_chosen(answer: Answer, chosen: Mapping[str, str]) -> bool:
-    if not answer.asked or answer.phase != "report":
+def _is_chosen(trial: ShownTrial, chosen: Mapping[str, str]) -> bool:
+    if not trial.asked or trial.spec.phase != "report":
         return False
-    return not answer.search or chosen[answer.search] == canonical_json(dict(answer.point))
+    return not trial.search or chosen[trial.search] == canonical_json(dict(trial.spec.point))
