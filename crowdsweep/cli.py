@@ -4,6 +4,7 @@ Heavy libraries are imported inside the commands that need them, so that `--help
 """
 
 import json
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -82,8 +83,12 @@ def run(
     config = load_sweep(sweep, overrides)
     place = store if store is not None else DEFAULT_STORES / config.name
     outcome = open_and_run(config, place, engine=engine, address=address, quiet=quiet, draw=_draw_confusion)
+    again = ["crowdsweep", "run", str(sweep), "--store", str(place)]
+    again += ["--engine", engine] if engine else []
+    again += ["--address", address] if address else []
     if outcome.status == "interrupted":
-        click.echo(f"interrupted: nothing that finished is lost; go on with `crowdsweep run {sweep} --store {place}`")
+        again += [word for change in overrides for word in ("--set", change)]
+        click.echo(f"interrupted: nothing that finished is lost; go on with `{shlex.join(again)}`")
         return EXIT_INTERRUPTED
     page = write_report(place)
     click.echo(page.with_name("table.md").read_text())
@@ -96,10 +101,13 @@ def run(
         )
         return EXIT_OVER_BUDGET
     if outcome.status == "out_of_time":
+        more = f"budget.hours={2 * (config.budget.hours or 1):g}"
+        kept = (change for change in overrides if not change.startswith("budget.hours="))
+        again += [word for change in (*kept, more) for word in ("--set", change)]
         click.echo(
             f"out of time: budget.hours ({config.budget.hours:g}) is used up, counting every run of this sweep; "
             f"{outcome.finished} of {outcome.planned} trials known so far are done. Go on with "
-            f"`crowdsweep run {sweep} --store {place} --set budget.hours={2 * (config.budget.hours or 1):g}`"
+            f"`{shlex.join(again)}`"
         )
     if outcome.failed:
         click.echo(f"{outcome.failed} trials failed; the report lists them with their errors", err=True)
@@ -136,13 +144,16 @@ def status(store: Path, as_json: bool) -> None:
 @store_argument
 @click.option("--format", "form", type=click.Choice(["csv", "json", "md", "latex"]), default="csv", show_default=True)
 @click.option("--phase", type=click.Choice(["search", "report", "all"]), default="report", show_default=True)
-def results(store: Path, form: str, phase: "TablePhase") -> None:
+@click.option(
+    "--all-trials", is_flag=True, help="Also trials that the sweep file asked for earlier, marked by `asked`."
+)
+def results(store: Path, form: str, phase: "TablePhase", all_trials: bool) -> None:
     """Print one row a trial: what it was, how it ended, what it cost and every metric."""
     from crowdsweep.journal.journal import read_journal
     from crowdsweep.report.table import results_table, to_csv, to_json, to_latex, to_markdown
 
     render = {"csv": to_csv, "json": to_json, "md": to_markdown, "latex": to_latex}[form]
-    click.echo(render(results_table(read_journal(_existing(store)), phase)).rstrip("\n"))
+    click.echo(render(results_table(read_journal(_existing(store)), phase, every=all_trials)).rstrip("\n"))
 
 
 @commands.command()

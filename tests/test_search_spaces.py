@@ -34,8 +34,8 @@ def test_a_sweep_of_embedded_data_can_be_planned(name: str) -> None:
 
 def test_the_quickstart_searches_with_tpe_and_by_held_out_answers() -> None:
     plan = planned(FOLDER / "quickstart.yaml")
-    study = next(study for study in plan.studies if study.cell.label == "cmm")
-    assert (study.learns, study.metric.name, plan.config.sampler.kind) == (True, "heldout_loglik", "tpe")
+    search = next(search for search in plan.searches if search.cell.label == "cmm")
+    assert (search.learns, search.metric.name, plan.config.sampler.kind) == (True, "heldout_loglik", "tpe")
     assert {dataset.name for dataset in plan.datasets} == {"anesthesia", "digits", "gaussians"}
     assert plan.n_trials <= 150  # it is to take less than three minutes on two cores
 
@@ -53,10 +53,10 @@ def test_labelme_can_be_planned_under_both_protocols(shared_data: Path, monkeypa
 def test_jobs_can_be_planned(shared_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CROWDSWEEP_DATA", str(shared_data))
     plan = planned(FOLDER / "jobs.yaml")
-    assert {study.cell.label for study in plan.studies} == {"pgm-bp", "fmm", "pd", "ldl-nm"}
-    pgm = next(study for study in plan.studies if study.cell.label == "pgm-bp")
+    assert {search.cell.label for search in plan.searches} == {"pgm-bp", "fmm", "pd", "ldl-nm"}
+    pgm = next(search for search in plan.searches if search.cell.label == "pgm-bp")
     assert {"item_clusters", "annotator_clusters", "alpha", "gamma", "tau"} <= set(pgm.space.dimensions)
-    assert {study.metric.name for study in plan.studies} == {"dev_kl"}
+    assert {search.metric.name for search in plan.searches} == {"dev_kl"}
 
 
 @pytest.mark.parametrize(

@@ -13,12 +13,14 @@ from rich.text import Text
 
 from crowdsweep.console.progress import Progress
 from crowdsweep.journal.state import JournalState
-from crowdsweep.trial.events import BatchLost, Event, SweepFinished, SweepStarted, TrialFinished
+from crowdsweep.trial.events import BatchLost, Event, SweepFinished, SweepStarted, SweepStatus, TrialFinished
+from crowdsweep.trial.result import Status
 
 _log = logging.getLogger(__name__)
 
 _LINES_OF_FAILURES = 20
 _BESTS_SHOWN = 12
+_RUNNING_SHOWN = 8
 
 
 class Terminal(Console):
@@ -35,7 +37,7 @@ class ConsoleMirror:
     Args:
         quiet: write nothing.
         console: where to; standard error by default, so that standard output stays clean for results.
-        state: what the journal said before this driver began, so that a resumed sweep counts on.
+        look: tells what the journal says now, so that a sweep that goes on counts on.
         every_s: least seconds between two plain lines of progress.
         clock: seconds, monotonic.
     """
@@ -45,12 +47,12 @@ class ConsoleMirror:
         *,
         quiet: bool = False,
         console: Console | None = None,
-        state: JournalState | None = None,
+        look: Callable[[], JournalState] | None = None,
         every_s: float = 5.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._console = console or Terminal(stderr=True, highlight=False, soft_wrap=True)
-        self._progress = Progress(state, clock)
+        self._progress = Progress(look, clock)
         self._guard = threading.Lock()
         self._every_s = every_s
         self._clock = clock
@@ -104,7 +106,7 @@ class ConsoleMirror:
             self._live.start()
             return
         progress = self._progress
-        before = progress.done + progress.failed
+        before = progress.finished
         self._line(f"{progress.total} trials known" + (f", {before} of them finished earlier" if before else ""))
 
     def _line(self, words: str) -> None:
@@ -132,17 +134,20 @@ class ConsoleMirror:
     def _closing_words(self) -> str:
         progress = self._progress
         words = {
-            "done": "finished",
-            "interrupted": "interrupted; run it again and it goes on",
-            "over_budget": "stopped: more trials failed than its budget allows",
-        }.get(progress.status, progress.status)
+            SweepStatus.DONE: "finished",
+            SweepStatus.INTERRUPTED: "interrupted; run it again and it goes on",
+            SweepStatus.OUT_OF_TIME: "out of time; give it more budget.hours and it goes on",
+            SweepStatus.OVER_BUDGET: "stopped: more trials failed than its budget allows",
+        }[progress.status]
         return f"{words}; {self._counts()}; {_duration(progress.elapsed_s)}"
 
     def _counts(self) -> str:
         progress = self._progress
+        stopped = progress.counts[Status.STOPPED]
+        told = f", {stopped} stopped early" if stopped else ""
         lost = f", {progress.lost} actors lost" if progress.lost else ""
         return (
-            f"{progress.done + progress.failed} of {progress.total} trials, {progress.failed} failed, "
+            f"{progress.finished} of {progress.total} trials, {progress.counts[Status.FAILED]} failed{told}, "
             f"{len(progress.running)} running{lost}"
         )
 
@@ -158,8 +163,8 @@ class ConsoleMirror:
             head = Table.grid(padding=(0, 2))
             head.add_row(
                 Text(progress.name, style="bold"),
-                ProgressBar(total=max(progress.total, 1), completed=progress.done + progress.failed, width=20),
-                Text(self._counts(), style="red" if progress.failed else ""),
+                ProgressBar(total=max(progress.total, 1), completed=progress.finished, width=20),
+                Text(self._counts(), style="red" if progress.counts[Status.FAILED] else ""),
                 Text(self._times(), style="dim"),
             )
             parts: list[RenderableType] = [head]
@@ -172,6 +177,7 @@ class ConsoleMirror:
                     cells = (dataset, best.model, best.metric, f"{best.value:.4f}", _seeds(best.seeds))
                     table.add_row(*map(Text, cells))
                 parts.append(table)
+            parts += [Text(words, style="dim", overflow="ellipsis") for words in progress.scores()[-_RUNNING_SHOWN:]]
             parts += [Text(f"failed: {failure}", style="red", overflow="ellipsis") for failure in progress.failures]
             return Group(*parts)
 

@@ -1,11 +1,12 @@
 """What a person wants to know of a sweep while it runs, kept up to date event by event."""
 
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from crowdsweep.journal.shown import one_each, shown_trials
 from crowdsweep.journal.state import JournalState
 from crowdsweep.metrics.known import ACCURACY, HELDOUT, KL
 from crowdsweep.metrics.wording import goal_of
@@ -14,11 +15,13 @@ from crowdsweep.trial.events import (
     Event,
     SweepFinished,
     SweepStarted,
+    SweepStatus,
     TrialFinished,
     TrialPlanned,
+    TrialProgressed,
     TrialStarted,
 )
-from crowdsweep.trial.result import TrialResult
+from crowdsweep.trial.result import Status, TrialResult
 from crowdsweep.trial.spec import TrialSpec, canonical_json
 
 LAST_FAILURES = 3
@@ -40,6 +43,22 @@ class Best:
     seeds: int
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Asked:
+    """A trial that the sweep asks for.
+
+    Attributes:
+        label: of its model.
+        dataset: with its parameters.
+        watched: the metric that is scored while it trains.
+    """
+
+    spec: TrialSpec
+    label: str
+    dataset: str
+    watched: str
+
+
 @dataclass(kw_only=True)
 class _Cell:
     model: str
@@ -51,35 +70,49 @@ class Progress:
     """Counts, bests and the time left.
 
     Args:
-        state: what the journal said before this driver began.
+        look: tells what the journal says now, for a sweep that goes on; None where there is nothing before this driver.
         clock: seconds, monotonic.
     """
 
-    def __init__(self, state: JournalState | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, look: Callable[[], JournalState] | None = None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self.name = ""
-        self.status = ""
-        self.done = 0
-        self.failed = 0
+        self.status = SweepStatus.NEW
+        self.counts: Counter[Status] = Counter()  # of the trials that have finished, by how
         self.lost = 0
-        self.running: set[str] = set()
+        self.running: dict[str, TrialProgressed | None] = {}  # key → its latest report, with the latest score
         self.failures: deque[str] = deque(maxlen=LAST_FAILURES)
+        self._look = look
         self._clock = clock
         self._began = clock()
         self._here = 0
         self._planned_total = 0
         self._metrics: tuple[tuple[str, bool], ...] = _USUAL_METRICS
-        self._specs: dict[str, TrialSpec] = {}
-        self._outcome: dict[str, str] = {}
+        self._asked: dict[str, _Asked] = {}
+        self._earlier: Mapping[str, TrialResult] = {}
+        self._outcome: dict[str, Status] = {}
+        self._watched: dict[str, str] = {}  # cell or search → the metric that is scored while its trials train
         self._cells: dict[str, dict[str, _Cell]] = {}
-        if state is not None:
-            self._specs.update(state.specs)
-            for result in state.results.values():
-                self._finish(result)
+
+    def begin(self, state: JournalState) -> None:
+        """Takes what a journal says of the trials that its sweep asks for now."""
+        self.name, self.status = state.name, state.status
+        self._metrics = _metrics_of(state.config)
+        self._planned_total = state.plan.n_trials
+        self._earlier = state.results
+        for trial in one_each(shown_trials(state)).values():
+            self._ask(trial.spec, trial.label, trial.search)
+
+    @property
+    def finished(self) -> int:
+        """Trials that have a result."""
+        return self.counts.total()
 
     @property
     def total(self) -> int:
         """Trials known so far, done ones among them; a search adds more as it goes."""
-        return max(self._planned_total, len(self._specs), len(self._outcome))
+        return max(self._planned_total, len(self._asked), len(self._outcome))
 
     @property
     def elapsed_s(self) -> float:
@@ -91,7 +124,7 @@ class Progress:
         """Seconds that the known trials still take at the rate so far; None before the first has finished."""
         if not self._here:
             return None
-        return (self.total - self.done - self.failed) * self.elapsed_s / self._here
+        return (self.total - self.finished) * self.elapsed_s / self._here
 
     def take(self, event: Event) -> None:
         """Takes one event."""
@@ -99,18 +132,25 @@ class Progress:
             case SweepStarted():
                 self.name, self._began = event.name, self._clock()
                 self._metrics = _metrics_of(event.config)
-                trials = event.plan.get("trials")
-                self._planned_total = int(trials["total"]) if isinstance(trials, Mapping) else 0
-            case TrialPlanned(spec=spec):
-                self._specs[spec.key] = spec
+                self._planned_total = event.plan.n_trials
+                self._watched = {cell.key: cell.metric for cell in [*(event.plan.cells or ()), *event.plan.searches]}
+                if self._look is not None:
+                    self.begin(self._look())
+            case TrialPlanned(spec=spec, label=label, search=search):
+                self._ask(spec, label or spec.model, search)
             case TrialStarted(key=key):
-                self.running.add(key)
+                self.running.setdefault(key, None)
+            case TrialProgressed(key=key):
+                before = self.running.get(key)
+                known = before.score if before is not None and event.score is None else event.score
+                self.running[key] = replace(event, score=known)
             case TrialFinished(result=result):
                 self._here += 1
                 self._finish(result)
             case BatchLost(keys=keys):
                 self.lost += 1
-                self.running.difference_update(keys)
+                for key in keys:
+                    self.running.pop(key, None)
             case SweepFinished(status=status):
                 self.status = status
             case _:
@@ -130,34 +170,51 @@ class Progress:
                     break
         return bests
 
+    def asks(self, key: str) -> bool:
+        """Whether the sweep asks for a trial."""
+        return key in self._asked
+
     def describe(self, key: str) -> str:
         """Returns a trial's model, dataset and seed, for people."""
-        spec = self._specs.get(key)
-        return f"{spec.model} on {_dataset(spec)}, seed {spec.seed}" if spec else f"trial {key}"
+        asked = self._asked.get(key)
+        return f"{asked.label} on {asked.dataset}, seed {asked.spec.seed}" if asked else f"trial {key}"
+
+    def scores(self) -> list[str]:
+        """Returns how the trials come along that run and have told so, in words; the latest to begin last."""
+        return [self._words(event) for event in self.running.values() if event is not None]
+
+    def _words(self, event: TrialProgressed) -> str:
+        asked = self._asked.get(event.key)
+        words = f"{self.describe(event.key)}: step {event.step}"
+        return words if event.score is None else f"{words}, {asked.watched if asked else 'score'} {event.score:.4f}"
+
+    def _ask(self, spec: TrialSpec, label: str, search: str) -> None:
+        params = f" {canonical_json(dict(spec.dataset_params))}" if spec.dataset_params else ""
+        watched = self._watched.get(search or spec.cell_key, "score")
+        fresh = spec.key not in self._asked
+        self._asked[spec.key] = _Asked(spec=spec, label=label, dataset=spec.dataset + params, watched=watched)
+        if fresh and spec.key in self._earlier:
+            self._finish(self._earlier[spec.key])
 
     def _finish(self, result: TrialResult) -> None:
-        self.running.discard(result.key)
-        if self._outcome.get(result.key) == "failed":  # it failed in an earlier run of this sweep
-            self.failed -= 1
+        self.running.pop(result.key, None)
+        before = self._outcome.get(result.key)
+        if before is not None:  # it failed, or was stopped, in an earlier run of this sweep
+            self.counts[before] -= 1
         self._outcome[result.key] = result.status
+        self.counts[result.status] += 1
         if result.failure is not None:
-            self.failed += 1
             message = result.failure.message.splitlines()
             self.failures.append(
                 f"{self.describe(result.key)}: {result.failure.kind}: {message[0] if message else 'no message'}"
             )
-            return
-        self.done += 1
-        spec = self._specs.get(result.key)
-        if spec is not None:
-            cell = self._cells.setdefault(_dataset(spec), {}).setdefault(spec.cell_key, _Cell(model=spec.model))
+        asked = self._asked.get(result.key)
+        if asked is not None and result.status is Status.OK:
+            cells = self._cells.setdefault(asked.dataset, {})
+            cell = cells.setdefault(asked.spec.cell_key, _Cell(model=asked.label))
             for name, value in result.metrics.items():
                 cell.sums[name] = cell.sums.get(name, 0.0) + value
                 cell.counts[name] = cell.counts.get(name, 0) + 1
-
-
-def _dataset(spec: TrialSpec) -> str:
-    return f"{spec.dataset} {canonical_json(dict(spec.dataset_params))}" if spec.dataset_params else spec.dataset
 
 
 def _metrics_of(config: Mapping[str, Any]) -> tuple[tuple[str, bool], ...]:

@@ -3,7 +3,9 @@
 from typing import Any
 
 from crowdsweep.console.progress import Progress
+from crowdsweep.journal.shown import points_of, shown_searches
 from crowdsweep.journal.state import JournalState
+from crowdsweep.trial.result import Status
 
 LATEST_FAILURES = 5
 
@@ -11,27 +13,30 @@ LATEST_FAILURES = 5
 def sweep_status(state: JournalState) -> dict[str, Any]:
     """Returns counts, the best cell of each dataset so far and the latest failures, JSON-able.
 
-    `status` is `running` also where the driver died without a word: the record cannot tell. `total` is what is known
-    of: a search adds trials as it goes.
+    All of it is about the trials that the sweep asks for now. `status` is `running` also where the driver died without
+    a word: the record cannot tell. `total` is what is known of: a search adds trials as it goes. `left_out` counts the
+    finished trials that the sweep file asked for earlier.
     """
-    progress = Progress(state)
-    planned = state.plan.get("trials")
-    total = planned.get("total") if isinstance(planned, dict) else None
+    progress = Progress()
+    progress.begin(state)
+    results = {key: result for key, result in state.results.items() if progress.asks(key)}
     failures = [
         {"key": key, "trial": progress.describe(key), "kind": result.failure.kind, "message": result.failure.message}
-        for key, result in state.results.items()
+        for key, result in results.items()
         if result.failure is not None
     ]
     return {
         "name": state.name,
         "status": state.status,
-        "done": progress.done,
-        "failed": progress.failed,
-        "total": max(progress.total, total or 0),
-        "points": sum(map(len, state.proposals.values())),
+        "done": progress.counts[Status.OK],
+        "failed": progress.counts[Status.FAILED],
+        "stopped": progress.counts[Status.STOPPED],
+        "total": progress.total,
+        "left_out": len(state.results) - len(results),
+        "points": sum(len(points_of(state, search)) for search in shown_searches(state)),
         "drivers": len(state.started),
         "trials_lost_and_run_again": sum(state.lost.values()),
-        "seconds_of_trials": sum(result.wall_s for result in state.results.values()),
+        "seconds_of_trials": sum(result.wall_s for result in results.values()),
         "best": [
             {"dataset": dataset, "model": best.model, "metric": best.metric, "mean": best.value, "seeds": best.seeds}
             for dataset, best in progress.best().items()
@@ -42,13 +47,19 @@ def sweep_status(state: JournalState) -> dict[str, Any]:
 
 def describe_status(found: dict[str, Any]) -> str:
     """Returns what `sweep_status` found as lines."""
-    left = found["total"] - found["done"] - found["failed"]
+    left = found["total"] - found["done"] - found["failed"] - found["stopped"]
+    stopped = f"{found['stopped']} stopped early, " if found["stopped"] else ""
     lines = [
         f"{found['name']}: {found['status']}",
-        f"  {found['done']} done, {found['failed']} failed, {left} to go of {found['total']} trials",
+        f"  {found['done']} done, {found['failed']} failed, {stopped}{left} to go of {found['total']} trials",
     ]
     if found["trials_lost_and_run_again"]:
         lines.append(f"  {found['trials_lost_and_run_again']} times a trial's slot was lost and it ran again")
+    if found["left_out"]:
+        lines.append(
+            f"  {found['left_out']} finished trials are left out: the sweep file does not ask for them any more "
+            f"(`crowdsweep results DIR --all-trials` shows them)"
+        )
     lines += [
         f"  best on {best['dataset']}: {best['model']}, {best['metric']} {best['mean']:.4f} over {best['seeds']} seeds"
         for best in found["best"]

@@ -4,18 +4,21 @@ A store directory is a folder on a local disk, or a URI of an object store (`s3:
 """
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from pathlib import Path
 from threading import RLock
 
+import numpy as np
+
 from crowdsweep.errors import JournalDamaged, JournalError
-from crowdsweep.journal.codec import JOURNALLED, decode, encode
+from crowdsweep.journal import artifacts
+from crowdsweep.journal.codec import decode, encode
+from crowdsweep.journal.kinds import news, take
 from crowdsweep.journal.local import LocalRows
 from crowdsweep.journal.rows import Rows
-from crowdsweep.journal.state import JournalState, StateFold
-from crowdsweep.trial.events import Event, TrialFinished, TrialPlanned
-
-__all__ = ["Journal", "JournalState", "open_rows", "read_journal"]
+from crowdsweep.journal.state import JournalState, Known
+from crowdsweep.trial.artifacts import Artifact
+from crowdsweep.trial.events import Event
 
 
 class Journal:
@@ -38,10 +41,10 @@ class Journal:
         self._rows = open_rows(store, write=True) if rows is None else rows
         self._failed: JournalError | None = None
         self._guard = RLock()
-        self._fold = StateFold()
+        self._known = Known()
         try:
             for event in _events(self._rows):
-                self._fold.take(event)
+                take(self._known, event)
         except BaseException:
             self._rows.close()
             raise
@@ -50,7 +53,7 @@ class Journal:
     def state(self) -> JournalState:
         """All that the journal says, up to the last event that was handled."""
         with self._guard:
-            return self._fold.view()
+            return self._known.view()
 
     def handle(self, event: Event) -> None:
         """Writes one event; see `handle_many`."""
@@ -74,7 +77,22 @@ class Journal:
                 self._failed = error
                 raise
             for event in fresh:
-                self._fold.take(event)
+                take(self._known, event)
+
+    def keep(self, arrays: Mapping[str, np.ndarray]) -> dict[str, Artifact]:
+        """Writes arrays of a trial beside the rows, before the row that names them; see `artifacts.keep`.
+
+        Raises:
+            JournalError: one could not be written; nothing is written from then on.
+        """
+        with self._guard:
+            if self._failed:
+                raise self._failed
+            try:
+                return artifacts.keep(self._rows.put, arrays)
+            except JournalError as error:
+                self._failed = error
+                raise
 
     def close(self) -> None:
         """Lets other drivers in; may be called twice."""
@@ -83,23 +101,12 @@ class Journal:
 
     def _fresh(self, events: Iterable[Event]) -> list[Event]:
         """Returns the events that are to be written: journalled kinds, without what is known or stands here twice."""
-        fresh: list[Event] = []
-        seen: set[tuple[str, str]] = set()
+        fresh: dict[Hashable, Event] = {}
         for event in events:
-            if type(event) not in JOURNALLED or not self._fold.is_news(event):
-                continue
-            match event:
-                case TrialFinished(result=result):
-                    mark = (result.key, result.status)
-                case TrialPlanned(spec=spec):
-                    mark = (spec.key, spec.phase)
-                case _:
-                    mark = None
-            if mark is None or mark not in seen:
-                fresh.append(event)
-            if mark is not None:
-                seen.add(mark)
-        return fresh
+            brought = news(self._known, event)
+            if brought is not None:
+                fresh.setdefault(brought, event)
+        return list(fresh.values())
 
 
 def read_journal(store: str | Path) -> JournalState:
@@ -109,14 +116,14 @@ def read_journal(store: str | Path) -> JournalState:
         JournalError: there is no journal.
         JournalDamaged: rows before the torn tail cannot be read.
     """
-    fold = StateFold()
+    known = Known()
     for event in _events(open_rows(store, write=False)):
-        fold.take(event)
-    if not fold.rows:
+        take(known, event)
+    if not known.rows:
         raise JournalError(
             f"{store}: no journal here; expected a folder that `crowdsweep run` made (crowdsweep-runs/NAME by default)"
         )
-    return fold.view()
+    return known.view()
 
 
 def open_rows(store: str | Path, *, write: bool) -> Rows:

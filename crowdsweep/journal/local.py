@@ -7,7 +7,7 @@ import json
 import logging
 import os
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -36,6 +36,7 @@ class LocalRows:
     """
 
     def __init__(self, folder: Path, *, write: bool) -> None:
+        self._folder = folder
         self._path = folder / JOURNAL_FILE
         self._write = write
         self._lock: int | None = None
@@ -77,12 +78,33 @@ class LocalRows:
         except OSError as error:
             with contextlib.suppress(OSError):  # half a row is dropped by the next reader all the same
                 os.ftruncate(self._file, size)
-            full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-            advice = "make room" if full else "see to the disk"
-            raise JournalError(
-                f"{self._path}: could not be written ({error.strerror}). What stands in it is safe: {advice}, then "
-                f"run the same sweep again and it goes on"
-            ) from error
+            raise _not_written(self._path, error) from error
+
+    def put(self, folder: str, files: Mapping[str, bytes]) -> None:
+        """See `Rows.put`: each is written under another name, and given its own when it is whole."""
+        place = self._folder / folder
+        if self._file is None:
+            raise JournalError(f"{place}: not open for writing")
+        try:
+            place.mkdir(parents=True, exist_ok=True)
+            for name, content in files.items():
+                path, draft = place / name, place / f"{name}.{os.getpid()}.new"
+                whole = path.exists() and path.stat().st_size == len(content)
+                if not whole:  # new, or its machine died before it was whole
+                    draft.write_bytes(content)
+                    draft.replace(path)
+        except OSError as error:
+            raise _not_written(place, error) from error
+
+    def get(self, name: str) -> bytes | None:
+        """See `Rows.get`."""
+        path = self._folder / name
+        try:
+            return path.read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise JournalError(f"{path}: cannot be read: {error}") from error
 
     def close(self) -> None:
         """See `Rows.close`."""
@@ -98,6 +120,15 @@ class LocalRows:
             os.fsync(folder)  # a new file's name must be as durable as its rows
         finally:
             os.close(folder)
+
+
+def _not_written(path: Path, error: OSError) -> JournalError:
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+    advice = "make room" if full else "see to the disk"
+    return JournalError(
+        f"{path}: could not be written ({error.strerror}). What stands in the store is safe: {advice}, then run the "
+        f"same sweep again and it goes on"
+    )
 
 
 def _take_lock(path: Path) -> int:

@@ -12,7 +12,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from io import BytesIO
@@ -113,12 +113,22 @@ class ObjectRows:
     def append_rows(self, texts: Sequence[str]) -> None:
         """See `Rows.append_rows`: one object for all of them."""
         with self._guard:
-            if self._held is None:
-                raise JournalError(f"{self._folder}: not open for writing")
-            if self._held.expires <= self._clock():  # this process was held up for longer than its lease
-                self._renew()
+            self._be_holder()
             self._write(f"{FOLDER}/{self._next:08d}-{self._owner}.jsonl", b"".join(map(seal, texts)))
             self._next += 1
+
+    def put(self, folder: str, files: Mapping[str, bytes]) -> None:
+        """See `Rows.put`: an object appears when it is whole."""
+        with self._guard:
+            self._be_holder()
+            for name, content in files.items():
+                if self._read(f"{folder}/{name}") is None:
+                    self._make_folder(folder)
+                    self._write(f"{folder}/{name}", content)
+
+    def get(self, name: str) -> bytes | None:
+        """See `Rows.get`."""
+        return self._read(name)
 
     def close(self) -> None:
         """See `Rows.close`: gives the lease back."""
@@ -132,6 +142,12 @@ class ObjectRows:
                     _log.warning("%s: the lease was not given back and expires by itself: %s", self._folder, error)
         if self._renewer.is_alive():
             self._renewer.join()
+
+    def _be_holder(self) -> None:
+        if self._held is None:
+            raise JournalError(f"{self._folder}: not open for writing")
+        if self._held.expires <= self._clock():  # this process was held up for longer than its lease
+            self._renew()
 
     def _names(self) -> list[str]:
         try:
@@ -154,13 +170,16 @@ class ObjectRows:
 
     def _take_lease(self, settle_s: float) -> None:
         self._refuse_if_taken()
-        try:
-            self._files.create_dir(f"{self._folder}/{FOLDER}")
-        except (ArrowException, OSError) as error:
-            raise JournalError(f"{self._folder}: cannot keep a journal here: {error}") from error
+        self._make_folder(FOLDER)
         self._write_lease()
         time.sleep(settle_s)
         self._refuse_if_taken()
+
+    def _make_folder(self, name: str) -> None:
+        try:
+            self._files.create_dir(f"{self._folder}/{name}")
+        except (ArrowException, OSError) as error:
+            raise JournalError(f"{self._folder}: cannot keep a journal here: {error}") from error
 
     def _renew(self) -> None:
         self._refuse_if_taken()

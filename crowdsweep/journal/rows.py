@@ -4,7 +4,7 @@ A line is JSON: `{"crc":"0123abcd",` and then the row's own fields; the checksum
 to the newline. A row counts if and only if its newline is there and its checksum agrees.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 from zlib import crc32
@@ -43,6 +43,28 @@ class Rows(Protocol):
 
         Raises:
             JournalError: they could not be written; those before them stay readable.
+        """
+        ...
+
+    def put(self, folder: str, files: Mapping[str, bytes]) -> None:
+        """Writes files beside the rows, each whole or not at all. One that stands there already is left as it is.
+
+        They survive the death of this process, but need not survive that of the machine: the disk is not waited for.
+
+        Args:
+            folder: that they go into, below the store.
+            files: content by name; a name always stands for the same content.
+
+        Raises:
+            JournalError: it could not be written, or the rows are not open for writing.
+        """
+        ...
+
+    def get(self, name: str) -> bytes | None:
+        """Returns the content of a file beside the rows (`folder/name`); None where there is none.
+
+        Raises:
+            JournalError: it cannot be read.
         """
         ...
 

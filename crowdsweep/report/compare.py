@@ -21,13 +21,14 @@ from crowdsweep.report.ranking import References, ranking_metric
 from crowdsweep.report.table import metric_columns
 from crowdsweep.search.contract import Goal
 from crowdsweep.sweepfile.records import Metric, PublishedValue
+from crowdsweep.trial.result import Status
 
 _COMMON_DEFAULTS = {"scenario": "individual"}  # dataset parameters at their defaults are not written down
 
 
 @dataclass(frozen=True, kw_only=True)
 class Score:
-    """One model on one dataset, at the point that the search selected.
+    """One model on one dataset, at one point.
 
     Attributes:
         model: its label in the sweep.
@@ -36,7 +37,7 @@ class Score:
         metrics: estimates of every metric over the fresh seeds.
         by_seed: seed → the ranking metric; empty where the model lacks it.
         versus_best: the paired test; None for the best one and for models without rank.
-        n_failed: seeds that failed, and so are missing from all estimates.
+        n_failed, n_stopped: seeds that failed, or were stopped before their end: missing from all estimates.
         wall_s, peak_bytes: mean seconds of a trial; highest memory of its batches; None where every seed failed.
         saw_gold: the model needs gold by definition: an upper bound, not a competitor.
     """
@@ -48,6 +49,7 @@ class Score:
     by_seed: Mapping[int, float]
     versus_best: PairedTest | None = None
     n_failed: int = 0
+    n_stopped: int = 0
     wall_s: Estimate | None = None
     peak_bytes: int | None = None
     saw_gold: bool = False
@@ -146,6 +148,7 @@ class _Cell:
 
     model: str
     point: str
+    chosen: bool
     rows: list[dict[str, Any]] = field(default_factory=list)
 
 
@@ -155,18 +158,16 @@ def compare(
     metric: Metric | None = None,
     published: Sequence[PublishedValue] = (),
     gold_models: frozenset[str] = frozenset(),
-    selected: Mapping[tuple[str, str, str], Sequence[str]] | None = None,
     references: Mapping[tuple[str, str], References] | None = None,
 ) -> Comparison:
     """Compares the models of a sweep.
 
     Args:
-        table: of `results_table`; rows of the search phase are left out.
+        table: of `comparison_rows` or `results_table`; rows of the search phase are left out. Those that are `chosen`
+            are compared, the others stand beside them.
         metric: of the sweep file; what ranks is its test version where there is one.
         published: printed numbers.
         gold_models: labels of the models that need gold.
-        selected: (model label, dataset, dataset_params) → points that the search selected, canonical JSON, best
-            first. Where several were re-scored, the first one that has results stands for its model.
         references: (dataset, dataset_params) → what its models are scored against; gold where it is not said.
     """
     blocks: dict[tuple[str, str], dict[tuple[str, str], _Cell]] = defaultdict(dict)
@@ -175,11 +176,12 @@ def compare(
             continue
         cells = blocks[row["dataset"], row["dataset_params"]]
         name = (row["model"], row["point"])
-        cells.setdefault(name, _Cell(model=row["model"], point=row["point"])).rows.append(row)
+        cell = cells.setdefault(name, _Cell(model=row["model"], point=row["point"], chosen=row["chosen"]))
+        cell.rows.append(row)
     names = metric_columns(table)
     datasets: list[DatasetComparison] = []
     for (dataset, params), cells in blocks.items():
-        chosen, others = _choose_points(list(cells.values()), dataset, params, selected or {})
+        chosen, others = ([cell for cell in cells.values() if cell.chosen is wanted] for wanted in (True, False))
         known = (references or {}).get((dataset, params), References())
         datasets.append(_compare_models(dataset, params, chosen, others, names, metric, gold_models, known))
     return Comparison(
@@ -238,8 +240,9 @@ def comparison_table(comparison: Comparison) -> pa.Table:
     text, number, count = pa.string(), pa.float64(), pa.int64()
     schema = [("dataset", text), ("dataset_params", text), ("rank", count), ("model", text), ("saw_gold", pa.bool_())]
     schema += [("metric", text), ("mean", number), ("low", number), ("high", number), ("sd", number), ("n", count)]
-    schema += [("failed", count), ("difference_to_best", number), ("test", text), ("p_holm", number)]
-    schema += [("printed", number), ("difference_to_printed", number), ("wall_s", number), ("peak_bytes", count)]
+    schema += [("failed", count), ("stopped", count), ("difference_to_best", number), ("test", text)]
+    schema += [("p_holm", number), ("printed", number), ("difference_to_printed", number)]
+    schema += [("wall_s", number), ("peak_bytes", count)]
     return pa.Table.from_pylist(rows, schema=pa.schema([*schema, ("point", text)]))
 
 
@@ -258,6 +261,7 @@ def _flat_row(block: DatasetComparison, score: Score, printed: float | None) -> 
         "sd": ours.sd if ours else None,
         "n": ours.n if ours else 0,
         "failed": score.n_failed,
+        "stopped": score.n_stopped,
         "difference_to_best": test.difference.mean if test and test.difference else None,
         "test": test.test if test else None,
         "p_holm": test.p_holm if test else None,
@@ -267,25 +271,6 @@ def _flat_row(block: DatasetComparison, score: Score, printed: float | None) -> 
         "peak_bytes": score.peak_bytes,
         "point": score.point,
     }
-
-
-def _choose_points(
-    cells: list[_Cell], dataset: str, params: str, selected: Mapping[tuple[str, str, str], Sequence[str]]
-) -> tuple[list[_Cell], list[_Cell]]:
-    """Parts the cells into the one that stands for its model and the others; the order of selection decides, never
-    the numbers that are reported."""
-    by_model: dict[str, list[_Cell]] = defaultdict(list)
-    for cell in cells:
-        by_model[cell.model].append(cell)
-    chosen: list[_Cell] = []
-    others: list[_Cell] = []
-    for model, points in by_model.items():
-        order = {point: place for place, point in enumerate(selected.get((model, dataset, params), ()))}
-        points.sort(key=lambda cell: order.get(cell.point, len(order)))
-        first = next((cell for cell in points if any(row["status"] == "ok" for row in cell.rows)), points[0])
-        chosen.append(first)
-        others += [cell for cell in points if cell is not first]
-    return chosen, others
 
 
 def _compare_models(
@@ -317,14 +302,15 @@ def _compare_models(
 
 
 def _score(cell: _Cell, names: Sequence[str], metric: str, saw_gold: bool) -> Score:
-    good = [row for row in cell.rows if row["status"] == "ok"]
+    good = [row for row in cell.rows if row["status"] == Status.OK]
     columns = {name: [row[name] for row in good if row[name] is not None] for name in names}
     return Score(
         model=cell.model,
         point=cell.point,
         metrics={name: estimate(values) for name, values in columns.items() if values},
         by_seed={row["seed"]: row[metric] for row in good if metric and row[metric] is not None},
-        n_failed=len(cell.rows) - len(good),
+        n_failed=sum(row["status"] == Status.FAILED for row in cell.rows),
+        n_stopped=sum(row["status"] == Status.STOPPED for row in cell.rows),
         wall_s=estimate([row["wall_s"] for row in good]) if good else None,
         peak_bytes=max(row["peak_bytes"] for row in good) if good else None,
         saw_gold=saw_gold,

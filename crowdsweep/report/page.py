@@ -4,7 +4,8 @@
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,7 +19,10 @@ import yaml
 from markupsafe import Markup
 
 from crowdsweep.errors import UnknownName
-from crowdsweep.journal.journal import JournalState, read_journal
+from crowdsweep.journal.artifacts import array_of
+from crowdsweep.journal.journal import open_rows, read_journal
+from crowdsweep.journal.shown import ShownTrial, one_each, points_of, shown_searches, shown_trials
+from crowdsweep.journal.state import JournalState
 from crowdsweep.metrics.intervals import Estimate
 from crowdsweep.metrics.wording import is_count, readable
 from crowdsweep.models import registered
@@ -30,12 +34,12 @@ from crowdsweep.report.compare import (
     comparison_table,
     describe_dataset,
 )
-from crowdsweep.report.labels import Labels, selected_points
 from crowdsweep.report.ranking import References
 from crowdsweep.report.table import comparison_rows, results_table, to_csv, to_latex, to_markdown
 from crowdsweep.studies.contract import StudyReport, check_knobs, find_template, with_gold_models
 from crowdsweep.sweepfile.records import Metric, PublishedValue
-from crowdsweep.trial.result import Failure
+from crowdsweep.trial.events import SweepStatus
+from crowdsweep.trial.result import CROWD_CONFUSION, Failure, Status
 from crowdsweep.trial.spec import TrialSpec, canonical_json
 
 _MAX_SHOWN_FAILURES = 200
@@ -63,7 +67,7 @@ class FailedTrial:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Search:
+class SearchShown:
     """One search: what it looked for, what every point was worth, what it selected."""
 
     model: str
@@ -97,7 +101,7 @@ def write_report(store: Path) -> Path:
     """
     state = read_journal(store)
     everything = results_table(state, "all")
-    comparison = _compare(state)
+    comparison = comparison_of(state)
     flat = comparison_table(comparison)
     pyarrow.parquet.write_table(everything, store / "results.parquet")
     (store / "table.csv").write_text(to_csv(flat), encoding="utf-8")
@@ -116,14 +120,15 @@ def render_page(state: JournalState, comparison: Comparison, store: Path) -> str
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     cast(dict[str, Any], environment.filters).update(_FILTERS)
-    failed = failed_trials(state)
+    trials = shown_trials(state)
+    failed = failed_trials(state, trials)
     return environment.from_string(template).render(
         state=state,
         comparison=comparison,
         store=store,
         written=datetime.now(tz=UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        progress=_progress(state, len(failed)),
-        unfinished=state.status != "done",
+        progress=_progress(state, trials),
+        unfinished=state.status is not SweepStatus.DONE,
         table_name=(state.config.get("published") or {}).get("table") or "the paper",
         searches=list(searches(state)),
         study=study_report(state),
@@ -134,9 +139,10 @@ def render_page(state: JournalState, comparison: Comparison, store: Path) -> str
         draw_search=_search_figure,
         draw_curve=figures.curve,
         draw_confusion=figures.heat_map,
-        confusions=_confusions(state, comparison),
+        confusions=_confusions(state, trials, comparison, store),
         verdict=phrases.verdict,
         notes=phrases.ranked_by_heldout(comparison),
+        left_out=len(state.results.keys() - {trial.spec.key for trial in trials}),
         tests_used=phrases.tests_used,
         quality_metrics=_quality_metrics,
         printed=_printed_of,
@@ -144,32 +150,29 @@ def render_page(state: JournalState, comparison: Comparison, store: Path) -> str
     )
 
 
-def searches(state: JournalState) -> Iterator[Search]:
-    """Yields every search that has proposed a point, in the order of the journal."""
-    planned: Mapping[str, Mapping[str, str]] = state.plan.get("searches", {})
-    for study, proposals in state.proposals.items():
-        row = planned.get(study, {})
-        first = proposals[0]
-        yield Search(
-            model=row.get("label", first.model),
-            dataset=describe_dataset(first.dataset, canonical_json(dict(first.dataset_params))),
-            metric=row.get("metric", "value"),
-            goal=row.get("goal", "maximize"),
-            points={proposal.number: proposal.point for proposal in proposals},
-            values=state.values.get(study, {}),
-            selected=state.selected.get(study, ()),
+def searches(state: JournalState) -> Iterator[SearchShown]:
+    """Yields every search that has proposed a point."""
+    for search in shown_searches(state):
+        points = points_of(state, search)
+        yield SearchShown(
+            model=search.label,
+            dataset=describe_dataset(search.dataset, canonical_json(dict(search.dataset_params))),
+            metric=search.metric,
+            goal=search.goal,
+            points=points,
+            values={number: value for number, value in state.values.get(search.key, {}).items() if number in points},
+            selected=[number for number in state.selected.get(search.key, ()) if number in points],
         )
 
 
-def failed_trials(state: JournalState) -> list[FailedTrial]:
-    """Returns every failed trial of both phases."""
-    labels = Labels(state.config.get("models", ()))
+def failed_trials(state: JournalState, trials: Iterable[ShownTrial]) -> list[FailedTrial]:
+    """Returns those of the trials that failed, in either phase."""
     failed: list[FailedTrial] = []
-    for key, spec in state.specs.items():
+    for key, trial in one_each(trials).items():
         result = state.results.get(key)
         if result is not None and result.failure is not None:
-            dataset = describe_dataset(spec.dataset, canonical_json(dict(spec.dataset_params)))
-            failed.append(FailedTrial(model=labels.of(spec), dataset=dataset, spec=spec, failure=result.failure))
+            dataset = describe_dataset(trial.spec.dataset, canonical_json(dict(trial.spec.dataset_params)))
+            failed.append(FailedTrial(model=trial.label, dataset=dataset, spec=trial.spec, failure=result.failure))
     return failed
 
 
@@ -180,11 +183,13 @@ def study_report(state: JournalState) -> StudyReport | None:
         return None
     knobs = {name: value for name, value in entry.items() if name != "template"}
     template = find_template(entry["template"])
-    table = with_gold_models(comparison_rows(state), _gold_labels(state))
+    rows = comparison_rows(state)
+    table = with_gold_models(rows.filter(rows["chosen"]), _gold_labels(state))
     return template.summarise(table, check_knobs(template, knobs))
 
 
-def _compare(state: JournalState) -> Comparison:
+def comparison_of(state: JournalState) -> Comparison:
+    """Compares the models of a sweep, as its file asks for it."""
     wanted = state.config.get("metric")
     printed = (state.config.get("published") or {}).get("values", ())
     return compare(
@@ -192,21 +197,18 @@ def _compare(state: JournalState) -> Comparison:
         metric=Metric(name=wanted["name"], goal=wanted["goal"]) if wanted else None,
         published=[PublishedValue(**value) for value in printed],
         gold_models=_gold_labels(state),
-        selected={
-            cell: [canonical_json(dict(point)) for point in points] for cell, points in selected_points(state).items()
-        },
         references={
-            (row["dataset"], canonical_json(dict(row["dataset_params"]))): References(
-                gold=row["gold"], heldout=row["heldout"]
-            )
-            for row in state.plan.get("datasets", ())
+            (row.dataset, canonical_json(dict(row.dataset_params))): References(gold=row.gold, heldout=row.heldout)
+            for row in state.plan.datasets
         },
     )
 
 
 def _gold_labels(state: JournalState) -> frozenset[str]:
-    """Returns the labels of models that need gold; a model that is not installed any more is taken for one that does
-    not."""
+    """Returns the labels of models that need gold. A plan of the first format does not say: there, a model that is not
+    installed any more is taken for one that does not."""
+    if state.plan.cells is not None:
+        return frozenset(cell.label for cell in [*state.plan.cells, *state.plan.searches] if cell.sees_gold)
     labels: set[str] = set()
     for entry in state.config.get("models", ()):
         try:
@@ -218,9 +220,15 @@ def _gold_labels(state: JournalState) -> frozenset[str]:
     return frozenset(labels)
 
 
-def _progress(state: JournalState, n_failed: int) -> dict[str, int]:
-    planned = (state.plan.get("trials") or {}).get("total") or len(state.specs)
-    return {"done": len(state.results), "planned": max(planned, len(state.results)), "failed": n_failed}
+def _progress(state: JournalState, trials: Iterable[ShownTrial]) -> dict[str, int]:
+    known = {trial.spec.key for trial in trials}
+    ended = Counter(state.results[key].status for key in known if key in state.results)
+    return {
+        "done": ended.total(),
+        "planned": max(state.plan.n_trials, len(known)),
+        "failed": ended[Status.FAILED],
+        "stopped": ended[Status.STOPPED],
+    }
 
 
 def _means_figure(block: DatasetComparison, comparison: Comparison) -> Any:
@@ -237,7 +245,7 @@ def _means_figure(block: DatasetComparison, comparison: Comparison) -> Any:
     return figures.means_with_intervals(bars, block.metric)
 
 
-def _search_figure(search: Search) -> Any:
+def _search_figure(search: SearchShown) -> Any:
     return figures.search_curve(search.values, search.goal, search.metric)
 
 
@@ -255,16 +263,22 @@ def _quality_metrics(block: DatasetComparison) -> list[str]:
     return sorted(names, key=lambda name: (not name.startswith("test_"), not name.startswith("dev_"), name))
 
 
-def _confusions(state: JournalState, comparison: Comparison) -> dict[tuple[str, str], tuple[str, list[list[float]]]]:
+def _confusions(
+    state: JournalState, trials: Iterable[ShownTrial], comparison: Comparison, store: Path
+) -> dict[tuple[str, str], tuple[str, list[list[float]]]]:
     """Returns the crowd's estimated matrix by dataset, mean over seeds, of the best ranked model that has one."""
+    rows = open_rows(store, write=False)
     by_cell: dict[tuple[str, str, str, str], list[Any]] = {}
-    labels = Labels(state.config.get("models", ()))
-    for key, spec in state.specs.items():
-        result = state.results.get(key)
-        if result is None or result.confusion is None or "report" not in state.phases[key]:
+    for trial in trials:
+        spec, result = trial.spec, state.results.get(trial.spec.key)
+        if not trial.chosen or result is None or result.status is not Status.OK:
             continue
-        params, point = canonical_json(dict(spec.dataset_params)), canonical_json(dict(spec.point))
-        by_cell.setdefault((spec.dataset, params, labels.of(spec), point), []).append(result.confusion)
+        matrix: Any = result.confusion
+        if matrix is None and CROWD_CONFUSION in result.kept:
+            matrix = array_of(rows, result.kept[CROWD_CONFUSION])
+        if matrix is not None:
+            params, point = canonical_json(dict(spec.dataset_params)), canonical_json(dict(spec.point))
+            by_cell.setdefault((spec.dataset, params, trial.label, point), []).append(matrix)
     found: dict[tuple[str, str], tuple[str, list[list[float]]]] = {}
     for block in comparison.datasets:
         for score in [*block.ranked, *block.unranked]:

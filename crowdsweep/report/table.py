@@ -9,18 +9,21 @@ from typing import Any, Literal
 import pyarrow as pa
 import pyarrow.csv
 
-from crowdsweep.journal.journal import JournalState
-from crowdsweep.report.labels import Labels, other_labels
+from crowdsweep.journal.shown import ShownTrial, one_each, shown_trials
+from crowdsweep.journal.state import JournalState
 from crowdsweep.trial.result import TrialResult
-from crowdsweep.trial.spec import TrialSpec, canonical_json
+from crowdsweep.trial.spec import canonical_json
 
 TablePhase = Literal["report", "search", "all"]
 TableFormat = Literal["csv", "json", "md", "latex"]
 
-# What scripts rely on: these columns in this order, then one for each metric, then the two of the failure.
+# What scripts rely on: these columns in this order (`asked` only where all trials are wanted), then one for each
+# metric, then the two of the failure.
 TRIAL_COLUMNS: dict[str, pa.DataType] = {
     "sweep": pa.string(),
     "phase": pa.string(),
+    "asked": pa.bool_(),
+    "chosen": pa.bool_(),
     "model": pa.string(),
     "dataset": pa.string(),
     "dataset_params": pa.string(),
@@ -39,43 +42,27 @@ TRIAL_COLUMNS: dict[str, pa.DataType] = {
 FAILURE_COLUMNS: dict[str, pa.DataType] = {"failure_kind": pa.string(), "failure_message": pa.string()}
 
 
-def results_table(state: JournalState, phase: TablePhase = "report") -> pa.Table:
-    """Returns the finished trials, one row each, in the order in which they were planned.
+def results_table(state: JournalState, phase: TablePhase = "report", *, every: bool = False) -> pa.Table:
+    """Returns the finished trials that the sweep asks for now, one row each, in the order of its plan.
 
-    `model` is the label that the sweep file gives the model, where one model stands in a sweep twice. A metric that
-    does not apply to a trial, and every metric of a failed one, is null. Trials that have not finished have no row.
+    `model` is the label that the sweep file gives the model. `chosen` says which rows the report counts
+    (`journal.shown`): of the search phase none, of the report phase those of fixed points and of the point that stands
+    for its search. A metric that does not apply to a trial, and every metric of a failed one, is null. Trials that have
+    not finished have no row.
+
+    Args:
+        state: what the journal says.
+        phase: trials of both phases stand under `all` once, as trials of the report.
+        every: also the trials that the sweep does not ask for any more, told apart by a column `asked`.
     """
-    labels = Labels(state.config.get("models", ()))
-    rows: list[dict[str, Any]] = []
-    metrics: set[str] = set()
-    for key, spec in state.specs.items():
-        result = state.results.get(key)
-        if result is None or (phase != "all" and phase not in state.phases[key]):
-            continue
-        names = {"sweep": state.name, "phase": spec.phase if phase == "all" else phase}
-        rows.append({**names, "model": labels.of(spec), **_numbers(spec, result)})
-        metrics.update(result.metrics)
-    schema = pa.schema(
-        [
-            *TRIAL_COLUMNS.items(),
-            *((name, pa.float64()) for name in sorted(metrics)),
-            *FAILURE_COLUMNS.items(),
-        ]
-    )
-    return pa.Table.from_pylist(rows, schema=schema)
+    found = one_each(trial for trial in shown_trials(state, every=every) if phase in ("all", trial.spec.phase))
+    return _table(state, found.values(), every=every)
 
 
 def comparison_rows(state: JournalState) -> pa.Table:
     """Returns the report phase's table, in which a trial that answers for several models of the sweep file has a row
     for each of them."""
-    table = results_table(state)
-    others = other_labels(state)
-    rows = [
-        {**row, "model": label, "point": canonical_json(dict(point))}
-        for row in table.to_pylist()
-        for label, point in others.get(row["key"], ())
-    ]
-    return pa.concat_tables([table, pa.Table.from_pylist(rows, schema=table.schema)])
+    return _table(state, [trial for trial in shown_trials(state) if trial.spec.phase == "report"])
 
 
 def metric_columns(table: pa.Table) -> list[str]:
@@ -135,15 +122,32 @@ def _aligned(table: pa.Table, right: Sequence[str] | None) -> list[bool]:
     return [pa.types.is_floating(kind) or pa.types.is_integer(kind) for kind in table.schema.types]
 
 
-def _numbers(spec: TrialSpec, result: TrialResult) -> dict[str, Any]:
-    failure = result.failure
+def _table(state: JournalState, found: Iterable[ShownTrial], *, every: bool = False) -> pa.Table:
+    rows: list[dict[str, Any]] = []
+    metrics: set[str] = set()
+    for trial in found:
+        result = state.results.get(trial.spec.key)
+        if result is not None:
+            rows.append({"sweep": state.name, **_row(trial, result)})
+            metrics.update(result.metrics)
+    told = [(name, kind) for name, kind in TRIAL_COLUMNS.items() if every or name != "asked"]
+    schema = [*told, *((name, pa.float64()) for name in sorted(metrics)), *FAILURE_COLUMNS.items()]
+    return pa.Table.from_pylist(rows, schema=pa.schema(schema))
+
+
+def _row(trial: ShownTrial, result: TrialResult) -> dict[str, Any]:
+    spec, failure = trial.spec, result.failure
     return {
+        "phase": spec.phase,
+        "asked": trial.asked,
+        "chosen": trial.chosen,
+        "model": trial.label,
         "dataset": spec.dataset,
         "dataset_params": canonical_json(dict(spec.dataset_params)),
         "point": canonical_json(dict(spec.point)),
         "seed": spec.seed,
         "status": result.status,
-        "key": spec.key,
+        "key": result.key,
         "wall_s": result.wall_s,
         "batch_wall_s": result.batch_wall_s,
         "batch_size": result.batch_size,

@@ -1,4 +1,4 @@
-"""The event loop of a sweep: plan less journal → batches → results, each durable before anybody is told.
+"""The event loop of a sweep: plan minus journal → batches → results, each durable before anybody is told.
 
 The order of things in one turn: results come from the executor; they are written to the journal; then the mirrors and
 the searches hear of them; what the searches want next is written to the journal; only then is it submitted. So a
@@ -8,38 +8,41 @@ driver that dies anywhere leaves a journal from which another goes on, and no tr
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
-from typing import Any, Literal, Protocol, runtime_checkable
+from dataclasses import dataclass, replace
+from typing import Protocol, runtime_checkable
+
+import numpy as np
 
 from crowdsweep.journal.state import JournalState
 from crowdsweep.sweep.executor import Batch, Executor
 from crowdsweep.sweep.interrupts import Interrupts
 from crowdsweep.sweep.mirrors import Mirrors
-from crowdsweep.sweep.plan import Plan
-from crowdsweep.sweep.resume import MakeSearcher, hours_spent, resumed_studies
-from crowdsweep.sweep.study_run import Step, StudyRun
-from crowdsweep.sweepfile.read import config_to_mapping
-from crowdsweep.sweepfile.records import SweepConfig
-from crowdsweep.tracking.uri import without_credentials
+from crowdsweep.sweep.plan import Cell, Plan
+from crowdsweep.sweep.recorded import recorded_config, recorded_plan
+from crowdsweep.sweep.resume import MakeSearcher, hours_spent, resumed_searches
+from crowdsweep.sweep.search_run import SearchRun, Step
+from crowdsweep.trial.artifacts import Artifact
 from crowdsweep.trial.events import (
     Event,
     Mirror,
     SweepFinished,
     SweepStarted,
+    SweepStatus,
     TrialFinished,
     TrialPlanned,
+    TrialProgressed,
     TrialStarted,
 )
-from crowdsweep.trial.result import TrialResult
+from crowdsweep.trial.result import Status, TrialResult
 from crowdsweep.trial.spec import TrialSpec
+from crowdsweep.trial.watch import Watch
 
 AHEAD = 1  # batches submitted beyond the slots, so that a slot that ends one has the next at once
 FAILURES_FORGIVEN = 2  # however small the plan: a share says nothing about a handful of trials
 POLL_S = 0.5
 
-Status = Literal["done", "interrupted", "out_of_time", "over_budget"]
 _log = logging.getLogger(__name__)
 
 
@@ -50,6 +53,23 @@ class Record(Protocol):
     @property
     def state(self) -> JournalState: ...
     def handle_many(self, events: Iterable[Event]) -> None: ...
+    def keep(self, arrays: Mapping[str, np.ndarray]) -> Mapping[str, Artifact]: ...
+
+
+Decide = Callable[[TrialProgressed], Collection[str]]
+"""Hears how a trial comes along, and says which trials need not go on: this one, or others that have begun."""
+Stands = Callable[[TrialResult], bool]
+"""Whether the result of a trial that an earlier driver stopped stands; where it does not, the trial is run again."""
+
+
+def stop_nobody(event: TrialProgressed) -> Collection[str]:  # noqa: ARG001
+    """Every trial goes on to its end."""
+    return ()
+
+
+def run_again(result: TrialResult) -> bool:  # noqa: ARG001
+    """What was stopped is run again."""
+    return False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,15 +77,14 @@ class SweepOutcome:
     """How a driver ended.
 
     Attributes:
-        status: `done`; `interrupted` by a person; `out_of_time` (`budget.hours`, of all drivers together);
-            `over_budget`: too many failed.
+        status: what it ended with.
         planned: trials that are known to be needed so far.
         finished: of these, how many have a result, this driver's and earlier ones'.
         failed: of these, how many failed.
         ran: how many this driver ran itself.
     """
 
-    status: Status
+    status: SweepStatus
     planned: int
     finished: int
     failed: int
@@ -84,6 +103,8 @@ class Driver:
         make_searcher: MakeSearcher,
         clock: Callable[[], float],
         interrupts: Interrupts | None,
+        decide: Decide,
+        stands: Stands,
     ) -> None:
         self._plan = plan
         self._executor = executor
@@ -91,23 +112,26 @@ class Driver:
         self._mirrors = mirrors
         self._clock = clock
         self._interrupts = interrupts
-        self._results: dict[str, TrialResult] = dict(journal.state.results)
+        self._decide = decide
+        known = journal.state.results.items()
+        self._results = {key: result for key, result in known if result.status is not Status.STOPPED or stands(result)}
         self._specs: dict[str, TrialSpec] = {}
-        self._owners: dict[str, list[StudyRun]] = {}
-        self._ready: deque[list[TrialSpec]] = deque()
+        self._owners: dict[str, list[SearchRun]] = {}
+        self._ready: deque[tuple[list[TrialSpec], Watch]] = deque()
         self._n_ready = 0
         self._flying: dict[str, int] = {}  # key → number of its batch
         self._batches: dict[int, int] = {}  # number of a batch → trials of it that have not finished
         self._submitted = self._ran = 0
         self._begun: set[str] = set()
+        self._decided: set[str] = set()  # trials that need not go on
         self._failed: set[str] = set()
-        self._studies = resumed_studies(plan, journal.state, make_searcher)
+        self._searches = resumed_searches(plan, journal.state, make_searcher)
         self._started = clock() - hours_spent(journal.state, executor.slots) * 3600
-        self._stopping: Status | None = None
+        self._stopping: SweepStatus | None = None
 
     def run(self) -> SweepOutcome:
         """Runs until everything is done, or until it is to stop and nothing runs any more."""
-        self._executor.listen(lambda event: self._mirrors.handle([event]))
+        self._executor.listen(self._progress)
         self._lay_out()
         while True:
             self._stop_if_due()
@@ -119,26 +143,29 @@ class Driver:
                 with self._interrupts.abortable() if self._interrupts else nullcontext():
                     events = self._executor.poll(POLL_S)
             except KeyboardInterrupt:
-                self._stopping = "interrupted"
+                self._stopping = SweepStatus.INTERRUPTED
                 break
             self._take(events)
-        if self._stopping is None and any(run.selected is None for run in self._studies):
+        if self._stopping is None and any(run.selected is None for run in self._searches):
             raise RuntimeError("a search waits for trials that nobody runs")
-        return self._outcome(self._stopping or "done")
+        return self._outcome(self._stopping or SweepStatus.DONE)
 
     def _lay_out(self) -> None:
         """Queues the fixed cells and what the searches had open, and lets the searches begin or go on."""
         for cell in self._plan.cells:
-            self._want(Step(groups=[cell.report_specs(self._plan.report_seeds)]), None)
-        for study in self._studies:
-            self._want(study.restored(), study)
-        for study in self._studies:
-            self._want(study.advance(self._results), study)
+            self._want(Step(groups=[cell.report_specs(self._plan.report_seeds)]), cell, None)
+        for run in self._searches:
+            self._want(run.restored(), run.search.cell, run)
+        for run in self._searches:
+            self._want(run.advance(self._results), run.search.cell, run)
 
-    def _want(self, step: Step, study: StudyRun | None) -> None:
-        """Writes down what a study decided and which trials it wants, then queues those that nobody has run."""
+    def _want(self, step: Step, cell: Cell, run: SearchRun | None) -> None:
+        """Writes down what a search decided and which trials it wants, then queues those that nobody has run."""
+        key = run.search.key if run is not None else ""
+        watch = Watch(metric=cell.metric.name, every=self._plan.config.report_every)
         specs = [spec for group in step.groups for spec in group]
-        events: list[Event] = [*step.events, *(TrialPlanned(spec=spec) for spec in specs)]
+        planned = (TrialPlanned(spec=spec, label=cell.label, search=key) for spec in specs)
+        events: list[Event] = [*step.events, *planned]
         if not events:
             return
         self._journal.handle_many(events)
@@ -147,54 +174,69 @@ class Driver:
             fresh = [spec for spec in group if spec.key not in self._specs]
             for spec in group:
                 self._specs.setdefault(spec.key, spec)
-                if study is not None and spec.phase == "search":
-                    self._owners.setdefault(spec.key, []).append(study)
+                if run is not None and spec.phase == "search":
+                    self._owners.setdefault(spec.key, []).append(run)
             self._failed.update(s.key for s in fresh if s.key in self._results and self._results[s.key].failure)
             if missing := [spec for spec in fresh if spec.key not in self._results]:
-                self._ready.append(missing)
+                self._ready.append((missing, watch))
                 self._n_ready += len(missing)
 
     def _submit(self) -> None:
         while self._ready and len(self._batches) < self._executor.slots + AHEAD:
-            group = self._ready.popleft()
+            group, watch = self._ready.popleft()
             idle = max(1, self._executor.slots - len(self._batches))
             size = min(self._plan.config.pack, max(1, -(-self._n_ready // idle)))
             specs, rest = group[:size], group[size:]
             if rest:
-                self._ready.appendleft(rest)
+                self._ready.appendleft((rest, watch))
             self._n_ready -= len(specs)
             self._submitted += 1
             self._flying.update((spec.key, self._submitted) for spec in specs)
             self._batches[self._submitted] = len(specs)
-            self._executor.submit(Batch(specs=specs, dataset=specs[0].fingerprint))
+            self._executor.submit(Batch(specs=specs, dataset=specs[0].fingerprint, watch=watch))
+
+    def _progress(self, event: TrialProgressed) -> None:
+        """Passes on how a trial comes along, and stops those that need not go on."""
+        self._begun.add(event.key)
+        self._mirrors.handle([event])
+        for key in self._decide(event):
+            if key in self._begun and key in self._flying:
+                self._decided.add(key)
+                self._executor.stop(key)
 
     def _take(self, events: Sequence[Event]) -> None:
-        events = [self._judged(event) for event in events]
+        events = [self._kept(event) for event in events]
         self._journal.handle_many(events)
         self._mirrors.handle(events)
-        waiting: dict[int, StudyRun] = {}
+        waiting: dict[int, SearchRun] = {}
         for event in events:
             match event:
                 case TrialStarted(key=key):
                     self._begun.add(key)
                 case TrialFinished(result=result):
                     self._finish(result)
-                    waiting.update((id(study), study) for study in self._owners.get(result.key, ()))
+                    waiting.update((id(run), run) for run in self._owners.get(result.key, ()))
                 case _:
                     continue
-        for study in waiting.values():
-            self._want(study.advance(self._results), study)
+        for run in waiting.values():
+            self._want(run.advance(self._results), run.search.cell, run)
 
-    def _judged(self, event: Event) -> Event:
+    def _kept(self, event: Event) -> Event:
+        """Returns a finish as it is written down: judged by the searches that asked for it, its arrays put away."""
         if not isinstance(event, TrialFinished):
             return event
         result = event.result
-        for study in self._owners.get(result.key, ()):
-            result = study.judged(self._specs[result.key], result)
+        for run in self._owners.get(result.key, ()):
+            result = run.judged(self._specs[result.key], result)
+        if result.artifacts:
+            kept = {**result.kept, **self._journal.keep(result.artifacts)}
+            result = replace(result, artifacts={}, kept=kept)
         return TrialFinished(result=result)
 
     def _finish(self, result: TrialResult) -> None:
-        self._results[result.key] = result
+        """Takes a result; that of a trial which this driver stopped only because it ends itself is none."""
+        if result.status is not Status.STOPPED or result.key in self._decided:
+            self._results[result.key] = result
         self._ran += 1
         if result.failure:
             self._failed.add(result.key)
@@ -214,11 +256,11 @@ class Driver:
             return
         hours = self._plan.config.budget.hours
         if self._interrupts and self._interrupts.count:
-            self._stopping = "interrupted"
+            self._stopping = SweepStatus.INTERRUPTED
         elif self._over_budget():
-            self._stopping = "over_budget"
+            self._stopping = SweepStatus.OVER_BUDGET
         elif hours is not None and self._clock() - self._started > hours * 3600 and (self._ready or self._flying):
-            self._stopping = "out_of_time"
+            self._stopping = SweepStatus.OUT_OF_TIME
         else:
             return
         _log.info("stopping: %s", self._stopping)
@@ -230,7 +272,7 @@ class Driver:
         allowed = max(FAILURES_FORGIVEN, self._plan.config.budget.failed_trials * self._plan.n_trials)
         return len(self._failed) > allowed
 
-    def _outcome(self, status: Status) -> SweepOutcome:
+    def _outcome(self, status: SweepStatus) -> SweepOutcome:
         finished = sum(key in self._results for key in self._specs)
         return SweepOutcome(
             status=status, planned=len(self._specs), finished=finished, failed=len(self._failed), ran=self._ran
@@ -247,6 +289,8 @@ def run_sweep(
     clock: Callable[[], float] = time.time,
     environment: Mapping[str, str] | None = None,
     interrupts: Interrupts | None = None,
+    decide: Decide = stop_nobody,
+    stands: Stands = run_again,
 ) -> SweepOutcome:
     """Runs what the journal does not hold yet of a plan. Closes the mirrors, and nothing else.
 
@@ -254,11 +298,13 @@ def run_sweep(
         plan: what is wanted.
         executor: made for the plan's base datasets.
         journal: the record; its failure ends the sweep.
-        make_searcher: makes a new searcher for a study.
+        make_searcher: makes a new searcher for a search.
         mirrors: told of everything; they may fail.
         clock: seconds since the epoch.
         environment: versions and the like, for the record.
         interrupts: where Ctrl-C is counted.
+        decide: says which trials need not go on; their results are those of the steps that they made.
+        stands: whether what `decide` stopped in an earlier run stays stopped.
 
     Raises:
         JournalError: the record cannot be written; what stands in it is safe.
@@ -275,45 +321,16 @@ def run_sweep(
         tell(
             SweepStarted(
                 name=plan.config.name,
-                config=_recorded(plan.config),
-                plan=_outline(plan),
+                config=recorded_config(plan.config),
+                plan=recorded_plan(plan),
                 environment=environment or {},
                 resumed=state.rows > 0,
                 time=clock(),
             )
         )
-        outcome = Driver(plan, executor, journal, told, make_searcher, clock, interrupts).run()
+        driver = Driver(plan, executor, journal, told, make_searcher, clock, interrupts, decide, stands)
+        outcome = driver.run()
         tell(SweepFinished(status=outcome.status, time=clock()))
     finally:
         told.close()
     return outcome
-
-
-def _recorded(config: SweepConfig) -> dict[str, Any]:
-    """The sweep file as the journal keeps it: without the password of a tracking server."""
-    mapping = config_to_mapping(config)
-    if uri := mapping["tracking"].get("uri"):
-        mapping["tracking"]["uri"] = without_credentials(uri)
-    return mapping
-
-
-def _outline(plan: Plan) -> dict[str, Any]:
-    """The plan as the journal keeps it: what a display needs, and no estimates."""
-    return {
-        "cells": len(plan.cells),
-        "studies": len(plan.studies),
-        "trials": {"search": plan.n_search, "report": plan.n_report, "total": plan.n_trials},
-        "datasets": [
-            {
-                "dataset": dataset.name,
-                "dataset_params": dict(dataset.params),
-                "gold": dict(dataset.offer.scored),
-                "heldout": dataset.report_heldout,
-            }
-            for dataset in plan.datasets
-        ],
-        "searches": {
-            study.key: {"label": study.cell.label, "metric": study.metric.name, "goal": study.metric.goal}
-            for study in plan.studies
-        },
-    }

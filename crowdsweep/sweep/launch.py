@@ -13,7 +13,7 @@ from crowdsweep.sweep.environment import environment
 from crowdsweep.sweep.executor import Executor
 from crowdsweep.sweep.inline import InlineExecutor
 from crowdsweep.sweep.interrupts import Interrupts
-from crowdsweep.sweep.plan import Plan, Study, make_plan
+from crowdsweep.sweep.plan import Plan, Search, make_plan
 from crowdsweep.sweepfile.records import Engine, SweepConfig
 from crowdsweep.trial.events import Mirror
 
@@ -51,8 +51,8 @@ def open_and_run(
     for note in plan.notes:
         _log.warning("%s", note)
 
-    def searcher_of(study: Study) -> PointSearcher:
-        return make_searcher(study.space, config.sampler, study.metric.goal, study.limit)
+    def searcher_of(search: Search) -> PointSearcher:
+        return make_searcher(search.space, config.sampler, search.metric.goal, search.limit)
 
     with ExitStack() as stack:
         journal = stack.enter_context(closing(Journal(store)))
@@ -78,6 +78,7 @@ def rebuild_mirror(store: Path, uri: str | None = None, draw: Draw | None = None
         BadInput: MLflow cannot be written there.
     """
     from crowdsweep.tracking.mlflow_runs import (  # noqa: PLC0415 - mlflow takes seconds to import
+        reader_of,
         rebuild,
         tracking_uri,
         without_credentials,
@@ -86,7 +87,7 @@ def rebuild_mirror(store: Path, uri: str | None = None, draw: Draw | None = None
     state = read_journal(store)
     tracking = state.config.get("tracking", {})
     target = tracking_uri(store, uri or tracking.get("uri"))
-    done = rebuild(state, target, tracking.get("experiment") or state.name, draw=draw)
+    done = rebuild(state, target, tracking.get("experiment") or state.name, read=reader_of(store), draw=draw)
     return (
         f"{without_credentials(target)}: {done.written} trials written, {done.found} stood there already, "
         f"{done.refused} refused"
@@ -113,7 +114,7 @@ def _mirrors(plan: Plan, store: Path, journal: Journal, quiet: bool, draw: Draw 
     if not quiet:
         from crowdsweep.console.live import ConsoleMirror  # noqa: PLC0415 - rich is for people only
 
-        mirrors.append(ConsoleMirror(state=journal.state))
+        mirrors.append(ConsoleMirror(look=lambda: journal.state))
     tracking = plan.config.tracking
     if tracking.enabled:
         from crowdsweep.tracking.mlflow_runs import MlflowMirror  # noqa: PLC0415 - mlflow takes seconds to import
@@ -124,7 +125,7 @@ def _mirrors(plan: Plan, store: Path, journal: Journal, quiet: bool, draw: Draw 
                 experiment=tracking.experiment or plan.config.name,
                 uri=tracking.uri,
                 record=journal.handle,
-                state=journal.state,
+                look=lambda: journal.state,
                 draw=draw,
             )
         )

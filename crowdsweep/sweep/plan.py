@@ -1,4 +1,4 @@
-"""What a sweep will run: datasets loaded once, everything checked, cells and studies laid out. Runs no trial.
+"""What a sweep will run: datasets loaded once, everything checked, cells and searches laid out. Runs no trial.
 
 Seeds: a reported point has the seeds 0, 1, …, `seeds.report` - 1; a searched point has `SEARCH_SEED`,
 `SEARCH_SEED` + 1, …; so the winner of a search is always scored on seeds that the search has not seen, and every
@@ -53,13 +53,26 @@ class PlannedDataset:
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """A model × dataset with fixed hyper-parameters (as given, the sweep's protocol among them), or the part of a
-    study that does not move."""
+    """A model × dataset with fixed hyper-parameters, or the part of a search that does not move.
+
+    Attributes:
+        info: the model.
+        label: what the sweep file calls it.
+        dataset: that it is fitted to.
+        fixed: hyper-parameters as given, the sweep's protocol among them.
+        metric: what is scored while it trains, and what it is searched for.
+    """
 
     info: ModelInfo
     label: str
     dataset: PlannedDataset
     fixed: Mapping[str, Any]
+    metric: Metric
+
+    @property
+    def key(self) -> str:
+        """The `cell_key` of its report trials, where the point does not move."""
+        return self.report_specs([0])[0].cell_key
 
     def specs(
         self, seeds: Sequence[int], phase: Phase, point: Mapping[str, Any] | None = None, heldout: float = 0.0
@@ -107,30 +120,33 @@ class Cell:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Study:
+class Search:
     """A search: a cell whose point moves in a space.
 
     Attributes:
         cell: what does not move.
         space: what is searched.
-        metric: what it is searched for.
         limit: number of points.
         heldout: share of the annotations that search trials give up.
         learns: whether what is proposed depends on the values of earlier points; not so where a small space is listed
             whole.
         raced: number of seeds after which a point may be stopped as hopeless; None where every point gets all seeds.
         key: hash of everything that decides what is proposed and how it is scored, but for the number of points: a
-            larger budget goes on with the same study.
+            larger budget goes on with the same search.
     """
 
     cell: Cell
     space: Space
-    metric: Metric
     limit: int
     heldout: float
     learns: bool
     raced: int | None
     key: str
+
+    @property
+    def metric(self) -> Metric:
+        """What it is searched for."""
+        return self.cell.metric
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,13 +157,13 @@ class Plan:
         config: the sweep file as a person wrote it: what the record keeps.
         datasets: in the order of the file, each at every value of a study template's axis.
         cells: fixed points, run on the report seeds.
-        studies: searches; their best points are run on the report seeds.
+        searches: searches; their best points are run on the report seeds.
     """
 
     config: SweepConfig
     datasets: Sequence[PlannedDataset]
     cells: Sequence[Cell]
-    studies: Sequence[Study]
+    searches: Sequence[Search]
 
     @property
     def bases(self) -> dict[str, CrowdDataset]:
@@ -167,13 +183,18 @@ class Plan:
     @cached_property
     def n_search(self) -> int:
         """Number of search trials, at most."""
-        return sum(study.limit for study in self.studies) * len(self.search_seeds)
+        return sum(search.limit for search in self.searches) * len(self.search_seeds)
 
     @cached_property
     def n_report(self) -> int:
         """Number of report trials, at most."""
-        points = len(self.cells) + sum(min(self.config.seeds.rescored, study.limit) for study in self.studies)
+        points = len(self.cells) + sum(min(self.config.seeds.rescored, search.limit) for search in self.searches)
         return points * len(self.report_seeds)
+
+    def trials_of(self, search: Search) -> int:
+        """Returns the number of trials of one search, at most."""
+        rescored = min(self.config.seeds.rescored, search.limit)
+        return search.limit * len(self.search_seeds) + rescored * len(self.report_seeds)
 
     @property
     def n_trials(self) -> int:
@@ -184,9 +205,9 @@ class Plan:
     def notes(self) -> list[str]:
         """What a person should know before the sweep runs, in sentences."""
         notes: list[str] = []
-        if self.config.early_stop.kind != "none" and not any(study.raced for study in self.studies):
+        if self.config.early_stop.kind != "none" and not any(search.raced for search in self.searches):
             least = f"it takes at least {RACING_SEEDS} search seeds, and seeds.search is {self.config.seeds.search}"
-            why = least if self.studies else "nothing is searched"
+            why = least if self.searches else "nothing is searched"
             notes.append(f"early_stop: {self.config.early_stop.kind} does nothing in this sweep: {why}")
         if without := [str(dataset) for dataset in self.datasets if dataset.report_heldout]:
             notes.append(
@@ -203,28 +224,26 @@ class Plan:
         """
         paces: dict[str, Pace | None] = {}
         cells = [{**_row(cell), **_timed(cell, len(self.report_seeds), paces)} for cell in self.cells]
-        studies = [self._study_row(study, paces) for study in self.studies]
+        searches = [self._search_row(search, paces) for search in self.searches]
         return {
             "name": self.config.name,
             "datasets": [_dataset_row(dataset) for dataset in self.datasets],
             "cells": cells,
-            "studies": studies,
+            "searches": searches,
             "trials": {"search": self.n_search, "report": self.n_report, "total": self.n_trials},
-            "estimated_slot_seconds": sum(row["seconds"] or 0.0 for row in [*cells, *studies]),
+            "estimated_slot_seconds": sum(row["seconds"] or 0.0 for row in [*cells, *searches]),
             "notes": self.notes,
         }
 
-    def _study_row(self, study: Study, paces: dict[str, Pace | None]) -> dict[str, Any]:
-        trials = study.limit * len(self.search_seeds)
-        trials += min(self.config.seeds.rescored, study.limit) * len(self.report_seeds)
+    def _search_row(self, search: Search, paces: dict[str, Pace | None]) -> dict[str, Any]:
         return {
-            **_row(study.cell),
-            "study": study.key,
-            "metric": study.metric.name,
-            "goal": study.metric.goal,
-            "space": study.space.to_mapping(),
-            "points": study.limit,
-            **_timed(study.cell, trials, paces),
+            **_row(search.cell),
+            "search": search.key,
+            "metric": search.metric.name,
+            "goal": search.metric.goal,
+            "space": search.space.to_mapping(),
+            "points": search.limit,
+            **_timed(search.cell, self.trials_of(search), paces),
         }
 
 
@@ -238,7 +257,7 @@ def make_plan(config: SweepConfig) -> Plan:
     """
     datasets: list[PlannedDataset] = []
     cells: list[Cell] = []
-    studies: list[Study] = []
+    searches: list[Search] = []
     bases: dict[str, CrowdDataset] = {}
     for entry in expand_study(config).datasets:
         dataset, trial = _ready(entry, bases, config)
@@ -249,24 +268,24 @@ def make_plan(config: SweepConfig) -> Plan:
         for model in wanted:
             cell = _cell(config, model, dataset, trial)
             if model.space:
-                studies.append(_study(config, cell, Space.parse(model.space)))
+                searches.append(_search(config, cell, Space.parse(model.space)))
             else:
                 cells.append(cell)
-    return Plan(config=config, datasets=datasets, cells=cells, studies=studies)
+    return Plan(config=config, datasets=datasets, cells=cells, searches=searches)
 
 
 def describe_plan(plan: Plan) -> str:
-    """Returns the plan in words, one line a cell or study."""
+    """Returns the plan in words, one line a cell or search."""
     summary = plan.summary()
     lines = [f"sweep {summary['name']}"]
     for row in summary["datasets"]:
         sizes = f"{row['items']} training items, {row['annotators']} annotators, {row['annotations']} annotations"
         lines.append(f"  dataset {row['dataset']}: {sizes}, {row['classes']} classes")
-    for row in [*summary["cells"], *summary["studies"]]:
+    for row in [*summary["cells"], *summary["searches"]]:
         search = f", searches {row['points']} points by {row['metric']} ({row['goal']})" if "points" in row else ""
         lines.append(f"  {row['label']} on {row['dataset']}: {row['trials']} trials, {_time_of(row)}{search}")
     trials = summary["trials"]
-    unknown = sum(row["seconds"] is None for row in [*summary["cells"], *summary["studies"]])
+    unknown = sum(row["seconds"] is None for row in [*summary["cells"], *summary["searches"]])
     lines.append(
         f"{trials['total']} trials ({trials['search']} search, {trials['report']} report), very roughly "
         f"{_duration(summary['estimated_slot_seconds'])} on one slot"
@@ -306,13 +325,13 @@ def _cell(config: SweepConfig, entry: ModelEntry, dataset: PlannedDataset, trial
     takes_protocol = "protocol" in registered.parameters(entry.name) and "protocol" not in {**fixed, **entry.space}
     if config.protocol is not None and takes_protocol:
         fixed["protocol"] = config.protocol
-    return Cell(info=info, label=entry.label or entry.name, dataset=dataset, fixed=fixed)
+    metric = config.metric or default_metric(info, dataset.offer)
+    return Cell(info=info, label=entry.label or entry.name, dataset=dataset, fixed=fixed, metric=metric)
 
 
-def _study(config: SweepConfig, cell: Cell, space: Space) -> Study:
+def _search(config: SweepConfig, cell: Cell, space: Space) -> Search:
     space.check_fits(cell.info.name, cell.fixed)
-    offer = cell.dataset.offer
-    metric = config.metric or default_metric(cell.info, offer)
+    metric = cell.metric
     heldout = config.heldout.fraction if metric.name == HELDOUT else 0.0
     limit = config.budget.points if space.size is None else min(config.budget.points, space.size)
     sampler = config.sampler
@@ -337,9 +356,7 @@ def _study(config: SweepConfig, cell: Cell, space: Space) -> Study:
             **({} if version == 1 else {"data_version": version}),
         }
     )
-    return Study(
-        cell=cell, space=space, metric=metric, limit=limit, heldout=heldout, learns=learns, raced=raced, key=key
-    )
+    return Search(cell=cell, space=space, limit=limit, heldout=heldout, learns=learns, raced=raced, key=key)
 
 
 def _raced_after(config: SweepConfig) -> int | None:

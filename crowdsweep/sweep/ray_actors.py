@@ -160,7 +160,7 @@ class RayExecutor:
         except RayTaskError as error:  # our own bug, not a model's: `run_batch` keeps those
             raise error.as_instanceof_cause() from None
         except RayError as error:  # the actor, its node or what it had sent is gone
-            self._bury(actor, error)
+            self._replace_lost(actor, error)
 
     def _take(self, actor: _Actor, news: Sequence[News]) -> None:
         for record in news:
@@ -173,7 +173,7 @@ class RayExecutor:
         if not actor.unfinished:
             actor.waits_on = None  # the stream's end is not waited for: the slot takes its next batch behind it
 
-    def _bury(self, actor: _Actor, error: Exception) -> None:
+    def _replace_lost(self, actor: _Actor, error: Exception) -> None:
         """Replaces a dead actor, and queues again what it had not finished."""
         specs = [spec for key, spec in actor.unfinished.items() if key not in self._stopped]
         reason = str(error).splitlines()[0]

@@ -1,7 +1,7 @@
 """Runs one trial of a record again, in this process, and holds the numbers against each other."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -106,7 +106,7 @@ def replay_trial(key: str, stores: Sequence[Path]) -> Replay:
             f"{version} now): its numbers cannot be repeated"
         )
     now = run_batch([spec], base, "cpu", lambda _: True)[0]
-    return Replay(spec=spec, recorded=recorded, now=now)
+    return Replay(spec=spec, recorded=recorded, now=replace(now, artifacts={}))
 
 
 def _close(before: float | None, now: float | None) -> bool:

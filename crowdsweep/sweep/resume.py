@@ -4,24 +4,24 @@ from collections.abc import Callable
 
 from crowdsweep.journal.state import JournalState
 from crowdsweep.search.contract import PointSearcher
-from crowdsweep.sweep.plan import Plan, Study
-from crowdsweep.sweep.study_run import StudyRun
+from crowdsweep.sweep.plan import Plan, Search
+from crowdsweep.sweep.search_run import SearchRun
 
-MakeSearcher = Callable[[Study], PointSearcher]
+MakeSearcher = Callable[[Search], PointSearcher]
 
 
-def resumed_studies(plan: Plan, state: JournalState, make_searcher: MakeSearcher) -> list[StudyRun]:
-    """Returns the plan's studies, each where the journal left it."""
+def resumed_searches(plan: Plan, state: JournalState, make_searcher: MakeSearcher) -> list[SearchRun]:
+    """Returns the plan's searches, each where the journal left it."""
     return [
-        StudyRun(
-            study,
+        SearchRun(
+            search,
             plan,
-            make_searcher(study),
-            list(state.proposals.get(study.key, ()))[: study.limit],
-            {n: value for n, value in state.values.get(study.key, {}).items() if n < study.limit},
-            state.selected.get(study.key),
+            make_searcher(search),
+            list(state.proposals.get(search.key, ()))[: search.limit],
+            {n: value for n, value in state.values.get(search.key, {}).items() if n < search.limit},
+            state.selected.get(search.key),
         )
-        for study in plan.studies
+        for search in plan.searches
     ]
 
 

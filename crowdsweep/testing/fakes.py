@@ -7,14 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from crowdsweep.journal.state import JournalState, StateFold
+from crowdsweep.journal.artifacts import keep
+from crowdsweep.journal.kinds import news, take
+from crowdsweep.journal.state import JournalState, Known
 from crowdsweep.search.contract import Proposal
 from crowdsweep.sweep.executor import Batch
+from crowdsweep.trial.artifacts import Artifact
 from crowdsweep.trial.events import Event, TrialFinished, TrialProgressed, TrialStarted
 from crowdsweep.trial.result import Failure, Status, TrialResult
 from crowdsweep.trial.spec import TrialSpec
-
-JOURNALLED_NOT = ("TrialStarted", "TrialProgressed")
 
 
 @dataclass
@@ -123,14 +124,15 @@ class MemoryJournal:
 
     def __init__(self, events: list[Event] | None = None) -> None:
         self.events: list[Event] = [] if events is None else events
-        self._fold = StateFold()
+        self.files: dict[str, bytes] = {}
+        self._known = Known()
         for event in self.events:
-            self._fold.take(event)
+            take(self._known, event)
 
     @property
     def state(self) -> JournalState:
         """See `Journal.state`."""
-        return self._fold.view()
+        return self._known.view()
 
     def handle(self, event: Event) -> None:
         """See `Journal.handle`."""
@@ -139,9 +141,15 @@ class MemoryJournal:
     def handle_many(self, events: Iterable[Event]) -> None:
         """See `Journal.handle_many`."""
         for event in events:
-            if type(event).__name__ not in JOURNALLED_NOT and self._fold.is_news(event):
+            if news(self._known, event) is not None:
                 self.events.append(event)
-                self._fold.take(event)
+                take(self._known, event)
+
+    def keep(self, arrays: Mapping[str, np.ndarray]) -> dict[str, Artifact]:
+        """See `Journal.keep`."""
+        return keep(
+            lambda folder, files: self.files.update({f"{folder}/{name}": files[name] for name in files}), arrays
+        )
 
     def close(self) -> None:
         """Nothing to let go of."""

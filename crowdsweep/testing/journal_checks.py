@@ -77,7 +77,7 @@ def check_a_trial_stands_there_once(open_journal: OpenJournal) -> None:
     journal.handle_many([*ends, *plans])
     _expect(dict(journal.state.results[one.key].metrics), {"score": 1.0})
     _expect(dict(journal.state.results[other.key].metrics), {"score": 3.0})
-    _expect(list(journal.state.phases.values()), [("search", "report")])
+    _expect([[role.phase for role in roles] for roles in journal.state.roles.values()], [["search", "report"]])
     _expect(journal.state.rows, 3 + 2)
     journal.close()
 

@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from crowdsweep.journal.state import JournalState, StateFold
+from crowdsweep.journal.kinds import take
+from crowdsweep.journal.state import JournalState, Known
 from crowdsweep.trial.events import (
     Event,
     PointProposed,
@@ -11,9 +12,11 @@ from crowdsweep.trial.events import (
     PointsSelected,
     SweepFinished,
     SweepStarted,
+    SweepStatus,
     TrialFinished,
     TrialPlanned,
 )
+from crowdsweep.trial.plan_record import CellRecord, PlanRecord
 from crowdsweep.trial.result import Failure, Status, TrialResult
 from crowdsweep.trial.spec import Phase, TrialSpec
 
@@ -27,6 +30,8 @@ def made_up_trials(
     params: Mapping[str, Any] | None = None,
     point: Mapping[str, Any] | None = None,
     phase: Phase = "report",
+    label: str = "",
+    search: str = "",
     first_seed: int = 0,
     wall_s: float = 1.0,
     confusion: Sequence[Sequence[float]] | None = None,
@@ -61,12 +66,12 @@ def made_up_trials(
             host="somewhere",
             failure=failure,
         )
-        events += [TrialPlanned(spec=spec), TrialFinished(result=result)]
+        events += [TrialPlanned(spec=spec, label=label, search=search), TrialFinished(result=result)]
     return events
 
 
 def made_up_search(
-    study: str,
+    search: str,
     model: str,
     dataset: str,
     points: Sequence[Mapping[str, Any]],
@@ -78,10 +83,10 @@ def made_up_search(
     events: list[Event] = []
     for number, (point, value) in enumerate(zip(points, values, strict=True)):
         proposed = PointProposed(
-            study=study, number=number, point=point, model=model, dataset=dataset, dataset_params=dataset_params or {}
+            search=search, number=number, point=point, model=model, dataset=dataset, dataset_params=dataset_params or {}
         )
-        events += [proposed, PointScored(study=study, number=number, value=value)]
-    return [*events, PointsSelected(study=study, numbers=selected)]
+        events += [proposed, PointScored(search=search, number=number, value=value)]
+    return [*events, PointsSelected(search=search, numbers=selected)]
 
 
 def made_up_sweep(
@@ -90,20 +95,21 @@ def made_up_sweep(
     models: Sequence[Mapping[str, Any]],
     name: str = "made-up",
     config: Mapping[str, Any] | None = None,
-    searches: Mapping[str, Mapping[str, str]] | None = None,
-    status: str | None = "done",
+    searches: Sequence[CellRecord] = (),
+    status: SweepStatus | None = SweepStatus.DONE,
 ) -> list[Event]:
-    """Returns a whole sweep's events: the start, these, and the end (none where `status` is None).
+    """Returns a whole sweep's events: the start, these, and the end (none where `status` is None). Its plan names no
+    fixed cells, so that every trial is asked for.
 
     Args:
         models: entries of the sweep file with every default (`name`, `label`, `params`, perhaps `search`).
         config: further keys of the sweep file.
-        searches: study → its label, metric and goal, as the plan has them.
+        searches: as its plan has them.
     """
     started = SweepStarted(
         name=name,
         config={"name": name, "models": list(models), **(config or {})},
-        plan={"searches": searches or {}},
+        plan=PlanRecord(cells=None, searches=searches),
         environment={"crowdsweep": "0.1.0", "python": "3.11"},
         resumed=False,
         time=0.0,
@@ -114,7 +120,7 @@ def made_up_sweep(
 
 def folded(events: Iterable[Event]) -> JournalState:
     """Returns what a journal with these events says."""
-    fold = StateFold()
+    known = Known()
     for event in events:
-        fold.take(event)
-    return fold.view()
+        take(known, event)
+    return known.view()

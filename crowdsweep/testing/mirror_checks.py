@@ -16,11 +16,13 @@ from crowdsweep.trial.events import (
     RunsCreated,
     SweepFinished,
     SweepStarted,
+    SweepStatus,
     TrialFinished,
     TrialPlanned,
     TrialProgressed,
     TrialStarted,
 )
+from crowdsweep.trial.plan_record import PlanRecord
 from crowdsweep.trial.result import Failure, Status, TrialResult
 from crowdsweep.trial.spec import Phase, TrialSpec
 
@@ -74,7 +76,7 @@ def started(name: str = "a-sweep", *, resumed: bool = False) -> SweepStarted:
     return SweepStarted(
         name=name,
         config={"metric": {"name": "test_accuracy", "goal": "maximize"}},
-        plan={"cells": 2, "trials": {"search": 0, "report": 4, "total": 4}},
+        plan=PlanRecord(cells=None, n_trials=4),
         environment={"git_commit": "0" * 40, "python": "3.11"},
         resumed=resumed,
         time=1.0,
@@ -86,7 +88,7 @@ def one_of_each() -> list[Event]:
     good, bad = spec(0), spec(1)
     return [
         started(),
-        PointProposed(study="s", number=0, point={"smoothing": 0.1}, model="m", dataset="d"),
+        PointProposed(search="s", number=0, point={"smoothing": 0.1}, model="m", dataset="d"),
         TrialPlanned(spec=good),
         TrialPlanned(spec=bad),
         TrialStarted(key=good.key, slot="slot 0"),
@@ -94,10 +96,10 @@ def one_of_each() -> list[Event]:
         BatchLost(keys=(good.key, bad.key), reason="node died", slot="slot 0"),
         ok(good.key),
         failed(bad.key),
-        PointScored(study="s", number=0, value=None),
-        PointsSelected(study="s", numbers=(0,)),
+        PointScored(search="s", number=0, value=None),
+        PointsSelected(search="s", numbers=(0,)),
         RunsCreated(tracking_uri="sqlite:///x", experiment_id="1", runs={good.key: "r"}),
-        SweepFinished(status="done", time=2.0),
+        SweepFinished(status=SweepStatus.DONE, time=2.0),
     ]
 
 

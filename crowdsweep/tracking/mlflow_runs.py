@@ -24,10 +24,19 @@ from mlflow.entities import Dataset, DatasetInput, InputTag, LifecycleStage, Met
 from mlflow.exceptions import MlflowException
 
 from crowdsweep.errors import BadInput
+from crowdsweep.journal.artifacts import content_of
+from crowdsweep.journal.journal import open_rows
+from crowdsweep.journal.shown import ShownTrial, one_each, shown_trials
 from crowdsweep.journal.state import JournalState
 from crowdsweep.tracking.background import Background, Rejected
-from crowdsweep.tracking.run_book import DrawConfusion, RunBook, StoredRun
-from crowdsweep.tracking.run_records import DIGEST_LIMIT, ITEMS_A_BATCH, METRICS_A_BATCH, NAME_LIMIT, RunRecord
+from crowdsweep.tracking.run_book import DrawConfusion, ReadArtifact, RunBook, StoredRun
+from crowdsweep.tracking.run_records import (
+    DIGEST_LIMIT,
+    ITEMS_A_BATCH,
+    METRICS_A_BATCH,
+    NAME_LIMIT,
+    RunRecord,
+)
 from crowdsweep.tracking.sqlite_file import SqliteFile
 from crowdsweep.tracking.uri import (
     artifact_folder,
@@ -40,7 +49,6 @@ from crowdsweep.tracking.uri import (
 )
 from crowdsweep.trial.events import Event, SweepStarted, TrialFinished, TrialPlanned
 from crowdsweep.trial.result import TrialResult
-from crowdsweep.trial.spec import TrialSpec
 
 __all__ = ["Mirrored", "MlflowDoor", "MlflowMirror", "rebuild", "tracking_uri", "without_credentials"]
 
@@ -57,14 +65,15 @@ class MlflowMirror:
     """Mirrors a sweep into MLflow from a thread of its own; a `Mirror`.
 
     A failure is reported once and retried; trials that could not be written in the end are counted in a warning, and
-    `mirror` (or the next driver of the same sweep, through `state`) writes them.
+    `mirror` (or the next driver of the same sweep, through `look`) writes them. Runs of trials that the sweep does not
+    ask for any more stay, with the tag `crowdsweep.asked` false, and no cell's numbers count them.
 
     Args:
         store: directory or URI of the sweep's store.
         experiment: name in MLflow; created once.
         uri: see `tracking_uri`.
         record: takes `RunsCreated`, from this mirror's thread; a failure of it is the journal's to tell.
-        state: what the journal said before this driver began: trials of it that MLflow lacks are written.
+        look: tells what the journal says now: trials of it that MLflow lacks are written.
         draw: of the mean confusion matrix of a cell's reported trials, which becomes an artifact of its run.
         background: how the thread retries, for tests.
     """
@@ -76,13 +85,15 @@ class MlflowMirror:
         experiment: str,
         uri: str | None = None,
         record: Callable[[Event], None] | None = None,
-        state: JournalState | None = None,
+        look: Callable[[], JournalState] | None = None,
         draw: DrawConfusion | None = None,
         background: Callable[[Callable[[], None]], Background] | None = None,
     ) -> None:
-        self._runs = RunBook(MlflowDoor(tracking_uri(store, uri), experiment), record=record, draw=draw)
-        self._specs: dict[str, TrialSpec] = dict(state.specs) if state else {}
-        self._waiting: dict[str, TrialResult] = dict(state.results) if state else {}
+        door = MlflowDoor(tracking_uri(store, uri), experiment)
+        self._runs = RunBook(door, record=record, read=reader_of(store), draw=draw)
+        self._look = look
+        self._trials: dict[str, ShownTrial] = {}
+        self._waiting: dict[str, TrialResult] = {}
         self._thread = (background or _background)(self._runs.write_cells)
         self._started = False
         self._closed = False
@@ -93,13 +104,17 @@ class MlflowMirror:
             case SweepStarted():
                 self._started = True
                 self._thread.submit(lambda: self._runs.open(event.name, event.environment), beyond_limit=True)
+                if self._look is not None:
+                    state = self._look()
+                    self._trials.update(one_each(shown_trials(state, every=True)))
+                    self._waiting.update((key, result) for key, result in state.results.items() if key in self._trials)
                 for key, result in list(self._waiting.items()):
                     self._queue(key, result, beyond_limit=True)
-            case TrialPlanned(spec=spec):
-                known = self._specs.get(spec.key)
-                if known is None or spec.phase == "report":
-                    self._specs[spec.key] = spec
-                if known is not None and known.phase != spec.phase == "report":
+            case TrialPlanned(spec=spec, label=label):
+                known = self._trials.get(spec.key)
+                if known is None or not known.asked or spec.phase == "report":
+                    self._trials[spec.key] = ShownTrial(spec=spec, label=label or spec.model)
+                if known is not None and known.spec.phase != spec.phase == "report":
                     self._thread.submit(lambda: self._runs.enter_report(spec))
             case TrialFinished(result=result):
                 self._waiting[result.key] = result
@@ -112,19 +127,24 @@ class MlflowMirror:
         if self._closed:
             return
         self._closed = True
-        self._thread.close(self._runs.finish if self._started else None)
+        shown = one_each(shown_trials(self._look(), every=True)) if self._look is not None else self._trials
+
+        def finish() -> None:
+            self._runs.mark(shown)
+            self._runs.finish()
+
+        self._thread.close(finish if self._started else None)
         if self._waiting:
             _log.warning(
                 "MLflow lacks %d trials; the journal has them: `crowdsweep mirror` writes them", len(self._waiting)
             )
 
     def _queue(self, key: str, result: TrialResult, *, beyond_limit: bool = False) -> None:
-        spec = self._specs.get(key)
-        if spec is None:
+        if key not in self._trials:
             return
 
         def write() -> None:
-            self._runs.write_trial(self._specs.get(key, spec), result)
+            self._runs.write_trial(self._trials[key], result)
             if self._waiting.get(key) is result:
                 del self._waiting[key]
 
@@ -144,7 +164,14 @@ class Mirrored:
         return f"{self.written} trials written, {self.found} stood there already{refused}"
 
 
-def rebuild(state: JournalState, uri: str, experiment: str, *, draw: DrawConfusion | None = None) -> Mirrored:
+def rebuild(
+    state: JournalState,
+    uri: str,
+    experiment: str,
+    *,
+    read: ReadArtifact | None = None,
+    draw: DrawConfusion | None = None,
+) -> Mirrored:
     """Writes into MLflow all that a journal has and MLflow lacks; a run that is incomplete is deleted and made anew.
 
     Not while a driver is writing the same experiment: its open runs would be marked as interrupted.
@@ -153,24 +180,27 @@ def rebuild(state: JournalState, uri: str, experiment: str, *, draw: DrawConfusi
         state: what the journal says.
         uri: MLflow's tracking URI.
         experiment: its name.
+        read: of the arrays that trials kept (`reader_of`); None leaves them out.
         draw: as for `MlflowMirror`.
 
     Raises:
         BadInput: MLflow cannot be reached or written.
     """
-    runs = RunBook(MlflowDoor(uri, experiment), record=None, draw=draw)
+    runs = RunBook(MlflowDoor(uri, experiment), record=None, read=read, draw=draw)
     found = written = 0
     try:
         runs.open(state.name, state.environment)
+        trials = one_each(shown_trials(state, every=True))
         for key, result in state.results.items():
-            if key not in state.specs:
+            if key not in trials:
                 continue
             try:
-                fresh = runs.write_trial(state.specs[key], result)
+                fresh = runs.write_trial(trials[key], result)
             except Rejected as error:
                 _log.warning("MLflow refuses trial %s: %s", key, error)
                 continue
             written, found = written + fresh, found + (not fresh)
+        runs.mark(trials)
         runs.finish()
     except (OSError, MlflowException, Rejected) as error:
         raise BadInput(
@@ -178,6 +208,11 @@ def rebuild(state: JournalState, uri: str, experiment: str, *, draw: DrawConfusi
             f"do the same again"
         ) from error
     return Mirrored(found=found, written=written, refused=len(state.results) - found - written)
+
+
+def reader_of(store: str | Path) -> ReadArtifact:
+    """Returns what reads the arrays that the trials of a store kept."""
+    return lambda artifact: content_of(open_rows(store, write=False), artifact)
 
 
 class MlflowDoor:
@@ -261,8 +296,12 @@ class MlflowDoor:
     def write(self, run: StoredRun, record: RunRecord, *, dataset: str, fingerprint: str) -> None:
         """Writes all of a record but its tags and status. Metrics have the time of the run's start: repeated after a
         failure they are the same measurements to MLflow, which keeps one."""
-        metrics = [Metric(name, value, run.started_ms, 0) for name, value in record.metrics.items()]
-        metrics += [Metric("objective", value, run.started_ms, step) for step, value in record.history]
+        single = {name: [(0, value)] for name, value in record.metrics.items()}
+        metrics = [
+            Metric(name, value, run.started_ms, step)
+            for name, points in {**single, **record.histories}.items()
+            for step, value in points
+        ]
         params = [Param(name, value) for name, value in record.params.items()]
         with _refusals():
             while metrics or params:

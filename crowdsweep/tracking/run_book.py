@@ -7,7 +7,10 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol, runtime_checkable
 
 from crowdsweep.errors import JournalError
+from crowdsweep.journal.shown import ShownTrial
 from crowdsweep.tracking.run_records import (
+    ASKED,
+    CHOSEN,
     INTERRUPTED,
     KEY,
     KIND,
@@ -21,6 +24,7 @@ from crowdsweep.tracking.run_records import (
     mean_confusion,
     trial_record,
 )
+from crowdsweep.trial.artifacts import Artifact
 from crowdsweep.trial.events import Event, RunsCreated
 from crowdsweep.trial.result import Status, TrialResult
 from crowdsweep.trial.spec import TrialSpec
@@ -29,6 +33,9 @@ _log = logging.getLogger(__name__)
 
 DrawConfusion = Callable[[Sequence[Sequence[float]]], bytes]
 """Draws a confusion matrix [true][observed] and returns a PNG."""
+
+ReadArtifact = Callable[[Artifact], bytes | None]
+"""Returns the file of an array that a trial kept; None where it is gone."""
 
 _IDS_A_ROW = 50
 
@@ -108,7 +115,7 @@ class Experiment(Protocol):
 class _Cell:
     """A parent run: what it should say; `described` when its params are written, `dirty` when its numbers are not."""
 
-    spec: TrialSpec
+    shown: ShownTrial
     trials: dict[str, CellTrial] = field(default_factory=dict)
     described: bool = False
     dirty: bool = False
@@ -121,14 +128,21 @@ class RunBook:
     Args:
         experiment: of MLflow.
         record: takes `RunsCreated`.
+        read: of the arrays that trials kept; None leaves them out.
         draw: of the confusion matrices of cells; None leaves the figures out.
     """
 
     def __init__(
-        self, experiment: Experiment, *, record: Callable[[Event], None] | None, draw: DrawConfusion | None = None
+        self,
+        experiment: Experiment,
+        *,
+        record: Callable[[Event], None] | None,
+        read: ReadArtifact | None = None,
+        draw: DrawConfusion | None = None,
     ) -> None:
         self._experiment = experiment
         self._record = record
+        self._read = read
         self._draw = draw
         self._sweep = ""
         self._environment: Mapping[str, str] = {}
@@ -139,6 +153,7 @@ class RunBook:
         self._cells: dict[str, _Cell] = {}
         self._open_cells: set[str] = set()
         self._untold: dict[str, str] = {}
+        self._marks: dict[str, str] = {}  # run → what its tag `ASKED` says
 
     def open(self, sweep: str, environment: Mapping[str, str]) -> None:
         """Connects, finds what is there already, and closes what a driver that died left open."""
@@ -151,13 +166,19 @@ class RunBook:
         self._found = set(self._runs)
         self._is_open = True
 
-    def write_trial(self, spec: TrialSpec, result: TrialResult) -> bool:
+    def write_trial(self, trial: ShownTrial, result: TrialResult) -> bool:
         """Writes a trial's run, and its cell's where there is none. Returns False where all of it stood there."""
         self._be_open()
-        cell = self._cells.setdefault(spec.cell_key, _Cell(spec=spec))
+        spec = trial.spec
+        cell = self._cells.setdefault(spec.cell_key, _Cell(shown=trial))
+        if trial.asked:
+            cell.shown = trial
         cell.trials[spec.key] = CellTrial(
             phase=spec.phase,
-            metrics=result.metrics if result.status is Status.OK else None,
+            status=result.status,
+            asked=trial.asked,
+            chosen=trial.chosen,
+            metrics=result.metrics if result.status is Status.OK else {},
             confusion=result.confusion,
         )
         cell.dirty = True
@@ -165,9 +186,23 @@ class RunBook:
             return False
         if not cell.described:
             self._describe(cell)
-        fresh = self._bring_up_to_date(spec, result)
+        fresh = self._bring_up_to_date(trial, result)
         self._done[spec.key] = (result.status, spec.phase)
+        self._mark_run(spec.key, asked=trial.asked)
         return fresh
+
+    def mark(self, trials: Mapping[str, ShownTrial]) -> None:
+        """Marks every trial that was written as asked for and chosen, or not, as these are; others are not asked
+        for."""
+        for cell in self._cells.values():
+            for key, known in cell.trials.items():
+                trial = trials.get(key)
+                asked, chosen = trial is not None and trial.asked, trial is not None and trial.chosen
+                if (known.asked, known.chosen) != (asked, chosen):
+                    cell.trials[key] = replace(known, asked=asked, chosen=chosen)
+                    cell.dirty = True
+                if key in self._runs:
+                    self._mark_run(key, asked=asked)
 
     def enter_report(self, spec: TrialSpec) -> None:
         """Marks a trial that was done for a search and now counts for the report; one not yet written comes marked."""
@@ -196,7 +231,7 @@ class RunBook:
             cell = self._cells.get(key)
             if cell is not None:
                 self._illustrate(key, cell)
-                record = cell_record(cell.spec, cell.trials.values(), sweep=self._sweep)
+                record = cell_record(cell.shown, cell.trials.values(), sweep=self._sweep)
                 self._experiment.end(self._runs[key].run_id, record.status)
             self._open_cells.discard(key)
         self._experiment.close()
@@ -220,21 +255,29 @@ class RunBook:
             self._experiment.delete(run.run_id)
         else:
             self._runs[key] = run
+            self._marks[key] = run.tags.get(ASKED, "true")  # earlier versions did not mark
 
     def _describe(self, cell: _Cell) -> None:
         """Makes a cell's run, or completes one that was cut short."""
-        record = cell_record(cell.spec, (), sweep=self._sweep)
+        record = cell_record(cell.shown, (), sweep=self._sweep)
         run = self._runs.get(record.key)
         if run is None:
             run = self._create(record)
             self._open_cells.add(record.key)
         if not record.params.items() <= run.params.items():
-            self._write(run, replace(record, metrics={}), cell.spec)
+            self._write(run, replace(record, metrics={}), cell.shown.spec)
         cell.described = True
 
-    def _bring_up_to_date(self, spec: TrialSpec, result: TrialResult) -> bool:
+    def _mark_run(self, key: str, *, asked: bool) -> None:
+        mark = "true" if asked else "false"
+        if self._marks.get(key) != mark:
+            self._experiment.tag(self._runs[key].run_id, ASKED, mark)
+            self._marks[key] = mark
+
+    def _bring_up_to_date(self, trial: ShownTrial, result: TrialResult) -> bool:
         """Returns whether a run had to be written or changed."""
-        record = trial_record(spec, result, sweep=self._sweep, environment=self._environment)
+        spec = trial.spec
+        record = trial_record(trial, result, sweep=self._sweep, environment=self._environment)
         record = replace(record, tags={**record.tags, PARENT: self._runs[spec.cell_key].run_id})
         status, phase = self._done.get(spec.key, ("", ""))
         run = self._runs.get(spec.key)
@@ -256,6 +299,7 @@ class RunBook:
 
     def _create(self, record: RunRecord) -> StoredRun:
         run = self._runs[record.key] = self._experiment.create(record)
+        self._marks[record.key] = record.tags[ASKED]
         self._untold[record.key] = run.run_id
         if len(self._untold) >= _IDS_A_ROW:
             self._tell()
@@ -263,10 +307,14 @@ class RunBook:
 
     def _write(self, run: StoredRun, record: RunRecord, spec: TrialSpec) -> None:
         self._experiment.write(run, record, dataset=spec.dataset, fingerprint=spec.fingerprint)
+        for name, artifact in record.arrays.items():
+            content = self._read(artifact) if self._read is not None else None
+            if content is not None:
+                self._experiment.write_file(run, name, content)
 
     def _summarise(self, key: str, cell: _Cell) -> None:
-        record = cell_record(cell.spec, cell.trials.values(), sweep=self._sweep)
-        run, tags = self._runs[key], {PHASE: record.tags[PHASE]}
+        record = cell_record(cell.shown, cell.trials.values(), sweep=self._sweep)
+        run, tags = self._runs[key], {name: record.tags[name] for name in (PHASE, ASKED, CHOSEN)}
         stands = key in self._found and tags.items() <= run.tags.items() and run.metrics == record.metrics
         if not stands:
             self._found.discard(key)
@@ -287,7 +335,7 @@ class RunBook:
 
 def _holds(run: StoredRun, record: RunRecord) -> bool:
     """Whether a run that was found in MLflow ended as it should and lacks nothing that can be seen from a listing."""
-    expected_metrics = set(record.metrics) | ({"objective"} if record.history else set())
+    expected_metrics = record.metrics.keys() | record.histories.keys()
     return (
         run.status == record.status
         and run.tags.get(PARENT) == record.tags[PARENT]

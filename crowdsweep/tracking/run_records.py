@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from statistics import fmean, stdev
 from typing import Any, Literal
 
+from crowdsweep.journal.shown import ShownTrial
+from crowdsweep.trial.artifacts import Artifact
 from crowdsweep.trial.result import Status, TrialResult
 from crowdsweep.trial.spec import Phase, TrialSpec, canonical_json
 
@@ -21,17 +23,22 @@ NAME_LIMIT = 500
 ITEMS_A_BATCH = 100
 METRICS_A_BATCH = 900
 HISTORY_LIMIT = 60
-"""Points of an objective's history that MLflow gets: enough for its charts, and each costs 0.1 to 0.2 ms to write. The
-journal has up to 500."""
+"""Points of a metric's history that MLflow gets: enough for its charts, and each costs 0.1 to 0.2 ms to write. The
+journal has up to 500 of the objective and 100 of the metric that is watched."""
 
 PREFIX = "crowdsweep."
 KIND, KEY, SWEEP, STATUS, PHASE = (PREFIX + name for name in ("kind", "key", "sweep", "status", "phase"))
+ASKED, CHOSEN = PREFIX + "asked", PREFIX + "chosen"
 INTERRUPTED = PREFIX + "interrupted"
 PARENT = "mlflow.parentRunId"
 MARKER = "…"
 
 Kind = Literal["cell", "trial"]
+Ending = Literal["FINISHED", "FAILED", "KILLED"]
+ENDINGS: Mapping[Status, Ending] = {Status.OK: "FINISHED", Status.FAILED: "FAILED", Status.STOPPED: "KILLED"}
+"""How MLflow calls the end of a trial's run."""
 _UNUSUAL = re.compile(r"[^\w\-. :/]")
+_UNSAFE = re.compile(r"[^\w\-]")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,9 +49,10 @@ class RunRecord:
         kind, key: which cell or trial.
         name: for people.
         tags, params: within MLflow's limits.
-        metrics: finite.
-        history: (step, value) of the metric `objective`.
-        texts: artifacts by file name.
+        metrics: finite; the last value of each.
+        histories: metric → (step, value) of those that were measured several times; the last value is that of `metrics`
+            where it stands there.
+        texts, arrays: artifacts by file name.
         status: how the run ends.
         seconds: between its start and its end.
     """
@@ -55,26 +63,35 @@ class RunRecord:
     tags: Mapping[str, str]
     params: Mapping[str, str]
     metrics: Mapping[str, float] = field(default_factory=dict)
-    history: Sequence[tuple[int, float]] = ()
+    histories: Mapping[str, Sequence[tuple[int, float]]] = field(default_factory=dict)
     texts: Mapping[str, str] = field(default_factory=dict)
-    status: Literal["FINISHED", "FAILED"] = "FINISHED"
+    arrays: Mapping[str, Artifact] = field(default_factory=dict)
+    status: Ending = "FINISHED"
     seconds: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class CellTrial:
-    """What a cell keeps of a trial to summarise it; metrics are None where it failed.
+    """What a cell keeps of a trial to summarise it.
 
-    `confusion` is [true][observed], None where the model has none.
+    Attributes:
+        phase, asked, chosen: as it is shown.
+        status: how it ended.
+        metrics: of a trial that is ok.
+        confusion: [true][observed]; None where the model has none.
     """
 
     phase: Phase
-    metrics: Mapping[str, float] | None
+    status: Status
+    asked: bool = True
+    chosen: bool = False
+    metrics: Mapping[str, float] = field(default_factory=dict)
     confusion: Sequence[Sequence[float]] | None = None
 
 
-def trial_record(spec: TrialSpec, result: TrialResult, *, sweep: str, environment: Mapping[str, str]) -> RunRecord:
+def trial_record(trial: ShownTrial, result: TrialResult, *, sweep: str, environment: Mapping[str, str]) -> RunRecord:
     """Returns the nested run of a trial; the parent's id is not among its tags yet."""
+    spec = trial.spec
     metrics = {name: value for name, value in result.metrics.items() if math.isfinite(value)}
     costs = {
         "wall_s": result.wall_s,
@@ -86,7 +103,8 @@ def trial_record(spec: TrialSpec, result: TrialResult, *, sweep: str, environmen
     }
     metrics.update((name, value) for name, value in costs.items() if math.isfinite(value))
     tags = {
-        **_shared_tags(spec, kind="trial", key=spec.key, sweep=sweep),
+        **_shared_tags(trial, kind="trial", key=spec.key, sweep=sweep),
+        ASKED: _yes_or_no(trial.asked),
         PREFIX + "seed": str(spec.seed),
         PREFIX + "cell": spec.cell_key,
         STATUS: result.status,
@@ -111,27 +129,35 @@ def trial_record(spec: TrialSpec, result: TrialResult, *, sweep: str, environmen
     return RunRecord(
         kind="trial",
         key=spec.key,
-        name=_cut(f"{spec.model} · {spec.dataset} · seed {spec.seed}", KEY_LIMIT),
+        name=_cut(f"{trial.label} · {spec.dataset} · seed {spec.seed}", KEY_LIMIT),
         tags=_fitting(tags, TAG_LIMIT),
         params=_fitting({**_params(spec), "seed": str(spec.seed)}, PARAM_LIMIT),
         metrics={_key(name): value for name, value in metrics.items()},
-        history=_history(result.objective),
+        histories=_histories(result, metrics),
         texts=texts,
-        status="FINISHED" if result.status is Status.OK else "FAILED",
+        arrays={_file_name(name): artifact for name, artifact in result.kept.items() if artifact.digest},
+        status=ENDINGS[result.status],
         seconds=result.wall_s,
     )
 
 
-def cell_record(spec: TrialSpec, trials: Iterable[CellTrial], *, sweep: str) -> RunRecord:
+def cell_record(shown: ShownTrial, trials: Iterable[CellTrial], *, sweep: str) -> RunRecord:
     """Returns the parent run of a cell: mean, sd and n of each metric over its seeds.
 
-    Where some trials are for the report, only those are summarised: the points of a search were chosen by their scores.
+    Only trials that are asked for are summarised; all of them where none is. Where some trials are for the report, only
+    those are: the points of a search were chosen by their scores.
+
+    Args:
+        shown: any trial of the cell.
+        trials: all of them.
+        sweep: its name.
     """
-    known = list(trials)
-    reported = [trial for trial in known if trial.phase == "report"]
-    used = reported or known
-    done = [trial.metrics for trial in used if trial.metrics is not None]
-    metrics = {"trials_ok": float(len(done)), "trials_failed": float(len(used) - len(done))}
+    spec, known = shown.spec, list(trials)
+    asked = [trial for trial in known if trial.asked]
+    reported = [trial for trial in asked or known if trial.phase == "report"]
+    used = reported or asked or known
+    done = [trial.metrics for trial in used if trial.status is Status.OK]
+    metrics = {f"trials_{status}": float(sum(trial.status is status for trial in used)) for status in Status}
     for name in sorted({name for one in done for name in one}):
         values = [one[name] for one in done if name in one and math.isfinite(one[name])]
         if values:
@@ -141,13 +167,15 @@ def cell_record(spec: TrialSpec, trials: Iterable[CellTrial], *, sweep: str) -> 
             metrics[f"{name}_sd"] = stdev(values)
     searched = f" · {canonical_json(dict(spec.point))}" if spec.point else ""
     tags = {
-        **_shared_tags(spec, kind="cell", key=spec.cell_key, sweep=sweep),
+        **_shared_tags(shown, kind="cell", key=spec.cell_key, sweep=sweep),
         PHASE: "report" if reported else "search",
+        ASKED: _yes_or_no(bool(asked) or not known),
+        CHOSEN: _yes_or_no(any(trial.chosen for trial in known)),
     }
     return RunRecord(
         kind="cell",
         key=spec.cell_key,
-        name=_cut(f"{spec.model} · {spec.dataset}{searched}", KEY_LIMIT),
+        name=_cut(f"{shown.label} · {spec.dataset}{searched}", KEY_LIMIT),
         tags=_fitting(tags, TAG_LIMIT),
         params=_fitting(_params(spec), PARAM_LIMIT),
         metrics={_key(name): value for name, value in metrics.items() if math.isfinite(value)},
@@ -157,17 +185,20 @@ def cell_record(spec: TrialSpec, trials: Iterable[CellTrial], *, sweep: str) -> 
 
 def mean_confusion(trials: Iterable[CellTrial]) -> list[list[float]] | None:
     """Returns the mean over the reported trials of their crowd's matrix; None where no model of them has one."""
-    known = [trial.confusion for trial in trials if trial.phase == "report" and trial.confusion is not None]
+    reported = [trial for trial in trials if trial.asked and trial.phase == "report"]
+    known = [trial.confusion for trial in reported if trial.confusion is not None]
     if not known:
         return None
     return [[fmean(cells) for cells in zip(*rows, strict=True)] for rows in zip(*known, strict=True)]
 
 
-def _shared_tags(spec: TrialSpec, *, kind: Kind, key: str, sweep: str) -> dict[str, str]:
+def _shared_tags(shown: ShownTrial, *, kind: Kind, key: str, sweep: str) -> dict[str, str]:
+    spec = shown.spec
     return {
         KIND: kind,
         KEY: key,
         SWEEP: sweep,
+        PREFIX + "label": shown.label,
         PREFIX + "model": spec.model,
         PREFIX + "model_version": str(spec.model_version),
         PREFIX + "dataset": spec.dataset,
@@ -188,19 +219,42 @@ def _params(spec: TrialSpec) -> dict[str, str]:
     }
 
 
-def _history(objective: Sequence[float]) -> list[tuple[int, float]]:
-    """Thins to `HISTORY_LIMIT` evenly spaced steps, the first and the last among them; leaves out the non-finite."""
-    last = len(objective) - 1
-    if last < HISTORY_LIMIT:
-        steps: Iterable[int] = range(last + 1)
-    else:
-        steps = (round(i * last / (HISTORY_LIMIT - 1)) for i in range(HISTORY_LIMIT))
-    return [(step, float(objective[step])) for step in steps if math.isfinite(objective[step])]
+def _histories(result: TrialResult, metrics: Mapping[str, float]) -> dict[str, list[tuple[int, float]]]:
+    """Returns the objective by step, and the metric that was watched, which ends with its final value."""
+    histories: dict[str, list[tuple[int, float]]] = {}
+    if objective := _thinned(list(enumerate(result.objective))):
+        histories["objective"] = objective
+    if result.curve:
+        curve = list(result.curve)
+        if result.watched in metrics:
+            last = max(result.iterations, curve[-1][0])
+            curve = [*(point for point in curve if point[0] < last), (last, metrics[result.watched])]
+        histories[_key(result.watched)] = _thinned(curve)
+    return histories
+
+
+def _thinned(points: Sequence[tuple[int, float]]) -> list[tuple[int, float]]:
+    """Returns at most `HISTORY_LIMIT` evenly spaced points, the first and the last among them, without the
+    non-finite."""
+    last = len(points) - 1
+    places: Iterable[int] = range(last + 1)
+    if last >= HISTORY_LIMIT:
+        places = (round(place * last / (HISTORY_LIMIT - 1)) for place in range(HISTORY_LIMIT))
+    return [(points[place][0], float(points[place][1])) for place in places if math.isfinite(points[place][1])]
+
+
+def _file_name(name: str) -> str:
+    """Returns the file name of an array: whatever a model calls it, it stays in its folder."""
+    return f"{_UNSAFE.sub('_', name)[:NAME_LIMIT]}.npy"
 
 
 def _confusion_json(confusion: Sequence[Sequence[float]]) -> str:
     rows = [[value if math.isfinite(value) else None for value in row] for row in confusion]
     return canonical_json({"rows": "true class", "columns": "observed class", "probabilities": rows})
+
+
+def _yes_or_no(value: bool) -> str:
+    return "true" if value else "false"
 
 
 def _text(value: Any) -> str:

@@ -1,13 +1,15 @@
 """What happens in a sweep, as records: executors and the driver make them, the journal and its mirrors take them.
 
-The journal keeps most of them (`journal.codec`); a row of it is one event. `trial_finished` is written
+The journal keeps most of them (`journal.kinds`); a row of it is one event. `trial_finished` is written
 once for each key, before anybody else is told.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any, Protocol, runtime_checkable
 
+from crowdsweep.trial.plan_record import PlanRecord
 from crowdsweep.trial.result import TrialResult
 from crowdsweep.trial.spec import TrialSpec
 
@@ -19,14 +21,14 @@ class SweepStarted:
     Attributes:
         name: of the sweep.
         config: the sweep file as JSON, defaults filled in.
-        plan: for display: cells and trials known so far.
+        plan: what it asks for.
         environment: versions, git commit, host, python; never a secret.
         resumed: whether the journal already held something.
     """
 
     name: str
     config: Mapping[str, Any]
-    plan: Mapping[str, Any]
+    plan: PlanRecord
     environment: Mapping[str, str]
     resumed: bool
     time: float
@@ -34,16 +36,16 @@ class SweepStarted:
 
 @dataclass(frozen=True, kw_only=True)
 class PointProposed:
-    """A study asks for a point to be tried.
+    """A search asks for a point to be tried.
 
     Attributes:
-        study: hash of model × dataset × space.
-        number: 0, 1, … within the study.
+        search: its key, a hash of all that decides what it proposes.
+        number: 0, 1, … within the search.
         point: the searched parameters, as drawn.
         model, dataset, dataset_params: for display.
     """
 
-    study: str
+    search: str
     number: int
     point: Mapping[str, Any]
     model: str
@@ -53,26 +55,33 @@ class PointProposed:
 
 @dataclass(frozen=True, kw_only=True)
 class PointScored:
-    """A study is told what a point is worth: the mean over its search seeds, or None where it failed."""
+    """A search is told what a point is worth: the mean over its search seeds, or None where it failed."""
 
-    study: str
+    search: str
     number: int
     value: float | None
 
 
 @dataclass(frozen=True, kw_only=True)
 class PointsSelected:
-    """A study ends: these points, best first, are re-scored on fresh seeds."""
+    """A search ends: these points, best first, are re-scored on fresh seeds."""
 
-    study: str
+    search: str
     numbers: Sequence[int]
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrialPlanned:
-    """A trial is to be run; written before it is submitted, so that whoever reads the journal knows its spec."""
+    """A trial is asked for; written before it is submitted, so that whoever reads the journal knows what it is.
+
+    Attributes:
+        label: what the sweep file calls the model of its cell; empty in journals of the first format.
+        search: key of the search that it belongs to; empty where the point is fixed, and in the first format.
+    """
 
     spec: TrialSpec
+    label: str = ""
+    search: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,16 +138,31 @@ class RunsCreated:
     runs: Mapping[str, str]
 
 
+class SweepStatus(StrEnum):
+    """How far a sweep is."""
+
+    NEW = "new"  # no driver has worked on it yet
+    RUNNING = "running"  # a driver works on it, or died without a word
+    DONE = "done"  # everything that it asks for has been run
+    INTERRUPTED = "interrupted"  # a person stopped its driver
+    OUT_OF_TIME = "out_of_time"  # `budget.hours` are used up, counting all its drivers
+    OVER_BUDGET = "over_budget"  # more trials failed than `budget.failed_trials` allows
+
+
 @dataclass(frozen=True, kw_only=True)
 class SweepFinished:
     """A driver ends.
 
     Attributes:
-        status: `done`, `interrupted` or `over_budget` (too many trials failed).
+        status: neither `new` nor `running`.
     """
 
-    status: str
+    status: SweepStatus
     time: float
+
+    def __post_init__(self) -> None:
+        if self.status in (SweepStatus.NEW, SweepStatus.RUNNING):
+            raise ValueError(f"a driver ends: its sweep is not {self.status}")
 
 
 Event = (

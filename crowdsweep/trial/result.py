@@ -4,6 +4,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+import numpy as np
+
+from crowdsweep.trial.artifacts import Artifact
+
+MOST_CLASSES_INLINE = 64
+CROWD_CONFUSION = "crowd_confusion"
+"""What a confusion matrix of more classes is called among the artifacts."""
+PASSING = {"journalled": False}
+"""Metadata of a field that rows of the journal leave out."""
+
 
 class Status(StrEnum):
     """How a trial ended."""
@@ -30,15 +40,19 @@ class Failure:
 
 @dataclass(frozen=True, kw_only=True)
 class TrialResult:
-    """The outcome of one trial; JSON-able as it stands.
+    """The outcome of one trial; JSON-able but for `artifacts`, which somebody has to keep first.
 
     Attributes:
         key: of the trial's spec.
         status: how it ended; `failure` is there if and only if it failed.
         metrics: finite numbers by name; a metric that does not apply is absent.
         objective: of each step of the fit, thinned to at most 500 values.
-        curve: (step, score): the metric that the sweep watches, on dev data, while the fit went on; at most 100 pairs.
-        confusion: [true][observed] the crowd's estimated matrix, where the model has one.
+        curve: (step, score): the metric `watched` on dev data while the fit went on; at most 100 pairs.
+        watched: name of the curve's metric; empty where there is no curve.
+        confusion: [true][observed] the crowd's estimated matrix, where the model has one; of more than
+            `MOST_CLASSES_INLINE` classes it is the artifact `CROWD_CONFUSION` instead.
+        artifacts: arrays by name, on their way from the fit to where they are kept; not part of the record.
+        kept: what the record says of them, those included that were too large to keep.
         iterations, converged: of the fit.
         wall_s: the trial's share of its batch's seconds.
         batch_wall_s, batch_size: of the batch that it ran in.
@@ -51,7 +65,10 @@ class TrialResult:
     metrics: Mapping[str, float] = field(default_factory=dict)
     objective: Sequence[float] = ()
     curve: Sequence[tuple[int, float]] = ()
+    watched: str = ""
     confusion: Sequence[Sequence[float]] | None = None
+    artifacts: Mapping[str, np.ndarray] = field(default_factory=dict, compare=False, repr=False, metadata=PASSING)
+    kept: Mapping[str, Artifact] = field(default_factory=dict)
     iterations: int = 0
     converged: bool = True
     wall_s: float = 0.0

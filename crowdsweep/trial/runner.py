@@ -27,9 +27,10 @@ from crowdsweep.models.contract import (
 )
 from crowdsweep.seeds import SeedStream
 from crowdsweep.trial import memory
+from crowdsweep.trial.artifacts import within_limit
 from crowdsweep.trial.events import TrialProgressed
 from crowdsweep.trial.model_calls import ModelFault, failure_of, guarded
-from crowdsweep.trial.result import Failure, Status, TrialResult
+from crowdsweep.trial.result import CROWD_CONFUSION, MOST_CLASSES_INLINE, Failure, Status, TrialResult
 from crowdsweep.trial.scoring import score, score_of
 from crowdsweep.trial.spec import TrialSpec, canonical_json
 from crowdsweep.trial.watch import Watch
@@ -101,7 +102,7 @@ def _run_cell(
     fits, results = _prepare(specs, base, info)
     contexts = [_context(fit, info, device, report, watch) for fit in fits]
     for fit, outcome in zip(fits, _fit(model, fits, contexts), strict=True):
-        results += _finish(fit, outcome)
+        results += _finish(fit, outcome, watch)
     return results
 
 
@@ -210,14 +211,15 @@ def _fit(model: Model, fits: Sequence[_Fit], contexts: Sequence[FitContext]) -> 
     return list(fitted)
 
 
-def _finish(fit: _Fit, fitted: FitResult | Failure) -> list[TrialResult]:
+def _finish(fit: _Fit, fitted: FitResult | Failure, watch: Watch | None) -> list[TrialResult]:
     started = time.perf_counter()
     outcome = fitted if isinstance(fitted, Failure) else _scored(fitted, fit.trial)
     wall_s = (fit.wall_s + time.perf_counter() - started) / len(fit.specs)
     if isinstance(outcome, Failure):
         return [_failed(spec, outcome, wall_s) for spec in fit.specs]
     status = Status.OK if fit.goes_on else Status.STOPPED
-    facts = {"status": status, "curve": curve_thinned(fit.curve), "wall_s": wall_s}
+    watched = watch.metric if watch is not None and fit.curve else ""
+    facts = {"status": status, "curve": curve_thinned(fit.curve), "watched": watched, "wall_s": wall_s}
     return [replace(outcome, key=spec.key, **facts) for spec in fit.specs]
 
 
@@ -234,6 +236,10 @@ def _scored(fitted: FitResult, trial: TrialData) -> TrialResult | Failure:
         for name, value in metrics.items():
             if not np.isfinite(value):
                 raise NonFiniteMetric(f"{name} is {value}: something that the model gives is no probability")
+        arrays = dict(fitted.extras)
+        if confusion is not None and len(confusion) > MOST_CLASSES_INLINE:
+            arrays[CROWD_CONFUSION], confusion = confusion, None
+        artifacts, left_out = within_limit(arrays)
     except (ModelFault, FitFailed) as error:
         return failure_of(error)
     return TrialResult(
@@ -242,6 +248,8 @@ def _scored(fitted: FitResult, trial: TrialData) -> TrialResult | Failure:
         metrics=metrics,
         objective=thinned(fitted.objective),
         confusion=None if confusion is None else confusion.tolist(),
+        artifacts=artifacts,
+        kept=left_out,
         iterations=fitted.iterations,
         converged=fitted.converged,
     )

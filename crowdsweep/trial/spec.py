@@ -12,9 +12,12 @@ from crowdsweep.data.dataset import Scalar
 Phase = Literal["search", "report"]
 
 
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
+
+
 def canonical_json(value: Any) -> str:
     """Returns JSON with sorted keys and no spaces: equal values give equal text."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
+    return _CANONICAL.encode(value)
 
 
 @dataclass(frozen=True, kw_only=True)

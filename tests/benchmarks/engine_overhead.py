@@ -42,6 +42,7 @@ from crowdsweep.sweepfile.read import parse_sweep
 from crowdsweep.sweepfile.records import Resources, SweepConfig
 from crowdsweep.tracking.mlflow_runs import MlflowMirror
 from crowdsweep.trial.events import Event, Mirror, SweepFinished, SweepStarted
+from crowdsweep.trial.plan_record import PlanRecord
 from crowdsweep.trial.runner import run_batch
 
 SLOTS = 2
@@ -143,7 +144,9 @@ def engine(cluster: Cluster, trials: int, pack: int, mlflow: bool) -> float:
     with tempfile.TemporaryDirectory() as folder:
         if mlflow:  # making its tables takes a second, once
             first = MlflowMirror(Path(folder), experiment="overhead")
-            first.handle(SweepStarted(name="overhead", config={}, plan={}, environment={}, resumed=False, time=0.0))
+            first.handle(
+                SweepStarted(name="overhead", config={}, plan=PlanRecord(), environment={}, resumed=False, time=0.0)
+            )
             first.close()
         journal = Journal(Path(folder))
         last = LastTrial()
@@ -156,7 +159,9 @@ def engine(cluster: Cluster, trials: int, pack: int, mlflow: bool) -> float:
                 plan,
                 executor=executor,
                 journal=journal,
-                make_searcher=lambda study: make_searcher(study.space, config.sampler, study.metric.goal, study.limit),
+                make_searcher=lambda search: make_searcher(
+                    search.space, config.sampler, search.metric.goal, search.limit
+                ),
                 mirrors=mirrors,
                 environment=environment(),
             )

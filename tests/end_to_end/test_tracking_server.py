@@ -18,7 +18,7 @@ import pytest
 from crowdsweep.journal.journal import Journal, read_journal
 from crowdsweep.testing.mirror_checks import failed, ok, spec, started
 from crowdsweep.tracking.mlflow_runs import MlflowClient, MlflowMirror, rebuild
-from crowdsweep.trial.events import Event, SweepFinished, TrialPlanned
+from crowdsweep.trial.events import Event, SweepFinished, SweepStatus, TrialPlanned
 
 EXPERIMENT = "on a server"
 STARTS_S = 90.0
@@ -117,7 +117,7 @@ def check_runs(server: Server, seeds: Sequence[int]) -> None:
 def test_a_server_that_dies_in_the_middle(server: Server, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     store = tmp_path / "store"
     journal = Journal(store)
-    mirror = MlflowMirror(store, experiment=EXPERIMENT, record=journal.handle, state=journal.state)
+    mirror = MlflowMirror(store, experiment=EXPERIMENT, record=journal.handle, look=lambda: journal.state)
 
     def tell(events: Sequence[Event]) -> None:
         for event in events:
@@ -141,7 +141,7 @@ def test_a_server_that_dies_in_the_middle(server: Server, tmp_path: Path, caplog
 
     server.kill()
     with caplog.at_level(logging.WARNING):
-        tell([*trials((3, 4)), SweepFinished(status="done", time=2.0)])
+        tell([*trials((3, 4)), SweepFinished(status=SweepStatus.DONE, time=2.0)])
         began = time.monotonic()
         mirror.close()
         took = time.monotonic() - began

@@ -59,6 +59,7 @@ def test_results_have_one_row_a_trial_and_the_promised_columns(store: Path, caps
     promised = [
         "sweep",
         "phase",
+        "chosen",
         "model",
         "dataset",
         "dataset_params",

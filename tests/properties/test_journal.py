@@ -17,6 +17,7 @@ from crowdsweep.journal.codec import decode, encode
 from crowdsweep.journal.journal import Journal, read_journal
 from crowdsweep.journal.rows import seal, unseal, whole_rows
 from crowdsweep.testing import mirror_checks
+from crowdsweep.trial.artifacts import Artifact
 from crowdsweep.trial.events import (
     BatchLost,
     PointProposed,
@@ -25,9 +26,11 @@ from crowdsweep.trial.events import (
     RunsCreated,
     SweepFinished,
     SweepStarted,
+    SweepStatus,
     TrialFinished,
     TrialPlanned,
 )
+from crowdsweep.trial.plan_record import CellRecord, DatasetRecord, PlanRecord
 from crowdsweep.trial.result import Failure, Status, TrialResult
 from crowdsweep.trial.spec import TrialSpec
 
@@ -46,23 +49,32 @@ def one(kind: type, /, **of: st.SearchStrategy) -> st.SearchStrategy:
     return st.tuples(st.just(kind), st.fixed_dictionaries(of))
 
 
+def several(record: st.SearchStrategy) -> st.SearchStrategy:
+    return st.lists(record, max_size=2).map(tuple)
+
+
 def built(drawn: Any) -> Any:
-    kind, of = drawn
-    return kind(**{name: built(value) if _is_record(value) else value for name, value in of.items()})
+    if isinstance(drawn, tuple) and len(drawn) == 2 and isinstance(drawn[0], type):
+        kind, of = drawn
+        return kind(**{name: built(value) for name, value in of.items()})
+    if isinstance(drawn, dict):
+        return {name: built(value) for name, value in drawn.items()}
+    return tuple(map(built, drawn)) if isinstance(drawn, tuple) else drawn
 
 
-def _is_record(value: object) -> bool:
-    return isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], type)
-
-
+scalar_params = st.dictionaries(texts, st.booleans() | st.integers() | texts, max_size=2)
 failures = one(Failure, kind=texts, message=texts, traceback=texts)
+kept_arrays = one(Artifact, digest=texts, dtype=texts, shape=st.lists(st.integers(0, 9), max_size=3).map(tuple))
 done = one(
     TrialResult,
     key=texts,
     status=st.just(Status.OK),
     metrics=st.dictionaries(texts, floats, max_size=3),
     objective=floats_in_order,
+    curve=st.lists(st.tuples(st.integers(1, 99), floats), max_size=3).map(tuple),
+    watched=texts,
     confusion=st.none() | st.lists(floats_in_order, max_size=2).map(tuple),
+    kept=st.dictionaries(texts, kept_arrays, max_size=2),
     iterations=st.integers(0, 10**9),
     wall_s=floats,
 )
@@ -72,39 +84,72 @@ specs = one(
     params=mappings,
     model_version=st.integers(0, 9),
     dataset=texts,
-    dataset_params=st.dictionaries(texts, st.booleans() | st.integers() | texts, max_size=2),
+    dataset_params=scalar_params,
     fingerprint=texts,
     seed=st.integers(0, 2**32),
     phase=st.sampled_from(["search", "report"]),
     point=mappings,
 )
 numbers = st.integers(0, 10**6)
+records = one(
+    CellRecord,
+    key=texts,
+    label=texts,
+    model=texts,
+    dataset=texts,
+    dataset_params=scalar_params,
+    params=mappings,
+    sees_gold=st.booleans(),
+    metric=texts,
+    goal=st.sampled_from(["maximize", "minimize"]),
+    points=numbers,
+    n_trials=numbers,
+)
+datasets = one(
+    DatasetRecord,
+    dataset=texts,
+    dataset_params=scalar_params,
+    gold=st.dictionaries(texts, st.booleans(), max_size=2),
+    heldout=finite,
+)
+plans = one(
+    PlanRecord,
+    datasets=several(datasets),
+    cells=st.none() | several(records),
+    searches=several(records),
+    report_seeds=numbers,
+    n_trials=numbers,
+)
 events = st.one_of(
     one(
         SweepStarted,
         name=texts,
         config=mappings,
-        plan=mappings,
+        plan=plans,
         environment=strings,
         resumed=st.booleans(),
         time=floats,
     ),
     one(
         PointProposed,
-        study=texts,
+        search=texts,
         number=numbers,
         point=mappings,
         model=texts,
         dataset=texts,
         dataset_params=mappings,
     ),
-    one(PointScored, study=texts, number=numbers, value=st.none() | floats),
-    one(PointsSelected, study=texts, numbers=st.lists(numbers, max_size=3).map(tuple)),
-    one(TrialPlanned, spec=specs),
+    one(PointScored, search=texts, number=numbers, value=st.none() | floats),
+    one(PointsSelected, search=texts, numbers=st.lists(numbers, max_size=3).map(tuple)),
+    one(TrialPlanned, spec=specs, label=texts, search=texts),
     one(TrialFinished, result=done | one(TrialResult, key=texts, status=st.just(Status.FAILED), failure=failures)),
     one(BatchLost, keys=st.lists(texts, max_size=3).map(tuple), reason=texts, slot=texts),
     one(RunsCreated, tracking_uri=texts, experiment_id=texts, runs=strings),
-    one(SweepFinished, status=texts, time=floats),
+    one(
+        SweepFinished,
+        status=st.sampled_from([status for status in SweepStatus if status not in ("new", "running")]),
+        time=floats,
+    ),
 )
 rows = st.lists(
     st.dictionaries(texts, texts, min_size=1, max_size=2).map(lambda row: json.dumps(row, ensure_ascii=False)),
@@ -177,23 +222,25 @@ def test_a_sealed_row_opens(drawn: object) -> None:
     assert opened.decode("utf-8", "surrogatepass") == text
 
 
-outcomes = st.lists(st.tuples(st.sampled_from("abc"), st.booleans(), st.integers(0, 99)), max_size=20)
+outcomes = st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(Status), st.integers(0, 99)), max_size=20)
 
 
 @settings(max_examples=25, deadline=None)
 @given(outcomes, st.lists(st.integers(1, 5), max_size=8))
-def test_a_trial_finishes_once(outcomes: list[tuple[str, bool, int]], groups: list[int]) -> None:
-    """Against a naive rule: the first success wins, else the first failure."""
+def test_a_trial_finishes_once(outcomes: list[tuple[str, Status, int]], groups: list[int]) -> None:
+    """Against a naive rule: the first success wins, else the first failure, else the first that was stopped."""
     happened = [
-        mirror_checks.ok(key, score=float(mark)) if good else mirror_checks.failed(key, f"Kind{mark}")
-        for key, good, mark in outcomes
+        mirror_checks.failed(key, f"Kind{mark}")
+        if status is Status.FAILED
+        else TrialFinished(result=replace(mirror_checks.ok(key, score=float(mark)).result, status=status))
+        for key, status, mark in outcomes
     ]
     expected = {}
     for key in "abc":
         own = [event.result for event in happened if event.result.key == key]
-        well = [result for result in own if result.status is Status.OK]
-        if own:
-            expected[key] = (well or own)[0]
+        for status in (Status.STOPPED, Status.FAILED, Status.OK):
+            if ended_so := [result for result in own if result.status is status]:
+                expected[key] = ended_so[0]
     with TemporaryDirectory() as folder:
         journal = Journal(Path(folder))
         journal.handle(mirror_checks.started())
@@ -205,11 +252,11 @@ def test_a_trial_finishes_once(outcomes: list[tuple[str, bool, int]], groups: li
         journal.close()
         assert dict(read_journal(folder).results) == expected
         lines = Path(folder, "journal.jsonl").read_bytes().count(b"\n")
-        assert lines <= 1 + 2 * len(expected), "at most a failure and a success of each"
+        assert lines <= 1 + 3 * len(expected), "at most a stop, a failure and a success of each"
 
 
 @pytest.mark.parametrize(
-    "text", ['{"kind":"trial_paused","v":1,"data":{}}', '{"kind":"trial_finished","v":2,"data":{}}']
+    "text", ['{"kind":"trial_paused","v":1,"data":{}}', '{"kind":"trial_finished","v":99,"data":{}}']
 )
 def test_rows_of_the_future_say_so(text: str) -> None:
     with pytest.raises(JournalError, match="newer crowdsweep"):

@@ -1,6 +1,7 @@
 """Comparing models: what ranks, what is tested, and what is left out and said so."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,8 +15,9 @@ from crowdsweep.report.phrases import tests_used as used_tests
 from crowdsweep.report.ranking import References, ranking_metric
 from crowdsweep.report.table import results_table
 from crowdsweep.sweepfile.records import Metric, PublishedValue
-from crowdsweep.testing.journals import folded, made_up_sweep, made_up_trials
-from crowdsweep.trial.events import Event
+from crowdsweep.testing.journals import folded, made_up_search, made_up_sweep, made_up_trials
+from crowdsweep.trial.events import Event, TrialFinished
+from crowdsweep.trial.result import Status
 
 
 def _scores(*values: float, metric: str = "test_accuracy") -> list[dict[str, float]]:
@@ -181,6 +183,20 @@ def test_failed_seeds_are_missing_not_zero() -> None:
     assert [(score.model, score.n_failed) for score in block.unranked] == [("b", 3)]
 
 
+def test_stopped_seeds_are_no_failures_and_count_in_no_mean() -> None:
+    events = [
+        TrialFinished(result=replace(event.result, status=Status.STOPPED))
+        if isinstance(event, TrialFinished) and event.result.metrics == {"test_accuracy": 0.1}
+        else event
+        for event in [*made_up_trials("a", "d", _scores(0.8, 0.1, 0.9)), *made_up_trials("b", "d", _scores(0.1, 0.1))]
+    ]
+    block = _compare(events, ["a", "b"]).datasets[0]
+    best = block.ranked[0]
+    assert (best.metrics["test_accuracy"].mean, best.n_failed, best.n_stopped) == (pytest.approx(0.85), 0, 1)
+    assert [(score.model, score.n_stopped) for score in block.unranked] == [("b", 2)]
+    assert [row["stopped"] for row in comparison_table(_compare(events, ["a", "b"])).to_pylist()] == [1, 2]
+
+
 def test_a_model_without_the_metric_is_listed_without_rank() -> None:
     events = made_up_trials("mv", "d", _scores(0.9, 0.9, metric="train_accuracy"))
     events += made_up_trials("net", "d", _scores(0.7, 0.8))
@@ -191,12 +207,12 @@ def test_a_model_without_the_metric_is_listed_without_rank() -> None:
 
 
 def test_the_selected_point_stands_for_its_model_not_the_luckier_one() -> None:
-    events = made_up_trials("a", "d", _scores(0.9, 0.92), point={"groups": 5})
-    events += made_up_trials("a", "d", _scores(0.8, 0.82), point={"groups": 3})
-    table = results_table(
-        folded(made_up_sweep(events, models=[{"name": "a", "label": "a", "params": {}, "search": {"groups": {}}}]))
-    )
-    chosen = compare(table, selected={("a", "d", "{}"): ['{"groups":3}', '{"groups":5}']}).datasets[0]
+    events = made_up_search("s", "a", "d", [{"groups": 5}, {"groups": 3}], [0.1, 0.2], [1, 0])
+    events += made_up_trials("a", "d", _scores(0.9, 0.92), point={"groups": 5}, search="s")
+    events += made_up_trials("a", "d", _scores(0.8, 0.82), point={"groups": 3}, search="s")
+    models = [{"name": "a", "label": "a", "params": {}, "search": {"groups": {}}}]
+    table = results_table(folded(made_up_sweep(events, models=models)))
+    chosen = compare(table).datasets[0]
     assert chosen.ranked[0].point == '{"groups":3}'
     assert [score.point for score in chosen.other_points] == ['{"groups":5}']
 

@@ -5,6 +5,7 @@ import io
 import os
 import pty
 import threading
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -13,7 +14,17 @@ from crowdsweep.console.live import ConsoleMirror, Terminal
 from crowdsweep.console.progress import Progress
 from crowdsweep.journal.journal import Journal
 from crowdsweep.testing.mirror_checks import failed, ok, one_of_each, spec, started
-from crowdsweep.trial.events import Event, SweepFinished, TrialPlanned, TrialStarted
+from crowdsweep.trial.events import (
+    Event,
+    SweepFinished,
+    SweepStatus,
+    TrialFinished,
+    TrialPlanned,
+    TrialProgressed,
+    TrialStarted,
+)
+from crowdsweep.trial.plan_record import CellRecord, PlanRecord
+from crowdsweep.trial.result import Status
 
 
 class Clock:
@@ -48,7 +59,7 @@ def lines(events: list[Event], *, seconds_apart: float, **options: object) -> li
 
 
 def test_plain_lines() -> None:
-    told = lines([*a_sweep(), SweepFinished(status="done", time=0.0)], seconds_apart=10.0)
+    told = lines([*a_sweep(), SweepFinished(status=SweepStatus.DONE, time=0.0)], seconds_apart=10.0)
     assert told[0] == "a-sweep: 4 trials known"
     assert (
         'a-sweep: failed: [red]dl-ds on digits {"annotators":100}, seed 1: NonFiniteObjective: the objective is nan'
@@ -70,14 +81,16 @@ def test_plain_lines_do_not_flood() -> None:
 
 
 def test_quiet_says_nothing() -> None:
-    assert lines([*a_sweep(), SweepFinished(status="done", time=0.0)], seconds_apart=10.0, quiet=True) == []
+    assert lines([*a_sweep(), SweepFinished(status=SweepStatus.DONE, time=0.0)], seconds_apart=10.0, quiet=True) == []
 
 
 def test_a_resumed_sweep_counts_on(tmp_path: object) -> None:
     journal = Journal(str(tmp_path))
     journal.handle_many(a_sweep())
     told = lines(
-        [started(resumed=True), SweepFinished(status="done", time=0.0)], seconds_apart=1.0, state=journal.state
+        [started(resumed=True), SweepFinished(status=SweepStatus.DONE, time=0.0)],
+        seconds_apart=1.0,
+        look=lambda: journal.state,
     )
     journal.close()
     assert told[0] == "a-sweep: 4 trials known, 3 of them finished earlier"
@@ -105,12 +118,40 @@ def test_best_is_by_mean_over_seeds_in_the_goals_direction() -> None:
     assert (best.model, best.metric) == ("b", "loss")
 
 
+def test_running_trials_show_their_latest_score() -> None:
+    plan = PlanRecord(cells=[CellRecord(key=spec(0).cell_key, label="fixed", metric="dev_accuracy", goal="maximize")])
+    progress = Progress()
+    progress.take(replace(started(), plan=plan))
+    one, other = spec(0), spec(1)
+    for each in (one, other):
+        progress.take(TrialPlanned(spec=each, label="fixed"))
+    progress.take(TrialStarted(key=other.key, slot="slot 0"))
+    assert progress.scores() == []
+    progress.take(TrialProgressed(key=one.key, step=10, objective=0.0, score=0.75))
+    progress.take(TrialProgressed(key=one.key, step=14, objective=0.0))
+    progress.take(TrialProgressed(key=other.key, step=3, objective=0.0))
+    place = 'fixed on digits {"annotators":100}, seed'
+    assert progress.scores() == [f"{place} 1: step 3", f"{place} 0: step 14, dev_accuracy 0.7500"]
+    assert list(progress.running) == [other.key, one.key], "an engine may tell of progress before it tells of the start"
+    progress.take(TrialStarted(key=one.key, slot="slot 1"))
+    progress.take(ok(one.key))
+    assert progress.scores() == [f"{place} 1: step 3"]
+
+
+def test_a_stopped_trial_is_counted_as_such_until_it_was_run_to_its_end() -> None:
+    progress = Progress()
+    progress.take(TrialFinished(result=replace(ok("k").result, status=Status.STOPPED)))
+    assert (progress.counts, progress.finished) == ({Status.STOPPED: 1}, 1)
+    progress.take(ok("k"))
+    assert (progress.counts[Status.STOPPED], progress.counts[Status.OK], progress.finished) == (0, 1, 1)
+
+
 def test_a_failure_that_was_mended_is_not_counted() -> None:
     progress = Progress()
     progress.take(failed("k"))
-    assert (progress.done, progress.failed) == (0, 1)
+    assert progress.counts == {Status.FAILED: 1}
     progress.take(ok("k"))
-    assert (progress.done, progress.failed) == (1, 0)
+    assert progress.counts == {Status.OK: 1, Status.FAILED: 0}
 
 
 def _read_to_the_end(terminal: int, into: list[bytes]) -> None:
@@ -127,13 +168,14 @@ def test_live_view_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     reader.start()
     with os.fdopen(inner, "w") as terminal:
         mirror = ConsoleMirror(console=Console(file=terminal, width=110))
-        for event in [*a_sweep(), SweepFinished(status="interrupted", time=0.0)]:
+        running = TrialProgressed(key=spec(9).key, step=7, objective=0.0)
+        for event in [*a_sweep(), running, SweepFinished(status=SweepStatus.INTERRUPTED, time=0.0)]:
             mirror.handle(event)
         mirror.close()
     reader.join()
     os.close(outer)
     seen = b"".join(shown).decode()
-    for words in ("3 of 4 trials, 1 failed", "best so far", "cmm", "0.7500", "interrupted; run it again"):
+    for words in ("3 of 4 trials, 1 failed", "step 7", "best so far", "cmm", "0.7500", "interrupted; run it again"):
         assert words in seen
     assert "\x1b[" in seen, "a view that redraws itself"
 

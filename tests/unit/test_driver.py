@@ -1,18 +1,31 @@
 """The event loop on a virtual clock: what is run, in which batches, how often, and when it stops."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
-from crowdsweep.sweep.driver import FAILURES_FORGIVEN, SweepOutcome, run_sweep
+from crowdsweep.search.contract import Sampler
+from crowdsweep.search.searchers import make_searcher
+from crowdsweep.sweep.driver import (
+    FAILURES_FORGIVEN,
+    Decide,
+    Stands,
+    SweepOutcome,
+    run_again,
+    run_sweep,
+    stop_nobody,
+)
 from crowdsweep.sweep.interrupts import Interrupts
 from crowdsweep.sweep.plan import SEARCH_SEED, Plan, make_plan
-from crowdsweep.sweep.resume import hours_spent
+from crowdsweep.sweep.resume import MakeSearcher, hours_spent
 from crowdsweep.sweepfile.read import parse_sweep
 from crowdsweep.sweepfile.records import SweepConfig
 from crowdsweep.testing.fakes import FakeClock, FakeExecutor, HistorySearcher, Killed, MemoryJournal
+from crowdsweep.trial.artifacts import Artifact
 from crowdsweep.trial.events import (
     Event,
     Mirror,
@@ -21,12 +34,16 @@ from crowdsweep.trial.events import (
     PointsSelected,
     SweepFinished,
     SweepStarted,
+    SweepStatus,
     TrialFinished,
     TrialPlanned,
+    TrialProgressed,
     TrialStarted,
 )
+from crowdsweep.trial.plan_record import PlanRecord
 from crowdsweep.trial.result import Status, TrialResult
 from crowdsweep.trial.spec import TrialSpec
+from crowdsweep.trial.watch import Watch
 
 
 def config_of(**changes: Any) -> SweepConfig:
@@ -62,17 +79,23 @@ def drive(
     score: Callable[[TrialSpec], Mapping[str, float]] = by_seed,
     interrupts: Interrupts | None = None,
     mirrors: Sequence[Mirror] = (),
+    kind: type[FakeExecutor] = FakeExecutor,
+    decide: Decide = stop_nobody,
+    stands: Stands = run_again,
+    make_searcher: MakeSearcher = lambda search: HistorySearcher(limit=search.limit),
     **executor: Any,
 ) -> tuple[SweepOutcome, FakeExecutor]:
-    slots = FakeExecutor(score=score, **executor)
+    slots = kind(score=score, **executor)
     outcome = run_sweep(
         plan,
         executor=slots,
         journal=journal,
-        make_searcher=lambda study: HistorySearcher(limit=study.limit),
+        make_searcher=make_searcher,
         mirrors=mirrors,
         clock=slots.clock,
         interrupts=interrupts,
+        decide=decide,
+        stands=stands,
     )
     return outcome, slots
 
@@ -99,11 +122,11 @@ def test_everything_planned_is_run_exactly_once(plan: Plan) -> None:
 def test_the_best_points_are_rescored_on_fresh_seeds(plan: Plan) -> None:
     journal = MemoryJournal()
     drive(plan, journal)
-    (study,) = plan.studies
-    values = journal.state.values[study.key]
+    (search,) = plan.searches
+    values = journal.state.values[search.key]
     best = sorted(values, key=lambda number: -values[number])[:2]
-    assert list(journal.state.selected[study.key]) == best
-    points = [journal.state.proposals[study.key][number].point for number in best]
+    assert list(journal.state.selected[search.key]) == best
+    points = [journal.state.proposals[search.key][number].point for number in best]
     reported = {s.params["smoothing"] for s in journal.state.specs.values() if s.phase == "report" and s.point}
     assert reported == {point["smoothing"] for point in points}
 
@@ -239,14 +262,14 @@ def test_a_point_with_a_failed_trial_is_told_as_failed_and_never_wins(plan: Plan
     relaxed = make_plan(config_of(budget={"points": 10, "failed_trials": 1.0}))
     journal = MemoryJournal()
     outcome, _ = drive(relaxed, journal, poisoned)
-    (study,) = relaxed.studies
-    points = [proposal.point["smoothing"] for proposal in journal.state.proposals[study.key]]
-    values = journal.state.values[study.key]
+    (search,) = relaxed.searches
+    points = [proposal.point["smoothing"] for proposal in journal.state.proposals[search.key]]
+    values = journal.state.values[search.key]
     assert {number for number, value in values.items() if value is None} == {
         number for number, point in enumerate(points) if point < 0.3
     }
     assert outcome.failed == sum(point < 0.3 for point in points) > 0
-    assert all(values[number] is not None for number in journal.state.selected[study.key])
+    assert all(values[number] is not None for number in journal.state.selected[search.key])
 
 
 def test_a_search_trial_without_the_metric_is_failed_and_says_which_there_are(plan: Plan) -> None:
@@ -331,19 +354,19 @@ def raced() -> Plan:
 
 
 def searched(journal: MemoryJournal, plan: Plan) -> list[list[int]]:
-    """The search seeds that each point of the only study ran on, counted from the first."""
-    (study,) = plan.studies
+    """The search seeds that each point of the only search ran on, counted from the first."""
+    (search,) = plan.searches
     ran: dict[float, list[int]] = {}
     for key in journal.state.results:
         spec = journal.state.specs[key]
         if spec.phase == "search":
             ran.setdefault(spec.params["smoothing"], []).append(spec.seed - SEARCH_SEED)
-    return [sorted(ran[proposal.point["smoothing"]]) for proposal in journal.state.proposals[study.key]]
+    return [sorted(ran[proposal.point["smoothing"]]) for proposal in journal.state.proposals[search.key]]
 
 
 def losses(plan: Plan, journal: MemoryJournal) -> list[float]:
-    (study,) = plan.studies
-    return [(proposal.point["smoothing"] - 0.3) ** 2 for proposal in journal.state.proposals[study.key]]
+    (search,) = plan.searches
+    return [(proposal.point["smoothing"] - 0.3) ** 2 for proposal in journal.state.proposals[search.key]]
 
 
 def test_hopeless_points_are_not_run_on_all_seeds(raced: Plan) -> None:
@@ -373,11 +396,11 @@ def test_a_stopped_point_is_worth_the_best_less_what_it_is_behind_on_the_same_se
 
     journal = MemoryJournal()
     drive(raced, journal, score)
-    (study,) = raced.studies
-    values, loss = journal.state.values[study.key], losses(raced, journal)
+    (search,) = raced.searches
+    values, loss = journal.state.values[search.key], losses(raced, journal)
     mean = sum(0.001 * ((SEARCH_SEED + seed) % 7) for seed in range(8)) / 8 + 5.0
     assert [values[number] for number in range(10)] == pytest.approx([mean - part for part in loss])
-    assert journal.state.selected[study.key][0] == loss.index(min(loss))
+    assert journal.state.selected[search.key][0] == loss.index(min(loss))
 
 
 @pytest.mark.parametrize(("kind", "slots"), [("tpe", 1), ("tpe", 3), ("random", 50)])
@@ -416,8 +439,8 @@ def test_a_point_that_fails_in_its_first_seeds_gets_no_more(raced: Plan) -> None
     plan = make_plan(config_of(**RACING, budget={"points": 10, "failed_trials": 1.0}))
     journal = MemoryJournal()
     drive(plan, journal, poisoned)
-    (study,) = plan.studies
-    failed = [number for number, value in journal.state.values[study.key].items() if value is None]
+    (search,) = plan.searches
+    failed = [number for number, value in journal.state.values[search.key].items() if value is None]
     assert failed
     assert all(searched(journal, plan)[number] == list(range(4)) for number in failed)
 
@@ -430,7 +453,7 @@ def test_trials_that_were_run_for_another_metric_fail_a_point_and_not_the_sweep(
     journal = MemoryJournal(events)
     outcome, _ = drive(changed, journal, lambda spec: {"train_js": 1.0})
     assert outcome.status == "done"
-    values = journal.state.values[changed.studies[0].key]
+    values = journal.state.values[changed.searches[0].key]
     assert values[0] is None
     assert 1.0 in values.values()
 
@@ -452,12 +475,14 @@ def test_hours_count_all_drivers_of_a_sweep() -> None:
 def test_hours_of_a_driver_that_died_are_those_of_its_trials() -> None:
     """Two spans that ended, 2 h and 3 h; one that did not, of which only the trials tell."""
     journal = MemoryJournal()
-    for status, time in (("", 0), ("done", 2), ("", 5), ("", 9), ("done", 12)):
+    for status, time in ((None, 0), (SweepStatus.DONE, 2), (None, 5), (None, 9), (SweepStatus.DONE, 12)):
         seconds = time * 3600.0
         if status:
             journal.handle(SweepFinished(status=status, time=seconds))
         else:
-            journal.handle(SweepStarted(name="s", config={}, plan={}, environment={}, resumed=False, time=seconds))
+            journal.handle(
+                SweepStarted(name="s", config={}, plan=PlanRecord(), environment={}, resumed=False, time=seconds)
+            )
     assert hours_spent(journal.state, slots=2) == pytest.approx(5)
     for number in range(6):
         journal.handle(TrialFinished(result=TrialResult(key=str(number), status=Status.OK, wall_s=2 * 3600.0)))
@@ -471,6 +496,156 @@ def test_hours_end_a_sweep_that_can_go_on(plan: Plan) -> None:
     outcome, _ = drive(short, journal)
     assert outcome.status == "out_of_time"
     assert 0 < outcome.ran < short.n_trials
+
+
+class ReportingExecutor(FakeExecutor):
+    """Each trial reports at steps 1, 2, 3 before its batch ends, and stops where it is told to, far worse than it would
+    have been."""
+
+    heard: list[TrialProgressed]
+    told: set[str]
+
+    def listen(self, listener: Callable[[TrialProgressed], None]) -> None:
+        self.listener, self.heard, self.told = listener, [], set()
+
+    def stop(self, key: str) -> None:
+        self.told.add(key)
+        super().stop(key)
+
+    def poll(self, timeout_s: float) -> Sequence[Event]:
+        events: list[Event] = []
+        for event in super().poll(timeout_s):
+            if not isinstance(event, TrialFinished):
+                events.append(event)
+                continue
+            key, steps = event.result.key, 0
+            while steps < 3 and key not in self.told:
+                steps += 1
+                self.listener(TrialProgressed(key=key, step=steps, objective=0.0, score=steps / 4))
+            result = replace(event.result, iterations=steps)
+            if key in self.told:
+                worse = {name: value - 100.0 for name, value in result.metrics.items()}
+                result = replace(result, status=Status.STOPPED, metrics=worse)
+            events.append(TrialFinished(result=result))
+        return events
+
+
+def test_each_batch_is_watched_by_the_metric_of_its_search_every_so_many_steps() -> None:
+    searched = {"name": "soft-mv", "search": {"dropout": {"values": [0.0, 0.5]}}}
+    plan = make_plan(config_of(datasets=["digits"], models=["majority-vote", searched], report_every=7))
+    _, slots = drive(
+        plan,
+        MemoryJournal(),
+        lambda spec: {"dev_accuracy": 0.5},
+        make_searcher=lambda search: make_searcher(search.space, Sampler(), search.metric.goal, search.limit),
+    )
+    seen = {(batch.specs[0].model, batch.specs[0].phase): batch.watch for batch in slots.batches}
+    assert seen == {
+        ("majority-vote", "report"): Watch(metric="heldout_loglik", every=7),
+        ("soft-mv", "search"): Watch(metric="dev_accuracy", every=7),
+        ("soft-mv", "report"): Watch(metric="dev_accuracy", every=7),
+    }
+    asked = make_plan(config_of(datasets=["digits"], models=["soft-mv"], metric="dev_kl"))
+    _, slots = drive(asked, MemoryJournal(), lambda spec: {"dev_kl": 0.5})
+    assert {batch.watch for batch in slots.batches} == {Watch(metric="dev_kl", every=10)}
+
+
+def test_whoever_decides_hears_every_report_and_stops_trials() -> None:
+    """A rule that stops whoever gets to step 2 with an odd seed."""
+    plan = make_plan(config_of(models=["majority-vote"], seeds={"report": 6}))
+    heard: list[Event] = []
+
+    class Mirror:
+        def handle(self, event: Event) -> None:
+            if isinstance(event, TrialProgressed):
+                heard.append(event)
+
+        def close(self) -> None: ...
+
+    seed_of = {spec.key: spec.seed for spec in plan.cells[0].report_specs(plan.report_seeds)}
+    asked: list[TrialProgressed] = []
+
+    def decide(event: TrialProgressed) -> list[str]:
+        asked.append(event)
+        return [event.key, "no such trial"] if event.step == 2 and seed_of[event.key] % 2 else []
+
+    journal = MemoryJournal()
+    outcome, _ = drive(plan, journal, mirrors=[Mirror()], kind=ReportingExecutor, decide=decide)
+    assert (outcome.status, outcome.finished, outcome.failed) == ("done", 6, 0)
+    ended = {seed_of[key]: (result.status, result.iterations) for key, result in journal.state.results.items()}
+    assert ended == {seed: (Status.STOPPED, 2) if seed % 2 else (Status.OK, 3) for seed in range(6)}
+    assert heard == asked
+    assert len(asked) == 3 * 3 + 3 * 2
+
+
+def test_a_stopped_trial_is_run_again_unless_whoever_stopped_it_says_that_it_stands() -> None:
+    plan = make_plan(config_of(models=["majority-vote"], seeds={"report": 6}))
+    journal = MemoryJournal()
+    drive(plan, journal, kind=ReportingExecutor, decide=lambda event: [event.key] if event.step == 1 else [])
+    assert {result.status for result in journal.state.results.values()} == {Status.STOPPED}
+    standing, slots = drive(plan, MemoryJournal(list(journal.events)), stands=lambda result: result.iterations == 1)
+    assert (standing.finished, slots.ran) == (6, [])
+    resumed = MemoryJournal(list(journal.events))
+    outcome, slots = drive(plan, resumed)
+    assert (outcome.finished, len(slots.ran)) == (6, 6)
+    assert {result.status for result in resumed.state.results.values()} == {Status.OK}
+
+
+def test_a_trial_that_a_driver_stops_as_it_ends_tells_a_search_nothing(plan: Plan) -> None:
+    """It had begun when it was taken back, and comes back stopped, with the score of its first step."""
+    interrupts = Interrupts()
+
+    class Person:
+        def handle(self, event: Event) -> None:
+            if isinstance(event, TrialFinished):
+                interrupts.count = 1
+
+        def close(self) -> None: ...
+
+    class Late(ReportingExecutor):
+        def stop(self, key: str) -> None:
+            self.told.add(key)  # it waits no more: it has begun
+
+    journal = MemoryJournal()
+    outcome, _ = drive(plan, journal, interrupts=interrupts, mirrors=[Person()], slots=2, kind=Late)
+    stopped = {key for key, result in journal.state.results.items() if result.status is Status.STOPPED}
+    assert outcome.status == "interrupted"
+    assert stopped
+    assert outcome.finished == len(journal.state.results) - len(stopped)
+    resumed = MemoryJournal(list(journal.events))
+    _, again = drive(plan, resumed)
+    assert stopped <= set(again.ran)
+    reference = MemoryJournal()
+    drive(plan, reference)
+    assert numbers(resumed) == numbers(reference)
+    assert by_point(resumed) == by_point(reference)
+
+
+def test_arrays_are_put_away_before_the_row_that_names_them(plan: Plan) -> None:
+    class Carrying(FakeExecutor):
+        def poll(self, timeout_s: float) -> Sequence[Event]:
+            return [
+                TrialFinished(result=replace(event.result, artifacts={"shares": np.array([0.5, 0.25])}))
+                if isinstance(event, TrialFinished)
+                else event
+                for event in super().poll(timeout_s)
+            ]
+
+    class Watching(MemoryJournal):
+        def handle_many(self, events: Iterable[Event]) -> None:
+            for event in (events := list(events)):
+                if isinstance(event, TrialFinished):
+                    named.update(f"artifacts/{artifact.digest}.npy" for artifact in event.result.kept.values())
+                    assert named <= self.files.keys()
+                    assert not event.result.artifacts
+            super().handle_many(events)
+
+    named: set[str] = set()
+    journal = Watching()
+    drive(plan, journal, kind=Carrying)
+    assert len(journal.files) == 1, "the same array is kept once"
+    (artifact,) = {tuple(result.kept.items()) for result in journal.state.results.values()}
+    assert artifact == (("shares", Artifact(digest=artifact[0][1].digest, dtype="<f8", shape=(2,))),)
 
 
 def test_a_model_named_twice_shares_its_trials() -> None:

@@ -6,7 +6,7 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -18,7 +18,7 @@ from crowdsweep.journal.local import JOURNAL_FILE, LOCK_FILE
 from crowdsweep.journal.objects import LEASE, ObjectRows
 from crowdsweep.journal.repair import repair_journal
 from crowdsweep.testing.mirror_checks import failed, ok, one_of_each, spec, started
-from crowdsweep.trial.events import PointProposed, PointScored, RunsCreated, SweepFinished, TrialPlanned
+from crowdsweep.trial.events import PointProposed, PointScored, RunsCreated, SweepFinished, SweepStatus, TrialPlanned
 
 
 def test_state_says_what_happened(tmp_path: Path) -> None:
@@ -48,7 +48,7 @@ def test_state_says_what_happened(tmp_path: Path) -> None:
 def test_status_follows_the_drivers(tmp_path: Path) -> None:
     journal = Journal(tmp_path)
     told = []
-    for event in (started(), SweepFinished(status="interrupted", time=2.0), started(resumed=True)):
+    for event in (started(), SweepFinished(status=SweepStatus.INTERRUPTED, time=2.0), started(resumed=True)):
         journal.handle(event)
         told.append(journal.state.status)
     assert told == ["running", "interrupted", "running"]
@@ -62,16 +62,16 @@ def test_report_phase_wins_and_plans_are_written_once(tmp_path: Path) -> None:
     for phase in ("search", "search", "report", "search"):
         journal.handle(TrialPlanned(spec=spec(0, phase=phase)))
     assert journal.state.specs[key].phase == "report"
-    assert journal.state.phases[key] == ("search", "report")
+    assert [role.phase for role in journal.state.roles[key]] == ["search", "report"]
     assert journal.state.rows == 2
     journal.close()
 
 
-def test_studies_and_runs_are_merged(tmp_path: Path) -> None:
+def test_searches_and_runs_are_merged(tmp_path: Path) -> None:
     journal = Journal(tmp_path)
     for number in (0, 1):
-        journal.handle(PointProposed(study="s", number=number, point={"a": number}, model="m", dataset="d"))
-    journal.handle(PointScored(study="s", number=1, value=0.5))
+        journal.handle(PointProposed(search="s", number=number, point={"a": number}, model="m", dataset="d"))
+    journal.handle(PointScored(search="s", number=1, value=0.5))
     for runs in ({"a": "1", "b": "2"}, {"b": "3"}):
         journal.handle(RunsCreated(tracking_uri="u", experiment_id="0", runs=runs))
     state = journal.state
@@ -118,7 +118,7 @@ def test_killed_driver_loses_nothing_it_told_of(tmp_path: Path) -> None:
     journal = Journal(tmp_path)  # the lock died with its process
     assert set(told) <= set(journal.state.results)
     assert len(journal.state.results) <= len(told) + 1
-    journal.handle(SweepFinished(status="done", time=0.0))
+    journal.handle(SweepFinished(status=SweepStatus.DONE, time=0.0))
     journal.close()
     assert read_journal(tmp_path).status == "done"
 
@@ -311,6 +311,12 @@ class Failing:
 
     def append_rows(self, texts: Sequence[str]) -> None:
         raise JournalError("gone")
+
+    def put(self, folder: str, files: Mapping[str, bytes]) -> None:
+        raise JournalError("gone")
+
+    def get(self, name: str) -> bytes | None:
+        return None
 
     def close(self) -> None:
         pass

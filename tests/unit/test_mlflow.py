@@ -14,18 +14,30 @@ from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from crowdsweep.errors import BadInput
-from crowdsweep.journal.journal import Journal, JournalState, read_journal
+from crowdsweep.journal.journal import Journal, read_journal
+from crowdsweep.journal.shown import ShownTrial
+from crowdsweep.journal.state import JournalState
 from crowdsweep.sweep.launch import open_and_run, rebuild_mirror
 from crowdsweep.sweepfile.read import parse_sweep
 from crowdsweep.testing.mirror_checks import failed, ok, spec, started
 from crowdsweep.tracking.background import Background
-from crowdsweep.tracking.mlflow_runs import MlflowClient, MlflowMirror, rebuild, tracking_uri, without_credentials
-from crowdsweep.tracking.run_records import HISTORY_LIMIT, cell_record, trial_record
+from crowdsweep.tracking.mlflow_runs import (
+    MlflowClient,
+    MlflowMirror,
+    reader_of,
+    rebuild,
+    tracking_uri,
+    without_credentials,
+)
+from crowdsweep.tracking.run_records import HISTORY_LIMIT, CellTrial, cell_record, trial_record
 from crowdsweep.tracking.sqlite_file import is_shared
-from crowdsweep.trial.events import Event, RunsCreated, SweepFinished, TrialFinished, TrialPlanned
+from crowdsweep.trial.artifacts import Artifact
+from crowdsweep.trial.events import Event, RunsCreated, SweepFinished, SweepStatus, TrialFinished, TrialPlanned
+from crowdsweep.trial.result import Status
 
 SEEDS = (0, 1, 2, 3)
 
@@ -67,10 +79,10 @@ def sweep(store: Path, events: Sequence[Event], *, uri: str | None = None, attem
         experiment="an experiment",
         uri=uri,
         record=journal.handle,
-        state=journal.state,
+        look=lambda: journal.state,
         background=lambda idle: Background("MLflow", when_idle=idle, attempts=attempts, first_delay_s=0.001),
     )
-    for event in (started(), *events, SweepFinished(status="done", time=3.0)):
+    for event in (started(), *events, SweepFinished(status=SweepStatus.DONE, time=3.0)):
         journal.handle(event)
         mirror.handle(event)
     mirror.close()
@@ -391,6 +403,94 @@ def test_a_trial_that_enters_the_report_is_marked(store: Path) -> None:
     assert next(iter(cells.values())).data.tags["crowdsweep.phase"] == "report"
 
 
+def test_a_watched_metric_has_its_history_and_ends_with_its_final_value(store: Path) -> None:
+    good, early = (replace(spec(seed), params={"epochs": 30}) for seed in (0, 1))
+    curve = tuple((step, step / 100) for step in (10, 20, 30))
+    result = replace(ok(good.key).result, metrics={"dev_accuracy": 0.9}, iterations=30, curve=curve)
+    result = replace(result, watched="dev_accuracy")
+    stopped = replace(result, key=early.key, status=Status.STOPPED, iterations=12, curve=curve[:1])
+    stopped = replace(stopped, metrics={"dev_accuracy": 0.15})
+    events: list[Event] = [TrialPlanned(spec=good), TrialPlanned(spec=early)]
+    sweep(store, [*events, TrialFinished(result=result), TrialFinished(result=stopped)])
+    cells, trials = runs_in(store)
+    client = MlflowClient(tracking_uri(store))
+
+    def history(key: str) -> list[tuple[int, float]]:
+        points = client.get_metric_history(trials[key].info.run_id, "dev_accuracy")
+        return [(point.step, point.value) for point in points]
+
+    assert history(good.key) == [(10, 0.1), (20, 0.2), (30, 0.9)]
+    assert history(early.key) == [(10, 0.1), (12, 0.15)]
+    assert [trials[key].data.metrics["dev_accuracy"] for key in (good.key, early.key)] == [0.9, 0.15]
+    assert [trials[key].info.status for key in (good.key, early.key)] == ["FINISHED", "KILLED"]
+    assert trials[early.key].data.tags["crowdsweep.status"] == "stopped"
+    (cell,) = cells.values()
+    assert (cell.data.metrics["trials_ok"], cell.data.metrics["trials_stopped"]) == (1, 1)
+    assert cell.data.metrics["dev_accuracy_mean"] == 0.9
+    assert rebuild(read_journal(store), tracking_uri(store), "an experiment").written == 0
+
+
+def test_arrays_are_artifacts_of_their_trial(store: Path) -> None:
+    journal = Journal(store)
+    kept = journal.keep({"class_shares": np.array([0.5, 0.5]), "../../up": np.arange(3)})
+    journal.close()
+    key = spec(0).key
+    result = replace(ok(key).result, kept={**kept, "large": Artifact(dtype="<f8", shape=(10**9,))})
+    state = sweep(store, [TrialPlanned(spec=spec(0)), TrialFinished(result=result)])
+    client = MlflowClient(tracking_uri(store))
+
+    def files(experiment: str) -> dict[str, Path]:
+        runs = client.search_runs([client.get_experiment_by_name(experiment).experiment_id])
+        (run,) = [run.info.run_id for run in runs if run.data.tags["crowdsweep.kind"] == "trial"]
+        return {file.path: Path(client.download_artifacts(run, file.path)) for file in client.list_artifacts(run)}
+
+    rebuild(state, tracking_uri(store), "again", read=reader_of(store))
+    for experiment in ("an experiment", "again"):
+        found = files(experiment)
+        assert set(found) == {"class_shares.npy", "______up.npy", "confusion.json"}
+        np.testing.assert_array_equal(np.load(found["class_shares.npy"], allow_pickle=False), [0.5, 0.5])
+
+
+def test_what_the_sweep_does_not_ask_for_any_more_is_marked_and_counts_nowhere(store: Path) -> None:
+    """Two report seeds, then one; a fixed parameter, then another; and back."""
+
+    def run(smoothing: float, seeds: int) -> dict[tuple[str, str], str]:
+        searched = {"name": "one-coin", "search": {"smoothing": {"values": [0.1, 1.0]}}}
+        config = parse_sweep(
+            {
+                "name": "marked",
+                "datasets": ["anesthesia"],
+                "models": [{"name": "majority-vote", "label": "vote", "params": {"smoothing": smoothing}}, searched],
+                "seeds": {"search": 1, "report": seeds, "rescored": 2},
+                "engine": "inline",
+                "tracking": {"experiment": "an experiment"},
+            }
+        )
+        assert open_and_run(config, store, quiet=True).status == "done"
+        cells, trials = runs_in(store)
+        votes = [cell for cell in cells.values() if cell.data.tags["crowdsweep.label"] == "vote"]
+        (current,) = [cell for cell in votes if float(cell.data.params["smoothing"]) == smoothing]
+        assert current.data.metrics["trials_ok"] == seeds
+        assert current.info.run_name.startswith("vote · anesthesia")
+        assert {cell.data.tags["crowdsweep.asked"] for cell in votes if cell is not current} <= {"false"}
+        chosen = [cell for cell in cells.values() if cell.data.tags["crowdsweep.chosen"] == "true"]
+        assert {cell.data.tags["crowdsweep.label"] for cell in chosen} == {"vote", "one-coin"}
+        assert len(chosen) == 2
+        assert {cell.data.metrics["trials_ok"] for cell in chosen} == {seeds}
+        return {
+            (run.data.params["smoothing"], run.data.tags["crowdsweep.seed"]): run.data.tags["crowdsweep.asked"]
+            for run in trials.values()
+            if run.data.tags["crowdsweep.label"] == "vote"
+        }
+
+    assert run(0.5, seeds=2) == {("0.5", "0"): "true", ("0.5", "1"): "true"}
+    assert run(0.75, seeds=1) == {("0.5", "0"): "false", ("0.5", "1"): "false", ("0.75", "0"): "true"}
+    assert run(0.5, seeds=1) == {("0.5", "0"): "true", ("0.5", "1"): "false", ("0.75", "0"): "false"}
+    marks = {key: one.data.tags["crowdsweep.asked"] for key, one in runs_in(store)[1].items()}
+    assert rebuild(read_journal(store), tracking_uri(store), "an experiment").written == 0
+    assert {key: one.data.tags["crowdsweep.asked"] for key, one in runs_in(store)[1].items()} == marks
+
+
 def test_what_is_too_long_is_cut_and_marked(store: Path) -> None:
     params = {f"p{number:03d}": number for number in range(250)}
     long = replace(spec(0), params={**params, "words": "w" * 10_000, "größe/µ?": [16, 16], "n" * 300: None})
@@ -417,24 +517,29 @@ def test_what_is_too_long_is_cut_and_marked(store: Path) -> None:
 
 def test_records_never_hold_what_is_not_finite() -> None:
     result = replace(ok("k").result, metrics={"a": math.inf, "b": 1.0}, objective=(math.nan, 2.0), wall_s=math.nan)
-    record = trial_record(spec(0), result, sweep="s", environment={})
+    record = trial_record(ShownTrial(spec=spec(0), label="m"), result, sweep="s", environment={})
     assert record.metrics["b"] == 1.0
     assert all(map(math.isfinite, record.metrics.values()))
-    assert record.history == [(1, 2.0)]
+    assert record.histories == {"objective": [(1, 2.0)]}
     assert record.tags["crowdsweep.non_finite"] == "a, objective"
 
 
 def test_a_cell_reports_what_was_not_searched() -> None:
-    from crowdsweep.tracking.run_records import CellTrial
-
-    searched = [CellTrial(phase="search", metrics={"a": 9.0})] * 3
-    alone = cell_record(spec(0), searched, sweep="s")
+    shown = ShownTrial(spec=spec(0), label="m")
+    searched = [CellTrial(phase="search", status=Status.OK, metrics={"a": 9.0})] * 3
+    alone = cell_record(shown, searched, sweep="s")
     assert (alone.metrics["a_mean"], alone.metrics["a_sd"]) == (9.0, 0.0)
-    reported = [CellTrial(phase="report", metrics={"a": 1.0}), CellTrial(phase="report", metrics=None)]
-    both = cell_record(spec(0), [*searched, *reported], sweep="s")
+    reported = [
+        CellTrial(phase="report", status=Status.OK, metrics={"a": 1.0}),
+        CellTrial(phase="report", status=Status.FAILED),
+        CellTrial(phase="report", status=Status.OK, metrics={"a": 5.0}, asked=False),
+    ]
+    both = cell_record(shown, [*searched, *reported], sweep="s")
     assert (both.metrics["a_mean"], both.metrics["a_n"], both.metrics["trials_failed"]) == (1.0, 1, 1)
     assert "a_sd" not in both.metrics
-    assert cell_record(spec(0), reported[1:], sweep="s").status == "FAILED"
+    assert cell_record(shown, reported[1:2], sweep="s").status == "FAILED"
+    outdated = cell_record(shown, reported[2:], sweep="s")
+    assert (outdated.metrics["a_mean"], outdated.tags["crowdsweep.asked"]) == (5.0, "false")
 
 
 def test_where_runs_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

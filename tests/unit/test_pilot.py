@@ -232,7 +232,7 @@ def test_a_plan_says_what_was_measured_and_what_is_unknown(unpriced: list[int]) 
     assert unpriced == [], "nothing is fitted before somebody asks"
     summary = made.summary()
     vote, good, bad = summary["cells"]
-    assert [row["told_by"] for row in (vote, good, bad, *summary["studies"])] == [
+    assert [row["told_by"] for row in (vote, good, bad, *summary["searches"])] == [
         "formula",
         "pilot",
         "nothing",
@@ -240,7 +240,7 @@ def test_a_plan_says_what_was_measured_and_what_is_unknown(unpriced: list[int]) 
     ]
     assert good["seconds"] == pytest.approx(20 * (0.05 + TRIAL_OVERHEAD_S))
     assert bad["seconds"] is None
-    known = [vote["seconds"], good["seconds"], summary["studies"][0]["seconds"]]
+    known = [vote["seconds"], good["seconds"], summary["searches"][0]["seconds"]]
     assert summary["estimated_slot_seconds"] == pytest.approx(sum(known))
     words = describe_plan(made).splitlines()
     assert any(

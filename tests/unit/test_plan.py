@@ -47,9 +47,9 @@ def test_search_and_report_seeds_never_meet() -> None:
 def test_a_search_counts_at_most_its_points_and_rescored_ones() -> None:
     model = {"name": "dawid-skene", "search": {"smoothing": {"values": [0, 0.1, 1]}}}
     plan = make_plan(config_of(["anesthesia"], [model], seeds={"search": 2, "report": 4, "rescored": 2}))
-    (study,) = plan.studies
-    assert study.limit == 3
-    assert not study.learns
+    (search,) = plan.searches
+    assert search.limit == 3
+    assert not search.learns
     assert (plan.n_search, plan.n_report) == (3 * 2, 2 * 4)
 
 
@@ -98,18 +98,18 @@ def test_trials_differ_in_key_by_everything_that_decides_them() -> None:
         ({"heldout": {"fraction": 0.2}}, False),
     ],
 )
-def test_a_study_is_the_same_as_long_as_its_proposals_and_values_are(change: dict[str, Any], same: bool) -> None:
+def test_a_search_is_the_same_as_long_as_its_proposals_and_values_are(change: dict[str, Any], same: bool) -> None:
     model = {"name": "dawid-skene", "search": {"smoothing": {"min": 0.0, "max": 1.0}}}
-    (before,) = make_plan(config_of(["anesthesia"], [model])).studies
-    (after,) = make_plan(config_of(["anesthesia"], [model], **change)).studies
+    (before,) = make_plan(config_of(["anesthesia"], [model])).searches
+    (after,) = make_plan(config_of(["anesthesia"], [model], **change)).searches
     assert (before.key == after.key) is same
 
 
-def test_racing_decides_what_a_study_is_only_where_it_can_happen() -> None:
+def test_racing_decides_what_a_search_is_only_where_it_can_happen() -> None:
     def key(**changes: Any) -> str:
         model = {"name": "dawid-skene", "search": {"smoothing": {"values": [0, 0.1, 1]}}}
-        (study,) = make_plan(config_of(["anesthesia"], [model], **changes)).studies
-        return study.key
+        (search,) = make_plan(config_of(["anesthesia"], [model], **changes)).searches
+        return search.key
 
     eight, racing = {"seeds": {"search": 8}}, {"early_stop": {"kind": "wilcoxon"}}
     assert key(**eight, **racing) != key(**eight)
@@ -122,7 +122,7 @@ def test_racing_takes_six_seeds_and_says_so_where_there_are_fewer(n_seeds: int, 
     model = {"name": "dawid-skene", "search": {"smoothing": {"values": [0, 0.1, 1]}}}
     changes: dict[str, Any] = {"seeds": {"search": n_seeds}, "early_stop": {"kind": "wilcoxon"}}
     plan = make_plan(config_of(["digits"], [model], **changes))
-    assert plan.studies[0].raced == raced
+    assert plan.searches[0].raced == raced
     why = f"it takes at least 6 search seeds, and seeds.search is {n_seeds}"
     assert plan.notes == ([] if raced else [f"early_stop: wilcoxon does nothing in this sweep: {why}"])
     assert all(f"note: {note}" in describe_plan(plan) for note in plan.notes)
@@ -158,16 +158,16 @@ def test_default_metric_follows_the_data(tmp_path: Path) -> None:
     gold = folder_of(tmp_path / "gold", VOTED, "item,split,gold\na,train,\nb,train,\nc,dev,x\n")
     annotated = folder_of(tmp_path / "annotated", VOTED, "item,split\na,train\nb,train\nc,dev\n")
     bare = folder_of(tmp_path / "bare", VOTED, "item\na\nb\nc\n")
-    metrics = [make_plan(config_of([path], searched)).studies[0] for path in (gold, annotated, bare)]
-    assert [study.metric.name for study in metrics] == ["dev_accuracy", "dev_kl", "heldout_loglik"]
-    assert [study.metric.goal for study in metrics] == ["maximize", "minimize", "maximize"]
-    assert [study.heldout for study in metrics] == [0.0, 0.0, 0.1]
+    metrics = [make_plan(config_of([path], searched)).searches[0] for path in (gold, annotated, bare)]
+    assert [search.metric.name for search in metrics] == ["dev_accuracy", "dev_kl", "heldout_loglik"]
+    assert [search.metric.goal for search in metrics] == ["maximize", "minimize", "maximize"]
+    assert [search.heldout for search in metrics] == [0.0, 0.0, 0.1]
 
 
 def test_a_model_that_cannot_label_unseen_items_is_searched_by_held_out_answers() -> None:
     model = {"name": "dawid-skene", "search": {"smoothing": {"values": [0, 1]}}}
-    (study,) = make_plan(config_of(["digits"], [model])).studies
-    assert study.metric.name == "heldout_loglik"
+    (search,) = make_plan(config_of(["digits"], [model])).searches
+    assert search.metric.name == "heldout_loglik"
 
 
 def test_protocol_reaches_the_models_that_have_it_and_did_not_say() -> None:

@@ -5,6 +5,7 @@ import io
 import json
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -15,16 +16,17 @@ import pytest
 from crowdsweep.errors import JournalError
 from crowdsweep.journal.journal import Journal
 from crowdsweep.metrics.intervals import Estimate
-from crowdsweep.models import registered
 from crowdsweep.report.page import write_report
 from crowdsweep.report.phrases import show_interval, show_p, show_point
 from crowdsweep.report.table import comparison_rows, render_table, results_table
 from crowdsweep.testing.journals import folded, made_up_search, made_up_sweep, made_up_trials
-from crowdsweep.trial.events import Event
+from crowdsweep.trial.events import Event, TrialFinished
+from crowdsweep.trial.plan_record import CellRecord
+from crowdsweep.trial.result import Status
 from crowdsweep.trial.spec import canonical_json
 
 _COLUMNS = [
-    *("sweep", "phase", "model", "dataset", "dataset_params", "point", "seed", "status", "key"),
+    *("sweep", "phase", "chosen", "model", "dataset", "dataset_params", "point", "seed", "status", "key"),
     *("wall_s", "batch_wall_s", "batch_size", "peak_bytes", "iterations", "device", "host"),
 ]
 _MODELS = [
@@ -50,7 +52,7 @@ def _events() -> list[Event]:
 
 
 def _sweep(**settings: Any) -> list[Event]:
-    searches = {"s": {"label": "cmm", "metric": "dev_accuracy", "goal": "maximize"}}
+    searches = [CellRecord(key="s", label="cmm", metric="dev_accuracy", goal="maximize")]
     return made_up_sweep(_events(), models=_MODELS, searches=searches, **settings)
 
 
@@ -91,21 +93,18 @@ def test_a_trial_of_both_phases_has_a_row_in_each() -> None:
 
 
 def test_a_trial_that_answers_for_two_models_stands_for_both(tmp_path: Path) -> None:
-    # The search selects the very smoothing that the other entry has by default: one trial, two models.
-    defaults = registered.full_params("dawid-skene", {})
-    point = {"smoothing": defaults["smoothing"]}
-    models = [
-        {"name": "dawid-skene", "label": "fixed", "params": {}},
-        {"name": "dawid-skene", "label": "tuned", "params": {}, "search": {"smoothing": {"values": [1, 2]}}},
-    ]
+    # The search selects the very smoothing that the other entry fixes: one trial, two models.
+    point = {"smoothing": 0.5}
+    scores = [{"train_accuracy": 0.8}, {"train_accuracy": 0.9}]
     events = made_up_search("s", "dawid-skene", "d", [{"smoothing": 9.0}, point], [0.1, 0.8], [1])
-    events += made_up_trials("dawid-skene", "d", [{"train_accuracy": 0.8}, {"train_accuracy": 0.9}], params=defaults)
-    searches = {"s": {"label": "tuned", "metric": "dev_accuracy", "goal": "maximize"}}
-    sweep = made_up_sweep(events, models=models, searches=searches)
+    events += made_up_trials("dawid-skene", "d", scores, params=point, label="fixed")
+    events += made_up_trials("dawid-skene", "d", scores, point=point, label="tuned", search="s")
+    sweep = made_up_sweep(events, models=[])
     assert results_table(folded(sweep))["model"].to_pylist() == ["fixed", "fixed"]
     shared = comparison_rows(folded(sweep)).to_pylist()
-    assert [(row["model"], row["point"]) for row in shared] == [("fixed", "{}")] * 2 + [
-        ("tuned", canonical_json(point))
+    assert [(row["model"], row["point"]) for row in shared] == [
+        ("fixed", "{}"),
+        ("tuned", canonical_json(point)),
     ] * 2
     assert "tuned gives the same numbers" in _read(write_report(_store(tmp_path, sweep))).text
 
@@ -225,6 +224,19 @@ def test_the_page_says_when_a_sweep_is_not_finished(tmp_path: Path) -> None:
     cut = _read(write_report(_store(tmp_path / "cut", _sweep(status=None)))).text
     assert "not finished" not in done
     assert "This sweep is not finished (status: running)" in cut
+
+
+def test_the_page_says_what_was_stopped_early(tmp_path: Path) -> None:
+    events = [
+        TrialFinished(result=replace(event.result, status=Status.STOPPED))
+        if isinstance(event, TrialFinished) and event.result.metrics.get("test_accuracy", 0.0) > 0.83
+        else event
+        for event in _sweep()
+    ]
+    text = _read(write_report(_store(tmp_path, events))).text
+    assert "10 of 10 trials done, 1 of them failed, 1 of them stopped early" in text
+    assert "1 (1 failed) (1 stopped)" in text
+    assert "1 trial failed and" in text
 
 
 def test_a_sweep_that_has_only_begun_gives_a_page(tmp_path: Path) -> None:

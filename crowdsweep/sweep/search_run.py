@@ -1,9 +1,9 @@
 """One search on its way: asks its searcher, tells it what points are worth, and ends with the best of them.
 
-The proposals of a study depend on nothing but the values of its points: never on how many slots there are, nor on
+The proposals of a search depend on nothing but the values of its points: never on how many slots there are, nor on
 which trial ends first. Point n is asked for exactly when the points 0 … n - `sampler.parallel` have been told and no
 more, and points are told in the order of their numbers. So a sweep that is killed and goes on, or that runs on another
-cluster, proposes the same points; what keeps more slots busy than one study can is that studies do not wait for each
+cluster, proposes the same points; what keeps more slots busy than one search can is that searches do not wait for each
 other.
 
 Where points are raced (`early_stop`), a point gets some of its seeds first. It gets the rest unless it is hopeless
@@ -18,7 +18,7 @@ from statistics import fmean
 
 from crowdsweep.search.contract import PointSearcher, Proposal
 from crowdsweep.search.racing import is_hopeless
-from crowdsweep.sweep.plan import Plan, Study
+from crowdsweep.sweep.plan import Plan, Search
 from crowdsweep.trial.events import Event, PointProposed, PointScored, PointsSelected
 from crowdsweep.trial.result import Failure, Status, TrialResult
 from crowdsweep.trial.spec import TrialSpec, canonical_json
@@ -28,17 +28,17 @@ Results = Mapping[str, TrialResult]
 
 @dataclass(kw_only=True)
 class Step:
-    """What one step of a study brought: events for the journal, and trials to run, a list for each point."""
+    """What one step of a search brought: events for the journal, and trials to run, a list for each point."""
 
     events: list[Event] = field(default_factory=list[Event])
     groups: list[list[TrialSpec]] = field(default_factory=list[list[TrialSpec]])
 
 
-class StudyRun:
-    """The state of one study.
+class SearchRun:
+    """The state of one search.
 
     Args:
-        study: what is searched.
+        search: what is searched.
         plan: that it belongs to.
         searcher: a new one; what the journal knows is restored into it.
         proposals, values, selected: of an earlier driver, as the journal has them.
@@ -46,18 +46,18 @@ class StudyRun:
 
     def __init__(
         self,
-        study: Study,
+        search: Search,
         plan: Plan,
         searcher: PointSearcher,
         proposals: list[PointProposed],
         values: Mapping[int, float | None],
         selected: Sequence[int] | None = None,
     ) -> None:
-        self.study = study
+        self.search = search
         self._plan = plan
         self._searcher = searcher
         self._parallel = plan.config.sampler.parallel
-        self._window = self._parallel if study.learns else study.limit
+        self._window = self._parallel if search.learns else search.limit
         self._points = [Proposal(number=proposal.number, point=proposal.point) for proposal in proposals]
         self._values = dict(values)
         self._exhausted = False
@@ -75,7 +75,7 @@ class StudyRun:
         values = [value for value in self._values.values() if value is not None]
         if not values:
             return None
-        return max(values) if self.study.metric.goal == "maximize" else min(values)
+        return max(values) if self.search.metric.goal == "maximize" else min(values)
 
     def restored(self) -> Step:
         """Returns the trials of the points that an earlier driver asked for; call it once, first."""
@@ -101,8 +101,8 @@ class StudyRun:
 
     def judged(self, spec: TrialSpec, result: TrialResult) -> TrialResult:
         """Returns the result, failed where a search trial lacks the metric that the search is for."""
-        name = self.study.metric.name
-        if spec.phase != "search" or result.status is Status.FAILED or name in result.metrics:
+        name = self.search.metric.name
+        if spec.phase != "search" or result.status is not Status.OK or name in result.metrics:
             return result
         has = ", ".join(sorted(result.metrics)) or "none"
         message = f"the search needs {name}, which {spec.model} does not give here; it gives {has}"
@@ -111,7 +111,7 @@ class StudyRun:
     @property
     def _may_ask(self) -> bool:
         asked = len(self._points)
-        return not self._exhausted and asked < self.study.limit and asked - len(self._values) < self._window
+        return not self._exhausted and asked < self.search.limit and asked - len(self._values) < self._window
 
     def _ask(self, step: Step) -> None:
         proposal = self._searcher.ask()
@@ -119,12 +119,12 @@ class StudyRun:
             self._exhausted = True
             return
         self._points.append(proposal)
-        dataset = self.study.cell.dataset
+        dataset = self.search.cell.dataset
         event = PointProposed(
-            study=self.study.key,
+            search=self.search.key,
             number=proposal.number,
             point=proposal.point,
-            model=self.study.cell.info.name,
+            model=self.search.cell.info.name,
             dataset=dataset.name,
             dataset_params=dataset.params,
         )
@@ -141,26 +141,26 @@ class StudyRun:
         value = self._stopped.get(number, fmean(scores.values()) if scores else None)
         self._values[number] = value
         self._searcher.tell(number, value)
-        step.events.append(PointScored(study=self.study.key, number=number, value=value))
+        step.events.append(PointScored(search=self.search.key, number=number, value=value))
 
     def _select(self, step: Step) -> None:
-        """Ends the study: the best points that differ, by value and then by number, go on to the report seeds."""
-        sign = -1.0 if self.study.metric.goal == "maximize" else 1.0
+        """Ends the search: the best points that differ, by value and then by number, go on to the report seeds."""
+        sign = -1.0 if self.search.metric.goal == "maximize" else 1.0
         ranked = sorted((sign * value, number) for number, value in self._values.items() if value is not None)
         distinct: dict[str, int] = {}
         for _, number in ranked:
             distinct.setdefault(canonical_json(dict(self._points[number].point)), number)
         self.selected = tuple(distinct.values())[: self._plan.config.seeds.rescored]
         if self.selected != self._known_selection:
-            step.events.append(PointsSelected(study=self.study.key, numbers=self.selected))
+            step.events.append(PointsSelected(search=self.search.key, numbers=self.selected))
         step.groups += [
-            self.study.cell.report_specs(self._plan.report_seeds, self._points[number].point)
+            self.search.cell.report_specs(self._plan.report_seeds, self._points[number].point)
             for number in self.selected
         ]
 
     def _search_specs(self, proposal: Proposal) -> list[TrialSpec]:
-        specs = self.study.cell.specs(self._plan.search_seeds, "search", proposal.point, self.study.heldout)
-        first, rest = specs[: self.study.raced], specs[self.study.raced :] if self.study.raced else []
+        specs = self.search.cell.specs(self._plan.search_seeds, "search", proposal.point, self.search.heldout)
+        first, rest = specs[: self.search.raced], specs[self.search.raced :] if self.search.raced else []
         self._specs[proposal.number] = first
         if rest:
             self._held_back[proposal.number] = rest
@@ -185,7 +185,7 @@ class StudyRun:
 
     def _worth_of_hopeless(self, scores: Mapping[int, float], rivals: range, results: Results) -> float | None:
         """Returns what a point that is hopeless is worth; None where it is not, or nothing is there to compare with."""
-        goal = self.study.metric.goal
+        goal = self.search.metric.goal
         sign = -1.0 if goal == "maximize" else 1.0
         known = ((value, rival) for rival in rivals if (value := self._values[rival]) is not None)
         complete = [(sign * value, rival) for value, rival in known if rival not in self._stopped]
@@ -202,7 +202,7 @@ class StudyRun:
 
     def _scores(self, number: int, results: Results) -> dict[int, float]:
         """Returns a point's scores by seed; none where any of its trials failed, or was run for another metric."""
-        name = self.study.metric.name
+        name = self.search.metric.name
         done = {spec.seed: results[spec.key] for spec in self._specs[number]}
         if any(result.status is Status.FAILED or name not in result.metrics for result in done.values()):
             return {}

@@ -1,0 +1,267 @@
+"""The one table of the events that the journal keeps: how each is named, read and taken.
+
+A kind has a version of its own, raised when rows are written that an older crowdsweep would misread. Every version that
+was ever written is read for ever.
+"""
+
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from crowdsweep.journal import first_format
+from crowdsweep.journal.state import Known, Role
+from crowdsweep.trial.artifacts import Artifact
+from crowdsweep.trial.events import (
+    BatchLost,
+    Event,
+    PointProposed,
+    PointScored,
+    PointsSelected,
+    RunsCreated,
+    SweepFinished,
+    SweepStarted,
+    SweepStatus,
+    TrialFinished,
+    TrialPlanned,
+)
+from crowdsweep.trial.plan_record import CellRecord, DatasetRecord, PlanRecord
+from crowdsweep.trial.result import Failure, Status, TrialResult
+from crowdsweep.trial.spec import TrialSpec
+
+Data = Mapping[str, Any]
+"""The fields of an event, as JSON gives them back."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kind:
+    """One kind of event.
+
+    Attributes:
+        event: its record.
+        name: what its rows call it; never changes.
+        read: version of a row → what makes the event of its data; the highest is what is written.
+        take: adds an event to what is known.
+        news: what an event brings that is not known yet, in a form that is equal for equal news; None where it brings
+            nothing, and is neither written nor taken.
+    """
+
+    event: type[Any]
+    name: str
+    read: Mapping[int, Callable[[Data], Event]]
+    take: Callable[[Known, Any], None]
+    news: Callable[[Known, Any], Hashable | None] = lambda known, event: object()  # noqa: ARG005 - each is news
+
+    @property
+    def version(self) -> int:
+        """Of the rows that are written now."""
+        return max(self.read)
+
+
+def is_journalled(event: Event) -> bool:
+    """Whether the journal keeps events of this kind: a trial's start and its progress are not kept."""
+    return type(event) in BY_EVENT
+
+
+def news(known: Known, event: Event) -> Hashable | None:
+    """Returns what an event brings that is not known yet (`Kind.news`); None for one that is not journalled."""
+    return BY_EVENT[type(event)].news(known, event) if is_journalled(event) else None
+
+
+def take(known: Known, event: Event) -> None:
+    """Takes one event that stands in the journal; constant time."""
+    known.rows += 1
+    kind = BY_EVENT[type(event)]
+    if kind.news(known, event) is not None:
+        kind.take(known, event)
+
+
+# How each kind is taken.
+
+
+def _begin(known: Known, event: SweepStarted) -> None:
+    known.started.append(event)
+    known.status = SweepStatus.RUNNING
+
+
+def _propose(known: Known, event: PointProposed) -> None:
+    known.proposals.setdefault(event.search, []).append(event)
+
+
+def _news_of_proposal(known: Known, event: PointProposed) -> Hashable | None:
+    """Points are asked for in the order of their numbers, by every search that has this key."""
+    asked = len(known.proposals.get(event.search, ()))
+    return None if event.number < asked else (event.search, event.number)
+
+
+def _news_of_score(known: Known, event: PointScored) -> Hashable | None:
+    told = known.values.get(event.search, {})
+    same = event.number in told and told[event.number] == event.value
+    return None if same else (event.search, event.number, event.value)
+
+
+def _score(known: Known, event: PointScored) -> None:
+    known.values.setdefault(event.search, {})[event.number] = event.value
+
+
+def _select(known: Known, event: PointsSelected) -> None:
+    known.selected[event.search] = tuple(event.numbers)
+
+
+def _role(event: TrialPlanned) -> Role:
+    spec = event.spec
+    return Role(phase=spec.phase, label=event.label, dataset=spec.dataset, search=event.search, point=spec.point)
+
+
+def _news_of_plan(known: Known, event: TrialPlanned) -> Hashable | None:
+    role = _role(event)
+    if role in known.roles.get(event.spec.key, ()):
+        return None
+    return event.spec.key, role.phase, role.label, role.dataset, role.search
+
+
+def _plan(known: Known, event: TrialPlanned) -> None:
+    spec, role = event.spec, _role(event)
+    earlier = known.roles.get(spec.key, ())
+    known.roles[spec.key] = (*earlier, role)
+    if role.phase == "report" or all(other.phase != "report" for other in earlier):
+        known.specs[spec.key] = spec
+
+
+_RANKS = {Status.STOPPED: 0, Status.FAILED: 1, Status.OK: 2}  # a trial finishes once, unless it ends better later
+
+
+def _news_of_finish(known: Known, event: TrialFinished) -> Hashable | None:
+    result = event.result
+    before = known.results.get(result.key)
+    if before is not None and _RANKS[before.status] >= _RANKS[result.status]:
+        return None
+    return result.key, result.status
+
+
+def _finish(known: Known, event: TrialFinished) -> None:
+    known.results[event.result.key] = event.result
+
+
+def _lose(known: Known, event: BatchLost) -> None:
+    for key in event.keys:
+        known.lost[key] = known.lost.get(key, 0) + 1
+
+
+def _create(known: Known, event: RunsCreated) -> None:
+    before = known.runs.get(event.tracking_uri)
+    if before is not None and before.experiment_id == event.experiment_id:
+        event = replace(event, runs={**before.runs, **event.runs})
+    known.runs[event.tracking_uri] = event
+
+
+def _end(known: Known, event: SweepFinished) -> None:
+    known.finished.append(event)
+    known.status = event.status
+
+
+# How the rows of each version are read.
+
+
+def _with(data: Data, **made: Any) -> dict[str, Any]:
+    return {**data, **made}
+
+
+def _read_start(data: Data) -> SweepStarted:
+    plan = data["plan"]
+    record = PlanRecord(
+        **_with(
+            plan,
+            datasets=tuple(DatasetRecord(**row) for row in plan["datasets"]),
+            cells=None if plan["cells"] is None else tuple(CellRecord(**row) for row in plan["cells"]),
+            searches=tuple(CellRecord(**row) for row in plan["searches"]),
+        )
+    )
+    return SweepStarted(**_with(data, plan=record))
+
+
+def _read_result(data: Data) -> TrialFinished:
+    values = dict(data["result"])
+    values["status"] = Status(values["status"])
+    values["objective"] = tuple(values["objective"])
+    values["curve"] = tuple((step, score) for step, score in values.get("curve", ()))
+    values["kept"] = {
+        name: Artifact(**_with(row, shape=tuple(row["shape"]))) for name, row in values.get("kept", {}).items()
+    }
+    if values["confusion"] is not None:
+        values["confusion"] = tuple(tuple(row) for row in values["confusion"])
+    if values["failure"] is not None:
+        values["failure"] = Failure(**values["failure"])
+    return TrialFinished(result=TrialResult(**values))
+
+
+def _search_for_study(data: Data) -> dict[str, Any]:
+    """The first format called a search a study."""
+    return {"search" if name == "study" else name: value for name, value in data.items()}
+
+
+KINDS = (
+    Kind(
+        event=SweepStarted,
+        name="sweep_started",
+        read={
+            1: lambda data: SweepStarted(**_with(data, plan=first_format.plan_of(data["plan"]))),
+            2: _read_start,
+        },
+        take=_begin,
+    ),
+    Kind(
+        event=PointProposed,
+        name="point_proposed",
+        read={1: lambda data: PointProposed(**_search_for_study(data)), 2: lambda data: PointProposed(**data)},
+        take=_propose,
+        news=_news_of_proposal,
+    ),
+    Kind(
+        event=PointScored,
+        name="point_scored",
+        read={1: lambda data: PointScored(**_search_for_study(data)), 2: lambda data: PointScored(**data)},
+        take=_score,
+        news=_news_of_score,
+    ),
+    Kind(
+        event=PointsSelected,
+        name="points_selected",
+        read={
+            1: lambda data: PointsSelected(search=data["study"], numbers=tuple(data["numbers"])),
+            2: lambda data: PointsSelected(search=data["search"], numbers=tuple(data["numbers"])),
+        },
+        take=_select,
+    ),
+    Kind(
+        event=TrialPlanned,
+        name="trial_planned",
+        read={
+            1: lambda data: TrialPlanned(spec=TrialSpec(**data["spec"])),
+            2: lambda data: TrialPlanned(**_with(data, spec=TrialSpec(**data["spec"]))),
+        },
+        take=_plan,
+        news=_news_of_plan,
+    ),
+    Kind(
+        event=TrialFinished,
+        name="trial_finished",
+        read={1: _read_result, 2: _read_result},
+        take=_finish,
+        news=_news_of_finish,
+    ),
+    Kind(
+        event=BatchLost,
+        name="batch_lost",
+        read={1: lambda data: BatchLost(**_with(data, keys=tuple(data["keys"])))},
+        take=_lose,
+    ),
+    Kind(event=RunsCreated, name="runs_created", read={1: lambda data: RunsCreated(**data)}, take=_create),
+    Kind(
+        event=SweepFinished,
+        name="sweep_finished",
+        read={1: lambda data: SweepFinished(status=SweepStatus(data["status"]), time=data["time"])},
+        take=_end,
+    ),
+)
+BY_EVENT: Mapping[type, Kind] = {kind.event: kind for kind in KINDS}
+BY_NAME: Mapping[str, Kind] = {kind.name: kind for kind in KINDS}

@@ -1,0 +1,56 @@
+"""A plan and its sweep file as the journal keeps them."""
+
+from typing import Any
+
+from crowdsweep.sweep.plan import Cell, Plan
+from crowdsweep.sweepfile.read import config_to_mapping
+from crowdsweep.sweepfile.records import SweepConfig
+from crowdsweep.tracking.uri import without_credentials
+from crowdsweep.trial.plan_record import CellRecord, DatasetRecord, PlanRecord
+
+
+def recorded_config(config: SweepConfig) -> dict[str, Any]:
+    """Returns the sweep file with every default, without the password of a tracking server."""
+    mapping = config_to_mapping(config)
+    if uri := mapping["tracking"].get("uri"):
+        mapping["tracking"]["uri"] = without_credentials(uri)
+    return mapping
+
+
+def recorded_plan(plan: Plan) -> PlanRecord:
+    """Returns what a plan asks for."""
+    n_seeds = len(plan.report_seeds)
+    return PlanRecord(
+        datasets=tuple(
+            DatasetRecord(
+                dataset=dataset.name,
+                dataset_params=dataset.params,
+                gold=dataset.offer.scored,
+                heldout=dataset.report_heldout,
+            )
+            for dataset in plan.datasets
+        ),
+        cells=tuple(_cell(cell, cell.key, n_trials=n_seeds) for cell in plan.cells),
+        searches=tuple(
+            _cell(search.cell, search.key, points=search.limit, n_trials=plan.trials_of(search))
+            for search in plan.searches
+        ),
+        report_seeds=n_seeds,
+        n_trials=plan.n_trials,
+    )
+
+
+def _cell(cell: Cell, key: str, *, points: int = 0, n_trials: int) -> CellRecord:
+    return CellRecord(
+        key=key,
+        label=cell.label,
+        model=cell.info.name,
+        dataset=cell.dataset.name,
+        dataset_params=cell.dataset.params,
+        params=cell.fixed,
+        sees_gold="gold" in cell.info.needs,
+        metric=cell.metric.name,
+        goal=cell.metric.goal,
+        points=points,
+        n_trials=n_trials,
+    )

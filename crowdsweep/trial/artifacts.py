@@ -1,0 +1,54 @@
+"""Arrays that a trial brings beside its numbers: what is kept of them, and what its record says.
+
+They go into files of their own, named by a digest of their content (`journal.artifacts`): equal arrays are kept once.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from crowdsweep.errors import FitFailed
+
+MOST_BYTES = 16 * 2**20
+"""Of all arrays of one trial together: what does not fit is left out, the largest first, and the record says so."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Artifact:
+    """What the record of a trial says of one of its arrays.
+
+    Attributes:
+        digest: names the file that holds it; empty where it was too large to keep.
+        dtype, shape: as numpy has them.
+    """
+
+    digest: str = ""
+    dtype: str
+    shape: tuple[int, ...]
+
+
+def within_limit(arrays: Mapping[str, np.ndarray]) -> tuple[dict[str, np.ndarray], dict[str, Artifact]]:
+    """Returns the arrays that are kept, and the records of those that are left out.
+
+    Raises:
+        FitFailed: something is not an array of numbers, truth values or text.
+    """
+    kept: dict[str, np.ndarray] = {}
+    left_out: dict[str, Artifact] = {}
+    room = MOST_BYTES
+    for name, array in sorted(arrays.items(), key=lambda pair: np.asarray(pair[1]).nbytes):
+        array = np.asarray(array)
+        if array.dtype.hasobject:
+            raise FitFailed(f"extra {name!r}: expected an array of numbers, truth values or text, got {array.dtype}")
+        if array.nbytes <= room:
+            kept[name] = array
+            room -= array.nbytes
+        else:
+            left_out[name] = record_of(array)
+    return kept, left_out
+
+
+def record_of(array: np.ndarray, digest: str = "") -> Artifact:
+    """Returns the record of an array."""
+    return Artifact(digest=digest, dtype=array.dtype.str, shape=array.shape)

@@ -1,0 +1,75 @@
+"""What a sweep asks for, as its journal keeps it.
+
+It says enough to tell, with neither datasets nor models at hand, which trials belong to the sweep and what each of them
+is called (`journal.shown`).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from crowdsweep.data.dataset import Scalar
+
+
+@dataclass(frozen=True, kw_only=True)
+class DatasetRecord:
+    """One line of `datasets:` at one value of each axis.
+
+    Attributes:
+        dataset, dataset_params: as in `TrialSpec`.
+        gold: split with items to score → whether any of them has gold; else they are scored by their own votes.
+        heldout: share of the annotations that report trials give up.
+    """
+
+    dataset: str
+    dataset_params: Mapping[str, Scalar] = field(default_factory=dict)
+    gold: Mapping[str, bool] = field(default_factory=dict)
+    heldout: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class CellRecord:
+    """A model on a dataset: at a fixed point, or with a point that a search moves.
+
+    Attributes:
+        key: of a fixed point, the `cell_key` of its trials; of a search, its own.
+        label: what the sweep file calls the model.
+        model, dataset, dataset_params: as in `TrialSpec`.
+        params: the fixed hyper-parameters, as given.
+        sees_gold: the model needs gold by definition: an upper bound, not a competitor.
+        metric, goal: what a search is for, and what is scored while trials train.
+        points: how many points a search may try; 0 where the point is fixed.
+        n_trials: at most.
+    """
+
+    key: str
+    label: str
+    model: str = ""
+    dataset: str = ""
+    dataset_params: Mapping[str, Scalar] = field(default_factory=dict)
+    params: Mapping[str, Any] = field(default_factory=dict)
+    sees_gold: bool = False
+    metric: str
+    goal: Literal["maximize", "minimize"]
+    points: int = 0
+    n_trials: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanRecord:
+    """All that one sweep asks for.
+
+    Attributes:
+        datasets: in the order of the sweep file.
+        cells: fixed points, run on the report seeds. None in journals of the first format, which do not name them:
+            everything in such a journal counts as asked for.
+        searches: in the first format without the fields that have defaults.
+        report_seeds: a reported point has the seeds 0 … `report_seeds` - 1.
+        n_trials: at most; a trial that answers for several cells counts once for each.
+    """
+
+    datasets: Sequence[DatasetRecord] = ()
+    cells: Sequence[CellRecord] | None = ()
+    searches: Sequence[CellRecord] = ()
+    report_seeds: int = 0
+    n_trials: int = 0
