@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
+from jaxtyping import Int
 
 from crowdsweep.arrays import ClassConfusion, ClassConfusions, normalised_rows
 from crowdsweep.data.choices import ChoiceCounts
@@ -22,7 +23,7 @@ class CountedChoices:
     smoothing: float
     n_annotators: int
 
-    def confusion(self, annotators: np.ndarray) -> ClassConfusions:
+    def confusion(self, annotators: Int[np.ndarray, " annotators"]) -> ClassConfusions:
         """Returns the row-stochastic matrices of these annotators [n, classes, true, observed]; idle ones: uniform."""
         return normalised_rows(self.counts.of(annotators) + self.smoothing)
 
