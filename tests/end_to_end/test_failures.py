@@ -110,7 +110,7 @@ def test_ctrl_c_once_finishes_what_runs_and_says_how_to_go_on(engine: str, tmp_p
     ctrl_c(driver)
     said = driver.communicate(timeout=60)[0]
     assert driver.returncode == INTERRUPTED, said
-    assert "go on with `crowdsweep run sweep.yaml --store store`" in said
+    assert f"go on with `crowdsweep run sweep.yaml --store store --engine {engine}`" in said
     state = read_journal(tmp_path / "store")
     assert state.status == "interrupted"
     assert 4 <= len(state.results) < 400

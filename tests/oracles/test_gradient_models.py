@@ -11,6 +11,7 @@ from crowdsweep.models._answers import BatchAnswers, StackedAnswers
 from crowdsweep.models._batches import Batch, blocks_of
 from crowdsweep.models.contract import FitContext, fit_all
 from crowdsweep.models.joint._ldl_network import HEADS, LdlNetwork
+from crowdsweep.models.joint._ldl_network import softsign as written_softsign
 from crowdsweep.models.joint.ldl_nm import LdlNm
 from crowdsweep.models.joint.speelfc_d import SpeelfcD, log_answer_probs, log_others
 from crowdsweep.models.networks.replicas import ReplicaStack
@@ -184,6 +185,12 @@ def test_ldl_nm_training_and_prediction_compute_the_same(activation: str) -> Non
     torch.testing.assert_close(heads[:, :, 0].to(torch.float64), network.label_probs(values, x, annotators))
     alone = network.ensemble(values, x[:, :1], annotators[:, :1], head="item", aggregation="mean")
     torch.testing.assert_close(heads[:, :1, HEADS.index("item")].to(torch.float64), alone)
+
+
+def test_ldl_nm_written_softsign_is_the_one_that_autograd_follows() -> None:
+    units = torch.linspace(-5, 5, 24, dtype=torch.float64).view(2, 3, 4).requires_grad_(True)
+    assert torch.equal(written_softsign(units), torch.nn.functional.softsign(units))
+    assert torch.autograd.gradcheck(written_softsign, units)
 
 
 def test_ldl_nm_learns_what_each_annotator_would_say() -> None:

@@ -1,7 +1,7 @@
 """The encoder and decoder of ldl-nm, on a leading axis of replicas."""
 
 from dataclasses import dataclass
-from typing import Literal, final
+from typing import Any, Literal, cast, final
 
 import numpy as np
 import torch
@@ -21,12 +21,13 @@ Aggregation = Literal["mean", "vote"]
 
 RowFeatures = Float[torch.Tensor, "replicas rows features"]
 RowEmbeddings = Float[torch.Tensor, "replicas rows width"]
+Units = Float[torch.Tensor, "*shape"]
 
 HEADS = ("label", "item", "annotator")  # z_y, z_yI, z_yA, one after another in the parameter `heads`
 _BLOCK_FLOATS = 1 << 17  # units of the ensemble that are held at once: they stay in a cache
 
 
-def activate(activation: Activation, units: Float[torch.Tensor, "*shape"]) -> Float[torch.Tensor, "*shape"]:
+def activate(activation: Activation, units: Units) -> Units:
     """Applies phi in place."""
     match activation:
         case "softsign":
@@ -39,8 +40,32 @@ def activate(activation: Activation, units: Float[torch.Tensor, "*shape"]) -> Fl
             return torch.nn.functional.elu_(units)
 
 
+@final
+class Softsign(torch.autograd.Function):
+    """x / (1 + |x|), whose slope (1 - |y|)^2 takes a third of the passes that autograd makes of it."""
+
+    @staticmethod
+    def forward(ctx: Any, units: Units) -> Units:
+        """Returns y."""
+        found = units.abs().add_(1.0)
+        torch.div(units, found, out=found)
+        ctx.save_for_backward(found)
+        return found
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Units) -> Units:
+        """Returns the slope by y, times (1 - |y|)^2."""
+        (found,) = ctx.saved_tensors
+        return found.abs().neg_().add_(1.0).square_().mul_(grad_outputs[0])
+
+
+def softsign(units: Units) -> Units:
+    """Applies it as autograd follows it."""
+    return cast(torch.Tensor, Softsign.apply(units))
+
+
 _FOLLOWED = {
-    "softsign": torch.nn.functional.softsign,
+    "softsign": softsign,
     "tanh": torch.tanh,
     "relu": torch.relu,
     "elu": torch.nn.functional.elu,
@@ -96,10 +121,10 @@ class LdlNetwork:
         joined = phi(torch.cat([torch.bmm(features, values["item"]), annotators], dim=2))
         fused = phi(torch.bmm(joined, values["fusion"]))
         if masks is not None:
-            fused = fused * masks.kept("dropout P") / kept
+            fused = fused * (masks.kept("dropout P") / kept)
         encoded = phi(torch.baddbmm(fused, fused, values["encoder"]))
         if masks is not None:
-            encoded = encoded * masks.kept("dropout E") / kept
+            encoded = encoded * (masks.kept("dropout E") / kept)
         heads = torch.bmm(encoded, values["heads"])
         return torch.log_softmax(heads.unflatten(2, (len(HEADS), self.n_classes)), dim=3)
 
