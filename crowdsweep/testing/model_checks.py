@@ -10,8 +10,8 @@ A check that cannot hold for a model is waived in its `ModelInfo`, with the reas
 import json
 import math
 import pickle
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from crowdsweep.models import registered
 from crowdsweep.models.contract import DataShape, FitContext, ModelInfo, fit_all, fit_one
 from crowdsweep.search.space import Space
 from crowdsweep.seeds import SeedStream
+from crowdsweep.testing import scale_checks as scale_checks  # noqa: PLC0414 - adds its checks to the table
 from crowdsweep.testing.model_fits import (
     ONE_RESTART,
     Listener,
@@ -36,6 +37,7 @@ from crowdsweep.testing.model_fits import (
     standard_fit,
     step_parameter,
 )
+from crowdsweep.testing.promises import CHECKS, Check, always, check
 from crowdsweep.testing.small_data import (
     ODD_DATA,
     from_rows,
@@ -48,28 +50,6 @@ from crowdsweep.testing.small_data import (
 
 if TYPE_CHECKING:
     import pytest
-
-
-@dataclass(frozen=True)
-class Check:
-    """One named promise of the contract.
-
-    Attributes:
-        name: what `ModelInfo.waived` says.
-        applies: whether a model makes the promise at all.
-        run: raises AssertionError where the model breaks it.
-    """
-
-    name: str
-    applies: Callable[[ModelInfo], bool]
-    run: Callable[[ModelInfo], object]
-
-    def __call__(self, name: str) -> None:
-        """Checks one model."""
-        self.run(registered.model_info(name))
-
-
-CHECKS: dict[str, Check] = {}
 
 
 def model_checks(names: Iterable[str] | None = None) -> "list[pytest.ParameterSet]":
@@ -85,31 +65,14 @@ def model_checks(names: Iterable[str] | None = None) -> "list[pytest.ParameterSe
         try:
             info = registered.model_info(name)
         except Exception:  # noqa: BLE001 - one broken file must not hide the others; its own case raises it again
-            cases.append(pytest.param(name, Check("can_be_imported", _always, _always), id=f"{name}-can_be_imported"))
+            cases.append(pytest.param(name, Check("can_be_imported", always, always), id=f"{name}-can_be_imported"))
             continue
-        for check in CHECKS.values():
-            if check.applies(info):
-                reason = info.waived.get(check.name)
+        for promise in CHECKS.values():
+            if promise.applies(info):
+                reason = info.waived.get(promise.name)
                 marks = [] if reason is None else [pytest.mark.xfail(reason=reason, strict=True)]
-                cases.append(pytest.param(name, check, id=f"{name}-{check.name}", marks=marks))
+                cases.append(pytest.param(name, promise, id=f"{name}-{promise.name}", marks=marks))
     return cases
-
-
-Run = Callable[[ModelInfo], None]
-
-
-def _always(_: ModelInfo) -> bool:
-    return True
-
-
-def check(applies: Callable[[ModelInfo], bool] = _always) -> Callable[[Run], Run]:
-    """Registers a check under its function's name."""
-
-    def register(run: Run) -> Run:
-        CHECKS[run.__name__] = Check(run.__name__, applies, run)
-        return run
-
-    return register
 
 
 @check()
@@ -397,6 +360,3 @@ def no_annotations_end_well(info: ModelInfo) -> None:
         must(len(str(error)) > 20, f"expected a message that helps, got {error}")
     else:
         must_be_valid(fitted, data.training)
-
-
-from crowdsweep.testing import scale_checks as scale_checks  # noqa: E402, PLC0414 - adds its checks to the table

@@ -14,8 +14,8 @@ from crowdsweep.data.dataset import Items, TrainingData
 from crowdsweep.metrics.heldout import heldout_choices_loglik
 from crowdsweep.models.contract import ModelInfo
 from crowdsweep.seeds import SeedStream
-from crowdsweep.testing.model_checks import check
 from crowdsweep.testing.model_fits import fit, must, must_be_valid
+from crowdsweep.testing.promises import check
 from crowdsweep.testing.small_data import SmallData, multilabel_data, renumbered_items, small_data
 
 UNIT_SIZES = (1, 5, 2, 4, 3, 6, 1, 2)

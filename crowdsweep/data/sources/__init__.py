@@ -1,0 +1,1 @@
+"""Datasets that need no folder: made or loaded by code, one a file. They know no models."""

@@ -1,0 +1,1 @@
+"""Models of annotations alone: they label the items that have answers, and no others. They read no features."""
