@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from textwrap import fill
 from typing import Any, Literal, get_args, get_origin
@@ -114,11 +115,23 @@ def _parameters(name: str) -> Iterator[tuple[Parameter, Mapping[str, list[str]]]
         brought = {choice: registered.parameters(name, {choosing.name: choice}) for choice in choices}
         for parameters in brought.values():
             found = {**found, **{key: known for key, known in parameters.items() if key not in found}}
+        found = {key: replace(known, about=_about_each(key, known.about, brought)) for key, known in found.items()}
         for key in found:
             having = [choice for choice, parameters in brought.items() if key in parameters]
             if 0 < len(having) < len(brought):
                 chosen.setdefault(key, {})[choosing.name] = having
     yield from ((parameter, chosen.get(key, {})) for key, parameter in found.items())
+
+
+def _about_each(key: str, about: str, brought: Mapping[str, Mapping[str, Parameter]]) -> str:
+    """Returns what a parameter means; where that depends on a choice, for each choice."""
+    meanings: dict[str, list[str]] = {}
+    for choice, parameters in brought.items():
+        if key in parameters:
+            meanings.setdefault(parameters[key].about.rstrip("."), []).append(choice)
+    if len(meanings) < 2:
+        return about
+    return "; ".join(f"with {', '.join(choices)}: {meaning}" for meaning, choices in meanings.items())
 
 
 def _about(parameter: Parameter) -> str:

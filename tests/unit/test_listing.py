@@ -113,6 +113,17 @@ def test_a_printed_space_can_be_searched_and_is_the_default(
     assert spaces[0] == spaces[1] != {}
 
 
+def test_a_parameter_that_means_something_else_with_each_choice_is_told_for_each(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    described = json.loads(printed(capsys, "models", "two-stage", "--json"))["hyper-parameters"]
+    about = described["smoothing"]["about"]
+    for choice in ("dawid-skene", "majority-vote", "one-coin"):
+        alone = json.loads(printed(capsys, "models", choice, "--json"))["hyper-parameters"]["smoothing"]["about"]
+        assert f"with {choice}: {alone.rstrip('.')}" in about
+    assert described["iterations"]["about"] == "limit of EM steps."
+
+
 def test_where_there_is_nothing_to_search_or_no_name_it_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command_line(["models", "uniform", "--space"]) == 2
     assert "there is nothing to search in 'uniform'" in capsys.readouterr().err
