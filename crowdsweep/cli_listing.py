@@ -127,7 +127,7 @@ def _about_each(key: str, about: str, brought: Mapping[str, Mapping[str, Paramet
     """Returns what a parameter means; where that depends on a choice, for each choice."""
     meanings: dict[str, list[str]] = {}
     for choice, parameters in brought.items():
-        if key in parameters:
+        if key in parameters and parameters[key].about:
             meanings.setdefault(parameters[key].about.rstrip("."), []).append(choice)
     if len(meanings) < 2:
         return about

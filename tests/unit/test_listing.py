@@ -79,9 +79,13 @@ def test_a_model_is_told_in_eighty_columns_with_every_parameter(name: str, capsy
     assert max(map(len, text.splitlines())) <= 80
     told = " ".join(text.split())
     for parameter in registered.parameters(name).values():
-        about = f": {parameter.about}" if parameter.about else ""
-        known = f"{parameter.name}{about} {parameter.allowed}; default {json.dumps(parameter.default)}"
-        assert " ".join(known.split()) in told
+        facts = f" {parameter.allowed}; default {json.dumps(parameter.default)}"
+        if (name, parameter.name) == ("two-stage", "smoothing"):  # means something else with each aggregator
+            assert f" {parameter.name}: with " in told
+            assert facts in told
+        else:
+            about = f": {parameter.about}" if parameter.about else ""
+            assert " ".join(f"{parameter.name}{about}{facts}".split()) in told
     assert told.count("; searched: ") == len(registered.model_info(name).space)
 
 
