@@ -8,8 +8,10 @@ A replica that has nothing to do costs nothing: replicas are ordered so that tho
 (`ReplicaStack.prefix`), and those that have stopped are taken out (`ReplicaStack.keep`).
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from math import prod
 from typing import final
 
@@ -84,7 +86,6 @@ class ReplicaStack:
     def _set(self, flat: Flat, first: Flat, second: Flat, steps: StepCounts) -> None:
         self.flat, self.first, self.second, self.steps = flat, first, second, steps
         self.flat_gradient = torch.zeros_like(flat)
-        self.scratch = torch.empty_like(flat)
         self._prefixes: dict[int, StackView] = {}
 
     def __len__(self) -> int:
@@ -162,18 +163,31 @@ class Adam:
     weight_decay: float = 0.0
 
     def step(self, stack: ReplicaStack, n_replicas: int | None = None) -> None:
-        """Moves the first `n_replicas` replicas (default: all) along their gradients; under `torch.no_grad`."""
-        active = slice(len(stack) if n_replicas is None else n_replicas)
-        flat, first, second = stack.flat[active], stack.first[active], stack.second[active]
-        gradient, scratch = stack.flat_gradient[active], stack.scratch[active]
-        stack.steps[active] += 1
-        first.lerp_(gradient, 1 - self.first_decay)
-        second.mul_(self.second_decay).addcmul_(gradient, gradient, value=1 - self.second_decay)
-        torch.sqrt(second, out=scratch).add_(self.epsilon)
-        torch.div(first, scratch, out=scratch)
-        if self.weight_decay:
-            flat.mul_(1 - self.learning_rate * self.weight_decay)
-        flat.addcmul_(scratch, self.corrected_rates(stack.steps[active], flat.device), value=-1)
+        """Moves the first `n_replicas` replicas (default: all) along their gradients; under `torch.no_grad`.
+
+        One pass of torch's own kernel over all that have taken equally many steps. It corrects the second moment before
+        it adds epsilon, so that epsilon is handed to it corrected likewise.
+        """
+        steps = stack.steps[: len(stack) if n_replicas is None else n_replicas]
+        steps += 1
+        ends = [*(np.flatnonzero(np.diff(steps)) + 1).tolist(), len(steps)]
+        for start, end in pairwise([0, *ends]):
+            taken, rows = float(steps[start]), slice(start, end)
+            torch._fused_adamw_(  # pyright: ignore[reportPrivateUsage, reportPrivateImportUsage] - what torch.optim.AdamW(fused=True) calls
+                [stack.flat[rows]],
+                [stack.flat_gradient[rows]],
+                [stack.first[rows]],
+                [stack.second[rows]],
+                [],
+                [torch.tensor(taken, device=stack.flat.device)],
+                lr=self.learning_rate,
+                beta1=self.first_decay,
+                beta2=self.second_decay,
+                weight_decay=self.weight_decay,
+                eps=self.epsilon / math.sqrt(1 - self.second_decay**taken),
+                amsgrad=False,
+                maximize=False,
+            )
 
     def corrected_rates(self, steps: StepCounts, device: torch.device) -> Float32[torch.Tensor, "replicas 1"]:
         """Returns the learning rate with both moments' biases corrected, after `steps` steps each."""
