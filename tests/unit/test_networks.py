@@ -121,6 +121,25 @@ def test_adam_is_torchs_adam_for_each_replica():
             assert torch.allclose(stack[parameter.name][s], own, rtol=1e-5, atol=1e-6)
 
 
+def test_adam_adds_epsilon_before_it_corrects_and_steps_each_replica_by_its_own_count():
+    rng = np.random.default_rng(2)
+    stack = ReplicaStack.start([Parameter(name="w", shape=(5, 4))], _streams(3), "cpu")
+    adam = Adam(learning_rate=0.05, epsilon=0.3)
+    wanted = stack["w"].to(torch.float64).numpy().copy()
+    first, second, counts = np.zeros_like(wanted), np.zeros_like(wanted), np.zeros(3)
+    for active in (3, 3, 1, 2, 3):
+        slope = rng.normal(size=(active, 5, 4))
+        stack.gradient("w")[:active] = torch.from_numpy(slope).float()
+        adam.step(stack, active)
+        counts[:active] += 1
+        first[:active] += 0.1 * (slope - first[:active])
+        second[:active] += 0.001 * (slope**2 - second[:active])
+        for s in range(active):
+            rate = 0.05 * np.sqrt(1 - 0.999 ** counts[s]) / (1 - 0.9 ** counts[s])
+            wanted[s] -= rate * first[s] / (np.sqrt(second[s]) + 0.3)
+    np.testing.assert_allclose(stack["w"].numpy(), wanted, rtol=1e-5, atol=1e-6)
+
+
 def test_lazy_rows_move_as_a_dense_table_would_and_others_stand_still():
     table = Table(width=3, start=glorot_uniform, orders=[np.arange(6)] * 2)
     tables = EmbeddingTables(table, seeds=_streams(2), name="rows", device="cpu")
