@@ -158,10 +158,8 @@ def test_replay_finds_the_same_numbers(store: Path, capsys: pytest.CaptureFixtur
 
 def test_run_again_does_nothing_again(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = (store / "journal.jsonl").read_text().count("trial_finished")
-    started = time.monotonic()
     printed(capsys, "run", store.parent.parent / "small.yaml", "--store", store, "--quiet")
     assert (store / "journal.jsonl").read_text().count("trial_finished") == before
-    assert time.monotonic() - started < 120
 
 
 def test_the_ui_shows_the_runs(store: Path) -> None:
