@@ -1,23 +1,24 @@
 """The files of a dataset folder, one by one: what each holds, checked row by row."""
 
-import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast, get_args
+from typing import Any, cast, get_args
 
 import numpy as np
 import yaml
 from jaxtyping import Float64, Int32, Int64
 
 from crowdsweep.arrays import ItemFeatures
-from crowdsweep.data import tables
+from crowdsweep.data import arrays_on_disk, tables
 from crowdsweep.data.dataset import SPLITS, Scale
+from crowdsweep.data.doors import reading
 from crowdsweep.data.tables import Column, Names
 from crowdsweep.errors import DataError
 
 JOIN = "|"  # between the class labels of one multi-label answer
 _ITEM_COLUMNS = ("split", "gold", "text", "text_b", "sentence", "position")
+_LONGEST_DESCRIPTION = 1 << 16  # bytes of dataset.yaml
 _NO_ANSWER = ("nan", "none", "null", "na")
 
 
@@ -82,16 +83,28 @@ def read_description(folder: Path) -> tuple[str, str, Scale]:
     path = folder / "dataset.yaml"
     if not folder.is_dir():
         raise DataError(f"{folder}: expected a dataset folder, found none")
-    try:
-        given = (yaml.safe_load(path.read_text(encoding="utf-8")) or {}) if path.is_file() else {}
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise DataError(f"{path}: expected YAML in UTF-8: {error}") from error
+    given = _plain_yaml(path) if path.is_file() else {}
     if not isinstance(given, dict):
         raise DataError(f"{path}: expected keys such as name, title, scale, got {type(given).__name__}")
+    for key in ("name", "title"):
+        if isinstance(given.get(key), dict | list):
+            raise DataError(f"{path}, {key}: expected a text, got {type(given[key]).__name__}")
     scale = given.get("scale", "nominal")
     if scale not in get_args(Scale):
-        raise DataError(f"{path}, scale: expected one of {', '.join(get_args(Scale))}, got {scale!r}")
+        raise DataError(f"{path}, scale: expected one of {', '.join(get_args(Scale))}, got {str(scale)[:60]!r}")
     return str(given.get("name", folder.resolve().name)), str(given.get("title", "")), cast(Scale, scale)
+
+
+def _plain_yaml(path: Path) -> Any:
+    """Returns what a short YAML file says; anchors and aliases, which can multiply without end, are refused."""
+    with reading(path, "YAML in UTF-8"):
+        size = path.stat().st_size
+        if size > _LONGEST_DESCRIPTION:
+            raise DataError(f"{path}: expected a description of at most {_LONGEST_DESCRIPTION} bytes, got {size}")
+        text = path.read_text(encoding="utf-8-sig")
+        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, Loader=yaml.SafeLoader)):
+            raise DataError(f"{path}: expected plain keys and values, got an alias (*); write the value out")
+        return yaml.safe_load(text) or {}
 
 
 def answers_path(folder: Path) -> Path:
@@ -99,7 +112,11 @@ def answers_path(folder: Path) -> Path:
     found = [path for stem in ("annotations", "votes") if (path := tables.find_table(folder, stem))]
     if len(found) != 1:
         got = " and ".join(path.name for path in found) or "neither"
-        raise DataError(f"{folder}: expected annotations.csv (item, annotator, label) or votes.csv, found {got}")
+        others = sorted(path.name for path in folder.iterdir() if path.name.startswith(("annotations", "votes")))
+        beside = f" but {', '.join(others[:5])}" if others and not found else ""
+        raise DataError(
+            f"{folder}: expected annotations.csv (item, annotator, label) or votes.csv, found {got}{beside}"
+        )
     return found[0]
 
 
@@ -113,9 +130,12 @@ def read_classes(folder: Path, joined: bool) -> Classes:
     for _, columns in tables.batches(path, ["label"], ["name"]):
         labels += columns["label"].values()
         names += columns.get("name", columns["label"]).values()
+    seen: set[str] = set()
     for row, label in enumerate(labels, start=1):
-        if not label or label in labels[: row - 1]:
-            raise DataError(f"{path}, row {row}, column label: expected distinct labels, got {label!r}")
+        if not label or label in seen or (joined and JOIN in label):
+            expected = "distinct labels" + (f" without {JOIN}, which joins them" if joined else "")
+            raise DataError(f"{path}, row {row}, column label: expected {expected}, got {label!r}")
+        seen.add(label)
     return _declared(labels, names, joined, path)
 
 
@@ -272,7 +292,7 @@ def read_features(folder: Path, kind: str | None, item_names: Names) -> ItemFeat
         kind: which file; None where there is one at most; `none` for no features.
         item_names: ids of the items.
     """
-    kinds = sorted(path.stem.removeprefix("features-") for path in folder.glob("features-*.npz"))
+    kinds = sorted(path.stem.removeprefix("features-") for path in folder.glob("features-*.npz") if path.is_file())
     if kind == "none" or (kind is None and not kinds):
         return None
     if kind is None and len(kinds) > 1:
@@ -280,11 +300,7 @@ def read_features(folder: Path, kind: str | None, item_names: Names) -> ItemFeat
     if kind is not None and kind not in kinds:  # also what keeps a kind such as ../x inside the folder
         raise DataError(f"{folder}: expected features-{kind}.npz, found {', '.join(kinds) or 'no features files'}")
     path = folder / f"features-{kind or kinds[0]}.npz"
-    try:
-        with np.load(path, allow_pickle=False) as arrays:
-            features, item = arrays["features"], arrays["item"]
-    except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile) as error:
-        raise DataError(f"{path}: expected .npz arrays features (numbers) and item (texts): {error}") from error
+    features, item = arrays_on_disk.read_npz(path, {"features": "numbers", "item": "texts"})
     if features.ndim != 2 or item.shape != features.shape[:1] or features.dtype.kind not in "fiub":
         got = f"{features.dtype} {features.shape} and {item.shape}"
         raise DataError(f"{path}: expected features as numbers [n, d] and item [n], got {got}")
