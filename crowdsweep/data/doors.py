@@ -87,6 +87,13 @@ class _Bounded(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        self._given = 0
+        return self._packed.seek(offset, whence)
+
     def readinto(self, buffer: bytearray | memoryview) -> int:  # pyright: ignore[reportIncompatibleMethodOverride] - any writable buffer
         given = self._packed.read(len(buffer))
         buffer[: len(given)] = given

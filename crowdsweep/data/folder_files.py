@@ -304,14 +304,16 @@ def read_features(folder: Path, kind: str | None, item_names: Names) -> ItemFeat
     if features.ndim != 2 or item.shape != features.shape[:1] or features.dtype.kind not in "fiub":
         got = f"{features.dtype} {features.shape} and {item.shape}"
         raise DataError(f"{path}: expected features as numbers [n, d] and item [n], got {got}")
-    place = Names.of(item.astype(str).tolist()).places_of(item_names)
+    with reading(path, "item ids as texts"):
+        place = Names.of(item.astype(str).tolist()).places_of(item_names)
     lacking = np.flatnonzero(place < 0)
     if len(lacking):
         raise DataError(
             f"{path}: expected features of every item, {len(lacking)} have none, such as "
             f"{item_names[int(lacking[0])]!r}; add them, or set the dataset parameter features: none"
         )
-    picked = features[place].astype(np.float32)
+    with np.errstate(over="ignore"):  # told below
+        picked = features[place].astype(np.float32)
     for bad in np.flatnonzero(~np.isfinite(picked).all(axis=1)):
         raise DataError(f"{path}: expected finite features, got NaN or infinity for item {item_names[int(bad)]!r}")
     return picked

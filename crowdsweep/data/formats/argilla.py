@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from crowdsweep.data.formats.json_text import Ids, objects, part
+from crowdsweep.data.formats.json_text import Ids, an_object, objects, part
 from crowdsweep.data.formats.rows import Asked, Gathering, ImportedRows, one_question, shown
 from crowdsweep.errors import DataError
 
@@ -68,7 +68,7 @@ def _responses(record: Mapping[str, Any], where: str, questions: dict[str, None]
             questions[question] = None
             place = f"{where}, responses.{question}"
             for number, response in enumerate(part(responses, list, place)):
-                entry = part(response, dict, f"{place}.{number}")
+                entry = an_object(response, f"{place}.{number}")
                 yield _Response(question, *_of(entry), f"{place}.{number}")
     for key, values in record.items():
         if key.endswith(_FLAT):
@@ -88,7 +88,7 @@ def _of(entry: Mapping[str, Any]) -> tuple[Any, Any, Any]:
 def _by_user(responses: list[Any], where: str, questions: dict[str, None]) -> Iterator[_Response]:
     for number, response in enumerate(responses):
         place = f"{where}, responses.{number}"
-        entry = part(response, dict, place)
+        entry = an_object(response, place)
         for question, value in part(entry.get("values"), dict, f"{place}, values").items():
             questions[question] = None
             given = part(value, dict, f"{place}, values.{question}").get("value")

@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, cast
 
 from crowdsweep.data.doors import as_text, reading
-from crowdsweep.data.formats.json_text import Ids, objects, objects_of, part
+from crowdsweep.data.formats.json_text import Ids, an_object, objects, objects_of, part
 from crowdsweep.data.formats.rows import Asked, Gathering, ImportedRows, shown
 from crowdsweep.errors import DataError
 
@@ -53,7 +53,7 @@ def _answers(record: dict[str, Any], annotator: str, where: str) -> Iterator[tup
     if "annotations" in record:
         by_user: dict[Any, list[Any]] = {}
         for number, given in enumerate(part(record["annotations"], list, f"{where}, annotations")):
-            entry = part(given, dict, f"{where}, annotations.{number}")
+            entry = an_object(given, f"{where}, annotations.{number}")
             user = entry.get("user")
             if not isinstance(user, str | int):
                 raise DataError(f"{where}, annotations.{number}, user: expected who answered, got {shown(user)}")

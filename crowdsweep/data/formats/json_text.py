@@ -138,6 +138,17 @@ def part(value: Any, kind: type, where: str) -> Any:
     return value
 
 
+def an_object(value: Any, where: str) -> dict[str, Any]:
+    """Returns an entry of a list of objects.
+
+    Raises:
+        DataError: it is something else, or null.
+    """
+    if value is None:
+        raise DataError(f"{where}: expected an object, got null; take it out of the file")
+    return part(value, dict, where)
+
+
 class Ids:
     """Ids of the records of a file: each stands once; where no record has one, they are called by their position."""
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from crowdsweep.data.formats.json_text import Ids, objects, part
+from crowdsweep.data.formats.json_text import Ids, an_object, objects, part
 from crowdsweep.data.formats.rows import Asked, Gathering, ImportedRows, one_question, shown, text_of
 from crowdsweep.errors import DataError
 
@@ -49,7 +49,7 @@ def _read_tasks(path: Path, question: str | None) -> ImportedRows:
         item = gathered.item(name, where, part(task.get("data"), dict, f"{where}, data").get("text"))
         for number, annotation in enumerate(part(task.get("annotations"), list, f"{where}, annotations")):
             place = f"{where}, annotations.{number}"
-            if part(annotation, dict, place).get("was_cancelled"):
+            if an_object(annotation, place).get("was_cancelled"):
                 gathered.leave_out("cancelled annotations")
                 continue
             answers = dict(_answers(annotation, place, question, other))
@@ -71,7 +71,7 @@ def _answers(
     seen: set[str] = set()
     for number, result in enumerate(part(annotation.get("result"), list, f"{where}, result")):
         place = f"{where}, result.{number}"
-        given = part(part(result, dict, place).get("value"), dict, f"{place}, value")
+        given = part(an_object(result, place).get("value"), dict, f"{place}, value")
         kind, name = result.get("type"), str(result.get("from_name", ""))
         if "choices" in given:
             labels = part(given["choices"], list, f"{place}, value.choices")
