@@ -30,6 +30,7 @@ from jaxtyping import Bool, Int8, Int32
 from crowdsweep.data import folder_checks, folder_files, tables
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import SPLITS, CrowdDataset, Gold, Items, NumberedNames
+from crowdsweep.data.description import read_description
 from crowdsweep.data.folder_files import Answers, Classes
 from crowdsweep.data.tables import Names
 from crowdsweep.errors import DataError
@@ -56,7 +57,7 @@ def read_folder(path: str | Path, *, features: str | None = None, where: str | N
         DataError: a file, a row or a value cannot be used; the message says which.
     """
     folder = Path(path)
-    name, title, scale = folder_files.read_description(folder)
+    name, title, scale = read_description(folder)
     source = folder_files.answers_path(folder)
     classes = folder_files.read_classes(folder, joined=scale == "multilabel")
     answers = folder_files.read_answers(source, classes, where)

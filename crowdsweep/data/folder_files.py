@@ -3,22 +3,19 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast, get_args
 
 import numpy as np
-import yaml
 from jaxtyping import Float64, Int32, Int64
 
 from crowdsweep.arrays import ItemFeatures
 from crowdsweep.data import arrays_on_disk, tables
-from crowdsweep.data.dataset import SPLITS, Scale
+from crowdsweep.data.dataset import SPLITS
 from crowdsweep.data.doors import reading
 from crowdsweep.data.tables import Column, Names
 from crowdsweep.errors import DataError
 
 JOIN = "|"  # between the class labels of one multi-label answer
 _ITEM_COLUMNS = ("split", "gold", "text", "text_b", "sentence", "position")
-_LONGEST_DESCRIPTION = 1 << 16  # bytes of dataset.yaml
 _NO_ANSWER = ("nan", "none", "null", "na")
 
 
@@ -76,35 +73,6 @@ class Answers:
     weight: Float64[np.ndarray, " rows"] | None = None
     probability: Float64[np.ndarray, " rows"] | None = None
     count: Float64[np.ndarray, " rows"] | None = None
-
-
-def read_description(folder: Path) -> tuple[str, str, Scale]:
-    """Returns name, title and scale; the folder's name and `nominal` where dataset.yaml says nothing."""
-    path = folder / "dataset.yaml"
-    if not folder.is_dir():
-        raise DataError(f"{folder}: expected a dataset folder, found none")
-    given = _plain_yaml(path) if path.is_file() else {}
-    if not isinstance(given, dict):
-        raise DataError(f"{path}: expected keys such as name, title, scale, got {type(given).__name__}")
-    for key in ("name", "title"):
-        if isinstance(given.get(key), dict | list):
-            raise DataError(f"{path}, {key}: expected a text, got {type(given[key]).__name__}")
-    scale = given.get("scale", "nominal")
-    if scale not in get_args(Scale):
-        raise DataError(f"{path}, scale: expected one of {', '.join(get_args(Scale))}, got {str(scale)[:60]!r}")
-    return str(given.get("name", folder.resolve().name)), str(given.get("title", "")), cast(Scale, scale)
-
-
-def _plain_yaml(path: Path) -> Any:
-    """Returns what a short YAML file says; anchors and aliases, which can multiply without end, are refused."""
-    with reading(path, "YAML in UTF-8"):
-        size = path.stat().st_size
-        if size > _LONGEST_DESCRIPTION:
-            raise DataError(f"{path}: expected a description of at most {_LONGEST_DESCRIPTION} bytes, got {size}")
-        text = path.read_text(encoding="utf-8-sig")
-        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, Loader=yaml.SafeLoader)):
-            raise DataError(f"{path}: expected plain keys and values, got an alias (*); write the value out")
-        return yaml.safe_load(text) or {}
 
 
 def answers_path(folder: Path) -> Path:

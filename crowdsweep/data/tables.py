@@ -263,4 +263,5 @@ def _as_column(array: Any) -> Column:
         array = array.cast(pa.string()).fill_null("").dictionary_encode()
     elif array.null_count:
         array = array.dictionary_decode().fill_null("").dictionary_encode()
+    array.dictionary.validate(full=True)  # Parquet holds any bytes as texts
     return Column(array)

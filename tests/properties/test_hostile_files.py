@@ -289,7 +289,7 @@ def mutated(data: bytes, rng: random.Random) -> bytes:
         how = rng.choice([retyped, retyped, recelled, reencoded, scarred])
         try:
             data = how(data, rng) or b"\n"
-        except (ValueError, IndexError, AttributeError, TypeError):
+        except (ValueError, IndexError, AttributeError, TypeError, RecursionError):
             data = scarred(data, rng) or b"\n"
     return data
 
