@@ -31,18 +31,21 @@ def check_gold_spelling(folder: Path, labels: Iterable[str], gold: Iterable[str]
     Raises:
         DataError: gold says `Yes` and labels say `yes`.
     """
-    used = set(labels) - {""}
-    unused = dict.fromkeys(label for label in gold if label and label not in used)
-    if not unused:
-        return
-    known = {spelling(label): label for label in sorted(used)}
-    clashes = [(label, known[spelling(label)]) for label in unused if spelling(label) in known]
+    clashes = spelled_otherwise(labels, gold)
     if clashes:
-        shown = ", ".join(f"{one!r} where labels say {other!r}" for one, other in clashes[:3])
         raise DataError(
-            f"{folder}: expected gold spelled as the labels are, got {shown}; correct one of them, or declare both in "
+            f"{folder}: expected gold spelled as the labels are, got {clashes}; correct one of them, or declare both in "
             f"classes.csv (label, name) where they are two classes"
         )
+
+
+def spelled_otherwise(labels: Iterable[str], gold: Iterable[str]) -> str:
+    """Returns, in words, the classes of gold that are no labels and differ from one only in spelling; empty for none."""
+    used = set(labels) - {""}
+    unused = dict.fromkeys(label for label in gold if label and label not in used)
+    known = {spelling(label): label for label in sorted(used)} if unused else {}
+    pairs = [(label, known[spelling(label)]) for label in unused if spelling(label) in known]
+    return ", ".join(f"{one!r} where labels say {other!r}" for one, other in pairs[:3])
 
 
 def check_item_spelling(folder: Path, annotated: Names, listed: Names) -> None:

@@ -93,7 +93,10 @@ def mistakes(dataset: CrowdDataset) -> list[Oddity]:
         if not isinstance(names, NumberedNames):
             add(f"{kind} that differ only in spelling", _shown(alike_names(names)), _JOIN_THEM)
     if len(dataset.annotations) and len(dataset.gold):
-        used = np.bincount(dataset.annotations.label, minlength=dataset.n_classes) > 0
+        chosen = chosen_rows(dataset.annotations, dataset.scale)
+        used = np.bincount(chosen.label, minlength=dataset.n_classes) > 0
+        if dataset.scale != "multilabel":  # a class may be named by what an unsure label leaves to it
+            used |= np.asarray(chosen.counts.sum(axis=0)).ravel() > 0
         unused = [dataset.class_names[code] for code in np.unique(dataset.gold.label) if not used[code]]
         add("classes of gold that no annotator used", unused, "check that gold and labels have the same classes")
         labelled = dataset.annotations.labels_per_item > 0

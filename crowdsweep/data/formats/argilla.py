@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from crowdsweep.data.formats.json_text import Ids, an_object, objects, part
-from crowdsweep.data.formats.rows import Asked, Gathering, ImportedRows, one_question, shown
+from crowdsweep.data.formats.rows import Asked, Gathering, ImportedRows, one_question
 from crowdsweep.errors import DataError
 
 _FLAT = ".responses"
@@ -110,6 +110,6 @@ def _side_by_side(question: str, columns: list[Any], where: str) -> Iterator[_Re
     statuses = part(columns[2], list, f"{where}, status") or [None] * len(values)
     if not len(values) == len(users) == len(statuses):
         got = f"{len(values)} values, {len(users)} users and {len(statuses)} statuses"
-        raise DataError(f"{where}: expected a user and a status for each value, got {shown(got)}; export it again")
+        raise DataError(f"{where}: expected a user and a status for each value, got {got}; export it again")
     for number, (value, user, status) in enumerate(zip(values, users, statuses, strict=True)):
         yield _Response(question, value, user, status, f"{where}.{number}")

@@ -18,6 +18,7 @@ from crowdsweep.errors import DataError
 _MISSING = ("-1", "-1.0")
 _CODE = re.compile(r"[+-]?(0|[1-9][0-9]*)(\.0+)?")
 _NUMBER = re.compile(r"[+-]?[0-9.]+([eE][+-]?[0-9]+)?")
+_DIGITS = re.compile(r"[0-9]+")
 _CORNER = re.compile(r"(unnamed: ?0|index|idx|id|item|task|question|example|sample|.*_id|id_.*)", re.IGNORECASE)
 
 
@@ -147,6 +148,8 @@ def _has_index(header: list[str], body: list[list[str]]) -> bool:
     if header and _CORNER.fullmatch(header[0]):
         return True
     column = [line[0] for line in body]
+    if header and _DIGITS.sub("0", header[0]) == _DIGITS.sub("0", header[1]):  # w1, w2: one like the others
+        return False
     if (header and _NUMBER.fullmatch(header[0])) or len(column) < 3 or not _all_named(column):
         return False
     if column == _counted(column):

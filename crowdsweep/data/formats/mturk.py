@@ -77,7 +77,7 @@ def _questions(path: Path, columns: list[str]) -> dict[str, Options]:
     return {**found, **in_form}
 
 
-def _chosen(record: Mapping[str, str], question: str, options: Options, where: str) -> list[str]:
+def _chosen(record: Mapping[str, str], question: str, options: Options, where: str) -> list[Any]:
     """Returns the classes that an assignment chose."""
     if not options:
         return list(_labels(_form(record[_FORM], where).get(question), f"{where}, {_FORM}.{question}"))
@@ -101,7 +101,7 @@ def _form(cell: str, where: str) -> dict[str, Any]:
     return answers
 
 
-def _labels(given: Any, where: str) -> Iterator[str]:
+def _labels(given: Any, where: str) -> Iterator[Any]:
     """Yields the classes of an answer: of a classifier, of a group of buttons, of a field."""
     if isinstance(given, dict) and "label" in given:
         given = given["label"]

@@ -8,6 +8,7 @@ import yaml
 
 from crowdsweep.data.dataset import CrowdDataset
 from crowdsweep.data.folder import read_folder, written_whole
+from crowdsweep.data.folder_checks import spelled_otherwise
 from crowdsweep.data.folder_files import JOIN
 from crowdsweep.data.formats.rows import ImportedRows, Row
 from crowdsweep.data.tables import Names
@@ -27,6 +28,7 @@ def write_rows(imported: ImportedRows, folder: Path, title: str = "") -> CrowdDa
             f"{imported.source}: expected labels of at least two classes, got only {classes[0]!r}; with one class "
             f"there is nothing to choose: is this the column or question that was meant, and is the file whole?"
         )
+    _check_gold(imported)
     token = _tokens(classes) if imported.multilabel else {label: label for label in classes}
     with written_whole(folder) as place:
         _write_csv(place / "annotations.csv", *_annotations(imported.rows, token))
@@ -50,6 +52,23 @@ def _classes(imported: ImportedRows) -> list[str]:
     used |= {label for given in imported.gold.values() for label in given}
     names = Names.of(sorted(used))
     return list(names.take(names.natural_order()))
+
+
+def _check_gold(imported: ImportedRows) -> None:
+    """Refuses gold that no label can agree with: of other items, or of the same classes in another spelling."""
+    answered = {row.item for row in imported.rows}
+    if imported.gold and answered.isdisjoint(imported.gold):
+        raise DataError(
+            f"{imported.source}: expected gold of items that have answers, got gold of {next(iter(imported.gold))!r}, … and "
+            f"answers to {imported.rows[0].item!r}, …; correct the ids, or join spellings by --normalise"
+        )
+    used = {label for row in imported.rows for label in row.labels}
+    clashes = spelled_otherwise(used, (label for given in imported.gold.values() for label in given))
+    if clashes:
+        raise DataError(
+            f"{imported.source}: expected gold spelled as the labels are, got {clashes}; correct one of them, or join them "
+            f"by --normalise"
+        )
 
 
 def _tokens(classes: Sequence[str]) -> dict[str, str]:
