@@ -11,7 +11,7 @@ from crowdsweep.data.tables import Names
 from crowdsweep.errors import DataError
 
 # The columns that are read of each file, and what people call those of items.csv elsewhere.
-_READ = {
+READ_COLUMNS = {
     "annotations": ("item", "annotator", "label", "weight", "probability"),
     "votes": ("item", "label", "count"),
     "items": ("item", "split", "gold", "text", "text_b", "sentence", "position"),
@@ -34,13 +34,13 @@ def check_gold_spelling(folder: Path, labels: Iterable[str], gold: Iterable[str]
     clashes = spelled_otherwise(labels, gold)
     if clashes:
         raise DataError(
-            f"{folder}: expected gold spelled as the labels are, got {clashes}; correct one of them, or declare both in "
+            f"{folder}: expected gold spelled as the labels are, got {clashes}; correct one, or declare both in "
             f"classes.csv (label, name) where they are two classes"
         )
 
 
 def spelled_otherwise(labels: Iterable[str], gold: Iterable[str]) -> str:
-    """Returns, in words, the classes of gold that are no labels and differ from one only in spelling; empty for none."""
+    """Returns, in words, the classes of gold that are labels in another spelling; empty for none."""
     used = set(labels) - {""}
     unused = dict.fromkeys(label for label in gold if label and label not in used)
     known = {spelling(label): label for label in sorted(used)} if unused else {}
@@ -70,7 +70,7 @@ def check_item_spelling(folder: Path, annotated: Names, listed: Names) -> None:
 def unread_columns(folder: Path) -> tuple[str, ...]:
     """Returns `FILE: COLUMN` of each column that is not read and is called as if it were meant to be."""
     found: list[str] = []
-    for stem, read in _READ.items():
+    for stem, read in READ_COLUMNS.items():
         path = tables.find_table(folder, stem)
         if path is not None:
             found += [f"{path.name}: {name}" for name in _looking_meant(tables.column_names(path), read)]

@@ -397,11 +397,14 @@ def test_a_description_that_would_cost_more_than_it_says_is_refused(tmp_path, te
 
 def test_an_archive_of_features_packed_to_fill_memory_is_refused(tmp_path):
     folder = folder_of(tmp_path / "data", annotations=GOOD)
-    with zipfile.ZipFile(folder / "features-x.npz", "w", zipfile.ZIP_DEFLATED) as archive:
-        with archive.open("features.npy", "w", force_zip64=True) as file:
-            np.lib.format.write_array_header_1_0(file, {"descr": "<f4", "fortran_order": False, "shape": (2, 1 << 26)})
-            for _ in range(512):
-                file.write(bytes(1 << 20))
+    header = {"descr": "<f4", "fortran_order": False, "shape": (2, 1 << 26)}
+    with (
+        zipfile.ZipFile(folder / "features-x.npz", "w", zipfile.ZIP_DEFLATED) as archive,
+        archive.open("features.npy", "w", force_zip64=True) as file,
+    ):
+        np.lib.format.write_array_header_1_0(file, header)
+        for _ in range(512):
+            file.write(bytes(1 << 20))
     with pytest.raises(DataError, match=r"features: expected an array, got 512 MB packed into"):
         read_folder(folder)
 

@@ -40,7 +40,7 @@ def test_nulls_of_label_studio_are_no_answers(tmp_path: Path) -> None:
     imported = read(tmp_path, "label-studio", tasks)
     assert triples(imported) == [("9", "1", "x"), ("9", "2", "y")]
     assert list(imported.items) == ["9", "0", "1"]
-    assert list(imported.notes) == ["1 annotations without an answer left out"]
+    assert list(imported.notes) == ["annotations without an answer left out: 1"]
 
 
 @pytest.mark.parametrize(
@@ -242,7 +242,7 @@ def test_doccano_has_a_file_an_annotator(tmp_path: Path, archive: bool) -> None:
             (place / name).write_text(text)
     imported = read_form("doccano", place)
     assert triples(imported) == [("0", "ann", "x"), ("0", "bob", "x+y"), ("1", "bob", "y")]
-    assert list(imported.notes) == ["1 examples without a label left out"]
+    assert list(imported.notes) == ["examples without a label left out: 1"]
     assert imported.text == {"0": "t0", "1": "t1"}
 
 
@@ -281,7 +281,7 @@ def test_choices_of_prodigy(tmp_path: Path) -> None:
     ]
     imported = read(tmp_path, "prodigy", "\n".join(map(json.dumps, records)))
     assert triples(imported) == [("-5", "d-ann", "x"), ("-5", "d-bob", "y"), ("0", "d-cleo", "y")]
-    assert list(imported.notes) == ["1 ignored answers left out", "1 rejected answers left out"]
+    assert list(imported.notes) == ["ignored answers left out: 1", "rejected answers left out: 1"]
 
 
 def test_accepted_and_rejected_labels_of_prodigy(tmp_path: Path) -> None:

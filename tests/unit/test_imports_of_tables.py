@@ -229,7 +229,7 @@ def test_rejected_assignments_are_left_out_and_counted(tmp_path: Path) -> None:
     imported = read_form("mturk", file)
     assert triples(imported) == {("h1", "A", "yes"), ("h2", "D", "no")}
     assert list(imported.items) == ["h1", "h2", "h3"]
-    assert set(imported.notes) == {"3 rejected assignments left out", "1 assignments without an answer to q left out"}
+    assert set(imported.notes) == {"rejected assignments left out: 3", "assignments without an answer to q left out: 1"}
 
 
 @pytest.mark.parametrize(

@@ -183,7 +183,7 @@ class Gathering:
             rows = [row for row in rows if row.labels]
         if names:
             rows = [row._replace(annotator=names.get(row.annotator, row.annotator)) for row in rows]
-        left_out = [f"{number} {what} left out" for what, number in self._left_out.items()]
+        left_out = [f"{what} left out: {number}" for what, number in self._left_out.items()]
         if not rows:
             why = f" ({'; '.join(left_out)})" if left_out else ""
             raise DataError(f"{self.source}: expected at least one label, found none{why}; export it with its answers")

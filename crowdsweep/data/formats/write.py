@@ -59,15 +59,15 @@ def _check_gold(imported: ImportedRows) -> None:
     answered = {row.item for row in imported.rows}
     if imported.gold and answered.isdisjoint(imported.gold):
         raise DataError(
-            f"{imported.source}: expected gold of items that have answers, got gold of {next(iter(imported.gold))!r}, … and "
-            f"answers to {imported.rows[0].item!r}, …; correct the ids, or join spellings by --normalise"
+            f"{imported.source}: expected gold of items that have answers, got gold of {next(iter(imported.gold))!r}, "
+            f"… and answers to {imported.rows[0].item!r}, …; correct the ids, or join spellings by --normalise"
         )
     used = {label for row in imported.rows for label in row.labels}
     clashes = spelled_otherwise(used, (label for given in imported.gold.values() for label in given))
     if clashes:
         raise DataError(
-            f"{imported.source}: expected gold spelled as the labels are, got {clashes}; correct one of them, or join them "
-            f"by --normalise"
+            f"{imported.source}: expected gold spelled as the labels are, got {clashes}; correct one of them, or join "
+            f"them by --normalise"
         )
 
 
