@@ -75,6 +75,12 @@ def test_labels_of_a_matrix_stay_the_text_they_are(tmp_path: Path) -> None:
     assert labels == {"01", "1", "1.0", "1_0", "1e0", "001"}
 
 
+def test_an_item_without_an_answer_is_an_item(tmp_path: Path) -> None:
+    imported = matrix_of(tmp_path, "ann,bob\n1,0\n,\n0,1\n\n")
+    assert list(imported.items) == ["0", "1", "2"]
+    assert triples(imported) == {("0", "ann", "1"), ("0", "bob", "0"), ("2", "ann", "0"), ("2", "bob", "1")}
+
+
 def test_cleanlab_reads_words_and_an_index(tmp_path: Path) -> None:
     imported = matrix_of(tmp_path, ",0,1\n0,cat,\n1,dog,cat\n", "cleanlab")
     assert triples(imported) == {("0", "0", "cat"), ("1", "0", "dog"), ("1", "1", "cat")}

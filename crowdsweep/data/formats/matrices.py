@@ -58,8 +58,9 @@ def _from_matrix(path: Path, prefix: str, headed: bool | None) -> ImportedRows:
         raise DataError(
             f"{path}: expected a distinct name for each annotator in the first line, got {', '.join(annotators[:8])}"
         )
-    labels = [[cell for cell in line[indexed:] if not is_missing(cell)] for line in body]
-    codes = all(_CODE.fullmatch(cell) for cell in {cell for line in labels for cell in line})
+    codes = all(
+        is_missing(cell) or _CODE.fullmatch(cell) for cell in {cell for line in body for cell in line[indexed:]}
+    )
     seen: set[str] = set()
     for number, line in enumerate(body):
         where = f"{path}, item {number}"
@@ -93,7 +94,7 @@ def _cells(path: Path) -> tuple[list[list[str]], bool]:
         else:
             rows = told(path, csv.reader(file, delimiter=separator, strict=True))
         stripped = ([known.setdefault(cell.strip(), cell.strip()) for cell in row] for row in rows)
-        return [row for row in stripped if any(row)], separator is not None
+        return [row for row in stripped if row not in ([], [""])], separator is not None
 
 
 def _text_of_cell(cell: object, where: str) -> str:
@@ -108,9 +109,9 @@ def _parted(
     first, body = cells[0], cells[1:]
     if headed is None:
         headed = bool(body) and _is_header(path, first, body, is_table)
-        if headed and all(_NUMBER.fullmatch(cell) for cell in first):
-            numbers = ", ".join(first[:5]) + (", …" if len(first) > 5 else "")
-            gathered.notes.append(f"the first line ({numbers}) was read as the names of annotators")
+        if headed:
+            names = ", ".join(first[:5]) + (", …" if len(first) > 5 else "")
+            gathered.notes.append(f"the first line ({names}) was read as the names of annotators")
     if not headed:
         return [], cells
     if not body:
