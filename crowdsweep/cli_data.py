@@ -6,7 +6,19 @@ from pathlib import Path
 import click
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
-FORM_NAMES = ("crowd-kit", "matrix", "snorkel", "peerannot", "label-studio", "argilla", "mturk")
+FORM_NAMES = (
+    "csv",
+    "crowd-kit",
+    "matrix",
+    "cleanlab",
+    "snorkel",
+    "peerannot",
+    "label-studio",
+    "argilla",
+    "doccano",
+    "prodigy",
+    "mturk",
+)
 
 
 @click.group()
@@ -17,20 +29,33 @@ def data() -> None:
 @data.command("import")
 @click.argument("form", type=click.Choice(FORM_NAMES))
 @click.argument("source", type=click.Path(path_type=Path))
-@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("folder", type=click.Path(path_type=Path), required=False)
 @click.option("--question", help="Which question, where a file has several.")
+@click.option("--item", metavar="COLUMN", help="csv: the column of item ids.")
+@click.option("--annotator", metavar="COLUMN", help="csv: the column of annotator ids.")
+@click.option("--label", metavar="COLUMN", help="csv: the column of labels.")
+@click.option("--gold", metavar="COLUMN|FILE", help="csv: the column of gold, or a table of items and gold.")
+@click.option("--weight", metavar="COLUMN", help="csv: the column of weights.")
+@click.option("--normalise", is_flag=True, help="Join what differs only in case, spaces or 1.0 for 1; says what.")
 @click.option("--title", default="", help="What the dataset is, in one line.")
-def import_(form: str, source: Path, folder: Path, question: str | None, title: str) -> None:
-    """Read SOURCE, written by another tool in FORM, and write a dataset FOLDER."""
-    from crowdsweep.data.folder import read_folder
-    from crowdsweep.data.formats import read_form, write_rows
+def import_(form: str, source: Path, folder: Path | None, normalise: bool, title: str, **columns: str | None) -> None:
+    """Read SOURCE, written by another tool in FORM, and write a dataset FOLDER (by default: called as SOURCE)."""
+    from crowdsweep.data.formats.normalise import normalised
+    from crowdsweep.data.formats.registry import read_form
+    from crowdsweep.data.formats.rows import Asked
+    from crowdsweep.data.formats.write import write_rows
 
-    write_rows(read_form(form, source, question), folder, title)
-    dataset = read_folder(folder)
+    imported = read_form(form, source, Asked(**columns))
+    if normalise:
+        imported = normalised(imported)
+    place = Path(source.name.partition(".")[0] or "imported") if folder is None else folder
+    dataset = write_rows(imported, place, title)
+    for note in imported.notes:
+        click.echo(f"{source}: {note}")
     click.echo(
-        f"{folder}: {dataset.items.n_items} items, {dataset.annotations.n_active_annotators} annotators, "
+        f"{place}: {dataset.items.n_items} items, {dataset.annotations.n_active_annotators} annotators, "
         f"{len(dataset.annotations)} labels, {dataset.n_classes} classes; "
-        f"look at it with `crowdsweep data check {folder}`"
+        f"look at it with `crowdsweep data check {place}`"
     )
 
 
@@ -40,15 +65,14 @@ def import_(form: str, source: Path, folder: Path, question: str | None, title: 
 def check(dataset: str, as_json: bool) -> None:
     """Report everything that is odd about DATASET (a folder or a name), and refuse what cannot be used."""
     from crowdsweep.data.catalogue import load
-    from crowdsweep.data.describe import odd_things, oddities_as_mappings
+    from crowdsweep.data.oddities import odd_things, oddities_as_mappings
 
     found = odd_things(load(dataset, {}))
     if as_json:
         click.echo(json.dumps(oddities_as_mappings(found), indent=2, ensure_ascii=False))
         return
     for oddity in found:
-        more = ", …" if oddity.count > len(oddity.examples) else ""
-        click.echo(f"{oddity.count:>8}  {oddity.kind}: {', '.join(oddity.examples)}{more}")
+        click.echo(f"{oddity.count:>8}  {oddity}")
     click.echo(f"{dataset}: usable" + ("" if found else ", nothing odd"))
 
 

@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 
 from crowdsweep.data.catalogue import COMMON_PARAMS, FOLDER_PARAMS
+from crowdsweep.data.folder_checks import READ_COLUMNS
+from crowdsweep.data.formats.registry import FORMS
 from crowdsweep.registry.parameters import describe_type
 from crowdsweep.search import dimensions
 from crowdsweep.studies.contract import find_template, template_names
@@ -23,6 +25,7 @@ from crowdsweep.sweepfile.records import ModelEntry, PublishedValue, SweepConfig
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 REFERENCE = (ROOT / "search_spaces" / "README.md").read_text(encoding="utf-8")
+DATA = (ROOT / "crowdsweep" / "data" / "README.md").read_text(encoding="utf-8")
 BLOCK = re.compile(r"^```(\w+)?(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -116,9 +119,35 @@ def test_the_sweep_files_of_the_reference_are_planned_and_run(tmp_path: Path) ->
         assert told in printed, told
 
 
-def rows_of(section: str) -> list[list[str]]:
-    """Returns the cells of the tables in a section of the reference, without the heads."""
-    text = REFERENCE.partition(f"\n## {section}\n")[2].partition("\n## ")[0]
+def test_the_examples_of_every_form_are_imported(tmp_path: Path) -> None:
+    printed = run_tour(DATA, tmp_path)
+    for told in (
+        "by-hand: usable",
+        "class 'cat' stands for 'Cat' (1), 'cat' (2)",
+        "matrix: 2 items, 2 annotators, 3 labels, 2 classes",
+        "from-doccano: 2 items, 2 annotators, 4 labels, 2 classes",
+        "mturk.csv: rejected assignments left out: 1",
+        "1  classes that differ only in spelling: 'Yes' = 'yes'; correct the file",
+        "1  columns that look meant and are not read: items.csv: truth; gold, split and text are read",
+        "tidy: usable, nothing odd",
+    ):
+        assert told in printed, told
+    assert "messy: usable\n" in printed
+
+
+def test_every_form_and_column_stands_in_the_data_s_readme() -> None:
+    assert {row[0].strip("`") for row in rows_of("Forms", DATA)[1:]} == set(FORMS)
+    commands = "\n".join(text for language, name, text in BLOCK.findall(DATA) if language == "sh" and not name)
+    imported = set(re.findall(r"crowdsweep data import (\S+)", commands + README))
+    assert imported >= set(FORMS)
+    told = {row[0].strip("`"): set(re.findall(r"`([a-z_]+)`", row[1])) for row in rows_of("The folder", DATA)[1:]}
+    for stem, columns in READ_COLUMNS.items():
+        assert told[stem] == set(columns), stem
+
+
+def rows_of(section: str, document: str = REFERENCE) -> list[list[str]]:
+    """Returns the cells of the tables in a section of a document, without the lines under the heads."""
+    text = document.partition(f"\n## {section}\n")[2].partition("\n## ")[0]
     lines = [line for line in text.splitlines() if line.startswith("| ")]
     assert lines, section
     return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines if "| ---" not in line]

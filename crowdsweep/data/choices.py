@@ -72,6 +72,13 @@ def choices_of(annotations: Annotations) -> Choices:
     )
 
 
+def chosen_rows(annotations: Annotations, scale: str) -> Annotations:
+    """Returns the annotations without the rows of multi-label answers that choose nothing."""
+    if scale != "multilabel" or annotations.probability is None:
+        return annotations
+    return annotations.take(annotations.probability > 0)
+
+
 def annotations_of(
     chosen: np.ndarray, *, item: np.ndarray, annotator: np.ndarray, n_items: int, n_annotators: int
 ) -> Annotations:

@@ -138,6 +138,7 @@ class CrowdDataset:
         crowd: the true confusion matrices where the crowd was simulated.
         params: the dataset parameters that made it (`annotators: 100`).
         seed_dependent: whether the crowd is drawn anew from each trial's seed (`catalogue.Source.draw`).
+        unread_columns: columns of its files that are not read and look as if they were meant, `items.csv: truth`.
     """
 
     name: str
@@ -154,6 +155,7 @@ class CrowdDataset:
     crowd: TrueCrowd | None = None
     params: Mapping[str, Scalar] = field(default_factory=dict)
     seed_dependent: bool = False
+    unread_columns: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         unit = self.items.unit

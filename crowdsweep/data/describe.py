@@ -1,31 +1,15 @@
-"""What a dataset looks like: counts, redundancy, agreement, and everything about it that is odd."""
+"""What a dataset looks like: counts, redundancy, agreement."""
 
-from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.csgraph import connected_components
 from scipy.stats import entropy
 
 from crowdsweep.arrays import Confusion
 from crowdsweep.data.annotations import Annotations
+from crowdsweep.data.choices import chosen_rows
 from crowdsweep.data.dataset import SPLITS, CrowdDataset
-
-
-@dataclass(frozen=True, kw_only=True)
-class Oddity:
-    """Something that is legal and that its owner should know of.
-
-    Attributes:
-        kind: in a few words.
-        count: how many.
-        examples: at most five names.
-    """
-
-    kind: str
-    count: int
-    examples: tuple[str, ...]
 
 
 def describe(dataset: CrowdDataset) -> dict[str, Any]:
@@ -38,7 +22,7 @@ def describe(dataset: CrowdDataset) -> dict[str, Any]:
     annotator; a label is then a class that was chosen.
     """
     multilabel = dataset.scale == "multilabel"
-    answers, annotations = dataset.annotations, _chosen(dataset)
+    answers, annotations = dataset.annotations, chosen_rows(dataset.annotations, dataset.scale)
     per_item = annotations.labels_per_item[answers.labels_per_item > 0]
     per_annotator = annotations.labels_per_annotator[answers.labels_per_annotator > 0]
     found: dict[str, Any] = {
@@ -102,57 +86,6 @@ def describe_text(found: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def odd_things(dataset: CrowdDataset) -> list[Oddity]:
-    """Returns everything about a dataset that is legal and odd, most surprising first.
-
-    Looked for: answers that chose no class, repeated labels, contradicting labels of one pair, groups of annotators
-    that share no item with the others, annotators with one label, annotators who use one class only, idle annotators,
-    unused classes, items with neither label nor split to explain it.
-    """
-    answers, annotations = dataset.annotations, _chosen(dataset)
-    if not len(answers):
-        return []
-    item_names, annotator_names = dataset.item_names, dataset.annotator_names
-    found: list[Oddity] = []
-
-    def add(kind: str, codes: np.ndarray, names: Any) -> None:
-        if len(codes):
-            examples = tuple(str(names[int(code)]) for code in codes[:5])
-            found.append(Oddity(kind=kind, count=len(codes), examples=examples))
-
-    if not annotations.anonymous:
-        repeated, conflicting = _pairs_with_repeats(annotations)
-        pairs = _PairNames(item_names, annotator_names)
-        if dataset.scale == "multilabel":
-            add("answers that chose no class", np.setdiff1d(_packed(answers), _packed(annotations)), pairs)
-        add("pairs of item and annotator with the same label again", repeated, pairs)
-        if dataset.scale != "multilabel":
-            add("pairs of item and annotator with different labels", conflicting, pairs)
-        add("annotators that share no item with the largest group", _unconnected(answers), annotator_names)
-        per_annotator = answers.labels_per_annotator
-        add("annotators with one label", np.flatnonzero(per_annotator == 1), annotator_names)
-        add("annotators with no label", np.flatnonzero(per_annotator == 0), annotator_names)
-        add("annotators who use one class only", _one_class_annotators(annotations), annotator_names)
-    used = np.bincount(annotations.label, minlength=dataset.n_classes)
-    add("classes that nobody used", np.flatnonzero(used == 0), dataset.class_names)
-    expected = (dataset.split == SPLITS.index("none")) | (dataset.split == SPLITS.index("train"))
-    add("items without a label", np.flatnonzero((answers.labels_per_item == 0) & expected), item_names)
-    return found
-
-
-def oddities_as_mappings(found: list[Oddity]) -> list[dict[str, Any]]:
-    """Returns JSON-able records."""
-    return [asdict(oddity) for oddity in found]
-
-
-def _chosen(dataset: CrowdDataset) -> Annotations:
-    """Returns the annotations without the rows of multi-label answers that choose nothing."""
-    rows = dataset.annotations
-    if dataset.scale != "multilabel" or rows.probability is None:
-        return rows
-    return rows.take(rows.probability > 0)
-
-
 def krippendorff_alpha(annotations: Annotations, *, ordinal: bool = False) -> float | None:
     """Returns Krippendorff's alpha, or None where no item has two labels or only one class was used.
 
@@ -193,48 +126,6 @@ def mean_annotator_accuracy(dataset: CrowdDataset) -> float | None:
     seen = np.bincount(annotator, minlength=annotations.n_annotators)
     hits = np.bincount(annotator, weights=correct, minlength=annotations.n_annotators)
     return float((hits[seen > 0] / seen[seen > 0]).mean())
-
-
-@dataclass(frozen=True)
-class _PairNames:
-    """Names of row numbers of a table of (item, annotator) pairs packed as item * 2**32 + annotator."""
-
-    items: Any
-    annotators: Any
-
-    def __getitem__(self, packed: int) -> str:
-        return f"{self.items[packed >> 32]} by {self.annotators[packed & 0xFFFFFFFF]}"
-
-
-def _packed(annotations: Annotations) -> np.ndarray:
-    return (annotations.item.astype(np.int64) << 32) | annotations.annotator
-
-
-def _pairs_with_repeats(annotations: Annotations) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the packed pairs that gave one label twice, and those that gave different ones."""
-    packed = _packed(annotations)
-    again = packed[1:] == packed[:-1]  # rows are sorted by (item, annotator, label)
-    same = annotations.label[1:] == annotations.label[:-1]
-    return np.unique(packed[1:][again & same]), np.unique(packed[1:][again & ~same])
-
-
-def _unconnected(annotations: Annotations) -> np.ndarray:
-    """Returns the active annotators outside the largest component of the graph of items and annotators."""
-    n = annotations.n_items + annotations.n_annotators
-    edges = (np.ones(len(annotations)), (annotations.item, annotations.annotator + annotations.n_items))
-    _, component = connected_components(sp.coo_array(edges, shape=(n, n)), directed=False)
-    active = np.flatnonzero(annotations.labels_per_annotator > 0)
-    of_annotator = component[annotations.n_items :][active]
-    largest = np.bincount(of_annotator).argmax()
-    return active[of_annotator != largest]
-
-
-def _one_class_annotators(annotations: Annotations) -> np.ndarray:
-    used = sp.coo_array(
-        (np.ones(len(annotations)), (annotations.annotator, annotations.label)),
-        shape=(annotations.n_annotators, annotations.n_classes),
-    ).tocsr()
-    return np.flatnonzero((np.diff(used.indptr) == 1) & (annotations.labels_per_annotator > 1))
 
 
 def _ordinal_distance(totals: np.ndarray) -> Confusion:

@@ -9,14 +9,17 @@
     features-KIND.npz   optional: arrays `features` [n, d] and `item` [n]
     dataset.yaml        optional: name, title, scale (nominal, ordinal, multilabel)
 
-Every .csv may be a .parquet. Ids are opaque; codes follow their order (as numbers where all are whole numbers), so the
-order of rows never matters. Multi-label answers join class labels by `|`; an empty label is an answer that chose no
-class (a pair of item and annotator without an answer has no row).
+Every .csv may be a .csv.gz or .parquet; a CSV may separate its fields by commas, semicolons, tabs or bars. Ids are
+opaque; codes follow their order (as numbers where all are whole numbers), so the order of rows never matters.
+Multi-label answers join class labels by `|`; an empty label is an answer that chose no class (a pair of item and
+annotator without an answer has no row).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pyarrow as pa
@@ -24,9 +27,10 @@ import pyarrow.csv as pa_csv
 import yaml
 from jaxtyping import Bool, Int8, Int32
 
-from crowdsweep.data import folder_files, tables
+from crowdsweep.data import folder_checks, folder_files, tables
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import SPLITS, CrowdDataset, Gold, Items, NumberedNames
+from crowdsweep.data.description import read_description
 from crowdsweep.data.folder_files import Answers, Classes
 from crowdsweep.data.tables import Names
 from crowdsweep.errors import DataError
@@ -34,7 +38,11 @@ from crowdsweep.errors import DataError
 
 def is_dataset_folder(path: Path) -> bool:
     """Tells whether a folder holds annotations or votes."""
-    return any((path / f"{stem}.{kind}").is_file() for stem in ("annotations", "votes") for kind in ("csv", "parquet"))
+    return any(
+        (path / f"{stem}.{kind}").is_file()
+        for stem in ("annotations", "votes")
+        for kind in ("csv", "csv.gz", "parquet")
+    )
 
 
 def read_folder(path: str | Path, *, features: str | None = None, where: str | None = None) -> CrowdDataset:
@@ -49,13 +57,15 @@ def read_folder(path: str | Path, *, features: str | None = None, where: str | N
         DataError: a file, a row or a value cannot be used; the message says which.
     """
     folder = Path(path)
-    name, title, scale = folder_files.read_description(folder)
+    name, title, scale = read_description(folder)
     source = folder_files.answers_path(folder)
     classes = folder_files.read_classes(folder, joined=scale == "multilabel")
     answers = folder_files.read_answers(source, classes, where)
     table = folder_files.read_items(folder, classes)
     if not classes.declared:
+        folder_checks.check_gold_spelling(folder, *_spelled(classes, answers.label.texts, table.get("gold", [])))
         classes = folder_files.infer_classes([*answers.label.texts, *table.get("gold", [])], classes.joined, source)
+    folder_checks.check_item_spelling(folder, answers.item.texts, Names.of(table["item"]))
     item_names, unit = _order_items(folder, answers, table)
     annotator_names = None if answers.annotator is None else _order_annotators(folder, answers.annotator.texts)
     annotations = _annotations(answers, classes, item_names, annotator_names)
@@ -77,7 +87,13 @@ def read_folder(path: str | Path, *, features: str | None = None, where: str | N
         item_names=item_names,
         annotator_names=NumberedNames("vote", len(annotations)) if annotator_names is None else annotator_names,
         class_names=classes.names,
+        unread_columns=folder_checks.unread_columns(folder),
     )
+
+
+def _spelled(classes: Classes, *columns: Iterable[str]) -> list[list[str]]:
+    """Returns the class labels in the fields of each column."""
+    return [[part for text in dict.fromkeys(texts) if text for part in classes.parts(text)] for texts in columns]
 
 
 def _order_items(
@@ -171,20 +187,42 @@ def write_folder(dataset: CrowdDataset, path: str | Path) -> None:
     Raises:
         DataError: the folder holds files already, or the dataset cannot be written (votes with weights).
     """
-    folder = Path(path)
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    with written_whole(Path(path)) as folder:
+        description = {"name": dataset.name, "title": dataset.title, "scale": dataset.scale}
+        (folder / "dataset.yaml").write_text(yaml.safe_dump(description, sort_keys=False), encoding="utf-8")
+        codes = [str(code) for code in range(dataset.n_classes)]
+        _write(folder / "classes.csv", {"label": codes, "name": list(dataset.class_names)})
+        _write_answers(dataset, folder)
+        _write_items(dataset, folder)
+        if dataset.items.features is not None:
+            names = np.array(list(dataset.item_names))
+            np.savez_compressed(folder / "features-default.npz", features=dataset.items.features, item=names)
+
+
+@contextmanager
+def written_whole(folder: Path) -> Generator[Path]:
+    """Yields a folder to write into that becomes `folder` in the end; where anything fails, nothing is left behind.
+
+    Raises:
+        DataError: the folder holds files already, or cannot be written.
+    """
+    target = folder.resolve()
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise DataError(f"{folder}: expected a new or empty folder, got one that holds files; choose another")
-    folder.mkdir(parents=True, exist_ok=True)
-    description = {"name": dataset.name, "title": dataset.title, "scale": dataset.scale}
-    (folder / "dataset.yaml").write_text(yaml.safe_dump(description, sort_keys=False), encoding="utf-8")
-    codes = [str(code) for code in range(dataset.n_classes)]
-    _write(folder / "classes.csv", {"label": codes, "name": list(dataset.class_names)})
-    _write_answers(dataset, folder)
-    _write_items(dataset, folder)
-    if dataset.items.features is not None:
-        np.savez_compressed(
-            folder / "features-default.npz", features=dataset.items.features, item=np.array(list(dataset.item_names))
-        )
+    above = next(place for place in target.parents if place.is_dir())
+    try:
+        with TemporaryDirectory(prefix=".crowdsweep-", dir=above) as beside:
+            place = Path(beside) / "written"
+            place.mkdir()
+            try:
+                yield place
+            except DataError as error:
+                raise DataError(str(error).replace(str(place), str(folder))) from error
+            target.mkdir(parents=True, exist_ok=True)
+            for file in place.iterdir():
+                file.rename(target / file.name)
+    except (OSError, UnicodeError) as error:
+        raise DataError(f"{folder}: expected a folder that can be written: {error}; choose another place") from error
 
 
 def _write_answers(dataset: CrowdDataset, folder: Path) -> None:

@@ -1,18 +1,16 @@
 """The files of a dataset folder, one by one: what each holds, checked row by row."""
 
-import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast, get_args
 
 import numpy as np
-import yaml
 from jaxtyping import Float64, Int32, Int64
 
 from crowdsweep.arrays import ItemFeatures
-from crowdsweep.data import tables
-from crowdsweep.data.dataset import SPLITS, Scale
+from crowdsweep.data import arrays_on_disk, tables
+from crowdsweep.data.dataset import SPLITS
+from crowdsweep.data.doors import reading
 from crowdsweep.data.tables import Column, Names
 from crowdsweep.errors import DataError
 
@@ -77,29 +75,16 @@ class Answers:
     count: Float64[np.ndarray, " rows"] | None = None
 
 
-def read_description(folder: Path) -> tuple[str, str, Scale]:
-    """Returns name, title and scale; the folder's name and `nominal` where dataset.yaml says nothing."""
-    path = folder / "dataset.yaml"
-    if not folder.is_dir():
-        raise DataError(f"{folder}: expected a dataset folder, found none")
-    try:
-        given = (yaml.safe_load(path.read_text(encoding="utf-8")) or {}) if path.is_file() else {}
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise DataError(f"{path}: expected YAML in UTF-8: {error}") from error
-    if not isinstance(given, dict):
-        raise DataError(f"{path}: expected keys such as name, title, scale, got {type(given).__name__}")
-    scale = given.get("scale", "nominal")
-    if scale not in get_args(Scale):
-        raise DataError(f"{path}, scale: expected one of {', '.join(get_args(Scale))}, got {scale!r}")
-    return str(given.get("name", folder.resolve().name)), str(given.get("title", "")), cast(Scale, scale)
-
-
 def answers_path(folder: Path) -> Path:
     """Returns the file of annotations or of votes, whichever is there."""
     found = [path for stem in ("annotations", "votes") if (path := tables.find_table(folder, stem))]
     if len(found) != 1:
         got = " and ".join(path.name for path in found) or "neither"
-        raise DataError(f"{folder}: expected annotations.csv (item, annotator, label) or votes.csv, found {got}")
+        others = sorted(path.name for path in folder.iterdir() if path.name.startswith(("annotations", "votes")))
+        beside = f" but {', '.join(others[:5])}" if others and not found else ""
+        raise DataError(
+            f"{folder}: expected annotations.csv (item, annotator, label) or votes.csv, found {got}{beside}"
+        )
     return found[0]
 
 
@@ -113,9 +98,12 @@ def read_classes(folder: Path, joined: bool) -> Classes:
     for _, columns in tables.batches(path, ["label"], ["name"]):
         labels += columns["label"].values()
         names += columns.get("name", columns["label"]).values()
+    seen: set[str] = set()
     for row, label in enumerate(labels, start=1):
-        if not label or label in labels[: row - 1]:
-            raise DataError(f"{path}, row {row}, column label: expected distinct labels, got {label!r}")
+        if not label or label in seen or (joined and JOIN in label):
+            expected = "distinct labels" + (f" without {JOIN}, which joins them" if joined else "")
+            raise DataError(f"{path}, row {row}, column label: expected {expected}, got {label!r}")
+        seen.add(label)
     return _declared(labels, names, joined, path)
 
 
@@ -272,7 +260,7 @@ def read_features(folder: Path, kind: str | None, item_names: Names) -> ItemFeat
         kind: which file; None where there is one at most; `none` for no features.
         item_names: ids of the items.
     """
-    kinds = sorted(path.stem.removeprefix("features-") for path in folder.glob("features-*.npz"))
+    kinds = sorted(path.stem.removeprefix("features-") for path in folder.glob("features-*.npz") if path.is_file())
     if kind == "none" or (kind is None and not kinds):
         return None
     if kind is None and len(kinds) > 1:
@@ -280,22 +268,20 @@ def read_features(folder: Path, kind: str | None, item_names: Names) -> ItemFeat
     if kind is not None and kind not in kinds:  # also what keeps a kind such as ../x inside the folder
         raise DataError(f"{folder}: expected features-{kind}.npz, found {', '.join(kinds) or 'no features files'}")
     path = folder / f"features-{kind or kinds[0]}.npz"
-    try:
-        with np.load(path, allow_pickle=False) as arrays:
-            features, item = arrays["features"], arrays["item"]
-    except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile) as error:
-        raise DataError(f"{path}: expected .npz arrays features (numbers) and item (texts): {error}") from error
+    features, item = arrays_on_disk.read_npz(path, {"features": "numbers", "item": "texts"})
     if features.ndim != 2 or item.shape != features.shape[:1] or features.dtype.kind not in "fiub":
         got = f"{features.dtype} {features.shape} and {item.shape}"
         raise DataError(f"{path}: expected features as numbers [n, d] and item [n], got {got}")
-    place = Names.of(item.astype(str).tolist()).places_of(item_names)
+    with reading(path, "item ids as texts"):
+        place = Names.of(item.astype(str).tolist()).places_of(item_names)
     lacking = np.flatnonzero(place < 0)
     if len(lacking):
         raise DataError(
             f"{path}: expected features of every item, {len(lacking)} have none, such as "
             f"{item_names[int(lacking[0])]!r}; add them, or set the dataset parameter features: none"
         )
-    picked = features[place].astype(np.float32)
+    with np.errstate(over="ignore"):  # told below
+        picked = features[place].astype(np.float32)
     for bad in np.flatnonzero(~np.isfinite(picked).all(axis=1)):
         raise DataError(f"{path}: expected finite features, got NaN or infinity for item {item_names[int(bad)]!r}")
     return picked

@@ -1,7 +1,8 @@
 """Columns of CSV and Parquet files as coded texts, read in batches so that memory stays far below the file's text.
 
 Every value is a text: labels and ids may be words, integers or booleans, and none is ever taken for another. A missing
-value (an empty field, a null, a NaN) is the empty text. Rows are counted from 1, the header not being one.
+value (an empty field, a null, a NaN) is the empty text. Rows are counted from 1, the header not being one. CSV may be
+gzipped, and separates its fields by commas, semicolons, tabs or bars.
 """
 
 import csv
@@ -17,10 +18,13 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 from jaxtyping import Int32
 
-from crowdsweep.errors import DataError
+from crowdsweep.data.doors import not_utf8, opened_text, reading, separator_of
+from crowdsweep.errors import CrowdsweepError, DataError
 
 _CODED = pa.dictionary(pa.int32(), pa.string())
 _BLOCK_BYTES = 1 << 20  # Arrow holds dozens of blocks that it read ahead
+_LARGEST_BLOCK = 1 << 26  # no row is longer than that
+_KINDS = ("csv", "csv.gz", "parquet")
 _BATCH_ROWS = 1 << 18
 _NUMBERED = r"^(?P<prefix>.*?)(?P<number>0|[1-9][0-9]{0,17})$"
 
@@ -29,11 +33,12 @@ def find_table(folder: Path, stem: str) -> Path | None:
     """Returns the CSV or Parquet file of that name, or None where there is none.
 
     Raises:
-        DataError: there are both.
+        DataError: there are several.
     """
-    found = [path for path in (folder / f"{stem}.csv", folder / f"{stem}.parquet") if path.is_file()]
+    found = [path for path in (folder / f"{stem}.{kind}" for kind in _KINDS) if path.is_file()]
     if len(found) > 1:
-        raise DataError(f"{folder}: expected {stem}.csv or {stem}.parquet, found both; remove one")
+        names = " and ".join(path.name for path in found)
+        raise DataError(f"{folder}: expected one file of {stem}, found {names}; remove one")
     return found[0] if found else None
 
 
@@ -44,16 +49,10 @@ def column_names(path: Path) -> list[str]:
         DataError: the file is empty, is not UTF-8 or not Parquet, or names a column twice.
     """
     if path.suffix == ".parquet":
-        try:
-            names = list(pq.read_schema(path).names)
-        except pa.ArrowException as error:
-            raise DataError(f"{path}: expected a Parquet file, got something else ({error})") from error
+        with reading(path, "a Parquet file"):
+            names = [str(name) for name in pq.read_schema(path).names]
     else:
-        try:
-            with path.open(encoding="utf-8-sig", newline="") as file:
-                names = next(csv.reader(file), [])
-        except UnicodeDecodeError as error:
-            raise _not_utf8(path) from error
+        names = _csv_header(path)[0]
         if not names:
             raise DataError(f"{path}: expected a header with column names, got an empty file")
     twice = sorted({name for name in names if names.count(name) > 1})
@@ -168,41 +167,88 @@ def batches(
     reader = _parquet_batches if path.suffix == ".parquet" else _csv_batches
     first = 1
     for batch in reader(path, wanted):
-        yield first, {name: _as_column(batch.column(name)) for name in wanted}
+        columns: dict[str, Column] = {}
+        for name in wanted:
+            with reading(path, f"texts, numbers or booleans in the column {name}"):
+                columns[name] = _as_column(batch.column(name))
+        yield first, columns
         first += batch.num_rows
 
 
+def _csv_header(path: Path) -> tuple[list[str], str]:
+    """Returns the names of the columns and what separates them."""
+    with reading(path, "a table of text (CSV)"), opened_text(path) as file:
+        separator = separator_of(file) or ","
+        return next(csv.reader(file, delimiter=separator), []), separator
+
+
 def _csv_batches(path: Path, wanted: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """Yields the rows; where one is longer than a block, again from there on in larger blocks."""
+    separator = _csv_header(path)[1]
+    block, done = _BLOCK_BYTES, 0
+    while True:
+        try:
+            for batch in _blocks(path, wanted, separator, block, done):
+                done += batch.num_rows
+                yield batch
+            return
+        except _RowTooLong as error:
+            block *= 8
+            if block > _LARGEST_BLOCK:
+                raise DataError(
+                    f"{path}, after row {done}: expected rows of at most {_LARGEST_BLOCK >> 20} MB, got a longer one; "
+                    f"is a double quote not closed?"
+                ) from error
+
+
+class _RowTooLong(CrowdsweepError):
+    """A row does not fit into a block."""
+
+
+def _blocks(path: Path, wanted: Sequence[str], separator: str, block: int, done: int) -> Iterator[pa.RecordBatch]:
+    """Yields the rows behind the first `done`, read block by block."""
     ragged: list[pa_csv.InvalidRow] = []
 
     def refuse(row: pa_csv.InvalidRow) -> Literal["skip", "error"]:
         ragged.append(row)
         return "error"
 
-    try:
-        yield from pa_csv.open_csv(
-            path,
-            read_options=pa_csv.ReadOptions(block_size=_BLOCK_BYTES, use_threads=False),
-            parse_options=pa_csv.ParseOptions(newlines_in_values=True, invalid_row_handler=refuse),
-            convert_options=pa_csv.ConvertOptions(
-                column_types=dict.fromkeys(wanted, _CODED), include_columns=list(wanted)
-            ),
-        )
-    except pa.ArrowException as error:
-        if ragged:
-            row = ragged[0]
-            place = "" if row.number is None else f", row {row.number - 1}"
-            raise DataError(
-                f"{path}{place}: expected {row.expected_columns} fields as in the header, got {row.actual_columns}: "
-                f"{row.text[:80]!r}; put fields that contain commas in double quotes"
-            ) from error
-        if "UTF8" in str(error):
-            raise _not_utf8(path) from error
-        raise DataError(f"{path}: cannot be read as CSV: {error}") from error
+    with reading(path, "a table of text (CSV)"):
+        try:
+            for batch in pa_csv.open_csv(
+                path,
+                read_options=pa_csv.ReadOptions(block_size=block, use_threads=False),
+                parse_options=pa_csv.ParseOptions(
+                    delimiter=separator, newlines_in_values=True, invalid_row_handler=refuse
+                ),
+                convert_options=pa_csv.ConvertOptions(
+                    column_types=dict.fromkeys(wanted, _CODED), include_columns=list(wanted)
+                ),
+            ):
+                rest = batch.slice(min(done, batch.num_rows))
+                done -= batch.num_rows - rest.num_rows
+                if rest.num_rows:
+                    yield rest
+        except pa.ArrowException as error:
+            if ragged:
+                raise _ragged(path, ragged[0]) from error
+            if "straddling" in str(error):
+                raise _RowTooLong from error
+            if "UTF8" in str(error):
+                raise not_utf8(path) from error
+            raise
+
+
+def _ragged(path: Path, row: pa_csv.InvalidRow) -> DataError:
+    place = "" if row.number is None else f", row {row.number - 1}"
+    return DataError(
+        f"{path}{place}: expected {row.expected_columns} fields as in the header, got {row.actual_columns}: "
+        f"{row.text[:80]!r}; put fields that contain the separator in double quotes"
+    )
 
 
 def _parquet_batches(path: Path, wanted: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    with pq.ParquetFile(path) as file:
+    with reading(path, "a Parquet file"), pq.ParquetFile(path) as file:
         yield from file.iter_batches(batch_size=_BATCH_ROWS, columns=list(wanted))
 
 
@@ -211,19 +257,11 @@ def _as_column(array: Any) -> Column:
         array = array.dictionary_decode()
     if pa.types.is_floating(array.type):
         array = pc.if_else(pc.is_nan(array), None, array)  # pandas makes floats of integers where one is missing
+    if pa.types.is_boolean(array.type):
+        array = pc.if_else(array, "True", "False")  # as pandas and Python write them to CSV
     if array.type != _CODED:
         array = array.cast(pa.string()).fill_null("").dictionary_encode()
     elif array.null_count:
         array = array.dictionary_decode().fill_null("").dictionary_encode()
+    array.dictionary.validate(full=True)  # Parquet holds any bytes as texts
     return Column(array)
-
-
-def _not_utf8(path: Path) -> DataError:
-    with path.open("rb") as file:
-        for number, line in enumerate(file, start=1):
-            try:
-                line.decode()
-            except UnicodeDecodeError as error:
-                byte = f"byte 0x{line[error.start]:02x} in line {number}"
-                return DataError(f"{path}: expected UTF-8, got {byte}; save the file again as UTF-8")
-    return DataError(f"{path}: expected UTF-8; save the file again as UTF-8")

@@ -12,6 +12,7 @@ from typing import Any
 
 from crowdsweep.data import catalogue
 from crowdsweep.data.dataset import CrowdDataset, Scalar, TrialData
+from crowdsweep.data.oddities import mistakes
 from crowdsweep.data.splits import data_version, prepare
 from crowdsweep.errors import DataError, SweepFileError
 from crowdsweep.metrics.known import HELDOUT
@@ -215,6 +216,11 @@ class Plan:
                 f"log-likelihood of {100 * self.config.heldout.fraction:g} % of the annotations, which report trials "
                 f"leave out of their fit"
             )
+        notes += [
+            f"{name}: {oddity}; see `crowdsweep data check {name}`"
+            for name, base in {dataset.name: dataset.base for dataset in self.datasets}.items()
+            for oddity in mistakes(base)
+        ]
         return notes
 
     def summary(self) -> dict[str, Any]:

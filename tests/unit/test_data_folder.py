@@ -1,7 +1,10 @@
 """Dataset folders: the public sets load as counted, beginners' mistakes are told, values survive the way."""
 
+import gzip
+import os
 import subprocess
 import sys
+import zipfile
 from collections import Counter
 from dataclasses import replace
 
@@ -157,7 +160,7 @@ GOOD = "item,annotator,label\na,x,yes\nb,y,no\n"
         ({"annotations": GOOD, "votes": "item,label,count\n"}, r"found annotations.csv and votes.csv"),
         ({"annotations": ""}, r"annotations.csv: expected a header with column names, got an empty file"),
         ({"annotations": "item,worker,label\na,x,1\n"}, r"expected a column 'annotator', got columns 'item', 'worker'"),
-        ({"annotations": "item;annotator;label\na;x;1\n"}, r"got columns 'item;annotator;label'"),
+        ({"annotations": "item:annotator:label\na:x:1\n"}, r"got columns 'item:annotator:label'"),
         ({"annotations": "item,item,label\n"}, r"expected distinct column names, got 'item' twice"),
         ({"annotations": GOOD + "c,z\n"}, r"annotations.csv, row 3: expected 3 fields as in the header, got 2: 'c,z'"),
         ({"annotations": GOOD + "c,z,\n"}, r"row 3, column label: expected a label, got an empty field"),
@@ -281,7 +284,7 @@ def test_the_order_of_rows_changes_nothing(tmp_path):
     ("labels", "names"),
     [
         (pa.array([10, 2, 2]), ("2", "10")),
-        (pa.array([True, False, True]), ("false", "true")),
+        (pa.array([True, False, True]), ("False", "True")),
         (pa.array(["ham", "SPAM", "ham"]), ("SPAM", "ham")),
         (pa.array([1.0, 0.0, 1.0]), ("0", "1")),
         (pa.array(["ja, nein", 'say "no"', "ja, nein"]).dictionary_encode(), ("ja, nein", 'say "no"')),
@@ -301,13 +304,7 @@ def test_labels_of_any_type_go_to_disk_and_back(tmp_path, labels, names):
     expected = Counter(
         (
             str(i),
-            names.index(
-                str(v).lower()
-                if v in (True, False) and isinstance(v, bool)
-                else f"{v:g}"
-                if isinstance(v, float)
-                else str(v)
-            ),
+            names.index(f"{v:g}" if isinstance(v, float) else str(v)),
         )
         for i, v in zip([1, 2, 2], labels.to_pylist(), strict=True)
     )
@@ -326,6 +323,107 @@ def test_a_missing_label_in_parquet_is_told(tmp_path):
         read_folder(folder)
     (folder / "annotations.parquet").write_bytes(b"not parquet")
     with pytest.raises(DataError, match="expected a Parquet file"):
+        read_folder(folder)
+
+
+@pytest.mark.parametrize("separator", [";", "\t", "|", ","])
+@pytest.mark.parametrize("packed", [False, True])
+def test_the_separator_is_told_from_the_file(tmp_path, separator, packed):
+    rows = ('item,annotator,label,note\r\n1,x,yes,"a;b|c\td"\r\n' + "2,y,no,\r\n").replace(",", separator)
+    items = f"\ufeffitem{separator}gold\n1{separator}yes\n2{separator}no\n"
+    folder = folder_of(tmp_path / "data", items=items)
+    if packed:
+        (folder / "annotations.csv.gz").write_bytes(gzip.compress(rows.encode()))
+    else:
+        (folder / "annotations.csv").write_bytes(rows.encode())
+    assert catalogue.is_dataset_folder(folder)
+    data = read_folder(folder, where="note=a;b|c\td" if separator == "," else None)
+    assert data.class_names == ("no", "yes")
+    assert len(data.annotations) == (1 if separator == "," else 2)
+    assert data.gold.label.tolist() == [1, 0]
+
+
+@pytest.mark.parametrize("megabytes", [3, 12])
+def test_rows_may_be_longer_than_what_is_read_at_once(tmp_path, megabytes):
+    long = "word, " * (megabytes * 170_000)
+    rows = "".join(f'{i},a,{"yn"[i % 2]},"{long if i == 400_000 else ""}"\n' for i in range(400_002))
+    folder = folder_of(
+        tmp_path / "data", annotations="item,annotator,label,comment\n" + rows, items=f'item,text\n0,"{long}"\n1,b\n'
+    )
+    data = read_folder(folder)
+    assert (len(data.annotations), data.items.text[0], data.items.text[1]) == (400_002, long, "b")
+
+
+def test_a_row_without_an_end_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("crowdsweep.data.tables._LARGEST_BLOCK", 1 << 22)
+    folder = folder_of(tmp_path / "data", annotations=GOOD + 'c,z,"' + "yes\n" * 2_000_000)
+    with pytest.raises(DataError, match=r"annotations.csv, after row \d+: .* is a double quote not closed"):
+        read_folder(folder)
+
+
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        ([["a"], ["b"]], r"expected texts, numbers or booleans in the column label, cannot read .* list"),
+        ([{"a": 1}, {"a": 2}], r"in the column label"),
+        ([b"\xff", b"a"], r"in the column label, .*UTF8"),
+    ],
+)
+def test_parquet_of_other_types_is_told(tmp_path, column, message):
+    (tmp_path / "data").mkdir()
+    table = pa.table({"item": ["1", "2"], "annotator": ["x", "y"], "label": column})
+    pq.write_table(table, tmp_path / "data" / "annotations.parquet")
+    with pytest.raises(DataError, match=message):
+        read_folder(tmp_path / "data")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a: &a [x, x]\nname: *a", r"expected plain keys and values, got an alias"),
+        ("title: " + "[" * 1000, r"got values nested in values"),
+        ("name: [a, b]", r"dataset.yaml, name: expected a text, got list"),
+        ("title: " + "x" * 70_000, r"at most 65536 bytes"),
+        ("name: " + "9" * 6000, r"expected YAML"),
+        ("name: 2020-19-39", r"expected YAML"),
+    ],
+)
+def test_a_description_that_would_cost_more_than_it_says_is_refused(tmp_path, text, message):
+    folder = folder_of(tmp_path / "data", annotations=GOOD)
+    (folder / "dataset.yaml").write_text(text)
+    with pytest.raises(DataError, match=message):
+        read_folder(folder)
+
+
+def test_an_archive_of_features_packed_to_fill_memory_is_refused(tmp_path):
+    folder = folder_of(tmp_path / "data", annotations=GOOD)
+    header = {"descr": "<f4", "fortran_order": False, "shape": (2, 1 << 26)}
+    with (
+        zipfile.ZipFile(folder / "features-x.npz", "w", zipfile.ZIP_DEFLATED) as archive,
+        archive.open("features.npy", "w", force_zip64=True) as file,
+    ):
+        np.lib.format.write_array_header_1_0(file, header)
+        for _ in range(512):
+            file.write(bytes(1 << 20))
+    with pytest.raises(DataError, match=r"features: expected an array, got 512 MB packed into"):
+        read_folder(folder)
+
+
+def test_pipes_and_folders_in_place_of_files_are_not_read(tmp_path):
+    folder = folder_of(tmp_path / "data", annotations=GOOD)
+    for name in ("items.csv", "features-x.npz", "dataset.yaml"):
+        os.mkfifo(folder / name)
+    (folder / "classes.csv").mkdir()
+    assert read_folder(folder).items.features is None
+    os.mkfifo(tmp_path / "annotations.csv")
+    with pytest.raises(DataError, match=r"found neither but annotations.csv"):
+        read_folder(tmp_path)
+
+
+def test_a_joiner_in_a_multilabel_class_is_refused(tmp_path):
+    folder = folder_of(tmp_path / "data", annotations=MULTILABEL, classes="label,name\nred|blue,both\nred,red\n")
+    (folder / "dataset.yaml").write_text("scale: multilabel")
+    with pytest.raises(DataError, match=r"classes.csv, row 1, column label: expected distinct labels without \|"):
         read_folder(folder)
 
 

@@ -8,7 +8,8 @@ import pytest
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.choices import annotations_of
 from crowdsweep.data.dataset import CrowdDataset, Gold, Items
-from crowdsweep.data.describe import describe, describe_text, krippendorff_alpha, mean_annotator_accuracy, odd_things
+from crowdsweep.data.describe import describe, describe_text, krippendorff_alpha, mean_annotator_accuracy
+from crowdsweep.data.oddities import odd_things
 
 
 def dataset(rows: list[tuple[int, int, int]], n_items: int, n_annotators: int, n_classes: int, gold=()) -> CrowdDataset:

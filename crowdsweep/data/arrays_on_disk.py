@@ -1,0 +1,81 @@
+"""NumPy's files, header first: what an array would take is compared with what the file holds before it is made."""
+
+import math
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from crowdsweep.data.doors import reading
+from crowdsweep.errors import DataError
+
+_NUMBERS_AND_TEXTS = "fiubUS"
+_PACKED_TIGHT, _LARGE = 200, 1 << 28  # real features pack a few times; an archive made to fill memory a thousand times
+
+
+def read_npy(path: Path) -> np.ndarray:
+    """Returns the array in a .npy file.
+
+    Raises:
+        DataError: it is none, is cut off, or holds objects.
+    """
+    if not path.is_file():
+        raise DataError(f"{path}: expected a file, found none")
+    with reading(path, "an .npy array of numbers or texts"), path.open("rb") as file:
+        return _array(file, path, path.stat().st_size, path.name)
+
+
+def read_npz(path: Path, arrays: Mapping[str, str]) -> list[np.ndarray]:
+    """Returns arrays of an .npz archive.
+
+    Args:
+        path: the archive.
+        arrays: their names, and what each holds, in a word.
+
+    Raises:
+        DataError: it is none, is damaged or lacks one of them.
+    """
+    expected = f".npz arrays {' and '.join(f'{name} ({what})' for name, what in arrays.items())}"
+    with reading(path, expected), zipfile.ZipFile(path) as archive:
+        held = archive.namelist()
+        found: list[np.ndarray] = []
+        for name in arrays:
+            if f"{name}.npy" not in held:
+                there = ", ".join(part.removesuffix(".npy") for part in held[:5]) or "none"
+                raise DataError(f"{path}: expected {expected}, found {there}; add {name}")
+            info = archive.getinfo(f"{name}.npy")
+            if info.file_size > _LARGE and info.file_size > _PACKED_TIGHT * info.compress_size:
+                raise DataError(
+                    f"{path}, {name}: expected an array, got {info.file_size >> 20} MB packed into "
+                    f"{info.compress_size >> 10} kB; save it with np.savez, unpacked, if it is meant"
+                )
+            with archive.open(info) as file:
+                found.append(_array(file, path, info.file_size, name))
+        return found
+
+
+def _array(file: Any, path: Path, size: int, name: str) -> np.ndarray:
+    version = np.lib.format.read_magic(file)
+    read_header: Any = {
+        (1, 0): np.lib.format.read_array_header_1_0,
+        (2, 0): np.lib.format.read_array_header_2_0,
+    }.get(version)
+    if read_header is None:
+        raise DataError(f"{path}, {name}: expected version 1 or 2 of the .npy format, got {version}; save it again")
+    shape, in_columns, dtype = read_header(file)
+    if dtype.kind == "O":
+        raise DataError(
+            f"{path}, {name}: expected numbers or texts, got objects (allow_pickle is off); save plain arrays"
+        )
+    if dtype.kind not in _NUMBERS_AND_TEXTS or dtype.itemsize == 0:
+        raise DataError(f"{path}, {name}: expected numbers or texts, got {dtype}; convert it")
+    needed = math.prod(shape) * dtype.itemsize
+    if needed < 0 or needed > size:
+        raise DataError(f"{path}, {name}: expected {needed} bytes for shape {shape} of {dtype}, the file has {size}")
+    data = file.read(needed)
+    if len(data) < needed:
+        raise DataError(f"{path}, {name}: expected {needed} bytes, the file ends after {len(data)}; save it again")
+    array: Any = np.frombuffer(data, dtype=dtype).reshape(shape, order="F" if in_columns else "C")
+    return np.char.decode(array, "utf-8") if dtype.kind == "S" else array

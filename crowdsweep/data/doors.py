@@ -1,0 +1,141 @@
+"""The door that data files come in through: opened once, bounded, and whatever goes wrong told with the file's name.
+
+Damaged files make libraries raise whatever they like. So nobody lists what they raise: `reading` stands around every
+reading of a file, and what comes out of it is a result or a DataError.
+"""
+
+import csv
+import gzip
+import io
+import json
+from collections.abc import Generator
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+
+from crowdsweep.errors import CrowdsweepError, DataError
+
+LONGEST_FIELD = 1 << 27  # characters of one cell, or of one JSON value: far more than any text, far less than memory
+_MOST_UNPACKED = 1 << 30  # bytes of compressed text: a few kilobytes can be packed so that they fill any memory
+_SAMPLE = 1 << 16  # characters that the separator is told from
+# In the order in which they are believed: a comma inside a cell is more common than a tab or a semicolon.
+_SEPARATORS = ("\t", ";", ",", "|")
+
+csv.field_size_limit(LONGEST_FIELD)  # of this process: the csv module knows no other way, and its default is 128 kB
+
+
+@contextmanager
+def reading(path: Path, expected: str) -> Generator[None]:
+    """Turns whatever goes wrong while a file is read into a DataError.
+
+    Args:
+        path: the file, for the message.
+        expected: what it should be, `a Parquet file`.
+    """
+    try:
+        yield
+    except CrowdsweepError:
+        raise
+    except UnicodeDecodeError as error:
+        raise not_utf8(path) from error
+    except json.JSONDecodeError as error:
+        raise DataError(
+            f"{path}, line {error.lineno}, column {error.colno}: expected {expected}: {error.msg}; export it again"
+        ) from error
+    except Exception as error:
+        reason = " ".join(str(error).split())[:300] or type(error).__name__
+        raise DataError(
+            f"{path}: expected {expected}, cannot read it as that ({reason}); make the file again"
+        ) from error
+
+
+@contextmanager
+def opened_text(path: Path) -> Generator[io.TextIOWrapper]:
+    """Opens UTF-8 text, gzipped or not, with or without a byte order mark; line ends stay what they are.
+
+    Raises:
+        DataError: no such file, or one that is not text.
+    """
+    if not path.is_file():
+        raise DataError(f"{path}: expected a file, found {'a folder' if path.is_dir() else 'none'}")
+    with path.open("rb") as file:
+        magic = file.read(4)
+        file.seek(0)
+        if magic[:2] == b"PK":
+            raise DataError(f"{path}: expected text, got a zip archive; unpack it and name the file inside")
+        if magic == b"PAR1":
+            raise DataError(f"{path}: expected text, got a Parquet file; save it as CSV")
+        if magic[:2] == b"\x1f\x8b":
+            with gzip.GzipFile(fileobj=file) as unpacked, as_text(unpacked, path) as text:
+                yield text
+        else:
+            with io.TextIOWrapper(file, encoding="utf-8-sig", newline="") as text:
+                yield text
+
+
+def as_text(packed: io.BufferedIOBase, path: Path) -> io.TextIOWrapper:
+    """Returns the text in a packed stream, which may not grow without bounds."""
+    return io.TextIOWrapper(io.BufferedReader(_Bounded(packed, path)), encoding="utf-8-sig", newline="")
+
+
+class _Bounded(io.RawIOBase):
+    """A stream that refuses to give more than it should."""
+
+    def __init__(self, packed: io.BufferedIOBase, path: Path) -> None:
+        self._packed, self._path, self._given = packed, path, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        self._given = 0
+        return self._packed.seek(offset, whence)
+
+    def readinto(self, buffer: bytearray | memoryview) -> int:  # pyright: ignore[reportIncompatibleMethodOverride] - any writable buffer
+        given = self._packed.read(len(buffer))
+        buffer[: len(given)] = given
+        self._given += len(given)
+        if self._given > _MOST_UNPACKED:
+            raise DataError(
+                f"{self._path}: expected at most {_MOST_UNPACKED >> 30} GiB of packed text; unpack it first"
+            )
+        return len(given)
+
+
+def separator_of(file: io.TextIOWrapper) -> str | None:
+    """Returns what separates the cells of a table, and goes back to its start; None where there is one column only.
+
+    The separator is one that makes the first rows equally long; where none does, the one that makes the first longest.
+    """
+    sample = file.read(_SAMPLE)
+    file.seek(0)
+    cut = len(sample) == _SAMPLE
+    widths: dict[str, list[int]] = {}
+    for separator in _SEPARATORS:
+        rows = islice(csv.reader(io.StringIO(sample, newline=""), delimiter=separator), 50)
+        found = [len(row) for row in rows if row]
+        widths[separator] = found[:-1] if cut and 1 < len(found) < 50 else found
+    for separator, found in widths.items():
+        if found and found[0] > 1 and len(set(found)) == 1:
+            return separator
+    longest = max(_SEPARATORS, key=lambda separator: (widths[separator] or [0])[0])
+    return longest if (widths[longest] or [0])[0] > 1 else None
+
+
+def not_utf8(path: Path) -> DataError:
+    """Returns the error of a file that is not UTF-8; of packed files it cannot say where."""
+    if not path.is_file():  # it stands in an archive
+        return DataError(f"{path}: expected UTF-8; save the file again as UTF-8")
+    with path.open("rb") as lines:
+        packed = lines.read(2) in (b"\x1f\x8b", b"PK")
+        lines.seek(0)
+        for number, line in enumerate(() if packed else lines, start=1):
+            try:
+                line.decode()
+            except UnicodeDecodeError as error:
+                byte = f"byte 0x{line[error.start]:02x} in line {number}"
+                return DataError(f"{path}: expected UTF-8, got {byte}; save the file again as UTF-8")
+    return DataError(f"{path}: expected UTF-8; save the file again as UTF-8")

@@ -1,0 +1,174 @@
+"""Matrices of items × annotators: text, CSV or .npy (`matrix`, Snorkel's `snorkel`), cleanlab's table (`cleanlab`).
+
+,ann,bob        a header and an index are told from the corner that is empty, or from what stands nowhere else
+p1,0,1
+p2,,0           a missing answer is an empty cell, NaN or -1
+"""
+
+import csv
+import re
+from pathlib import Path
+
+from crowdsweep.data import arrays_on_disk
+from crowdsweep.data.doors import opened_text, reading, separator_of
+from crowdsweep.data.formats.delimited import told
+from crowdsweep.data.formats.rows import Asked, Gathering, ImportedRows, is_missing, text_of
+from crowdsweep.errors import DataError
+
+_MISSING = ("-1", "-1.0")
+_CODE = re.compile(r"[+-]?(0|[1-9][0-9]*)(\.0+)?")
+_NUMBER = re.compile(r"[+-]?[0-9.]+([eE][+-]?[0-9]+)?")
+_DIGITS = re.compile(r"[0-9]+")
+_CORNER = re.compile(r"(unnamed: ?0|index|idx|id|item|task|question|example|sample|.*_id|id_.*)", re.IGNORECASE)
+
+
+def read_matrix(path: Path, asked: Asked) -> ImportedRows:
+    """Reads a matrix of classes; what has no header and no index is called by its position."""
+    del asked
+    return _from_matrix(path, prefix="", headed=None)
+
+
+def read_snorkel(path: Path, asked: Asked) -> ImportedRows:
+    """Reads a label matrix; labelling functions without a name are called lf0, lf1, …"""
+    del asked
+    return _from_matrix(path, prefix="lf", headed=None)
+
+
+def read_cleanlab(path: Path, asked: Asked) -> ImportedRows:
+    """Reads cleanlab's wide table of several annotators: its first line names them."""
+    del asked
+    return _from_matrix(path, prefix="", headed=True)
+
+
+def _from_matrix(path: Path, prefix: str, headed: bool | None) -> ImportedRows:
+    gathered = Gathering(path)
+    cells, is_table = _cells(path)
+    if not cells:
+        raise DataError(f"{path}: expected a matrix, the file is empty")
+    header, body = _parted(path, cells, is_table, headed, gathered)
+    width = len(cells[0])
+    for number, line in enumerate(body):
+        if len(line) != width:
+            raise DataError(f"{path}, item {number}: expected {width} cells as in the first row, got {len(line)}")
+    indexed = is_table and _has_index(header, body)
+    if indexed:
+        gathered.notes.append("the first column was read as the ids of items")
+    annotators = header[indexed:] if header else [f"{prefix}{place}" for place in range(width - indexed)]
+    if not annotators or not _all_named(annotators):
+        raise DataError(
+            f"{path}: expected a distinct name for each annotator in the first line, got {', '.join(annotators[:8])}"
+        )
+    codes = all(
+        is_missing(cell) or _CODE.fullmatch(cell) for cell in {cell for line in body for cell in line[indexed:]}
+    )
+    seen: set[str] = set()
+    for number, line in enumerate(body):
+        where = f"{path}, item {number}"
+        item = gathered.item(line[0] if indexed else str(number), where)
+        if item in seen:
+            raise DataError(f"{where}: expected distinct item ids in the first column, got {item!r} again")
+        seen.add(item)
+        for annotator, cell in zip(annotators, line[indexed:], strict=True):
+            if not is_missing(cell) and cell not in _MISSING:
+                # A column of integers in which one is missing becomes a column of floats: there, 1.0 is the code 1.
+                gathered.answer(item, annotator, [cell.partition(".")[0] if codes else cell], where)
+    return gathered.imported(multilabel=False)
+
+
+def _cells(path: Path) -> tuple[list[list[str]], bool]:
+    """Returns the cells, and whether they stand in a separated table, which may have a header and an index."""
+    known: dict[str, str] = {}  # one object for each distinct text: there are as many cells as items × annotators
+    if path.suffix == ".npy":
+        array = arrays_on_disk.read_npy(path)
+        if array.ndim != 2:
+            raise DataError(f"{path}: expected a matrix of items × annotators, got shape {array.shape}")
+        lines = (
+            [_text_of_cell(cell, f"{path}, item {number}") for cell in line.tolist()]
+            for number, line in enumerate(array)
+        )
+        return [[known.setdefault(cell, cell) for cell in line] for line in lines], False
+    with reading(path, "a matrix of text (CSV)"), opened_text(path) as file:
+        separator = separator_of(file)
+        if separator is None:
+            rows = (line.split() for line in file if not line.startswith("#"))
+        else:
+            rows = told(path, csv.reader(file, delimiter=separator, strict=True))
+        stripped = ([known.setdefault(cell.strip(), cell.strip()) for cell in row] for row in rows)
+        return [row for row in stripped if row not in ([], [""])], separator is not None
+
+
+def _text_of_cell(cell: object, where: str) -> str:
+    missing = is_missing(cell) if isinstance(cell, str) else cell != cell
+    return "" if missing else text_of(cell, "a label", where)
+
+
+def _parted(
+    path: Path, cells: list[list[str]], is_table: bool, headed: bool | None, gathered: Gathering
+) -> tuple[list[str], list[list[str]]]:
+    """Returns the header, empty where there is none, and the lines below it."""
+    first, body = cells[0], cells[1:]
+    if headed is None:
+        headed = bool(body) and _is_header(path, first, body, is_table)
+        if headed:
+            names = ", ".join(first[:5]) + (", …" if len(first) > 5 else "")
+            gathered.notes.append(f"the first line ({names}) was read as the names of annotators")
+    if not headed:
+        return [], cells
+    if not body:
+        raise DataError(f"{path}: expected items below the header {', '.join(first[:5])}, found none")
+    return ["index", *first[1:]] if not first[0] and len(first) > 1 else first, body
+
+
+def _is_header(path: Path, first: list[str], body: list[list[str]], is_table: bool) -> bool:
+    """Tells whether the first line names annotators: each once, and by something that is no label further down."""
+    numbered = first == _counted(first)
+    if not is_table:
+        return _all_named(first) and not all(map(_NUMBER.fullmatch, first)) and not _overlap(first, body, 0)
+    if _CORNER.fullmatch(first[0]):
+        return True
+    if is_missing(first[0]):
+        column = [line[0] for line in body]
+        counted = len(body) > 1 and column == _counted(column) and first[1:] == _counted(first[1:])
+        return _all_named(first[1:]) and (counted or not _overlap(first[1:], body, 1))
+    if not _all_named(first) or not numbered:
+        return _all_named(first) and not _overlap(first, body, 0)
+    if len(first) > 2 or not _overlap(first[-1:], body, 0):
+        return len(first) > 1
+    if len(first) == 1:
+        return False
+    raise DataError(
+        f"{path}: cannot tell whether the first line, {' '.join(first)}, is a header or an item; where it is a header, "
+        f"import the file as cleanlab; where it is an item, put a line with the annotators' names above it"
+    )
+
+
+def _has_index(header: list[str], body: list[list[str]]) -> bool:
+    """Tells whether the first column names items and is not the answers of an annotator."""
+    if len(body[0]) < 2:
+        return False
+    if header and _CORNER.fullmatch(header[0]):
+        return True
+    column = [line[0] for line in body]
+    if header and _DIGITS.sub("0", header[0]) == _DIGITS.sub("0", header[1]):  # w1, w2: one like the others
+        return False
+    if (header and _NUMBER.fullmatch(header[0])) or len(column) < 3 or not _all_named(column):
+        return False
+    if column == _counted(column):
+        return not _overlap(column[-1:], body, 1)
+    numbers = all(map(_NUMBER.fullmatch, column))
+    return (bool(header) or not numbers) and not _overlap(column, body, 1)
+
+
+def _overlap(names: list[str], body: list[list[str]], first: int) -> bool:
+    """Tells whether one of these names is also a label in the columns from `first` on."""
+    labels = {cell for line in body for cell in line[first:]}
+    return any(name in labels for name in names)
+
+
+def _all_named(names: list[str]) -> bool:
+    return len(set(names)) == len(names) and not any(map(is_missing, names))
+
+
+def _counted(like: list[str]) -> list[str]:
+    """Returns the numbers from 0 on, as pandas calls rows and columns that have no names."""
+    return [str(number) for number in range(len(like))]

@@ -1,0 +1,221 @@
+"""Labels as they stood in a file, and how they are gathered: each checked once, what is left out counted."""
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from crowdsweep.errors import DataError, UnknownName
+
+
+class Row(NamedTuple):
+    """One answer.
+
+    Attributes:
+        item, annotator: ids.
+        labels: the class, or the classes of a multi-label answer, in order; none where it chose none.
+        weight: how much it counts, as it stood in the file; empty means one.
+    """
+
+    item: str
+    annotator: str
+    labels: tuple[str, ...]
+    weight: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImportedRows:
+    """Labels as they stood in a file.
+
+    Attributes:
+        source: the file, for messages.
+        rows: the answers.
+        items: every item in the order of the file, those without an answer too.
+        text: of items, where the file has it.
+        gold: trusted classes of items, where they were given.
+        multilabel: whether an answer may name several classes.
+        notes: what was left out, and what was taken for what, in sentences.
+    """
+
+    source: Path
+    rows: Sequence[Row]
+    items: Sequence[str]
+    text: Mapping[str, str] = field(default_factory=dict)
+    gold: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    multilabel: bool = False
+    notes: Sequence[str] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """What a person says of a file besides its form.
+
+    Attributes:
+        question: which question, where a file has several.
+        item, annotator, label, gold, weight: columns of a table; `gold` may also be a file.
+    """
+
+    question: str | None = None
+    item: str | None = None
+    annotator: str | None = None
+    label: str | None = None
+    gold: str | None = None
+    weight: str | None = None
+
+
+def text_of(value: object, expected: str, where: str) -> str:
+    """Returns an id or a label as text: texts as they are, 3.0 as 3 (numbers have no spelling), true as True.
+
+    Raises:
+        DataError: there is none, or something else.
+    """
+    if isinstance(value, float) and math.isfinite(value):
+        value = int(value) if value.is_integer() else value
+        return str(value)
+    if isinstance(value, int):
+        return str(value)
+    if not isinstance(value, str) or is_missing(value):
+        raise DataError(f"{where}: expected {expected}, got {shown(value)}; fill it in, or take it out of the file")
+    _check_characters(value, expected, where)
+    return value
+
+
+def _check_characters(text: str, expected: str, where: str) -> None:
+    """Refuses what JSON can hold and no file: halves of characters."""
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise DataError(
+                f"{where}: expected {expected}, got {shown(text)}, half of a character; correct it"
+            ) from None
+
+
+def shown(value: object) -> str:
+    """Returns a value as a message says it."""
+    if value is None:
+        return "null"
+    text = repr(value) if not isinstance(value, dict | list) else {dict: "an object", list: "a list"}[type(value)]
+    return text if len(text) <= 60 else text[:57] + "…"
+
+
+def is_missing(cell: str) -> bool:
+    """Tells whether a cell holds nothing; "none" and "na" are labels that people use."""
+    return cell.strip().lower() in ("", "nan")
+
+
+class Gathering:
+    """Gathers the answers of one file."""
+
+    def __init__(self, source: Path) -> None:
+        self.source = source
+        self.notes: list[str] = []
+        self._rows: list[Row] = []
+        self._items: dict[str, None] = {}
+        self._text: dict[str, str] = {}
+        self._left_out: Counter[str] = Counter()
+        self._labels: dict[tuple[str, ...], tuple[str, ...]] = {}
+
+    def item(self, name: object, where: str, text: object = None) -> str:
+        """Adds an item, with its text where there is one, and returns its id.
+
+        Raises:
+            DataError: the id is none, or the item came with another text before.
+        """
+        item = text_of(name, "an item id", where)
+        self._items[item] = None
+        if isinstance(text, str):
+            _check_characters(text, "a text", where)
+            if self._text.setdefault(item, text) != text:
+                raise DataError(
+                    f"{where}: expected one text for item {item!r}, got another; two items have one id: tell them apart"
+                )
+        return item
+
+    def answer(
+        self,
+        item: str,
+        annotator: object,
+        labels: Sequence[object],
+        where: str,
+        *,
+        key: str = "label",
+        weight: str = "",
+    ) -> None:
+        """Adds an answer; `key` says where in it the labels stand.
+
+        Raises:
+            DataError: the annotator or a label is none.
+        """
+        who = text_of(annotator, "the annotator", where)
+        given = tuple(sorted({text_of(label, "a label", f"{where}, {key}") for label in labels}))
+        self._rows.append(Row(item, who, self._labels.setdefault(given, given), weight))
+
+    def leave_out(self, what: str) -> None:
+        """Counts something that is not taken, such as `rejected assignments`."""
+        self._left_out[what] += 1
+
+    def imported(
+        self,
+        *,
+        multilabel: bool | None = None,
+        gold: Mapping[str, tuple[str, ...]] | None = None,
+        names: Mapping[str, str] | None = None,
+    ) -> ImportedRows:
+        """Returns what was gathered.
+
+        Args:
+            multilabel: whether an answer may name several classes; None: where one does.
+            gold: trusted classes of items.
+            names: what annotators are called instead of by their ids.
+
+        Raises:
+            DataError: there is no answer.
+        """
+        several = any(len(row.labels) > 1 for row in self._rows) if multilabel is None else multilabel
+        rows = self._rows
+        if not several and any(not row.labels for row in rows):
+            for row in rows:
+                if not row.labels:
+                    self.leave_out("answers that chose nothing")
+            rows = [row for row in rows if row.labels]
+        if names:
+            rows = [row._replace(annotator=names.get(row.annotator, row.annotator)) for row in rows]
+        left_out = [f"{what} left out: {number}" for what, number in self._left_out.items()]
+        if not rows:
+            why = f" ({'; '.join(left_out)})" if left_out else ""
+            raise DataError(f"{self.source}: expected at least one label, found none{why}; export it with its answers")
+        return ImportedRows(
+            source=self.source,
+            rows=rows,
+            items=list(self._items),
+            text=self._text,
+            gold=gold or {},
+            multilabel=several,
+            notes=[*self.notes, *left_out],
+        )
+
+
+def one_question(path: Path, found: Sequence[str], asked: str | None, others: str = "") -> str:
+    """Returns the question that is meant.
+
+    Args:
+        path: the file.
+        found: the questions that it has.
+        asked: the one that was asked for.
+        others: what the file has instead of answers, for the message where it has none.
+
+    Raises:
+        UnknownName: that question is not there.
+        DataError: there are several, or none.
+    """
+    if asked is not None:
+        if asked not in found:
+            raise UnknownName("question", asked, found, where=str(path))
+        return asked
+    if len(found) != 1:
+        got = ", ".join(found) or f"none{others}"
+        raise DataError(f"{path}: expected one question, got {got}; choose one by --question")
+    return found[0]

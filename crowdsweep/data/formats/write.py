@@ -1,0 +1,102 @@
+"""Makes a dataset folder of imported rows: whole and checked, or not at all."""
+
+import csv
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import yaml
+
+from crowdsweep.data.dataset import CrowdDataset
+from crowdsweep.data.folder import read_folder, written_whole
+from crowdsweep.data.folder_checks import spelled_otherwise
+from crowdsweep.data.folder_files import JOIN
+from crowdsweep.data.formats.rows import ImportedRows, Row
+from crowdsweep.data.tables import Names
+from crowdsweep.errors import DataError
+
+
+def write_rows(imported: ImportedRows, folder: Path, title: str = "") -> CrowdDataset:
+    """Writes annotations.csv, items.csv, classes.csv and dataset.yaml, and reads them back.
+
+    Raises:
+        DataError: the folder exists and is not empty, cannot be written, or the rows are no dataset. Nothing is left
+            behind then.
+    """
+    classes = _classes(imported)
+    if len(classes) < 2 and not imported.multilabel:
+        raise DataError(
+            f"{imported.source}: expected labels of at least two classes, got only {classes[0]!r}; with one class "
+            f"there is nothing to choose: is this the column or question that was meant, and is the file whole?"
+        )
+    _check_gold(imported)
+    token = _tokens(classes) if imported.multilabel else {label: label for label in classes}
+    with written_whole(folder) as place:
+        _write_csv(place / "annotations.csv", *_annotations(imported.rows, token))
+        columns: dict[str, Sequence[str]] = {"item": imported.items}
+        if imported.text:
+            columns["text"] = [imported.text.get(item, "") for item in imported.items]
+        if imported.gold:
+            columns["gold"] = [_joined(imported.gold.get(item, ()), token) for item in imported.items]
+        _write_csv(place / "items.csv", list(columns), zip(*columns.values(), strict=True))
+        _write_csv(place / "classes.csv", ("label", "name"), ((token[label], label) for label in classes))
+        name = folder.resolve().name
+        about = {"name": name, "title": title or name, "scale": "multilabel" if imported.multilabel else "nominal"}
+        text = yaml.safe_dump(about, sort_keys=False, allow_unicode=True)
+        (place / "dataset.yaml").write_text(text, encoding="utf-8")
+        return read_folder(place)
+
+
+def _classes(imported: ImportedRows) -> list[str]:
+    """Returns the classes that occur, numbers in their order before words in theirs."""
+    used = {label for row in imported.rows for label in row.labels}
+    used |= {label for given in imported.gold.values() for label in given}
+    names = Names.of(sorted(used))
+    return list(names.take(names.natural_order()))
+
+
+def _check_gold(imported: ImportedRows) -> None:
+    """Refuses gold that no label can agree with: of other items, or of the same classes in another spelling."""
+    answered = {row.item for row in imported.rows}
+    if imported.gold and answered.isdisjoint(imported.gold):
+        raise DataError(
+            f"{imported.source}: expected gold of items that have answers, got gold of {next(iter(imported.gold))!r}, "
+            f"… and answers to {imported.rows[0].item!r}, …; correct the ids, or join spellings by --normalise"
+        )
+    used = {label for row in imported.rows for label in row.labels}
+    clashes = spelled_otherwise(used, (label for given in imported.gold.values() for label in given))
+    if clashes:
+        raise DataError(
+            f"{imported.source}: expected gold spelled as the labels are, got {clashes}; correct one of them, or join "
+            f"them by --normalise"
+        )
+
+
+def _tokens(classes: Sequence[str]) -> dict[str, str]:
+    """Returns what stands for each class where several are joined: its name, without the character that joins them."""
+    tokens: dict[str, str] = {label: label for label in classes if JOIN not in label}
+    for label in classes:
+        token = label.replace(JOIN, "/")
+        while token in tokens.values() or not token:
+            token += "/"
+        if JOIN in label:
+            tokens[label] = token
+    return tokens
+
+
+def _joined(labels: Iterable[str], token: dict[str, str]) -> str:
+    return JOIN.join(token[label] for label in labels)
+
+
+def _annotations(rows: Sequence[Row], token: dict[str, str]) -> tuple[list[str], Iterable[Sequence[str]]]:
+    lines = ((row.item, row.annotator, _joined(row.labels, token)) for row in rows)
+    if not any(row.weight for row in rows):
+        return ["item", "annotator", "label"], lines
+    weighted = ((*line, row.weight) for line, row in zip(lines, rows, strict=True))
+    return ["item", "annotator", "label", "weight"], weighted
+
+
+def _write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(header)
+        writer.writerows(rows)

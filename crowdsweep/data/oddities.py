@@ -1,0 +1,162 @@
+"""Everything about a dataset that is legal and odd, each with what to do about it.
+
+Some of it is most likely a mistake in a file: a class that is spelled in two ways, gold that no label can agree with,
+a column that is not read. `mistakes` has these, which are also told before a sweep runs.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
+
+from crowdsweep.data.annotations import Annotations
+from crowdsweep.data.choices import chosen_rows
+from crowdsweep.data.dataset import SPLITS, CrowdDataset, NumberedNames
+from crowdsweep.data.spelling import alike, alike_names
+
+_JOIN_THEM = "correct the file, or let `crowdsweep data import csv FILE FOLDER --normalise` join them"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Oddity:
+    """Something that is legal and that its owner should know of.
+
+    Attributes:
+        kind: in a few words.
+        count: how many.
+        examples: at most five names.
+        remedy: what to do, where there is something to do.
+    """
+
+    kind: str
+    count: int
+    examples: tuple[str, ...]
+    remedy: str = ""
+
+    def __str__(self) -> str:
+        more = ", …" if self.count > len(self.examples) else ""
+        remedy = f"; {self.remedy}" if self.remedy else ""
+        return f"{self.kind}: {', '.join(self.examples)}{more}{remedy}"
+
+
+def odd_things(dataset: CrowdDataset) -> list[Oddity]:
+    """Returns everything about a dataset that is legal and odd, most surprising first.
+
+    Looked for, besides `mistakes`: answers that chose no class, repeated labels, contradicting labels of one pair,
+    groups of annotators that share no item with the others, annotators with one label, annotators who use one class
+    only, idle annotators, unused classes, items with neither label nor split to explain it.
+    """
+    answers, annotations = dataset.annotations, chosen_rows(dataset.annotations, dataset.scale)
+    found = mistakes(dataset)
+    if not len(answers):
+        return found
+    item_names, annotator_names = dataset.item_names, dataset.annotator_names
+
+    def add(kind: str, codes: np.ndarray, names: Any) -> None:
+        if len(codes):
+            examples = tuple(str(names[int(code)]) for code in codes[:5])
+            found.append(Oddity(kind=kind, count=len(codes), examples=examples))
+
+    if not annotations.anonymous:
+        repeated, conflicting = _pairs_with_repeats(annotations)
+        pairs = _PairNames(item_names, annotator_names)
+        if dataset.scale == "multilabel":
+            add("answers that chose no class", np.setdiff1d(_packed(answers), _packed(annotations)), pairs)
+        add("pairs of item and annotator with the same label again", repeated, pairs)
+        if dataset.scale != "multilabel":
+            add("pairs of item and annotator with different labels", conflicting, pairs)
+        add("annotators that share no item with the largest group", _unconnected(answers), annotator_names)
+        per_annotator = answers.labels_per_annotator
+        add("annotators with one label", np.flatnonzero(per_annotator == 1), annotator_names)
+        add("annotators with no label", np.flatnonzero(per_annotator == 0), annotator_names)
+        add("annotators who use one class only", _one_class_annotators(annotations), annotator_names)
+    used = np.bincount(annotations.label, minlength=dataset.n_classes)
+    add("classes that nobody used", np.flatnonzero(used == 0), dataset.class_names)
+    expected = (dataset.split == SPLITS.index("none")) | (dataset.split == SPLITS.index("train"))
+    add("items without a label", np.flatnonzero((answers.labels_per_item == 0) & expected), item_names)
+    return found
+
+
+def mistakes(dataset: CrowdDataset) -> list[Oddity]:
+    """Returns what is most likely a mistake in the dataset's files; empty for simulated data."""
+    found: list[Oddity] = []
+
+    def add(kind: str, examples: Sequence[str], remedy: str) -> None:
+        if examples:
+            found.append(Oddity(kind=kind, count=len(examples), examples=tuple(examples[:5]), remedy=remedy))
+
+    add("classes that differ only in spelling", _shown(alike(dataset.class_names)), _JOIN_THEM)
+    for kind, names in (("items", dataset.item_names), ("annotators", dataset.annotator_names)):
+        if not isinstance(names, NumberedNames):
+            add(f"{kind} that differ only in spelling", _shown(alike_names(names)), _JOIN_THEM)
+    if len(dataset.annotations) and len(dataset.gold):
+        chosen = chosen_rows(dataset.annotations, dataset.scale)
+        used = np.bincount(chosen.label, minlength=dataset.n_classes) > 0
+        if dataset.scale != "multilabel":  # a class may be named by what an unsure label leaves to it
+            used |= np.asarray(chosen.counts.sum(axis=0)).ravel() > 0
+        unused = [dataset.class_names[code] for code in np.unique(dataset.gold.label) if not used[code]]
+        add("classes of gold that no annotator used", unused, "check that gold and labels have the same classes")
+        labelled = dataset.annotations.labels_per_item > 0
+        if not labelled[dataset.gold.item].any() and not dataset.split.any():
+            items = [dataset.item_names[int(code)] for code in np.unique(dataset.gold.item)[:6]]
+            add("items with gold, of which none has a label", items, "check that the ids of both files are the same")
+    add(
+        "columns that look meant and are not read",
+        dataset.unread_columns,
+        "gold, split and text are read from items.csv, weight and probability from annotations.csv, by these names",
+    )
+    return found
+
+
+def oddities_as_mappings(found: list[Oddity]) -> list[dict[str, Any]]:
+    """Returns JSON-able records."""
+    return [asdict(oddity) for oddity in found]
+
+
+def _shown(groups: Sequence[tuple[str, ...]]) -> list[str]:
+    return [" = ".join(map(repr, group[:5])) for group in groups]
+
+
+@dataclass(frozen=True)
+class _PairNames:
+    """Names of row numbers of a table of (item, annotator) pairs packed as item * 2**32 + annotator."""
+
+    items: Any
+    annotators: Any
+
+    def __getitem__(self, packed: int) -> str:
+        return f"{self.items[packed >> 32]} by {self.annotators[packed & 0xFFFFFFFF]}"
+
+
+def _packed(annotations: Annotations) -> np.ndarray:
+    return (annotations.item.astype(np.int64) << 32) | annotations.annotator
+
+
+def _pairs_with_repeats(annotations: Annotations) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the packed pairs that gave one label twice, and those that gave different ones."""
+    packed = _packed(annotations)
+    again = packed[1:] == packed[:-1]  # rows are sorted by (item, annotator, label)
+    same = annotations.label[1:] == annotations.label[:-1]
+    return np.unique(packed[1:][again & same]), np.unique(packed[1:][again & ~same])
+
+
+def _unconnected(annotations: Annotations) -> np.ndarray:
+    """Returns the active annotators outside the largest component of the graph of items and annotators."""
+    n = annotations.n_items + annotations.n_annotators
+    edges = (np.ones(len(annotations)), (annotations.item, annotations.annotator + annotations.n_items))
+    _, component = connected_components(sp.coo_array(edges, shape=(n, n)), directed=False)
+    active = np.flatnonzero(annotations.labels_per_annotator > 0)
+    of_annotator = component[annotations.n_items :][active]
+    largest = np.bincount(of_annotator).argmax()
+    return active[of_annotator != largest]
+
+
+def _one_class_annotators(annotations: Annotations) -> np.ndarray:
+    used = sp.coo_array(
+        (np.ones(len(annotations)), (annotations.annotator, annotations.label)),
+        shape=(annotations.n_annotators, annotations.n_classes),
+    ).tocsr()
+    return np.flatnonzero((np.diff(used.indptr) == 1) & (annotations.labels_per_annotator > 1))

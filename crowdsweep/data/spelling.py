@@ -1,0 +1,63 @@
+"""Which texts are one name written in several ways: other case, other spaces, `1.0` for `1`, `True` for `1`.
+
+Nothing here changes a dataset. Ids and labels stay the texts they are; what differs in spelling only is told to the
+person who can say whether it was meant.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow.compute as pc
+
+from crowdsweep.data.tables import Names
+
+_NUMBER = re.compile(r"\+?(-?)0*([0-9]+?)(?:\.([0-9]*?)0*)?")
+_BOOLEANS = {"true": "1", "false": "0"}
+
+
+def spelling(text: str) -> str:
+    """Returns what two ways to write one name have in common."""
+    folded = " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+    number = _NUMBER.fullmatch(folded)
+    if number is not None:
+        sign, whole, decimals = number.groups()
+        folded = f"{sign}{whole}" + (f".{decimals}" if decimals else "")
+    return _BOOLEANS.get(folded, folded)
+
+
+def alike(texts: Iterable[str]) -> list[tuple[str, ...]]:
+    """Returns the groups of distinct texts that are spelled alike, in the order of their first."""
+    groups: dict[str, list[str]] = {}
+    for text in dict.fromkeys(texts):
+        groups.setdefault(spelling(text), []).append(text)
+    return [tuple(group) for group in groups.values() if len(group) > 1]
+
+
+def alike_names(names: Sequence[str]) -> list[tuple[str, ...]]:
+    """Returns the same of many names; only those that fold into one are looked at one by one."""
+    folded = _folded(names)
+    if len(folded.unique()) == len(folded):
+        return []
+    counts: Any = folded.value_counts()
+    again = counts.field("values").take(np.flatnonzero(counts.field("counts").to_numpy() > 1))
+    places: Any = pc.is_in(folded, value_set=again)
+    return alike(Names.of(names).take(np.flatnonzero(places.to_numpy(zero_copy_only=False))))
+
+
+def shared(one: Names, other: Names) -> list[tuple[str, str]]:
+    """Returns pairs of a name of one list and a name of another that are spelled alike; the lists share no name."""
+    if not len(one) or not len(other):
+        return []
+    found: Any = pc.index_in(_folded(one), value_set=_folded(other))
+    place = found.fill_null(-1).to_numpy(zero_copy_only=False)
+    return [(one[int(i)], other[int(place[i])]) for i in np.flatnonzero(place >= 0)]
+
+
+def _folded(names: Sequence[str]) -> Any:
+    """Returns names in lower case without spaces around them and without what a number can be written without."""
+    array: Any = pc.utf8_lower(pc.utf8_trim_whitespace(Names.of(names).array))  # pyright: ignore[reportAttributeAccessIssue]
+    array = pc.replace_substring_regex(array, r"^(-?[0-9]+)\.0+$", r"\1")
+    return pc.replace_substring_regex(array, r"^(-?)0+([0-9]+)$", r"\1\2")
