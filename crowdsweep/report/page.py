@@ -31,10 +31,12 @@ from crowdsweep.report.compare import (
     Comparison,
     DatasetComparison,
     compare,
-    comparison_table,
     describe_dataset,
+    no_item_scores,
 )
-from crowdsweep.report.ranking import References
+from crowdsweep.report.comparison_table import comparison_table
+from crowdsweep.report.kept_scores import KeptScores
+from crowdsweep.report.references import References
 from crowdsweep.report.table import comparison_rows, results_table, to_csv, to_latex, to_markdown
 from crowdsweep.studies.contract import StudyReport, check_knobs, find_template, with_gold_models
 from crowdsweep.sweepfile.records import Metric, PublishedValue
@@ -52,6 +54,7 @@ _FILTERS: dict[str, Any] = {
     "seconds": phrases.show_seconds,
     "size": phrases.show_bytes,
     "point": phrases.show_point,
+    "collapse": phrases.collapse,
     "readable": readable,
 }
 
@@ -101,7 +104,7 @@ def write_report(store: Path) -> Path:
     """
     state = read_journal(store)
     everything = results_table(state, "all")
-    comparison = comparison_of(state)
+    comparison = comparison_of(state, store)
     flat = comparison_table(comparison)
     pyarrow.parquet.write_table(everything, store / "results.parquet")
     (store / "table.csv").write_text(to_csv(flat), encoding="utf-8")
@@ -144,6 +147,7 @@ def render_page(state: JournalState, comparison: Comparison, store: Path) -> str
         notes=phrases.ranked_by_heldout(comparison),
         left_out=len(state.results.keys() - {trial.spec.key for trial in trials}),
         tests_used=phrases.tests_used,
+        intervals_over=phrases.intervals_over,
         quality_metrics=_quality_metrics,
         printed=_printed_of,
         sweep_file=yaml.safe_dump(json.loads(json.dumps(dict(state.config))), sort_keys=False, allow_unicode=True),
@@ -188,8 +192,13 @@ def study_report(state: JournalState) -> StudyReport | None:
     return template.summarise(table, check_knobs(template, knobs))
 
 
-def comparison_of(state: JournalState) -> Comparison:
-    """Compares the models of a sweep, as its file asks for it."""
+def comparison_of(state: JournalState, store: Path | None = None) -> Comparison:
+    """Compares the models of a sweep, as its file asks for it.
+
+    Args:
+        state: what its journal says.
+        store: where the scores of single items lie; without, intervals and tests vary over seeds alone.
+    """
     wanted = state.config.get("metric")
     printed = (state.config.get("published") or {}).get("values", ())
     return compare(
@@ -201,6 +210,7 @@ def comparison_of(state: JournalState) -> Comparison:
             (row.dataset, canonical_json(dict(row.dataset_params))): References(gold=row.gold, heldout=row.heldout)
             for row in state.plan.datasets
         },
+        item_scores=no_item_scores if store is None else KeptScores(state, open_rows(store, write=False)),
     )
 
 
@@ -237,6 +247,7 @@ def _means_figure(block: DatasetComparison, comparison: Comparison) -> Any:
         figures.Bar(
             label=f"{score.model} (saw gold)" if score.saw_gold else score.model,
             estimate=score.metrics[block.metric],
+            values=list(score.scores.by_seed.values()),
             apart=score.saw_gold,
             printed=printed.get(score.model),
         )
@@ -300,7 +311,7 @@ def _for_reading(flat: pa.Table) -> pa.Table:
             "metric": readable(row["metric"]) if row["metric"] else "",
             "mean": phrases.show_number(row["mean"], row["metric"]),
             "95 % interval": phrases.show_interval(_as_estimate(row), row["metric"]) if row["mean"] is not None else "",
-            "n": str(row["n"]),
+            "n": str(row["n"]) + (f" ({row['collapsed']} collapsed)" if row["collapsed"] else ""),
             "p (Holm)": phrases.show_p(row["p_holm"]).removeprefix("= "),
             "printed": phrases.show_number(row["printed"], row["metric"]),
             "seconds": "" if row["wall_s"] is None else f"{row['wall_s']:.3g}",

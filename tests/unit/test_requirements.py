@@ -47,12 +47,12 @@ def test_what_only_describes_is_refused_with_its_line() -> None:
 
 def test_held_out_pairs_and_units_have_a_version_in_the_key(tmp_path: Path) -> None:
     searched = {"name": "majority-vote", "search": "default"}
-    (search,) = make_plan(config_of("anesthesia", model=searched)).studies
+    (search,) = make_plan(config_of("anesthesia", model=searched)).searches
     (spec,) = search.cell.specs([0], "search", heldout=search.heldout)
     assert (search.heldout, spec.data_version) == (0.1, 2)
     (spec,) = search.cell.specs([0], "report")
     assert spec.data_version == 1
-    (search,) = make_plan(config_of("digits", model=searched)).studies
+    (search,) = make_plan(config_of("digits", model=searched)).searches
     assert search.cell.specs([0], "search", heldout=0.1)[0].data_version == 1
     cell = make_plan(config_of({"name": tokens(tmp_path / "tags"), "redundancy": 1})).cells[0]
     assert cell.specs([0], "report")[0].data_version == 2
@@ -63,7 +63,7 @@ def test_another_version_is_another_search(monkeypatch: pytest.MonkeyPatch) -> N
     keys: set[str] = set()
     for version in (1, 2, 3):
         monkeypatch.setattr("crowdsweep.sweep.plan.data_version", lambda *_, version=version: version)
-        keys.add(make_plan(config_of("anesthesia", model=searched)).studies[0].key)
+        keys.add(make_plan(config_of("anesthesia", model=searched)).searches[0].key)
     assert len(keys) == 3
 
 
