@@ -27,7 +27,7 @@ class KeptScores:
     def __call__(self, keys: Sequence[str], metric: str) -> Mapping[str, Float[np.ndarray, " items"]]:
         """Returns the scores of the items by this metric of those of the trials that kept them; none where the trials
         were not all scored on the same items."""
-        scores, items = names_of(metric)
+        scores, column, items = names_of(metric)
         kept: dict[str, Artifact] = {}
         for key in keys:
             result = self._state.results[key]
@@ -36,4 +36,5 @@ class KeptScores:
         if len({self._state.results[key].kept[items].digest for key in kept}) != 1:
             return {}
         arrays = {artifact.digest: array_of(self._rows, artifact) for artifact in set(kept.values())}
-        return {key: found for key, one in kept.items() if (found := arrays[one.digest]) is not None}
+        columns = {d: a[column] for d, a in arrays.items() if a is not None and column in (a.dtype.names or ())}
+        return {key: columns[one.digest] for key, one in kept.items() if one.digest in columns}

@@ -162,9 +162,7 @@ class Driver:
     def _want(self, step: Step, cell: Cell, run: SearchRun | None) -> None:
         """Writes down what a search decided and which trials it wants, then queues those that nobody has run."""
         key = run.search.key if run is not None else ""
-        config = self._plan.config
-        wanted = "" if config.metric is None else config.metric.name
-        watch = Watch(metric=cell.metric.name, every=config.report_every, wanted=wanted)
+        watch = Watch(metric=cell.metric.name, every=self._plan.config.report_every)
         specs = [spec for group in step.groups for spec in group]
         planned = (TrialPlanned(spec=spec, label=cell.label, search=key) for spec in specs)
         events: list[Event] = [*step.events, *planned]

@@ -1,8 +1,9 @@
-"""The scores of the single items that a trial's mean is made of, kept for the report.
+"""The scores of the single items that a trial's means are made of, kept for the report.
 
 Seeds say nothing of the choice of items: another test set would give another mean, even of a model that is the same at
-every seed. The array of the metric that ranks (`metrics.ranking`) is enough to tell; it becomes an artifact, as does
-the list of the items, which is the same for all trials of most datasets and so is kept once.
+every seed. What is kept are the items of the split that ranks (`metrics.ranking`), with every metric that is a mean
+over items: somebody may want to rank by another one later. It becomes an artifact, as does the list of the items, which
+is the same for all trials of most datasets and so is kept once.
 """
 
 from collections.abc import Mapping
@@ -10,16 +11,18 @@ from collections.abc import Mapping
 import numpy as np
 
 from crowdsweep.data.dataset import TrialData
-from crowdsweep.metrics.known import ItemMetric, ScoredItems, info_of
+from crowdsweep.metrics.known import ITEM_METRICS, SPLITS, ScoredItems, metric_kind
 from crowdsweep.metrics.ranking import ranking_metric
-from crowdsweep.metrics.wording import goal_of
 
 _SCORES, _ITEMS = "item_scores", "items_scored"
 
 
-def names_of(metric: str) -> tuple[str, str]:
-    """Returns the names of the artifacts of a metric's scores (float32 [scored]) and of the items (int32 [scored])."""
-    return f"{_SCORES}.{metric}", f"{_ITEMS}.{metric.partition('_')[0]}"
+def names_of(metric: str) -> tuple[str, str, str]:
+    """Returns where the scores of items by a metric (`test_kl.snap`) are found: the name of the artifact, of the column
+    in it, and of the artifact that says which items they are."""
+    name, dot, use = metric.partition(".")
+    split = name.partition("_")[0]
+    return f"{_SCORES}.{split}", f"{metric_kind(metric)}{dot}{use}", f"{_ITEMS}.{split}"
 
 
 def is_item_scores(artifact: str) -> bool:
@@ -28,27 +31,32 @@ def is_item_scores(artifact: str) -> bool:
 
 
 def item_scores(
-    metrics: Mapping[str, float], items: Mapping[tuple[str, str], ScoredItems], trial: TrialData, wanted: str
+    metrics: Mapping[str, float], items: Mapping[tuple[str, str], ScoredItems], trial: TrialData
 ) -> dict[str, np.ndarray]:
-    """Returns the scores of the items by the metric that ranks a trial, and which items they are; nothing where that
-    metric is no mean over items.
+    """Returns the scores of the items of the split that ranks (a float32 column for each metric and use) and the items'
+    numbers in the dataset (int32); nothing where no metric of items ranks.
 
     Args:
         metrics: what the trial has.
         items: `scoring.scored_items` of it.
         trial: its data.
-        wanted: the metric that the sweep file names; empty where it names none.
     """
-    goal = goal_of(wanted)
     gold = {split: bool(part.has_gold.any()) for split, part in trial.evaluation.items()}
-    metric, _ = ranking_metric(list(metrics), None if goal is None else (wanted, goal), gold)
-    info = info_of(metric)
-    if not isinstance(info, ItemMetric) or info.by_item is None:
+    metric, _ = ranking_metric(list(metrics), gold=gold)
+    split = metric.partition("_")[0]
+    if split not in SPLITS:
         return {}
-    name, _, use = metric.partition(".")
-    scored = items[name.partition("_")[0], f".{use}" if use else ""]
-    if scored.code is None:
+    columns = {
+        f"{info.name}{use}": info.by_item(*scored.rows).reshape(len(scored.reference), -1).mean(axis=1)
+        for (place, use), scored in items.items()
+        for info in ITEM_METRICS
+        if place == split and info.by_item is not None
+    }
+    code = items[split, ""].code
+    if code is None:
         return {}
-    scores, codes = names_of(metric)
-    of_items = info.by_item(*scored.rows).reshape(len(scored.reference), -1).mean(axis=1)
-    return {scores: of_items.astype(np.float32), codes: scored.code}
+    table = np.empty(len(code), dtype=[(name, "<f4") for name in columns])
+    for name, column in columns.items():
+        table[name] = column
+    scores, _, numbers = names_of(metric)
+    return {scores: table, numbers: code}

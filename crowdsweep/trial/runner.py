@@ -215,8 +215,7 @@ def _fit(model: Model, fits: Sequence[_Fit], contexts: Sequence[FitContext]) -> 
 def _finish(fit: _Fit, fitted: FitResult | Failure, watch: Watch | None) -> list[TrialResult]:
     started = time.perf_counter()
     reported = any(spec.phase == "report" for spec in fit.specs)
-    wanted = None if not reported else "" if watch is None else watch.wanted
-    outcome = fitted if isinstance(fitted, Failure) else _scored(fitted, fit.trial, wanted)
+    outcome = fitted if isinstance(fitted, Failure) else _scored(fitted, fit.trial, reported)
     wall_s = (fit.wall_s + time.perf_counter() - started) / len(fit.specs)
     if isinstance(outcome, Failure):
         return [_failed(spec, outcome, wall_s) for spec in fit.specs]
@@ -226,8 +225,8 @@ def _finish(fit: _Fit, fitted: FitResult | Failure, watch: Watch | None) -> list
     return [replace(outcome, key=spec.key, **facts) for spec in fit.specs]
 
 
-def _scored(fitted: FitResult, trial: TrialData, wanted: str | None) -> TrialResult | Failure:
-    """Scores one fit; what comes back has no key yet. `wanted` as for `item_scores`, None where none are kept."""
+def _scored(fitted: FitResult, trial: TrialData, reported: bool) -> TrialResult | Failure:
+    """Scores one fit; what comes back has no key yet. For the report the scores of single items are kept as well."""
     try:
         if not np.isfinite(fitted.objective).all():
             step = int(np.flatnonzero(~np.isfinite(fitted.objective))[0])
@@ -241,8 +240,8 @@ def _scored(fitted: FitResult, trial: TrialData, wanted: str | None) -> TrialRes
             if not np.isfinite(value):
                 raise NonFiniteMetric(f"{name} is {value}: something that the model gives is no probability")
         arrays = dict(fitted.extras)
-        if wanted is not None:
-            arrays |= item_scores(metrics, items, trial, wanted)
+        if reported:
+            arrays |= item_scores(metrics, items, trial)
         if confusion is not None and len(confusion) > MOST_CLASSES_INLINE:
             arrays[CROWD_CONFUSION], confusion = confusion, None
         artifacts, left_out = within_limit(arrays)

@@ -13,12 +13,10 @@ class Watch:
     Attributes:
         metric: a metric of dev items (`dev_accuracy`, `dev_kl.snap`); any other is not scored before the end.
         every: epochs or EM steps from one score to the next, at least 1.
-        wanted: the metric that the sweep file names; empty where it names none.
     """
 
     metric: str
     every: int
-    wanted: str = ""
 
     def is_due(self, step: int) -> bool:
         """Whether a fit is scored after this step (from 1)."""

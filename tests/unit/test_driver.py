@@ -547,7 +547,7 @@ def test_each_batch_is_watched_by_the_metric_of_its_search_every_so_many_steps()
     }
     asked = make_plan(config_of(datasets=["digits"], models=["soft-mv"], metric="dev_kl"))
     _, slots = drive(asked, MemoryJournal(), lambda spec: {"dev_kl": 0.5})
-    assert {batch.watch for batch in slots.batches} == {Watch(metric="dev_kl", every=10, wanted="dev_kl")}
+    assert {batch.watch for batch in slots.batches} == {Watch(metric="dev_kl", every=10)}
 
 
 def test_whoever_decides_hears_every_report_and_stops_trials() -> None:

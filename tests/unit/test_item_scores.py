@@ -18,7 +18,6 @@ from crowdsweep.sweepfile.read import parse_sweep
 from crowdsweep.trial.result import TrialResult
 from crowdsweep.trial.runner import run_batch
 from crowdsweep.trial.spec import Phase, TrialSpec
-from crowdsweep.trial.watch import Watch
 
 
 def write_votes(folder: Path, *, gold: bool = True, multilabel: bool = False) -> str:
@@ -38,7 +37,7 @@ def write_votes(folder: Path, *, gold: bool = True, multilabel: bool = False) ->
     return str(folder)
 
 
-def run_one(folder: str, *, phase: Phase = "report", wanted: str = "") -> TrialResult:
+def run_one(folder: str, *, phase: Phase = "report") -> TrialResult:
     base = catalogue.load(folder, {})
     spec = TrialSpec(
         model="majority-vote",
@@ -49,7 +48,7 @@ def run_one(folder: str, *, phase: Phase = "report", wanted: str = "") -> TrialR
         seed=0,
         phase=phase,
     )
-    (result,) = run_batch([spec], base, "cpu", lambda _: True, Watch(metric="heldout_loglik", every=1, wanted=wanted))
+    (result,) = run_batch([spec], base, "cpu", lambda _: True)
     assert result.failure is None, result.failure
     return result
 
@@ -58,23 +57,22 @@ def scores_of(result: TrialResult) -> dict[str, np.ndarray]:
     return {name: array for name, array in result.artifacts.items() if name.startswith("item")}
 
 
-@pytest.mark.parametrize("metric", ["accuracy", "log_loss", "brier", "kl", "kl_reverse", "js"])
 @pytest.mark.parametrize("multilabel", [False, True])
-def test_scores_of_items_average_to_the_metric(tmp_path: Path, metric: str, multilabel: bool) -> None:
-    name = f"train_{metric}"
-    result = run_one(write_votes(tmp_path / "votes", multilabel=multilabel), wanted=name)
+def test_scores_of_items_average_to_the_metrics(tmp_path: Path, multilabel: bool) -> None:
+    result = run_one(write_votes(tmp_path / "votes", multilabel=multilabel))
     found = scores_of(result)
-    assert found.keys() == {f"item_scores.{name}", "items_scored.train"}
-    scores = found[f"item_scores.{name}"]
-    assert (scores.dtype, scores.shape) == (np.dtype("float32"), (30,))
-    assert scores.mean() == pytest.approx(result.metrics[name], abs=1e-6)
+    assert found.keys() == {"item_scores.train", "items_scored.train"}
+    scores = found["item_scores.train"]
+    assert scores.shape == (30,)
+    assert scores.dtype.names == ("accuracy", "log_loss", "brier", "kl", "kl_reverse", "js")
+    for name in scores.dtype.names:
+        assert scores[name].mean() == pytest.approx(result.metrics[f"train_{name}"], abs=1e-6)
     np.testing.assert_array_equal(found["items_scored.train"], np.arange(30))
 
 
-def test_the_metric_that_ranks_is_kept_and_no_other(tmp_path: Path) -> None:
+def test_scores_of_items_are_kept_where_they_can_rank(tmp_path: Path) -> None:
     votes = write_votes(tmp_path / "votes")
-    assert scores_of(run_one(votes)).keys() == {"item_scores.train_accuracy", "items_scored.train"}
-    assert not scores_of(run_one(votes, wanted="train_macro_f1"))  # no mean over items
+    assert scores_of(run_one(votes)).keys() == {"item_scores.train", "items_scored.train"}
     assert not scores_of(run_one(votes, phase="search"))
     assert not scores_of(run_one(write_votes(tmp_path / "bare", gold=False)))  # own votes rank nobody
 
@@ -126,6 +124,15 @@ def test_without_the_scores_of_items_the_report_says_that_seeds_alone_vary(tmp_p
     assert "A collapse that befalls up to 63 % of seeds can stay unseen in 3." in intervals_over(block)
     write_report(store)
     assert "over seeds alone" in (store / "report.html").read_text()
+
+
+def test_another_metric_finds_the_scores_of_trials_that_ran_before(tmp_path: Path) -> None:
+    votes = write_votes(tmp_path / "votes")
+    sweep(tmp_path, [votes])
+    store = sweep(tmp_path, [votes], metric={"name": "train_kl", "goal": "minimize"})
+    assert len(read_journal(store).results) == 6
+    block = block_of(store)
+    assert (block.metric, block.varies) == ("train_kl", ["items"])
 
 
 def test_held_out_splits_say_so_and_are_wider(tmp_path: Path) -> None:
