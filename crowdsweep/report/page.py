@@ -71,7 +71,11 @@ class FailedTrial:
 
 @dataclass(frozen=True, kw_only=True)
 class SearchShown:
-    """One search: what it looked for, what every point was worth, what it selected."""
+    """One search: what it looked for, what every point was worth, what it selected.
+
+    Attributes:
+        fresh: number of a selected point → the same metric on fresh seeds, where the report's trials have it.
+    """
 
     model: str
     dataset: str
@@ -80,6 +84,7 @@ class SearchShown:
     points: Mapping[int, Mapping[str, Any]]
     values: Mapping[int, float | None]
     selected: Sequence[int]
+    fresh: Mapping[int, Estimate]
 
 
 @dataclass(kw_only=True)
@@ -108,7 +113,8 @@ def write_report(store: Path) -> Path:
     flat = comparison_table(comparison)
     pyarrow.parquet.write_table(everything, store / "results.parquet")
     (store / "table.csv").write_text(to_csv(flat), encoding="utf-8")
-    shown = [to_markdown(_for_reading(flat), right=_RIGHT), *map("{}\n".format, phrases.ranked_by_heldout(comparison))]
+    notes = [*phrases.unscored(comparison), *_notes(state, comparison)]
+    shown = [to_markdown(_for_reading(flat), right=_RIGHT), *map("{}\n".format, notes)]
     (store / "table.md").write_text("\n".join(shown), encoding="utf-8")
     (store / "table.tex").write_text(to_latex(_for_reading(flat), right=_RIGHT), encoding="utf-8")
     page = store / "report.html"
@@ -133,7 +139,7 @@ def render_page(state: JournalState, comparison: Comparison, store: Path) -> str
         progress=_progress(state, trials),
         unfinished=state.status is not SweepStatus.DONE,
         table_name=(state.config.get("published") or {}).get("table") or "the paper",
-        searches=list(searches(state)),
+        searches=list(searches(state, comparison)),
         study=study_report(state),
         failed=failed[:_MAX_SHOWN_FAILURES],
         n_failed=len(failed),
@@ -144,9 +150,10 @@ def render_page(state: JournalState, comparison: Comparison, store: Path) -> str
         draw_confusion=figures.heat_map,
         confusions=_confusions(state, trials, comparison, store),
         verdict=phrases.verdict,
-        notes=phrases.ranked_by_heldout(comparison),
+        notes=_notes(state, comparison),
         left_out=len(state.results.keys() - {trial.spec.key for trial in trials}),
         tests_used=phrases.tests_used,
+        flattery=phrases.flattery,
         intervals_over=phrases.intervals_over,
         quality_metrics=_quality_metrics,
         printed=_printed_of,
@@ -154,10 +161,24 @@ def render_page(state: JournalState, comparison: Comparison, store: Path) -> str
     )
 
 
-def searches(state: JournalState) -> Iterator[SearchShown]:
+def _notes(state: JournalState, comparison: Comparison) -> list[str]:
+    """Returns what a reader of the answers must know, in sentences."""
+    chosen_by_gold = phrases.chosen_by_gold(comparison, state.plan.searches)
+    return [*phrases.ranked_by_heldout(comparison), *chosen_by_gold, *phrases.refused(state.plan.refused)]
+
+
+def searches(state: JournalState, comparison: Comparison) -> Iterator[SearchShown]:
     """Yields every search that has proposed a point."""
+    rescored = {
+        (block.dataset, block.dataset_params, score.model, score.point): score
+        for block in comparison.datasets
+        for score in [*block.scores, *block.other_points]
+    }
     for search in shown_searches(state):
         points = points_of(state, search)
+        place = (search.dataset, canonical_json(dict(search.dataset_params)), search.label)
+        selected = [number for number in state.selected.get(search.key, ()) if number in points]
+        scores = {number: rescored.get((*place, canonical_json(dict(points[number])))) for number in selected}
         yield SearchShown(
             model=search.label,
             dataset=describe_dataset(search.dataset, canonical_json(dict(search.dataset_params))),
@@ -165,7 +186,8 @@ def searches(state: JournalState) -> Iterator[SearchShown]:
             goal=search.goal,
             points=points,
             values={number: value for number, value in state.values.get(search.key, {}).items() if number in points},
-            selected=[number for number in state.selected.get(search.key, ()) if number in points],
+            selected=selected,
+            fresh={n: one.metrics[search.metric] for n, one in scores.items() if one and search.metric in one.metrics},
         )
 
 

@@ -1,12 +1,15 @@
 """Numbers and answers as people read them."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from crowdsweep.metrics.intervals import Estimate
+from crowdsweep.metrics.known import HELDOUT
 from crowdsweep.metrics.wording import is_share, words
-from crowdsweep.report.compare import Comparison, DatasetComparison, Score
+from crowdsweep.report.compare import Comparison, DatasetComparison, Score, describe_dataset
+from crowdsweep.trial.plan_record import CellRecord, RefusedRecord
+from crowdsweep.trial.spec import canonical_json
 
 
 def verdict(block: DatasetComparison) -> str:
@@ -32,7 +35,7 @@ def verdict(block: DatasetComparison) -> str:
 def ranked_by_heldout(comparison: Comparison) -> list[str]:
     """Returns a sentence on the datasets that have nothing to score by but held-out annotations; none where all have
     something else."""
-    blocks = [block for block in comparison.datasets if block.references.heldout]
+    blocks = [block for block in comparison.datasets if block.references.heldout and block.metric == HELDOUT]
     if not blocks:
         return []
     have, share = ("has" if len(blocks) == 1 else "have"), f"{100 * blocks[0].references.heldout:g} %"
@@ -51,6 +54,41 @@ def collapse(estimate: Estimate) -> str:
     if not estimate.collapsed:
         return ""
     return f"{estimate.collapsed} of {estimate.n} seeds collapsed: the interval does not cover where seeds split so"
+
+
+def unscored(comparison: Comparison) -> list[str]:
+    """Returns a sentence for each dataset on which nothing can score a model."""
+    blocks = [block for block in comparison.datasets if not block.metric and block.references.only_own_votes]
+    return [f"{block.title}: {_why_unranked(block)}" for block in blocks]
+
+
+def chosen_by_gold(comparison: Comparison, searches: Sequence[CellRecord]) -> list[str]:
+    """Returns a sentence on the models whose points were chosen by the gold that also ranks them; none where there are
+    none."""
+    by_place = {(block.dataset, block.dataset_params): block for block in comparison.datasets}
+    flattered: list[str] = []
+    for search in searches:
+        block = by_place.get((search.dataset, canonical_json(dict(search.dataset_params))))
+        if block is not None and search.metric.startswith("train_") and block.metric.startswith("train_"):
+            flattered.append(f"{search.label} on {block.title}")
+    if not flattered:
+        return []
+    whose, them = ("its point was", "it") if len(flattered) == 1 else ("their points were", "them")
+    sentence = f"{whose} chosen by the gold that also ranks {them}, so the score is flattered."
+    return [f"{', '.join(flattered)}: {sentence}"]
+
+
+def flattery(searched: float | None, fresh: Estimate | None, metric: str) -> str:
+    """Returns how a score that chose a point compares with fresh seeds; nothing where one of them is missing."""
+    if searched is None or fresh is None:
+        return ""
+    return f"Chosen at {show_number(searched, metric)}, fresh seeds {show_number(fresh.mean, metric)}."
+
+
+def refused(searches: Sequence[RefusedRecord]) -> list[str]:
+    """Returns a sentence for each search that could not be made."""
+    titles = ((one, describe_dataset(one.dataset, canonical_json(dict(one.dataset_params)))) for one in searches)
+    return [f"{one.label} on {title} was not searched: {one.reason}." for one, title in titles]
 
 
 def tests_used(block: DatasetComparison) -> str:
@@ -152,6 +190,11 @@ def show_point(point: str | Mapping[str, Any]) -> str:
 def _why_unranked(block: DatasetComparison) -> str:
     if block.references.heldout and any(score.metrics for score in block.unranked):
         return "No model is ranked: none gives a probability to an answer that it has not seen."
+    if block.references.only_own_votes and not block.references.heldout:
+        return (
+            "No model is ranked: there is neither gold nor a dev or test item, and no annotation could be held out "
+            "without leaving an item none."
+        )
     return "No model has a score yet."
 
 

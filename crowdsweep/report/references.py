@@ -16,3 +16,8 @@ class References:
 
     gold: Mapping[str, bool] = field(default_factory=dict[str, bool])
     heldout: float = 0.0
+
+    @property
+    def only_own_votes(self) -> bool:
+        """Whether nothing but the votes that trained says what training items are, and nothing else is scored."""
+        return self.gold.get("train") is False and not self.gold.keys() & {"dev", "test"}

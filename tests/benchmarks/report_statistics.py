@@ -1,12 +1,12 @@
-"""What the report's statistics promise, by simulation: `python tests/benchmarks/statistics.py` prints the figures.
+"""What the statistics of reports promise, by simulation: `python tests/benchmarks/report_statistics.py` prints it.
 
 Under the null: models that are all alike, so that whatever is told apart from the best is told wrongly. Promised: at
 most 5 % of sweeps tell any model apart, for 3, 5, 8 and 12 models at 5, 10 and 20 seeds, whether the metric is normal,
 skewed or collapses at some seeds; over seeds alone, over seeds and items, and over held-out splits that overlap.
 
-Intervals: of means over seeds, over seeds and items, and over held-out splits. Promised: 93 to 97 % cover the true mean,
-of the sweeps of which the report does not say that its interval does not cover (seeds that collapsed). Where a collapse
-stayed unseen nothing could be said; how many these are is printed, and the report says how many they may be.
+Intervals: of means over seeds, over seeds and items, and over held-out splits. Promised: 93 to 97 % cover the true
+mean, of the sweeps of which the report does not say that its interval does not cover (seeds that collapsed). Where a
+collapse stayed unseen nothing could be said; how many these are is printed, and the report says how many they may be.
 
 All bounds are widened by three standard errors of the simulation. The exit code is 1 where one is broken.
 """
