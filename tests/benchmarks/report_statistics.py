@@ -4,9 +4,11 @@ Under the null: models that are all alike, so that whatever is told apart from t
 most 5 % of sweeps tell any model apart, for 3, 5, 8 and 12 models at 5, 10 and 20 seeds, whether the metric is normal,
 skewed or collapses at some seeds; over seeds alone, over seeds and items, and over held-out splits that overlap.
 
-Intervals: of means over seeds, over seeds and items, and over held-out splits. Promised: 93 to 97 % cover the true
-mean, of the sweeps of which the report does not say that its interval does not cover (seeds that collapsed). Where a
-collapse stayed unseen nothing could be said; how many these are is printed, and the report says how many they may be.
+Intervals: of means over seeds, over seeds and items, and over held-out splits. Promised: at least 93 % cover the true
+mean, and of means over seeds and over splits at most 97 %; of a metric that collapses, at least 93 % cover or are said
+not to, of the sweeps in which any seed shows it. Where it stayed unseen nothing could be said; how many these are is
+printed, and the report says how many they may be. Items that are right or wrong are few where a model is seldom wrong:
+there intervals are wider than need be, as exact ones are.
 
 All bounds are widened by three standard errors of the simulation. The exit code is 1 where one is broken.
 """
@@ -56,18 +58,18 @@ def main() -> int:
     for name, n, rates in _false_alarms(runs):
         broken += sum(rate > SIGNIFICANCE + slack for rate in rates)
         print(f"{name:<24}{n:>6}" + "".join(f"{100 * rate:>9.1f}" for rate in rates), flush=True)
-    print(f"\ncoverage of 95 % intervals, % of {runs} sweeps (93 to 97 of those without a warning)")
-    print(f"{'metric':<32}{'seeds':>6}{'all':>8}{'no warning':>12}{'warned':>9}{'unseen':>9}")
+    print(f"\ncoverage of 95 % intervals, % of {runs} sweeps (what is promised stands under `counted`)")
+    print(f"{'metric':<32}{'seeds':>6}{'all':>8}{'counted':>10}{'no warning':>12}{'warned':>9}{'unseen':>9}")
     for name, n, inside, warned, unseen in _coverages(runs):
-        heard = ~warned & ~unseen
-        share = inside[heard].mean()
-        error = 3 * np.sqrt(0.07 * 0.93 / max(1, heard.sum()))
-        bad = not 0.93 - error <= share <= 0.97 + error
+        seen = (inside | warned)[~unseen] if unseen.any() else inside
+        most = 1.0 if unseen.any() or name.startswith("accuracy") else 0.97
+        error = 3 * np.sqrt(0.07 * 0.93 / len(seen))
+        bad = not 0.93 - error <= seen.mean() <= most + error
         broken += bad
-        figures = (inside.mean(), share, warned.mean(), unseen.mean())
+        figures = (inside.mean(), seen.mean(), inside[~warned].mean(), warned.mean(), unseen.mean())
         print(
             f"{name:<32}{n:>6}"
-            + "".join(f"{100 * f:>{w}.1f}" for f, w in zip(figures, (8, 12, 9, 9), strict=True))
+            + "".join(f"{100 * f:>{w}.1f}" for f, w in zip(figures, (8, 10, 12, 9, 9), strict=True))
             + ("  outside" if bad else ""),
             flush=True,
         )
