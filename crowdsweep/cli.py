@@ -111,8 +111,10 @@ def run(
         )
     if outcome.failed:
         click.echo(f"{outcome.failed} trials failed; the report lists them with their errors", err=True)
-        return EXIT_FAILED_TRIALS
-    return EXIT_OK
+    if outcome.refused:
+        searches = "1 search" if outcome.refused == 1 else f"{outcome.refused} searches"
+        click.echo(f"{searches} could not be made; the report says why", err=True)
+    return EXIT_FAILED_TRIALS if outcome.failed or outcome.refused else EXIT_OK
 
 
 @commands.command()

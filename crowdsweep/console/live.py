@@ -11,6 +11,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from crowdsweep.console.best import Best
 from crowdsweep.console.progress import Progress
 from crowdsweep.journal.state import JournalState
 from crowdsweep.trial.events import BatchLost, Event, SweepFinished, SweepStarted, SweepStatus, TrialFinished
@@ -125,7 +126,7 @@ class ConsoleMirror:
                 self._counts(),
                 self._times(),
                 *(
-                    f"best on {dataset}: {best.model}, {best.metric} {best.value:.4f} ({_seeds(best.seeds)})"
+                    f"best on {dataset}: {best.model}, {best.metric} {best.value:.4f} ({_seeds(best)})"
                     for dataset, best in list(self._progress.best().items())[:_BESTS_SHOWN]
                 ),
             ]
@@ -174,7 +175,7 @@ class ConsoleMirror:
                 for column in ("dataset", "best so far", "metric", "mean", "of"):
                     table.add_column(column, justify="right" if column == "mean" else "left")
                 for dataset, best in list(bests.items())[:_BESTS_SHOWN]:
-                    cells = (dataset, best.model, best.metric, f"{best.value:.4f}", _seeds(best.seeds))
+                    cells = (dataset, best.model, best.metric, f"{best.value:.4f}", _seeds(best))
                     table.add_row(*map(Text, cells))
                 parts.append(table)
             parts += [Text(words, style="dim", overflow="ellipsis") for words in progress.scores()[-_RUNNING_SHOWN:]]
@@ -182,8 +183,9 @@ class ConsoleMirror:
             return Group(*parts)
 
 
-def _seeds(number: int) -> str:
-    return "1 seed" if number == 1 else f"{number} seeds"
+def _seeds(best: Best) -> str:
+    number = "1 seed" if best.seeds == 1 else f"{best.seeds} seeds"
+    return number if best.phase == "report" else f"{number} of a search"
 
 
 def _duration(seconds: float) -> str:

@@ -3,13 +3,12 @@
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
+from crowdsweep.console.best import Best, Bests
 from crowdsweep.journal.shown import one_each, shown_trials
 from crowdsweep.journal.state import JournalState
-from crowdsweep.metrics.known import ACCURACY, HELDOUT, KL
-from crowdsweep.metrics.wording import goal_of
 from crowdsweep.trial.events import (
     BatchLost,
     Event,
@@ -21,26 +20,11 @@ from crowdsweep.trial.events import (
     TrialProgressed,
     TrialStarted,
 )
+from crowdsweep.trial.plan_record import PlanRecord
 from crowdsweep.trial.result import Status, TrialResult
 from crowdsweep.trial.spec import TrialSpec, canonical_json
 
 LAST_FAILURES = 3
-
-_USUAL_METRICS = tuple(
-    (name, goal_of(name) == "maximize")
-    for name in (f"dev_{ACCURACY}", f"dev_{KL}", HELDOUT, f"test_{ACCURACY}", f"train_{ACCURACY}")
-)
-"""(name, whether more is better), in the order in which a sweep without a metric of its own looks at them."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Best:
-    """The best cell of a dataset so far: its mean over `seeds` trials."""
-
-    model: str
-    metric: str
-    value: float
-    seeds: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,20 +34,15 @@ class _Asked:
     Attributes:
         label: of its model.
         dataset: with its parameters.
+        search: that it belongs to; empty where its point is fixed.
         watched: the metric that is scored while it trains.
     """
 
     spec: TrialSpec
     label: str
     dataset: str
+    search: str
     watched: str
-
-
-@dataclass(kw_only=True)
-class _Cell:
-    model: str
-    sums: dict[str, float] = field(default_factory=dict)
-    counts: dict[str, int] = field(default_factory=dict)
 
 
 class Progress:
@@ -88,18 +67,16 @@ class Progress:
         self._began = clock()
         self._here = 0
         self._planned_total = 0
-        self._metrics: tuple[tuple[str, bool], ...] = _USUAL_METRICS
         self._asked: dict[str, _Asked] = {}
         self._earlier: Mapping[str, TrialResult] = {}
         self._outcome: dict[str, Status] = {}
         self._watched: dict[str, str] = {}  # cell or search → the metric that is scored while its trials train
-        self._cells: dict[str, dict[str, _Cell]] = {}
+        self._bests = Bests({}, PlanRecord())
 
     def begin(self, state: JournalState) -> None:
         """Takes what a journal says of the trials that its sweep asks for now."""
         self.name, self.status = state.name, state.status
-        self._metrics = _metrics_of(state.config)
-        self._planned_total = state.plan.n_trials
+        self._plan(state.config, state.plan)
         self._earlier = state.results
         for trial in one_each(shown_trials(state)).values():
             self._ask(trial.spec, trial.label, trial.search)
@@ -131,9 +108,7 @@ class Progress:
         match event:
             case SweepStarted():
                 self.name, self._began = event.name, self._clock()
-                self._metrics = _metrics_of(event.config)
-                self._planned_total = event.plan.n_trials
-                self._watched = {cell.key: cell.metric for cell in [*(event.plan.cells or ()), *event.plan.searches]}
+                self._plan(event.config, event.plan)
                 if self._look is not None:
                     self.begin(self._look())
             case TrialPlanned(spec=spec, label=label, search=search):
@@ -158,17 +133,7 @@ class Progress:
 
     def best(self) -> dict[str, Best]:
         """Returns the best cell so far of each dataset that has one."""
-        bests: dict[str, Best] = {}
-        for dataset, cells in self._cells.items():
-            for metric, more_is_better in self._metrics:
-                means = [
-                    (cell.sums[metric] / cell.counts[metric], cell) for cell in cells.values() if metric in cell.sums
-                ]
-                if means:
-                    value, cell = (max if more_is_better else min)(means, key=lambda pair: pair[0])
-                    bests[dataset] = Best(model=cell.model, metric=metric, value=value, seeds=cell.counts[metric])
-                    break
-        return bests
+        return self._bests.found()
 
     def asks(self, key: str) -> bool:
         """Whether the sweep asks for a trial."""
@@ -188,11 +153,19 @@ class Progress:
         words = f"{self.describe(event.key)}: step {event.step}"
         return words if event.score is None else f"{words}, {asked.watched if asked else 'score'} {event.score:.4f}"
 
+    def _plan(self, config: Mapping[str, Any], plan: PlanRecord) -> None:
+        self._planned_total = plan.n_trials
+        self._watched = {cell.key: cell.metric for cell in [*(plan.cells or ()), *plan.searches]}
+        self._bests = Bests(config, plan)
+
     def _ask(self, spec: TrialSpec, label: str, search: str) -> None:
         params = f" {canonical_json(dict(spec.dataset_params))}" if spec.dataset_params else ""
         watched = self._watched.get(search or spec.cell_key, "score")
         fresh = spec.key not in self._asked
-        self._asked[spec.key] = _Asked(spec=spec, label=label, dataset=spec.dataset + params, watched=watched)
+        self._asked[spec.key] = _Asked(
+            spec=spec, label=label, dataset=spec.dataset + params, search=search, watched=watched
+        )
+        self._bests.expect(spec, label, search)
         if fresh and spec.key in self._earlier:
             self._finish(self._earlier[spec.key])
 
@@ -210,15 +183,4 @@ class Progress:
             )
         asked = self._asked.get(result.key)
         if asked is not None and result.status is Status.OK:
-            cells = self._cells.setdefault(asked.dataset, {})
-            cell = cells.setdefault(asked.spec.cell_key, _Cell(model=asked.label))
-            for name, value in result.metrics.items():
-                cell.sums[name] = cell.sums.get(name, 0.0) + value
-                cell.counts[name] = cell.counts.get(name, 0) + 1
-
-
-def _metrics_of(config: Mapping[str, Any]) -> tuple[tuple[str, bool], ...]:
-    metric = config.get("metric")
-    if isinstance(metric, Mapping) and "name" in metric:
-        return ((str(metric["name"]), metric.get("goal") != "minimize"), *_USUAL_METRICS)
-    return _USUAL_METRICS
+            self._bests.add(asked.spec, asked.search, result.metrics)

@@ -38,7 +38,14 @@ def sweep_status(state: JournalState) -> dict[str, Any]:
         "trials_lost_and_run_again": sum(state.lost.values()),
         "seconds_of_trials": sum(result.wall_s for result in results.values()),
         "best": [
-            {"dataset": dataset, "model": best.model, "metric": best.metric, "mean": best.value, "seeds": best.seeds}
+            {
+                "dataset": dataset,
+                "model": best.model,
+                "metric": best.metric,
+                "mean": best.value,
+                "seeds": best.seeds,
+                "phase": best.phase,
+            }
             for dataset, best in progress.best().items()
         ],
         "failures": failures[-LATEST_FAILURES:],
@@ -62,6 +69,7 @@ def describe_status(found: dict[str, Any]) -> str:
         )
     lines += [
         f"  best on {best['dataset']}: {best['model']}, {best['metric']} {best['mean']:.4f} over {best['seeds']} seeds"
+        + (" of a search" if best["phase"] == "search" else "")
         for best in found["best"]
     ]
     lines += [

@@ -235,6 +235,7 @@ class EvaluationSet:
     Attributes:
         items: what a predictor may see of them. For `train` they are the training items.
         scored: int32 [scored], which of these items have a reference.
+        code: int32 [scored], the number of each in the whole dataset.
         reference: float64 [scored, classes]: one-hot (multi-label: 0/1) from gold, else the label distribution of the
             item's own annotations.
         has_gold: bool [scored].
@@ -242,6 +243,7 @@ class EvaluationSet:
 
     items: Items
     scored: Int32[np.ndarray, " scored"]
+    code: Int32[np.ndarray, " scored"]
     reference: Float64[np.ndarray, "scored classes"]
     has_gold: Bool[np.ndarray, " scored"]
 

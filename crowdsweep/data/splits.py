@@ -243,6 +243,7 @@ def _evaluation(dataset: CrowdDataset, train: ItemsPicked, training: TrainingDat
         sets[name] = EvaluationSet(
             items=training.items if name == "train" else dataset.items.take(items),
             scored=scored,
+            code=items[scored],
             reference=_reference(dataset, items[scored], has_gold[items[scored]]),
             has_gold=has_gold[items[scored]],
         )

@@ -24,7 +24,7 @@ from crowdsweep.trial.events import (
     TrialFinished,
     TrialPlanned,
 )
-from crowdsweep.trial.plan_record import CellRecord, DatasetRecord, PlanRecord
+from crowdsweep.trial.plan_record import CellRecord, DatasetRecord, PlanRecord, RefusedRecord
 from crowdsweep.trial.result import Failure, Status, TrialResult
 from crowdsweep.trial.spec import TrialSpec
 
@@ -174,6 +174,7 @@ def _read_start(data: Data) -> SweepStarted:
             datasets=tuple(DatasetRecord(**row) for row in plan["datasets"]),
             cells=None if plan["cells"] is None else tuple(CellRecord(**row) for row in plan["cells"]),
             searches=tuple(CellRecord(**row) for row in plan["searches"]),
+            refused=tuple(RefusedRecord(**row) for row in plan.get("refused", ())),
         )
     )
     return SweepStarted(**_with(data, plan=record))

@@ -4,6 +4,7 @@ All are means over items. The cross-entropy of a prediction under its reference 
 """
 
 import numpy as np
+from jaxtyping import Float64
 from scipy.special import xlogy
 
 from crowdsweep.arrays import ItemProbs
@@ -15,8 +16,13 @@ KL_EPSILON = 1e-5
 
 def kl(reference: ItemProbs, predicted: ItemProbs) -> float:
     """Returns the mean KL(reference || predicted) in nats, 1e-5 added to every entry of both."""
+    return float(kl_of_each(reference, predicted).mean())
+
+
+def kl_of_each(reference: ItemProbs, predicted: ItemProbs) -> Float64[np.ndarray, " items"]:
+    """Returns for each item KL(reference || predicted) in nats, 1e-5 added to every entry of both."""
     wanted, given = reference + KL_EPSILON, predicted + KL_EPSILON
-    return float((wanted * np.log(wanted / given)).sum(axis=1).mean())
+    return (wanted * np.log(wanted / given)).sum(axis=1)
 
 
 def kl_reverse(reference: ItemProbs, predicted: ItemProbs) -> float:
@@ -26,9 +32,14 @@ def kl_reverse(reference: ItemProbs, predicted: ItemProbs) -> float:
 
 def js(reference: ItemProbs, predicted: ItemProbs) -> float:
     """Returns the mean Jensen-Shannon divergence in bits, in [0, 1]; exact, zero entries adding nothing."""
+    return float(js_of_each(reference, predicted).mean())
+
+
+def js_of_each(reference: ItemProbs, predicted: ItemProbs) -> Float64[np.ndarray, " items"]:
+    """Returns for each item the Jensen-Shannon divergence in bits."""
     middle = 0.5 * (reference + predicted)
     in_nats = [-xlogy(probs, probs).sum(axis=1) for probs in (middle, reference, predicted)]
-    return float(((in_nats[0] - 0.5 * (in_nats[1] + in_nats[2])) / np.log(2.0)).mean())
+    return (in_nats[0] - 0.5 * (in_nats[1] + in_nats[2])) / np.log(2.0)
 
 
 def entropy(predicted: ItemProbs) -> float:

@@ -1,12 +1,35 @@
-"""Means over seeds with their uncertainty: Student's t, computed once for reports and studies alike."""
+"""Means over seeds with their uncertainty, computed once for reports and studies alike.
+
+A mean varies over what its seeds draw and, where the score of each item is known, over the items: another test set
+would give another mean, even of a model that is the same at every seed. `Spread` says how far a mean may be off, and
+from it come its interval and the test of a paired difference:
+
+- over seeds: the variance of the mean of n independent numbers, n - 1 degrees of freedom;
+- over seeds and items: seeds and items are crossed, so the variance of the mean is that of the means of seeds plus
+  that of the means of items, less what both count (the interaction), as in a two-way analysis of variance; degrees
+  of freedom after Satterthwaite (1946). Of the items only those count that carry the variance, (Σd²)² / Σd⁴: four
+  items of 800 that differ are evidence of four, as in McNemar's exact test;
+- over held-out splits that overlap: Nadeau and Bengio's (2003) variance, s² (1/n + f / (1 - f)).
+
+The interval of a mean is Student's t. From five seeds on each end is the farther of Student's and of Hall's (1992),
+whose monotone cubic transformation undoes the skewness: alone, Student's misses on the side of the long tail and
+Hall's, with few seeds, trusts an estimated skewness too much. It never leaves the range of the metric.
+"""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
+from jaxtyping import Float, Float64, Int64
 from scipy import stats
 
+from crowdsweep.metrics.known import Goal, info_of
+
 CONFIDENCE = 0.95
+FEWEST_FOR_SKEWNESS = 5  # with fewer seeds a third moment says nothing
+Varies = Literal["seeds", "items", "seeds and items", "held-out splits"]
+Numbers = Float64[np.ndarray, " rows"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,8 +40,11 @@ class Estimate:
         n: number of values; at least one.
         mean: of the values.
         sd: sample standard deviation (n - 1); None where n is one.
-        low, high: the 95 % t interval; None where n is one, or where every value is the same: then nothing varied, and
-            an interval of width zero would claim a certainty that seeds cannot give.
+        low, high: the 95 % interval; None where nothing is known to vary: n is one, or every value is the same, and
+            the items' scores are not known. An interval of width zero would claim a certainty that seeds cannot give.
+        varies: what the interval varies over.
+        n_items: number of items whose scores are known; 0 where they are not.
+        collapsed: number of values that lie far apart on the worse side (`collapsed`): the interval does not cover.
     """
 
     n: int
@@ -26,6 +52,9 @@ class Estimate:
     sd: float | None = None
     low: float | None = None
     high: float | None = None
+    varies: Varies = "seeds"
+    n_items: int = 0
+    collapsed: int = 0
 
     @property
     def constant(self) -> bool:
@@ -33,8 +62,36 @@ class Estimate:
         return self.n > 1 and self.sd == 0.0
 
 
-def estimate(values: Sequence[float]) -> Estimate:
-    """Returns mean, standard deviation and 95 % t interval.
+@dataclass(frozen=True, kw_only=True)
+class Spread:
+    """How far means may be off.
+
+    Attributes:
+        variance: of each mean; 0 where nothing varied.
+        freedom: degrees of freedom of that variance, at least 1.
+        skewness: of the mean; 0 where it is not corrected for.
+    """
+
+    variance: Numbers
+    freedom: Numbers
+    skewness: Numbers
+
+
+def estimate(
+    values: Sequence[float],
+    *,
+    metric: str = "",
+    heldout: float = 0.0,
+    item_scores: Float[np.ndarray, "values items"] | None = None,
+) -> Estimate:
+    """Returns mean, standard deviation and 95 % interval.
+
+    Args:
+        values: one for each seed.
+        metric: whose values they are, by its full name: its range bounds the interval, its goal says what collapsed.
+            Empty for paired differences, which are skewed little: their interval is Student's alone.
+        heldout: share of the annotations that each seed held out anew, where the values are scores of these.
+        item_scores: of each seed the scores of the items that its value is the mean of.
 
     Raises:
         ValueError: there are no values, or one is not finite.
@@ -43,10 +100,150 @@ def estimate(values: Sequence[float]) -> Estimate:
     if array.size == 0 or not np.isfinite(array).all():
         raise ValueError(f"expected at least one value, all finite, got {list(values)}")
     n, mean = int(array.size), float(array.mean())
-    if n == 1:
-        return Estimate(n=1, mean=mean)
-    if np.ptp(array) <= 1e-12 * max(1.0, abs(mean)):
-        return Estimate(n=n, mean=mean, sd=0.0)
-    sd = float(array.std(ddof=1))
-    half = float(stats.t.ppf((1 + CONFIDENCE) / 2, n - 1)) * sd / n**0.5
-    return Estimate(n=n, mean=mean, sd=sd, low=mean - half, high=mean + half)
+    alike = np.ptp(array) <= 1e-12 * max(1.0, abs(mean))
+    spread, varies = spread_of(array, heldout=heldout, item_scores=item_scores)
+    found = Estimate(
+        n=n,
+        mean=mean,
+        sd=None if n == 1 else 0.0 if alike else float(array.std(ddof=1)),
+        varies=varies,
+        n_items=0 if item_scores is None else item_scores.shape[1],
+    )
+    info = info_of(metric) if metric else None
+    if info is not None and info.goal is not None:
+        found = replace(found, collapsed=int(collapsed(array[None], info.goal, info.low, info.high)[0]))
+    if spread is None or spread.variance[0] <= 1e-24 * max(1.0, mean * mean):
+        return found
+    if not metric:
+        spread = replace(spread, skewness=np.zeros(1))
+    low, high = (float(end[0]) for end in interval(array.mean(keepdims=True), spread))
+    if info is not None:
+        low, high = max(low, min(info.low, mean)), min(high, max(info.high, mean))
+    return replace(found, low=low, high=high)
+
+
+def spread_of(
+    values: Float64[np.ndarray, " values"],
+    *,
+    heldout: float = 0.0,
+    item_scores: Float[np.ndarray, "values items"] | None = None,
+) -> tuple[Spread | None, Varies]:
+    """Returns how far the mean of some seeds may be off, in one row (None: nothing tells), and what it varies over."""
+    if heldout:
+        return (split_spread(values[None], heldout) if len(values) > 1 else None), "held-out splits"
+    if item_scores is not None and item_scores.shape[1] > 1:
+        moves = len(values) > 1 and np.ptp(values) > 1e-12 * max(1.0, abs(float(values.mean())))
+        return crossed_spread(item_scores[None]), "seeds and items" if moves else "items"
+    return (seed_spread(values[None]) if len(values) > 1 else None), "seeds"
+
+
+def seed_spread(values: Float[np.ndarray, "rows seeds"]) -> Spread:
+    """Returns the spread of means over the last axis, of at least two independent numbers each."""
+    n = values.shape[1]
+    variance = values.var(axis=1, ddof=1) / n
+    third = _third_moment(values) / n**2
+    return Spread(variance=variance, freedom=np.full_like(variance, n - 1), skewness=_skewness(third, variance))
+
+
+def split_spread(values: Float[np.ndarray, "rows splits"], heldout: float) -> Spread:
+    """Returns the spread of means over splits, each of which holds another share of the same data out.
+
+    Nadeau and Bengio (2003): the splits overlap, so their mean varies more than their own variance says.
+
+    Args:
+        values: at least two along the last axis.
+        heldout: share that each split holds out, in (0, 1).
+    """
+    n = values.shape[1]
+    variance = values.var(axis=1, ddof=1) * (1.0 / n + heldout / (1.0 - heldout))
+    return Spread(variance=variance, freedom=np.full_like(variance, n - 1), skewness=np.zeros_like(variance))
+
+
+def crossed_spread(scores: Float[np.ndarray, "rows seeds items"]) -> Spread:
+    """Returns the spread of means over the last two axes, seeds (one or more) and items (two or more)."""
+    scores = scores.astype(np.float64)
+    n_seeds, n_items = scores.shape[1:]
+    of_items, mean = scores.mean(axis=1), scores.mean(axis=(1, 2))
+    from_mean = of_items - mean[:, None]
+    by_items = from_mean.var(axis=1, ddof=1) / n_items
+    squares = (from_mean**2).sum(axis=1)
+    fourth = (from_mean**4).sum(axis=1)
+    carrying = np.divide(squares**2, fourth, out=np.full_like(squares, n_items), where=fourth > 0)
+    item_freedom = np.maximum(carrying - 1.0, 1.0)
+    third = _third_moment(of_items) / n_items**2
+    if n_seeds == 1:
+        return Spread(variance=by_items, freedom=item_freedom, skewness=_skewness(third, by_items))
+    of_seeds = scores.mean(axis=2)
+    by_seeds = of_seeds.var(axis=1, ddof=1) / n_seeds
+    rest = scores - of_items[:, None, :] - of_seeds[:, :, None] + mean[:, None, None]
+    counted_twice = (rest**2).mean(axis=(1, 2)) / ((n_seeds - 1) * (n_items - 1))
+    variance = np.maximum(by_seeds + by_items - counted_twice, np.maximum(by_seeds, by_items))
+    parts = by_seeds**2 / (n_seeds - 1) + by_items**2 / item_freedom
+    freedom = np.divide(variance**2, parts, out=np.ones_like(variance), where=parts > 0)
+    third = third + _third_moment(of_seeds) / n_seeds**2
+    return Spread(variance=variance, freedom=np.maximum(freedom, 1.0), skewness=_skewness(third, variance))
+
+
+def interval(mean: Numbers, spread: Spread) -> tuple[Numbers, Numbers]:
+    """Returns the ends of 95 % intervals: each the farther of Student's and Hall's."""
+    error = np.sqrt(spread.variance)
+    quantile = np.asarray(stats.t.ppf((1 + CONFIDENCE) / 2, spread.freedom))
+    below = np.maximum(quantile, _hall(quantile, spread.skewness))
+    above = np.maximum(quantile, -_hall(-quantile, spread.skewness))
+    return mean - error * below, mean + error * above
+
+
+def p_value(mean: Numbers, spread: Spread) -> Numbers:
+    """Returns two-sided p values for the hypothesis that a mean is 0, by Student's t; 1 where nothing varies."""
+    t = np.divide(np.abs(mean), np.sqrt(spread.variance), out=np.zeros_like(spread.variance), where=spread.variance > 0)
+    return np.asarray(2.0 * stats.t.sf(t, spread.freedom))
+
+
+def collapsed(
+    values: Float[np.ndarray, "rows seeds"], goal: Goal, low: float, high: float
+) -> Int64[np.ndarray, " rows"]:
+    """Returns how many of the seeds along the last axis collapsed: 0 where they do not fall into two groups.
+
+    They do where the larger group, of at least three, lies apart from the smaller by a gap that is more than three
+    times as wide as the larger group and a tenth of the metric's range; where that has no two ends, half of the larger
+    group's median. The worse of the two groups collapsed.
+
+    Args:
+        values: at least one along the last axis.
+        goal: which side is worse.
+        low, high: the range of the metric.
+    """
+    worst_first = np.sort(values if goal == "maximize" else -values, axis=1)
+    n = worst_first.shape[1]
+    count = np.zeros(len(values), dtype=np.int64)
+    widest = np.zeros(len(values))
+    for place in range(1, n):  # this many stand below the gap
+        below, above = worst_first[:, :place], worst_first[:, place:]
+        larger = above if 2 * place <= n else below
+        if larger.shape[1] < 3:
+            continue
+        gap = above[:, 0] - below[:, -1]
+        size = (high - low) / 10 if np.isfinite(high - low) else np.abs(np.median(larger, axis=1)) / 2
+        apart = (gap > 3 * (larger[:, -1] - larger[:, 0])) & (gap > size) & (gap > widest)
+        count, widest = np.where(apart, place, count), np.where(apart, gap, widest)
+    return count
+
+
+def _third_moment(values: Float[np.ndarray, "rows n"]) -> Numbers:
+    """Returns the unbiased third central moment along the last axis; 0 where there are too few to tell."""
+    n = values.shape[1]
+    if n < FEWEST_FOR_SKEWNESS:
+        return np.zeros(len(values))
+    deviations = values - values.mean(axis=1, keepdims=True)
+    return (deviations**3).mean(axis=1) * n * n / ((n - 1) * (n - 2))
+
+
+def _skewness(third: Numbers, variance: Numbers) -> Numbers:
+    return np.divide(third, variance**1.5, out=np.zeros_like(variance), where=variance > 0)
+
+
+def _hall(quantile: Numbers, skewness: Numbers) -> Numbers:
+    """Returns the inverse of Hall's transformation, g(t) = t + a t² / 3 + a² t³ / 27 + a / 6, at a quantile."""
+    known = np.abs(skewness) > 1e-9
+    a = np.where(known, skewness, 1.0)
+    return np.where(known, 3.0 / a * (np.cbrt(1.0 + a * (quantile - a / 6.0)) - 1.0), quantile)

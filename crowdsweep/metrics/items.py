@@ -52,12 +52,22 @@ def multilabel_macro_f1(reference: ItemProbs, predicted: ItemProbs) -> float:
 
 def log_loss(reference: ItemProbs, predicted: ItemProbs) -> float:
     """Returns the mean cross-entropy of the prediction under the reference, in nats; `LOG_FLOOR` caps it at 27.6."""
-    return float(-(reference * floored_log(predicted)).sum(axis=1).mean())
+    return float(log_losses(reference, predicted).mean())
+
+
+def log_losses(reference: ItemProbs, predicted: ItemProbs) -> Float64[np.ndarray, " items"]:
+    """Returns for each item the cross-entropy of the prediction under the reference, in nats."""
+    return -(reference * floored_log(predicted)).sum(axis=1)
 
 
 def brier(reference: ItemProbs, predicted: ItemProbs) -> float:
     """Returns the mean over items of the squared differences summed over classes, in [0, 2]."""
-    return float(((predicted - reference) ** 2).sum(axis=1).mean())
+    return float(squared_differences(reference, predicted).mean())
+
+
+def squared_differences(reference: ItemProbs, predicted: ItemProbs) -> Float64[np.ndarray, " items"]:
+    """Returns for each item the squared differences summed over classes."""
+    return ((predicted - reference) ** 2).sum(axis=1)
 
 
 def as_binary(probs: ItemProbs) -> Float64[np.ndarray, "pairs 2"]:

@@ -8,6 +8,7 @@ A metric of items stands in results once for each split, as `<split>_<name>`; th
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import inf
 from typing import Literal
 
 import numpy as np
@@ -38,6 +39,7 @@ class ScoredItems:
         scale: of the labels.
         unit: int32 [items], of tokens: the unit of each; -1 where not every item of the unit is among these.
         class_names: what the classes are called.
+        code: int32 [items], the number of each in the whole dataset, where somebody wants to know.
     """
 
     reference: ItemProbs
@@ -45,6 +47,7 @@ class ScoredItems:
     scale: Scale
     unit: Int32[np.ndarray, " items"] | None = None
     class_names: tuple[str, ...] = ()
+    code: Int32[np.ndarray, " items"] | None = None
 
     @cached_property
     def rows(self) -> tuple[ItemProbs, ItemProbs]:
@@ -94,6 +97,7 @@ class MetricInfo:
         unit: of its numbers; `%` for a share, which people read in percent; empty where it has none.
         goal: which way is better; None where the number describes and neither way is.
         scales: of the labels that it is defined for.
+        low, high: the least and the greatest value that it can have.
     """
 
     name: str
@@ -101,6 +105,8 @@ class MetricInfo:
     unit: str = ""
     goal: Goal | None
     scales: Sequence[Scale] = EVERY_SCALE
+    low: float = -inf
+    high: float = inf
 
     @property
     def is_share(self) -> bool:
@@ -114,10 +120,12 @@ class ItemMetric(MetricInfo):
 
     Attributes:
         score: computes it.
+        by_item: what it is the mean of, where it is a mean over rows (`ScoredItems.rows`); None where it is not.
         spans: whether items must be tokens, and classes tags of spans.
     """
 
     score: Callable[[ScoredItems], float]
+    by_item: Callable[[ItemProbs, ItemProbs], Float64[np.ndarray, " rows"]] | None = None
     spans: bool = False
 
     def applies(self, scale: Scale, unit: np.ndarray | None, class_names: Sequence[str]) -> bool:
@@ -144,6 +152,7 @@ class CountMetric(MetricInfo):
     """What a trial was given to train on; says nothing of how well it went."""
 
     goal: None = None
+    low: float = 0.0
     score: Callable[[Annotations], int]
 
 
@@ -186,38 +195,109 @@ ACCURACY, KL, HELDOUT = "accuracy", "kl", "heldout_loglik"
 """What ranks by default: against gold, against label distributions, and where there is neither."""
 
 ITEM_METRICS = (
-    ItemMetric(name=ACCURACY, words="accuracy", unit="%", goal="maximize", score=_of_rows(items.accuracy)),
-    ItemMetric(name="macro_f1", words="macro-F1", unit="%", goal="maximize", score=_macro_f1),
     ItemMetric(
-        name="span_f1", words="span-F1", unit="%", goal="maximize", scales=("nominal",), spans=True, score=_span_f1
+        name=ACCURACY,
+        words="accuracy",
+        unit="%",
+        goal="maximize",
+        low=0.0,
+        high=1.0,
+        score=_of_rows(items.accuracy),
+        by_item=items.agreement,
     ),
-    ItemMetric(name="log_loss", words="log-loss", unit="nats", goal="minimize", score=_of_rows(items.log_loss)),
-    ItemMetric(name="brier", words="Brier score", goal="minimize", score=_of_rows(items.brier)),
-    ItemMetric(name="ece", words="ECE", goal="minimize", score=_of_rows(ece)),
-    ItemMetric(name=KL, words="KL", unit="nats", goal="minimize", score=_of_rows(distributions.kl)),
+    ItemMetric(name="macro_f1", words="macro-F1", unit="%", goal="maximize", low=0.0, high=1.0, score=_macro_f1),
     ItemMetric(
-        name="kl_reverse", words="reverse KL", unit="nats", goal="minimize", score=_of_rows(distributions.kl_reverse)
+        name="span_f1",
+        words="span-F1",
+        unit="%",
+        goal="maximize",
+        low=0.0,
+        high=1.0,
+        scales=("nominal",),
+        spans=True,
+        score=_span_f1,
     ),
-    ItemMetric(name="js", words="JS", unit="bits", goal="minimize", score=_of_rows(distributions.js)),
+    ItemMetric(
+        name="log_loss",
+        words="log-loss",
+        unit="nats",
+        goal="minimize",
+        low=0.0,
+        score=_of_rows(items.log_loss),
+        by_item=items.log_losses,
+    ),
+    ItemMetric(
+        name="brier",
+        words="Brier score",
+        goal="minimize",
+        low=0.0,
+        high=2.0,
+        score=_of_rows(items.brier),
+        by_item=items.squared_differences,
+    ),
+    ItemMetric(name="ece", words="ECE", goal="minimize", low=0.0, high=1.0, score=_of_rows(ece)),
+    ItemMetric(
+        name=KL,
+        words="KL",
+        unit="nats",
+        goal="minimize",
+        low=0.0,
+        score=_of_rows(distributions.kl),
+        by_item=distributions.kl_of_each,
+    ),
+    ItemMetric(
+        name="kl_reverse",
+        words="reverse KL",
+        unit="nats",
+        goal="minimize",
+        low=0.0,
+        score=_of_rows(distributions.kl_reverse),
+        by_item=lambda reference, predicted: distributions.kl_of_each(predicted, reference),
+    ),
+    ItemMetric(
+        name="js",
+        words="JS",
+        unit="bits",
+        goal="minimize",
+        low=0.0,
+        high=1.0,
+        score=_of_rows(distributions.js),
+        by_item=distributions.js_of_each,
+    ),
     ItemMetric(
         name="entropy",
         words="entropy of predictions",
         unit="nats",
         goal=None,
+        low=0.0,
         score=lambda scored: distributions.entropy(scored.rows[1]),
     ),
 )
 HELDOUT_METRICS = (
-    HeldoutMetric(name=HELDOUT, words="held-out log-likelihood", unit="nats", goal="maximize", score=_heldout_loglik),
+    HeldoutMetric(
+        name=HELDOUT, words="held-out log-likelihood", unit="nats", goal="maximize", high=0.0, score=_heldout_loglik
+    ),
 )
 CROWD_METRICS = (
-    CrowdMetric(name="js_annotators", words="JS of annotators", unit="bits", goal="minimize", score=_js_annotators),
-    CrowdMetric(name="js_global", words="JS of the crowd", unit="bits", goal="minimize", score=_js_global),
+    CrowdMetric(
+        name="js_annotators",
+        words="JS of annotators",
+        unit="bits",
+        goal="minimize",
+        low=0.0,
+        high=1.0,
+        score=_js_annotators,
+    ),
+    CrowdMetric(
+        name="js_global", words="JS of the crowd", unit="bits", goal="minimize", low=0.0, high=1.0, score=_js_global
+    ),
     CrowdMetric(
         name="js_global_weighted",
         words="JS of the crowd, weighted",
         unit="bits",
         goal="minimize",
+        low=0.0,
+        high=1.0,
         score=_js_global_weighted,
     ),
 )

@@ -1,29 +1,40 @@
 """Which model is better, by how much, and how sure that is.
 
-Everything is computed from the report phase of the tidy table: trials on fresh seeds that no search has seen. Intervals
-and tests speak of what the seeds vary (initial weights, simulated crowds, thinned samples), not of the sampling of the
-test items, which all models share.
+Everything is computed from the report phase of the tidy table: trials on fresh seeds that no search has seen, and
+where they were kept from the scores of the items that the metric which ranks is the mean of. What intervals and tests
+vary over stands in `metrics.intervals`.
 """
 
 import json
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from jaxtyping import Float
 from scipy import stats
 
-from crowdsweep.metrics.intervals import Estimate, estimate
-from crowdsweep.report.paired import PairedTest, holm, paired_test
-from crowdsweep.report.ranking import References, ranking_metric
+from crowdsweep.metrics.intervals import Estimate, Varies, estimate
+from crowdsweep.metrics.known import HELDOUT
+from crowdsweep.metrics.ranking import ranking_metric
+from crowdsweep.report.paired import PairedTest, Scores, against_best
+from crowdsweep.report.references import References
 from crowdsweep.report.table import metric_columns
 from crowdsweep.search.contract import Goal
 from crowdsweep.sweepfile.records import Metric, PublishedValue
 from crowdsweep.trial.result import Status
 
 _COMMON_DEFAULTS = {"scenario": "individual"}  # dataset parameters at their defaults are not written down
+ItemScores = Callable[[Sequence[str], str], Mapping[str, Float[np.ndarray, " items"]]]
+"""(keys of trials, metric) → key → the scores of the items that the metric is the mean of, for all of these trials, of
+the same items in the same order; empty where that is not to be had."""
+
+
+def no_item_scores(keys: Sequence[str], metric: str) -> Mapping[str, Float[np.ndarray, " items"]]:  # noqa: ARG001
+    """None are known."""
+    return {}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +46,7 @@ class Score:
         point: the searched parameters, canonical JSON.
         rank: 1 is best; None for models that saw gold or lack the metric.
         metrics: estimates of every metric over the fresh seeds.
-        by_seed: seed → the ranking metric; empty where the model lacks it.
+        scores: the ranking metric by seed, and by item where that is known; empty where the model lacks it.
         versus_best: the paired test; None for the best one and for models without rank.
         n_failed, n_stopped: seeds that failed, or were stopped before their end: missing from all estimates.
         wall_s, peak_bytes: mean seconds of a trial; highest memory of its batches; None where every seed failed.
@@ -46,7 +57,7 @@ class Score:
     point: str
     rank: int | None = None
     metrics: Mapping[str, Estimate]
-    by_seed: Mapping[int, float]
+    scores: Scores
     versus_best: PairedTest | None = None
     n_failed: int = 0
     n_stopped: int = 0
@@ -88,6 +99,12 @@ class DatasetComparison:
     def scores(self) -> list[Score]:
         """Every model: ranked, then those that saw gold, then the rest."""
         return [*self.ranked, *self.gold, *self.unranked]
+
+    @property
+    def varies(self) -> list[Varies]:
+        """What the intervals of the metric that ranks vary over, each once."""
+        found = [score.metrics[self.metric] for score in [*self.ranked, *self.gold]]
+        return list(dict.fromkeys(estimate.varies for estimate in found if estimate.low is not None))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,6 +176,7 @@ def compare(
     published: Sequence[PublishedValue] = (),
     gold_models: frozenset[str] = frozenset(),
     references: Mapping[tuple[str, str], References] | None = None,
+    item_scores: ItemScores = no_item_scores,
 ) -> Comparison:
     """Compares the models of a sweep.
 
@@ -169,6 +187,7 @@ def compare(
         published: printed numbers.
         gold_models: labels of the models that need gold.
         references: (dataset, dataset_params) → what its models are scored against; gold where it is not said.
+        item_scores: looks up the scores of items.
     """
     blocks: dict[tuple[str, str], dict[tuple[str, str], _Cell]] = defaultdict(dict)
     for row in table.to_pylist():
@@ -179,11 +198,13 @@ def compare(
         cell = cells.setdefault(name, _Cell(model=row["model"], point=row["point"], chosen=row["chosen"]))
         cell.rows.append(row)
     names = metric_columns(table)
+    wanted = None if metric is None else (metric.name, metric.goal)
     datasets: list[DatasetComparison] = []
     for (dataset, params), cells in blocks.items():
-        chosen, others = ([cell for cell in cells.values() if cell.chosen is wanted] for wanted in (True, False))
         known = (references or {}).get((dataset, params), References())
-        datasets.append(_compare_models(dataset, params, chosen, others, names, metric, gold_models, known))
+        datasets.append(
+            _compare_models(dataset, params, list(cells.values()), names, wanted, gold_models, known, item_scores)
+        )
     return Comparison(
         datasets=datasets,
         ranks=mean_ranks(datasets),
@@ -226,89 +247,68 @@ def describe_dataset(dataset: str, dataset_params: str) -> str:
     return f"{dataset} ({inside})" if inside else dataset
 
 
-def comparison_table(comparison: Comparison) -> pa.Table:
-    """Returns the comparison as a flat table, one row for each model × dataset, in the metrics' own units."""
-    printed = {
-        (id(entry.block), entry.published.model, entry.published.metric): entry.published.value
-        for entry in comparison.published
-    }
-    rows = [
-        _flat_row(block, score, printed.get((id(block), score.model, block.metric)))
-        for block in comparison.datasets
-        for score in block.scores
-    ]
-    text, number, count = pa.string(), pa.float64(), pa.int64()
-    schema = [("dataset", text), ("dataset_params", text), ("rank", count), ("model", text), ("saw_gold", pa.bool_())]
-    schema += [("metric", text), ("mean", number), ("low", number), ("high", number), ("sd", number), ("n", count)]
-    schema += [("failed", count), ("stopped", count), ("difference_to_best", number), ("test", text)]
-    schema += [("p_holm", number), ("printed", number), ("difference_to_printed", number)]
-    schema += [("wall_s", number), ("peak_bytes", count)]
-    return pa.Table.from_pylist(rows, schema=pa.schema([*schema, ("point", text)]))
-
-
-def _flat_row(block: DatasetComparison, score: Score, printed: float | None) -> dict[str, Any]:
-    ours, test = score.metrics.get(block.metric), score.versus_best
-    return {
-        "dataset": block.dataset,
-        "dataset_params": block.dataset_params,
-        "rank": score.rank,
-        "model": score.model,
-        "saw_gold": score.saw_gold,
-        "metric": block.metric,
-        "mean": ours.mean if ours else None,
-        "low": ours.low if ours else None,
-        "high": ours.high if ours else None,
-        "sd": ours.sd if ours else None,
-        "n": ours.n if ours else 0,
-        "failed": score.n_failed,
-        "stopped": score.n_stopped,
-        "difference_to_best": test.difference.mean if test and test.difference else None,
-        "test": test.test if test else None,
-        "p_holm": test.p_holm if test else None,
-        "printed": printed,
-        "difference_to_printed": ours.mean - printed if ours and printed is not None else None,
-        "wall_s": score.wall_s.mean if score.wall_s else None,
-        "peak_bytes": score.peak_bytes,
-        "point": score.point,
-    }
-
-
 def _compare_models(
     dataset: str,
     params: str,
-    chosen: Sequence[_Cell],
-    others: Sequence[_Cell],
+    cells: Sequence[_Cell],
     names: Sequence[str],
-    wanted: Metric | None,
+    wanted: tuple[str, Goal] | None,
     gold_models: frozenset[str],
     references: References,
+    item_scores: ItemScores,
 ) -> DatasetComparison:
+    chosen = [cell for cell in cells if cell.chosen]
     present = [name for name in names if any(row[name] is not None for cell in chosen for row in cell.rows)]
     metric, goal = ranking_metric(present, wanted, references.gold)
+    keys = [row["key"] for cell in cells for row in cell.rows if metric and row[metric] is not None]
+    by_item = {} if references.heldout and metric == HELDOUT else item_scores(keys, metric)
+    scores = {
+        id(cell): _score(cell, names, metric, cell.model in gold_models, references.heldout, by_item) for cell in cells
+    }
     sign = -1.0 if goal == "maximize" else 1.0
-    scores = [_score(cell, names, metric, cell.model in gold_models) for cell in chosen]
-    able = sorted((s for s in scores if s.by_seed), key=lambda s: sign * s.metrics[metric].mean)
+    of_chosen = [scores[id(cell)] for cell in chosen]
+    able = sorted((s for s in of_chosen if s.scores.by_seed), key=lambda s: sign * s.metrics[metric].mean)
+    heldout = references.heldout if metric == HELDOUT else 0.0
     return DatasetComparison(
         dataset=dataset,
         dataset_params=params,
         metric=metric,
         goal=goal,
-        ranked=_rank_and_test([score for score in able if not score.saw_gold]),
+        ranked=_rank_and_test([score for score in able if not score.saw_gold], heldout),
         gold=[score for score in able if score.saw_gold],
-        unranked=[score for score in scores if not score.by_seed],
-        other_points=[_score(cell, names, metric, cell.model in gold_models) for cell in others],
+        unranked=[score for score in of_chosen if not score.scores.by_seed],
+        other_points=[scores[id(cell)] for cell in cells if not cell.chosen],
         references=references,
     )
 
 
-def _score(cell: _Cell, names: Sequence[str], metric: str, saw_gold: bool) -> Score:
+def _score(
+    cell: _Cell,
+    names: Sequence[str],
+    metric: str,
+    saw_gold: bool,
+    heldout: float,
+    item_scores: Mapping[str, Float[np.ndarray, " items"]],
+) -> Score:
     good = [row for row in cell.rows if row["status"] == Status.OK]
+    ranked = [row for row in good if metric and row[metric] is not None]
+    items = {row["seed"]: item_scores[row["key"]] for row in ranked if row["key"] in item_scores}
+    known = np.stack(list(items.values())) if items and len(items) == len(ranked) else None
     columns = {name: [row[name] for row in good if row[name] is not None] for name in names}
     return Score(
         model=cell.model,
         point=cell.point,
-        metrics={name: estimate(values) for name, values in columns.items() if values},
-        by_seed={row["seed"]: row[metric] for row in good if metric and row[metric] is not None},
+        metrics={
+            name: estimate(
+                values,
+                metric=name,
+                heldout=heldout if name == HELDOUT else 0.0,
+                item_scores=known if name == metric else None,
+            )
+            for name, values in columns.items()
+            if values
+        },
+        scores=Scores(by_seed={row["seed"]: row[metric] for row in ranked}, by_item=items if known is not None else {}),
         n_failed=sum(row["status"] == Status.FAILED for row in cell.rows),
         n_stopped=sum(row["status"] == Status.STOPPED for row in cell.rows),
         wall_s=estimate([row["wall_s"] for row in good]) if good else None,
@@ -317,21 +317,11 @@ def _score(cell: _Cell, names: Sequence[str], metric: str, saw_gold: bool) -> Sc
     )
 
 
-def _rank_and_test(scores: Sequence[Score]) -> list[Score]:
-    if not scores:
-        return []
-    best, rest = scores[0], scores[1:]
-    tests = [paired_test(best.by_seed, score.by_seed, len(rest)) for score in rest]
-    tested = [place for place, test in enumerate(tests) if test.p is not None]
-    corrected = holm([p for test in tests if (p := test.p) is not None])
-    for place, p_holm in zip(tested, corrected, strict=True):
-        tests[place] = replace(tests[place], p_holm=p_holm)
+def _rank_and_test(scores: Sequence[Score], heldout: float) -> list[Score]:
+    tests = [None, *against_best([score.scores for score in scores], heldout)]
     return [
-        replace(best, rank=1),
-        *(
-            replace(score, rank=place, versus_best=test)
-            for place, (score, test) in enumerate(zip(rest, tests, strict=True), start=2)
-        ),
+        replace(score, rank=place, versus_best=test)
+        for place, (score, test) in enumerate(zip(scores, tests, strict=bool(scores)), start=1)
     ]
 
 

@@ -53,12 +53,14 @@ class Bar:
 
     label: str
     estimate: Estimate
+    values: Sequence[float] = ()
     apart: bool = False
     printed: float | None = None
 
 
 def means_with_intervals(bars: Sequence[Bar], metric: str) -> Figure:
-    """Draws one line a model, first on top: dot at the mean, 95 % interval, printed value as a tick where given."""
+    """Draws one line a model, first on top: dot at the mean, 95 % interval, printed value as a tick where given, and
+    beneath, small and pale, the value of every seed where they differ."""
     scale = 100.0 if is_share(metric) else 1.0
     with mpl.rc_context(_STYLE):
         figure = Figure(figsize=(6.8, 0.9 + 0.34 * len(bars)))
@@ -66,8 +68,17 @@ def means_with_intervals(bars: Sequence[Bar], metric: str) -> Figure:
         for height, bar in enumerate(reversed(bars)):
             found = bar.estimate
             if found.low is not None and found.high is not None:
-                ends = [scale * end for end in _within(found.low, found.high, is_share(metric))]
-                axes.plot(ends, [height, height], color=PALETTE[0], linewidth=2, solid_capstyle="butt")
+                axes.plot(
+                    [scale * found.low, scale * found.high],
+                    [height, height],
+                    color=PALETTE[0],
+                    linewidth=2,
+                    solid_capstyle="butt",
+                )
+            if not found.constant and len(bar.values) > 1:
+                points = [scale * value for value in bar.values]
+                below = [height - 0.24] * len(points)
+                axes.plot(points, below, "o", markersize=3, color=PALETTE[0], alpha=0.45, markeredgewidth=0)
             face = "none" if bar.apart else PALETTE[0]
             axes.plot([scale * found.mean], [height], "o", markersize=6.5, color=PALETTE[0], markerfacecolor=face)
             if bar.printed is not None:
@@ -114,14 +125,10 @@ def curve(drawn: Curve) -> Figure:
         own = [line for line in drawn.lines if not line.reference]
         for line in drawn.lines:
             style = _reference_style() if line.reference else _line_style(own.index(line))
-            ends = [
-                _within(y if low is None else low, y if high is None else high, drawn.percent)
-                for y, low, high in zip(line.y, line.low, line.high, strict=True)
-            ]
             axes.fill_between(
                 line.x,
-                [scale * low for low, _ in ends],
-                [scale * high for _, high in ends],
+                [scale * (y if low is None else low) for y, low in zip(line.y, line.low, strict=True)],
+                [scale * (y if high is None else high) for y, high in zip(line.y, line.high, strict=True)],
                 color=style["color"],
                 alpha=0.16,
                 linewidth=0,
@@ -194,11 +201,6 @@ def to_svg(figure: Figure, name: str, description: str) -> str:
     svg = re.sub(r'(<svg[^>]*?) width="[\d.]+pt"', r"\1", svg, count=1)
     svg = re.sub(r'(<svg[^>]*?) height="[\d.]+pt"', r"\1", svg, count=1)
     return svg.replace("<svg", head, 1).strip()
-
-
-def _within(low: float, high: float, share: bool) -> tuple[float, float]:
-    """Returns an interval; that of a share is cut at 0 and 1, which a t interval does not know."""
-    return (max(low, 0.0), min(high, 1.0)) if share else (low, high)
 
 
 def _line_style(place: int) -> dict[str, Any]:

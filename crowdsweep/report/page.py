@@ -31,10 +31,12 @@ from crowdsweep.report.compare import (
     Comparison,
     DatasetComparison,
     compare,
-    comparison_table,
     describe_dataset,
+    no_item_scores,
 )
-from crowdsweep.report.ranking import References
+from crowdsweep.report.comparison_table import comparison_table
+from crowdsweep.report.kept_scores import KeptScores
+from crowdsweep.report.references import References
 from crowdsweep.report.table import comparison_rows, results_table, to_csv, to_latex, to_markdown
 from crowdsweep.studies.contract import StudyReport, check_knobs, find_template, with_gold_models
 from crowdsweep.sweepfile.records import Metric, PublishedValue
@@ -52,6 +54,7 @@ _FILTERS: dict[str, Any] = {
     "seconds": phrases.show_seconds,
     "size": phrases.show_bytes,
     "point": phrases.show_point,
+    "collapse": phrases.collapse,
     "readable": readable,
 }
 
@@ -68,7 +71,11 @@ class FailedTrial:
 
 @dataclass(frozen=True, kw_only=True)
 class SearchShown:
-    """One search: what it looked for, what every point was worth, what it selected."""
+    """One search: what it looked for, what every point was worth, what it selected.
+
+    Attributes:
+        fresh: number of a selected point → the same metric on fresh seeds, where the report's trials have it.
+    """
 
     model: str
     dataset: str
@@ -77,6 +84,7 @@ class SearchShown:
     points: Mapping[int, Mapping[str, Any]]
     values: Mapping[int, float | None]
     selected: Sequence[int]
+    fresh: Mapping[int, Estimate]
 
 
 @dataclass(kw_only=True)
@@ -101,11 +109,12 @@ def write_report(store: Path) -> Path:
     """
     state = read_journal(store)
     everything = results_table(state, "all")
-    comparison = comparison_of(state)
+    comparison = comparison_of(state, store)
     flat = comparison_table(comparison)
     pyarrow.parquet.write_table(everything, store / "results.parquet")
     (store / "table.csv").write_text(to_csv(flat), encoding="utf-8")
-    shown = [to_markdown(_for_reading(flat), right=_RIGHT), *map("{}\n".format, phrases.ranked_by_heldout(comparison))]
+    notes = [*phrases.unscored(comparison), *_notes(state, comparison)]
+    shown = [to_markdown(_for_reading(flat), right=_RIGHT), *map("{}\n".format, notes)]
     (store / "table.md").write_text("\n".join(shown), encoding="utf-8")
     (store / "table.tex").write_text(to_latex(_for_reading(flat), right=_RIGHT), encoding="utf-8")
     page = store / "report.html"
@@ -130,7 +139,7 @@ def render_page(state: JournalState, comparison: Comparison, store: Path) -> str
         progress=_progress(state, trials),
         unfinished=state.status is not SweepStatus.DONE,
         table_name=(state.config.get("published") or {}).get("table") or "the paper",
-        searches=list(searches(state)),
+        searches=list(searches(state, comparison)),
         study=study_report(state),
         failed=failed[:_MAX_SHOWN_FAILURES],
         n_failed=len(failed),
@@ -141,19 +150,35 @@ def render_page(state: JournalState, comparison: Comparison, store: Path) -> str
         draw_confusion=figures.heat_map,
         confusions=_confusions(state, trials, comparison, store),
         verdict=phrases.verdict,
-        notes=phrases.ranked_by_heldout(comparison),
+        notes=_notes(state, comparison),
         left_out=len(state.results.keys() - {trial.spec.key for trial in trials}),
         tests_used=phrases.tests_used,
+        flattery=phrases.flattery,
+        intervals_over=phrases.intervals_over,
         quality_metrics=_quality_metrics,
         printed=_printed_of,
         sweep_file=yaml.safe_dump(json.loads(json.dumps(dict(state.config))), sort_keys=False, allow_unicode=True),
     )
 
 
-def searches(state: JournalState) -> Iterator[SearchShown]:
+def _notes(state: JournalState, comparison: Comparison) -> list[str]:
+    """Returns what a reader of the answers must know, in sentences."""
+    chosen_by_gold = phrases.chosen_by_gold(comparison, state.plan.searches)
+    return [*phrases.ranked_by_heldout(comparison), *chosen_by_gold, *phrases.refused(state.plan.refused)]
+
+
+def searches(state: JournalState, comparison: Comparison) -> Iterator[SearchShown]:
     """Yields every search that has proposed a point."""
+    rescored = {
+        (block.dataset, block.dataset_params, score.model, score.point): score
+        for block in comparison.datasets
+        for score in [*block.scores, *block.other_points]
+    }
     for search in shown_searches(state):
         points = points_of(state, search)
+        place = (search.dataset, canonical_json(dict(search.dataset_params)), search.label)
+        selected = [number for number in state.selected.get(search.key, ()) if number in points]
+        scores = {number: rescored.get((*place, canonical_json(dict(points[number])))) for number in selected}
         yield SearchShown(
             model=search.label,
             dataset=describe_dataset(search.dataset, canonical_json(dict(search.dataset_params))),
@@ -161,7 +186,8 @@ def searches(state: JournalState) -> Iterator[SearchShown]:
             goal=search.goal,
             points=points,
             values={number: value for number, value in state.values.get(search.key, {}).items() if number in points},
-            selected=[number for number in state.selected.get(search.key, ()) if number in points],
+            selected=selected,
+            fresh={n: one.metrics[search.metric] for n, one in scores.items() if one and search.metric in one.metrics},
         )
 
 
@@ -188,8 +214,13 @@ def study_report(state: JournalState) -> StudyReport | None:
     return template.summarise(table, check_knobs(template, knobs))
 
 
-def comparison_of(state: JournalState) -> Comparison:
-    """Compares the models of a sweep, as its file asks for it."""
+def comparison_of(state: JournalState, store: Path | None = None) -> Comparison:
+    """Compares the models of a sweep, as its file asks for it.
+
+    Args:
+        state: what its journal says.
+        store: where the scores of single items lie; without, intervals and tests vary over seeds alone.
+    """
     wanted = state.config.get("metric")
     printed = (state.config.get("published") or {}).get("values", ())
     return compare(
@@ -201,6 +232,7 @@ def comparison_of(state: JournalState) -> Comparison:
             (row.dataset, canonical_json(dict(row.dataset_params))): References(gold=row.gold, heldout=row.heldout)
             for row in state.plan.datasets
         },
+        item_scores=no_item_scores if store is None else KeptScores(state, open_rows(store, write=False)),
     )
 
 
@@ -237,6 +269,7 @@ def _means_figure(block: DatasetComparison, comparison: Comparison) -> Any:
         figures.Bar(
             label=f"{score.model} (saw gold)" if score.saw_gold else score.model,
             estimate=score.metrics[block.metric],
+            values=list(score.scores.by_seed.values()),
             apart=score.saw_gold,
             printed=printed.get(score.model),
         )
@@ -300,7 +333,7 @@ def _for_reading(flat: pa.Table) -> pa.Table:
             "metric": readable(row["metric"]) if row["metric"] else "",
             "mean": phrases.show_number(row["mean"], row["metric"]),
             "95 % interval": phrases.show_interval(_as_estimate(row), row["metric"]) if row["mean"] is not None else "",
-            "n": str(row["n"]),
+            "n": str(row["n"]) + (f" ({row['collapsed']} collapsed)" if row["collapsed"] else ""),
             "p (Holm)": phrases.show_p(row["p_holm"]).removeprefix("= "),
             "printed": phrases.show_number(row["printed"], row["metric"]),
             "seconds": "" if row["wall_s"] is None else f"{row['wall_s']:.3g}",

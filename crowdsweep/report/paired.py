@@ -1,13 +1,34 @@
-"""Paired tests over seeds, with Holm's correction for several comparisons."""
+"""Paired tests of a dataset's models, corrected for all pairs of them: the best one was picked by its score.
+
+Every pair of models is tested, and Holm's correction runs over all of them; what is told of a model is its pair with
+the best. Testing only these pairs would forget that the best is best partly by luck.
+"""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from itertools import combinations
 
+import numpy as np
+from jaxtyping import Float
 from scipy import stats
 
-from crowdsweep.metrics.intervals import Estimate, estimate
+from crowdsweep.metrics.intervals import Estimate, Varies, estimate, p_value, spread_of
 
 SIGNIFICANCE = 0.05
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scores:
+    """One model's scores on a dataset by the metric that ranks.
+
+    Attributes:
+        by_seed: seed → score.
+        by_item: seed → the scores of the items that its score is the mean of, where they are known: of every seed or
+            of none, and of the same items in the same order at every seed and for every model.
+    """
+
+    by_seed: Mapping[int, float]
+    by_item: Mapping[int, Float[np.ndarray, " items"]] = field(default_factory=dict[int, np.ndarray])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,7 +39,7 @@ class PairedTest:
         test: `paired t`, `Wilcoxon`, or `none` where nothing varies or fewer than two seeds pair.
         difference: best minus this one, in the metric's own units, over the common seeds.
         p: two-sided; None where there is no test.
-        p_holm: p after Holm's correction over all comparisons on this dataset.
+        p_holm: p after Holm's correction over all pairs of models on this dataset.
         reason: why there is no test; empty where there is one.
     """
 
@@ -30,35 +51,61 @@ class PairedTest:
 
     @property
     def distinguishable(self) -> bool:
-        """Whether the difference is significant at 5 % after correction, or exact: both constant and unequal."""
-        if self.p_holm is not None:
-            return self.p_holm < SIGNIFICANCE
-        return self.difference is not None and self.difference.constant and self.difference.mean != 0.0
+        """Whether the difference is significant at 5 % after correction."""
+        return self.p_holm is not None and self.p_holm < SIGNIFICANCE
+
+    @property
+    def varies(self) -> Varies:
+        """What the difference varies over."""
+        return "seeds" if self.difference is None else self.difference.varies
 
 
-def paired_test(best: Mapping[int, float], other: Mapping[int, float], comparisons: int) -> PairedTest:
+def against_best(models: Sequence[Scores], heldout: float) -> list[PairedTest]:
+    """Returns the test of each model but the first against the first, which is the best.
+
+    Args:
+        models: best first.
+        heldout: as for `paired_test`.
+    """
+    pairs = list(combinations(range(len(models)), 2))
+    tests = [paired_test(models[one], models[other], len(pairs), heldout) for one, other in pairs]
+    tested = [place for place, test in enumerate(tests) if test.p is not None]
+    corrected = holm([p for test in tests if (p := test.p) is not None])
+    for place, p_holm in zip(tested, corrected, strict=True):
+        tests[place] = replace(tests[place], p_holm=p_holm)
+    return tests[: max(0, len(models) - 1)]
+
+
+def paired_test(best: Scores, other: Scores, comparisons: int, heldout: float = 0.0) -> PairedTest:
     """Tests two models on their common seeds, uncorrected.
 
-    Wilcoxon's signed-rank test where its smallest possible p, 2 / 2ⁿ, times the number of comparisons is within 5 %:
-    with fewer seeds it could not reject anything, and the paired t test is used. Differences that are the same at
-    every seed leave nothing to test.
+    Where the scores of the items are known, or where seeds hold out overlapping shares of the same annotations, it is
+    the paired t test with a variance that counts that too (`metrics.intervals`). Else Wilcoxon's signed-rank test,
+    where its smallest possible p, 2 / 2ⁿ, times the number of comparisons is within 5 %: with fewer seeds it could not
+    reject anything, and the paired t test is used. Where no difference varies there is nothing to test.
+
+    Args:
+        best, other: of the two models.
+        comparisons: how many pairs are tested on this dataset.
+        heldout: share of the annotations that each seed held out anew, where scores are of these; else 0.
     """
-    seeds = sorted(best.keys() & other.keys())
+    seeds = sorted(best.by_seed.keys() & other.by_seed.keys())
     if not seeds:
         return PairedTest(test="none", difference=None, reason="no seed in common")
-    differences = [best[seed] - other[seed] for seed in seeds]
-    difference = estimate(differences)
-    if len(seeds) < 2:
-        return PairedTest(test="none", difference=difference, reason="one seed only")
-    if difference.constant:
-        same = abs(difference.mean) <= 1e-12
-        reason = "the same at every seed" if same else "the same difference at every seed"
-        exact = replace(difference, mean=0.0) if same else difference
-        return PairedTest(test="none", difference=exact, reason=reason)
-    if 2.0 * 0.5 ** len(seeds) * comparisons <= SIGNIFICANCE:
+    differences = np.array([best.by_seed[seed] - other.by_seed[seed] for seed in seeds])
+    items = None
+    if not heldout and all(seed in best.by_item and seed in other.by_item for seed in seeds):
+        items = np.stack([best.by_item[s].astype(np.float64) - other.by_item[s] for s in seeds])
+    difference = estimate(differences.tolist(), heldout=heldout, item_scores=items)
+    if difference.low is None:
+        return _no_test(difference, items is not None)
+    spread, varies = spread_of(differences, heldout=heldout, item_scores=items)
+    if varies == "seeds" and 2.0 * 0.5 ** len(seeds) * comparisons <= SIGNIFICANCE:
         return PairedTest(test="Wilcoxon", difference=difference, p=float(stats.wilcoxon(differences).pvalue))
-    p = float(stats.ttest_1samp(differences, 0.0).pvalue)
-    return PairedTest(test="paired t", difference=difference, p=p)
+    assert spread is not None  # noqa: S101 - there is an interval
+    return PairedTest(
+        test="paired t", difference=difference, p=float(p_value(differences.mean(keepdims=True), spread)[0])
+    )
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -69,3 +116,16 @@ def holm(p_values: Sequence[float]) -> list[float]:
         running = max(running, min(1.0, (len(p_values) - step) * p_values[index]))
         adjusted[index] = running
     return adjusted
+
+
+def _no_test(difference: Estimate, by_item: bool) -> PairedTest:
+    same = abs(difference.mean) <= 1e-12
+    if same:
+        difference = replace(difference, mean=0.0)
+    if by_item:
+        reason = "the same on every item"
+    elif difference.n < 2:
+        reason = "one seed only"
+    else:
+        reason = "the same at every seed" if same else "the same difference at every seed"
+    return PairedTest(test="none", difference=difference, reason=reason)

@@ -16,10 +16,11 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from crowdsweep.journal.state import JournalState
+from crowdsweep.sweep.cells import Cell
 from crowdsweep.sweep.executor import Batch, Executor
 from crowdsweep.sweep.interrupts import Interrupts
 from crowdsweep.sweep.mirrors import Mirrors
-from crowdsweep.sweep.plan import Cell, Plan
+from crowdsweep.sweep.plan import Plan
 from crowdsweep.sweep.recorded import recorded_config, recorded_plan
 from crowdsweep.sweep.resume import MakeSearcher, hours_spent, resumed_searches
 from crowdsweep.sweep.search_run import SearchRun, Step
@@ -82,6 +83,7 @@ class SweepOutcome:
         finished: of these, how many have a result, this driver's and earlier ones'.
         failed: of these, how many failed.
         ran: how many this driver ran itself.
+        refused: searches that the sweep file asks for and that could not be made.
     """
 
     status: SweepStatus
@@ -89,6 +91,7 @@ class SweepOutcome:
     finished: int
     failed: int
     ran: int
+    refused: int = 0
 
 
 class Driver:
@@ -275,7 +278,12 @@ class Driver:
     def _outcome(self, status: SweepStatus) -> SweepOutcome:
         finished = sum(key in self._results for key in self._specs)
         return SweepOutcome(
-            status=status, planned=len(self._specs), finished=finished, failed=len(self._failed), ran=self._ran
+            status=status,
+            planned=len(self._specs),
+            finished=finished,
+            failed=len(self._failed),
+            ran=self._ran,
+            refused=len(self._plan.refused),
         )
 
 

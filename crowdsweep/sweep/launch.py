@@ -8,12 +8,13 @@ from pathlib import Path
 from crowdsweep.journal.journal import Journal, read_journal
 from crowdsweep.search.contract import PointSearcher
 from crowdsweep.search.searchers import make_searcher
+from crowdsweep.sweep.cells import Search
 from crowdsweep.sweep.driver import SweepOutcome, run_sweep
 from crowdsweep.sweep.environment import environment
 from crowdsweep.sweep.executor import Executor
 from crowdsweep.sweep.inline import InlineExecutor
 from crowdsweep.sweep.interrupts import Interrupts
-from crowdsweep.sweep.plan import Plan, Search, make_plan
+from crowdsweep.sweep.plan import Plan, make_plan
 from crowdsweep.sweepfile.records import Engine, SweepConfig
 from crowdsweep.trial.events import Mirror
 

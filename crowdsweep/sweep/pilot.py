@@ -7,19 +7,20 @@ tenth of those items takes long: then that fit is all that is measured.
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from crowdsweep.data.dataset import Gold, TrainingData, TrialData
-from crowdsweep.models.contract import FitContext, FitsMany, ModelInfo, Predictor, fit_unchecked
+from crowdsweep.models.contract import FitContext, FitResult, FitsMany, ModelInfo, Predictor, fit_unchecked
 from crowdsweep.registry.parameters import build
 from crowdsweep.seeds import SeedStream
 from crowdsweep.trial.model_calls import ModelFault, guarded
 
 MOST_ITEMS = 200
+FEW_ITEMS = 20
 FEW_STEPS = 4
 STEPS = ("epochs", "iterations")
 REPLICAS = 5  # fitted side by side where the model can, as a batch fits its trials
@@ -57,6 +58,21 @@ def pace_of(
         return pilot.pace()
     except (ModelFault, TimeoutError):
         return None
+
+
+def foretells(info: ModelInfo, params: Mapping[str, Any], trial: TrialData) -> bool:
+    """Whether a model gives probabilities to answers that it has not seen, as a short fit on a few items tells; true
+    where it cannot be fitted so: its trials will say why.
+
+    Args:
+        info, params, trial: as for `pace_of`.
+    """
+    pilot = _Pilot(info=info, params=params, trial=trial, clock=time.perf_counter)
+    try:
+        fitted = pilot.fit(_first_items(trial, min(FEW_ITEMS, trial.training.n_items)), {}, 1)
+    except (ModelFault, TimeoutError):
+        return True
+    return fitted[0].label_probs is not None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,10 +122,22 @@ class _Pilot:
 
     def _fit_s(self, sample: tuple[TrainingData, Gold], steps: Mapping[str, int]) -> float:
         """Returns a trial's share of the seconds of one fit, with few steps of each kind but those that are given."""
+        many = issubclass(self.info.model, FitsMany) and not self.info.deterministic
+        n = REPLICAS if many else 1
+        begun = self.clock()
+        self.fit(sample, steps, n)
+        return (self.clock() - begun) / n
+
+    def fit(self, sample: tuple[TrainingData, Gold], steps: Mapping[str, int], n: int) -> Sequence[FitResult]:
+        """Returns `n` fits side by side.
+
+        Raises:
+            ModelFault: they failed.
+            TimeoutError: they were told to stop.
+        """
         training, gold = sample
         params = {**self.params, **dict.fromkeys(self.steps, FEW_STEPS), **steps}
         model = guarded(build)(self.info.model, params, f"model {self.info.name!r}")
-        n = REPLICAS if isinstance(model, FitsMany) and not self.info.deterministic else 1
         begun = self.clock()
         stopped = False
 
@@ -124,10 +152,10 @@ class _Pilot:
             )
             for seed in range(n)
         ]
-        guarded(fit_unchecked)(model, [training] * n, contexts)
+        fitted = guarded(fit_unchecked)(model, [training] * n, contexts)
         if stopped:
             raise TimeoutError(f"{self.info.name} was far from done after {SURELY_LONG_S} s")
-        return (self.clock() - begun) / n
+        return fitted
 
 
 def _first_items(trial: TrialData, n_items: int) -> tuple[TrainingData, Gold]:

@@ -6,148 +6,36 @@ model meets the same seeds. The axis of a study template is laid out here, as da
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 from crowdsweep.data import catalogue
-from crowdsweep.data.dataset import CrowdDataset, Scalar, TrialData
+from crowdsweep.data.dataset import CrowdDataset, TrialData
 from crowdsweep.data.oddities import mistakes
 from crowdsweep.data.splits import data_version, prepare
 from crowdsweep.errors import DataError, SweepFileError
 from crowdsweep.metrics.known import HELDOUT
 from crowdsweep.models import registered
-from crowdsweep.models.contract import ModelInfo
 from crowdsweep.search.racing import FEWEST_SEEDS
 from crowdsweep.search.space import Space
 from crowdsweep.studies.contract import expand_study
-from crowdsweep.sweep.pilot import Pace, pace_of
-from crowdsweep.sweep.requirements import Offer, check_metric, default_metric, offer_of
-from crowdsweep.sweepfile.records import DatasetEntry, Metric, ModelEntry, SweepConfig
+from crowdsweep.sweep.cells import Cell, PlannedDataset, Refused, Search
+from crowdsweep.sweep.pilot import Pace, foretells
+from crowdsweep.sweep.requirements import (
+    NOTHING_TO_HOLD_OUT,
+    check_metric,
+    default_metric,
+    metric_without_heldout,
+    offer_of,
+    why_not_by_heldout,
+)
+from crowdsweep.sweepfile.records import DatasetEntry, ModelEntry, SweepConfig
 from crowdsweep.trial.runner import check_needs
-from crowdsweep.trial.spec import Phase, TrialSpec, canonical_json, digest
+from crowdsweep.trial.spec import canonical_json, digest
 
 SEARCH_SEED = 1_000_000
 RACING_SEEDS = 6  # with fewer, so little is left to save after `racing.FEWEST_SEEDS` that nothing is raced
-OPERATIONS_PER_SECOND = 2e8  # of `ModelInfo.cost`, one trial of a batch on one core: rough, within a factor of five
-TRIAL_OVERHEAD_S = 0.01
-
-
-@dataclass(frozen=True, kw_only=True)
-class PlannedDataset:
-    """One line of `datasets:` with its base dataset, which lines of equal base share.
-
-    Attributes:
-        report_heldout: share of the annotations that report trials give up: none, but where there is nothing else to
-            score them by.
-    """
-
-    name: str
-    params: Mapping[str, Scalar]
-    base: CrowdDataset
-    offer: Offer
-    report_heldout: float = 0.0
-
-    def __str__(self) -> str:
-        return f"{self.name} {canonical_json(dict(self.params))}" if self.params else self.name
-
-
-@dataclass(frozen=True, kw_only=True)
-class Cell:
-    """A model × dataset with fixed hyper-parameters, or the part of a search that does not move.
-
-    Attributes:
-        info: the model.
-        label: what the sweep file calls it.
-        dataset: that it is fitted to.
-        fixed: hyper-parameters as given, the sweep's protocol among them.
-        metric: what is scored while it trains, and what it is searched for.
-    """
-
-    info: ModelInfo
-    label: str
-    dataset: PlannedDataset
-    fixed: Mapping[str, Any]
-    metric: Metric
-
-    @property
-    def key(self) -> str:
-        """The `cell_key` of its report trials, where the point does not move."""
-        return self.report_specs([0])[0].cell_key
-
-    def specs(
-        self, seeds: Sequence[int], phase: Phase, point: Mapping[str, Any] | None = None, heldout: float = 0.0
-    ) -> list[TrialSpec]:
-        """Returns the trials of one point, one for each seed."""
-        point = point or {}
-        params = registered.full_params(self.info.name, {**self.fixed, **point})
-        version = data_version(self.dataset.base, self.dataset.params, heldout)
-        return [
-            TrialSpec(
-                model=self.info.name,
-                params=params,
-                model_version=self.info.version,
-                dataset=self.dataset.name,
-                dataset_params=self.dataset.params,
-                fingerprint=self.dataset.base.fingerprint,
-                seed=seed,
-                heldout_fraction=heldout,
-                data_version=version,
-                phase=phase,
-                point=point,
-            )
-            for seed in seeds
-        ]
-
-    def report_specs(self, seeds: Sequence[int], point: Mapping[str, Any] | None = None) -> list[TrialSpec]:
-        """Returns the report trials of one point, one for each seed."""
-        return self.specs(seeds, "report", point, self.dataset.report_heldout)
-
-    def seconds(self, paces: dict[str, Pace | None]) -> float | None:
-        """Returns roughly how long one trial takes, at the defaults of what is searched; None where nothing tells.
-
-        Args:
-            paces: what was measured so far, of models that do not say what they cost; more is added.
-        """
-        params = registered.full_params(self.info.name, self.fixed)
-        shape = self.dataset.offer.shape
-        if self.info.cost is not None:
-            return TRIAL_OVERHEAD_S + self.info.cost(shape, params) / OPERATIONS_PER_SECOND
-        key = digest({"model": self.info.name, "params": params, "dataset": self.dataset.base.fingerprint})
-        if key not in paces:
-            paces[key] = pace_of(self.info, params, prepare(self.dataset.base, self.dataset.params, seed=0))
-        pace = paces[key]
-        return None if pace is None else TRIAL_OVERHEAD_S + pace.seconds(shape.n_annotations)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Search:
-    """A search: a cell whose point moves in a space.
-
-    Attributes:
-        cell: what does not move.
-        space: what is searched.
-        limit: number of points.
-        heldout: share of the annotations that search trials give up.
-        learns: whether what is proposed depends on the values of earlier points; not so where a small space is listed
-            whole.
-        raced: number of seeds after which a point may be stopped as hopeless; None where every point gets all seeds.
-        key: hash of everything that decides what is proposed and how it is scored, but for the number of points: a
-            larger budget goes on with the same search.
-    """
-
-    cell: Cell
-    space: Space
-    limit: int
-    heldout: float
-    learns: bool
-    raced: int | None
-    key: str
-
-    @property
-    def metric(self) -> Metric:
-        """What it is searched for."""
-        return self.cell.metric
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,12 +47,14 @@ class Plan:
         datasets: in the order of the file, each at every value of a study template's axis.
         cells: fixed points, run on the report seeds.
         searches: searches; their best points are run on the report seeds.
+        refused: searches that are left out.
     """
 
     config: SweepConfig
     datasets: Sequence[PlannedDataset]
     cells: Sequence[Cell]
     searches: Sequence[Search]
+    refused: Sequence[Refused] = ()
 
     @property
     def bases(self) -> dict[str, CrowdDataset]:
@@ -221,7 +111,18 @@ class Plan:
             for name, base in {dataset.name: dataset.base for dataset in self.datasets}.items()
             for oddity in mistakes(base)
         ]
-        return notes
+        if unscored := [str(dataset) for dataset in self.datasets if dataset.unscored]:
+            notes.append(
+                f"nothing can rank the models on {', '.join(unscored)}: neither gold nor dev or test items, and "
+                f"{NOTHING_TO_HOLD_OUT}"
+            )
+        notes += [
+            f"{search.cell.label} on {search.cell.dataset} is searched by {search.metric.name}, since "
+            f"{search.instead}; the gold that chooses its point also ranks it, which flatters it"
+            for search in self.searches
+            if search.instead
+        ]
+        return [*notes, *map(str, self.refused)]
 
     def summary(self) -> dict[str, Any]:
         """Returns the plan as JSON-able data; seconds are of one slot, and rough.
@@ -236,6 +137,9 @@ class Plan:
             "datasets": [_dataset_row(dataset) for dataset in self.datasets],
             "cells": cells,
             "searches": searches,
+            "refused": [
+                {"label": one.label, "dataset": str(one.dataset), "reason": one.reason} for one in self.refused
+            ],
             "trials": {"search": self.n_search, "report": self.n_report, "total": self.n_trials},
             "estimated_slot_seconds": sum(row["seconds"] or 0.0 for row in [*cells, *searches]),
             "notes": self.notes,
@@ -264,6 +168,7 @@ def make_plan(config: SweepConfig) -> Plan:
     datasets: list[PlannedDataset] = []
     cells: list[Cell] = []
     searches: list[Search] = []
+    refused: list[Refused] = []
     bases: dict[str, CrowdDataset] = {}
     for entry in expand_study(config).datasets:
         dataset, trial = _ready(entry, bases, config)
@@ -273,11 +178,18 @@ def make_plan(config: SweepConfig) -> Plan:
             check_metric(config.metric, dataset.offer, _where(config, entry.name))
         for model in wanted:
             cell = _cell(config, model, dataset, trial)
-            if model.space:
-                searches.append(_search(config, cell, Space.parse(model.space)))
-            else:
+            if not model.space:
                 cells.append(cell)
-    return Plan(config=config, datasets=datasets, cells=cells, searches=searches)
+                continue
+            try:
+                cell, why = _scorable(cell, trial, config.metric is not None)
+            except DataError as error:
+                refused.append(Refused(label=cell.label, dataset=dataset, reason=str(error)))
+            else:
+                searches.append(_search(config, cell, Space.parse(model.space), why))
+    if refused and not cells and not searches:
+        raise SweepFileError(f"{config.source or config.name}: {'; '.join(map(str, refused))}")
+    return Plan(config=config, datasets=datasets, cells=cells, searches=searches, refused=refused)
 
 
 def describe_plan(plan: Plan) -> str:
@@ -315,10 +227,39 @@ def _ready(
             f"{_where(config, entry.name)}: expected at least two classes, got {list(base.class_names)}"
         )
     trial = prepare(base, entry.params, seed=0)
-    offer = offer_of(trial)
-    heldout = config.heldout.fraction if offer.only_own_votes else 0.0
-    params = dict(entry.params)
-    return PlannedDataset(name=entry.name, params=params, base=base, offer=offer, report_heldout=heldout), trial
+    planned = PlannedDataset(
+        name=entry.name,
+        params=dict(entry.params),
+        base=base,
+        offer=offer_of(trial),
+        heldout=config.heldout.fraction,
+    )
+    return planned, trial
+
+
+def _scorable(cell: Cell, trial: TrialData, asked: bool) -> tuple[Cell, str]:
+    """Returns a cell whose points can be scored, and why not by held-out annotations where they would be usual.
+
+    Args:
+        cell: that is to be searched.
+        trial: its data.
+        asked: whether the sweep file names the metric.
+
+    Raises:
+        DataError: nothing can score them.
+    """
+    if cell.metric.name != HELDOUT:
+        return cell, ""
+    params = registered.full_params(cell.info.name, cell.fixed)
+    why = why_not_by_heldout(cell.info, lambda: cell.dataset.holds_out, lambda: foretells(cell.info, params, trial))
+    if not why:
+        return cell, ""
+    other = metric_without_heldout(cell.dataset.offer)
+    if other is None:
+        raise DataError(f"{why}, and there is no gold: nothing could choose a point; give parameters, not a search")
+    if asked:
+        raise DataError(f"{why}; leave `metric` out, or take {other.name}, which the gold of training items allows")
+    return replace(cell, metric=other), why
 
 
 def _cell(config: SweepConfig, entry: ModelEntry, dataset: PlannedDataset, trial: TrialData) -> Cell:
@@ -335,7 +276,7 @@ def _cell(config: SweepConfig, entry: ModelEntry, dataset: PlannedDataset, trial
     return Cell(info=info, label=entry.label or entry.name, dataset=dataset, fixed=fixed, metric=metric)
 
 
-def _search(config: SweepConfig, cell: Cell, space: Space) -> Search:
+def _search(config: SweepConfig, cell: Cell, space: Space, instead: str) -> Search:
     space.check_fits(cell.info.name, cell.fixed)
     metric = cell.metric
     heldout = config.heldout.fraction if metric.name == HELDOUT else 0.0
@@ -362,7 +303,9 @@ def _search(config: SweepConfig, cell: Cell, space: Space) -> Search:
             **({} if version == 1 else {"data_version": version}),
         }
     )
-    return Search(cell=cell, space=space, limit=limit, heldout=heldout, learns=learns, raced=raced, key=key)
+    return Search(
+        cell=cell, space=space, limit=limit, heldout=heldout, learns=learns, raced=raced, key=key, instead=instead
+    )
 
 
 def _raced_after(config: SweepConfig) -> int | None:

@@ -2,11 +2,12 @@
 
 from typing import Any
 
-from crowdsweep.sweep.plan import Cell, Plan
+from crowdsweep.sweep.cells import Cell
+from crowdsweep.sweep.plan import Plan
 from crowdsweep.sweepfile.read import config_to_mapping
 from crowdsweep.sweepfile.records import SweepConfig
 from crowdsweep.tracking.uri import without_credentials
-from crowdsweep.trial.plan_record import CellRecord, DatasetRecord, PlanRecord
+from crowdsweep.trial.plan_record import CellRecord, DatasetRecord, PlanRecord, RefusedRecord
 
 
 def recorded_config(config: SweepConfig) -> dict[str, Any]:
@@ -37,6 +38,12 @@ def recorded_plan(plan: Plan) -> PlanRecord:
         ),
         report_seeds=n_seeds,
         n_trials=plan.n_trials,
+        refused=tuple(
+            RefusedRecord(
+                label=one.label, dataset=one.dataset.name, dataset_params=one.dataset.params, reason=one.reason
+            )
+            for one in plan.refused
+        ),
     )
 
 

@@ -1,6 +1,6 @@
 """Which metrics a dataset allows: the one that a search takes by default, and why another cannot be computed."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +11,8 @@ from crowdsweep.metrics.known import ACCURACY, HELDOUT, KL, CrowdMetric, ItemMet
 from crowdsweep.metrics.wording import goal_of
 from crowdsweep.models.contract import DataShape, ModelInfo
 from crowdsweep.sweepfile.records import Metric
+
+NOTHING_TO_HOLD_OUT = "no annotation can be held out (each item has to keep one)"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,10 +75,34 @@ def default_metric(info: ModelInfo, offer: Offer) -> Metric:
     return _metric(f"dev_{ACCURACY}" if offer.scored["dev"] else f"dev_{KL}")
 
 
+def metric_without_heldout(offer: Offer) -> Metric | None:
+    """Returns what a search optimises where held-out annotations cannot score its model; None where nothing else can.
+
+    Accuracy on training items with gold: no fit sees gold, but it both chooses the point and ranks it afterwards, which
+    flatters the model.
+    """
+    return _metric(f"train_{ACCURACY}") if offer.training_gold else None
+
+
 def _metric(name: str) -> Metric:
     goal = goal_of(name)
     assert goal is not None, f"{name} has no goal"  # noqa: S101 - our own table
     return Metric(name=name, goal=goal)
+
+
+def why_not_by_heldout(info: ModelInfo, holds_out: Callable[[], bool], foretells: Callable[[], bool]) -> str:
+    """Returns why held-out annotations cannot score a model; empty where they can.
+
+    Args:
+        info: the model.
+        holds_out: tells whether any annotation can be held out, so that every item keeps one.
+        foretells: tells whether a fit gives probabilities to answers that it has not seen.
+    """
+    if not holds_out():
+        return NOTHING_TO_HOLD_OUT
+    if not foretells():
+        return f"{info.name} gives no probabilities to answers that it has not seen (`label_probs`)"
+    return ""
 
 
 def check_metric(metric: Metric, offer: Offer, where: str) -> None:

@@ -4,7 +4,8 @@ from collections.abc import Callable
 
 from crowdsweep.journal.state import JournalState
 from crowdsweep.search.contract import PointSearcher
-from crowdsweep.sweep.plan import Plan, Search
+from crowdsweep.sweep.cells import Search
+from crowdsweep.sweep.plan import Plan
 from crowdsweep.sweep.search_run import SearchRun
 
 MakeSearcher = Callable[[Search], PointSearcher]

@@ -18,7 +18,8 @@ from statistics import fmean
 
 from crowdsweep.search.contract import PointSearcher, Proposal
 from crowdsweep.search.racing import is_hopeless
-from crowdsweep.sweep.plan import Plan, Search
+from crowdsweep.sweep.cells import Search
+from crowdsweep.sweep.plan import Plan
 from crowdsweep.trial.events import Event, PointProposed, PointScored, PointsSelected
 from crowdsweep.trial.result import Failure, Status, TrialResult
 from crowdsweep.trial.spec import TrialSpec, canonical_json

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from crowdsweep.journal.shown import ShownTrial
 from crowdsweep.trial.artifacts import Artifact
+from crowdsweep.trial.item_scores import is_item_scores
 from crowdsweep.trial.result import Status, TrialResult
 from crowdsweep.trial.spec import Phase, TrialSpec, canonical_json
 
@@ -135,7 +136,11 @@ def trial_record(trial: ShownTrial, result: TrialResult, *, sweep: str, environm
         metrics={_key(name): value for name, value in metrics.items()},
         histories=_histories(result, metrics),
         texts=texts,
-        arrays={_file_name(name): artifact for name, artifact in result.kept.items() if artifact.digest},
+        arrays={
+            _file_name(name): artifact
+            for name, artifact in result.kept.items()
+            if artifact.digest and not is_item_scores(name)
+        },
         status=ENDINGS[result.status],
         seconds=result.wall_s,
     )

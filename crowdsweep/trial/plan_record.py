@@ -56,6 +56,22 @@ class CellRecord:
 
 
 @dataclass(frozen=True, kw_only=True)
+class RefusedRecord:
+    """A search that the sweep file asks for and that cannot be made.
+
+    Attributes:
+        label: what the sweep file calls the model.
+        dataset, dataset_params: as in `TrialSpec`.
+        reason: why, and what to do.
+    """
+
+    label: str
+    dataset: str
+    dataset_params: Mapping[str, Scalar] = field(default_factory=dict)
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class PlanRecord:
     """All that one sweep asks for.
 
@@ -66,6 +82,7 @@ class PlanRecord:
         searches: in the first format without the fields that have defaults.
         report_seeds: a reported point has the seeds 0 … `report_seeds` - 1.
         n_trials: at most; a trial that answers for several cells counts once for each.
+        refused: searches that are left out, since nothing could score them.
     """
 
     datasets: Sequence[DatasetRecord] = ()
@@ -73,3 +90,4 @@ class PlanRecord:
     searches: Sequence[CellRecord] = ()
     report_seeds: int = 0
     n_trials: int = 0
+    refused: Sequence[RefusedRecord] = ()

@@ -29,9 +29,10 @@ from crowdsweep.seeds import SeedStream
 from crowdsweep.trial import memory
 from crowdsweep.trial.artifacts import within_limit
 from crowdsweep.trial.events import TrialProgressed
+from crowdsweep.trial.item_scores import item_scores
 from crowdsweep.trial.model_calls import ModelFault, failure_of, guarded
 from crowdsweep.trial.result import CROWD_CONFUSION, MOST_CLASSES_INLINE, Failure, Status, TrialResult
-from crowdsweep.trial.scoring import score, score_of
+from crowdsweep.trial.scoring import score, score_of, scored_items
 from crowdsweep.trial.spec import TrialSpec, canonical_json
 from crowdsweep.trial.watch import Watch
 from crowdsweep.trial.watch import thinned as curve_thinned
@@ -213,7 +214,8 @@ def _fit(model: Model, fits: Sequence[_Fit], contexts: Sequence[FitContext]) -> 
 
 def _finish(fit: _Fit, fitted: FitResult | Failure, watch: Watch | None) -> list[TrialResult]:
     started = time.perf_counter()
-    outcome = fitted if isinstance(fitted, Failure) else _scored(fitted, fit.trial)
+    reported = any(spec.phase == "report" for spec in fit.specs)
+    outcome = fitted if isinstance(fitted, Failure) else _scored(fitted, fit.trial, reported)
     wall_s = (fit.wall_s + time.perf_counter() - started) / len(fit.specs)
     if isinstance(outcome, Failure):
         return [_failed(spec, outcome, wall_s) for spec in fit.specs]
@@ -223,20 +225,23 @@ def _finish(fit: _Fit, fitted: FitResult | Failure, watch: Watch | None) -> list
     return [replace(outcome, key=spec.key, **facts) for spec in fit.specs]
 
 
-def _scored(fitted: FitResult, trial: TrialData) -> TrialResult | Failure:
-    """Scores one fit; what comes back has no key yet."""
+def _scored(fitted: FitResult, trial: TrialData, reported: bool) -> TrialResult | Failure:
+    """Scores one fit; what comes back has no key yet. For the report the scores of single items are kept as well."""
     try:
         if not np.isfinite(fitted.objective).all():
             step = int(np.flatnonzero(~np.isfinite(fitted.objective))[0])
             raise NonFiniteObjective(f"the objective is {fitted.objective[step]} at step {step}: the fit diverged")
         check_result(fitted, trial.training)
-        metrics, confusion = score(fitted, trial)
+        items = scored_items(fitted, trial)
+        metrics, confusion = score(fitted, trial, items)
         if confusion is not None and not np.isfinite(confusion).all():
             raise FitFailed("the annotators' confusion matrices are not finite; smooth more")
         for name, value in metrics.items():
             if not np.isfinite(value):
                 raise NonFiniteMetric(f"{name} is {value}: something that the model gives is no probability")
         arrays = dict(fitted.extras)
+        if reported:
+            arrays |= item_scores(metrics, items, trial)
         if confusion is not None and len(confusion) > MOST_CLASSES_INLINE:
             arrays[CROWD_CONFUSION], confusion = confusion, None
         artifacts, left_out = within_limit(arrays)

@@ -5,7 +5,7 @@ predictor's default use, a further use adds `.<use>`. Where any item of a split 
 scored; else all items are, against the label distribution of their own annotations.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 from jaxtyping import Bool, Int32
@@ -29,22 +29,42 @@ from crowdsweep.models.contract import AnnotatorModel, FitResult, Predictor
 from crowdsweep.trial.model_calls import guarded
 
 
-def score(fit: FitResult, trial: TrialData) -> tuple[dict[str, float], Confusion | None]:
-    """Returns every metric that applies, and the crowd's estimated matrix where the model has one (one matrix: of
-    multi-label answers, which have one for each class, none is returned).
+def scored_items(fit: FitResult, trial: TrialData) -> dict[tuple[str, str], ScoredItems]:
+    """Returns what the fit says of the items that are scored: by split, and by what the names of its metrics end in.
 
     Raises:
-        ModelFault: the model's predictor, annotator model or label probabilities raised.
-        FitFailed: predictions have the wrong shape or are not finite, or an annotator's matrix is not.
+        ModelFault: the model's predictor raised.
+        FitFailed: predictions have the wrong shape or are not finite.
     """
-    annotations = trial.training.annotations
-    metrics: dict[str, float] = {metric.name: float(metric.score(annotations)) for metric in COUNT_METRICS}
+    found: dict[tuple[str, str], ScoredItems] = {}
     for split, evaluation in trial.evaluation.items():
         for suffix, predicted in _predicted(split, fit, evaluation, trial):
             scored = _scored_items(evaluation, predicted, trial)
             if scored is not None:
-                applying = [metric for metric in ITEM_METRICS if _applies(metric, scored)]
-                metrics |= {f"{split}_{metric.name}{suffix}": metric.score(scored) for metric in applying}
+                found[split, suffix] = scored
+    return found
+
+
+def score(
+    fit: FitResult, trial: TrialData, scored: Mapping[tuple[str, str], ScoredItems]
+) -> tuple[dict[str, float], Confusion | None]:
+    """Returns every metric that applies, and the crowd's estimated matrix where the model has one (one matrix: of
+    multi-label answers, which have one for each class, none is returned).
+
+    Args:
+        fit: what is scored.
+        trial: by what.
+        scored: `scored_items` of both.
+
+    Raises:
+        ModelFault: the model's annotator model or label probabilities raised.
+        FitFailed: an annotator's matrix is not finite.
+    """
+    annotations = trial.training.annotations
+    metrics: dict[str, float] = {metric.name: float(metric.score(annotations)) for metric in COUNT_METRICS}
+    for (split, suffix), items in scored.items():
+        applying = [metric for metric in ITEM_METRICS if _applies(metric, items)]
+        metrics |= {f"{split}_{metric.name}{suffix}": metric.score(items) for metric in applying}
     if trial.heldout is not None and len(trial.heldout) and fit.label_probs is not None:
         heldout = HeldoutAnswers(
             label_probs=guarded(fit.label_probs), answers=trial.heldout, scale=trial.training.scale
@@ -114,6 +134,7 @@ def _scored_items(evaluation: EvaluationSet, probs: ItemProbs, trial: TrialData)
         scale=trial.training.scale,
         unit=_whole_units(evaluation, kept),
         class_names=trial.class_names,
+        code=evaluation.code[kept],
     )
 
 

@@ -20,7 +20,7 @@ from crowdsweep.console.status import describe_status, sweep_status
 from crowdsweep.journal.journal import read_journal
 from crowdsweep.journal.state import JournalState
 from crowdsweep.models import registered
-from crowdsweep.report.compare import comparison_table
+from crowdsweep.report.comparison_table import comparison_table
 from crowdsweep.report.page import comparison_of, study_report
 from crowdsweep.report.table import results_table
 from crowdsweep.sweep import launch
@@ -88,7 +88,7 @@ def rows_of(state: JournalState, **options: Any) -> list[dict[str, Any]]:
 
 def told_of(store: Path) -> list[dict[str, Any]]:
     """The report's table, without what trials cost."""
-    told = comparison_table(comparison_of(read_journal(store))).to_pylist()
+    told = comparison_table(comparison_of(read_journal(store), store)).to_pylist()
     return [{name: value for name, value in row.items() if name not in COSTS} for row in told]
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from crowdsweep.metrics.intervals import estimate
 from crowdsweep.report.compare import DatasetComparison, Score, mean_ranks
-from crowdsweep.report.paired import holm, paired_test
+from crowdsweep.report.paired import Scores, holm, paired_test
 
 # Student (1908): extra hours of sleep of ten patients under two drugs; R prints t = -4.0621, df = 9, p = 0.002833 and
 # the interval (-2.4598858, -0.7001142) for first minus second.
@@ -26,8 +26,8 @@ _ROUNDING = (
 )
 
 
-def _by_seed(values: tuple[float, ...]) -> dict[int, float]:
-    return dict(enumerate(values))
+def _by_seed(values: tuple[float, ...]) -> Scores:
+    return Scores(by_seed=dict(enumerate(values)))
 
 
 def test_paired_t_and_its_interval_are_students() -> None:
@@ -51,7 +51,9 @@ def test_friedman_is_hollander_and_wolfes() -> None:
     blocks = []
     for player, times in enumerate(np.array(_ROUNDING.split(), dtype=float).reshape(22, 3)):
         scores = [
-            Score(model=method, point="{}", rank=place, metrics={"m": estimate([time])}, by_seed={0: float(time)})
+            Score(
+                model=method, point="{}", rank=place, metrics={"m": estimate([time])}, scores=_by_seed((float(time),))
+            )
             for place, (method, time) in enumerate(zip(("round out", "narrow", "wide"), times, strict=True))
         ]
         blocks.append(

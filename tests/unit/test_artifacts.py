@@ -34,6 +34,7 @@ ARRAYS = {
     "names": np.array(["a", "déjà vu"]),
     "none": np.zeros((0, 4), dtype=bool),
 }
+SCORES = {"item_scores.dev", "items_scored.dev"}
 
 
 def local(folder: Path, write: bool) -> Rows:
@@ -233,7 +234,7 @@ def diagonal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., T
 def test_a_matrix_of_many_classes_is_an_array(diagonal: Callable[..., TrialResult]) -> None:
     few, many = diagonal(MOST_CLASSES_INLINE), diagonal(MOST_CLASSES_INLINE + 1)
     assert few.confusion is not None
-    assert set(few.artifacts) == {"own"}
+    assert set(few.artifacts) == {"own"} | SCORES
     assert many.confusion is None
     np.testing.assert_array_equal(many.artifacts[CROWD_CONFUSION], np.eye(MOST_CLASSES_INLINE + 1))
 
@@ -250,8 +251,9 @@ def test_what_does_not_fit_is_left_out_where_it_was_made(
 ) -> None:
     monkeypatch.setattr(artifacts, "MOST_BYTES", 20)
     result = diagonal(4)
-    assert not result.artifacts
-    assert result.kept == {"own": Artifact(dtype="<i8", shape=(3,))}
+    assert set(result.artifacts) == {"items_scored.dev"}  # 8 bytes
+    assert set(result.kept) == {"own", "item_scores.dev"}
+    assert result.kept["own"] == Artifact(dtype="<i8", shape=(3,))
     assert result.status is Status.OK
 
 

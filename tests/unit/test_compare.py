@@ -5,16 +5,16 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from scipy import stats
 
-from crowdsweep.metrics.intervals import estimate
-from crowdsweep.report.compare import Comparison, compare, comparison_table
-from crowdsweep.report.paired import holm, paired_test
+from crowdsweep.metrics.known import Goal
+from crowdsweep.metrics.ranking import ranking_metric
+from crowdsweep.report.compare import Comparison, compare
+from crowdsweep.report.comparison_table import comparison_table
 from crowdsweep.report.phrases import ranked_by_heldout, verdict
 from crowdsweep.report.phrases import tests_used as used_tests
-from crowdsweep.report.ranking import References, ranking_metric
+from crowdsweep.report.references import References
 from crowdsweep.report.table import results_table
-from crowdsweep.sweepfile.records import Metric, PublishedValue
+from crowdsweep.sweepfile.records import PublishedValue
 from crowdsweep.testing.journals import folded, made_up_search, made_up_sweep, made_up_trials
 from crowdsweep.trial.events import Event, TrialFinished
 from crowdsweep.trial.result import Status
@@ -29,82 +29,22 @@ def _compare(events: Sequence[Event], names: Sequence[str], **settings: Any) -> 
     return compare(results_table(folded(made_up_sweep(events, models=models))), **settings)
 
 
-def test_the_interval_is_scipys() -> None:
-    values = [0.81, 0.83, 0.80, 0.86, 0.82]
-    found = estimate(values)
-    low, high = stats.t.interval(0.95, 4, loc=found.mean, scale=stats.sem(values))
-    assert (found.low, found.high) == pytest.approx((low, high))
-    assert found.sd == pytest.approx(0.0230217, abs=1e-6)  # by hand: √(.00212 / 4)
-
-
-def test_one_seed_has_no_interval_and_equal_seeds_say_so() -> None:
-    one, equal = estimate([0.5]), estimate([0.5] * 4)
-    assert (one.low, one.high, one.sd, one.constant) == (None, None, None, False)
-    assert (equal.low, equal.high, equal.sd, equal.constant) == (None, None, 0.0, True)
-
-
-@pytest.mark.parametrize("values", [[], [0.1, float("nan")], [float("inf")]])
-def test_no_estimate_of_nothing_or_of_what_is_not_finite(values: list[float]) -> None:
-    with pytest.raises(ValueError, match="expected at least one value"):
-        estimate(values)
-
-
-@pytest.mark.parametrize(
-    ("n_seeds", "comparisons", "expected"),
-    [(5, 1, "paired t"), (6, 1, "Wilcoxon"), (6, 2, "paired t"), (7, 3, "Wilcoxon"), (7, 4, "paired t")],
-)
-def test_wilcoxon_only_where_it_could_reject(n_seeds: int, comparisons: int, expected: str) -> None:
-    # 2 / 2⁵ = .0625 can never be significant; 2 / 2⁶ = .031 can, but not after doubling; 2 / 2⁷ = .0156, × 3 = .047.
-    best = {seed: 0.9 + 0.001 * seed**2 for seed in range(n_seeds)}
-    other = dict.fromkeys(range(n_seeds), 0.8)
-    test = paired_test(best, other, comparisons)
-    assert test.test == expected
-    if expected == "Wilcoxon":
-        assert test.p == pytest.approx(2 * 0.5**n_seeds)  # all differences of one sign
-
-
-def test_only_common_seeds_are_paired() -> None:
-    test = paired_test({0: 0.9, 1: 0.8, 2: 0.7}, {1: 0.6, 2: 0.6, 3: 0.0}, 1)
-    assert test.difference is not None
-    assert test.difference.n == 2
-    assert test.difference.mean == pytest.approx(0.15)
-
-
-@pytest.mark.parametrize(
-    ("other", "reason", "told_apart"),
-    [
-        ({0: 0.9, 1: 0.8}, "the same at every seed", False),
-        ({0: 0.8, 1: 0.7}, "the same difference at every seed", True),
-        ({0: 0.8}, "one seed only", False),
-        ({7: 0.8}, "no seed in common", False),
-    ],
-)
-def test_no_test_where_nothing_varies(other: dict[int, float], reason: str, told_apart: bool) -> None:
-    test = paired_test({0: 0.9, 1: 0.8}, other, 1)
-    assert (test.test, test.p, test.reason, test.distinguishable) == ("none", None, reason, told_apart)
-
-
-def test_holm_keeps_order_and_stays_below_one() -> None:
-    assert holm([0.9, 0.5]) == [1.0, 1.0]
-    assert holm([]) == []
-
-
 @pytest.mark.parametrize(
     ("present", "wanted", "expected"),
     [
-        (["dev_kl", "test_kl", "test_accuracy"], Metric(name="dev_kl", goal="minimize"), ("test_kl", "minimize")),
+        (["dev_kl", "test_kl", "test_accuracy"], ("dev_kl", "minimize"), ("test_kl", "minimize")),
         (["train_accuracy", "train_kl"], None, ("train_accuracy", "maximize")),
         (["test_accuracy", "train_accuracy"], None, ("test_accuracy", "maximize")),
-        (["train_accuracy"], Metric(name="heldout_loglik", goal="maximize"), ("train_accuracy", "maximize")),
+        (["train_accuracy"], ("heldout_loglik", "maximize"), ("train_accuracy", "maximize")),
         (["train_accuracy", "dev_accuracy"], None, ("dev_accuracy", "maximize")),
         (["train_accuracy", "heldout_loglik"], None, ("train_accuracy", "maximize")),
-        (["test_accuracy", "test_kl"], Metric(name="train_kl", goal="minimize"), ("test_kl", "minimize")),
+        (["test_accuracy", "test_kl"], ("train_kl", "minimize"), ("test_kl", "minimize")),
         (["test_kl"], None, ("test_kl", "minimize")),
-        (["js_annotators"], Metric(name="js_annotators", goal="minimize"), ("js_annotators", "minimize")),
+        (["js_annotators"], ("js_annotators", "minimize"), ("js_annotators", "minimize")),
         ([], None, ("", "maximize")),
     ],
 )
-def test_what_ranks(present: list[str], wanted: Metric | None, expected: tuple[str, str]) -> None:
+def test_what_ranks(present: list[str], wanted: tuple[str, Goal] | None, expected: tuple[str, str]) -> None:
     assert ranking_metric(present, wanted) == expected
 
 
@@ -113,16 +53,16 @@ def test_what_ranks(present: list[str], wanted: Metric | None, expected: tuple[s
     [
         (["test_accuracy", "test_kl"], {"test": False}, None, "test_kl"),
         (["dev_accuracy", "dev_kl"], {"dev": False, "train": True}, None, "dev_kl"),
-        (["test_accuracy", "test_kl"], {"test": False}, Metric(name="dev_accuracy", goal="maximize"), "test_accuracy"),
+        (["test_accuracy", "test_kl"], {"test": False}, ("dev_accuracy", "maximize"), "test_accuracy"),
         (["train_accuracy", "train_kl", "heldout_loglik"], {"train": False}, None, "heldout_loglik"),
-        (["train_kl", "heldout_loglik"], {"train": False}, Metric(name="train_kl", goal="minimize"), "heldout_loglik"),
+        (["train_kl", "heldout_loglik"], {"train": False}, ("train_kl", "minimize"), "heldout_loglik"),
         (["train_accuracy", "train_kl", "n_annotations"], {"train": False}, None, ""),
         (["train_accuracy", "js_annotators"], {"train": False}, None, "js_annotators"),
         (["test_accuracy", "train_accuracy"], {"train": False, "test": True}, None, "test_accuracy"),
     ],
 )
 def test_what_ranks_where_not_everything_has_gold(
-    present: list[str], gold: dict[str, bool], wanted: Metric | None, expected: str
+    present: list[str], gold: dict[str, bool], wanted: tuple[str, Goal] | None, expected: str
 ) -> None:
     assert ranking_metric(present, wanted, gold)[0] == expected
 

@@ -5,11 +5,14 @@ import io
 import os
 import pty
 import threading
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from rich.console import Console
 
+from crowdsweep.console.best import Best
 from crowdsweep.console.live import ConsoleMirror, Terminal
 from crowdsweep.console.progress import Progress
 from crowdsweep.journal.journal import Journal
@@ -23,7 +26,7 @@ from crowdsweep.trial.events import (
     TrialProgressed,
     TrialStarted,
 )
-from crowdsweep.trial.plan_record import CellRecord, PlanRecord
+from crowdsweep.trial.plan_record import CellRecord, DatasetRecord, PlanRecord
 from crowdsweep.trial.result import Status
 
 
@@ -105,17 +108,77 @@ def test_best_is_by_mean_over_seeds_in_the_goals_direction() -> None:
         for seed, value in enumerate(values):
             one = spec(seed, model=model)
             progress.take(TrialPlanned(spec=one))
-            progress.take(ok(one.key, test_accuracy=value, loss=value))
+            progress.take(ok(one.key, test_accuracy=value, test_kl=value))
     (best,) = progress.best().values()
     assert (best.model, best.seeds, best.value) == ("b", 2, pytest.approx(0.8))
     least = Progress()
-    least.take(type(goal)(**{**vars(goal), "config": {"metric": {"name": "loss", "goal": "minimize"}}}))
+    least.take(type(goal)(**{**vars(goal), "config": {"metric": {"name": "dev_kl", "goal": "minimize"}}}))
     for seed, (model, value) in enumerate((("a", 0.5), ("b", 0.25), ("c", 0.75))):
         one = spec(seed, model=model)
         least.take(TrialPlanned(spec=one))
-        least.take(ok(one.key, loss=value, test_accuracy=value))
+        least.take(ok(one.key, test_kl=value, test_accuracy=value))
     (best,) = least.best().values()
-    assert (best.model, best.metric) == ("b", "loss")
+    assert (best.model, best.metric) == ("b", "test_kl")
+
+
+def _trials(model: str, values: Sequence[Mapping[str, float]], first_seed: int = 0, **where: Any) -> list[Event]:
+    """Trials that went well, from `first_seed` on."""
+    search = where.pop("search", "")
+    events: list[Event] = []
+    for seed, metrics in enumerate(values, first_seed):
+        one = replace(spec(seed, model=model), **where)
+        events += [TrialPlanned(spec=one, label=model, search=search), ok(one.key, **metrics)]
+    return events
+
+
+def _best_of(events: Sequence[Event], plan: PlanRecord = PlanRecord()) -> Best | None:  # noqa: B008 - frozen
+    progress = Progress()
+    for event in [replace(started(), plan=plan), *events]:
+        progress.take(event)
+    return next(iter(progress.best().values()), None)
+
+
+def test_a_model_that_saw_gold_is_never_best() -> None:
+    seen = CellRecord(key=spec(0, model="ideal").cell_key, label="ideal", sees_gold=True, metric="m", goal="maximize")
+    events = [*_trials("ideal", [{"test_accuracy": 0.99}]), *_trials("mv", [{"test_accuracy": 0.8}])]
+    best = _best_of(events, PlanRecord(cells=[seen]))
+    assert best is not None
+    assert (best.model, best.value) == ("mv", 0.8)
+
+
+def test_agreement_with_the_votes_that_trained_is_never_shown_as_best() -> None:
+    where = spec(0)
+    row = DatasetRecord(dataset=where.dataset, dataset_params=where.dataset_params, gold={"train": False}, heldout=0.1)
+    events = _trials("mv", [{"train_accuracy": 1.0, "heldout_loglik": -0.9}])
+    events += _trials("ds", [{"train_accuracy": 0.9, "heldout_loglik": -0.5}])
+    best = _best_of(events, PlanRecord(datasets=[row]))
+    assert best is not None
+    assert (best.model, best.metric) == ("ds", "heldout_loglik")
+    assert _best_of(_trials("mv", [{"train_accuracy": 1.0}]), PlanRecord(datasets=[row])) is None
+
+
+def test_one_metric_a_dataset_and_reported_trials_before_those_of_a_search() -> None:
+    search = CellRecord(key="s", label="cmm", metric="dev_accuracy", goal="maximize", points=9)
+    found = PlanRecord(searches=[search])
+    searched = [
+        *_trials("cmm", [{"dev_accuracy": 0.7, "test_accuracy": 0.99}], 1000, phase="search", search="s"),
+        *_trials("cmm", [{"dev_accuracy": 0.9, "test_accuracy": 0.6}], 2000, phase="search", search="s"),
+    ]
+    best = _best_of(searched, found)
+    assert best is not None
+    assert (best.metric, best.value, best.phase) == ("dev_accuracy", pytest.approx(0.8), "search")
+    best = _best_of([*searched, *_trials("mv", [{"test_accuracy": 0.5, "dev_accuracy": 0.99}])], found)
+    assert best is not None
+    assert (best.model, best.metric, best.phase) == ("mv", "test_accuracy", "report")
+
+
+def test_of_rescored_points_the_first_stands_as_in_the_report() -> None:
+    found = PlanRecord(searches=[CellRecord(key="s", label="cmm", metric="dev_accuracy", goal="maximize", points=9)])
+    events = _trials("cmm", [{"test_accuracy": 0.7}], search="s", params={"groups": 3})
+    events += _trials("cmm", [{"test_accuracy": 0.9}], search="s", params={"groups": 5})
+    best = _best_of(events, found)
+    assert best is not None
+    assert best.value == 0.7
 
 
 def test_running_trials_show_their_latest_score() -> None:

@@ -17,9 +17,10 @@ from crowdsweep.data.splits import prepare
 from crowdsweep.errors import FitFailed
 from crowdsweep.models import registered
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
-from crowdsweep.sweep import plan
+from crowdsweep.sweep import cells
+from crowdsweep.sweep.cells import TRIAL_OVERHEAD_S
 from crowdsweep.sweep.pilot import FEW_STEPS, MOST_ITEMS, REPLICAS, SURELY_LONG_S, pace_of
-from crowdsweep.sweep.plan import TRIAL_OVERHEAD_S, describe_plan, make_plan
+from crowdsweep.sweep.plan import describe_plan, make_plan
 from crowdsweep.sweepfile.read import parse_sweep
 from crowdsweep.testing.fakes import FakeClock
 
@@ -220,7 +221,7 @@ def unpriced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     (tmp_path / "unpriced.py").write_text(PLUGIN)
     monkeypatch.setenv("CROWDSWEEP_PLUGINS", str(tmp_path))
     module = registered.model_info("unpriced").model.fit.__globals__
-    monkeypatch.setattr(plan, "pace_of", partial(pace_of, clock=lambda: module["CLOCK"][0]))
+    monkeypatch.setattr(cells, "pace_of", partial(pace_of, clock=lambda: module["CLOCK"][0]))
     return module["FITS"]
 
 
@@ -229,7 +230,7 @@ def test_a_plan_says_what_was_measured_and_what_is_unknown(unpriced: list[int]) 
     searched = {"name": "unpriced", "label": "searched", "search": {"iterations": {"min": 40, "max": 60}}}
     mapping = {"name": "s", "datasets": ["anesthesia"], "models": ["majority-vote", "unpriced", broken, searched]}
     made = make_plan(parse_sweep({**mapping, "seeds": {"report": 20}}))
-    assert unpriced == [], "nothing is fitted before somebody asks"
+    assert unpriced == [20], "nothing is timed before somebody asks; a search tries whether its model foretells"
     summary = made.summary()
     vote, good, bad = summary["cells"]
     assert [row["told_by"] for row in (vote, good, bad, *summary["searches"])] == [

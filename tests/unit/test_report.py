@@ -282,11 +282,11 @@ def test_a_folder_without_a_sweep_is_refused(tmp_path: Path) -> None:
         write_report(tmp_path)
 
 
-def test_the_interval_of_a_share_ends_at_a_hundred_percent_that_of_a_difference_does_not() -> None:
+def test_intervals_are_shown_in_the_metrics_unit() -> None:
     wide = Estimate(n=2, mean=0.9, sd=0.1, low=-0.2, high=1.3)
-    assert show_interval(wide, "test_accuracy") == "[0.00, 100.00]"
-    assert show_interval(wide, "test_accuracy", difference=True) == "[-20.00, 130.00]"
+    assert show_interval(wide, "test_accuracy") == "[-20.00, 130.00]"
     assert show_interval(wide, "test_kl") == "[-0.2000, 1.3000]"
+    assert show_interval(Estimate(n=1, mean=0.9), "test_kl") == ""
 
 
 def test_small_print() -> None:

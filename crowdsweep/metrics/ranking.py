@@ -1,30 +1,13 @@
 """Which metric ranks the models of a dataset: what they are scored against decides."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
-from crowdsweep.metrics.known import ACCURACY, HELDOUT, ITEM_METRICS, KL, metric_kind
+from crowdsweep.metrics.known import ACCURACY, HELDOUT, ITEM_METRICS, KL, Goal, metric_kind
 from crowdsweep.metrics.wording import goal_of
-from crowdsweep.search.contract import Goal
-from crowdsweep.sweepfile.records import Metric
-
-
-@dataclass(frozen=True, kw_only=True)
-class References:
-    """What one dataset's models are scored against.
-
-    Attributes:
-        gold: split that is scored → whether by gold; else by the items' own votes. A split that is not named counts as
-            scored by gold.
-        heldout: share of the annotations that report trials leave out of their fit.
-    """
-
-    gold: Mapping[str, bool] = field(default_factory=dict[str, bool])
-    heldout: float = 0.0
 
 
 def ranking_metric(
-    present: Sequence[str], wanted: Metric | None, gold: Mapping[str, bool] | None = None
+    present: Sequence[str], wanted: tuple[str, Goal] | None = None, gold: Mapping[str, bool] | None = None
 ) -> tuple[str, Goal]:
     """Returns the metric that ranks: on test items where they are scored, else on dev items, else on training items
     against gold, else the likelihood of held-out annotations.
@@ -35,16 +18,16 @@ def ranking_metric(
 
     Args:
         present: metrics that some finished trial has.
-        wanted: of the sweep file.
+        wanted: of the sweep file, and its goal there.
         gold: split → whether it is scored against gold; true for those that are not named.
     """
     gold = gold or {}
     goals: dict[str, Goal] = {name: goal for name in present if (goal := goal_of(name)) is not None}
     if not gold.get("train", True):
         goals = {name: goal for name, goal in goals.items() if not name.startswith("train_")}
-    if wanted is not None and not wanted.name.startswith(("train_", "dev_")) and wanted.name in goals:
-        return wanted.name, wanted.goal
-    kinds = [metric_kind(wanted.name)] if wanted is not None else []
+    if wanted is not None and not wanted[0].startswith(("train_", "dev_")) and wanted[0] in goals:
+        return wanted
+    kinds = [metric_kind(wanted[0])] if wanted is not None else []
     for split in ("test", "dev", "train"):
         usual = ACCURACY if gold.get(split, True) else KL
         for kind in (*kinds, usual, *(metric.name for metric in ITEM_METRICS)):

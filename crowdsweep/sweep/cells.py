@@ -1,0 +1,172 @@
+"""What a plan is made of: datasets, cells and searches."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from crowdsweep.data.dataset import CrowdDataset, Scalar
+from crowdsweep.data.splits import data_version, prepare
+from crowdsweep.models import registered
+from crowdsweep.models.contract import ModelInfo
+from crowdsweep.search.space import Space
+from crowdsweep.sweep.pilot import Pace, pace_of
+from crowdsweep.sweep.requirements import Offer
+from crowdsweep.sweepfile.records import Metric
+from crowdsweep.trial.spec import Phase, TrialSpec, canonical_json, digest
+
+OPERATIONS_PER_SECOND = 2e8  # of `ModelInfo.cost`, one trial of a batch on one core: rough, within a factor of five
+TRIAL_OVERHEAD_S = 0.01
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedDataset:
+    """One line of `datasets:` with its base dataset, which lines of equal base share.
+
+    Attributes:
+        heldout: share of the annotations that is taken out where held-out annotations score.
+    """
+
+    name: str
+    params: Mapping[str, Scalar]
+    base: CrowdDataset
+    offer: Offer
+    heldout: float
+
+    @cached_property
+    def holds_out(self) -> bool:
+        """Whether any annotation can be taken out; costs as much as preparing a trial."""
+        taken = prepare(self.base, self.params, 0, self.heldout).heldout
+        return taken is not None and len(taken) > 0
+
+    @property
+    def report_heldout(self) -> float:
+        """Share of the annotations that report trials give up: none, but where there is nothing else to score them
+        by."""
+        return self.heldout if self.offer.only_own_votes and self.holds_out else 0.0
+
+    @property
+    def unscored(self) -> bool:
+        """Whether nothing at all can score a model."""
+        return self.offer.only_own_votes and not self.holds_out
+
+    def __str__(self) -> str:
+        return f"{self.name} {canonical_json(dict(self.params))}" if self.params else self.name
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """A model × dataset with fixed hyper-parameters, or the part of a search that does not move.
+
+    Attributes:
+        info: the model.
+        label: what the sweep file calls it.
+        dataset: that it is fitted to.
+        fixed: hyper-parameters as given, the sweep's protocol among them.
+        metric: what is scored while it trains, and what it is searched for.
+    """
+
+    info: ModelInfo
+    label: str
+    dataset: PlannedDataset
+    fixed: Mapping[str, Any]
+    metric: Metric
+
+    @property
+    def key(self) -> str:
+        """The `cell_key` of its report trials, where the point does not move."""
+        return self.report_specs([0])[0].cell_key
+
+    def specs(
+        self, seeds: Sequence[int], phase: Phase, point: Mapping[str, Any] | None = None, heldout: float = 0.0
+    ) -> list[TrialSpec]:
+        """Returns the trials of one point, one for each seed."""
+        point = point or {}
+        params = registered.full_params(self.info.name, {**self.fixed, **point})
+        version = data_version(self.dataset.base, self.dataset.params, heldout)
+        return [
+            TrialSpec(
+                model=self.info.name,
+                params=params,
+                model_version=self.info.version,
+                dataset=self.dataset.name,
+                dataset_params=self.dataset.params,
+                fingerprint=self.dataset.base.fingerprint,
+                seed=seed,
+                heldout_fraction=heldout,
+                data_version=version,
+                phase=phase,
+                point=point,
+            )
+            for seed in seeds
+        ]
+
+    def report_specs(self, seeds: Sequence[int], point: Mapping[str, Any] | None = None) -> list[TrialSpec]:
+        """Returns the report trials of one point, one for each seed."""
+        return self.specs(seeds, "report", point, self.dataset.report_heldout)
+
+    def seconds(self, paces: dict[str, Pace | None]) -> float | None:
+        """Returns roughly how long one trial takes, at the defaults of what is searched; None where nothing tells.
+
+        Args:
+            paces: what was measured so far, of models that do not say what they cost; more is added.
+        """
+        params = registered.full_params(self.info.name, self.fixed)
+        shape = self.dataset.offer.shape
+        if self.info.cost is not None:
+            return TRIAL_OVERHEAD_S + self.info.cost(shape, params) / OPERATIONS_PER_SECOND
+        key = digest({"model": self.info.name, "params": params, "dataset": self.dataset.base.fingerprint})
+        if key not in paces:
+            paces[key] = pace_of(self.info, params, prepare(self.dataset.base, self.dataset.params, seed=0))
+        pace = paces[key]
+        return None if pace is None else TRIAL_OVERHEAD_S + pace.seconds(shape.n_annotations)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Search:
+    """A search: a cell whose point moves in a space.
+
+    Attributes:
+        cell: what does not move.
+        space: what is searched.
+        limit: number of points.
+        heldout: share of the annotations that search trials give up.
+        learns: whether what is proposed depends on the values of earlier points; not so where a small space is listed
+            whole.
+        raced: number of seeds after which a point may be stopped as hopeless; None where every point gets all seeds.
+        key: hash of everything that decides what is proposed and how it is scored, but for the number of points: a
+            larger budget goes on with the same search.
+        instead: why it is not searched by held-out annotations, where these would be usual; else empty.
+    """
+
+    cell: Cell
+    space: Space
+    limit: int
+    heldout: float
+    learns: bool
+    raced: int | None
+    key: str
+    instead: str = ""
+
+    @property
+    def metric(self) -> Metric:
+        """What it is searched for."""
+        return self.cell.metric
+
+
+@dataclass(frozen=True, kw_only=True)
+class Refused:
+    """A search that cannot be made, since nothing could score its points; others go on.
+
+    Attributes:
+        label: what the sweep file calls the model.
+        dataset: that it would be fitted to.
+        reason: why, and what to do.
+    """
+
+    label: str
+    dataset: PlannedDataset
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.label} on {self.dataset} is not searched: {self.reason}"

@@ -1,0 +1,62 @@
+"""The scores of the single items that a trial's means are made of, kept for the report.
+
+Seeds say nothing of the choice of items: another test set would give another mean, even of a model that is the same at
+every seed. What is kept are the items of the split that ranks (`metrics.ranking`), with every metric that is a mean
+over items: somebody may want to rank by another one later. It becomes an artifact, as does the list of the items, which
+is the same for all trials of most datasets and so is kept once.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from crowdsweep.data.dataset import TrialData
+from crowdsweep.metrics.known import ITEM_METRICS, SPLITS, ScoredItems, metric_kind
+from crowdsweep.metrics.ranking import ranking_metric
+
+_SCORES, _ITEMS = "item_scores", "items_scored"
+
+
+def names_of(metric: str) -> tuple[str, str, str]:
+    """Returns where the scores of items by a metric (`test_kl.snap`) are found: the name of the artifact, of the column
+    in it, and of the artifact that says which items they are."""
+    name, dot, use = metric.partition(".")
+    split = name.partition("_")[0]
+    return f"{_SCORES}.{split}", f"{metric_kind(metric)}{dot}{use}", f"{_ITEMS}.{split}"
+
+
+def is_item_scores(artifact: str) -> bool:
+    """Whether an artifact is one of these."""
+    return artifact.partition(".")[0] in (_SCORES, _ITEMS)
+
+
+def item_scores(
+    metrics: Mapping[str, float], items: Mapping[tuple[str, str], ScoredItems], trial: TrialData
+) -> dict[str, np.ndarray]:
+    """Returns the scores of the items of the split that ranks (a float32 column for each metric and use) and the items'
+    numbers in the dataset (int32); nothing where no metric of items ranks.
+
+    Args:
+        metrics: what the trial has.
+        items: `scoring.scored_items` of it.
+        trial: its data.
+    """
+    gold = {split: bool(part.has_gold.any()) for split, part in trial.evaluation.items()}
+    metric, _ = ranking_metric(list(metrics), gold=gold)
+    split = metric.partition("_")[0]
+    if split not in SPLITS:
+        return {}
+    columns = {
+        f"{info.name}{use}": info.by_item(*scored.rows).reshape(len(scored.reference), -1).mean(axis=1)
+        for (place, use), scored in items.items()
+        for info in ITEM_METRICS
+        if place == split and info.by_item is not None
+    }
+    code = items[split, ""].code
+    if code is None:
+        return {}
+    table = np.empty(len(code), dtype=[(name, "<f4") for name in columns])
+    for name, column in columns.items():
+        table[name] = column
+    scores, _, numbers = names_of(metric)
+    return {scores: table, numbers: code}
