@@ -24,7 +24,7 @@ Probabilities are float64; every logarithm is of max(p, LOG_FLOOR).
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 import numpy as np
@@ -304,6 +304,17 @@ class SparseConfusions:
 
     def global_confusion(self) -> Confusion | None:
         return self.shared
+
+    def reordered(self, order: Int64[np.ndarray, " classes"]) -> "SparseConfusions":
+        """Returns the same annotators, the true class k being what is `order[k]` here."""
+        return replace(
+            self,
+            probs=self.probs[:, order],
+            totals=self.totals[:, order],
+            pseudo_answers=self.pseudo_answers[order],
+            crowd=self.crowd[order],
+            shared=None if self.shared is None else self.shared[order],
+        )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -149,6 +149,7 @@ def _joined(parts: Sequence[slice]) -> Int64[np.ndarray, " places"]:
 
 def _result(best: Fitted) -> FitResult:
     annotators, posterior = best.solution
+    annotators, posterior = annotators.reordered(best.order), posterior[:, best.order]
     return best.result(item_probs=posterior, annotators=annotators, label_probs=label_probs_of(posterior, annotators))
 
 
