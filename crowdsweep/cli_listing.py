@@ -77,7 +77,10 @@ def model_in_words(name: str) -> str:
         searched = space.dimensions.get(parameter.name)
         lines += ["", fill(_about(parameter), COLUMNS, initial_indent="  ", subsequent_indent=" " * 6)]
         facts = [*_facts(parameter, when), *([f"searched: {searched}"] if searched is not None else [])]
-        lines.append(fill("; ".join(facts), COLUMNS, initial_indent=" " * 6, subsequent_indent=" " * 6))
+        told = fill(
+            "; ".join(facts), COLUMNS, initial_indent=" " * 6, subsequent_indent=" " * 6, break_on_hyphens=False
+        )
+        lines.append(told)
     if space.dimensions:
         printed = f"`crowdsweep models {name} --space` prints it as a file"
         lines += ["", fill(f"`search: default` has {_points(space)}; {printed}.", COLUMNS)]
@@ -152,7 +155,7 @@ def _points(space: Space) -> str:
 
 
 def _comment(words: str) -> str:
-    return fill(words, COLUMNS, initial_indent="# ", subsequent_indent="# ")
+    return fill(words, COLUMNS, initial_indent="# ", subsequent_indent="# ", break_on_hyphens=False)
 
 
 def _folder_title(name: str) -> str:

@@ -7,8 +7,8 @@ one such row, of whichever class, is what an answer has that chose no class at a
 something: that it was chosen, or that it was not.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,6 +16,8 @@ from jaxtyping import Float64, Int32
 
 from crowdsweep.arrays import ClassConfusion, ClassConfusions, ItemProbs, ratio
 from crowdsweep.data.annotations import Annotations
+
+CHUNK_ENTRIES = 4_000_000  # answers × classes at a time: 32 MB
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -44,6 +46,17 @@ class Choices:
         answers = sp.csr_array((self.weight, (self.item, np.arange(len(self)))), shape=(self.n_items, len(self)))
         judged = np.bincount(self.item, weights=self.weight, minlength=self.n_items)
         return ratio((answers @ self.chosen).toarray(), judged[:, None], at_zero=0.5)
+
+    def shares_of_others(self, answers: slice) -> ItemProbs:
+        """Returns, for each of these answers, the weighted share of its item's *other* answers that chose each class
+        [answers, classes]; 0.5 where there is no other."""
+        by_item = sp.csr_array((self.weight, (self.item, np.arange(len(self)))), shape=(self.n_items, len(self)))
+        of_item, own = self.item[answers], self.weight[answers, None] * self.chosen[answers].toarray()
+        first, last = (int(of_item[0]), int(of_item[-1]) + 1) if len(of_item) else (0, 0)
+        chosen = (by_item[first:last] @ self.chosen).toarray()[of_item - first] - own
+        judged = np.bincount(self.item, weights=self.weight, minlength=self.n_items)[of_item] - self.weight[answers]
+        alone = judged <= 1e-9 * self.weight[answers]
+        return np.where(alone[:, None], 0.5, np.clip(ratio(chosen, judged[:, None], at_zero=0.5), 0.0, 1.0))
 
 
 def choices_of(annotations: Annotations) -> Choices:
@@ -148,23 +161,37 @@ class ChoiceCounts:
 
 
 def choice_counts(choices: Choices, item_probs: ItemProbs) -> ChoiceCounts:
-    """Counts, given the probability of each class of each item. O(answers × classes).
+    """Counts, given the probability of each class of each item; see `counts_against`."""
+    return counts_against(choices, lambda answers: item_probs[choices.item[answers]])
+
+
+def counts_against(choices: Choices, applies_to: Callable[[slice], ItemProbs]) -> ChoiceCounts:
+    """Counts, given how probably each class applies to the item of each answer. O(answers × classes), in chunks.
 
     Memory is that of the active annotators × classes.
+
+    Args:
+        choices: the answers.
+        applies_to: for a slice of the answers, the probability of each class [answers, classes].
     """
     code, annotator = np.unique(choices.annotator, return_inverse=True)
-    n_answers = len(choices)
+    n_answers, n_classes = choices.chosen.shape
     answers = sp.csr_array((choices.weight, (annotator, np.arange(n_answers))), shape=(len(code), n_answers))
-    items = sp.csr_array((choices.weight, (annotator, choices.item)), shape=(len(code), choices.n_items))
-    both = choices.chosen.tocoo()
-    rows, classes = both.coords
-    both.data = both.data * item_probs[choices.item[rows], classes]
+    applies, both = np.zeros((len(code), n_classes)), choices.chosen.copy()
+    step = max(CHUNK_ENTRIES // n_classes, 1)
+    for start in range(0, n_answers, step):
+        part = slice(start, min(start + step, n_answers))
+        probs = applies_to(part)
+        applies += answers[:, part] @ probs
+        chosen = slice(int(both.indptr[part.start]), int(both.indptr[part.stop]))
+        row = np.repeat(np.arange(len(probs)), np.diff(both.indptr[part.start : part.stop + 1]))
+        both.data[chosen] *= probs[row, both.indices[chosen]]
     return ChoiceCounts(
         code=code,
         answered=np.asarray(answers.sum(axis=1)),
-        applies=cast(np.ndarray, items @ item_probs),
+        applies=applies,
         chosen=answers @ choices.chosen,
-        both=answers @ both.tocsr(),
+        both=answers @ both,
     )
 
 

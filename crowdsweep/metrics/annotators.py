@@ -124,6 +124,28 @@ def js_annotators(true: TrueMatrices, estimated: EstimatedMatrices, active: np.n
     return total / len(active)
 
 
+def js_annotators_crowd(true: TrueMatrices, crowd: Confusion | ClassConfusion, active: np.ndarray) -> float:
+    """Returns the plain mean over active annotators of the divergence of their own true matrix from the crowd's one.
+
+    It is how Mena and Nanculef (2019) print I-JS of majority vote, the crowd's matrix being that of all answers against
+    the vote: a model that takes everybody for the same.
+
+    Args:
+        true: what the annotators' matrices should be.
+        crowd: what everybody is taken for.
+        active: int [active], codes of the annotators with annotations; at least one.
+    """
+    return js_annotators(true, _Everybody(crowd), active)
+
+
+@dataclass(frozen=True, eq=False)
+class _Everybody:
+    matrix: Confusion | ClassConfusion
+
+    def confusion(self, annotators: np.ndarray) -> Confusions | ClassConfusions:
+        return np.broadcast_to(self.matrix, (len(annotators), *self.matrix.shape))
+
+
 def js_global(true: Confusion | ClassConfusion, estimated: Confusion | ClassConfusion) -> float:
     """Returns the divergence of the two matrices of the whole crowd (G-JS)."""
     return float(js_matrices(true[None], estimated[None])[0])

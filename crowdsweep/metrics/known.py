@@ -19,7 +19,14 @@ from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import Scale
 from crowdsweep.errors import BadInput, UnknownName
 from crowdsweep.metrics import distributions, items
-from crowdsweep.metrics.annotators import EstimatedMatrices, TrueMatrices, js_annotators, js_global, mean_confusion
+from crowdsweep.metrics.annotators import (
+    EstimatedMatrices,
+    TrueMatrices,
+    js_annotators,
+    js_annotators_crowd,
+    js_global,
+    mean_confusion,
+)
 from crowdsweep.metrics.calibration import ece
 from crowdsweep.metrics.heldout import LabelProbs, heldout_choices_loglik, heldout_loglik
 from crowdsweep.metrics.spans import are_span_tags, span_f1
@@ -73,6 +80,7 @@ class ScoredCrowd:
     Attributes:
         estimated: a model's matrices.
         estimated_crowd: its matrix of all annotators.
+        counted_crowd: the matrix of all answers, counted against what the model says of the items.
         true: the annotators' true matrices; None where nothing tells.
         true_crowd: the matrix of all answers to items with gold; None where no training item has gold.
         active: int64 [active], codes of the annotators with answers; at least one.
@@ -81,6 +89,7 @@ class ScoredCrowd:
 
     estimated: EstimatedMatrices
     estimated_crowd: Confusion | ClassConfusion
+    counted_crowd: Confusion | ClassConfusion
     true: TrueMatrices | None
     true_crowd: Confusion | ClassConfusion | None
     active: Int64[np.ndarray, " active"]
@@ -179,6 +188,10 @@ def _heldout_loglik(heldout: HeldoutAnswers) -> float:
 
 def _js_annotators(crowd: ScoredCrowd) -> float | None:
     return None if crowd.true is None else js_annotators(crowd.true, crowd.estimated, crowd.active)
+
+
+def _js_annotators_crowd(crowd: ScoredCrowd) -> float | None:
+    return None if crowd.true is None else js_annotators_crowd(crowd.true, crowd.counted_crowd, crowd.active)
 
 
 def _js_global(crowd: ScoredCrowd) -> float | None:
@@ -287,6 +300,15 @@ CROWD_METRICS = (
         low=0.0,
         high=1.0,
         score=_js_annotators,
+    ),
+    CrowdMetric(
+        name="js_annotators_crowd",
+        words="JS of annotators, all taken for the crowd",
+        unit="bits",
+        goal="minimize",
+        low=0.0,
+        high=1.0,
+        score=_js_annotators_crowd,
     ),
     CrowdMetric(
         name="js_global", words="JS of the crowd", unit="bits", goal="minimize", low=0.0, high=1.0, score=_js_global

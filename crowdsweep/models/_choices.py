@@ -24,8 +24,12 @@ class CountedChoices:
     n_annotators: int
 
     def confusion(self, annotators: Int[np.ndarray, " annotators"]) -> ClassConfusions:
-        """Returns the row-stochastic matrices of these annotators [n, classes, true, observed]; idle ones: uniform."""
-        return normalised_rows(self.counts.of(annotators) + self.smoothing)
+        """Returns the row-stochastic matrices of these annotators [n, classes, true, observed]; idle ones answer as the
+        crowd does."""
+        matrices = normalised_rows(self.counts.of(annotators) + self.smoothing)
+        idle = ~np.isin(annotators, self.counts.code)
+        matrices[idle] = self.global_confusion()
+        return matrices
 
     def global_confusion(self) -> ClassConfusion:
         """Returns the matrices of all annotators together, counted and smoothed alike [classes, true, observed]."""

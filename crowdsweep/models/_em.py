@@ -10,7 +10,7 @@ Nothing of size items × annotators, annotators × classes × classes or annotat
 
 **One EM step** of a model with confusion matrices and any prior over the classes of each item:
 
-    columns = confusion_columns(crowds, posterior, smoothing)             M-step
+    columns = confusion_columns(crowds, posterior, pseudo_answers)        M-step
     log_joint = log_prior + log_answers(crowds, columns)                  [items, classes]
     posterior, log_evidence = normalised(log_joint)                       E-step
     objective = crowds.replica_sums(log_evidence) + log_confusion_prior(crowds, columns)      [replicas]
@@ -24,12 +24,12 @@ Probabilities are float64; every logarithm is of max(p, LOG_FLOOR).
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 import numpy as np
-import scipy.sparse as sp
 from jaxtyping import Float64, Int, Int32, Int64
+from scipy.special import xlogy
 
 from crowdsweep.arrays import (
     AnnotatorCodes,
@@ -43,7 +43,8 @@ from crowdsweep.arrays import (
     ratio,
 )
 from crowdsweep.models._stacked import StackedCrowds
-from crowdsweep.models._stacked import stack as stack  # noqa: PLC0414 - one door to the arithmetic
+from crowdsweep.models._stacked import pooled as pooled  # noqa: PLC0414 - one door to the arithmetic
+from crowdsweep.models._stacked import stack as stack  # noqa: PLC0414
 from crowdsweep.models.contract import AnnotatorModel, FitResult, LabelProbs, Report
 
 CHUNK = 1 << 20  # numbers of a temporary that are alive at once: 8 MB
@@ -52,29 +53,30 @@ ColumnProbs = Float64[np.ndarray, "columns classes"]
 AnnotatorTotals = Float64[np.ndarray, "annotators classes"]
 ReplicaClasses = Float64[np.ndarray, "replicas classes"]
 PerReplica = Float64[np.ndarray, " replicas"]
+PseudoAnswers = Float64[np.ndarray, "replicas true observed"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ConfusionColumns:
     """All annotators' confusion matrices, by their observed columns.
 
-    The unobserved columns of annotator t and true class k all hold smoothing / (totals[t, k] + classes * smoothing);
-    a row without any mass is uniform.
+    With a the pseudo-answers of its replica, the unobserved column l of annotator t and true class k holds
+    a[k, l] / (totals[t, k] + sum of a[k]); a row without any mass is uniform.
 
     Attributes:
         log_probs: log p(label of the column | true class, annotator of the column), floored.
         totals: expected number of answers of each annotator for each true class.
-        smoothing: pseudo-counts in every cell.
+        pseudo_answers: added to every annotator's counts, one matrix a replica.
     """
 
     log_probs: ColumnProbs
     totals: AnnotatorTotals
-    smoothing: float
+    pseudo_answers: PseudoAnswers
 
 
 def soft_vote(crowds: StackedCrowds) -> ItemProbs:
     """Returns each item's share of answers; uniform where an item has none."""
-    votes = (crowds.answers @ _label_indicator(crowds)).toarray()
+    votes = (crowds.answers @ crowds.label_indicator).toarray()
     return normalised_rows(votes)
 
 
@@ -90,20 +92,32 @@ def column_counts(crowds: StackedCrowds, posterior: ItemProbs) -> ColumnProbs:
     return cast(np.ndarray, crowds.answers.T @ posterior)
 
 
-def confusion_columns(crowds: StackedCrowds, posterior: ItemProbs, smoothing: float) -> ConfusionColumns:
-    """M-step of the confusion matrices: (expected count + smoothing) / (total + classes * smoothing). O(A K).
+def evenly(crowds: StackedCrowds, smoothing: float) -> PseudoAnswers:
+    """Returns so many pseudo-answers in every cell."""
+    return np.full((crowds.n_replicas, crowds.n_classes, crowds.n_classes), float(smoothing))
+
+
+def confusion_columns(crowds: StackedCrowds, posterior: ItemProbs, pseudo_answers: PseudoAnswers) -> ConfusionColumns:
+    """M-step of the confusion matrices: (expected count + pseudo-answers) / their sum over the row. O(A K).
 
     Args:
         crowds: the annotations.
         posterior: of the true class of each item.
-        smoothing: pseudo-counts in each cell, at least 0. At 0, a row without any mass is uniform.
+        pseudo_answers: at least 0. Where a row has neither these nor answers, it is uniform.
     """
-    probs = column_counts(crowds, posterior)
-    totals = crowds.annotator_sums(probs)
+    return columns_of_counts(crowds, column_counts(crowds, posterior), pseudo_answers)
+
+
+def columns_of_counts(crowds: StackedCrowds, counts: ColumnProbs, pseudo_answers: PseudoAnswers) -> ConfusionColumns:
+    """Returns the confusion matrices that these counts of answers stand for; `counts` is overwritten."""
+    totals, probs = crowds.annotator_sums(counts), counts
+    mass = totals + pseudo_answers.sum(axis=2)[crowds.annotator_replica]
+    of_column = pseudo_answers.transpose(0, 2, 1)
     for part in chunks(len(probs), crowds.n_classes):
-        mass = totals[crowds.column_annotator[part]] + smoothing * crowds.n_classes
-        probs[part] = floored_log(ratio(probs[part] + smoothing, mass, at_zero=1.0 / crowds.n_classes))
-    return ConfusionColumns(log_probs=probs, totals=totals, smoothing=smoothing)
+        annotator = crowds.column_annotator[part]
+        pseudo = of_column[crowds.annotator_replica[annotator], crowds.column_label[part]]
+        probs[part] = floored_log(ratio(probs[part] + pseudo, mass[annotator], at_zero=1.0 / crowds.n_classes))
+    return ConfusionColumns(log_probs=probs, totals=totals, pseudo_answers=pseudo_answers)
 
 
 def log_answers(crowds: StackedCrowds, columns: ConfusionColumns) -> Float64[np.ndarray, "items classes"]:
@@ -131,17 +145,37 @@ def log_class_shares(crowds: StackedCrowds, posterior: ItemProbs) -> ReplicaClas
 
 
 def log_confusion_prior(crowds: StackedCrowds, columns: ConfusionColumns) -> PerReplica:
-    """Returns smoothing * sum of log probabilities over all cells of active annotators, up to a constant.
+    """Returns the sum of pseudo-answers * log probability over all cells of active annotators, up to a constant.
 
-    The pseudo-counts are a Dirichlet prior; together with the log evidence this is what EM pushes up.
+    The pseudo-answers are a Dirichlet prior; together with the log evidence this is what EM pushes up.
     """
-    if columns.smoothing == 0:
+    pseudo = columns.pseudo_answers
+    if not pseudo.any():
         return np.zeros(crowds.n_replicas)
-    n_observed = np.diff(crowds.annotator_column_pointers)
-    unobserved = floored_log(columns.smoothing / (columns.totals + columns.smoothing * crowds.n_classes)).sum(axis=1)
-    per_annotator = crowds.annotator_sums(columns.log_probs.sum(axis=1))
-    per_annotator += (crowds.n_classes - n_observed) * unobserved
-    return columns.smoothing * crowds.replica_sums_of_annotators(per_annotator)
+    # As if no column were observed: the sum over l of a log(a / mass); then what the observed ones have more.
+    rows = pseudo.sum(axis=2)[crowds.annotator_replica]
+    log_mass = floored_log(columns.totals + rows)
+    per_annotator = xlogy(pseudo, pseudo).sum(axis=(1, 2))[crowds.annotator_replica] - (rows * log_mass).sum(axis=1)
+    of_column = pseudo.transpose(0, 2, 1)[crowds.annotator_replica[crowds.column_annotator], crowds.column_label]
+    observed = of_column * (columns.log_probs + log_mass[crowds.column_annotator]) - xlogy(of_column, of_column)
+    per_annotator += crowds.annotator_sums(observed.sum(axis=1))
+    return crowds.replica_sums_of_annotators(per_annotator)
+
+
+def mean_relative_change(crowds: StackedCrowds, before: ConfusionColumns, after: ConfusionColumns) -> PerReplica:
+    """Returns the mean of |after - before| / (before + 1e-7) over all cells of each replica's active annotators.
+
+    The 1e-7 is that of the authors of dl-ds and dl-em: a cell that has all but died does not hold up the stop. Of
+    unobserved cells it is exact where pseudo-answers are even.
+    """
+    old, new = np.exp(before.log_probs), np.exp(after.log_probs)
+    changes = crowds.annotator_sums((np.abs(new - old) / (old + 1e-7)).sum(axis=1))
+    observed = np.diff(crowds.annotator_column_pointers)
+    rows = after.pseudo_answers.sum(axis=2)[crowds.annotator_replica]
+    flat = [ratio(rows / crowds.n_classes, part.totals + rows, at_zero=0.0) for part in (before, after)]
+    changes += (crowds.n_classes - observed) * (np.abs(flat[1] - flat[0]) / (flat[0] + 1e-7)).sum(axis=1)
+    active = crowds.replica_sums_of_annotators(np.ones(crowds.n_annotators))
+    return crowds.replica_sums_of_annotators(changes) / np.maximum(active * crowds.n_classes**2, 1.0)
 
 
 EMStep = Callable[[ItemProbs], tuple[ItemProbs, PerReplica]]
@@ -155,6 +189,7 @@ def run_em(
     iterations: int,
     tolerance: float,
     reports: Sequence[Report],
+    change: Callable[[], PerReplica] | None = None,
 ) -> "FittedEM":
     """Repeats an EM step on all replicas until each has stopped by itself.
 
@@ -168,16 +203,19 @@ def run_em(
         iterations: limit of steps.
         tolerance: relative; 0 stops only once nothing rises.
         reports: of each replica; one that answers False stops it.
+        change: the relative change of each replica's parameters in the last step, which then has to be within the
+            tolerance too; None where the objective alone decides.
     """
     histories: list[list[float]] = [[] for _ in reports]
     active = np.ones(crowds.n_replicas, dtype=bool)
     for number in range(iterations):
         updated, objective = step(posterior)
+        rests = np.full(crowds.n_replicas, fill_value=True) if change is None else change() <= tolerance
         posterior = updated if active.all() else np.where(crowds.spread(active)[:, None], updated, posterior)
         for replica in np.flatnonzero(active).tolist():
             value, history = float(objective[replica]), histories[replica]
             rises = not history or value - history[-1] > tolerance * abs(value)
-            active[replica] = reports[replica](number + 1, value) and rises
+            active[replica] = reports[replica](number + 1, value) and (rises or not rests[replica])
             history.append(value)
         if not active.any():
             break
@@ -233,7 +271,8 @@ class SparseConfusions:
         code: codes of the annotators who answered anything, ascending.
         pointers: the columns of the annotator at place p of `code` are `pointers[p]:pointers[p + 1]`.
         totals: expected answers of each of them for each true class.
-        smoothing: pseudo-counts in every cell.
+        pseudo_answers: in every cell of each annotator.
+        crowd: how an annotator answers of whom nothing is known: as all do together.
         n_annotators: declared.
         shared: the model's own matrix of the whole crowd, if it has one.
     """
@@ -243,19 +282,19 @@ class SparseConfusions:
     code: Int32[np.ndarray, " annotators"]
     pointers: Int64[np.ndarray, " pointers"]
     totals: AnnotatorTotals
-    smoothing: float
+    pseudo_answers: Confusion
+    crowd: Confusion
     n_annotators: int
     shared: Confusion | None = None
 
     def confusion(self, annotators: Int[np.ndarray, " annotators"]) -> Confusions:
-        """Returns the row-stochastic matrices of these annotators; idle ones are uniform."""
+        """Returns the row-stochastic matrices of these annotators; idle ones answer as the crowd does."""
         n_classes = self.totals.shape[1]
-        matrices = np.full((len(annotators), n_classes, n_classes), 1.0 / n_classes)
+        matrices = np.tile(self.crowd, (len(annotators), 1, 1))
         where = np.flatnonzero(np.isin(annotators, self.code))
         known = np.searchsorted(self.code, annotators[where])
-        mass = self.totals[known] + self.smoothing * n_classes
-        unobserved = ratio(self.smoothing, mass, at_zero=1.0 / n_classes)
-        matrices[where] = unobserved[:, :, None]
+        mass = self.totals[known] + self.pseudo_answers.sum(axis=1)
+        matrices[where] = ratio(self.pseudo_answers, mass[:, :, None], at_zero=1.0 / n_classes)
         starts = self.pointers[known]
         lengths = self.pointers[known + 1] - starts
         place = np.repeat(where, lengths)
@@ -266,20 +305,65 @@ class SparseConfusions:
     def global_confusion(self) -> Confusion | None:
         return self.shared
 
+    def reordered(self, order: Int64[np.ndarray, " classes"]) -> "SparseConfusions":
+        """Returns the same annotators, the true class k being what is `order[k]` here."""
+        return replace(
+            self,
+            probs=self.probs[:, order],
+            totals=self.totals[:, order],
+            pseudo_answers=self.pseudo_answers[order],
+            crowd=self.crowd[order],
+            shared=None if self.shared is None else self.shared[order],
+        )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SharedConfusion:
+    """An `AnnotatorModel` of a crowd that answers with one matrix, whoever it is that answers."""
+
+    matrix: Confusion
+    n_annotators: int
+
+    def confusion(self, annotators: Int[np.ndarray, " annotators"]) -> Confusions:
+        """Returns the matrix as often as there are annotators."""
+        return np.tile(self.matrix, (len(annotators), 1, 1))
+
+    def global_confusion(self) -> Confusion | None:
+        return self.matrix
+
 
 def annotator_model(
-    crowds: StackedCrowds, columns: ConfusionColumns, replica: int = 0, shared: Confusion | None = None
+    crowds: StackedCrowds,
+    columns: ConfusionColumns,
+    replica: int = 0,
+    *,
+    smoothing: float,
+    shared: Confusion | None = None,
 ) -> SparseConfusions:
-    """Returns the annotators of one replica, their codes counting from 0 again."""
+    """Returns the annotators of one replica, their codes counting from 0 again.
+
+    Args:
+        crowds: the annotations.
+        columns: the matrices.
+        replica: whose.
+        smoothing: pseudo-counts in every cell of the matrix of all answers together, which idle annotators get.
+        shared: the model's own matrix of the whole crowd, if it has one.
+    """
     first, last = int(crowds.column_pointers[replica]), int(crowds.column_pointers[replica + 1])
-    mine = crowds.annotators_of(replica)
+    mine, pseudo_answers = crowds.annotators_of(replica), columns.pseudo_answers[replica]
+    probs, label = np.exp(columns.log_probs[first:last]), crowds.column_label[first:last]
+    totals = columns.totals[mine]
+    mass = (totals + pseudo_answers.sum(axis=1))[crowds.column_annotator[first:last] - mine.start]
+    answers = np.zeros((crowds.n_classes, crowds.n_classes))
+    np.add.at(answers, label, np.maximum(probs * mass - pseudo_answers.T[label], 0.0))
     return SparseConfusions(
-        probs=np.exp(columns.log_probs[first:last]),
-        label=crowds.column_label[first:last],
+        probs=probs,
+        label=label,
         code=crowds.annotator_code[mine],
         pointers=crowds.annotator_column_pointers[mine.start : mine.stop + 1] - first,
-        totals=columns.totals[mine],
-        smoothing=columns.smoothing,
+        totals=totals,
+        pseudo_answers=pseudo_answers,
+        crowd=normalised_rows(answers.T + smoothing),
         n_annotators=crowds.declared_annotators[replica],
         shared=shared,
     )
@@ -312,10 +396,3 @@ def chunks(n_rows: int, row_size: int) -> Iterator[slice]:
     step = max(1, CHUNK // max(row_size, 1))
     for start in range(0, n_rows, step):
         yield slice(start, min(start + step, n_rows))
-
-
-def _label_indicator(crowds: StackedCrowds) -> sp.csr_array:
-    n_columns = len(crowds.column_label)
-    return sp.csr_array(
-        (np.ones(n_columns), crowds.column_label, np.arange(n_columns + 1)), shape=(n_columns, crowds.n_classes)
-    )

@@ -85,6 +85,18 @@ class StackedCrowds:
         """Sums over the annotators of each replica."""
         return self._replica_annotators @ per_annotator
 
+    def label_sums(self, per_column: Float64[np.ndarray, " columns *shape"]) -> Float64[np.ndarray, " labels *shape"]:
+        """Sums over the columns of each label."""
+        return self.label_indicator.T @ per_column
+
+    @cached_property
+    def label_indicator(self) -> sp.csr_array:
+        """The 0/1 matrix [columns, classes] of each column's label."""
+        n_columns = len(self.column_label)
+        return sp.csr_array(
+            (np.ones(n_columns), self.column_label, np.arange(n_columns + 1)), shape=(n_columns, self.n_classes)
+        )
+
     @cached_property
     def answered(self) -> Float64[np.ndarray, " items"]:
         """One for each item with an answer, else zero."""
@@ -94,6 +106,11 @@ class StackedCrowds:
     def annotator_column_pointers(self) -> Int64[np.ndarray, " ends"]:
         """The columns of annotator t are `[t]:[t + 1]`. Length annotators + 1."""
         return _pointers(np.bincount(self.column_annotator, minlength=self.n_annotators))
+
+    @cached_property
+    def annotator_replica(self) -> Int64[np.ndarray, " annotators"]:
+        """The replica of each flat annotator."""
+        return np.repeat(np.arange(self.n_replicas), np.diff(self.annotator_pointers))
 
     @cached_property
     def _replica_items(self) -> sp.csr_array:
@@ -145,6 +162,28 @@ def stack(parts: Sequence[Annotations]) -> StackedCrowds:
         column_pointers=columns,
         declared_annotators=tuple(crowd.declared_annotators[0] for crowd in crowds),
         n_classes=crowds[0].n_classes,
+    )
+
+
+def pooled(crowds: StackedCrowds) -> StackedCrowds:
+    """Returns the same answers as if one annotator had given all those of a replica. O(A + replicas * classes)."""
+    n_replicas, n_classes = crowds.n_replicas, crowds.n_classes
+    replica = crowds.annotator_replica[crowds.column_annotator]
+    n_columns = len(replica)
+    onto = sp.csr_array(
+        (np.ones(n_columns), replica * n_classes + crowds.column_label, np.arange(n_columns + 1)),
+        shape=(n_columns, n_replicas * n_classes),
+    )
+    return StackedCrowds(
+        answers=crowds.answers @ onto,
+        annotator_code=np.zeros(n_replicas, dtype=np.int32),
+        column_annotator=np.repeat(np.arange(n_replicas, dtype=np.int32), n_classes),
+        column_label=np.tile(np.arange(n_classes, dtype=np.int32), n_replicas),
+        item_pointers=crowds.item_pointers,
+        annotator_pointers=np.arange(n_replicas + 1),
+        column_pointers=np.arange(n_replicas + 1) * n_classes,
+        declared_annotators=(1,) * n_replicas,
+        n_classes=n_classes,
     )
 
 

@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crowdsweep.data.dataset import Gold, Items
+from crowdsweep.data.annotations import Annotations
+from crowdsweep.data.dataset import Gold
 from crowdsweep.errors import CrowdsweepError
 from crowdsweep.models import registered
-from crowdsweep.models.contract import DataShape, FitContext, ModelInfo, fit_all, fit_one
+from crowdsweep.models.contract import DataShape, FitContext, FitResult, ModelInfo, fit_all, fit_one
 from crowdsweep.search.space import Space
 from crowdsweep.seeds import SeedStream
 from crowdsweep.testing import scale_checks as scale_checks  # noqa: PLC0414 - adds its checks to the table
@@ -45,6 +46,7 @@ from crowdsweep.testing.small_data import (
     relabelled,
     renumbered_items,
     small_data,
+    unanimous_data,
     with_probability,
 )
 
@@ -208,13 +210,9 @@ def what_it_needs_it_misses(info: ModelInfo) -> None:
 @check(lambda info: "gold" not in info.needs)
 def unanimous_items_keep_their_label(info: ModelInfo) -> None:
     """Where everybody agrees on every item, the result agrees too (default parameters)."""
-    label = np.arange(12) % 3
-    rows = [(item, annotator, int(label[item])) for item in range(12) for annotator in range(4)]
-    data = from_rows(rows, n_items=12, n_annotators=4)
-    features = np.eye(3, 4, dtype=np.float32)[label]
-    training = replace(data.training, items=Items(n_items=12, features=features, text=data.training.items.text))
-    fitted = fit_one(registered.build_model(info.name, {}), training, context_for(info, data))
-    np.testing.assert_array_equal(fitted.item_probs.argmax(axis=1), label)
+    data = unanimous_data()
+    fitted = fit_one(registered.build_model(info.name, {}), data.training, context_for(info, data))
+    np.testing.assert_array_equal(fitted.item_probs.argmax(axis=1), data.gold.label)
 
 
 @check(lambda info: "gold" not in info.needs)
@@ -318,6 +316,41 @@ def anonymous_votes_are_taken(info: ModelInfo) -> None:
     data = small_data()
     training = replace(data.training, annotations=data.training.annotations.anonymised())
     must_be_valid(fit(info, replace(data, training=training)), training)
+
+
+@check(lambda info: "gold" not in info.needs)
+def unknown_annotators_answer_as_the_crowd_does(info: ModelInfo) -> None:
+    """Of an annotator without answers the model says what it says of the others together, not that they guess."""
+    data = small_data(n_items=60)
+    rows = data.training.annotations
+    known = rows.take(rows.annotator != 2)
+    fitted = fit(info, replace(data, training=replace(data.training, annotations=known)))
+    _must_be_the_crowds(fitted, known, unknown=2)
+    if fitted.label_probs is not None:
+        item = np.arange(60, dtype=np.int32)
+        probs, *theirs = (fitted.label_probs(item, np.full(60, code, np.int32)) for code in (2, 0, 1, 3, 4, 5))
+        share = known.labels_per_annotator[[0, 1, 3, 4, 5]] / len(known)
+        np.testing.assert_allclose(probs, np.tensordot(share, theirs, axes=1), atol=0.05)
+    # Where classifiers label the items, annotators are counted against something else, which is not known here.
+    if not info.needs & {"annotators", "features"} and "votes" in info.supports:
+        votes = rows.anonymised()  # each of which has an annotator of its own
+        known = votes.take(votes.annotator != 7)
+        fitted = fit(info, replace(data, training=replace(data.training, annotations=known)))
+        _must_be_the_crowds(fitted, known, unknown=7)
+
+
+def _must_be_the_crowds(fitted: FitResult, known: Annotations, unknown: int) -> None:
+    """Checks that this annotator's matrix is the crowd's."""
+    if fitted.annotators is None:
+        return
+    crowd = fitted.annotators.global_confusion()
+    if crowd is None:
+        # Each row of the crowd's matrix is the mean of the annotators' rows, by how often each met the class.
+        met = np.zeros((known.n_annotators, known.n_classes))
+        np.add.at(met, known.annotator, fitted.item_probs[known.item])
+        own = fitted.annotators.confusion(np.arange(known.n_annotators))
+        crowd = (own * met[:, :, None]).sum(axis=0) / met.sum(axis=0)[:, None]
+    np.testing.assert_allclose(fitted.annotators.confusion(np.array([unknown]))[0], crowd, atol=0.05)
 
 
 @check(lambda info: "multilabel" in info.supports)

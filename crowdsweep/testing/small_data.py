@@ -72,6 +72,15 @@ def from_rows(rows: list[tuple[int, int, int]], *, n_items: int, n_annotators: i
     return SmallData(training=training, gold=_gold(np.zeros(n_items, dtype=np.int64)))
 
 
+def unanimous_data() -> SmallData:
+    """Builds twelve items of three classes that lie apart, and four annotators who say of each what its class is."""
+    label = np.arange(12) % 3
+    rows = [(item, annotator, int(label[item])) for item in range(12) for annotator in range(4)]
+    data = from_rows(rows, n_items=12, n_annotators=4)
+    features = np.eye(3, N_FEATURES, dtype=np.float32)[label]
+    return SmallData(training=replace(data.training, items=_items(features)), gold=_gold(label))
+
+
 def multilabel_data() -> SmallData:
     """Draws answers that choose one class or two; every item's gold is its class and the next."""
     nominal = small_data(3)

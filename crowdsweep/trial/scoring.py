@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 from jaxtyping import Bool, Int32
 
-from crowdsweep.arrays import ClassConfusion, ClassConfusions, Confusion, Confusions, ItemProbs
+from crowdsweep.arrays import ClassConfusion, ClassConfusions, Confusion, Confusions, ItemProbs, normalised_rows
+from crowdsweep.data.choices import choice_counts, choices_of
 from crowdsweep.data.dataset import EvaluationSet, Items, TrialData
 from crowdsweep.errors import FitFailed
 from crowdsweep.metrics.annotators import CountedChoosers, CountedCrowd, mean_confusion
@@ -72,7 +73,7 @@ def score(
         metrics |= {metric.name: metric.score(heldout) for metric in HELDOUT_METRICS}
     if fit.annotators is None or not len(annotations):
         return metrics, None
-    crowd = _scored_crowd(fit.annotators, trial)
+    crowd = _scored_crowd(fit.annotators, fit.item_probs, trial)
     for metric in CROWD_METRICS:
         value = metric.score(crowd)
         if value is not None:
@@ -158,8 +159,8 @@ class _GuardedMatrices:
         return self._confusion(annotators)
 
 
-def _scored_crowd(annotators: AnnotatorModel, trial: TrialData) -> ScoredCrowd:
-    annotations = trial.training.annotations
+def _scored_crowd(annotators: AnnotatorModel, item_probs: ItemProbs, trial: TrialData) -> ScoredCrowd:
+    annotations, multilabel = trial.training.annotations, trial.training.scale == "multilabel"
     active = np.flatnonzero(annotations.labels_per_annotator)
     estimated = _GuardedMatrices(annotators)
     own = guarded(annotators.global_confusion)()
@@ -168,13 +169,17 @@ def _scored_crowd(annotators: AnnotatorModel, trial: TrialData) -> ScoredCrowd:
         raise FitFailed("the annotators' confusion matrices are not finite; smooth more")
     counted = None
     if len(trial.gold):
-        multilabel = trial.training.scale == "multilabel"
         counted = (CountedChoosers.of_answers if multilabel else CountedCrowd)(annotations, trial.gold)
     # One answer says nothing of a pseudo-annotator's matrix.
     true = counted if trial.crowd is None and not annotations.anonymous else trial.crowd
     return ScoredCrowd(
         estimated=estimated,
         estimated_crowd=crowd,
+        counted_crowd=normalised_rows(
+            choice_counts(choices_of(annotations), item_probs).pooled()
+            if multilabel
+            else (annotations.counts.T @ item_probs).T
+        ),
         true=true,
         true_crowd=None if counted is None else counted.pooled(),
         active=active,

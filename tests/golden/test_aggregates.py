@@ -12,6 +12,7 @@ from crowdsweep.metrics.items import accuracy
 from crowdsweep.models import registered
 from crowdsweep.models.contract import FitContext, FitResult, fit_one
 from crowdsweep.seeds import SeedStream
+from crowdsweep.trial.scoring import score
 
 # Transductive accuracy in %, all items training: an independent naive implementation (dense, explicit loops), 100
 # iterations from the soft vote, floor 1e-12. Majority vote, then Dawid-Skene with smoothing 0, 0.01 and 1.
@@ -70,6 +71,27 @@ def test_majority_vote_and_dawid_skene_on_public_data(dataset: str, shared_data:
     for smoothing, expected in zip(SMOOTHINGS, skenes, strict=True):
         found = percent(fit("dawid-skene", {"smoothing": smoothing}, trial.training))
         assert found == pytest.approx(expected, abs=0.6), f"smoothing {smoothing}"
+
+
+@pytest.mark.parametrize(("votes", "printed"), [("soft", 0.216), ("hard", 0.225)])
+def test_majority_votes_divergence_of_annotators_is_as_printed(votes: str, printed: float, shared_data: Path) -> None:
+    """Mena and Nanculef (2019), table 3 (I-JS). Theirs takes the first of tied classes: .2252; shared evenly, .2211."""
+    trial = trial_of(shared_data / "labelme")
+    metrics, _ = score(fit("majority-vote", {"votes": votes}, trial.training), trial)
+    assert metrics["js_annotators_crowd"] == pytest.approx(printed, abs=0.005)
+    assert metrics["js_annotators_crowd"] == pytest.approx({"soft": 0.2163, "hard": 0.2211}[votes], abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("name", "params", "expected"), [("multinomial", {}, 78.3), ("dawid-skene", {"shrinkage": 1}, 79.9)]
+)
+def test_multinomial_and_shrinkage_on_labelme(
+    name: str, params: dict[str, object], expected: float, shared_data: Path
+) -> None:
+    trial = trial_of(shared_data / "labelme", training="all")
+    train = trial.evaluation["train"]
+    found = fit(name, params, trial.training).item_probs[train.scored[train.has_gold]]
+    assert 100 * accuracy(train.reference[train.has_gold], found) == pytest.approx(expected, abs=0.3)
 
 
 @pytest.mark.parametrize("smoothing", [0, 0.01])

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -10,12 +11,22 @@ import pytest
 from crowdsweep.arrays import LOG_FLOOR
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import Items, TrainingData
-from crowdsweep.models._em import confusion_columns, log_confusion_prior, soft_vote, stack
+from crowdsweep.models._em import (
+    annotator_model,
+    confusion_columns,
+    evenly,
+    label_probs_of,
+    log_confusion_prior,
+    soft_vote,
+    stack,
+)
 from crowdsweep.models.aggregate.dawid_skene import DawidSkene
 from crowdsweep.models.aggregate.majority_vote import MajorityVote
+from crowdsweep.models.aggregate.multinomial import Multinomial
 from crowdsweep.models.aggregate.one_coin import OneCoin
 from crowdsweep.models.contract import FitContext, FitResult, fit_all, fit_one
 from crowdsweep.seeds import SeedStream
+from crowdsweep.testing.small_data import small_data
 
 Table = list[list[float]]
 Answers = list[tuple[int, int, list[float]]]  # item, annotator, how much answer each label got
@@ -87,9 +98,27 @@ def one_coin_matrices(rows: Annotations, posterior: Table, smoothing: float) -> 
     return matrices
 
 
-def dense_em(
-    rows: Annotations, matrices_of: Callable[[Annotations, Table, float], list[Table]], smoothing: float, steps: int
-) -> tuple[Table, list[float]]:
+def given_by_one(rows: Annotations) -> Annotations:
+    """The same answers, all by annotator 0."""
+    return replace(rows, annotator=np.zeros(len(rows), np.int32), n_annotators=1)
+
+
+Matrices = Callable[[Annotations, Table, float], list[Table]]
+
+
+def with_unknown_annotators(matrices_of: Matrices) -> Matrices:
+    """Annotators without answers get the matrix of all answers together."""
+
+    def found(rows: Annotations, posterior: Table, smoothing: float) -> list[Table]:
+        together = matrices_of(given_by_one(rows), posterior, smoothing)[0]
+        idle = set(range(rows.n_annotators)) - {annotator for _, annotator, _ in answers_of(rows)}
+        own = matrices_of(rows, posterior, smoothing)
+        return [together if annotator in idle else matrix for annotator, matrix in enumerate(own)]
+
+    return found
+
+
+def dense_em(rows: Annotations, matrices_of: Matrices, smoothing: float, steps: int) -> tuple[Table, list[float]]:
     """Returns the posterior after so many steps, and log-likelihood plus log prior at each step."""
     classes = range(rows.n_classes)
     posterior = dense_soft_vote(rows)
@@ -111,7 +140,7 @@ def dense_em(
             posterior[item] = [math.exp(j - largest) / mass for j in joint[item]]
             value += largest + math.log(mass)
         for t in active:
-            for k in classes if matrices_of is dawid_skene_matrices else [0]:
+            for k in [0] if matrices_of is one_coin_matrices else classes:
                 value += smoothing * sum(math.log(max(p, LOG_FLOOR)) for p in matrices[t][k])
         objective.append(value)
     return posterior, objective
@@ -121,7 +150,7 @@ def training(rows: Annotations) -> TrainingData:
     return TrainingData(annotations=rows, items=Items(n_items=rows.n_items))
 
 
-def fit(model: DawidSkene | OneCoin | MajorityVote, rows: Annotations) -> FitResult:
+def fit(model: DawidSkene | OneCoin | MajorityVote | Multinomial, rows: Annotations) -> FitResult:
     return fit_one(model, training(rows), FitContext(seeds=SeedStream(0)))
 
 
@@ -132,7 +161,7 @@ def fit(model: DawidSkene | OneCoin | MajorityVote, rows: Annotations) -> FitRes
 )
 def test_em_equals_its_dense_twin(
     model: type[DawidSkene | OneCoin],
-    matrices_of: Callable[[Annotations, Table, float], list[Table]],
+    matrices_of: Matrices,
     kind: dict[str, bool],
     smoothing: float,
 ) -> None:
@@ -142,7 +171,7 @@ def test_em_equals_its_dense_twin(
         found = fit(model(smoothing=smoothing, iterations=6, tolerance=0.0), rows)
         np.testing.assert_allclose(found.item_probs, posterior, atol=1e-9)
         np.testing.assert_allclose(found.objective, objective, rtol=1e-9)
-        matrices = np.array(matrices_of(rows, posterior, smoothing))
+        matrices = np.array(with_unknown_annotators(matrices_of)(rows, posterior, smoothing))
         assert found.annotators is not None
         assert found.label_probs is not None
         np.testing.assert_allclose(found.annotators.confusion(np.arange(rows.n_annotators)), matrices, atol=1e-9)
@@ -165,16 +194,116 @@ def test_votes_are_counted(kind: dict[str, bool]) -> None:
         np.testing.assert_allclose(found, [b / sum(best) for b in best])
 
 
-def test_majority_vote_scores_answers_by_the_crowds_matrix() -> None:
-    rows = random_crowd(4)
-    found = fit(MajorityVote(smoothing=0.5), rows)
-    counts = np.full((3, 3), 0.5)
-    for item, _, parts in answers_of(rows):
-        counts += np.outer(found.item_probs[item], parts)
-    crowd = counts / counts.sum(axis=1, keepdims=True)
+@pytest.mark.parametrize("kind", [{}, {"weights": True}, {"soft": True}], ids=str)
+@pytest.mark.parametrize("votes", ["soft", "hard"])
+def test_majority_vote_takes_no_answer_as_evidence_for_itself(
+    votes: Literal["soft", "hard"], kind: dict[str, bool]
+) -> None:
+    rows = random_crowd(4, **kind)
+    found = fit(MajorityVote(votes=votes, smoothing=0.5), rows)
+    own = np.zeros((rows.n_annotators, 3, 3))
+    for item, annotator, parts in answers_of(rows):
+        others = np.zeros(3)
+        for other_item, other, other_parts in answers_of(rows):
+            if other_item == item and other != annotator:
+                others += other_parts
+        if others.sum() == 0:
+            believed = np.full(3, 1 / 3)
+        elif votes == "soft":
+            believed = others / others.sum()
+        else:
+            believed = (others > others.max() - 1e-9) / (others > others.max() - 1e-9).sum()
+        own[annotator] += np.outer(believed, parts)
+
+    def matrix(counts: np.ndarray) -> np.ndarray:
+        return (counts + 0.5) / (counts + 0.5).sum(axis=-1, keepdims=True)
+
+    crowd = matrix(own.sum(axis=0))
     assert found.label_probs is not None
+    assert found.annotators is not None
     items, annotators = np.array([0, 3, 11], dtype=np.int32), np.array([6, 0, 1], dtype=np.int32)
-    np.testing.assert_allclose(found.label_probs(items, annotators), found.item_probs[items] @ crowd, atol=1e-12)
+    np.testing.assert_allclose(found.label_probs(items, annotators), found.item_probs[items] @ crowd, atol=1e-9)
+    matrices = found.annotators.confusion(np.arange(7))
+    np.testing.assert_allclose(matrices[:6], matrix(own[:6]), atol=1e-9)
+    np.testing.assert_allclose(matrices[6], crowd, atol=1e-9)
+
+
+def test_an_answer_of_an_unknown_annotator_is_drawn_from_the_crowds_matrix() -> None:
+    """Ten anonymous votes an item, nine of them right: of an item that is surely 0, a further one is 0 with .9."""
+    item, vote = (codes.ravel() for codes in np.indices((4, 10)))
+    label = (item % 2 + (vote == 0)) % 2
+    rows = Annotations.of(
+        item=item, annotator=np.arange(40), label=label, n_items=4, n_annotators=41, n_classes=2, anonymous=True
+    )
+    crowds = stack([rows])
+    posterior = np.eye(2)[[0, 1, 0, 1]]
+    for smoothing in (0.0, 0.01, 1.0):
+        columns = confusion_columns(crowds, posterior, evenly(crowds, smoothing))
+        annotators = annotator_model(crowds, columns, smoothing=smoothing)
+        expected = (18 + smoothing) / (20 + 2 * smoothing)
+        found = label_probs_of(posterior, annotators)(np.array([0, 1], np.int32), np.array([40, 40], np.int32))
+        np.testing.assert_allclose(found, [[expected, 1 - expected], [1 - expected, expected]], atol=1e-9)
+
+
+def test_one_label_an_item_says_nothing_of_annotators() -> None:
+    """Nobody can be told to be right or wrong: whatever the class, an answer is what answers are on the whole."""
+    rows = Annotations.of(
+        item=np.arange(10),
+        annotator=np.arange(10) % 3,
+        label=np.arange(10) % 5 % 2,
+        n_items=10,
+        n_annotators=3,
+        n_classes=2,
+    )
+    found = fit(MajorityVote(), rows)
+    assert found.annotators is not None
+    crowd = found.annotators.global_confusion()
+    np.testing.assert_allclose(crowd, [[0.6, 0.4], [0.6, 0.4]], atol=1e-3)
+
+
+@pytest.mark.parametrize("kind", [{}, {"weights": True}, {"soft": True}], ids=str)
+def test_multinomial_is_dawid_skene_with_one_annotator(kind: dict[str, bool]) -> None:
+    rows = random_crowd(6, **kind)
+    posterior, objective = dense_em(given_by_one(rows), dawid_skene_matrices, 0.1, steps=6)
+    found = fit(Multinomial(smoothing=0.1, iterations=6, tolerance=0.0), rows)
+    np.testing.assert_allclose(found.item_probs, posterior, atol=1e-9)
+    np.testing.assert_allclose(found.objective, objective, rtol=1e-9)
+    crowd = np.array(dawid_skene_matrices(given_by_one(rows), posterior, 0.1)[0])
+    assert found.annotators is not None
+    np.testing.assert_allclose(found.annotators.global_confusion(), crowd, atol=1e-9)
+    np.testing.assert_allclose(found.annotators.confusion(np.arange(7)), np.tile(crowd, (7, 1, 1)), atol=1e-9)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_shrinkage_adds_answers_drawn_from_the_crowds_matrix(smoothing: float) -> None:
+    rows = random_crowd(7, weights=True)
+    together, _ = dense_em(given_by_one(rows), dawid_skene_matrices, smoothing, steps=6)
+    crowd = dawid_skene_matrices(given_by_one(rows), together, smoothing)[0]
+    share = 2.5
+
+    def matrices_of(rows: Annotations, posterior: Table, smoothing: float) -> list[Table]:
+        own = np.zeros((rows.n_annotators, 3, 3))
+        for item, annotator, parts in answers_of(rows):
+            own[annotator] += np.outer(posterior[item], parts)
+        own += smoothing + share * np.array(crowd)
+        return (own / own.sum(axis=2, keepdims=True)).tolist()
+
+    posterior, _ = dense_em(rows, matrices_of, smoothing, steps=6)
+    model = DawidSkene(smoothing=smoothing, shrinkage=share, iterations=6, tolerance=0.0)
+    found = fit(model, rows)
+    np.testing.assert_allclose(found.item_probs, posterior, atol=1e-9)
+    assert found.annotators is not None
+    expected = np.array(matrices_of(rows, posterior, smoothing))[:6]
+    np.testing.assert_allclose(found.annotators.confusion(np.arange(6)), expected, atol=1e-9)
+    # With iterations to spare, the objective is one that EM pushes up.
+    objective = fit(replace(model, iterations=100), rows).objective
+    assert (np.diff(objective) >= -1e-9 * np.abs(objective[1:])).all()
+
+
+def test_shrunk_all_the_way_dawid_skene_is_multinomial() -> None:
+    rows = small_data().training.annotations
+    shrunk = fit(DawidSkene(shrinkage=1e6, tolerance=0.0), rows)
+    np.testing.assert_allclose(shrunk.item_probs, fit(Multinomial(tolerance=0.0), rows).item_probs, atol=1e-4)
 
 
 def test_multilabel_votes_are_shares_of_annotators() -> None:
@@ -241,5 +370,5 @@ def test_prior_of_unobserved_cells_counts() -> None:
     matrices = np.array(dawid_skene_matrices(rows, posterior.tolist(), 0.3))
     active = rows.labels_per_annotator > 0
     expected = 0.3 * np.log(matrices[active]).sum()
-    found = log_confusion_prior(crowds, confusion_columns(crowds, posterior, 0.3))
+    found = log_confusion_prior(crowds, confusion_columns(crowds, posterior, evenly(crowds, 0.3)))
     np.testing.assert_allclose(found, [expected], rtol=1e-12)

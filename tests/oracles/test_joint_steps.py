@@ -10,8 +10,8 @@ import torch
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import Items, TrainingData
 from crowdsweep.models.contract import FitContext, fit_all, fit_one
-from crowdsweep.models.joint._label_clusters import cluster_labels
-from crowdsweep.models.joint.cmm import CMM, GroupedAnnotators, GroupedCrowd, start_of
+from crowdsweep.models.joint._label_clusters import LabelPoints
+from crowdsweep.models.joint.cmm import CMM, GroupedAnnotators, GroupedCrowd, Starts
 from crowdsweep.models.joint.dl_em import KnownCrowd
 from crowdsweep.models.registered import build_model
 from crowdsweep.seeds import SeedStream
@@ -92,7 +92,7 @@ def test_cmm_steps_equal_loops(smoothing, weighted):
     rng = np.random.default_rng(0)
     sets = [_crowd(0, weighted=weighted), _crowd(1, n_items=9, weighted=weighted), _crowd(2, weighted=weighted)]
     model = CMM(groups=N_GROUPS, smoothing=smoothing)
-    wanted = [start_of(part.annotations, N_GROUPS, SeedStream(0)) for part in sets]
+    wanted = [Starts(part.annotations, N_GROUPS, SeedStream(0)).of_restart(0) for part in sets]
     crowd = GroupedCrowd(model, sets, wanted, [0, 1, 2])
     for active in ([0, 1, 2], [0, 1, 2], [1, 2], [1]):
         crowd.maximise(active)
@@ -110,12 +110,12 @@ def test_cmm_steps_equal_loops(smoothing, weighted):
 def test_cmm_starts_from_the_votes_and_the_clusters():
     data = _crowd(3)
     votes = data.annotations.label_distribution()
-    clusters = cluster_labels(votes, N_GROUPS, SeedStream(5))
+    clusters = LabelPoints.of(votes).clusters(N_GROUPS, SeedStream(5).child(2))
     wanted = np.zeros((N_GROUPS, N_CLASSES, N_CLASSES))
     for item, _, label, weight in _rows(data):
         for true in range(N_CLASSES):
             wanted[clusters[item, label], true, label] += weight * votes[item, true]
-    np.testing.assert_allclose(start_of(data.annotations, N_GROUPS, SeedStream(5)), wanted, **CLOSE)
+    np.testing.assert_allclose(Starts(data.annotations, N_GROUPS, SeedStream(5)).of_restart(2), wanted, **CLOSE)
     first = GroupedCrowd(CMM(groups=N_GROUPS), [data], [wanted], [0]).first_targets()
     np.testing.assert_allclose(first[0], votes * data.annotations.labels_per_item[:, None], **CLOSE)
     even = GroupedCrowd(CMM(groups=N_GROUPS, item_weighting="uniform"), [data], [wanted], [0]).first_targets()
@@ -126,10 +126,65 @@ def test_cmm_starts_from_the_votes_and_the_clusters():
 
 def test_clusters_part_labels_by_how_they_contradict_the_votes():
     votes = np.repeat(np.eye(3), 20, axis=0)
-    clusters = cluster_labels(votes, 2, SeedStream(0))
+    clusters = LabelPoints.of(votes).clusters(2, SeedStream(0))
     agreeing = clusters[votes > 0]
     assert len(set(agreeing.tolist())) == 1  # a label that agrees with a unanimous item surprises nobody
-    assert cluster_labels(np.full((4, 3), 1 / 3), 5, SeedStream(0)).max() <= 2  # more groups than different pairs
+    assert (
+        LabelPoints.of(np.full((4, 3), 1 / 3)).clusters(5, SeedStream(0)).max() <= 2
+    )  # more groups than different pairs
+
+
+def test_restarts_begin_at_different_clusters():
+    starts = Starts(_crowd(3).annotations, N_GROUPS, SeedStream(5))
+    assert len({starts.of_restart(number).tobytes() for number in range(10)}) > 1
+    np.testing.assert_array_equal(starts.of_restart(4), starts.of_restart(4))
+
+
+def _anchored_by_votes(model, monkeypatch):
+    """Fits a crowd whose first targets, which name the classes of the fit, are exchanged; returns gold and the fit."""
+    rng = np.random.default_rng(0)
+    gold = np.arange(60) % 3
+    features = (3.0 * np.eye(3)[gold] + 0.1 * rng.normal(size=(60, 3))).astype(np.float32)
+    item, annotator = (codes.ravel() for codes in np.indices((60, 5)))
+    label = np.where(rng.random(len(item)) < 0.8, gold[item], rng.integers(0, 3, len(item)))
+    rows = Annotations.of(item=item, annotator=annotator, label=label, n_items=60, n_annotators=5, n_classes=3)
+    data = TrainingData(annotations=rows, items=Items(n_items=60, features=features))
+    first = {crowd: crowd.first_targets for crowd in (GroupedCrowd, KnownCrowd)}
+    for crowd, targets in first.items():
+        monkeypatch.setattr(crowd, "first_targets", lambda self, targets=targets: targets(self)[:, :, [2, 0, 1]])
+    start = Starts.of_restart
+    monkeypatch.setattr(Starts, "of_restart", lambda self, number: start(self, number)[:, [2, 0, 1]])
+    maximise = KnownCrowd.maximise
+
+    def exchanged_once(self, active):
+        if self.columns is None:
+            self.posterior = self.posterior[:, [2, 0, 1]]
+        return maximise(self, active)
+
+    monkeypatch.setattr(KnownCrowd, "maximise", exchanged_once)
+    heard = []
+
+    def report(step, objective, predictor):
+        heard.append(predictor())
+        return True
+
+    return gold, data, fit_one(model, data, FitContext(seeds=SeedStream(0), report=report)), heard[-1]
+
+
+@pytest.mark.parametrize("name", ["cmm", "dl-em"])
+def test_classes_that_came_out_exchanged_are_named_by_the_votes(name, monkeypatch):
+    """The likelihood of a fit that calls 0 what is 2 is as high as any: the votes tell which class is which."""
+    params = {"network": "linear", "learning_rate": 0.05, "iterations": 30, "restarts": 2}
+    params |= {"groups": 1} if name == "cmm" else {}
+    gold, data, found, reported = _anchored_by_votes(build_model(name, params), monkeypatch)
+    np.testing.assert_array_equal(found.item_probs.argmax(axis=1), gold)
+    for predictor in (found.predictor, reported):
+        np.testing.assert_array_equal(predictor.predict(data.items, "classifier").argmax(axis=1), gold)
+    np.testing.assert_array_equal(
+        found.annotators.confusion(np.arange(5)).argmax(axis=2), np.tile(np.arange(3), (5, 1))
+    )
+    item = np.arange(60, dtype=np.int32)
+    np.testing.assert_array_equal(found.label_probs(item, np.zeros(60, np.int32)).argmax(axis=1), gold)
 
 
 def test_annotators_of_a_mixture_equal_loops():
@@ -217,13 +272,14 @@ def test_dl_em_steps_equal_loops(smoothing, weighted):
             assert not targets[place, data.n_items :].any()
             assert log_likelihoods[place] == pytest.approx(log_likelihood, rel=1e-9)
             annotators, posterior = crowd.solution(replica)
-            np.testing.assert_allclose(annotators.confusion(np.arange(data.n_annotators)), matrices, **CLOSE)
+            active_ones = np.flatnonzero(data.annotations.labels_per_annotator)
+            np.testing.assert_allclose(annotators.confusion(active_ones), matrices[active_ones], **CLOSE)
             np.testing.assert_allclose(posterior, posteriors[replica], **CLOSE)
             if before[replica] is None:
                 assert changes[place] == np.inf
             elif smoothing > 0:
                 seen = data.annotations.labels_per_annotator > 0
-                change = np.abs(matrices - before[replica])[seen] / before[replica][seen]
+                change = np.abs(matrices - before[replica])[seen] / (before[replica][seen] + 1e-7)
                 assert changes[place] == pytest.approx(change.mean(), rel=1e-9)
             before[replica] = matrices
 

@@ -19,7 +19,8 @@ from crowdsweep.metrics.wording import goal_of, is_count, is_share, readable, wo
 
 NAMED = {  # that scripts rely on
     "accuracy", "macro_f1", "log_loss", "brier", "ece", "kl", "kl_reverse", "js", "span_f1", "entropy",
-    "heldout_loglik", "js_annotators", "js_global", "js_global_weighted", "n_annotations", "n_active_annotators",
+    "heldout_loglik", "js_annotators", "js_annotators_crowd",
+    "js_global", "js_global_weighted", "n_annotations", "n_active_annotators",
 }  # fmt: skip
 
 
@@ -84,7 +85,12 @@ def test_names_are_read_without_split_and_use() -> None:
     assert metric_kind("js_global") == "js_global"
     assert info_of("dev_js") is METRICS["js"]
     assert info_of("js") is METRICS["js"]
-    assert {metric.name for metric in CROWD_METRICS} == {"js_annotators", "js_global", "js_global_weighted"}
+    assert {metric.name for metric in CROWD_METRICS} == {
+        "js_annotators",
+        "js_annotators_crowd",
+        "js_global",
+        "js_global_weighted",
+    }
 
 
 def test_spans_apply_to_tokens_with_tags_alone() -> None:

@@ -175,6 +175,11 @@ BROKEN: dict[str, tuple[str, str, str]] = {
         "",
     ),
     "anonymous_votes_are_taken": ("assert not data.annotations.anonymous", "", ""),
+    "unknown_annotators_answer_as_the_crowd_does": (
+        "fitted.annotators.matrices[data.annotations.labels_per_annotator == 0] = 1 / k",
+        "",
+        "",
+    ),
     "multilabel_data_are_taken": ("assert data.scale == 'nominal'", "", ""),
     "certain_answers_equal_plain_ones": ("assert data.annotations.probability is None", "", ""),
     "odd_data_are_survived": ("assert data.n_items > 1", "", ""),

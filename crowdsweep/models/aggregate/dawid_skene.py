@@ -11,9 +11,13 @@ Dawid and Skene (1979), "Maximum likelihood estimation of observer error-rates u
     T_ij           posterior of item i               posterior
     n_il^(k)       answers of annotator k            StackedCrowds.answers
 
-Deviations: `smoothing` pseudo-counts in every cell of the matrices (the paper has none; 0 gives the paper's model);
-an annotator's row without any mass is uniform; logarithms are of max(p, LOG_FLOOR); items without answers do not count
-in the class shares.
+`shrinkage` draws annotators with few answers towards the crowd: so many pseudo-answers for each true class are added to
+theirs, drawn from the matrix that all annotators share under `multinomial`, which is fitted first. Without limit, that
+model is what remains.
+
+Deviations: `shrinkage` is ours; `smoothing` pseudo-counts in every cell of the matrices (the paper has none; 0 gives
+the paper's model); an annotator's row without any mass is uniform, an annotator without any answer answers as all do
+together; logarithms are of max(p, LOG_FLOOR); items without answers do not count in the class shares.
 """
 
 from collections.abc import Sequence
@@ -23,22 +27,30 @@ from typing import Annotated, Literal, final
 import numpy as np
 from annotated_types import Ge
 
-from crowdsweep.arrays import ItemProbs
+from crowdsweep.arrays import Confusions, ItemProbs
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models._em import (
+    ConfusionColumns,
+    FittedEM,
     PerReplica,
+    PseudoAnswers,
+    ReplicaClasses,
+    StackedCrowds,
     annotator_model,
     confusion_columns,
+    evenly,
     log_answers,
     log_class_shares,
     log_confusion_prior,
+    mean_relative_change,
     normalised,
+    pooled,
     run_em,
     soft_vote,
     stack,
     winners,
 )
-from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
+from crowdsweep.models.contract import FitContext, FitResult, ModelInfo, Report, nobody_listens
 
 
 @final
@@ -49,12 +61,16 @@ class DawidSkene:
     Attributes:
         smoothing: pseudo-counts in every cell of every confusion matrix. The one that matters: with few labels per
             annotator, 1 can make the posterior collapse to one class, 0 can overfit.
+        shrinkage: pseudo-answers in every row of every annotator's matrix, drawn from the crowd's matrix. Much of it
+            foretells answers better and classes worse, so that held-out answers choose too much: search no more than a
+            few.
         iterations: limit of EM steps.
         tolerance: stop once the objective rises by less than this share of itself.
         start: posterior to begin with: the shares of votes, or their winner (ties shared evenly).
     """
 
     smoothing: Annotated[float, Ge(0)] = 0.01
+    shrinkage: Annotated[float, Ge(0)] = 0.0
     iterations: Annotated[int, Ge(1)] = 100
     tolerance: Annotated[float, Ge(0)] = 1e-8
     start: Literal["soft", "hard"] = "soft"
@@ -62,27 +78,108 @@ class DawidSkene:
     def fit_batch(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
         """Fits all data sets side by side; each stops by itself."""
         crowds = stack([part.annotations for part in data])
-        posterior = soft_vote(crowds) if self.start == "soft" else winners(soft_vote(crowds))
-
-        def step(posterior: ItemProbs) -> tuple[ItemProbs, PerReplica]:
-            columns = confusion_columns(crowds, posterior, self.smoothing)
-            log_joint = log_answers(crowds, columns)
-            log_joint += crowds.spread(log_class_shares(crowds, posterior))
-            updated, log_evidence = normalised(log_joint)
-            return updated, crowds.replica_sums(log_evidence) + log_confusion_prior(crowds, columns)
-
-        fitted = run_em(
+        start = soft_vote(crowds) if self.start == "soft" else winners(soft_vote(crowds))
+        pseudo_answers = evenly(crowds, self.smoothing)
+        if self.shrinkage > 0:
+            pseudo_answers += self.shrinkage * self._crowd(crowds, start)
+        fitted = fit_matrices(
             crowds,
-            posterior,
-            step,
+            start,
+            pseudo_answers,
             iterations=self.iterations,
             tolerance=self.tolerance,
             reports=[context.report for context in contexts],
         )
-        columns = confusion_columns(crowds, fitted.posterior, self.smoothing)
-        annotators = [annotator_model(crowds, columns, replica) for replica in range(crowds.n_replicas)]
-        shares = np.exp(log_class_shares(crowds, fitted.posterior))
-        return fitted.results(annotators, [{"class_shares": own} for own in shares])
+        return fitted.results(self.smoothing)
+
+    def _crowd(self, crowds: StackedCrowds, start: ItemProbs) -> Confusions:
+        """Returns the matrix that all annotators of a replica share, by the same EM."""
+        together = pooled(crowds)
+        fitted = fit_matrices(
+            together,
+            start,
+            evenly(together, self.smoothing),
+            iterations=self.iterations,
+            tolerance=self.tolerance,
+            reports=[nobody_listens] * crowds.n_replicas,
+        )
+        return fitted.matrices()
+
+
+@final
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FittedMatrices:
+    """Where EM over class shares and confusion matrices has ended.
+
+    Attributes:
+        em: the posterior, and how EM went.
+        columns: the matrices at that posterior.
+        class_shares: at that posterior.
+    """
+
+    em: FittedEM
+    columns: ConfusionColumns
+    class_shares: ReplicaClasses
+
+    def matrices(self) -> Confusions:
+        """Returns the matrix of each replica, where each has one annotator (`pooled`)."""
+        return np.exp(self.columns.log_probs).reshape(self.columns.pseudo_answers.shape).transpose(0, 2, 1)
+
+    def results(self, smoothing: float) -> list[FitResult]:
+        """Returns the result of each replica; `smoothing` is that of the crowd's matrix."""
+        crowds = self.em.crowds
+        annotators = [annotator_model(crowds, self.columns, r, smoothing=smoothing) for r in range(crowds.n_replicas)]
+        return self.em.results(annotators, [{"class_shares": own} for own in self.class_shares])
+
+
+def fit_matrices(
+    crowds: StackedCrowds,
+    start: ItemProbs,
+    pseudo_answers: PseudoAnswers,
+    *,
+    iterations: int,
+    tolerance: float,
+    reports: Sequence[Report],
+    matrices_rest: bool = False,
+) -> FittedMatrices:
+    """Runs Dawid-Skene's EM on all replicas side by side.
+
+    Args:
+        crowds: the annotations.
+        start: posterior to begin with.
+        pseudo_answers: of every annotator.
+        iterations: limit of steps.
+        tolerance: stop once the objective rises by less than this share of itself.
+        reports: of each replica.
+        matrices_rest: stop only once the matrices' entries change by no more either, on average.
+    """
+    seen: list[ConfusionColumns] = []
+
+    def step(posterior: ItemProbs) -> tuple[ItemProbs, PerReplica]:
+        columns = confusion_columns(crowds, posterior, pseudo_answers)
+        seen[:] = [*seen[-1:], columns]
+        log_joint = log_answers(crowds, columns)
+        log_joint += crowds.spread(log_class_shares(crowds, posterior))
+        updated, log_evidence = normalised(log_joint)
+        return updated, crowds.replica_sums(log_evidence) + log_confusion_prior(crowds, columns)
+
+    def change() -> PerReplica:
+        return mean_relative_change(crowds, seen[0], seen[-1])
+
+    fitted = run_em(
+        crowds,
+        start,
+        step,
+        iterations=iterations,
+        tolerance=tolerance,
+        reports=reports,
+        change=change if matrices_rest else None,
+    )
+    return FittedMatrices(
+        em=fitted,
+        columns=confusion_columns(crowds, fitted.posterior, pseudo_answers),
+        class_shares=np.exp(log_class_shares(crowds, fitted.posterior)),
+    )
 
 
 MODEL = ModelInfo(
@@ -91,7 +188,12 @@ MODEL = ModelInfo(
     model=DawidSkene,
     source="Dawid and Skene 1979, equations 2.3 to 2.5",
     supports=frozenset({"votes", "soft_answers"}),
-    space={"smoothing": {"values": [0, 0.01, 0.1, 1]}, "start": {"values": ["soft", "hard"]}},
+    version=2,
+    space={
+        "smoothing": {"values": [0, 0.01, 0.1, 1]},
+        "shrinkage": {"values": [0, 1]},
+        "start": {"values": ["soft", "hard"]},
+    },
     cost=lambda shape, params: 4.0 * params["iterations"] * shape.n_annotations * shape.n_classes,
     deterministic=True,
     monotone_objective=True,

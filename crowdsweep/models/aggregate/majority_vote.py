@@ -11,10 +11,10 @@ Ties stay ties, so the model is deterministic; accuracy is then the expected one
 Multi-label data: item_probs[i, k] is the share of the item's annotators who chose class k, and under `hard` one above a
 half, zero below, a half on the tie. An item that nobody answered has one half everywhere.
 
-The annotators' confusion matrices (multi-label: two by two for each class) are counted against the model's own
-item_probs, with `smoothing` pseudo-counts in each cell. Held-out answers are scored by the crowd's matrix, counted and
-smoothed likewise over all annotators together: one annotator's answers are too few for a model that says nothing of
-annotators.
+The confusion matrices of annotators and crowd (multi-label: two by two for each class) are counted with `smoothing`
+pseudo-counts in each cell, every answer against what the *other* annotators' answers say of its item: an answer is no
+evidence for itself, else one answer an item would make everybody infallible. Held-out answers are scored by the crowd's
+matrix: one annotator's answers are too few for a model that says nothing of annotators.
 """
 
 from collections.abc import Sequence
@@ -25,12 +25,16 @@ import numpy as np
 from annotated_types import Ge
 
 from crowdsweep.arrays import ItemProbs, normalised_rows
-from crowdsweep.data.choices import choice_counts, choices_of
+from crowdsweep.data.choices import choices_of, counts_against
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models._choices import CountedChoices
 from crowdsweep.models._em import (
+    ColumnProbs,
+    StackedCrowds,
     annotator_model,
-    confusion_columns,
+    chunks,
+    columns_of_counts,
+    evenly,
     label_probs_of_anybody,
     soft_vote,
     stack,
@@ -61,25 +65,53 @@ class MajorityVote:
             return self._fit_choices(data)
         crowds = stack([data.annotations])
         shares = soft_vote(crowds)
-        item_probs = winners(shares) if self.votes == "hard" else shares
-        crowd = normalised_rows((data.annotations.counts.T @ item_probs).T + self.smoothing)
-        columns = confusion_columns(crowds, item_probs, self.smoothing)
+        item_probs = self._believed(shares)
+        counts = self._counts(crowds)
+        crowd = normalised_rows(crowds.label_sums(counts).T + self.smoothing)
+        columns = columns_of_counts(crowds, counts, evenly(crowds, self.smoothing))
         return FitResult(
             item_probs=item_probs,
-            annotators=annotator_model(crowds, columns, shared=crowd),
+            annotators=annotator_model(crowds, columns, smoothing=self.smoothing, shared=crowd),
             label_probs=label_probs_of_anybody(item_probs @ crowd),
         )
 
+    def _believed(self, shares: ItemProbs) -> ItemProbs:
+        return winners(shares) if self.votes == "hard" else shares
+
+    def _counts(self, crowds: StackedCrowds) -> ColumnProbs:
+        """Counts answers [columns, classes], each against the votes of its item's other annotators. O(A K)."""
+        answers = crowds.answers
+        answers.sort_indices()
+        item = np.repeat(np.arange(crowds.n_items), np.diff(answers.indptr))
+        annotator, label = crowds.column_annotator[answers.indices], crowds.column_label[answers.indices]
+        begins = np.ones(len(item), dtype=bool)
+        begins[1:] = (np.diff(item) != 0) | (np.diff(annotator) != 0)
+        first = np.append(np.flatnonzero(begins), len(item))
+        votes = (answers @ crowds.label_indicator).toarray()
+        counts = np.zeros((len(crowds.column_label), crowds.n_classes))
+        for pairs in chunks(len(first) - 1, crowds.n_classes):
+            part = slice(int(first[pairs.start]), int(first[pairs.stop]))
+            pair = np.repeat(np.arange(pairs.stop - pairs.start), np.diff(first[pairs.start : pairs.stop + 1]))
+            own = np.zeros((pairs.stop - pairs.start, crowds.n_classes))
+            own[pair, label[part]] = answers.data[part]
+            others = votes[item[first[pairs.start : pairs.stop]]] - own
+            believed = self._believed(normalised_rows(np.where(others > 1e-9 * own.sum(), others, 0.0)))
+            np.add.at(counts, answers.indices[part], answers.data[part][:, None] * believed[pair])
+        return counts
+
     def _fit_choices(self, data: TrainingData) -> FitResult:
         choices = choices_of(data.annotations)
-        shares = choices.shares()
-        item_probs = _majority(shares) if self.votes == "hard" else shares
-        annotators = CountedChoices(
-            counts=choice_counts(choices, item_probs), smoothing=self.smoothing, n_annotators=data.n_annotators
-        )
+        believed = _majority if self.votes == "hard" else _as_they_are
+        item_probs = believed(choices.shares())
+        counts = counts_against(choices, lambda answers: believed(choices.shares_of_others(answers)))
+        annotators = CountedChoices(counts=counts, smoothing=self.smoothing, n_annotators=data.n_annotators)
         crowd = annotators.global_confusion()
         expected = item_probs * crowd[:, 1, 1] + (1.0 - item_probs) * crowd[:, 0, 1]
         return FitResult(item_probs=item_probs, annotators=annotators, label_probs=label_probs_of_anybody(expected))
+
+
+def _as_they_are(chosen: ItemProbs) -> ItemProbs:
+    return chosen
 
 
 def _majority(chosen: ItemProbs) -> ItemProbs:
@@ -94,5 +126,6 @@ MODEL = ModelInfo(
     supports=frozenset({"votes", "multilabel", "soft_answers"}),
     space={"votes": {"values": ["soft", "hard"]}},
     cost=lambda shape, _: 4.0 * shape.n_annotations,
+    version=2,
     deterministic=True,
 )

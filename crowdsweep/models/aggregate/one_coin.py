@@ -9,7 +9,7 @@ Dawid and Skene (1979) with the "homogeneous" annotator of Raykar et al. (2010) 
     rho          class shares, as in `dawid_skene.py`
 
 Deviations: `smoothing` is a pseudo-count in each of an annotator's K cells, as in `dawid_skene.py`, so an annotator is
-shrunk towards chance (1 / K), not towards 1/2; without any answer they are at chance.
+shrunk towards chance (1 / K), not towards 1/2. Annotators without any answer have the accuracy of all answers together.
 """
 
 from collections.abc import Sequence
@@ -27,9 +27,11 @@ from crowdsweep.models._em import (
     PerReplica,
     StackedCrowds,
     column_counts,
+    evenly,
     log_answers,
     log_class_shares,
     normalised,
+    pooled,
     run_em,
     soft_vote,
     stack,
@@ -74,7 +76,8 @@ class OneCoin:
             reports=[context.report for context in contexts],
         )
         accuracy = self._accuracy(crowds, fitted.posterior)
-        annotators = [_annotators_of(crowds, accuracy, replica) for replica in range(crowds.n_replicas)]
+        together = self._accuracy(pooled(crowds), fitted.posterior)
+        annotators = [_annotators_of(crowds, accuracy, together, replica) for replica in range(crowds.n_replicas)]
         shares = np.exp(log_class_shares(crowds, fitted.posterior))
         extras = [
             {"class_shares": own, "annotator_accuracy": coins.accuracy}
@@ -114,10 +117,12 @@ class OneCoinConfusions:
         return None
 
 
-def _annotators_of(crowds: StackedCrowds, accuracy: Accuracies, replica: int) -> OneCoinConfusions:
-    """Returns one replica's annotators by their codes; those without an answer are at chance."""
+def _annotators_of(
+    crowds: StackedCrowds, accuracy: Accuracies, together: PerReplica, replica: int
+) -> OneCoinConfusions:
+    """Returns one replica's annotators by their codes; those without an answer are as right as all together."""
     mine = crowds.annotators_of(replica)
-    everybody = np.full(crowds.declared_annotators[replica], 1.0 / crowds.n_classes)
+    everybody = np.full(crowds.declared_annotators[replica], together[replica])
     everybody[crowds.annotator_code[mine]] = accuracy[mine]
     return OneCoinConfusions(everybody, crowds.n_classes)
 
@@ -131,7 +136,9 @@ def _columns(crowds: StackedCrowds, accuracy: Accuracies) -> ConfusionColumns:
     log_probs = np.repeat(floored_log(_error(of_column, crowds.n_classes))[:, None], crowds.n_classes, axis=1)
     log_probs[np.arange(len(of_column)), crowds.column_label] = floored_log(of_column)
     return ConfusionColumns(
-        log_probs=log_probs, totals=np.zeros((crowds.n_annotators, crowds.n_classes)), smoothing=0.0
+        log_probs=log_probs,
+        totals=np.zeros((crowds.n_annotators, crowds.n_classes)),
+        pseudo_answers=evenly(crowds, 0.0),
     )
 
 
@@ -143,6 +150,7 @@ MODEL = ModelInfo(
     supports=frozenset({"votes", "soft_answers"}),
     space={"smoothing": {"values": [0, 0.01, 0.1, 1]}},
     cost=lambda shape, params: 4.0 * params["iterations"] * shape.n_annotations * shape.n_classes,
+    version=2,
     deterministic=True,
     monotone_objective=True,
 )

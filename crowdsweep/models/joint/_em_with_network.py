@@ -3,6 +3,10 @@
 Every iteration is an M-step (the crowd's own parameters in closed form, the classifier by one epoch on the expected
 labels) and an E-step (expected labels and log-likelihood at the new parameters). A restart stops by itself, and the
 restart with the highest last log-likelihood is kept. A model file brings its `Crowd`.
+
+**Names of the classes.** The likelihood stays the same where the classifier's classes are exchanged together with the
+rows of the matrices. A restart is therefore held against the votes, and its classes take the order in which they agree
+best, if another order than its own does so much better (`_votes.exchanged_classes`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -12,18 +16,21 @@ from typing import Annotated, Any, Protocol, final, runtime_checkable
 import numpy as np
 import torch
 from annotated_types import Ge
-from jaxtyping import Float64
+from jaxtyping import Bool, Float64, Int64
 
 from crowdsweep.arrays import ItemProbs
-from crowdsweep.data.dataset import TrainingData
+from crowdsweep.data.dataset import Items, TrainingData
 from crowdsweep.models._cost import MATRIX_PRODUCT, network_weights, stopping_share
-from crowdsweep.models.classifier import Classifier, ClassifierReplicas, NetworkPredictor, TrainingProtocol
+from crowdsweep.models._votes import agreement, exchanged_classes
+from crowdsweep.models.classifier import Classifier, ClassifierReplicas, TrainingProtocol
 from crowdsweep.models.contract import AnnotatorModel, DataShape, FitContext, FitResult, LabelProbs, Predictor
 from crowdsweep.models.networks.contract import Network
 from crowdsweep.models.networks.replicas import count_parameters, replica_chunks
 
 ActiveProbs = Float64[torch.Tensor, "active items classes"]
 ActiveValues = Float64[np.ndarray, " active"]
+
+ClassOrder = Int64[np.ndarray, " classes"]
 
 PAPER_RESTARTS = 20
 RESTARTS = 5
@@ -59,7 +66,8 @@ class Fitted:
     """One restart, run to its end.
 
     Attributes:
-        solution: of the crowd.
+        solution: of the crowd, its true classes as they came out.
+        order: for each class as it is named here, its number in `solution`.
         probs: the classifier's for the training items.
         targets: the last E-step's expected labels; zeros for items without labels.
         predictor: the classifier.
@@ -68,9 +76,10 @@ class Fitted:
     """
 
     solution: Any
+    order: ClassOrder
     probs: ItemProbs
     targets: ItemProbs
-    predictor: NetworkPredictor
+    predictor: Predictor
     log_likelihoods: Float64[np.ndarray, " steps"]
     converged: bool
 
@@ -154,12 +163,39 @@ class NetworkEM:
 
 
 @final
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Reordered:
+    """A predictor whose class k is another's class `order[k]`."""
+
+    predictor: Predictor
+    order: ClassOrder
+
+    @property
+    def uses(self) -> tuple[str, ...]:
+        return self.predictor.uses
+
+    def predict(self, items: Items, use: str) -> ItemProbs:
+        """Returns class probabilities."""
+        return self.predictor.predict(items, use)[:, self.order]
+
+
+@final
 @dataclass(kw_only=True)
 class _Owner:
-    """One data set: its best restart that has ended, and the log-likelihoods of all."""
+    """One data set: the votes of its items, its best restart that has ended, and the log-likelihoods of all."""
 
+    votes: ItemProbs
+    answered: Bool[np.ndarray, " items"]
     best: Fitted | None = None
     histories: dict[int, list[float]] = field(default_factory=dict[int, list[float]])
+
+    def order_of(self, targets: ItemProbs) -> ClassOrder:
+        """Returns the order of the classes of expected labels that the votes name them in."""
+        found = None
+        if np.isfinite(targets).all():
+            agreeing = agreement(self.votes[self.answered], targets[self.answered])
+            found = exchanged_classes(agreeing, int(self.answered.sum()))
+        return np.arange(targets.shape[1]) if found is None else found
 
 
 @final
@@ -177,7 +213,12 @@ class _Run:
     ) -> None:
         self._settings, self._parts, self._owner_of, self._crowd = settings, parts, owners, crowd
         self._contexts = contexts
-        self._owners = {owner: _Owner() for owner in owners}
+        self._owners = {
+            owner: _Owner(
+                votes=part.annotations.label_distribution(), answered=np.asarray(part.annotations.labels_per_item > 0)
+            )
+            for owner, part in dict(zip(owners, parts, strict=True)).items()
+        }
         first = crowd.first_targets()
         numbers = [place - owners.index(owner) for place, owner in enumerate(owners)]
         self._replicas = ClassifierReplicas(
@@ -211,7 +252,7 @@ class _Run:
             history = self._owners[self._owner_of[replica]].histories.setdefault(replica, [])
             history.append(float(log_likelihoods[place]))
             ended[replica] = settings.stops(history, float(changes[place]))
-        go_on = self._report(iteration, active)
+        go_on = self._report(iteration, active, expected)
         stopping: list[int] = []
         for place, replica in enumerate(active):
             owner = self._owners[self._owner_of[replica]]
@@ -219,11 +260,14 @@ class _Run:
                 continue
             stopping.append(replica)
             n_items = self._parts[replica].n_items
+            targets = expected[place, :n_items].cpu().numpy()
+            order = owner.order_of(targets)
             fitted = Fitted(
                 solution=self._crowd.solution(replica),
-                probs=probs[place, :n_items].cpu().numpy().copy(),
-                targets=expected[place, :n_items].cpu().numpy().copy(),
-                predictor=replicas.predictor(replica),
+                order=order,
+                probs=probs[place, :n_items].cpu().numpy()[:, order],
+                targets=targets[:, order],
+                predictor=Reordered(predictor=replicas.predictor(replica), order=order),
                 log_likelihoods=np.array(owner.histories[replica]),
                 converged=ended[replica] or settings.protocol == "equal_budget",
             )
@@ -231,23 +275,26 @@ class _Run:
                 owner.best = fitted
         replicas.trainer.drop(stopping)
 
-    def _report(self, iteration: int, active: Sequence[int]) -> dict[int, bool]:
+    def _report(self, iteration: int, active: Sequence[int], expected: ActiveProbs) -> dict[int, bool]:
         """Tells of each data set's best restart so far; returns which go on."""
-        members: dict[int, list[int]] = {}
-        for replica in active:
-            members.setdefault(self._owner_of[replica], []).append(replica)
+        members: dict[int, dict[int, int]] = {}
+        for place, replica in enumerate(active):
+            members.setdefault(self._owner_of[replica], {})[replica] = place
         return {
-            number: self._contexts[number].report(iteration, *self._leader(self._owners[number], own))
+            number: self._contexts[number].report(iteration, *self._leader(self._owners[number], own, expected))
             for number, own in members.items()
         }
 
-    def _leader(self, owner: _Owner, running: Sequence[int]) -> tuple[float, Callable[[], Predictor]]:
+    def _leader(
+        self, owner: _Owner, running: Mapping[int, int], expected: ActiveProbs
+    ) -> tuple[float, Callable[[], Predictor]]:
         """Returns the highest log-likelihood of a data set's restarts, and what makes that one's predictor."""
         replica = max(running, key=lambda replica: owner.histories[replica][-1])
         value, ended = owner.histories[replica][-1], owner.best
         if ended is not None and ended.log_likelihoods[-1] >= value:
             return float(ended.log_likelihoods[-1]), lambda: ended.predictor
-        return value, lambda: self._replicas.predictor(replica)
+        targets = expected[running[replica], : self._parts[replica].n_items].cpu().numpy()
+        return value, lambda: Reordered(predictor=self._replicas.predictor(replica), order=owner.order_of(targets))
 
 
 def joint_cost(shape: DataShape, params: Mapping[str, Any]) -> float:

@@ -1,9 +1,10 @@
 """Where the Crowd Mixture Model begins: every item's possible labels, clustered by how they contradict its votes."""
 
+from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
-from jaxtyping import Float64, Int32
+from jaxtyping import Float64, Int32, Int64
 from sklearn.cluster import KMeans
 
 from crowdsweep.arrays import ItemProbs
@@ -12,43 +13,62 @@ from crowdsweep.seeds import SeedStream
 _SURPRISE = -np.log(np.finfo(np.float32).eps)  # 15.9: of a class that the label does not name, in Keras's clipping
 _COMPONENTS = 3
 _LEARNT_PAIRS = 1 << 16
-# Of k-means, as in the authors' mini-batch variant. From one start, one crowd in sixteen (3,500 annotators) began with
-# groups that no restart of the network recovered from; from three, one in forty.
-_STARTS = 3
 
 Points = Float64[np.ndarray, "points coordinates"]
 
 
-def cluster_labels(votes: ItemProbs, groups: int, seeds: SeedStream) -> Int32[np.ndarray, "items classes"]:
-    """Returns the cluster of every pair (item, label), also of labels that were not given. O(items * classes^2).
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LabelPoints:
+    """Every pair (item, label) of a data set as a point, also of labels that were not given.
 
     A pair (i, j) is the vector of cross-entropies of the item's votes with the label: 0 at j, 15.9 * votes[i, k] at
-    k != j. Pairs are reduced to three principal components, standardised, and clustered by k-means. Items with the
-    same votes are one point with a weight; beyond 65,536 different pairs, a sample of them is learnt from.
+    k != j, reduced to three principal components and standardised. Items with the same votes are one point with a
+    weight.
 
-    Args:
-        votes: each item's share of votes.
-        groups: at least 2; fewer come out where the pairs differ in fewer ways.
-        seeds: of the k-means start and of the sample.
+    Attributes:
+        reduced: a point for each different row of votes and each label.
+        weights: how many items each point stands for.
+        number: of each item, its row of votes.
+        n_classes: labels.
     """
-    n_classes = votes.shape[1]
-    distinct, number, n_items = np.unique(votes, axis=0, return_inverse=True, return_counts=True)
-    points = np.repeat(distinct * _SURPRISE, n_classes, axis=0)
-    points[np.arange(len(points)), np.tile(np.arange(n_classes), len(distinct))] = 0.0
-    weights = np.repeat(n_items, n_classes).astype(np.float64)
-    reduced = _standardised_components(points, weights)
-    learnt = np.arange(len(points))
-    if len(points) > _LEARNT_PAIRS:
-        learnt = np.sort(seeds.numpy("pairs").choice(len(points), _LEARNT_PAIRS, replace=False))
-    n_clusters = min(groups, len(np.unique(reduced[learnt].round(9), axis=0)))
-    if n_clusters == 1:
-        return np.zeros(votes.shape, np.int32)
-    seed = seeds.integer("k-means") % 2**31
-    means = KMeans(n_clusters, n_init=_STARTS, random_state=seed)  # pyright: ignore[reportArgumentType]: its own default is text
-    means.fit(reduced[learnt], sample_weight=weights[learnt])
-    found = cast(np.ndarray, means.predict(reduced))
-    clusters = found.astype(np.int32).reshape(len(distinct), n_classes)
-    return clusters[number.reshape(-1)]
+
+    reduced: Points
+    weights: Float64[np.ndarray, " points"]
+    number: Int64[np.ndarray, " items"]
+    n_classes: int
+
+    @classmethod
+    def of(cls, votes: ItemProbs) -> "LabelPoints":
+        """Lays out the points of each item's share of votes. O(items * classes^2)."""
+        n_classes = votes.shape[1]
+        distinct, number, n_items = np.unique(votes, axis=0, return_inverse=True, return_counts=True)
+        points = np.repeat(distinct * _SURPRISE, n_classes, axis=0)
+        points[np.arange(len(points)), np.tile(np.arange(n_classes), len(distinct))] = 0.0
+        weights = np.repeat(n_items, n_classes).astype(np.float64)
+        reduced = _standardised_components(points, weights)
+        return cls(reduced=reduced, weights=weights, number=number.reshape(-1), n_classes=n_classes)
+
+    def clusters(self, groups: int, seeds: SeedStream) -> Int32[np.ndarray, "items classes"]:
+        """Returns the cluster of every pair (item, label), by k-means from one random start.
+
+        Beyond 65,536 different pairs, a sample of them is learnt from.
+
+        Args:
+            groups: at least 2; fewer come out where the pairs differ in fewer ways.
+            seeds: of the k-means start and of the sample.
+        """
+        reduced, shape = self.reduced, (-1, self.n_classes)
+        learnt = np.arange(len(reduced))
+        if len(reduced) > _LEARNT_PAIRS:
+            learnt = np.sort(seeds.numpy("pairs").choice(len(reduced), _LEARNT_PAIRS, replace=False))
+        n_clusters = min(groups, len(np.unique(reduced[learnt].round(9), axis=0)))
+        if n_clusters == 1:
+            return np.zeros((len(self.number), self.n_classes), np.int32)
+        seed = seeds.integer("k-means") % 2**31
+        means = KMeans(n_clusters, n_init=1, random_state=seed)  # pyright: ignore[reportArgumentType]: its own default is text
+        means.fit(reduced[learnt], sample_weight=self.weights[learnt])
+        found = cast(np.ndarray, means.predict(reduced))
+        return found.astype(np.int32).reshape(shape)[self.number]
 
 
 def _standardised_components(

@@ -17,7 +17,8 @@ Mena and Nanculef, "A deep mixture model for learning from crowds with sparse an
 sum_i r_ij q_ij(m, k) = alpha_m beta^(m)_kj G_kj and rbar = f * (w B'). So an E-step costs O(items * classes^2) and no
 array has a group axis beside items.
 
-Deviations: `smoothing` (the authors' code adds 1 to the counts of shares and matrices, the paper nothing);
+Deviations: restarts begin at k-means of their own, where the authors share one, which now and then leaves all of them
+at a bad optimum; `smoothing` (the authors' code adds 1 to the counts of shares and matrices, the paper nothing);
 items are weighted by their labels as in the code (`item_weighting: uniform` is the paper's Equation 7); clusters are
 found on at most 65,536 (item, label) pairs and then assigned to all.
 """
@@ -38,7 +39,7 @@ from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models._em import chunks, label_probs_of, normalised
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
 from crowdsweep.models.joint._em_with_network import ActiveProbs, ActiveValues, Fitted, NetworkEM, joint_cost
-from crowdsweep.models.joint._label_clusters import cluster_labels
+from crowdsweep.models.joint._label_clusters import LabelPoints
 from crowdsweep.models.networks import tensors
 from crowdsweep.seeds import SeedStream
 
@@ -66,12 +67,14 @@ class CMM:
     def fit_batch(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
         """Runs EM with all restarts of all data sets side by side."""
         starts = [
-            start_of(part.annotations, self.groups, context.seeds.child("clusters"))
+            Starts(part.annotations, self.groups, context.seeds.child("clusters"))
             for part, context in zip(data, contexts, strict=True)
         ]
 
         def crowd_of(numbers: Sequence[int]) -> GroupedCrowd:
-            return GroupedCrowd(self, data, starts, numbers, contexts[0].device)
+            restart = [list(numbers[:place]).count(number) for place, number in enumerate(numbers)]
+            expected = [starts[number].of_restart(own) for number, own in zip(numbers, restart, strict=True)]
+            return GroupedCrowd(self, data, expected, numbers, contexts[0].device)
 
         fitted = self.em.fit(data, contexts, crowd_of)
         return [_result(part, best) for part, best in zip(data, fitted, strict=True)]
@@ -85,11 +88,11 @@ class GroupedCrowd:
         self,
         model: CMM,
         data: Sequence[TrainingData],
-        starts: Sequence[GroupMatrices],
+        expected: Sequence[GroupMatrices],
         numbers: Sequence[int],
         device: str = "cpu",
     ) -> None:
-        """Takes for each replica the number of its data set: its counts, and the expected ones of the first M-step."""
+        """Takes for each replica the expected counts of its first M-step, and the number of its data set."""
         self._model = model
         own, n_classes = sorted(set(numbers)), data[0].n_classes
         counts = np.zeros((len(own), max(data[n].n_items for n in own), n_classes))
@@ -97,7 +100,7 @@ class GroupedCrowd:
             table[: data[number].n_items] = data[number].annotations.counts.toarray()
         tables, rows = torch.from_numpy(counts).to(device), [own.index(number) for number in numbers]
         self._counts = tables.expand(len(numbers), -1, -1) if len(own) == 1 else tables[rows]
-        self._expected = torch.from_numpy(np.stack([starts[number] for number in numbers])).to(device)
+        self._expected = torch.from_numpy(np.stack(expected)).to(device)
         self.shares = torch.full(self._expected.shape[:2], 1.0 / model.groups, dtype=torch.float64, device=device)
         self.matrices = torch.full_like(self._expected, 1.0 / n_classes)
 
@@ -135,14 +138,26 @@ class GroupedCrowd:
         return self.shares[replica].cpu().numpy().copy(), self.matrices[replica].cpu().numpy().copy()
 
 
-def start_of(annotations: Annotations, groups: int, seeds: SeedStream) -> GroupMatrices:
-    """Returns the expected label counts of the first M-step: a label's group is its cluster, its true class the vote.
+@final
+class Starts:
+    """Where the restarts on one data set begin."""
 
-    q_ij(m, k) = 1[cluster of (i, j) is m] * softMV_i(k), hence Q^m_kj = sum_i r_ij q_ij(m, k).
-    """
-    votes, counts = annotations.label_distribution(), annotations.counts.toarray()
-    clusters = cluster_labels(votes, groups, seeds) if groups > 1 else np.zeros(counts.shape, np.int32)
-    return np.stack([votes.T @ (counts * (clusters == group)) for group in range(groups)])
+    def __init__(self, annotations: Annotations, groups: int, seeds: SeedStream) -> None:
+        """Lays out the (item, label) pairs, which all restarts share."""
+        self._votes, self._counts = annotations.label_distribution(), annotations.counts.toarray()
+        self._points = LabelPoints.of(self._votes) if groups > 1 else None
+        self._groups, self._seeds = groups, seeds
+
+    def of_restart(self, number: int) -> GroupMatrices:
+        """Returns the expected label counts of the first M-step: a label's group is its cluster, its true class the
+        vote.
+
+        q_ij(m, k) = 1[cluster of (i, j) is m] * softMV_i(k), hence Q^m_kj = sum_i r_ij q_ij(m, k).
+        """
+        clusters = np.zeros(self._counts.shape, np.int32)
+        if self._points is not None:
+            clusters = self._points.clusters(self._groups, self._seeds.child(number))
+        return np.stack([self._votes.T @ (self._counts * (clusters == group)) for group in range(self._groups)])
 
 
 @final
@@ -191,6 +206,7 @@ class GroupedAnnotators:
 
 def _result(part: TrainingData, best: Fitted) -> FitResult:
     shares, matrices = best.solution
+    matrices = matrices[:, best.order]
     annotators = GroupedAnnotators(annotations=part.annotations, probs=best.probs, shares=shares, matrices=matrices)
     return best.result(
         item_probs=normalised_rows(best.targets, at_zero=best.probs),
@@ -207,6 +223,7 @@ MODEL = ModelInfo(
     source="Mena and Nanculef 2019, section 3, Equations 4 to 9 (Global)",
     needs=frozenset({"features"}),
     supports=frozenset({"votes", "soft_answers"}),
+    version=2,
     space={
         "groups": {"min": 1, "max": 10},
         "smoothing": {"values": [0.01, 0.1, 1]},

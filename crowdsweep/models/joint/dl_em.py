@@ -20,17 +20,18 @@ import torch
 from annotated_types import Ge
 from jaxtyping import Float64, Int64
 
-from crowdsweep.arrays import LOG_FLOOR, ItemProbs, floored_log
+from crowdsweep.arrays import ItemProbs, floored_log
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models._em import (
     ConfusionColumns,
-    PerReplica,
     SparseConfusions,
     StackedCrowds,
     annotator_model,
     confusion_columns,
+    evenly,
     label_probs_of,
     log_answers,
+    mean_relative_change,
     normalised,
     soft_vote,
     stack,
@@ -81,10 +82,11 @@ class KnownCrowd:
     def maximise(self, active: Sequence[int]) -> ActiveValues:
         """beta_t[k, y] = (sum of q over labels y of t + s) / (sum of q over labels of t + K s); returns the change."""
         self._narrow(active)
-        before, self.columns = self.columns, confusion_columns(self.crowds, self.posterior, self._smoothing)
+        before, pseudo_answers = self.columns, evenly(self.crowds, self._smoothing)
+        self.columns = confusion_columns(self.crowds, self.posterior, pseudo_answers)
         if before is None:
             return np.full(len(active), np.inf)
-        return _mean_relative_change(self.crowds, before, self.columns)[self._places(active)]
+        return mean_relative_change(self.crowds, before, self.columns)[self._places(active)]
 
     def expect(self, active: Sequence[int], probs: ActiveProbs) -> tuple[ActiveProbs, ActiveValues]:
         """Returns the posterior, and the log-likelihood of all labels."""
@@ -105,7 +107,8 @@ class KnownCrowd:
         if self.columns is None:
             raise RuntimeError("expected an M-step before the solution")
         place = self._replicas.index(replica)
-        return annotator_model(self.crowds, self.columns, place), self.posterior[self.crowds.items_of(place)].copy()
+        annotators = annotator_model(self.crowds, self.columns, place, smoothing=self._smoothing)
+        return annotators, self.posterior[self.crowds.items_of(place)].copy()
 
     def _places(self, active: Sequence[int]) -> list[int]:
         return [self._replicas.index(replica) for replica in active]
@@ -122,7 +125,7 @@ class KnownCrowd:
             self.columns = ConfusionColumns(
                 log_probs=self.columns.log_probs[columns],
                 totals=self.columns.totals[_joined([old.annotators_of(place) for place in places])],
-                smoothing=self._smoothing,
+                pseudo_answers=self.columns.pseudo_answers[places],
             )
         self._replicas = list(active)
         self.crowds = stack([self._parts[replica].annotations for replica in active])
@@ -144,21 +147,9 @@ def _joined(parts: Sequence[slice]) -> Int64[np.ndarray, " places"]:
     return np.concatenate([np.arange(part.start, part.stop) for part in parts])
 
 
-def _mean_relative_change(crowds: StackedCrowds, before: ConfusionColumns, after: ConfusionColumns) -> PerReplica:
-    """Returns the mean of |after - before| / before over all cells of active annotators."""
-    old, new = np.exp(before.log_probs), np.exp(after.log_probs)
-    changes = crowds.annotator_sums((np.abs(new - old) / old).sum(axis=1))
-    observed = np.diff(crowds.annotator_column_pointers)
-    if after.smoothing > 0:
-        flat = after.smoothing * crowds.n_classes
-        ratio = (before.totals + flat) / (after.totals + flat)
-        changes += (crowds.n_classes - observed) * np.abs(ratio - 1).sum(axis=1) * (observed > 0)
-    active = crowds.replica_sums_of_annotators((observed > 0).astype(np.float64))
-    return crowds.replica_sums_of_annotators(changes) / np.maximum(active * crowds.n_classes**2, LOG_FLOOR)
-
-
 def _result(best: Fitted) -> FitResult:
     annotators, posterior = best.solution
+    annotators, posterior = annotators.reordered(best.order), posterior[:, best.order]
     return best.result(item_probs=posterior, annotators=annotators, label_probs=label_probs_of(posterior, annotators))
 
 
@@ -169,6 +160,7 @@ MODEL = ModelInfo(
     source="Raykar et al. 2010, section 2; Mena and Nanculef 2019, section 4 (DL-EM)",
     needs=frozenset({"features"}),
     supports=frozenset({"votes", "soft_answers"}),
+    version=2,
     space={
         "smoothing": {"values": [0, 0.01, 0.1, 1]},
         "iterations": {"values": [10, 20, 50]},

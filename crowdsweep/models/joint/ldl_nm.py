@@ -15,17 +15,18 @@ Weerasooriya, Ororbia and Homan, on clustering items and annotators for label di
 Deviations: phi is v / (1 + |v|), which the paper misprints; the histograms y_I and y_A are of the annotations that are
 trained on; the epoch is chosen on the annotations of dev items (else of a seeded tenth of the training items, set
 aside), where the paper trains 200 epochs; annotators start at N(0, 1/J_A), since orthogonal columns over many rows are
-all but zero, drawn in an order that their answers decide. The ensemble keeps W_P, which Eq. 12 drops.
+all but zero, drawn in an order that their answers decide. The ensemble keeps W_P, which Eq. 12 drops. An annotator
+without a row to learn from is not asked, and is foretold to answer as those who are asked do on average.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, final
 
 import numpy as np
 import torch
 from annotated_types import Ge, Gt, Lt
-from jaxtyping import Float32, Float64, Int64, Shaped
+from jaxtyping import Bool, Float32, Float64, Int64, Shaped
 
 from crowdsweep.arrays import AnnotatorCodes, ItemCodes, ItemProbs, RowProbs, normalised_rows
 from crowdsweep.data.annotations import Annotations
@@ -134,7 +135,7 @@ class LdlNm:
         return [
             FitResult(
                 item_probs=(asked := ensemble(replica, course.end)).predict(part.items, "ensemble"),
-                label_probs=_label_probs(part, asked, course.end.tables["annotators"]),
+                label_probs=_label_probs(part, asked, course.end.tables["annotators"], sets[replica].taught),
                 predictor=asked,
                 objective=-np.array(course.losses),
                 converged=course.converged,
@@ -154,6 +155,7 @@ class TrainingSet:
             annotators are numbered.
         order: annotators, in such an order.
         members: annotators of the final ensemble.
+        taught: whether each annotator has a row to learn from.
         weight: of every annotation.
         item_shares, annotator_shares: the histograms y_I and y_A; zeros where an annotator has no row.
         watched: items that the epoch is chosen on, with their label distributions; None where nothing can be spared.
@@ -162,6 +164,7 @@ class TrainingSet:
     rows: Int64[np.ndarray, " rows"]
     order: Int64[np.ndarray, " annotators"]
     members: Int64[np.ndarray, " members"]
+    taught: Bool[np.ndarray, " annotators"]
     weight: Float64[np.ndarray, " annotations"]
     item_shares: ItemProbs
     annotator_shares: Float64[np.ndarray, "annotators classes"]
@@ -189,18 +192,20 @@ def _training_set(model: LdlNm, data: TrainingData, context: FitContext) -> Trai
     if model.item_balanced:
         weight = weight / annotations.labels_per_item[annotations.item]
         weight *= len(weight) / weight.sum()
-    active = order[annotations.labels_per_annotator[order] > 0]
+    place = np.argsort(order)
+    canonical = np.lexsort((annotations.label, place[annotations.annotator], annotations.item))
+    rows = canonical[~np.isin(annotations.item[canonical], aside)]
+    taught = np.bincount(annotations.annotator[rows], minlength=annotations.n_annotators) > 0
+    active = order[taught[order]]
     if len(active) > model.max_annotators:
         active = active[
             np.sort(context.seeds.numpy("ensemble").choice(len(active), model.max_annotators, replace=False))
         ]
-    place = np.argsort(order)
-    canonical = np.lexsort((annotations.label, place[annotations.annotator], annotations.item))
-    rows = canonical[~np.isin(annotations.item[canonical], aside)]
     return TrainingSet(
         rows=rows,
         order=order,
         members=active,
+        taught=taught,
         weight=weight,
         item_shares=annotations.label_distribution(),
         annotator_shares=_histograms(annotations, rows),
@@ -263,12 +268,22 @@ class HeadsLoss:
 
 
 def _label_probs(
-    data: TrainingData, ensemble: AnnotatorEnsemble, annotators: Float32[np.ndarray, "annotators width"]
+    data: TrainingData,
+    ensemble: AnnotatorEnsemble,
+    annotators: Float32[np.ndarray, "annotators width"],
+    taught: Bool[np.ndarray, " annotators"],
 ) -> LabelProbs:
+    crowd = replace(ensemble, aggregation="mean")
+
     def label_probs(item: ItemCodes, annotator: AnnotatorCodes) -> RowProbs:
         features = torch.from_numpy(features_of(data.items)[item][None]).to(ensemble.device)
         embedded = torch.from_numpy(annotators[annotator][None]).to(ensemble.device)
-        return ensemble.network.label_probs(ensemble.stacked(), features, embedded)[0].cpu().numpy()
+        probs = ensemble.network.label_probs(ensemble.stacked(), features, embedded)[0].cpu().numpy()
+        unknown = ~taught[annotator]
+        if unknown.any():
+            asked, place = np.unique(item[unknown], return_inverse=True)
+            probs[unknown] = crowd.predict(data.items.take(asked), "ensemble")[place]
+        return probs
 
     return label_probs
 
@@ -290,7 +305,7 @@ MODEL = ModelInfo(
     source="Weerasooriya, Ororbia and Homan (DisCo), equations 6 to 12",
     needs=frozenset({"features", "annotators"}),
     supports=frozenset(),
-    version=2,
+    version=3,
     space={
         "item_embedding": {"values": [8, 16, 32, 64, 128]},
         "annotator_embedding": {"values": [8, 16, 32, 64, 128]},

@@ -14,7 +14,8 @@ Chen et al. (2020), "Structured Probabilistic End-to-End Learning from Crowds", 
 
 Deviations: the loss is averaged over observed labels, not over items × annotators. All abilities start at the value
 that makes `initial_correctness` of an item of middling easiness. Training items are labelled by the posterior given
-their labels; the paper scores f alone, as we do on unseen items.
+their labels; the paper scores f alone, as we do on unseen items. An annotator without answers is taken for any of the
+others, in proportion to the answers that they gave.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,7 +25,7 @@ from typing import Annotated, Any, final
 import numpy as np
 import torch
 from annotated_types import Ge, Gt, Lt
-from jaxtyping import Float, Float64, Int
+from jaxtyping import Bool, Float, Float64, Int
 from scipy.special import expit, log_expit, logit, logsumexp
 
 from crowdsweep.arrays import (
@@ -59,7 +60,7 @@ Abilities = Float64[np.ndarray, " annotators"]
 Easiness = Float64[np.ndarray, " items"]
 LogProbs = Float[torch.Tensor, "replicas classes batch"]
 
-_EASINESS_QUANTILES = 64  # an annotator's confusion matrix is averaged over so many typical items
+_QUANTILES = 64  # so many typical items, and typical annotators, stand for all where an average runs over them
 
 
 @final
@@ -186,19 +187,35 @@ class AbilityModel:
     Attributes:
         ability: alpha.
         easiness: beta', quantiles over the training items.
+        crowd: quantiles of the abilities, each counting as often as it answered: what an annotator may be of whom
+            nothing is known.
+        answered: whether anything is known of each annotator.
         n_classes: K.
     """
 
     ability: Abilities
     easiness: Float64[np.ndarray, " typical"]
+    crowd: Float64[np.ndarray, " typical"]
+    answered: Bool[np.ndarray, " annotators"]
     n_classes: int
 
     @property
     def n_annotators(self) -> int:
         return len(self.ability)
 
+    def right(
+        self, annotators: Int[np.ndarray, " rows"], easiness: Float64[np.ndarray, "#rows items"]
+    ) -> Float64[np.ndarray, "rows items"]:
+        """Returns the probability that each of these annotators answers each of these items rightly."""
+        probs = expit(self.ability[annotators][:, None] * easiness)
+        unknown = ~self.answered[annotators]
+        if unknown.any():
+            theirs = easiness if len(easiness) == 1 else easiness[unknown]
+            probs[unknown] = expit(self.crowd * theirs[:, :, None]).mean(axis=2)
+        return probs
+
     def confusion(self, annotators: Int[np.ndarray, " annotators"]) -> Confusions:
-        right = expit(self.ability[annotators][:, None] * self.easiness).mean(axis=1)
+        right = self.right(annotators, self.easiness[None]).mean(axis=1)
         wrong = (1.0 - right) / max(self.n_classes - 1, 1)
         identity = np.eye(self.n_classes)
         return right[:, None, None] * identity + wrong[:, None, None] * (1.0 - identity)
@@ -211,21 +228,32 @@ def _result(
     data: TrainingData, predictor: NetworkPredictor, easiness: Easiness, ability: Abilities, objective: Objective
 ) -> FitResult:
     posterior = _posterior(data.annotations, predictor.predict(data.items, "classifier"), easiness, ability)
+    annotators = _annotators(data.annotations, easiness, ability)
 
     def label_probs(item: ItemCodes, annotator: AnnotatorCodes) -> RowProbs:
-        right = expit(ability[annotator] * easiness[item])[:, None]
+        right = annotators.right(annotator, easiness[item][:, None])
         wrong = (1.0 - right) / max(data.n_classes - 1, 1)
         return posterior[item] * right + (1.0 - posterior[item]) * wrong
 
-    typical = np.quantile(easiness, (np.arange(_EASINESS_QUANTILES) + 0.5) / _EASINESS_QUANTILES)
     return FitResult(
         item_probs=posterior,
-        annotators=AbilityModel(ability=ability, easiness=typical, n_classes=data.n_classes),
+        annotators=annotators,
         label_probs=label_probs,
         predictor=predictor,
         objective=objective,
         iterations=len(objective),
         extras={"ability": ability, "easiness": easiness},
+    )
+
+
+def _annotators(annotations: Annotations, easiness: Easiness, ability: Abilities) -> AbilityModel:
+    middles = (np.arange(_QUANTILES) + 0.5) / _QUANTILES
+    return AbilityModel(
+        ability=ability,
+        easiness=np.quantile(easiness, middles),
+        crowd=np.quantile(ability[annotations.annotator], middles),
+        answered=annotations.labels_per_annotator > 0,
+        n_classes=annotations.n_classes,
     )
 
 
@@ -253,7 +281,7 @@ MODEL = ModelInfo(
     source="Chen et al. 2020, IJCAI",
     needs=frozenset({"features", "annotators"}),
     supports=frozenset(),
-    version=2,
+    version=3,
     space={
         "lambda1": {"values": [0.001, 0.1, 1]},
         "lambda2": {"values": [1, 10, 100]},

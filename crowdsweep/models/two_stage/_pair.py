@@ -139,6 +139,7 @@ def two_stage(
     *,
     needs: frozenset[Need] = frozenset(),
     space: Mapping[str, Any] = CLASSIFIER_SPACE,
+    version: int = 1,
 ) -> ModelInfo:
     """Returns what the platform knows of a model that holds a `Training`.
 
@@ -149,6 +150,7 @@ def two_stage(
         source: paper, section, equations.
         needs: besides features.
         space: of the search; the classifier's alone by default.
+        version: raised when the same parameters give other numbers.
     """
     return ModelInfo(
         name=name,
@@ -159,6 +161,7 @@ def two_stage(
         supports=frozenset({"votes", "soft_answers"}),
         space=space,
         cost=training_cost,
+        version=version,
         label_symmetric=False,
     )
 

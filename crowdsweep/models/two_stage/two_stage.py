@@ -77,5 +77,6 @@ MODEL = two_stage(
     "Any aggregator, then a classifier",
     TwoStage,
     "Folklore; the pairs of Mena and Nanculef 2019, section 4, among them",
-    space={"aggregate": {"values": ["majority-vote", "one-coin", "dawid-skene"]}, **CLASSIFIER_SPACE},
+    space={"aggregate": {"values": ["majority-vote", "multinomial", "one-coin", "dawid-skene"]}, **CLASSIFIER_SPACE},
+    version=2,
 )
