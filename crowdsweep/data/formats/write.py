@@ -30,8 +30,8 @@ def write_rows(imported: ImportedRows, folder: Path, title: str = "") -> CrowdDa
         )
     if len(classes) > MOST_UNDECLARED:
         raise DataError(
-            f"{imported.source}: expected at most {MOST_UNDECLARED} classes, got {len(classes)}, such as {classes[-1]!r}; "
-            f"is this the column or question of the labels?"
+            f"{imported.source}: expected at most {MOST_UNDECLARED} classes, got {len(classes)}, such as "
+            f"{classes[-1]!r}; is this the column or question of the labels?"
         )
     _check_gold(imported)
     token = _tokens(classes) if imported.multilabel else {label: label for label in classes}
