@@ -15,6 +15,7 @@ from crowdsweep.data.tables import Column, Names
 from crowdsweep.errors import DataError
 
 JOIN = "|"  # between the class labels of one multi-label answer
+MOST_UNDECLARED = 10_000  # classes: a table of classes × classes still fits into memory
 _ITEM_COLUMNS = ("split", "gold", "text", "text_b", "sentence", "position")
 _NO_ANSWER = ("nan", "none", "null", "na")
 
@@ -111,6 +112,11 @@ def infer_classes(fields: Iterable[str], joined: bool, path: Path) -> Classes:
     """Returns the classes that occur in these fields, in natural order."""
     unknown = Classes(code={}, names=(), declared=False, joined=joined)
     found = Names.of(sorted({part for text in set(fields) - {""} for part in unknown.parts(text)}))
+    if len(found) > MOST_UNDECLARED:
+        raise DataError(
+            f"{path}: expected at most {MOST_UNDECLARED} classes, got {len(found)}, such as {found[0]!r}; is this the "
+            f"column of the labels? Where it is, declare them in classes.csv (label, name)"
+        )
     labels = list(found.take(found.natural_order()))
     return _declared(labels, labels, joined, path)
 

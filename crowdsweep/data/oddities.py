@@ -95,8 +95,8 @@ def mistakes(dataset: CrowdDataset) -> list[Oddity]:
     if len(dataset.annotations) and len(dataset.gold):
         chosen = chosen_rows(dataset.annotations, dataset.scale)
         used = np.bincount(chosen.label, minlength=dataset.n_classes) > 0
-        if dataset.scale != "multilabel":  # a class may be named by what an unsure label leaves to it
-            used |= np.asarray(chosen.counts.sum(axis=0)).ravel() > 0
+        if dataset.scale != "multilabel" and chosen.probability is not None and (chosen.probability < 1).any():
+            used[:] = True  # an unsure label leaves something to every other class
         unused = [dataset.class_names[code] for code in np.unique(dataset.gold.label) if not used[code]]
         add("classes of gold that no annotator used", unused, "check that gold and labels have the same classes")
         labelled = dataset.annotations.labels_per_item > 0

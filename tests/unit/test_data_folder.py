@@ -420,6 +420,15 @@ def test_pipes_and_folders_in_place_of_files_are_not_read(tmp_path):
         read_folder(tmp_path)
 
 
+def test_texts_in_place_of_labels_are_not_taken_for_classes(tmp_path):
+    rows = "item,annotator,label\n" + "".join(f"{i},a,text {i}\n" for i in range(10_001))
+    folder = folder_of(tmp_path / "data", annotations=rows)
+    with pytest.raises(DataError, match=r"at most 10000 classes, got 10001, such as 'text 0'; is this the column"):
+        read_folder(folder)
+    (folder / "classes.csv").write_text("label\n" + "".join(f"text {i}\n" for i in range(10_001)))
+    assert read_folder(folder).n_classes == 10_001
+
+
 def test_a_joiner_in_a_multilabel_class_is_refused(tmp_path):
     folder = folder_of(tmp_path / "data", annotations=MULTILABEL, classes="label,name\nred|blue,both\nred,red\n")
     (folder / "dataset.yaml").write_text("scale: multilabel")

@@ -199,6 +199,12 @@ def test_a_broken_table_is_refused(tmp_path: Path, text: str) -> None:
         read_form("crowd-kit", tmp_path / "a.csv")
 
 
+def test_texts_in_place_of_labels_are_not_taken_for_classes(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("task,worker,label\n" + "".join(f"{i},a,text {i}\n" for i in range(10_001)))
+    with pytest.raises(DataError, match=r"at most 10000 classes, got 10001, .* is this the column or question"):
+        write_rows(read_form("crowd-kit", tmp_path / "a.csv"), tmp_path / "out")
+
+
 @pytest.mark.parametrize("magic", [b"PK\x03\x04", b"PAR1"])
 def test_a_file_of_another_kind_is_named(tmp_path: Path, magic: bytes) -> None:
     (tmp_path / "a.csv").write_bytes(magic + b"rest")

@@ -9,7 +9,7 @@ import yaml
 from crowdsweep.data.dataset import CrowdDataset
 from crowdsweep.data.folder import read_folder, written_whole
 from crowdsweep.data.folder_checks import spelled_otherwise
-from crowdsweep.data.folder_files import JOIN
+from crowdsweep.data.folder_files import JOIN, MOST_UNDECLARED
 from crowdsweep.data.formats.rows import ImportedRows, Row
 from crowdsweep.data.tables import Names
 from crowdsweep.errors import DataError
@@ -27,6 +27,11 @@ def write_rows(imported: ImportedRows, folder: Path, title: str = "") -> CrowdDa
         raise DataError(
             f"{imported.source}: expected labels of at least two classes, got only {classes[0]!r}; with one class "
             f"there is nothing to choose: is this the column or question that was meant, and is the file whole?"
+        )
+    if len(classes) > MOST_UNDECLARED:
+        raise DataError(
+            f"{imported.source}: expected at most {MOST_UNDECLARED} classes, got {len(classes)}, such as "
+            f"{classes[-1]!r}; is this the column or question of the labels?"
         )
     _check_gold(imported)
     token = _tokens(classes) if imported.multilabel else {label: label for label in classes}
@@ -73,13 +78,15 @@ def _check_gold(imported: ImportedRows) -> None:
 
 def _tokens(classes: Sequence[str]) -> dict[str, str]:
     """Returns what stands for each class where several are joined: its name, without the character that joins them."""
-    tokens: dict[str, str] = {label: label for label in classes if JOIN not in label}
+    tokens = {label: label for label in classes if JOIN not in label}
+    taken = set(tokens)
     for label in classes:
-        token = label.replace(JOIN, "/")
-        while token in tokens.values() or not token:
-            token += "/"
         if JOIN in label:
+            token = label.replace(JOIN, "/")
+            while token in taken:
+                token += "/"
             tokens[label] = token
+            taken.add(token)
     return tokens
 
 
