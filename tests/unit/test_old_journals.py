@@ -102,11 +102,13 @@ def test_a_driver_goes_on_with_it(asset: Path, share: float, tmp_path: Path) -> 
     state = read_journal(store)
     rows = {row["key"]: row for row in results_table(state, "all").to_pylist()}
     for old in expected(asset):
-        if old["model"] not in RAISED:
+        # Where nothing can be held out, a search goes by another metric now, or is refused.
+        if old["model"] not in RAISED and old["failure_kind"] != "MissingMetric":
             same_numbers(rows[old["key"]], old)
-    assert RAISED or left_out(state) == 0
+    changed = RAISED or any(old["failure_kind"] == "MissingMetric" for old in expected(asset))
+    assert changed or left_out(state) == 0
     assert state.plan.cells is not None
-    assert all(trial.asked for trial in shown_trials(state, every=True)) or RAISED
+    assert all(trial.asked for trial in shown_trials(state, every=True)) or changed
 
 
 def same_numbers(row: Mapping[str, Any], old: Mapping[str, Any]) -> None:
