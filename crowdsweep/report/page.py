@@ -34,6 +34,7 @@ from crowdsweep.report.compare import (
     comparison_table,
     describe_dataset,
 )
+from crowdsweep.report.flagged import flagged_notes
 from crowdsweep.report.ranking import References
 from crowdsweep.report.table import comparison_rows, results_table, to_csv, to_latex, to_markdown
 from crowdsweep.studies.contract import StudyReport, check_knobs, find_template, with_gold_models
@@ -105,7 +106,8 @@ def write_report(store: Path) -> Path:
     flat = comparison_table(comparison)
     pyarrow.parquet.write_table(everything, store / "results.parquet")
     (store / "table.csv").write_text(to_csv(flat), encoding="utf-8")
-    shown = [to_markdown(_for_reading(flat), right=_RIGHT), *map("{}\n".format, phrases.ranked_by_heldout(comparison))]
+    notes = [*phrases.ranked_by_heldout(comparison), *flagged_notes(state, shown_trials(state))]
+    shown = [to_markdown(_for_reading(flat), right=_RIGHT), *map("{}\n".format, notes)]
     (store / "table.md").write_text("\n".join(shown), encoding="utf-8")
     (store / "table.tex").write_text(to_latex(_for_reading(flat), right=_RIGHT), encoding="utf-8")
     page = store / "report.html"
@@ -141,7 +143,7 @@ def render_page(state: JournalState, comparison: Comparison, store: Path) -> str
         draw_confusion=figures.heat_map,
         confusions=_confusions(state, trials, comparison, store),
         verdict=phrases.verdict,
-        notes=phrases.ranked_by_heldout(comparison),
+        notes=[*phrases.ranked_by_heldout(comparison), *flagged_notes(state, trials)],
         left_out=len(state.results.keys() - {trial.spec.key for trial in trials}),
         tests_used=phrases.tests_used,
         quality_metrics=_quality_metrics,

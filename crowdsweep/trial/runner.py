@@ -29,6 +29,7 @@ from crowdsweep.seeds import SeedStream
 from crowdsweep.trial import memory
 from crowdsweep.trial.artifacts import within_limit
 from crowdsweep.trial.events import TrialProgressed
+from crowdsweep.trial.flags import flags_of
 from crowdsweep.trial.model_calls import ModelFault, failure_of, guarded
 from crowdsweep.trial.result import CROWD_CONFUSION, MOST_CLASSES_INLINE, Failure, Status, TrialResult
 from crowdsweep.trial.scoring import score, score_of
@@ -102,7 +103,7 @@ def _run_cell(
     fits, results = _prepare(specs, base, info)
     contexts = [_context(fit, info, device, report, watch) for fit in fits]
     for fit, outcome in zip(fits, _fit(model, fits, contexts), strict=True):
-        results += _finish(fit, outcome, watch)
+        results += _finish(fit, outcome, watch, info)
     return results
 
 
@@ -211,9 +212,9 @@ def _fit(model: Model, fits: Sequence[_Fit], contexts: Sequence[FitContext]) -> 
     return list(fitted)
 
 
-def _finish(fit: _Fit, fitted: FitResult | Failure, watch: Watch | None) -> list[TrialResult]:
+def _finish(fit: _Fit, fitted: FitResult | Failure, watch: Watch | None, info: ModelInfo) -> list[TrialResult]:
     started = time.perf_counter()
-    outcome = fitted if isinstance(fitted, Failure) else _scored(fitted, fit.trial)
+    outcome = fitted if isinstance(fitted, Failure) else _scored(fitted, fit.trial, info)
     wall_s = (fit.wall_s + time.perf_counter() - started) / len(fit.specs)
     if isinstance(outcome, Failure):
         return [_failed(spec, outcome, wall_s) for spec in fit.specs]
@@ -223,7 +224,7 @@ def _finish(fit: _Fit, fitted: FitResult | Failure, watch: Watch | None) -> list
     return [replace(outcome, key=spec.key, **facts) for spec in fit.specs]
 
 
-def _scored(fitted: FitResult, trial: TrialData) -> TrialResult | Failure:
+def _scored(fitted: FitResult, trial: TrialData, info: ModelInfo) -> TrialResult | Failure:
     """Scores one fit; what comes back has no key yet."""
     try:
         if not np.isfinite(fitted.objective).all():
@@ -250,6 +251,7 @@ def _scored(fitted: FitResult, trial: TrialData) -> TrialResult | Failure:
         confusion=None if confusion is None else confusion.tolist(),
         artifacts=artifacts,
         kept=left_out,
+        flags=flags_of(info, fitted.item_probs, trial.training),
         iterations=fitted.iterations,
         converged=fitted.converged,
     )
