@@ -35,6 +35,7 @@ from crowdsweep.report.compare import (
     no_item_scores,
 )
 from crowdsweep.report.comparison_table import comparison_table
+from crowdsweep.report.flagged import flagged_notes
 from crowdsweep.report.kept_scores import KeptScores
 from crowdsweep.report.references import References
 from crowdsweep.report.table import comparison_rows, results_table, to_csv, to_latex, to_markdown
@@ -171,7 +172,12 @@ def render_page(state: JournalState, comparison: Comparison, store: Path) -> str
 def _notes(state: JournalState, comparison: Comparison) -> list[str]:
     """Returns what a reader of the answers must know, in sentences."""
     chosen_by_gold = phrases.chosen_by_gold(comparison, state.plan.searches)
-    return [*phrases.ranked_by_heldout(comparison), *chosen_by_gold, *phrases.refused(state.plan.refused)]
+    return [
+        *phrases.ranked_by_heldout(comparison),
+        *chosen_by_gold,
+        *phrases.refused(state.plan.refused),
+        *flagged_notes(state, shown_trials(state)),
+    ]
 
 
 def searches(state: JournalState, comparison: Comparison) -> Iterator[SearchShown]:
