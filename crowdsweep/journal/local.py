@@ -45,11 +45,13 @@ class LocalRows:
         self._lock: int | None = None
         self._file: int | None = None
         self._link = START
+        self._named: tuple[int, int] | None = None  # the locked file, by device and inode
         self._end: int | None = None  # size of the file as far as it was read and written; None before it was read
         if write:
             try:
                 folder.mkdir(parents=True, exist_ok=True)
                 self._file = _open_locked(self._path)
+                self._named = _identity(os.fstat(self._file))
                 self._lock = _take_lock(folder / LOCK_FILE)
             except OSError as error:
                 self.close()
@@ -83,7 +85,7 @@ class LocalRows:
                 pass
         lines, link = chain(texts, self._link)
         try:
-            self._check_undisturbed(self._file)
+            self._check_undisturbed()
             _write_all(self._file, lines)
             os.fsync(self._file)
         except JournalError:
@@ -138,17 +140,17 @@ class LocalRows:
         _write_all(file, b"\n")
         return good + 1
 
-    def _check_undisturbed(self, file: int) -> None:
+    def _check_undisturbed(self) -> None:
         """Refuses to go on with a file that this driver does not have to itself any more."""
-        mine = os.fstat(file)
-        if not _names(self._path, mine):
+        found = _lstat(self._path)
+        if found is None or _identity(found) != self._named:
             raise JournalError(
                 f"{self._path}: was removed or replaced while this driver wrote it; it stops, and has written nothing "
                 f"into the new file. Put the right file in place, then run the same sweep again"
             )
-        if mine.st_size != self._end:
+        if found.st_size != self._end:
             raise JournalError(
-                f"{self._path}: was changed by somebody else while this driver wrote it (it has {mine.st_size} bytes, "
+                f"{self._path}: was changed by somebody else while this driver wrote it (it has {found.st_size} bytes, "
                 f"not {self._end}); the driver stops. See who did, then run the same sweep again"
             )
 
@@ -172,13 +174,16 @@ def _check_regular(descriptor: int) -> None:
         raise OSError(errno.EINVAL, "expected a file, found a pipe or a device")
 
 
-def _names(path: Path, file: os.stat_result) -> bool:
-    """Whether a path names this file."""
+def _lstat(path: Path) -> os.stat_result | None:
+    """Returns what a path names, without following it; None where it names nothing."""
     try:
-        found = path.lstat()
+        return path.lstat()
     except FileNotFoundError:
-        return False
-    return (found.st_dev, found.st_ino) == (file.st_dev, file.st_ino)
+        return None
+
+
+def _identity(file: os.stat_result) -> tuple[int, int]:
+    return file.st_dev, file.st_ino
 
 
 def _open_locked(path: Path) -> int:
@@ -188,7 +193,8 @@ def _open_locked(path: Path) -> int:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             _check_regular(descriptor)
-            if _names(path, os.fstat(descriptor)):
+            named = _lstat(path)
+            if named is not None and _identity(named) == _identity(os.fstat(descriptor)):
                 _sync_folder(path.parent)  # a new file's name must be as durable as its rows
                 return descriptor
         except BlockingIOError:

@@ -22,6 +22,7 @@ _OPENING = b'{"crc":"'
 _SEAL = re.compile(rb'\{"crc":"[0-9a-f]{8}",')
 _BLANK_SEAL = b'{"crc":"00000000",'
 _BODY = len(_BLANK_SEAL)
+_CRC_END = len(_OPENING) + 8
 _PLACE = re.compile(rb'"n":(\d{1,18}),"prev":"([0-9a-f]{8})",')
 _CONTROL = re.compile(rb"[\x00-\x1f]")  # JSON spells them out
 _LARGEST = 1 << 29  # bytes of a row
@@ -124,7 +125,7 @@ def seal(text: str, after: Link | None = None) -> bytes:
     """
     body = text.encode("utf-8", "surrogatepass")[1:]
     if after is not None:
-        body = b'"n":%d,"prev":"%s",%s' % (after.number + 1, after.crc, body)
+        body = _place_behind(after) + body
     return b'%s%08x",%s\n' % (_OPENING, crc32(body), body)
 
 
@@ -133,23 +134,19 @@ def chain(texts: Iterable[str], after: Link) -> tuple[bytes, Link]:
     lines: list[bytes] = []
     for text in texts:
         line = seal(text, after)
-        after = Link(after.number + 1, line[len(_OPENING) : len(_OPENING) + 8])
+        after = Link(after.number + 1, line[len(_OPENING) : _CRC_END])
         lines.append(line)
     return b"".join(lines), after
 
 
 def unseal(line: bytes) -> Sealed | None:
     """Returns what a line holds, or None where it is not whole."""
-    if not line.endswith(b"\n") or not line.startswith(_OPENING):
-        return None
-    body = line[_BODY:-1]
-    crc = b"%08x" % crc32(body)
-    if line[len(_OPENING) : _BODY] != crc + b'",':
+    body = _body(line)
+    if body is None:
         return None
     place = _PLACE.match(body)
-    if place is None:
-        return Sealed(b"{" + body, crc, None)
-    return Sealed(b"{" + body[place.end() :], crc, Link(int(place[1]) - 1, place[2]))
+    after = None if place is None else Link(int(place[1]) - 1, place[2])
+    return Sealed(b"{" + (body if place is None else body[place.end() :]), line[len(_OPENING) : _CRC_END], after)
 
 
 def lines_of(file: BinaryIO) -> Iterator[bytes]:
@@ -175,21 +172,36 @@ def whole_rows(lines: Iterable[bytes], source: str, after: Link = START) -> Iter
     """
     link, end = after, 0
     for line in lines:
-        row = unseal(line)
-        if row is None and not line.endswith(b"\n"):
-            row = unseal(line + b"\n")
-            if row is None and _is_torn(line):
+        body = _body(line)
+        if body is None and not line.endswith(b"\n"):
+            body = _body(line + b"\n")
+            if body is None and _is_torn(line):
                 return
-        if row is None:
-            raise JournalDamaged(f"{_place(source, link, end)} {_why_not(line)}. {_ADVICE}")
-        if row.after is not None and row.after != link:
+        if body is None:
+            raise JournalDamaged(f"{_where(source, link, end)} {_why_not(line)}. {_ADVICE}")
+        place = _place_behind(link)
+        if body.startswith(place):
+            body = body[len(place) :]
+        elif other := _PLACE.match(body):
             raise JournalDamaged(
-                f"{_place(source, link, end)} says that it is row {row.after.number + 1}, written behind another than "
-                f"now stands before it: rows were taken out, doubled or moved. {_ADVICE}"
+                f"{_where(source, link, end)} says that it is row {int(other[1])}, written behind another than now "
+                f"stands before it: rows were taken out, doubled or moved. {_ADVICE}"
             )
-        link = Link(link.number + 1, row.crc)
+        link = Link(link.number + 1, line[len(_OPENING) : _CRC_END])
         end += len(line)
-        yield Whole(row.text, link, end)
+        yield Whole(b"{" + body, link, end)
+
+
+def _body(line: bytes) -> bytes | None:
+    """Returns what a line's checksum is of; None where the line is not whole."""
+    if not line.endswith(b"\n") or not line.startswith(_OPENING):
+        return None
+    body = line[_BODY:-1]
+    return body if line[len(_OPENING) : _BODY] == b'%08x",' % crc32(body) else None
+
+
+def _place_behind(link: Link) -> bytes:
+    return b'"n":%d,"prev":"%s",' % (link.number + 1, link.crc)
 
 
 _ADVICE = (
@@ -198,7 +210,7 @@ _ADVICE = (
 )
 
 
-def _place(source: str, link: Link, end: int) -> str:
+def _where(source: str, link: Link, end: int) -> str:
     return f"{source}: row {link.number + 1} (byte {end})"
 
 
