@@ -34,9 +34,12 @@ def spelled_out(state: JournalState) -> Mapping[str, Sequence[Role]]:
         return state.roles
     entries: Sequence[Entry] = began[-1].config.get("models", ())
     labels = {search.key: search.label for search in began[-1].plan.searches}
+    spelled = {search.key for event in state.started if event.plan.cells is not None for search in event.plan.searches}
+    later = spelled - {search.key for event in began for search in event.plan.searches}  # none of their trials is old
     proposed = {
         _place(point.model, point.dataset, point.dataset_params, point.point, labels.get(search, point.model)): search
         for search, points in state.proposals.items()
+        if search not in later
         for point in points
     }
     roles: dict[str, list[Role]] = {}
