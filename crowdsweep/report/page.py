@@ -134,7 +134,10 @@ def write_report(store: Path) -> Path:
         "table.tex": to_latex(_for_reading(flat), right=_RIGHT),
         "report.html": render_page(state, comparison, store),
     }
-    files = {"results.parquet": parquet.getvalue(), **{name: text.encode(errors="backslashreplace") for name, text in texts.items()}}
+    files = {
+        "results.parquet": parquet.getvalue(),
+        **{name: text.encode(errors="backslashreplace") for name, text in texts.items()},
+    }
     for name, content in files.items():
         try:
             write_whole(store / name, content)
