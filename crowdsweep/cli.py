@@ -180,12 +180,15 @@ def mirror(store: Path, uri: str | None) -> None:
 @commands.command()
 @store_argument
 def repair(store: Path) -> None:
-    """Drop what cannot be read from a damaged record, keeping a copy; `run` then makes up for it."""
+    """Put a damaged record right by the rows that can be read, keeping a copy; `run` then makes up for the others."""
     from crowdsweep.journal.repair import repair_journal
 
     done = repair_journal(_existing(store))
-    copy = f"; as it was: {done.copy}" if done.copy is not None else ""
-    click.echo(f"{store}: {done.kept} rows kept, {done.dropped} dropped{copy}")
+    if done.copy is None:
+        click.echo(f"{store}: sound, {done.kept} rows; nothing was changed")
+        return
+    lost = f", {done.missing} missing" if done.missing else ""
+    click.echo(f"{store}: {done.kept} rows kept, {done.dropped} dropped{lost}; as it was: {done.copy}")
 
 
 @commands.command()

@@ -18,8 +18,8 @@ def resumed_searches(plan: Plan, state: JournalState, make_searcher: MakeSearche
             search,
             plan,
             make_searcher(search),
-            list(state.proposals.get(search.key, ()))[: search.limit],
-            {n: value for n, value in state.values.get(search.key, {}).items() if n < search.limit},
+            [point for point in state.proposals.get(search.key, ()) if point.number < search.limit],
+            state.values.get(search.key, {}),
             state.selected.get(search.key),
         )
         for search in plan.searches

@@ -206,6 +206,37 @@ def test_a_journal_cut_anywhere_gives_the_same_sweep(plan: Plan) -> None:
         assert decisions(resumed) == decisions(reference)
 
 
+def _raced() -> Plan:
+    return make_plan(config_of(early_stop={"kind": "wilcoxon"}, seeds={"search": 6, "report": 2, "rescored": 2}))
+
+
+@pytest.mark.parametrize("share", [0.6, 1.0])
+@pytest.mark.parametrize("make", [lambda: make_plan(config_of()), _raced], ids=["plain", "raced"])
+def test_a_lost_row_comes_back_as_it_was(make: Callable[[], Plan], share: float) -> None:
+    """Whichever it is: what a search proposed, what a point was worth, the plan or the end of a trial."""
+    plan = make()
+    reference = MemoryJournal()
+    drive(plan, reference)
+    events = list(reference.events[: round(share * len(reference.events))])
+    searched = [place for place, event in enumerate(events) if isinstance(event, PointProposed | PointScored)]
+    others = [place for place in range(len(events)) if place not in searched][::7]
+    for lost in [*searched, *others]:
+        resumed = MemoryJournal([*events[:lost], *events[lost + 1 :]])
+        outcome, slots = drive(plan, resumed, disorder=lost)
+        assert outcome.status == "done"
+        assert numbers(resumed) == numbers(reference)
+        assert in_order(resumed) == in_order(reference)
+        again = [event.result.key for event in (events[lost],) if isinstance(event, TrialFinished)]
+        before = {event.result.key for event in events if isinstance(event, TrialFinished)}
+        assert [key for key in slots.ran if key in before] == again, "only the trial whose end was lost is run again"
+
+
+def in_order(journal: MemoryJournal) -> tuple[Any, ...]:
+    """What the searches decided, whenever it was written down."""
+    state = journal.state
+    return {key: list(points) for key, points in state.proposals.items()}, state.values, state.selected
+
+
 def test_a_finished_sweep_runs_nothing_more(plan: Plan) -> None:
     journal = MemoryJournal()
     drive(plan, journal)
