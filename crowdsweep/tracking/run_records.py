@@ -30,7 +30,7 @@ journal has up to 500 of the objective and 100 of the metric that is watched."""
 PREFIX = "crowdsweep."
 KIND, KEY, SWEEP, STATUS, PHASE = (PREFIX + name for name in ("kind", "key", "sweep", "status", "phase"))
 ASKED, CHOSEN = PREFIX + "asked", PREFIX + "chosen"
-INTERRUPTED = PREFIX + "interrupted"
+INTERRUPTED, STORE = PREFIX + "interrupted", PREFIX + "store"
 PARENT = "mlflow.parentRunId"
 MARKER = "…"
 
