@@ -58,7 +58,7 @@ class Where:
     def __str__(self) -> str:
         above = (self.path[:length] for length in range(len(self.path), -1, -1))
         origin = next((self.origins[path] for path in above if path in self.origins), "")
-        return ": ".join(part for part in (origin, ".".join(map(str, self.path))) if part)
+        return ": ".join(part for part in (origin, ".".join(shortened(str(key)) for key in self.path)) if part)
 
 
 def plain(text: str) -> str:

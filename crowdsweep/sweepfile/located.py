@@ -87,8 +87,11 @@ def parse_yaml(text: str, source: str, *, cite: bool = True) -> tuple[Any, Where
             value = None if node is None else unfolding.value(node, ())
         finally:
             loader.dispose()
-    except SweepFileError:
-        raise
+    except SweepFileError as error:
+        if cite:
+            raise
+        place = str(error).partition(": ")[0]
+        raise SweepFileError(f"{place}: expected plain YAML: no tags, no repeated keys, no deep nesting") from None
     except Exception as error:  # noqa: BLE001 - as said
         mark: yaml.Mark | None = getattr(error, "problem_mark", None)
         line = "" if mark is None else f":{mark.line + 1}"

@@ -293,8 +293,10 @@ def _check_grid(config: SweepConfig, where: Where) -> None:
 
 def _sweep_name(given: Any, where: Where) -> str:
     name = text(given, where)
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}", name):
         raise SweepFileError(
-            where.says(f"expected letters, digits, `-`, `_`, `.` (it names a folder); got {shortened(name)!r}")
+            where.says(
+                f"expected letters, digits, `-`, `_`, `.`, at most 200 (it names a folder); got {shortened(name)!r}"
+            )
         )
     return name
