@@ -13,6 +13,8 @@ CROWD_CONFUSION = "crowd_confusion"
 """What a confusion matrix of more classes is called among the artifacts."""
 PASSING = {"journalled": False}
 """Metadata of a field that rows of the journal leave out."""
+WHERE_ANY = {"journalled": "where any"}
+"""Metadata of a field that rows of the journal leave out where it is empty."""
 
 
 class Status(StrEnum):
@@ -53,6 +55,7 @@ class TrialResult:
             `MOST_CLASSES_INLINE` classes it is the artifact `CROWD_CONFUSION` instead.
         artifacts: arrays by name, on their way from the fit to where they are kept; not part of the record.
         kept: what the record says of them, those included that were too large to keep.
+        flags: what is wrong with where the fit ended (`trial.flags`), by name.
         iterations, converged: of the fit.
         wall_s: the trial's share of its batch's seconds.
         batch_wall_s, batch_size: of the batch that it ran in.
@@ -69,6 +72,7 @@ class TrialResult:
     confusion: Sequence[Sequence[float]] | None = None
     artifacts: Mapping[str, np.ndarray] = field(default_factory=dict, compare=False, repr=False, metadata=PASSING)
     kept: Mapping[str, Artifact] = field(default_factory=dict)
+    flags: Sequence[str] = field(default=(), metadata=WHERE_ANY)
     iterations: int = 0
     converged: bool = True
     wall_s: float = 0.0
