@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from crowdsweep.cli_data import data
-from crowdsweep.errors import BadInput, CrowdsweepError
+from crowdsweep.errors import BadInput, CrowdsweepError, plain
 
 if TYPE_CHECKING:
     from crowdsweep.report.table import TablePhase
@@ -35,7 +35,7 @@ def run_command_line(arguments: Sequence[str]) -> int:
     try:
         code = commands.main(list(arguments), prog_name="crowdsweep", standalone_mode=False)
     except CrowdsweepError as error:
-        click.echo(f"error: {error}", err=True)
+        click.echo(f"error: {plain(str(error))}", err=True)
         return EXIT_BAD_INPUT
     except click.ClickException as error:
         error.show()
@@ -64,7 +64,7 @@ commands.add_command(data)
     "--store", type=click.Path(path_type=Path), help="Where the record goes; crowdsweep-runs/NAME by default."
 )
 @click.option("--engine", type=click.Choice(["inline", "ray"]), help="Run in this process, or on Ray actors.")
-@click.option("--address", help="A running Ray cluster to join, such as `auto` or `ray://host:10001`.")
+@click.option("--address", help="A running Ray cluster to join, such as `auto` or `host:6379`.")
 @click.option("--quiet", is_flag=True, help="No progress, only the result.")
 @overrides_option
 def run(
@@ -275,7 +275,7 @@ def _print_titles(titles: dict[str, str], as_json: bool) -> None:
         return
     width = max(map(len, titles), default=0)
     for name, title in titles.items():
-        click.echo(f"{name:<{width}}  {title}")
+        click.echo(plain(f"{name:<{width}}  {title}"))
 
 
 def _json(value: Any) -> str:

@@ -3,6 +3,7 @@
 from typing import Any
 
 from crowdsweep.console.progress import Progress
+from crowdsweep.errors import plain
 from crowdsweep.journal.shown import points_of, shown_searches
 from crowdsweep.journal.state import JournalState
 from crowdsweep.trial.result import Status
@@ -76,4 +77,4 @@ def describe_status(found: dict[str, Any]) -> str:
         f"  failed: {failure['trial']} ({failure['key']}): {failure['kind']}: {failure['message']}"
         for failure in found["failures"]
     ]
-    return "\n".join(lines)
+    return plain("\n".join(lines))

@@ -1,11 +1,14 @@
 """Puts a sweep together from its parts and runs it: plan, record, engine, mirrors, Ctrl-C."""
 
 import logging
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack, closing
+import os
+from collections.abc import Callable, Generator, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
-from crowdsweep.journal.journal import Journal, read_journal
+from crowdsweep.errors import BadInput, JournalLocked
+from crowdsweep.journal.journal import Journal, open_rows, read_journal
+from crowdsweep.journal.local import JOURNAL_FILE
 from crowdsweep.search.contract import PointSearcher
 from crowdsweep.search.searchers import make_searcher
 from crowdsweep.sweep.cells import Search
@@ -58,8 +61,9 @@ def open_and_run(
     with ExitStack() as stack:
         journal = stack.enter_context(closing(Journal(store)))
         executor = stack.enter_context(closing(_executor(plan, engine or config.engine, address)))
-        mirrors = _mirrors(plan, store, journal, quiet, draw)
-        interrupts = stack.enter_context(Interrupts())
+        interrupts = Interrupts()
+        mirrors = _mirrors(plan, store, journal, quiet, draw, interrupts)
+        stack.enter_context(interrupts)
         return run_sweep(
             plan,
             executor=executor,
@@ -76,7 +80,7 @@ def rebuild_mirror(store: Path, uri: str | None = None, draw: Draw | None = None
 
     Raises:
         JournalError: there is no record in `store`.
-        BadInput: MLflow cannot be written there.
+        BadInput: MLflow cannot be written there, or a driver is at work, which writes MLflow itself.
     """
     from crowdsweep.tracking.mlflow_runs import (  # noqa: PLC0415 - mlflow takes seconds to import
         reader_of,
@@ -85,14 +89,33 @@ def rebuild_mirror(store: Path, uri: str | None = None, draw: Draw | None = None
         without_credentials,
     )
 
-    state = read_journal(store)
-    tracking = state.config.get("tracking", {})
-    target = tracking_uri(store, uri or tracking.get("uri"))
-    done = rebuild(state, target, tracking.get("experiment") or state.name, read=reader_of(store), draw=draw)
+    with _alone(store):
+        state = read_journal(store)
+        tracking = state.config.get("tracking", {})
+        target = tracking_uri(store, uri or tracking.get("uri"))
+        done = rebuild(state, target, tracking.get("experiment") or state.name, read=reader_of(store), draw=draw)
     return (
         f"{without_credentials(target)}: {done.written} trials written, {done.found} stood there already, "
         f"{done.refused} refused"
     )
+
+
+@contextmanager
+def _alone(store: Path) -> Generator[None]:
+    """Keeps drivers out meanwhile, but for a store that cannot be written: nobody goes on with a sweep there."""
+    rows = None
+    if (store / JOURNAL_FILE).is_file() and os.access(store, os.W_OK):
+        try:
+            rows = open_rows(store, write=True)
+        except JournalLocked as error:
+            raise BadInput(
+                f"{store}: a sweep runs here and writes MLflow itself; do this when it has ended ({error})"
+            ) from error
+    try:
+        yield
+    finally:
+        if rows is not None:
+            rows.close()
 
 
 def _executor(plan: Plan, engine: Engine, address: str | None) -> Executor:
@@ -109,7 +132,9 @@ def _executor(plan: Plan, engine: Engine, address: str | None) -> Executor:
         raise
 
 
-def _mirrors(plan: Plan, store: Path, journal: Journal, quiet: bool, draw: Draw | None) -> list[Mirror]:
+def _mirrors(
+    plan: Plan, store: Path, journal: Journal, quiet: bool, draw: Draw | None, interrupts: Interrupts
+) -> list[Mirror]:
     """Returns the console and, unless the sweep leaves it out, MLflow."""
     mirrors: list[Mirror] = []
     if not quiet:
@@ -128,6 +153,7 @@ def _mirrors(plan: Plan, store: Path, journal: Journal, quiet: bool, draw: Draw 
                 record=journal.handle,
                 look=lambda: journal.state,
                 draw=draw,
+                presses=lambda: interrupts.count,
             )
         )
     return mirrors
