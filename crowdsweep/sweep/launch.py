@@ -32,6 +32,7 @@ def open_and_run(
     address: str | None = None,
     quiet: bool = False,
     draw: Draw | None = None,
+    retry_failed: bool = False,
 ) -> SweepOutcome:
     """Runs a sweep, or goes on with it, with its record in `store`.
 
@@ -42,6 +43,7 @@ def open_and_run(
         address: of a Ray cluster to join; see `cluster.connect`.
         quiet: no progress.
         draw: of the confusion matrices that MLflow shows; None leaves them out.
+        retry_failed: runs again what failed in earlier runs.
 
     Raises:
         BadInput: the sweep cannot be run as it stands; nothing was run or written.
@@ -68,6 +70,7 @@ def open_and_run(
             mirrors=mirrors,
             environment=environment(),
             interrupts=interrupts,
+            retry_failed=retry_failed,
         )
 
 

@@ -1,6 +1,7 @@
 """What is left to do: a plan less what the journal holds."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any, cast
 
 from crowdsweep.journal.state import JournalState
 from crowdsweep.search.contract import PointSearcher
@@ -11,19 +12,57 @@ from crowdsweep.sweep.search_run import SearchRun
 MakeSearcher = Callable[[Search], PointSearcher]
 
 
-def resumed_searches(plan: Plan, state: JournalState, make_searcher: MakeSearcher) -> list[SearchRun]:
-    """Returns the plan's searches, each where the journal left it."""
+class SearchFailed(Exception):
+    """A search's own proposer raised; `__cause__` is what it raised. The other searches go on."""
+
+
+class _Guarded:
+    """A searcher, all that its methods raise turned into `SearchFailed`."""
+
+    def __init__(self, searcher: PointSearcher) -> None:
+        self._searcher = searcher
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._searcher, name)
+
+        def call(*args: Any) -> Any:
+            try:
+                return method(*args)
+            except Exception as error:
+                raise SearchFailed(f"{type(error).__name__}: {error}") from error
+
+        return call
+
+
+def resumed_searches(
+    plan: Plan, state: JournalState, make_searcher: MakeSearcher, *, again: bool = False
+) -> list[SearchRun]:
+    """Returns the plan's searches, each where the journal left it.
+
+    Args:
+        plan, state: what is wanted, and what is known.
+        make_searcher: makes a new searcher for a search.
+        again: whether failed trials are run again; a search then forgets what its points are worth from the first on
+            that failed, and works it out again. The points that it has asked for stay.
+    """
     return [
         SearchRun(
             search,
             plan,
-            make_searcher(search),
+            cast("PointSearcher", _Guarded(make_searcher(search))),
             list(state.proposals.get(search.key, ()))[: search.limit],
-            {n: value for n, value in state.values.get(search.key, {}).items() if n < search.limit},
+            _standing(
+                {n: value for n, value in state.values.get(search.key, {}).items() if n < search.limit}, again=again
+            ),
             state.selected.get(search.key),
         )
         for search in plan.searches
     ]
+
+
+def _standing(values: Mapping[int, float | None], *, again: bool) -> dict[int, float | None]:
+    failed = min((number for number, value in values.items() if value is None), default=None) if again else None
+    return {number: value for number, value in values.items() if failed is None or number < failed}
 
 
 def hours_spent(state: JournalState, slots: int) -> float:
