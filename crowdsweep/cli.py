@@ -4,7 +4,6 @@ Heavy libraries are imported inside the commands that need them, so that `--help
 """
 
 import json
-import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path

@@ -49,9 +49,9 @@ def closing_words(outcome: "SweepOutcome", config: "SweepConfig", again: Again, 
         raised = again.line(instead="budget.failed_trials", sets=f"budget.failed_trials={more:g}")
         words.append(
             f"stopped: {outcome.failed} of {outcome.finished} trials failed, more than budget.failed_trials "
-            f"({config.budget.failed_trials:g}) allows: {outcome.allowed}. `crowdsweep status {shlex.quote(store)}` says "
-            f"why; try the failed trials again with {again.line('--retry-failed')}, or go on in spite of them with "
-            f"{raised}"
+            f"({config.budget.failed_trials:g}) allows: {outcome.allowed}. `crowdsweep status {shlex.quote(store)}` "
+            f"says why; try the failed trials again with {again.line('--retry-failed')}, or go on in spite of them "
+            f"with {raised}"
         )
     if outcome.status == "out_of_time":
         more = again.line(instead="budget.hours", sets=f"budget.hours={2 * (config.budget.hours or 1):g}")

@@ -100,7 +100,7 @@ def _of_selected_points(
     }
     for search, numbers in state.selected.items():
         points = {point.number: point.point for point in state.proposals.get(search, ())}
-        for number in numbers:
+        for number in filter(points.__contains__, numbers):
             spec = searched.get((search, canonical_json(dict(points[number]))))
             if spec is not None:
                 share = heldout.get((spec.dataset, canonical_json(dict(spec.dataset_params))), 0.0)

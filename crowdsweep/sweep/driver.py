@@ -141,7 +141,7 @@ class Driver:
         self._lost: set[str] = set()
         self._broken: dict[int, str] = {}  # of searches whose proposer failed: what it said
         self._dropped = False
-        self._searches = resumed_searches(plan, journal.state, make_searcher, again=retry_failed)
+        self._searches = resumed_searches(plan, journal.state, make_searcher)
         self._started = clock() - hours_spent(journal.state, executor.slots) * 3600
         self._stopping: SweepStatus | None = None
 
@@ -302,7 +302,9 @@ class Driver:
             self._executor.stop(key)
             self._leave(key)
         if self._flying:
-            how = "again to drop them" if interrupted else f"{self._stopping.replace('_', ' ')}; Ctrl-C twice drops them"
+            how = (
+                "again to drop them" if interrupted else f"{self._stopping.replace('_', ' ')}; Ctrl-C twice drops them"
+            )
             _log.warning("finishing %s; %s", _trials(len(self._flying)), how)
 
     def _outcome(self, status: SweepStatus) -> SweepOutcome:

@@ -10,7 +10,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Interrupts:
-    """Counts SIGINT, SIGTERM and SIGHUP while it is entered; the second one also breaks off what is marked as abortable.
+    """Counts SIGINT, SIGTERM and SIGHUP while it is entered; the second one breaks off what is marked as abortable.
 
     Outside that mark nothing is ever broken off, so that no row of the journal is written by half. A signal that the
     process was started to ignore (`nohup`) stays ignored.

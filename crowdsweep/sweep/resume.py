@@ -1,6 +1,6 @@
 """What is left to do: a plan less what the journal holds."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, cast
 
 from crowdsweep.journal.state import JournalState
@@ -34,35 +34,19 @@ class _Guarded:
         return call
 
 
-def resumed_searches(
-    plan: Plan, state: JournalState, make_searcher: MakeSearcher, *, again: bool = False
-) -> list[SearchRun]:
-    """Returns the plan's searches, each where the journal left it.
-
-    Args:
-        plan, state: what is wanted, and what is known.
-        make_searcher: makes a new searcher for a search.
-        again: whether failed trials are run again; a search then forgets what its points are worth from the first on
-            that failed, and works it out again. The points that it has asked for stay.
-    """
+def resumed_searches(plan: Plan, state: JournalState, make_searcher: MakeSearcher) -> list[SearchRun]:
+    """Returns the plan's searches, each where the journal left it."""
     return [
         SearchRun(
             search,
             plan,
             cast("PointSearcher", _Guarded(make_searcher(search))),
-            list(state.proposals.get(search.key, ()))[: search.limit],
-            _standing(
-                {n: value for n, value in state.values.get(search.key, {}).items() if n < search.limit}, again=again
-            ),
+            [point for point in state.proposals.get(search.key, ()) if point.number < search.limit],
+            state.values.get(search.key, {}),
             state.selected.get(search.key),
         )
         for search in plan.searches
     ]
-
-
-def _standing(values: Mapping[int, float | None], *, again: bool) -> dict[int, float | None]:
-    failed = min((number for number, value in values.items() if value is None), default=None) if again else None
-    return {number: value for number, value in values.items() if failed is None or number < failed}
 
 
 def hours_spent(state: JournalState, slots: int) -> float:
