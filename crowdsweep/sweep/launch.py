@@ -100,7 +100,7 @@ def rebuild_mirror(store: Path, uri: str | None = None, draw: Draw | None = None
 
 def _executor(plan: Plan, engine: Engine, address: str | None) -> Executor:
     if engine == "inline":
-        return InlineExecutor(plan.bases)
+        return InlineExecutor(plan.bases, trial_minutes=plan.config.budget.trial_minutes)
     from crowdsweep.sweep.cluster import connect  # noqa: PLC0415 - ray takes a second to import
     from crowdsweep.sweep.ray_actors import RayExecutor  # noqa: PLC0415
 

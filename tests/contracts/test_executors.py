@@ -89,6 +89,96 @@ def test_inline_forgets_what_waits_when_closed(inline: InlineExecutor) -> None:
     assert list(inline.poll(0.0)) == []
 
 
+ENDS_ITS_PROCESS = {
+    "hard_exit": "exited with code 3",
+    "segfault": "killed by SIGSEGV",
+    "terminate": "killed by SIGTERM",
+    "close_files": "its process died",
+}
+HANGS = ("sleep", "spin", "hang_in_c")
+HARMLESS = ("terminate_parent", "fork", "fork_and_stay", "print", "disturb")
+
+
+def test_inline_outlives_whatever_a_model_does_to_its_process(misbehaving: None) -> None:
+    executor = InlineExecutor(datasets())
+    try:
+        for how, says in ENDS_ITS_PROCESS.items():
+            specs = specs_of("wrong", 3, how=how)
+            executor.submit(batch_of(specs))
+            results = {result.key: result for result in finished(drained(executor, 3))}
+            failure = results[specs[1].key].failure
+            assert failure is not None, how
+            assert failure.kind == "ProcessDied", how
+            assert says in failure.message, (how, failure.message)
+            assert [results[spec.key].status for spec in (specs[0], specs[2])] == ["ok", "ok"], how
+        for how in HARMLESS:
+            executor.submit(batch_of(specs_of("wrong", 3, how=how)))
+            assert [result.status for result in finished(drained(executor, 3))] == ["ok"] * 3, how
+    finally:
+        executor.close()
+
+
+def test_inline_ends_a_trial_that_hangs(misbehaving: None) -> None:
+    executor = InlineExecutor(datasets(), trial_minutes=0.02)
+    try:
+        for how in HANGS:
+            specs = specs_of("wrong", 3, how=how)
+            executor.submit(batch_of(specs))
+            results = {result.key: result for result in finished(drained(executor, 3))}
+            failure = results[specs[1].key].failure
+            assert failure is not None, how
+            assert (failure.kind, failure.message) == (
+                "RanTooLong",
+                "it ran longer than budget.trial_minutes (0.02)",
+            )
+            assert [results[spec.key].status for spec in (specs[0], specs[2])] == ["ok", "ok"], how
+    finally:
+        executor.close()
+
+
+def test_inline_leaves_no_process_behind(misbehaving: None) -> None:
+    before = _processes_of_ours()
+    executor = InlineExecutor(datasets())
+    executor.submit(batch_of(specs_of("wrong", 2, how="fork_and_stay")))
+    drained(executor, 2)
+    executor.submit(batch_of(specs_of("wrong", 2, how="sleep")))
+    executor.poll(0.0)
+    own = _processes_of_ours() - before
+    assert len(own) >= 3, "keeper, worker and what the model forked"
+    began = time.monotonic()
+    executor.close()
+    assert time.monotonic() - began < 5
+    deadline = time.monotonic() + 5
+    while any(_is_alive(process) for process in own) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not [process for process in own if _is_alive(process)]
+
+
+def _processes_of_ours() -> set[int]:
+    return {int(path.name) for path in Path("/proc").glob("[0-9]*") if b"nursery" in _command_of(path)}
+
+
+def _command_of(process: Path) -> bytes:
+    try:
+        text = (process / "cmdline").read_bytes()
+        return text if _session_leader_is_child_of_ours(process) else b""
+    except OSError:
+        return b""
+
+
+def _session_leader_is_child_of_ours(process: Path) -> bool:
+    """The keeper leads the session of all that comes from it, and is this process's child."""
+    leader = int((process / "stat").read_text().rpartition(")")[2].split()[3])
+    return int(Path(f"/proc/{leader}/stat").read_text().rpartition(")")[2].split()[1]) == os.getpid()
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
 @pytest.mark.ray
 @pytest.mark.xdist_group("ray")
 class TestRay:
@@ -128,7 +218,7 @@ class TestRay:
         lost = [key for event in events if isinstance(event, BatchLost) for key in event.keys]
         assert set(lost) == {spec.key for spec in specs}
         inline.submit(batch_of(specs))
-        expected = {result.key: result.metrics for result in finished(inline.poll(0.0))}
+        expected = {result.key: result.metrics for result in finished(drained(inline, 4))}
         got = {result.key: result.metrics for result in finished(events)}
         assert got == expected
         assert Counter(result.key for result in finished(events)).most_common(1)[0][1] == 1
