@@ -13,6 +13,7 @@ from ray.exceptions import RayError, RayTaskError
 
 from crowdsweep.data.dataset import CrowdDataset
 from crowdsweep.errors import SlotLost
+from crowdsweep.registry.carried import carried
 from crowdsweep.sweep.cluster import Cluster
 from crowdsweep.sweep.executor import Batch, ignore
 from crowdsweep.sweep.ray_slot import CONTROL, News, Slot, slot_options
@@ -65,6 +66,7 @@ class RayExecutor:
     def __init__(self, datasets: Mapping[str, CrowdDataset], cluster: Cluster, resources: Resources) -> None:
         self._datasets = datasets
         self._cluster = cluster
+        self._plugins = carried()
         self._options = slot_options(float(resources.cpu), float(resources.gpu))
         self._device = GPU_DEVICE if resources.gpu > 0 else "cpu"
         self._class = ray.remote(concurrency_groups={CONTROL: 1})(Slot)  # pyright: ignore[reportCallIssue]: its stubs lack the keyword
@@ -128,7 +130,7 @@ class RayExecutor:
         return [ray.get(_ping(actor.handle)) for actor in self._actors if actor.up]
 
     def _new_actor(self) -> _Actor:
-        handle = self._class.options(**self._options).remote(self._device)
+        handle = self._class.options(**self._options).remote(self._device, self._plugins)
         return _Actor(name=next(self._names), handle=handle, waits_on=_ping(handle))
 
     def _collect(self, timeout_s: float) -> None:
