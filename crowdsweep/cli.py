@@ -70,7 +70,7 @@ commands.add_command(data)
 @click.option(
     "--store", type=click.Path(path_type=Path), help="Where the record goes; crowdsweep-runs/NAME by default."
 )
-@click.option("--engine", type=click.Choice(["inline", "ray"]), help="Run in this process, or on Ray actors.")
+@click.option("--engine", type=click.Choice(["inline", "ray"]), help="Run in one process, or on Ray actors.")
 @click.option("--address", help="A running Ray cluster to join, such as `auto` or `ray://host:10001`.")
 @click.option("--quiet", is_flag=True, help="No progress, only the result.")
 @click.option("--retry-failed", is_flag=True, help="Run the trials again that failed in earlier runs.")

@@ -10,6 +10,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from crowdsweep.data.dataset import CrowdDataset
 from crowdsweep.sweep.executor import Batch, ignore
@@ -72,7 +73,8 @@ class InlineExecutor:
                 if (events := self._look(self._running, until)) or time.monotonic() >= until:
                     return events
             except WorkerDied as death:
-                return self._lost(self._losses.after_death, f"its process died: {death}", blameless=False)
+                reason = f"its process died: {death}"
+                return self._lost(partial(self._losses.after_death, reason=reason, blameless=False), reason)
 
     def listen(self, listener: Callable[[TrialProgressed], None]) -> None:
         """See `Executor.listen`."""
@@ -138,16 +140,14 @@ class InlineExecutor:
                 pass
         return []
 
-    def _lost(
-        self, decide: Callable[..., tuple[list[Batch], list[TrialResult]]], reason: str, **facts: bool
-    ) -> Sequence[Event]:
+    def _lost(self, decide: Callable[[Batch], tuple[list[Batch], list[TrialResult]]], reason: str) -> Sequence[Event]:
         """Queues again what is left of the batch whose process is gone."""
         self._nursery.kill_worker()
         running, self._running = self._running, None
         left = None if running is None else unfinished(running.batch, self._stopped)
         if left is None:
             return []
-        again, given_up = decide(left, *([reason] if facts else []), **facts)
+        again, given_up = decide(left)
         with self._lock:
             self._waiting.extendleft(reversed(again))
         events: list[Event] = [BatchLost(keys=[spec.key for spec in left.specs], reason=reason, slot=SLOT)]

@@ -106,7 +106,7 @@ def _executor(plan: Plan, engine: Engine, address: str | None) -> Executor:
 
     cluster = connect(address)
     try:
-        return RayExecutor(plan.bases, cluster, plan.config.resources)
+        return RayExecutor(plan.bases, cluster, plan.config.resources, plan.config.budget.trial_minutes)
     except BaseException:
         cluster.close()
         raise

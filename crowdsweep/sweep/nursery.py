@@ -26,11 +26,10 @@ from traceback import format_exc
 from types import FrameType
 
 from crowdsweep.data.dataset import CrowdDataset
-from crowdsweep.models import registered
 from crowdsweep.sweep.reports import Reports
 from crowdsweep.trial.events import TrialProgressed
-from crowdsweep.trial.model_calls import STRAY_FORK, ModelFault, guarded
-from crowdsweep.trial.runner import run_batch
+from crowdsweep.trial.model_calls import STRAY_FORK
+from crowdsweep.trial.runner import look_up_models, run_batch
 from crowdsweep.trial.spec import TrialSpec
 from crowdsweep.trial.watch import Watch
 
@@ -148,9 +147,7 @@ def _run(work: Work, dataset: CrowdDataset, driver: Connection) -> None:
         driver.send((TOLD, event))
         stopped.update(driver.recv())
 
-    for name in {spec.model for spec in work.specs}:
-        with suppress(ModelFault):  # its trials will say why
-            guarded(registered.model_info)(name)
+    look_up_models(work.specs)
     driver.send((BEGUN, None))
     reports = Reports(tell, [spec.key for spec in work.specs], stopped)
     try:

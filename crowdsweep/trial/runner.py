@@ -7,6 +7,7 @@ that they would have had alone. An interrupt, and an exception outside a model's
 import socket
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -84,6 +85,13 @@ def run_batch(
         "host": socket.gethostname(),
     }
     return [replace(results[spec.key], **facts) for spec in specs]
+
+
+def look_up_models(specs: Sequence[TrialSpec]) -> None:
+    """Imports the models of trials, which takes time once; what cannot be imported is left to fail its trials."""
+    for name in {spec.model for spec in specs}:
+        with suppress(ModelFault):
+            guarded(registered.model_info)(name)
 
 
 def _run_cell(

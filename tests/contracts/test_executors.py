@@ -12,7 +12,8 @@ import pytest
 from crowdsweep.errors import InfeasibleRequest
 from crowdsweep.sweep.cluster import Cluster, Node
 from crowdsweep.sweep.inline import InlineExecutor
-from crowdsweep.sweep.ray_actors import LOSS_LIMIT, RayExecutor
+from crowdsweep.sweep.losses import LOSS_LIMIT
+from crowdsweep.sweep.ray_actors import RayExecutor
 from crowdsweep.sweepfile.records import Resources
 from crowdsweep.testing import executor_checks as checks
 from crowdsweep.testing.executor_checks import batch_of, datasets, drained, finished, specs_on
@@ -231,9 +232,30 @@ class TestRay:
         assert [results[spec.key].status for spec in specs] == ["ok", "ok", "ok", "failed", "ok", "ok"]
         failure = results[specs[3].key].failure
         assert failure is not None
-        assert failure.kind == "SlotLost"
+        assert failure.kind == "ProcessDied"
         alone = [event for event in events if isinstance(event, BatchLost) and list(event.keys) == [specs[3].key]]
         assert len(alone) == LOSS_LIMIT
+
+    def test_a_trial_that_hangs_is_ended(self, misbehaving: None, ray_cluster: Cluster) -> None:
+        executor = RayExecutor(datasets(), ray_cluster, Resources(), trial_minutes=0.02)
+        for how in ("spin", "hang_in_c"):
+            specs = specs_of("wrong", 3, how=how)
+            executor.submit(batch_of(specs))
+            results = {result.key: result for result in finished(drained(executor, 3))}
+            failure = results[specs[1].key].failure
+            assert failure is not None, how
+            assert failure.kind == "RanTooLong"
+            assert [results[spec.key].status for spec in (specs[0], specs[2])] == ["ok", "ok"]
+        executor.close()
+
+    def test_exits_and_forks_of_a_model_are_its_own(self, wild_pool: RayExecutor) -> None:
+        for how, kind in (("exit", "SystemExit"), ("keyboard_interrupt", "KeyboardInterrupt"), ("fork", "")):
+            specs = specs_of("wrong", 3, how=how)
+            wild_pool.submit(batch_of(specs))
+            results = {result.key: result for result in finished(drained(wild_pool, 3))}
+            failure = results[specs[1].key].failure
+            assert (failure.kind if failure else "") == kind, how
+            assert [results[spec.key].status for spec in (specs[0], specs[2])] == ["ok", "ok"]
 
     def test_an_actor_lost_once_is_replaced(self, wild_pool: RayExecutor, tmp_path: Path) -> None:
         wild_pool.submit(batch_of(specs_of("deadly", 1, seed=0, once=str(tmp_path / "killed"))))
