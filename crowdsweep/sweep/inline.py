@@ -133,9 +133,10 @@ class InlineExecutor:
             case (str() as kind, results) if kind == DONE:
                 self._running = None
                 return [TrialFinished(result=result) for result in results]
-            case (str() as kind, (Exception() as error, str() as trace)) if kind == BUG:
-                error.add_note(trace)
-                raise error
+            case (str() as kind, (text, trace)) if kind == BUG:
+                bug = RuntimeError(text)
+                bug.add_note(trace)
+                raise bug
             case _:
                 pass
         return []

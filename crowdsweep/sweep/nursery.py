@@ -8,12 +8,11 @@ Ctrl-C of the terminal reaches them, and when the driver ends, however it does, 
 The driver sends the keeper one end of a socket for each worker that it wants; the keeper answers with what became of
 its workers (`REPORT`). Over the other end the driver sends `Work`, for which come, as pickled pairs, `BEGUN` when
 models and data are there, `TOLD` for each report that is passed on (answered by the keys of the trials that are to
-stop), and `DONE` with the results or `BUG` with an exception of ours.
+stop), and `DONE` with the results or `BUG` with the text of an exception of ours.
 """
 
 import ctypes
 import os
-import pickle
 import signal
 import socket
 import struct
@@ -155,14 +154,6 @@ def _run(work: Work, dataset: CrowdDataset, driver: Connection) -> None:
     except OSError:
         raise
     except Exception as error:  # noqa: BLE001 - a bug of ours, which the driver raises
-        said = BUG, (_portable(error), format_exc())
+        said = BUG, (f"{type(error).__name__}: {error}", format_exc())
     sys.stdout.flush()
     driver.send(said)
-
-
-def _portable(error: Exception) -> Exception:
-    try:
-        pickle.loads(pickle.dumps(error))  # noqa: S301 - what was made a moment ago
-    except Exception:  # noqa: BLE001 - whatever its parts say
-        return RuntimeError(f"{type(error).__name__}: {error}")
-    return error
