@@ -15,6 +15,7 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
+from crowdsweep.errors import SlotLost
 from crowdsweep.journal.state import JournalState
 from crowdsweep.sweep.allowance import Allowance
 from crowdsweep.sweep.cells import Cell
@@ -85,7 +86,7 @@ class SweepOutcome:
         ran: how many this driver ran itself.
         refused: searches that the sweep file asks for and that could not be made.
         lost: trials that were lost with their slots, or whose node lacks their model: the next driver tries them again.
-        broken: searches whose proposer failed, with what it said.
+        broken: what ended before its time, in words: a search whose proposer failed, the cluster that was lost.
         dropped: whether a person had what still ran broken off.
         allowed: how much might have failed, in words.
     """
@@ -139,7 +140,7 @@ class Driver:
         self._allowance = Allowance.of(plan)
         self._failed: dict[str, TrialSpec] = {}
         self._lost: set[str] = set()
-        self._broken: dict[int, str] = {}  # of searches whose proposer failed: what it said
+        self._broken: dict[int, str] = {}  # by id of a search whose proposer failed (0: the cluster): what it said
         self._dropped = False
         self._searches = resumed_searches(plan, journal.state, make_searcher)
         self._started = clock() - hours_spent(journal.state, executor.slots) * 3600
@@ -158,6 +159,9 @@ class Driver:
             try:
                 with self._interrupts.abortable() if self._interrupts else nullcontext():
                     events = self._executor.poll(POLL_S)
+            except SlotLost as error:
+                self._stopping, self._broken[0] = SweepStatus.INCOMPLETE, str(error)
+                break
             except KeyboardInterrupt:
                 self._stopping, self._dropped = SweepStatus.INTERRUPTED, True
                 break
@@ -365,7 +369,7 @@ def run_sweep(
 
     Raises:
         JournalError: the record cannot be written; what stands in it is safe.
-        InfeasibleRequest, SlotLost: the executor cannot run anything any more.
+        InfeasibleRequest: the executor cannot run anything.
     """
     told = Mirrors(mirrors)
 

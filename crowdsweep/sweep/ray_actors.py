@@ -115,6 +115,7 @@ class RayExecutor:
         """See `Executor.poll`."""
         deadline = time.monotonic() + timeout_s
         while True:
+            self._cluster.check()
             self._collect(0.0 if self._news else max(0.0, deadline - time.monotonic()))
             if self._news or time.monotonic() >= deadline or not (self._waiting or self.running):
                 news, self._news = self._news, []
@@ -134,7 +135,7 @@ class RayExecutor:
     def close(self) -> None:
         """See `Executor.close`."""
         self._waiting.clear()
-        if ray.is_initialized():
+        if ray.is_initialized() and not self._cluster.is_lost:
             for actor in self._actors:
                 ray.kill(actor.handle)
         self._actors = []
