@@ -20,6 +20,7 @@ from crowdsweep.trial.result import Status
 _log = logging.getLogger(__name__)
 
 _LINES_OF_FAILURES = 20
+_LINES_OF_FLAGS = 5
 _BESTS_SHOWN = 12
 _RUNNING_SHOWN = 8
 
@@ -59,6 +60,7 @@ class ConsoleMirror:
         self._clock = clock
         self._told_at = clock()
         self._failure_lines = 0
+        self._flag_lines = 0
         self._off = quiet
         self._live: Live | None = None
 
@@ -89,6 +91,8 @@ class ConsoleMirror:
                 self._start()
             case TrialFinished(result=result) if result.failure is not None and self._live is None:
                 self._tell_failure()
+            case TrialFinished(result=result) if result.flags and self._live is None:
+                self._tell_flags()
             case BatchLost() if self._live is None:
                 self._line(f"lost {event.slot} ({event.reason}); {len(event.keys)} trials will run again")
             case SweepFinished():
@@ -119,6 +123,13 @@ class ConsoleMirror:
             self._line(f"failed: {self._progress.failures[-1]}")
         elif self._failure_lines == _LINES_OF_FAILURES + 1:
             self._line("more trials fail; `crowdsweep status` lists them all")
+
+    def _tell_flags(self) -> None:
+        self._flag_lines += 1
+        if self._flag_lines <= _LINES_OF_FLAGS:
+            self._line(f"flagged: {self._progress.flagged[-1]}")
+        elif self._flag_lines == _LINES_OF_FLAGS + 1:
+            self._line("more trials are flagged; `crowdsweep results` has a column of flags")
 
     def _progress_words(self) -> str:
         return "; ".join(
@@ -180,6 +191,7 @@ class ConsoleMirror:
                     table.add_row(*map(Text, cells))
                 parts.append(table)
             parts += [Text(words, style="dim", overflow="ellipsis") for words in progress.scores()[-_RUNNING_SHOWN:]]
+            parts += [Text(f"flagged: {words}", style="yellow", overflow="ellipsis") for words in progress.flagged]
             parts += [Text(f"failed: {failure}", style="red", overflow="ellipsis") for failure in progress.failures]
             return Group(*parts)
 

@@ -20,6 +20,7 @@ from crowdsweep.trial.events import (
     TrialProgressed,
     TrialStarted,
 )
+from crowdsweep.trial.flags import flag_words
 from crowdsweep.trial.plan_record import PlanRecord
 from crowdsweep.trial.result import Status, TrialResult
 from crowdsweep.trial.spec import TrialSpec, canonical_json
@@ -62,6 +63,7 @@ class Progress:
         self.lost = 0
         self.running: dict[str, TrialProgressed | None] = {}  # key → its latest report, with the latest score
         self.failures: deque[str] = deque(maxlen=LAST_FAILURES)
+        self.flagged: deque[str] = deque(maxlen=LAST_FAILURES)  # the latest, with what is wrong
         self._look = look
         self._clock = clock
         self._began = clock()
@@ -171,6 +173,8 @@ class Progress:
 
     def _finish(self, result: TrialResult) -> None:
         self.running.pop(result.key, None)
+        if result.flags:
+            self.flagged.append(f"{self.describe(result.key)}: {flag_words(result.flags)}")
         before = self._outcome.get(result.key)
         if before is not None:  # it failed, or was stopped, in an earlier run of this sweep
             self.counts[before] -= 1

@@ -98,11 +98,14 @@ def data_version(base: CrowdDataset, params: Mapping[str, Scalar], heldout_fract
 
     It is part of a trial's key, so that no trial is taken for one that was made by other rules. 1 where nothing but
     rows and items decides. 2 where more does: multi-label answers are whole, and every class of them is scored; pairs
-    that come more than once are held out together; units are whole. A crowd that a source draws repeats no pair.
+    that come more than once are held out together; units are whole. 3 where soft answers, as such, make annotators'
+    true matrices. A crowd that a source draws repeats no pair.
     """
     rows = base.annotations
     if base.scale == "multilabel":
         return 2
+    if rows.probability is not None and len(base.gold):
+        return 3
     if base.items.unit is None:
         return 2 if heldout_fraction > 0 and len(rows.pair_starts) < len(rows) else 1
     annotated = rows.labels_per_item > 0

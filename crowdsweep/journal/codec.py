@@ -75,12 +75,21 @@ def _plain(value: Any) -> Any:
 
 
 def _shallow(record: Any) -> dict[str, Any]:
-    return {name: getattr(record, name) for name in _names(type(record))}
+    named = {name: getattr(record, name) for name in _names(type(record))}
+    for name in _names_where_any(type(record)):
+        if not named[name]:
+            del named[name]
+    return named
 
 
 @cache
 def _names(record: type[Any]) -> tuple[str, ...]:
     return tuple(field.name for field in fields(record) if field.metadata.get("journalled", True))
+
+
+@cache
+def _names_where_any(record: type[Any]) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(record) if field.metadata.get("journalled") == "where any")
 
 
 def _spelled_out(value: Any) -> Any:

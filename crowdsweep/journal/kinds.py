@@ -197,6 +197,7 @@ def _read_result(data: Data) -> TrialFinished:
     values["status"] = Status(values["status"])
     values["objective"] = tuple(values["objective"])
     values["curve"] = tuple((step, score) for step, score in values.get("curve", ()))
+    values["flags"] = tuple(values.get("flags", ()))
     values["kept"] = {
         name: Artifact(**_with(row, shape=tuple(row["shape"]))) for name, row in values.get("kept", {}).items()
     }

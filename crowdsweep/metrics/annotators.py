@@ -46,7 +46,8 @@ class EstimatedMatrices(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class CountedCrowd:
-    """True matrices counted from the annotators' answers to items with gold (one gold class an item)."""
+    """True matrices counted from the annotators' answers to items with gold (one gold class an item); a soft answer
+    counts as fractions of an answer to each label."""
 
     annotations: Annotations
     gold: Gold
@@ -73,6 +74,11 @@ class CountedCrowd:
         known = true_class >= 0
         cell = (owner[known] * n_classes + true_class[known]) * n_classes + self.annotations.label[rows[known]]
         weight = None if self.annotations.weight is None else self.annotations.weight[rows[known]]
+        if self.annotations.soft_labels is not None:
+            shares = self.annotations.soft_labels[rows[known]] * (1.0 if weight is None else weight[:, None])
+            soft = np.zeros((n_owners * n_classes, n_classes))
+            np.add.at(soft, cell // n_classes, shares)
+            return soft.reshape(n_owners, n_classes, n_classes)
         counts = np.bincount(cell, weights=weight, minlength=n_owners * n_classes * n_classes)
         return counts.astype(np.float64).reshape(n_owners, n_classes, n_classes)
 

@@ -35,10 +35,18 @@ from crowdsweep.report.compare import (
     no_item_scores,
 )
 from crowdsweep.report.comparison_table import comparison_table
+from crowdsweep.report.flagged import flagged_notes
 from crowdsweep.report.kept_scores import KeptScores
 from crowdsweep.report.references import References
 from crowdsweep.report.table import comparison_rows, results_table, to_csv, to_latex, to_markdown
-from crowdsweep.studies.contract import StudyReport, check_knobs, find_template, with_gold_models
+from crowdsweep.studies.contract import (
+    ScoredBy,
+    StudyReport,
+    check_knobs,
+    find_template,
+    with_datasets,
+    with_gold_models,
+)
 from crowdsweep.sweepfile.records import Metric, PublishedValue
 from crowdsweep.trial.events import SweepStatus
 from crowdsweep.trial.result import CROWD_CONFUSION, Failure, Status
@@ -164,7 +172,12 @@ def render_page(state: JournalState, comparison: Comparison, store: Path) -> str
 def _notes(state: JournalState, comparison: Comparison) -> list[str]:
     """Returns what a reader of the answers must know, in sentences."""
     chosen_by_gold = phrases.chosen_by_gold(comparison, state.plan.searches)
-    return [*phrases.ranked_by_heldout(comparison), *chosen_by_gold, *phrases.refused(state.plan.refused)]
+    return [
+        *phrases.ranked_by_heldout(comparison),
+        *chosen_by_gold,
+        *phrases.refused(state.plan.refused),
+        *flagged_notes(state, shown_trials(state)),
+    ]
 
 
 def searches(state: JournalState, comparison: Comparison) -> Iterator[SearchShown]:
@@ -211,7 +224,11 @@ def study_report(state: JournalState) -> StudyReport | None:
     template = find_template(entry["template"])
     rows = comparison_rows(state)
     table = with_gold_models(rows.filter(rows["chosen"]), _gold_labels(state))
-    return template.summarise(table, check_knobs(template, knobs))
+    datasets = {
+        row.dataset: ScoredBy(training_gold=row.gold.get("train", True), heldout=row.heldout)
+        for row in sorted(state.plan.datasets, key=lambda row: row.heldout)
+    }
+    return template.summarise(with_datasets(table, datasets), check_knobs(template, knobs))
 
 
 def comparison_of(state: JournalState, store: Path | None = None) -> Comparison:

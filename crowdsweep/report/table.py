@@ -36,6 +36,7 @@ TRIAL_COLUMNS: dict[str, pa.DataType] = {
     "batch_size": pa.int64(),
     "peak_bytes": pa.int64(),
     "iterations": pa.int64(),
+    "flags": pa.string(),
     "device": pa.string(),
     "host": pa.string(),
 }
@@ -153,6 +154,7 @@ def _row(trial: ShownTrial, result: TrialResult) -> dict[str, Any]:
         "batch_size": result.batch_size,
         "peak_bytes": result.peak_bytes,
         "iterations": result.iterations,
+        "flags": " ".join(result.flags) or None,
         "device": result.device,
         "host": result.host,
         **(result.metrics if failure is None else {}),

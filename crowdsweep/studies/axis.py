@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from crowdsweep.metrics.intervals import Estimate, estimate
+from crowdsweep.metrics.known import HELDOUT
 from crowdsweep.metrics.wording import is_share, readable
 from crowdsweep.studies.contract import Curve, CurveLine
 
@@ -24,10 +25,18 @@ class AxisPoint:
     by_seed: dict[str, dict[int, float]] = field(default_factory=dict)
     wall_s: list[float] = field(default_factory=list)
 
-    def estimate(self, metric: str) -> Estimate | None:
-        """Returns the mean of a metric over the seeds, None where no trial has it."""
+    def estimate(self, metric: str, heldout: float = 0.0) -> Estimate | None:
+        """Returns the mean of a metric over the seeds, None where no trial has it.
+
+        Args:
+            metric: its name in results.
+            heldout: share of the annotations that report trials held out.
+        """
         values = self.by_seed.get(metric)
-        return estimate([values[seed] for seed in sorted(values)]) if values else None
+        if not values:
+            return None
+        overlapping = heldout if metric == HELDOUT else 0.0
+        return estimate([values[seed] for seed in sorted(values)], metric=metric, heldout=overlapping)
 
 
 ModelsAlong = dict[str, dict[int | None, AxisPoint]]
@@ -64,14 +73,14 @@ def first_metric(table: pa.Table, names: Sequence[str]) -> str | None:
 
 
 def _line(
-    model: str, points: Mapping[int | None, AxisPoint], metric: str, x_of_none: float, saw_gold: bool
+    model: str, points: Mapping[int | None, AxisPoint], metric: str, x_of_none: float, saw_gold: bool, heldout: float
 ) -> CurveLine | None:
     """Returns a model's line; None where it lacks the metric everywhere."""
     placed = sorted(
         ((x_of_none if value is None else float(value), cell) for value, cell in points.items()),
         key=lambda pair: pair[0],
     )
-    known = [(x, found) for x, cell in placed if (found := cell.estimate(metric)) is not None]
+    known = [(x, found) for x, cell in placed if (found := cell.estimate(metric, heldout)) is not None]
     if not known:
         return None
     return CurveLine(
@@ -94,19 +103,21 @@ def curve_over(
     log_x: bool = False,
     x_ticks: Mapping[float, str] | None = None,
     x_of_none: float = 0.0,
+    heldout: float = 0.0,
 ) -> Curve:
     """Returns the curve of a metric over the axis, a line for each model that has it.
 
     Args:
         gold: models that saw gold.
         x_of_none: where the points stand that leave the parameter out.
+        heldout: as for `AxisPoint.estimate`.
     """
-    lines = (_line(model, points, metric, x_of_none, model in gold) for model, points in sorted(models.items()))
+    found = [_line(model, models[model], metric, x_of_none, model in gold, heldout) for model in sorted(models)]
     return Curve(
         title=title,
         x_label=x_label,
         y_label=readable(metric),
-        lines=[line for line in lines if line is not None],
+        lines=[line for line in found if line is not None],
         log_x=log_x,
         x_ticks=x_ticks or {},
         percent=is_share(metric),

@@ -17,6 +17,7 @@ from crowdsweep.sweepfile.records import DatasetEntry, SweepConfig
 
 Cell = str | float | int | None
 _GOLD_MODELS = "crowdsweep.gold_models"
+_DATASETS = "crowdsweep.datasets"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,13 +132,52 @@ class StudyTemplate:
 
 def with_gold_models(table: pa.Table, labels: Iterable[str]) -> pa.Table:
     """Returns the table with the labels of the models that saw gold in its metadata, where templates find them."""
-    return table.replace_schema_metadata({_GOLD_MODELS: json.dumps(sorted(labels))})
+    return table.replace_schema_metadata(
+        {**_metadata(table), _GOLD_MODELS.encode(): json.dumps(sorted(labels)).encode()}
+    )
 
 
 def gold_models(table: pa.Table) -> frozenset[str]:
     """Returns the labels of the models in a table that saw gold: upper bounds, which no finding may call best."""
     written = (table.schema.metadata or {}).get(_GOLD_MODELS.encode())
     return frozenset(json.loads(written)) if written else frozenset()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoredBy:
+    """What a dataset's models are scored by.
+
+    Attributes:
+        training_gold: whether training items are scored by gold; else by the votes that trained, which says nothing.
+        heldout: share of the annotations that report trials leave out of their fit.
+    """
+
+    training_gold: bool = True
+    heldout: float = 0.0
+
+
+def with_datasets(table: pa.Table, datasets: Mapping[str, ScoredBy]) -> pa.Table:
+    """Returns the table with what its datasets are scored by in its metadata, where templates find it."""
+    told = json.dumps({name: vars(one) for name, one in datasets.items()})
+    return table.replace_schema_metadata({**_metadata(table), _DATASETS.encode(): told.encode()})
+
+
+def scored_by(table: pa.Table, dataset: str) -> ScoredBy:
+    """Returns what a dataset is scored by; gold where the table does not say.
+
+    Args:
+        table: of results.
+        dataset: its name, perhaps with parameters in brackets behind it.
+    """
+    written = (table.schema.metadata or {}).get(_DATASETS.encode())
+    known: Mapping[str, Any] = json.loads(written) if written else {}
+    fitting = (name for name in known if dataset == name or dataset.startswith(f"{name} ("))
+    name = max(fitting, key=len, default=None)
+    return ScoredBy() if name is None else ScoredBy(**known[name])
+
+
+def _metadata(table: pa.Table) -> dict[bytes, bytes]:
+    return dict(table.schema.metadata or {})
 
 
 def template_names() -> list[str]:

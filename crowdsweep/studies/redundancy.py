@@ -4,7 +4,7 @@ The annotations of a dataset are thinned to r labels per item (seeded and nested
 those kept at r = 5), for several r, beside the full set. Every model meets the same thinned sample at the same seed.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,8 +12,9 @@ import pyarrow as pa
 
 from crowdsweep.errors import SweepFileError
 from crowdsweep.metrics.intervals import Estimate, estimate
-from crowdsweep.metrics.wording import is_share, readable
-from crowdsweep.studies.axis import AxisPoint, ModelsAlong, along_axis, curve_over, first_metric, shown
+from crowdsweep.metrics.known import HELDOUT
+from crowdsweep.metrics.wording import is_share, readable, words
+from crowdsweep.studies.axis import AxisPoint, ModelsAlong, along_axis, curve_over, shown
 from crowdsweep.studies.contract import (
     Cell,
     Curve,
@@ -24,13 +25,15 @@ from crowdsweep.studies.contract import (
     expand_datasets,
     gold_models,
     positive_number,
+    scored_by,
     whole_numbers,
 )
 from crowdsweep.sweepfile.records import SweepConfig
 
 _AXIS = "redundancy"
 # Report trials have a held-out likelihood only where nothing else can tell: there, accuracy is against their own votes.
-_QUALITY = ("test_accuracy", "heldout_loglik", "train_accuracy", "dev_accuracy")
+_QUALITY = ("test_accuracy", HELDOUT, "dev_accuracy", "train_accuracy")
+_SIZE = "n_annotations"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,32 +45,63 @@ class Need:
         possibly: smallest r that the interval of the difference does not rule out; None where it rules out all.
         surely: smallest r whose whole interval is within the tolerance; None where no r tried is.
         full: the model's mean with all labels.
+        most: the largest r tried below all labels; None where there is none.
+        last_gain: what all labels bring beyond `most` labels, paired by seed; None where nothing pairs.
     """
 
     enough: int | None
     possibly: int | None
     surely: int | None
     full: Estimate
+    most: int | None
+    last_gain: Estimate | None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Match:
-    """A model with few labels, and a cheaper model that does as well with more.
+    """What a model reaches with all labels, and another model that reaches it with fewer.
 
     Attributes:
-        labels, model, mean: what is matched.
-        cheaper, cheaper_labels, cheaper_mean: by what; None labels are all labels.
-        wall_s, cheaper_wall_s: mean seconds of a trial of each.
+        model, mean, wall_s: with all labels, and the mean seconds of a trial.
+        cheaper, labels, cheaper_mean, cheaper_wall_s: the other model, with so many labels per item.
     """
 
-    labels: int
     model: str
     mean: float
     wall_s: float
     cheaper: str
-    cheaper_labels: int | None
+    labels: int
     cheaper_mean: float
     cheaper_wall_s: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    """Models of one dataset that have the same metric.
+
+    Attributes:
+        dataset: with its other parameters.
+        metric: theirs.
+        models: their points; of two numbers of labels that keep the same annotations only all labels.
+        all_labels: the number of labels per item that all labels are; None where items have more than were tried.
+        heldout: as for `AxisPoint.estimate`.
+        why: why they have a metric of their own; empty for the first group of a dataset.
+    """
+
+    dataset: str
+    metric: str
+    models: ModelsAlong
+    all_labels: int | None
+    heldout: float
+    why: str
+
+    @property
+    def all_words(self) -> str:
+        """What all labels are called."""
+        return "all" if self.all_labels is None else f"all ({self.all_labels})"
+
+    def shown(self, found: Estimate | None) -> str | None:
+        return shown(self.metric, found)
 
 
 def plans(knobs: Mapping[str, Any], config: SweepConfig) -> SweepConfig:
@@ -84,92 +118,134 @@ def plans(knobs: Mapping[str, Any], config: SweepConfig) -> SweepConfig:
 
 
 def summarise(table: pa.Table, knobs: Mapping[str, Any]) -> StudyReport:
-    """Returns the curve of accuracy against labels per item, the need of each model, and the cheaper matches."""
-    metric = first_metric(table, _QUALITY)
-    if metric is None:
-        return StudyReport(title=TEMPLATE.title, findings=["No trial has finished yet."])
+    """Returns the curves against labels per item, the need of each model, and where fewer labels do as well."""
     gold, tolerance = gold_models(table), knobs["tolerance"]
     findings: list[str] = []
     curves: list[Curve] = []
     tables: list[StudyTable] = []
-    for dataset, models in along_axis(table, _AXIS, [metric]).items():
-        able = {name: points for name, points in models.items() if any(p.by_seed.get(metric) for p in points.values())}
-        competitors = {name: points for name, points in able.items() if name not in gold}
-        needs = {n: need for n, points in competitors.items() if (need := need_of(points, metric, tolerance))}
-        matches = cheaper_matches(competitors, metric)
-        findings += [_need_sentence(dataset, name, need, metric, tolerance) for name, need in sorted(needs.items())]
-        curves.append(_curve(dataset, able, metric, gold))
-        tables += [_means(dataset, able, metric), _need_table(dataset, needs, metric, tolerance)]
-        if matches:
-            tables.append(_match_table(dataset, matches, metric))
+    for group in _groups(table):
+        competitors = {name: points for name, points in group.models.items() if name not in gold}
+        needs = {name: need for name, points in competitors.items() if (need := need_of(points, group, tolerance))}
+        findings += [_need_sentence(group, name, need, tolerance) for name, need in sorted(needs.items())]
+        curves.append(_curve(group, gold))
+        tables += [_means(group), _need_table(group, needs, tolerance)]
+        if matches := cheaper_matches(competitors, group.metric):
+            tables.append(_match_table(group, matches))
     return StudyReport(
         title=TEMPLATE.title,
-        findings=findings,
+        findings=findings or ["No trial has finished yet."],
         curves=curves,
         tables=tables,
         notes=[
             "Thinned samples are nested and drawn anew for each seed; items with fewer labels keep all they have.",
             "Differences to the full set are paired by seed; their 95 % intervals say what is possibly, surely enough.",
-        ],
+        ]
+        if curves
+        else [],
     )
 
 
-def need_of(points: Mapping[int | None, AxisPoint], metric: str, tolerance: float) -> Need | None:
+def _groups(table: pa.Table) -> Iterator[Group]:
+    """Yields the models of each dataset by the metric that they have: those that label test items first, then those
+    that label training items only, by gold where there is some."""
+    for dataset, models in along_axis(table, _AXIS, [*_QUALITY, _SIZE]).items():
+        by = scored_by(table, dataset)
+        all_labels = _all_labels(models)
+        left = {name: _without_copies(points, all_labels) for name, points in models.items()}
+        why = ""
+        for metric in _QUALITY:
+            able = {n: points for n, points in left.items() if any(p.by_seed.get(metric) for p in points.values())}
+            if not able or (metric.startswith("train_") and not by.training_gold):
+                continue
+            yield Group(dataset=dataset, metric=metric, models=able, all_labels=all_labels, heldout=by.heldout, why=why)
+            left = {name: points for name, points in left.items() if name not in able}
+            why = "training items against gold, as it labels no others"
+
+
+def _all_labels(models: ModelsAlong) -> int | None:
+    """Returns the smallest number of labels that keeps every annotation; None where there is none."""
+    kept = [
+        labels
+        for points in models.values()
+        if None in points
+        for labels, point in points.items()
+        if labels is not None and _same(point.by_seed.get(_SIZE, {}), points[None].by_seed.get(_SIZE, {}))
+    ]
+    return min(kept, default=None)
+
+
+def _same(some: Mapping[int, float], whole: Mapping[int, float]) -> bool:
+    common = some.keys() & whole.keys()
+    return bool(common) and all(some[seed] == whole[seed] for seed in common)
+
+
+def _without_copies(points: Mapping[int | None, AxisPoint], all_labels: int | None) -> dict[int | None, AxisPoint]:
+    if all_labels is None:
+        return dict(points)
+    return {labels: point for labels, point in points.items() if labels is None or labels < all_labels}
+
+
+def need_of(points: Mapping[int | None, AxisPoint], group: Group, tolerance: float) -> Need | None:
     """Returns how many labels per item a model needs, None where the full set has not been scored.
 
     Args:
+        points: of the model.
+        group: that it belongs to.
         tolerance: loss against the full set that does not matter, in the metric's units.
     """
-    full = points.get(None)
-    whole = full.by_seed.get(metric) if full is not None else None
-    if not whole:
+    metric, full = group.metric, points.get(None)
+    reached = None if full is None else full.estimate(metric, group.heldout)
+    if full is None or reached is None:
         return None
+    whole = full.by_seed[metric]
     losses: dict[int, Estimate] = {}
     for labels in sorted(labels for labels in points if labels is not None):
         here = points[labels].by_seed.get(metric, {})
         if common := sorted(whole.keys() & here.keys()):
-            losses[labels] = estimate([whole[seed] - here[seed] for seed in common])
+            overlapping = group.heldout if metric == HELDOUT else 0.0
+            losses[labels] = estimate([whole[seed] - here[seed] for seed in common], heldout=overlapping)
     slack = tolerance + 1e-12
+    most = max(losses, default=None)
     return Need(
         enough=next((r for r, loss in losses.items() if loss.mean <= slack), None),
         possibly=next((r for r, loss in losses.items() if _or(loss.low, loss.mean) <= slack), None),
         surely=next((r for r, loss in losses.items() if _or_never(loss) <= slack), None),
-        full=estimate([whole[seed] for seed in sorted(whole)]),
+        full=reached,
+        most=most,
+        last_gain=None if most is None else losses[most],
     )
 
 
 def cheaper_matches(models: ModelsAlong, metric: str) -> list[Match]:
-    """Returns, for the best model at each number of labels, the cheaper models that do as well with more labels.
+    """Returns, for each model with all labels, the cheapest other model that does as well with fewer labels.
 
-    Cheaper means fewer seconds a trial there, on average; of each cheaper model the smallest number counts.
+    Labels are what costs: the fewest count, then the seconds of a trial.
     """
-    sizes = sorted({labels for points in models.values() for labels in points if labels is not None})
     matches: list[Match] = []
-    for labels in sizes:
-        here = {n: found for n, points in models.items() if (found := _mean_at(points, labels, metric)) is not None}
-        if not here:
+    for model in sorted(models):
+        mean = _mean_at(models[model], None, metric)
+        if mean is None:
             continue
-        best = max(sorted(here), key=lambda name: here[name])
-        for name in sorted(models):
-            for more in [*(size for size in sizes if size > labels), None]:
-                mean = _mean_at(models[name], more, metric)
-                if name == best or mean is None or mean < here[best]:
-                    continue
-                seconds, fewer = _seconds(models[best], labels), _seconds(models[name], more)
-                if fewer < seconds:
-                    matches.append(
-                        Match(
-                            labels=labels,
-                            model=best,
-                            mean=here[best],
-                            wall_s=seconds,
-                            cheaper=name,
-                            cheaper_labels=more,
-                            cheaper_mean=mean,
-                            cheaper_wall_s=fewer,
-                        )
-                    )
-                    break
+        others = [
+            (labels, _seconds(points, labels), name, reached)
+            for name, points in models.items()
+            for labels in points
+            if name != model and labels is not None
+            if (reached := _mean_at(points, labels, metric)) is not None and reached >= mean
+        ]
+        if others:
+            labels, seconds, name, reached = min(others)
+            matches.append(
+                Match(
+                    model=model,
+                    mean=mean,
+                    wall_s=_seconds(models[model], None),
+                    cheaper=name,
+                    labels=labels,
+                    cheaper_mean=reached,
+                    cheaper_wall_s=seconds,
+                )
+            )
     return matches
 
 
@@ -197,80 +273,97 @@ def _sizes(models: ModelsAlong) -> list[int]:
     return sorted({labels for points in models.values() for labels in points if labels is not None})
 
 
-def _curve(dataset: str, models: ModelsAlong, metric: str, gold: frozenset[str]) -> Curve:
-    sizes = _sizes(models)
-    end = sizes[-1] + max(1.0, 0.15 * (sizes[-1] - sizes[0])) if sizes else 1.0
+def _curve(group: Group, gold: frozenset[str]) -> Curve:
+    sizes = _sizes(group.models)
+    apart = sizes[-1] + max(1.0, 0.15 * (sizes[-1] - sizes[0])) if sizes else 1.0
+    end = apart if group.all_labels is None else float(group.all_labels)
     return curve_over(
-        models,
-        metric,
+        group.models,
+        group.metric,
         gold=gold,
-        title=f"{dataset}: {readable(metric)} against labels per item",
+        title=f"{group.dataset}: {readable(group.metric)} against labels per item",
         x_label="labels per item",
-        x_ticks={**{float(size): str(size) for size in sizes}, end: "all"},
+        x_ticks={**{float(size): str(size) for size in sizes}, end: group.all_words},
         x_of_none=end,
+        heldout=group.heldout,
     )
 
 
-def _means(dataset: str, models: ModelsAlong, metric: str) -> StudyTable:
-    names = sorted(models)
+def _means(group: Group) -> StudyTable:
+    names = sorted(group.models)
+
+    def mean(name: str, labels: int | None) -> str | None:
+        point = group.models[name].get(labels)
+        return None if point is None else group.shown(point.estimate(group.metric, group.heldout))
+
     rows: list[list[Cell]] = [
-        [
-            "all" if labels is None else str(labels),
-            *(shown(metric, models[n][labels].estimate(metric)) if labels in models[n] else None for n in names),
-        ]
-        for labels in [*_sizes(models), None]
+        [group.all_words if labels is None else str(labels), *(mean(name, labels) for name in names)]
+        for labels in [*_sizes(group.models), None]
     ]
     return StudyTable(
-        title=f"{dataset}: {readable(metric)}",
+        title=f"{group.dataset}: {readable(group.metric)}",
         columns=["labels per item", *names],
         rows=rows,
-        note="mean ± half the 95 % interval over seeds",
+        note="mean ± half the 95 % interval over seeds" + (f"; {group.why}" if group.why else ""),
     )
 
 
-def _need_table(dataset: str, needs: Mapping[str, Need], metric: str, tolerance: float) -> StudyTable:
+def _need_table(group: Group, needs: Mapping[str, Need], tolerance: float) -> StudyTable:
     rows: list[list[Cell]] = [
-        [name, *(_or_more(r) for r in (need.enough, need.possibly, need.surely)), shown(metric, need.full)]
+        [name, *(_or_more(r) for r in (need.enough, need.possibly, need.surely)), group.shown(need.full)]
         for name, need in sorted(needs.items())
     ]
+    within = f"within {_amount(group.metric, tolerance)} of all labels by {words(group.metric)}"
     return StudyTable(
-        title=f"{dataset}: how many labels per item are enough (within {_amount(metric, tolerance)} of all labels)",
+        title=f"{group.dataset}: how many labels per item are enough ({within})",
         columns=["model", "enough", "possibly enough", "surely enough", "with all labels"],
         rows=rows,
     )
 
 
-def _match_table(dataset: str, matches: list[Match], metric: str) -> StudyTable:
-    scale, digits = (100.0, 1) if is_share(metric) else (1.0, 3)
+def _match_table(group: Group, matches: list[Match]) -> StudyTable:
+    scale, digits = (100.0, 1) if is_share(group.metric) else (1.0, 3)
     rows: list[list[Cell]] = [
         [
-            match.labels,
             match.model,
             f"{scale * match.mean:.{digits}f}",
             f"{match.wall_s:.3g}",
             match.cheaper,
-            "all" if match.cheaper_labels is None else match.cheaper_labels,
+            match.labels,
             f"{scale * match.cheaper_mean:.{digits}f}",
             f"{match.cheaper_wall_s:.3g}",
         ]
         for match in matches
     ]
     return StudyTable(
-        title=f"{dataset}: where a cheaper model with more labels does as well",
-        columns=["labels", "best model", "mean", "seconds", "cheaper model", "its labels", "its mean", "its seconds"],
+        title=f"{group.dataset}: what fewer labels reach with another model, by {words(group.metric)}",
+        columns=["with all labels", "mean", "seconds", "as good", "its labels", "its mean", "its seconds"],
         rows=rows,
     )
 
 
-def _need_sentence(dataset: str, model: str, need: Need, metric: str, tolerance: float) -> str:
-    within = f"within {_amount(metric, tolerance)} of what it reaches with all labels ({shown(metric, need.full)})"
+def _need_sentence(group: Group, model: str, need: Need, tolerance: float) -> str:
+    start = f"{group.dataset}: {model}"
+    by = f" ({words(group.metric)}: {group.why})" if group.why else ""
+    full = group.shown(need.full)
     if need.enough is None:
-        return f"{dataset}: {model} needs more labels per item than were tried to come {within}."
+        if need.most is None or need.last_gain is None:
+            return f"{start} was fitted to all labels only: {full}{by}."
+        return f"{start} is not saturated: {_gain(group.metric, need.last_gain)} from {need.most} to {_all(group)}{by}."
+    within = f"within {_amount(group.metric, tolerance)} of what it reaches with {_all(group)} ({full}){by}"
     low = need.enough if need.possibly is None else min(need.possibly, need.enough)
     ending = "more than were tried are needed to be sure" if need.surely is None else f"{need.surely} to be sure"
     noun = "label" if need.enough == 1 else "labels"
     between = f"possibly {low}, {ending}" if low != need.enough else ending
-    return f"{dataset}: {model} needs {need.enough} {noun} per item ({between}) to come {within}."
+    return f"{start} needs {need.enough} {noun} per item ({between}) to come {within}."
+
+
+def _all(group: Group) -> str:
+    return "all labels" if group.all_labels is None else f"all {group.all_labels} labels"
+
+
+def _gain(metric: str, gain: Estimate) -> str:
+    return f"{100 * gain.mean:+.1f} points" if is_share(metric) else f"{gain.mean:+.3f}"
 
 
 def _or_more(labels: int | None) -> str:

@@ -14,12 +14,17 @@ Where points are raced (`early_stop`), a point gets some of its seeds first. It 
 against the best of the points 0 … n - `sampler.parallel` that got all of theirs: again a matter of numbers, not of
 time. A point that is stopped is worth what the best one is, less what it is behind on the seeds that both have: its
 own mean would be compared with means over other seeds, which may be harder.
+
+Where held-out answers decide, a point whose fits are flagged (`trial.flags`), half of them or more, is selected only
+where no other is left: held-out answers cannot tell classes that are exchanged, nor see that a fit knows nothing of the
+classes while it foretells the crowd's favourite answer. The searcher is told its value all the same.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
 
+from crowdsweep.metrics.known import HELDOUT
 from crowdsweep.search.contract import PointSearcher, Proposal
 from crowdsweep.search.racing import is_hopeless
 from crowdsweep.sweep.cells import Search
@@ -99,7 +104,7 @@ class SearchRun:
             elif self._may_tell(results):
                 self._tell(step, results)
             elif len(self._values) == len(self._points):
-                self._select(step)
+                self._select(step, results)
             else:
                 break
         return step
@@ -156,12 +161,16 @@ class SearchRun:
         if number not in self._recorded_values or value != self._recorded_values[number]:
             step.events.append(PointScored(search=self.search.key, number=number, value=value))
 
-    def _select(self, step: Step) -> None:
+    def _select(self, step: Step, results: Results) -> None:
         """Ends the search: the best points that differ, by value and then by number, go on to the report seeds."""
         sign = -1.0 if self.search.metric.goal == "maximize" else 1.0
-        ranked = sorted((sign * value, number) for number, value in self._values.items() if value is not None)
+        ranked = sorted(
+            (self._is_flagged(number, results), sign * value, number)
+            for number, value in self._values.items()
+            if value is not None
+        )
         distinct: dict[str, int] = {}
-        for _, number in ranked:
+        for _, _, number in ranked:
             distinct.setdefault(canonical_json(dict(self._points[number].point)), number)
         self.selected = tuple(distinct.values())[: self._plan.config.seeds.rescored]
         if self.selected != self._known_selection:
@@ -209,6 +218,12 @@ class SearchRun:
         if not is_hopeless(scores, best, goal):
             return None
         return sign * loss + fmean(scores[seed] - best[seed] for seed in scores)
+
+    def _is_flagged(self, number: int, results: Results) -> bool:
+        if self.search.metric.name != HELDOUT:
+            return False
+        flagged = [bool(results[spec.key].flags) for spec in self._specs[number] if spec.key in results]
+        return bool(flagged) and 2 * sum(flagged) >= len(flagged)
 
     def _all_ran(self, number: int, results: Results) -> bool:
         return all(spec.key in results for spec in self._specs[number])

@@ -73,10 +73,11 @@ def from_rows(rows: list[tuple[int, int, int]], *, n_items: int, n_annotators: i
 
 
 def unanimous_data() -> SmallData:
-    """Builds twelve items of three classes that lie apart, and four annotators who say of each what its class is."""
+    """Builds twelve items of three classes that lie apart, and annotators who say of each what its class is: twenty, so
+    that the answers outweigh the priors of a model with many parameters."""
     label = np.arange(12) % 3
-    rows = [(item, annotator, int(label[item])) for item in range(12) for annotator in range(4)]
-    data = from_rows(rows, n_items=12, n_annotators=4)
+    rows = [(item, annotator, int(label[item])) for item in range(12) for annotator in range(20)]
+    data = from_rows(rows, n_items=12, n_annotators=20)
     features = np.eye(3, N_FEATURES, dtype=np.float32)[label]
     return SmallData(training=replace(data.training, items=_items(features)), gold=_gold(label))
 

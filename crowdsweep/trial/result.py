@@ -17,6 +17,8 @@ INFRASTRUCTURE = frozenset({SLOT_LOST, MISSING_PLUGIN})
 OUT_OF_TIME, PROCESS_DIED = "RanTooLong", "ProcessDied"
 PASSING = {"journalled": False}
 """Metadata of a field that rows of the journal leave out."""
+WHERE_ANY = {"journalled": "where any"}
+"""Metadata of a field that rows of the journal leave out where it is empty."""
 
 
 class Status(StrEnum):
@@ -64,6 +66,7 @@ class TrialResult:
             `MOST_CLASSES_INLINE` classes it is the artifact `CROWD_CONFUSION` instead.
         artifacts: arrays by name, on their way from the fit to where they are kept; not part of the record.
         kept: what the record says of them, those included that were too large to keep.
+        flags: what is wrong with where the fit ended (`trial.flags`), by name.
         iterations, converged: of the fit.
         wall_s: the trial's share of its batch's seconds.
         batch_wall_s, batch_size: of the batch that it ran in.
@@ -80,6 +83,7 @@ class TrialResult:
     confusion: Sequence[Sequence[float]] | None = None
     artifacts: Mapping[str, np.ndarray] = field(default_factory=dict, compare=False, repr=False, metadata=PASSING)
     kept: Mapping[str, Artifact] = field(default_factory=dict)
+    flags: Sequence[str] = field(default=(), metadata=WHERE_ANY)
     iterations: int = 0
     converged: bool = True
     wall_s: float = 0.0

@@ -23,6 +23,7 @@ from crowdsweep.trial import memory
 from crowdsweep.trial.artifacts import within_limit
 from crowdsweep.trial.events import TrialProgressed
 from crowdsweep.trial.fit_checks import checked_fit
+from crowdsweep.trial.flags import flags_of
 from crowdsweep.trial.item_scores import item_scores
 from crowdsweep.trial.model_calls import ModelFault, failure_of, guarded
 from crowdsweep.trial.result import CROWD_CONFUSION, MISSING_PLUGIN, MOST_CLASSES_INLINE, Failure, Status, TrialResult
@@ -109,7 +110,7 @@ def _run_cell(
     fits, results = _prepare(specs, base, info)
     contexts = [_context(fit, info, device, report, watch) for fit in fits]
     for fit, outcome in zip(fits, _fit(model, fits, contexts), strict=True):
-        results += _finish(fit, outcome, watch)
+        results += _finish(fit, outcome, watch, info)
     return results
 
 
@@ -225,10 +226,10 @@ def _fit(model: Model, fits: Sequence[_Fit], contexts: Sequence[FitContext]) -> 
     return _fit(model, fits[:half], contexts[:half]) + _fit(model, fits[half:], contexts[half:])
 
 
-def _finish(fit: _Fit, fitted: FitResult | Failure, watch: Watch | None) -> list[TrialResult]:
+def _finish(fit: _Fit, fitted: FitResult | Failure, watch: Watch | None, info: ModelInfo) -> list[TrialResult]:
     started = time.perf_counter()
     reported = any(spec.phase == "report" for spec in fit.specs)
-    outcome = fitted if isinstance(fitted, Failure) else _scored(fitted, fit.trial, reported)
+    outcome = fitted if isinstance(fitted, Failure) else _scored(fitted, fit.trial, info, reported)
     wall_s = (fit.wall_s + time.perf_counter() - started) / len(fit.specs)
     if isinstance(outcome, Failure):
         return [_failed(spec, outcome, wall_s) for spec in fit.specs]
@@ -238,7 +239,7 @@ def _finish(fit: _Fit, fitted: FitResult | Failure, watch: Watch | None) -> list
     return [replace(outcome, key=spec.key, **facts) for spec in fit.specs]
 
 
-def _scored(fitted: FitResult, trial: TrialData, reported: bool) -> TrialResult | Failure:
+def _scored(fitted: FitResult, trial: TrialData, info: ModelInfo, reported: bool) -> TrialResult | Failure:
     """Scores one fit; what comes back has no key yet. For the report the scores of single items are kept as well."""
     try:
         fitted = checked_fit(fitted, trial.training)
@@ -268,6 +269,7 @@ def _scored(fitted: FitResult, trial: TrialData, reported: bool) -> TrialResult 
         confusion=None if confusion is None else confusion.tolist(),
         artifacts=artifacts,
         kept=left_out,
+        flags=flags_of(info, fitted.item_probs, trial.training),
         iterations=fitted.iterations,
         converged=fitted.converged,
     )

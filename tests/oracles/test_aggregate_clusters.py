@@ -70,6 +70,7 @@ def test_beliefs_on_trees_are_the_exact_marginals(tree: str) -> None:
     found = propagate(edges, given, start(edges, 2), sweeps=20, tolerance=0.0)
     np.testing.assert_allclose(found.items, items / total, atol=1e-9)
     np.testing.assert_allclose(found.annotators, annotators / total, atol=1e-9)
+    assert found.log_evidence == pytest.approx(np.log(total), rel=1e-9)
     np.testing.assert_allclose(edge_counts(edges, given, found), counts / total, atol=1e-9)
 
 
@@ -110,6 +111,25 @@ def test_whole_weights_count_as_repeats() -> None:
         for rows in (once, twice)
     ]
     np.testing.assert_allclose(fits[0].item_probs, fits[1].item_probs, atol=1e-9)
+
+
+@pytest.mark.parametrize("weight", [1.0, 50.0, 5_000.0])
+def test_heavy_answers_do_not_underflow(weight: float) -> None:
+    random = SeedStream(10).numpy("rows")
+    rows = Annotations.of(
+        item=random.integers(0, 4, 40),
+        annotator=random.integers(0, 4, 40),
+        label=random.integers(0, N_CLASSES, 40),
+        weight=np.full(40, weight),
+        n_items=4,
+        n_annotators=4,
+        n_classes=N_CLASSES,
+    )
+    edges = Edges.of(rows)
+    found = propagate(edges, parameters(1), start(edges, 2), sweeps=5, tolerance=0.0)
+    assert np.isfinite(found.log_evidence)
+    for beliefs in (found.items, found.annotators, found.cavities, found.item_cavities):
+        np.testing.assert_allclose(np.sum(beliefs, axis=1), 1.0)
 
 
 def test_em_step_of_the_mixture_equals_loops() -> None:

@@ -10,8 +10,8 @@ import torch
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import Items, TrainingData
 from crowdsweep.models.contract import FitContext, fit_all, fit_one
-from crowdsweep.models.joint._label_clusters import LabelPoints
-from crowdsweep.models.joint.cmm import CMM, GroupedAnnotators, GroupedCrowd, Starts
+from crowdsweep.models.joint._label_clusters import LabelPoints, Starts
+from crowdsweep.models.joint.cmm import CMM, GroupedAnnotators, GroupedCrowd
 from crowdsweep.models.joint.dl_em import KnownCrowd
 from crowdsweep.models.registered import build_model
 from crowdsweep.seeds import SeedStream

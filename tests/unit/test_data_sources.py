@@ -82,13 +82,26 @@ def test_sparse_crowds_leave_annotators_idle_but_declared():
 
 
 def test_features_follow_the_feature_seed_and_crowds_the_trial_seed():
-    base = catalogue.load("gaussians", {})
+    base = catalogue.load("gaussians", {"feature_seed": 0})
     other = catalogue.load("gaussians", {"feature_seed": 1})
     assert not np.array_equal(base.items.features, other.items.features)
     assert base.fingerprint != other.fingerprint
     first, again, second = (prepare(base, {}, seed).training for seed in (0, 0, 1))
     assert first.annotations.fingerprint() == again.annotations.fingerprint() != second.annotations.fingerprint()
     assert np.array_equal(first.items.features, second.items.features)
+
+
+def test_by_default_each_trial_draws_points_and_crowd():
+    base = catalogue.load("gaussians", {})
+    first, again, second = (prepare(base, {}, seed) for seed in (0, 0, 1))
+    for name in ("train", "test"):
+        features = [trial.evaluation[name].items.features for trial in (first, again, second)]
+        assert np.array_equal(features[0], features[1])
+        assert not np.array_equal(features[0], features[2])
+        # The points lie around the centres of the classes that gold says, here as in a fixed draw.
+        trial = second.evaluation[name]
+        means = [trial.items.features[trial.reference[:, k] > 0].mean(axis=0) for k in range(3)]
+        assert means[0][1] > 0.8 > means[2][1] > means[1][1] + 0.5
 
 
 def test_a_whole_number_for_a_float_parameter_is_the_same_dataset():

@@ -24,6 +24,7 @@ from crowdsweep.sweep.plan import SEARCH_SEED, Plan, make_plan
 from crowdsweep.sweep.resume import MakeSearcher, hours_spent
 from crowdsweep.sweepfile.read import parse_sweep
 from crowdsweep.sweepfile.records import SweepConfig
+from crowdsweep.testing import fakes
 from crowdsweep.testing.fakes import FakeClock, FakeExecutor, HistorySearcher, Killed, MemoryJournal
 from crowdsweep.trial.artifacts import Artifact
 from crowdsweep.trial.events import (
@@ -131,6 +132,42 @@ def test_the_best_points_are_rescored_on_fresh_seeds(plan: Plan) -> None:
     points = [journal.state.proposals[search.key][number].point for number in best]
     reported = {s.params["smoothing"] for s in journal.state.specs.values() if s.phase == "report" and s.point}
     assert reported == {point["smoothing"] for point in points}
+
+
+def selected_smoothings(plan: Plan, journal: MemoryJournal) -> list[float]:
+    (search,) = plan.searches
+    proposals = journal.state.proposals[search.key]
+    return [proposals[number].point["smoothing"] for number in journal.state.selected[search.key]]
+
+
+def flag_below(monkeypatch: pytest.MonkeyPatch, smoothing: float, seeds: int) -> None:
+    """Flags the trials of these points, of the first so many search seeds."""
+    plain = fakes.scored
+
+    def flagged(spec: TrialSpec, score: Callable[[TrialSpec], Mapping[str, float]]) -> TrialResult:
+        hit = spec.params.get("smoothing", 1.0) < smoothing and spec.seed - SEARCH_SEED < seeds
+        return replace(plain(spec, score), flags=("permuted",) if hit else ())
+
+    monkeypatch.setattr(fakes, "scored", flagged)
+
+
+def test_flagged_points_do_not_win_by_heldout_answers(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The best value is at .3. A point is out with two of its three fits, in again where all points are out."""
+    flag_below(monkeypatch, 0.5, seeds=2)
+    journal = MemoryJournal()
+    drive(plan, journal)
+    assert min(selected_smoothings(plan, journal)) >= 0.5
+    flag_below(monkeypatch, 2.0, seeds=3)
+    everywhere = MemoryJournal()
+    drive(plan, everywhere)
+    assert min(selected_smoothings(plan, everywhere)) < 0.5
+
+
+def test_one_flag_of_three_leaves_a_point_in(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+    flag_below(monkeypatch, 0.5, seeds=1)
+    journal = MemoryJournal()
+    drive(plan, journal)
+    assert min(selected_smoothings(plan, journal)) < 0.5
 
 
 @pytest.mark.parametrize("disorder", range(6))

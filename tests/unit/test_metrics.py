@@ -163,6 +163,23 @@ def test_counted_crowd_by_hand() -> None:
     np.testing.assert_allclose(counted.pooled(), [[0.5, 0.5], [0.0, 1.0]])
 
 
+def test_soft_answers_count_as_fractions_in_true_matrices() -> None:
+    rows = Annotations.of(
+        item=np.array([0, 1, 1]),
+        annotator=np.array([0, 0, 1]),
+        label=np.array([0, 1, 0]),
+        probability=np.array([0.75, 1.0, 0.5]),
+        n_items=2,
+        n_annotators=2,
+        n_classes=2,
+    )
+    gold = Gold(item=np.array([0, 1], np.int32), label=np.array([0, 1], np.int32))
+    counted = annotators.CountedCrowd(rows, gold)
+    np.testing.assert_allclose(counted.of(np.array([0])), [[[0.75, 0.25], [0.0, 1.0]]])
+    np.testing.assert_allclose(counted.of(np.array([1])), [[[0.5, 0.5], [0.5, 0.5]]])
+    np.testing.assert_allclose(counted.pooled(), [[0.75, 0.25], [0.25, 0.75]])
+
+
 def test_averages_run_over_active_annotators_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(annotators, "CHUNK_ENTRIES", 8)  # two annotators of two classes
     random = np.random.default_rng(6)

@@ -27,7 +27,7 @@ from crowdsweep.trial.spec import canonical_json
 
 _COLUMNS = [
     *("sweep", "phase", "chosen", "model", "dataset", "dataset_params", "point", "seed", "status", "key"),
-    *("wall_s", "batch_wall_s", "batch_size", "peak_bytes", "iterations", "device", "host"),
+    *("wall_s", "batch_wall_s", "batch_size", "peak_bytes", "iterations", "flags", "device", "host"),
 ]
 _MODELS = [
     {"name": "cmm", "label": "cmm", "params": {}, "search": {"groups": {"min": 1, "max": 9}}},

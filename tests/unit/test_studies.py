@@ -12,16 +12,20 @@ from crowdsweep.report.page import study_report
 from crowdsweep.report.table import results_table
 from crowdsweep.studies.axis import AxisPoint
 from crowdsweep.studies.contract import (
+    ScoredBy,
+    StudyReport,
     StudyTable,
     check_knobs,
     expand_study,
     find_template,
     gold_models,
+    scored_by,
     template_names,
+    with_datasets,
     with_gold_models,
 )
 from crowdsweep.studies.redundancy import TEMPLATE as REDUNDANCY
-from crowdsweep.studies.redundancy import Match, cheaper_matches, need_of
+from crowdsweep.studies.redundancy import Group, Match, cheaper_matches, need_of
 from crowdsweep.studies.sparsity import TEMPLATE as SPARSITY
 from crowdsweep.sweepfile.records import DatasetEntry, ModelEntry, StudyEntry, SweepConfig
 from crowdsweep.testing.journals import folded, made_up_sweep, made_up_trials
@@ -49,6 +53,9 @@ def _table(
 
 def _point(*values: float, wall_s: float = 1.0) -> AxisPoint:
     return AxisPoint(by_seed={"m": dict(enumerate(values))}, wall_s=[wall_s] * len(values))
+
+
+GROUP = Group(dataset="d", metric="m", models={}, all_labels=None, heldout=0.0, why="")
 
 
 def _find(tables: Sequence[StudyTable], words: str) -> StudyTable:
@@ -139,7 +146,7 @@ def test_labels_that_are_enough_by_hand() -> None:
         9: _point(0.810, 0.8101, 0.8099),
         None: _point(0.81, 0.81, 0.81),
     }
-    need = need_of(points, "m", tolerance=0.01)
+    need = need_of(points, GROUP, tolerance=0.01)
     assert need is not None
     assert (need.enough, need.possibly, need.surely) == (2, 2, 9)
     assert need.full.mean == pytest.approx(0.81)
@@ -147,42 +154,102 @@ def test_labels_that_are_enough_by_hand() -> None:
 
 def test_possibly_enough_may_come_before_enough() -> None:
     points = {1: _point(0.70, 0.90), 2: _point(0.849, 0.851), None: _point(0.85, 0.85)}
-    need = need_of(points, "m", tolerance=0.01)
+    need = need_of(points, GROUP, tolerance=0.01)
     assert need is not None
     assert (need.possibly, need.enough) == (1, 2)
 
 
 def test_need_without_the_full_set_or_without_enough() -> None:
-    assert need_of({1: _point(0.5)}, "m", 0.01) is None
-    need = need_of({1: _point(0.5, 0.51), None: _point(0.9, 0.91)}, "m", 0.01)
+    assert need_of({1: _point(0.5)}, GROUP, 0.01) is None
+    need = need_of({1: _point(0.5, 0.51), None: _point(0.9, 0.91)}, GROUP, 0.01)
     assert need is not None
     assert (need.enough, need.possibly, need.surely) == (None, None, None)
 
 
 def test_one_seed_is_never_sure() -> None:
-    need = need_of({1: _point(0.9), None: _point(0.9)}, "m", 0.01)
+    need = need_of({1: _point(0.9), None: _point(0.9)}, GROUP, 0.01)
     assert need is not None
     assert (need.enough, need.surely) == (1, None)
 
 
-def test_cheaper_models_that_match_with_more_labels() -> None:
+def test_cheaper_means_fewer_labels_and_then_fewer_seconds() -> None:
     models = {
-        "slow": {1: _point(0.7, wall_s=5.0), 3: _point(0.9, wall_s=5.0)},
+        "slow": {1: _point(0.7, wall_s=5.0), 3: _point(0.96, wall_s=5.0), None: _point(0.97, wall_s=5.0)},
         "quick": {1: _point(0.5, wall_s=0.1), 3: _point(0.75, wall_s=0.2), None: _point(0.95, wall_s=0.3)},
-        "slower": {1: _point(0.6, wall_s=9.0), 3: _point(0.8, wall_s=9.0)},
+        "slower": {1: _point(0.6, wall_s=9.0), 3: _point(0.96, wall_s=9.0), None: _point(0.96, wall_s=9.0)},
     }
-    first, second = cheaper_matches(models, "m")
-    assert first == Match(
-        labels=1,
-        model="slow",
-        mean=0.7,
-        wall_s=5.0,
-        cheaper="quick",
-        cheaper_labels=3,
-        cheaper_mean=0.75,
-        cheaper_wall_s=0.2,
+    quick, slower = cheaper_matches(models, "m")
+    assert quick == Match(
+        model="quick", mean=0.95, wall_s=0.3, cheaper="slow", labels=3, cheaper_mean=0.96, cheaper_wall_s=5.0
     )
-    assert (second.labels, second.cheaper, second.cheaper_labels) == (3, "quick", None)
+    assert (slower.model, slower.cheaper, slower.labels) == ("slower", "slow", 3)
+
+
+def _redundancy(rows: Mapping[tuple[str, int | None], Sequence[Mapping[str, float]]], **knobs: Any) -> StudyReport:
+    """The study's report on dataset d; `rows`: (model, labels) → the metrics of each seed."""
+    events = []
+    for (model, labels), metrics in rows.items():
+        params = {} if labels is None else {"redundancy": labels}
+        events += made_up_trials(model, "d", metrics, dataset_params=params)
+    models = [{"name": name, "label": name, "params": {}} for name in dict.fromkeys(model for model, _ in rows)]
+    table = results_table(folded(made_up_sweep(events, models=models)))
+    by = {"d": ScoredBy(**knobs)} if knobs else {}
+    return REDUNDANCY.summarise(with_datasets(table, by), check_knobs(REDUNDANCY, {}))
+
+
+def test_the_largest_number_is_all_labels_and_what_is_not_saturated_says_so() -> None:
+    """Ten labels an item: 10 and all are one point, and no model "needs 10"."""
+    accuracy = {3: [0.70, 0.72], 7: [0.80, 0.81], 10: [0.815, 0.817], None: [0.815, 0.817]}
+    report = _redundancy(
+        {
+            ("a", labels): [{"test_accuracy": one, "n_annotations": 10.0 * (labels or 10)} for one in values]
+            for labels, values in accuracy.items()
+        }
+    )
+    assert report.findings == ["d: a is not saturated: +1.1 points from 7 to all 10 labels."]
+    assert report.curves[0].x_ticks == {3.0: "3", 7.0: "7", 10.0: "all (10)"}
+    assert report.curves[0].lines[0].x == [3.0, 7.0, 10.0]
+    assert [row[0] for row in _find(report.tables, "d: test accuracy").rows] == ["3", "7", "all (10)"]
+
+
+def test_label_only_models_have_a_curve_of_their_own() -> None:
+    rows = {
+        ("net", 2): [{"test_accuracy": 0.8, "train_accuracy": 0.9, "n_annotations": 20.0}] * 2,
+        ("net", None): [{"test_accuracy": 0.8, "train_accuracy": 0.9, "n_annotations": 50.0}] * 2,
+        ("mv", 2): [{"train_accuracy": 0.7, "n_annotations": 20.0}] * 2,
+        ("mv", None): [{"train_accuracy": 0.7, "n_annotations": 50.0}] * 2,
+    }
+    report = _redundancy(rows)
+    assert [curve.y_label for curve in report.curves] == ["test accuracy, %", "train accuracy, %"]
+    assert [[line.label for line in curve.lines] for curve in report.curves] == [["net"], ["mv"]]
+    net, mv = report.findings
+    assert net.startswith("d: net needs 2 labels per item")
+    assert "with all labels (70.0) (train accuracy: training items against gold, as it labels no others)" in mv
+    own_votes = _redundancy(rows, training_gold=False)
+    assert [curve.y_label for curve in own_votes.curves] == ["test accuracy, %"]
+
+
+def test_each_dataset_is_scored_by_what_it_has() -> None:
+    events = made_up_trials("mv", "d", [{"train_accuracy": 0.7}])
+    events += made_up_trials("mv", "e", [{"test_accuracy": 0.8}])
+    table = results_table(folded(made_up_sweep(events, models=[{"name": "mv", "label": "mv", "params": {}}])))
+    report = REDUNDANCY.summarise(table, check_knobs(REDUNDANCY, {}))
+    assert [curve.y_label for curve in report.curves] == ["train accuracy, %", "test accuracy, %"]
+
+
+def test_held_out_scores_of_a_study_have_the_intervals_of_overlapping_splits() -> None:
+    values = [{"heldout_loglik": one, "n_annotations": 9.0} for one in (-0.6, -0.62, -0.55)]
+    plain, wide = (_redundancy({("mv", None): values}, **knobs).curves[0].lines[0] for knobs in ({}, {"heldout": 0.2}))
+    assert plain.low[0] is not None
+    assert wide.low[0] is not None
+    assert (wide.y[0] - wide.low[0]) / (plain.y[0] - plain.low[0]) == pytest.approx((1 + 3 * 0.25) ** 0.5)
+
+
+def test_what_scores_a_dataset_is_found_by_its_name_and_its_settings() -> None:
+    table = with_gold_models(with_datasets(pa.table({"a": [1]}), {"a": ScoredBy(heldout=0.1)}), ["ideal"])
+    assert scored_by(table, "a (scenario: global)").heldout == 0.1
+    assert scored_by(table, "ab") == ScoredBy()
+    assert gold_models(table) == {"ideal"}
 
 
 def test_redundancy_report_states_the_need_and_draws_all_labels_last() -> None:

@@ -4,9 +4,11 @@ The centres are those of the authors' code and stored data, not the printed ones
 of the classifier that is trained on gold. The groups' confusion matrices are the published ones. The crowd answers
 the training items only; there are no dev items.
 
-One draw of the 819 test items moves the accuracy that gold can reach by about a point (sd 0.9 over draws). The stream
-of the features is named so that the default `feature_seed` resembles the authors' stored data in the one number that is
-known of them: a classifier trained on gold under their protocol scores 94.6 to 94.8 here, and was printed with 94.75.
+One draw of the 819 test items moves the accuracy that gold can reach by almost a point: over ten draws the classifier
+trained on gold under the authors' protocol scores 94.4 on average, with a standard deviation of 0.7 (printed: 94.75,
+one draw). So each trial draws points of its own along with its crowd, and a mean over seeds is a mean over both. A
+number as `feature_seed` holds the points fixed, so that only the crowds differ; 0 gives points that happen to come near
+the printed value, which is why it should not stand for all.
 """
 
 from collections.abc import Mapping
@@ -17,7 +19,7 @@ import numpy as np
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.catalogue import Source, number_param, whole_param
 from crowdsweep.data.dataset import SPLITS, CrowdDataset, Gold, Items, NumberedNames, Scalar
-from crowdsweep.data.simulate import gaussians, simulate_crowd
+from crowdsweep.data.simulate import Gaussians, gaussians, simulate_crowd
 from crowdsweep.seeds import SeedStream
 
 _CENTRES = np.array([[0.0, 1.0], [0.0, -1.0], [1.0, 0.0]])
@@ -33,14 +35,22 @@ _CONFUSION = np.array(
 )
 
 
-def _base(params: Mapping[str, Scalar]) -> CrowdDataset:
-    clouds = gaussians(
+_EACH = "each"  # trial has points of its own
+
+
+def _clouds(params: Mapping[str, Scalar], seeds: SeedStream) -> Gaussians:
+    return gaussians(
         centres=_CENTRES,
         deviation=_DEVIATION,
         items_per_class=whole_param(params, "items", at_least=4),
         train_share=_TRAIN_SHARE,
-        seeds=SeedStream(whole_param(params, "feature_seed", at_least=0)).child("points"),
+        seeds=seeds.child("points"),
     )
+
+
+def _base(params: Mapping[str, Scalar]) -> CrowdDataset:
+    fixed = 0 if params["feature_seed"] == _EACH else whole_param(params, "feature_seed", at_least=0)
+    clouds = _clouds(params, SeedStream(fixed))
     n_items, n_annotators = len(clouds.gold), whole_param(params, "annotators", at_least=1)
     number_param(params, "labels_per_item", above=0, at_most=n_annotators)
     none = np.empty(0, dtype=np.int32)
@@ -64,6 +74,13 @@ def _base(params: Mapping[str, Scalar]) -> CrowdDataset:
 
 
 def _draw(base: CrowdDataset, seeds: SeedStream) -> CrowdDataset:
+    if base.params["feature_seed"] == _EACH:
+        clouds = _clouds(base.params, seeds)
+        base = replace(
+            base,
+            items=replace(base.items, features=clouds.features),
+            gold=Gold(item=base.gold.item, label=clouds.gold),
+        )
     train = base.items_of("train")
     annotations, crowd = simulate_crowd(
         base.gold.label[train],
@@ -82,7 +99,8 @@ SOURCE = Source(
     name="gaussians",
     title="Three Gaussian clouds, a simulated crowd of three groups (Crowd Mixture Model, Setup 1)",
     # `items` counts the items of each of the three classes.
-    defaults={"annotators": 100, "labels_per_item": 5.0, "items": 1092, "feature_seed": 0},
+    defaults={"annotators": 100, "labels_per_item": 5.0, "items": 1092, "feature_seed": _EACH},
     base=_base,
     draw=_draw,
+    version=2,
 )

@@ -4,8 +4,11 @@
 
 A message from an annotator to an item along edge e is a_e(g) = sum over l of Theta[g, l, y_e] zcav_e(l), where zcav_e
 is the annotator's belief without what e itself told it; messages to annotators, b_e(l), likewise. Beliefs are products
-of messages, summed as logarithms; a cavity is the belief divided by the edge's own message, which is safe because a
-message is never below LOG_FLOOR. On a tree the beliefs end as the exact marginals.
+of messages, summed as logarithms; a cavity is the belief divided by the edge's own message. On a tree the beliefs end
+as the exact marginals, and the Bethe approximation of the log evidence is exact too:
+
+    sum over nodes of log Z - sum over edges of log Z_e        Z: mass of a node's prior times its messages
+                                                               Z_e = sum over g of wcav_e(g) a_e(g)
 
 Edges lie sorted by label, so that all messages over one label are one matrix product. Between sweeps one direction is
 kept: the annotators' cavities [edges, annotator_clusters].
@@ -115,12 +118,14 @@ class Beliefs:
         annotators: z, rows sum to one.
         cavities: zcav, each edge's annotator without that edge, rows sum to one.
         item_cavities: wcav, made on the way to the last `annotators`.
+        log_evidence: Bethe's approximation of log p(answers), hidden clusters summed out; -inf before any sweep.
     """
 
     items: ItemBeliefs
     annotators: AnnotatorBeliefs
     cavities: AnnotatorMessages
     item_cavities: ItemMessages | None = None
+    log_evidence: float = -np.inf
 
     @classmethod
     def start(cls, edges: Edges, items: ItemBeliefs, annotators: AnnotatorBeliefs) -> "Beliefs":
@@ -154,16 +159,21 @@ def propagate(
     n_nodes = edges.n_items + edges.n_annotators
     for _ in range(sweeps):
         to_items = _messages(edges, beliefs.cavities, labels.transpose(1, 0, 2))
-        items, _ = normalised(log_item_shares + edges.sums_by_item(np.log(to_items)))
-        item_cavities = _without(items[edges.item], to_items, edges.weight)
+        log_items = log_item_shares + edges.sums_by_item(np.log(to_items))
+        items, log_item_mass = normalised(log_items)
+        item_cavities = _without(items, log_items, edges.item, to_items, edges.weight)
+        edge_mass = np.log((item_cavities * to_items).sum(axis=1))
         to_annotators = _messages(edges, item_cavities, labels)
-        annotators, _ = normalised(log_annotator_shares + edges.sums_by_annotator(np.log(to_annotators)))
+        log_annotators = log_annotator_shares + edges.sums_by_annotator(np.log(to_annotators))
+        annotators, log_annotator_mass = normalised(log_annotators)
+        edge_mass = edge_mass if edges.weight is None else edge_mass * edges.weight
         moved = _divergence(items, beliefs.items) + _divergence(annotators, beliefs.annotators)
         beliefs = Beliefs(
             items=items,
             annotators=annotators,
-            cavities=_without(annotators[edges.annotator], to_annotators, edges.weight),
+            cavities=_without(annotators, log_annotators, edges.annotator, to_annotators, edges.weight),
             item_cavities=item_cavities,
+            log_evidence=float(log_item_mass.sum() + log_annotator_mass.sum() - edge_mass.sum()),
         )
         if moved <= tolerance * n_nodes:
             break
@@ -199,12 +209,19 @@ def _messages(
 
 
 def _without(
-    beliefs: Float64[np.ndarray, "edges clusters"],
+    beliefs: Float64[np.ndarray, "nodes clusters"],
+    log_beliefs: Float64[np.ndarray, "nodes clusters"],
+    node: Int32[np.ndarray, " edges"],
     messages: Float64[np.ndarray, "edges clusters"],
     weight: Float64[np.ndarray, " edges"] | None,
 ) -> Float64[np.ndarray, "edges clusters"]:
-    """Takes each edge's own message out of the belief at its end."""
-    cavities = beliefs / (messages if weight is None else messages ** weight[:, None])
+    """Takes each edge's own message, as often as it counts, out of the belief at its end.
+
+    Where weights make powers of messages, in logarithms (up to a factor): to the power of fifty, a message is zero.
+    """
+    if weight is not None:
+        return normalised(log_beliefs[node] - weight[:, None] * np.log(messages))[0]
+    cavities = beliefs[node] / messages
     cavities /= cavities.sum(axis=1, keepdims=True)
     return cavities
 

@@ -1,13 +1,7 @@
-"""Multinomial: all annotators share one confusion matrix, every item has a hidden true class.
+"""Multinomial: Dawid-Skene with one confusion matrix for all annotators, so that nothing need be known of them.
 
-Dawid-Skene with a single matrix: who answered does not matter, so it needs few labels an annotator, or none at all to
-be known of them. Between majority vote, which has no matrix, and Dawid-Skene, which has one for each annotator.
-
-Paun et al. (2018), "Comparing Bayesian models of annotation", TACL 6, section 3.1.1 (a pooled model).
-
-    pi     class shares                      beta_k    row k of the crowd's matrix                c_i    posterior
-
-Deviations: EM in place of sampling; `smoothing` pseudo-counts in every cell, where the paper has Dirichlet(1) priors.
+Paun et al. (2018), "Comparing Bayesian models of annotation", TACL 6: pi are the class shares, beta_k row k of the
+crowd's matrix, c_i the posterior. Deviations: EM in place of sampling, pseudo-counts in place of Dirichlet(1) priors.
 """
 
 from collections.abc import Sequence
@@ -48,8 +42,8 @@ class Multinomial:
             tolerance=self.tolerance,
             reports=[context.report for context in contexts],
         )
-        crowd = zip(fitted.matrices(), data, strict=True)
-        annotators = [SharedConfusion(matrix=own, n_annotators=part.n_annotators) for own, part in crowd]
+        found = zip(fitted.matrices(), data, strict=True)
+        annotators = [SharedConfusion(matrix=own, n_annotators=part.n_annotators) for own, part in found]
         return fitted.em.results(annotators, [{"class_shares": own} for own in fitted.class_shares])
 
 

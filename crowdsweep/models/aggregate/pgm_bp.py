@@ -15,7 +15,8 @@ Weerasooriya, Ororbia and Homan, algorithm 3 and equation 1.
 Deviations: the stop rule compares items with items and annotators with annotators (equation 5 swaps the indices);
 products of messages are sums of logarithms; messages go on from where the last E-step left them. The M-step multiplies
 node beliefs, as the listing does (`edge_marginals` uses the edges' own). Restarts begin at random memberships, as
-uniform ones never move; kept is the one with the best log joint (node beliefs in place of the hidden clusters).
+uniform ones never move; kept is the one with the best objective, which is Bethe's approximation of the log evidence
+plus the log prior (the log joint at the node beliefs, without their entropy, prefers those that are falsely sure).
 Weighted answers count as repeats, soft ones by their label alone. In data with features a classifier is trained on the
 cluster distributions (`_guided.py`).
 """
@@ -57,9 +58,9 @@ class PgmBp:
     Attributes:
         item_clusters, annotator_clusters: numbers of clusters.
         alpha, gamma, tau: Dirichlet parameters of label distributions, item and annotator shares; at 1 no pseudo-count.
-        restarts: fits from random memberships, of which the one with the best log joint is kept.
+        restarts: fits from random memberships, of which the one with the best objective is kept.
         iterations: limit of EM steps.
-        tolerance: stop once the log joint moves by less than this share of itself.
+        tolerance: stop once the objective moves by less than this share of itself; else it has not converged.
         sweeps: limit of belief propagation's sweeps in one E-step.
         sweep_tolerance: mean KL divergence between a node's beliefs in two sweeps that ends an E-step.
         edge_marginals: count with the edges' own marginals in the M-step.
@@ -102,7 +103,7 @@ class PgmBp:
         )
         items = _random_memberships(seeds.numpy("items"), edges.n_items, self.item_clusters)
         beliefs = Beliefs.start(edges, items, annotators)
-        parameters, value = self._maximisation(beliefs, edges.product_counts(beliefs.items, beliefs.annotators))
+        parameters = self._maximisation(beliefs, edges.product_counts(beliefs.items, beliefs.annotators))
         objective: list[float] = []
         converged = False
         while reporter.goes_on and len(objective) < self.iterations and not converged:
@@ -112,26 +113,28 @@ class PgmBp:
                 if self.edge_marginals
                 else edges.product_counts(beliefs.items, beliefs.annotators)
             )
-            last = value
-            parameters, value = self._maximisation(beliefs, counts)
+            value = beliefs.log_evidence + self._log_prior(parameters)
+            converged = bool(objective) and abs(value - objective[-1]) <= self.tolerance * abs(value)
+            parameters = self._maximisation(beliefs, counts)
             objective.append(value)
             reporter.note(value)
-            converged = abs(value - last) <= self.tolerance * abs(value)
         return GraphFit(parameters, beliefs, np.array(objective), converged)
 
-    def _maximisation(self, beliefs: Beliefs, counts: PairLabels) -> tuple[ClusterParameters, float]:
-        """M-step: expected counts plus pseudo-counts, normalised; and the log joint at the new parameters."""
-        masses = (
-            beliefs.items.sum(axis=0) + (self.gamma - 1),
-            beliefs.annotators.sum(axis=0) + (self.tau - 1),
-            counts + (self.alpha - 1),
+    def _maximisation(self, beliefs: Beliefs, counts: PairLabels) -> ClusterParameters:
+        """M-step: expected counts plus pseudo-counts, normalised."""
+        return ClusterParameters(
+            item_shares=normalised_rows(beliefs.items.sum(axis=0) + (self.gamma - 1)),
+            annotator_shares=normalised_rows(beliefs.annotators.sum(axis=0) + (self.tau - 1)),
+            labels=normalised_rows(counts + (self.alpha - 1)),
         )
-        item_shares, annotator_shares, labels = map(normalised_rows, masses)
-        value = sum(
-            float((mass * floored_log(probs)).sum())
-            for mass, probs in zip(masses, (item_shares, annotator_shares, labels), strict=True)
+
+    def _log_prior(self, parameters: ClusterParameters) -> float:
+        """Returns the log density of the parameters, up to a constant."""
+        return float(
+            (self.gamma - 1) * floored_log(parameters.item_shares).sum()
+            + (self.tau - 1) * floored_log(parameters.annotator_shares).sum()
+            + (self.alpha - 1) * floored_log(parameters.labels).sum()
         )
-        return ClusterParameters(item_shares=item_shares, annotator_shares=annotator_shares, labels=labels), value
 
     def _result(self, fit: "GraphFit", reporter: RestartReporter) -> FittedClusters:
         shares, labels = fit.parameters.annotator_shares, fit.parameters.labels
@@ -210,5 +213,6 @@ MODEL = ModelInfo(
         * params["annotator_clusters"]
         + training_cost(shape, params)
     ),
+    version=2,
     label_symmetric=False,
 )

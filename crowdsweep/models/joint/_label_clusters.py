@@ -1,13 +1,14 @@
 """Where the Crowd Mixture Model begins: every item's possible labels, clustered by how they contradict its votes."""
 
 from dataclasses import dataclass
-from typing import cast
+from typing import cast, final
 
 import numpy as np
 from jaxtyping import Float64, Int32, Int64
 from sklearn.cluster import KMeans
 
 from crowdsweep.arrays import ItemProbs
+from crowdsweep.data.annotations import Annotations
 from crowdsweep.seeds import SeedStream
 
 _SURPRISE = -np.log(np.finfo(np.float32).eps)  # 15.9: of a class that the label does not name, in Keras's clipping
@@ -15,6 +16,29 @@ _COMPONENTS = 3
 _LEARNT_PAIRS = 1 << 16
 
 Points = Float64[np.ndarray, "points coordinates"]
+GroupMatrices = Float64[np.ndarray, "groups true observed"]
+
+
+@final
+class Starts:
+    """Where the restarts on one data set begin."""
+
+    def __init__(self, annotations: Annotations, groups: int, seeds: SeedStream) -> None:
+        """Lays out the (item, label) pairs, which all restarts share."""
+        self._votes, self._counts = annotations.label_distribution(), annotations.counts.toarray()
+        self._points = LabelPoints.of(self._votes) if groups > 1 else None
+        self._groups, self._seeds = groups, seeds
+
+    def of_restart(self, number: int) -> GroupMatrices:
+        """Returns the expected label counts of the first M-step: a label's group is its cluster, its true class the
+        vote.
+
+        q_ij(m, k) = 1[cluster of (i, j) is m] * softMV_i(k), hence Q^m_kj = sum_i r_ij q_ij(m, k).
+        """
+        clusters = np.zeros(self._counts.shape, np.int32)
+        if self._points is not None:
+            clusters = self._points.clusters(self._groups, self._seeds.child(number))
+        return np.stack([self._votes.T @ (self._counts * (clusters == group)) for group in range(self._groups)])
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

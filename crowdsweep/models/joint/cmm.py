@@ -39,12 +39,10 @@ from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models._em import chunks, label_probs_of, normalised
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
 from crowdsweep.models.joint._em_with_network import ActiveProbs, ActiveValues, Fitted, NetworkEM, joint_cost
-from crowdsweep.models.joint._label_clusters import LabelPoints
+from crowdsweep.models.joint._label_clusters import GroupMatrices, Starts
 from crowdsweep.models.networks import tensors
-from crowdsweep.seeds import SeedStream
 
 GroupShares = Float64[np.ndarray, " groups"]
-GroupMatrices = Float64[np.ndarray, "groups true observed"]
 
 
 @final
@@ -136,28 +134,6 @@ class GroupedCrowd:
     def solution(self, replica: int) -> tuple[GroupShares, GroupMatrices]:
         """Returns the groups' shares and matrices."""
         return self.shares[replica].cpu().numpy().copy(), self.matrices[replica].cpu().numpy().copy()
-
-
-@final
-class Starts:
-    """Where the restarts on one data set begin."""
-
-    def __init__(self, annotations: Annotations, groups: int, seeds: SeedStream) -> None:
-        """Lays out the (item, label) pairs, which all restarts share."""
-        self._votes, self._counts = annotations.label_distribution(), annotations.counts.toarray()
-        self._points = LabelPoints.of(self._votes) if groups > 1 else None
-        self._groups, self._seeds = groups, seeds
-
-    def of_restart(self, number: int) -> GroupMatrices:
-        """Returns the expected label counts of the first M-step: a label's group is its cluster, its true class the
-        vote.
-
-        q_ij(m, k) = 1[cluster of (i, j) is m] * softMV_i(k), hence Q^m_kj = sum_i r_ij q_ij(m, k).
-        """
-        clusters = np.zeros(self._counts.shape, np.int32)
-        if self._points is not None:
-            clusters = self._points.clusters(self._groups, self._seeds.child(number))
-        return np.stack([self._votes.T @ (self._counts * (clusters == group)) for group in range(self._groups)])
 
 
 @final

@@ -135,7 +135,9 @@ class LdlNm:
         return [
             FitResult(
                 item_probs=(asked := ensemble(replica, course.end)).predict(part.items, "ensemble"),
-                label_probs=_label_probs(part, asked, course.end.tables["annotators"], sets[replica].taught),
+                label_probs=_label_probs(
+                    part, asked, course.end.tables["annotators"][: part.n_annotators], sets[replica].taught
+                ),
                 predictor=asked,
                 objective=-np.array(course.losses),
                 converged=course.converged,

@@ -10,6 +10,11 @@ Deviations: log space, and `smoothing` pseudo-counts in the matrices (0 is the p
 EM runs until its objective rests, and all epochs are trained instead of stopping early. As the authors do, `protocol:
 paper` ends EM at the first step that changes neither the log-likelihood nor, on average, the matrices' entries by more
 than 3 %.
+
+Their I-JS on labelme (printed .153; ours .184) is of matrices in which rows that nothing speaks for stay zeros: where
+products of small numbers leave nothing in single precision. Such rows are scored as 1e-7 in every entry, without being
+normalised, against half of the true row. A dense twin that does the same gives .156; ours keeps what little mass such
+rows have, as any other's.
 """
 
 from collections.abc import Sequence

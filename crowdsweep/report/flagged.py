@@ -1,0 +1,26 @@
+"""Which of the trials that a report counts ended where a fit should not end (`trial.flags`)."""
+
+from collections import Counter
+from collections.abc import Iterable
+
+from crowdsweep.journal.shown import ShownTrial
+from crowdsweep.journal.state import JournalState
+from crowdsweep.report.compare import describe_dataset
+from crowdsweep.trial.flags import flag_words
+from crowdsweep.trial.spec import canonical_json
+
+
+def flagged_notes(state: JournalState, trials: Iterable[ShownTrial]) -> list[str]:
+    """Returns a sentence for each model, dataset and flag: how many of the counted trials have it."""
+    counted: Counter[tuple[str, str]] = Counter()
+    flagged: Counter[tuple[str, str, str]] = Counter()
+    for trial in trials:
+        result = state.results.get(trial.spec.key)
+        if trial.chosen and result is not None and result.failure is None:
+            place = trial.label, describe_dataset(trial.spec.dataset, canonical_json(dict(trial.spec.dataset_params)))
+            counted[place] += 1
+            flagged.update((*place, flag) for flag in result.flags)
+    return [
+        f"{number} of {counted[model, dataset]} trials of {model} on {dataset}: {flag_words([flag])}."
+        for (model, dataset, flag), number in flagged.items()
+    ]
