@@ -190,7 +190,7 @@ def _no_formula(value: str | None) -> str | None:
     return f"'{value}" if value and value[0] in "=+-@\t\r" else value
 
 
-_MARKDOWN = re.compile(r"[|`<\\]|(?<=\])\(")  # what ends a cell, is code or HTML, or makes a link
+_MARKDOWN = re.compile(r"[|`\\]|<(?=[A-Za-z/!?])|(?<=\])\(")  # what ends a cell, is code or HTML, or makes a link
 _LATEX = {
     "\\": "\\textbackslash{}",
     "~": "\\textasciitilde{}",
