@@ -96,20 +96,19 @@ def describe(dataset: str, as_json: bool) -> None:
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="A dataset parameter, `annotators=1000`.")
 def simulate(folder: Path, source: str, seed: int, settings: tuple[str, ...]) -> None:
     """Draw a simulated crowd and write it as a dataset FOLDER."""
-    import yaml
-
     from crowdsweep.data.catalogue import load
     from crowdsweep.data.catalogue import source as find_source
     from crowdsweep.data.folder import write_folder
     from crowdsweep.errors import BadInput
     from crowdsweep.seeds import SeedStream
+    from crowdsweep.sweepfile.located import parse_yaml
 
     params: dict[str, str | int | float | bool | None] = {}
     for setting in settings:
         key, equals, value = setting.partition("=")
         if not equals:
             raise BadInput(f"--set {setting}: expected KEY=VALUE")
-        params[key] = yaml.safe_load(value)
+        params[key] = parse_yaml(value, f"--set {key}")[0]
     found = find_source(source)
     if found is None or found.draw is None:
         raise BadInput(f"--source {source}: expected a built-in dataset with a simulated crowd, such as gaussians")

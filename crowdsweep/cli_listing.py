@@ -10,7 +10,8 @@ from typing import Any, Literal, get_args, get_origin
 import yaml
 
 from crowdsweep.data import catalogue
-from crowdsweep.errors import BadInput
+from crowdsweep.data.description import read_description
+from crowdsweep.errors import BadInput, DataError, shortened
 from crowdsweep.models import registered
 from crowdsweep.registry import discovery
 from crowdsweep.registry.parameters import Parameter
@@ -163,10 +164,9 @@ def _folder_title(name: str) -> str:
         about = place / name / ABOUT_FILE
         if about.is_file():
             try:
-                content = yaml.safe_load(about.read_text(encoding="utf-8"))
-            except (OSError, UnicodeDecodeError, yaml.YAMLError):
-                return f"cannot be used: {about} is not YAML in UTF-8"
-            return str(content.get("title", "")) if isinstance(content, dict) else ""
+                return shortened(" ".join(read_description(place / name)[1].split()))
+            except DataError as error:
+                return f"cannot be used: {error}"
         if Path(place / name).is_dir():
             return ""
     return ""

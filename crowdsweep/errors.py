@@ -17,9 +17,15 @@ CrowdsweepError
 A message says what was expected, what came, where (`Where`), and what to do.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+
+LONGEST_SHOWN = 200
+_UNPRINTABLE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2028\u2029\u2066-\u2069\ud800-\udfff]"
+)
 
 Key = str | int
 KeyPath = tuple[Key, ...]
@@ -53,13 +59,29 @@ class Where:
     def __str__(self) -> str:
         above = (self.path[:length] for length in range(len(self.path), -1, -1))
         origin = next((self.origins[path] for path in above if path in self.origins), "")
-        return ": ".join(part for part in (origin, ".".join(map(str, self.path))) if part)
+        return ": ".join(part for part in (origin, ".".join(shortened(str(key)) for key in self.path)) if part)
+
+
+def plain(text: str) -> str:
+    """Returns text that does nothing to a terminal or a file: what moves, hides, reorders or cannot be encoded is
+    written as an escape."""
+    return _UNPRINTABLE.sub(lambda found: found[0].encode("unicode_escape", "surrogatepass").decode(), text)
+
+
+def shortened(text: str, most: int = LONGEST_SHOWN) -> str:
+    """Returns text, cut where it is long."""
+    return text if len(text) <= most else text[:most] + " …"
+
+
+def error_words(error: Exception) -> str:
+    """Returns what a library said, on one line and not at length."""
+    return shortened(" ".join(str(getattr(error, "strerror", None) or error).split()) or type(error).__name__)
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
     """Returns the nearest known name as a question, or all of them where none is near."""
     names = sorted(known)
-    near = get_close_matches(name, names, n=1)
+    near = get_close_matches(name[:LONGEST_SHOWN], names, n=1)
     return f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names) or 'none'}"
 
 
@@ -87,7 +109,9 @@ class UnknownName(BadInput, LookupError):
     """A name that is not known; the message offers the nearest one that is."""
 
     def __init__(self, kind: str, name: str, known: Iterable[str], where: str = "") -> None:
-        super().__init__(f"{where + ': ' if where else ''}unknown {kind} {name!r}; {suggestion(name, known)}")
+        super().__init__(
+            f"{where + ': ' if where else ''}unknown {kind} {shortened(name)!r}; {suggestion(name, known)}"
+        )
 
 
 class FitFailed(CrowdsweepError, RuntimeError):

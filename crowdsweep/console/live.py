@@ -13,6 +13,7 @@ from rich.text import Text
 
 from crowdsweep.console.best import Best
 from crowdsweep.console.progress import Progress
+from crowdsweep.errors import plain
 from crowdsweep.journal.state import JournalState
 from crowdsweep.trial.events import BatchLost, Event, SweepFinished, SweepStarted, SweepStatus, TrialFinished
 from crowdsweep.trial.result import Status
@@ -115,7 +116,7 @@ class ConsoleMirror:
         self._line(f"{progress.total} trials known" + (f", {before} of them finished earlier" if before else ""))
 
     def _line(self, words: str) -> None:
-        self._console.print(Text(f"{self._progress.name}: {words}"))
+        self._console.print(Text(plain(f"{self._progress.name}: {words}")))
 
     def _tell_failure(self) -> None:
         self._failure_lines += 1
@@ -149,7 +150,8 @@ class ConsoleMirror:
             SweepStatus.DONE: "finished",
             SweepStatus.INTERRUPTED: "interrupted; run it again and it goes on",
             SweepStatus.OUT_OF_TIME: "out of time; give it more budget.hours and it goes on",
-            SweepStatus.OVER_BUDGET: "stopped: more trials failed than its budget allows",
+            SweepStatus.OVER_BUDGET: "stopped: more trials failed than budget.failed_trials allows",
+            SweepStatus.INCOMPLETE: "incomplete; run it again and what is missing is tried again",
         }[progress.status]
         return f"{words}; {self._counts()}; {_duration(progress.elapsed_s)}"
 
@@ -186,7 +188,7 @@ class ConsoleMirror:
                 for column in ("dataset", "best so far", "metric", "mean", "of"):
                     table.add_column(column, justify="right" if column == "mean" else "left")
                 for dataset, best in list(bests.items())[:_BESTS_SHOWN]:
-                    cells = (dataset, best.model, best.metric, f"{best.value:.4f}", _seeds(best))
+                    cells = (plain(dataset), plain(best.model), best.metric, f"{best.value:.4f}", _seeds(best))
                     table.add_row(*map(Text, cells))
                 parts.append(table)
             parts += [Text(words, style="dim", overflow="ellipsis") for words in progress.scores()[-_RUNNING_SHOWN:]]

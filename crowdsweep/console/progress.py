@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from crowdsweep.console.best import Best, Bests
+from crowdsweep.errors import plain, shortened
 from crowdsweep.journal.shown import one_each, shown_trials
 from crowdsweep.journal.state import JournalState
 from crowdsweep.trial.events import (
@@ -144,7 +145,7 @@ class Progress:
     def describe(self, key: str) -> str:
         """Returns a trial's model, dataset and seed, for people."""
         asked = self._asked.get(key)
-        return f"{asked.label} on {asked.dataset}, seed {asked.spec.seed}" if asked else f"trial {key}"
+        return plain(f"{asked.label} on {asked.dataset}, seed {asked.spec.seed}") if asked else f"trial {key}"
 
     def scores(self) -> list[str]:
         """Returns how the trials come along that run and have told so, in words; the latest to begin last."""
@@ -181,9 +182,9 @@ class Progress:
         self._outcome[result.key] = result.status
         self.counts[result.status] += 1
         if result.failure is not None:
-            message = result.failure.message.splitlines()
+            message = plain(shortened(result.failure.message)).splitlines()
             self.failures.append(
-                f"{self.describe(result.key)}: {result.failure.kind}: {message[0] if message else 'no message'}"
+                f"{self.describe(result.key)}: {plain(result.failure.kind)}: {message[0] if message else 'no message'}"
             )
         asked = self._asked.get(result.key)
         if asked is not None and result.status is Status.OK:

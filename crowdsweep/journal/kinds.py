@@ -134,15 +134,20 @@ def _plan(known: Known, event: TrialPlanned) -> None:
         known.specs[spec.key] = spec
 
 
-_RANKS = {Status.STOPPED: 0, Status.FAILED: 1, Status.OK: 2}  # a trial finishes once, unless it ends better later
+_RANKS = {Status.STOPPED: 0, Status.FAILED: 2, Status.OK: 3}  # a trial finishes once, unless it ends better later
+
+
+def _rank(result: TrialResult) -> int:
+    """A failure of the trial's own says more than one of infrastructure, after which it is tried again."""
+    return 1 if result.failure is not None and result.failure.of_infrastructure else _RANKS[result.status]
 
 
 def _news_of_finish(known: Known, event: TrialFinished) -> Hashable | None:
     result = event.result
     before = known.results.get(result.key)
-    if before is not None and _RANKS[before.status] >= _RANKS[result.status]:
+    if before is not None and _rank(before) >= _rank(result):
         return None
-    return result.key, result.status
+    return result.key, _rank(result)
 
 
 def _finish(known: Known, event: TrialFinished) -> None:

@@ -65,6 +65,13 @@ class Place:
         return str(self.origin) if isinstance(self.origin, Path) else f"entry point {self.origin.value}"
 
 
+def search_path() -> list[Path]:
+    """Returns the folders that `CROWDSWEEP_PLUGINS` names, absolute, in order; a relative one is meant from where this
+    process stands."""
+    named = filter(None, os.environ.get(SEARCH_PATH, "").split(os.pathsep))
+    return [Path(os.path.expanduser(folder)).resolve() for folder in named]  # noqa: PTH111 - it leaves `~nobody` alone
+
+
 def find(kind: Kind) -> dict[str, Place]:
     """Returns everything of one kind by name, sorted, without importing any of it.
 
@@ -145,8 +152,8 @@ def _places(kind: Kind, name: str | None = None) -> Iterator[Place]:
         for path in _defining_files(_ROOT / folder, kind, name):
             module = f"crowdsweep.{folder.replace('/', '.')}.{path.stem}"
             yield Place(kind, path.stem.replace("_", "-"), path, module)
-    for folder in filter(None, os.environ.get(SEARCH_PATH, "").split(os.pathsep)):
-        for path in _defining_files(Path(folder).expanduser().resolve(), kind, name):
+    for folder in search_path():
+        for path in _defining_files(folder, kind, name):
             yield Place(kind, path.stem.replace("_", "-"), path)
     for point in _entry_points(_GROUPS[kind]):
         if name in (None, point.name):

@@ -8,7 +8,8 @@ say the same again.
 import html
 import io
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,8 +44,19 @@ _STYLE: Any = {
     "figure.facecolor": "none",
     "axes.facecolor": "none",
     "savefig.facecolor": "none",
+    "text.parse_math": False,  # names are names, whatever dollars they hold
 }
 _HEAT = LinearSegmentedColormap.from_list("heat", ["#e8f1f8", "#0072B2", "#00314f"])
+
+
+@contextmanager
+def _style() -> Generator[None]:
+    """Draws by our own settings alone: matplotlib reads a `matplotlibrc` of the folder that a person stands in, which
+    may have it run LaTeX."""
+    with mpl.rc_context():
+        mpl.rcdefaults()
+        mpl.rcParams.update(_STYLE)
+        yield
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +74,7 @@ def means_with_intervals(bars: Sequence[Bar], metric: str) -> Figure:
     """Draws one line a model, first on top: dot at the mean, 95 % interval, printed value as a tick where given, and
     beneath, small and pale, the value of every seed where they differ."""
     scale = 100.0 if is_share(metric) else 1.0
-    with mpl.rc_context(_STYLE):
+    with _style():
         figure = Figure(figsize=(6.8, 0.9 + 0.34 * len(bars)))
         axes = figure.subplots()
         for height, bar in enumerate(reversed(bars)):
@@ -98,7 +110,7 @@ def search_curve(values: Mapping[int, float | None], goal: str, metric: str) -> 
     known = {number: scale * value for number, value in sorted(values.items()) if value is not None}
     failed = [number for number, value in values.items() if value is None]
     numbers, scores = list(known), np.array(list(known.values()))
-    with mpl.rc_context(_STYLE):
+    with _style():
         figure = Figure(figsize=(6.8, 2.6))
         axes = figure.subplots()
         if numbers:
@@ -119,7 +131,7 @@ def search_curve(values: Mapping[int, float | None], goal: str, metric: str) -> 
 def curve(drawn: Curve) -> Figure:
     """Draws the lines of a study over its axis with their intervals as bands; upper bounds that saw gold in ink."""
     scale = 100.0 if drawn.percent else 1.0
-    with mpl.rc_context(_STYLE):
+    with _style():
         figure = Figure(figsize=(6.8, 3.6))
         axes = figure.subplots()
         own = [line for line in drawn.lines if not line.reference]
@@ -147,7 +159,7 @@ def heat_map(matrix: Sequence[Sequence[float]], class_names: Sequence[str] = ())
     n_classes = len(cells)
     names = list(class_names) or [str(code) for code in range(n_classes)]
     side = min(6.4, 1.6 + 0.5 * n_classes)
-    with mpl.rc_context(_STYLE):
+    with _style():
         figure = Figure(figsize=(side + 0.6, side))
         axes = figure.subplots()
         image = axes.imshow(cells, cmap=_HEAT, vmin=0.0, vmax=1.0)
@@ -172,7 +184,7 @@ def heat_map(matrix: Sequence[Sequence[float]], class_names: Sequence[str] = ())
 def to_png(figure: Figure) -> bytes:
     """Returns a figure as PNG on white, 144 dots an inch."""
     buffer = io.BytesIO()
-    with mpl.rc_context(_STYLE):
+    with _style():
         figure.savefig(buffer, format="png", dpi=144, bbox_inches="tight", facecolor="white")
     return buffer.getvalue()
 
@@ -185,7 +197,7 @@ def to_svg(figure: Figure, name: str, description: str) -> str:
         description: what a screen reader says.
     """
     buffer = io.StringIO()
-    with mpl.rc_context(_STYLE):
+    with _style():
         figure.savefig(buffer, format="svg", bbox_inches="tight", metadata={"Date": None})
     svg = buffer.getvalue()
     svg = svg[svg.index("<svg") :]

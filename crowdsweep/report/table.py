@@ -9,6 +9,7 @@ from typing import Any, Literal
 import pyarrow as pa
 import pyarrow.csv
 
+from crowdsweep.errors import plain
 from crowdsweep.journal.shown import ShownTrial, one_each, shown_trials
 from crowdsweep.journal.state import JournalState
 from crowdsweep.trial.result import TrialResult
@@ -72,8 +73,15 @@ def metric_columns(table: pa.Table) -> list[str]:
 
 
 def to_csv(table: pa.Table) -> str:
-    """Returns comma-separated values with a header; null is an empty field."""
+    """Returns comma-separated values with a header; null is an empty field.
+
+    A spreadsheet takes text that begins with `=`, `+`, `-` or `@` for a formula, and runs it; a quote before it says
+    that it is text. Numbers stay numbers.
+    """
     buffer = io.BytesIO()
+    for place, (name, column) in enumerate(zip(table.column_names, table.columns, strict=True)):
+        if pa.types.is_string(column.type):
+            table = table.set_column(place, name, pa.array(map(_no_formula, column.to_pylist()), column.type))
     pyarrow.csv.write_csv(table, buffer, pyarrow.csv.WriteOptions(quoting_style="needed"))
     return buffer.getvalue().decode()
 
@@ -90,7 +98,7 @@ def to_markdown(table: pa.Table, *, right: Sequence[str] | None = None) -> str:
         right: columns that stand to the right; those of numbers by default.
     """
     cells = [
-        [name, *(_cell_text(value).replace("|", "\\|").replace("\n", " ") for value in column.to_pylist())]
+        [name, *(_MARKDOWN.sub(r"\\\g<0>", _cell_text(value)) for value in column.to_pylist())]
         for name, column in zip(table.column_names, table.columns, strict=True)
     ]
     columns: list[list[str]] = []
@@ -175,9 +183,14 @@ def _tuples(table: pa.Table) -> Sequence[tuple[Any, ...]]:
 def _cell_text(value: Any) -> str:
     if value is None:
         return ""
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+    return f"{value:.6g}" if isinstance(value, float) else plain(" ".join(str(value).splitlines()))
 
 
+def _no_formula(value: str | None) -> str | None:
+    return f"'{value}" if value and value[0] in "=+-@\t\r" else value
+
+
+_MARKDOWN = re.compile(r"[|`<\\]|(?<=\])\(")  # what ends a cell, is code or HTML, or makes a link
 _LATEX = {
     "\\": "\\textbackslash{}",
     "~": "\\textasciitilde{}",
@@ -188,5 +201,5 @@ _LATEX_SPECIAL = re.compile("|".join(map(re.escape, _LATEX)))
 
 
 def _latex_row(cells: Iterable[str]) -> str:
-    escaped = (_LATEX_SPECIAL.sub(lambda hit: _LATEX[hit.group()], cell.replace("\n", " ")) for cell in cells)
+    escaped = (_LATEX_SPECIAL.sub(lambda hit: _LATEX[hit.group()], cell) for cell in cells)
     return " & ".join(escaped) + " \\\\"

@@ -3,16 +3,22 @@
 import logging
 import os
 import secrets
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import socket
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
 import ray
+from ray._private import ray_constants
 
-from crowdsweep.errors import BadInput, InfeasibleRequest
+from crowdsweep.errors import BadInput, InfeasibleRequest, SlotLost
+from crowdsweep.sweep.private_folder import PrivateFolder
+from crowdsweep.sweep.silence import Silence, end_own_processes
 from crowdsweep.sweepfile.records import Resources
 
 OBJECT_STORE_BYTES = 512 * 2**20
+ANSWERS_IN_S = 10.0
 _EPSILON = 1e-9
 
 
@@ -36,9 +42,12 @@ class Cluster:
 
     Attributes:
         started: whether it was started here and ends with `close`; a cluster that was joined goes on.
+        folder: of this process, for what Ray keeps here; removed by `close`.
     """
 
     started: bool
+    folder: PrivateFolder | None = None
+    _silence: Silence = field(default_factory=Silence, compare=False, repr=False)
 
     def nodes(self) -> list[Node]:
         """Returns the nodes that are alive now."""
@@ -56,10 +65,31 @@ class Cluster:
             raise InfeasibleRequest(_refusal(resources, nodes))
         return fit
 
+    def check(self) -> None:
+        """Looks whether the cluster is still there; costs a millisecond, once a second.
+
+        Where its parts on this machine die, Ray ends the whole process after a while, in words of its own.
+
+        Raises:
+            SlotLost: it is not; nothing more can be asked of it.
+        """
+        if self._silence.is_due() and (reason := self._silence.look()):
+            raise SlotLost(f"the Ray cluster is lost: {reason}")
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether `check` has found it gone."""
+        return self._silence.is_final
+
     def close(self) -> None:
         """Disconnects, and stops the cluster if it was started here; may be called twice."""
         if ray.is_initialized():
-            ray.shutdown()
+            if self.is_lost:  # a farewell would wait for an answer
+                end_own_processes()
+            else:
+                ray.shutdown()
+        if self.folder is not None:
+            self.folder.close()
 
 
 def connect(address: str | None = None, cpus: int | None = None) -> Cluster:
@@ -76,37 +106,94 @@ def connect(address: str | None = None, cpus: int | None = None) -> Cluster:
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     logging.getLogger("ray").setLevel(logging.ERROR)
     target = address or os.environ.get("RAY_ADDRESS") or "local"
-    if target == "local":
-        _start_local(cpus or len(os.sched_getaffinity(0)))
-        return Cluster(started=True)
+    folder = PrivateFolder()
     try:
-        ray.init(address=target, log_to_driver=False, logging_level=logging.ERROR, configure_logging=False)
+        if target == "local":
+            _start_local(cpus or len(os.sched_getaffinity(0)), folder)
+        else:
+            _join(target, folder)
+    except BaseException:
+        folder.close()
+        raise
+    return Cluster(started=target == "local", folder=folder)
+
+
+def _check_answers(target: str) -> None:
+    """Checks that somebody listens at `host:port`: Ray itself would wait for minutes.
+
+    Raises:
+        BadInput: nobody does.
+    """
+    host, _, port = target.rpartition(":")
+    if "://" in target or not host or not port.isdecimal():
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=ANSWERS_IN_S).close()
+    except (OSError, OverflowError) as error:
+        raise BadInput(
+            f"no Ray cluster can be joined at {target!r}: nobody answers there ({error}). Start one "
+            f"(clusters/local.yaml says how), or leave --address out: then one is started on this machine"
+        ) from error
+
+
+def _join(target: str, folder: PrivateFolder) -> None:
+    _check_answers(target)
+    try:
+        ray.init(address=target, **_settings(folder))
     except (ConnectionError, ValueError, RuntimeError) as error:
         raise BadInput(
             f"no Ray cluster can be joined at {target!r}: {error}. Start one (clusters/local.yaml says how), "
             f"or leave --address out: then one is started on this machine"
         ) from error
-    return Cluster(started=False)
 
 
-def _start_local(cpus: int) -> None:
-    """Starts a cluster of this machine alone, which nobody but its own processes can talk to.
+def _start_local(cpus: int, folder: PrivateFolder) -> None:
+    """Starts a cluster of this machine alone, which nobody but its own processes can talk to: it listens on loopback,
+    and asks for a token unless RAY_AUTH_MODE says otherwise.
 
-    A new local cluster asks for a token unless RAY_AUTH_MODE says otherwise. Where there is none Ray writes one below
-    HOME, which may be read-only; this one lives in the environment of the cluster's processes and dies with them.
+    Where there is no token Ray writes one below HOME, which may be read-only; this one
+    lives in the environment of the cluster's processes and dies with them.
     """
     if not {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & os.environ.keys():
         os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
-    ray.init(
-        address="local",
-        num_cpus=cpus,
-        include_dashboard=False,
-        log_to_driver=False,
-        logging_level=logging.ERROR,
-        configure_logging=False,
-        object_store_memory=OBJECT_STORE_BYTES,
-        _node_ip_address="127.0.0.1",
-    )
+    with _loopback():
+        ray.init(
+            address="local",
+            num_cpus=cpus,
+            include_dashboard=False,
+            object_store_memory=OBJECT_STORE_BYTES,
+            _temp_dir=str(folder.made("ray")),
+            **_settings(folder),
+        )
+
+
+def _settings(folder: PrivateFolder) -> dict[str, Any]:
+    """Returns what holds for a cluster that is joined and one that is started.
+
+    Without a working directory Ray puts the one that the driver stands in on the path of its workers, and they would
+    import a `pyarrow.py` that lies there. They get an empty one.
+    """
+    return {
+        "log_to_driver": False,
+        "logging_level": logging.ERROR,
+        "configure_logging": False,
+        "runtime_env": {"working_dir": str(folder.made("work"))},
+    }
+
+
+@contextmanager
+def _loopback() -> Generator[None]:
+    """Has Ray take this machine for one that has no other.
+
+    Given 127.0.0.1 as the node's address it looks for the machine's outer one, and listens there. What it does on
+    systems whose firewalls ask is what is wanted here: all of its processes listen on loopback alone.
+    """
+    before = ray_constants.ENABLE_RAY_CLUSTER
+    ray_constants.ENABLE_RAY_CLUSTER = False
+    try:
+        yield
+    finally:
+        ray_constants.ENABLE_RAY_CLUSTER = before
 
 
 def _node(entry: Mapping[str, Any]) -> Node:

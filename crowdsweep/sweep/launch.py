@@ -1,11 +1,14 @@
 """Puts a sweep together from its parts and runs it: plan, record, engine, mirrors, Ctrl-C."""
 
 import logging
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack, closing
+import os
+from collections.abc import Callable, Generator, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
-from crowdsweep.journal.journal import Journal, read_journal
+from crowdsweep.errors import BadInput, JournalLocked
+from crowdsweep.journal.journal import Journal, open_rows, read_journal
+from crowdsweep.journal.local import JOURNAL_FILE
 from crowdsweep.search.contract import PointSearcher
 from crowdsweep.search.searchers import make_searcher
 from crowdsweep.sweep.cells import Search
@@ -32,6 +35,7 @@ def open_and_run(
     address: str | None = None,
     quiet: bool = False,
     draw: Draw | None = None,
+    retry_failed: bool = False,
 ) -> SweepOutcome:
     """Runs a sweep, or goes on with it, with its record in `store`.
 
@@ -42,6 +46,7 @@ def open_and_run(
         address: of a Ray cluster to join; see `cluster.connect`.
         quiet: no progress.
         draw: of the confusion matrices that MLflow shows; None leaves them out.
+        retry_failed: runs again what failed in earlier runs.
 
     Raises:
         BadInput: the sweep cannot be run as it stands; nothing was run or written.
@@ -58,8 +63,9 @@ def open_and_run(
     with ExitStack() as stack:
         journal = stack.enter_context(closing(Journal(store)))
         executor = stack.enter_context(closing(_executor(plan, engine or config.engine, address)))
-        mirrors = _mirrors(plan, store, journal, quiet, draw)
-        interrupts = stack.enter_context(Interrupts())
+        interrupts = Interrupts()
+        mirrors = _mirrors(plan, store, journal, quiet, draw, interrupts)
+        stack.enter_context(interrupts)
         return run_sweep(
             plan,
             executor=executor,
@@ -68,6 +74,7 @@ def open_and_run(
             mirrors=mirrors,
             environment=environment(),
             interrupts=interrupts,
+            retry_failed=retry_failed,
         )
 
 
@@ -76,7 +83,7 @@ def rebuild_mirror(store: Path, uri: str | None = None, draw: Draw | None = None
 
     Raises:
         JournalError: there is no record in `store`.
-        BadInput: MLflow cannot be written there.
+        BadInput: MLflow cannot be written there, or a driver is at work, which writes MLflow itself.
     """
     from crowdsweep.tracking.mlflow_runs import (  # noqa: PLC0415 - mlflow takes seconds to import
         reader_of,
@@ -85,31 +92,52 @@ def rebuild_mirror(store: Path, uri: str | None = None, draw: Draw | None = None
         without_credentials,
     )
 
-    state = read_journal(store)
-    tracking = state.config.get("tracking", {})
-    target = tracking_uri(store, uri or tracking.get("uri"))
-    done = rebuild(state, target, tracking.get("experiment") or state.name, read=reader_of(store), draw=draw)
+    with _alone(store):
+        state = read_journal(store)
+        tracking = state.config.get("tracking", {})
+        target = tracking_uri(store, uri or tracking.get("uri"))
+        done = rebuild(state, target, tracking.get("experiment") or state.name, read=reader_of(store), draw=draw)
     return (
         f"{without_credentials(target)}: {done.written} trials written, {done.found} stood there already, "
         f"{done.refused} refused"
     )
 
 
+@contextmanager
+def _alone(store: Path) -> Generator[None]:
+    """Keeps drivers out meanwhile, but for a store that cannot be written: nobody goes on with a sweep there."""
+    rows = None
+    if (store / JOURNAL_FILE).is_file() and os.access(store, os.W_OK):
+        try:
+            rows = open_rows(store, write=True)
+        except JournalLocked as error:
+            raise BadInput(
+                f"{store}: a sweep runs here and writes MLflow itself; do this when it has ended ({error})"
+            ) from error
+    try:
+        yield
+    finally:
+        if rows is not None:
+            rows.close()
+
+
 def _executor(plan: Plan, engine: Engine, address: str | None) -> Executor:
     if engine == "inline":
-        return InlineExecutor(plan.bases)
+        return InlineExecutor(plan.bases, trial_minutes=plan.config.budget.trial_minutes)
     from crowdsweep.sweep.cluster import connect  # noqa: PLC0415 - ray takes a second to import
     from crowdsweep.sweep.ray_actors import RayExecutor  # noqa: PLC0415
 
     cluster = connect(address)
     try:
-        return RayExecutor(plan.bases, cluster, plan.config.resources)
+        return RayExecutor(plan.bases, cluster, plan.config.resources, plan.config.budget.trial_minutes)
     except BaseException:
         cluster.close()
         raise
 
 
-def _mirrors(plan: Plan, store: Path, journal: Journal, quiet: bool, draw: Draw | None) -> list[Mirror]:
+def _mirrors(
+    plan: Plan, store: Path, journal: Journal, quiet: bool, draw: Draw | None, interrupts: Interrupts
+) -> list[Mirror]:
     """Returns the console and, unless the sweep leaves it out, MLflow."""
     mirrors: list[Mirror] = []
     if not quiet:
@@ -128,6 +156,7 @@ def _mirrors(plan: Plan, store: Path, journal: Journal, quiet: bool, draw: Draw 
                 record=journal.handle,
                 look=lambda: journal.state,
                 draw=draw,
+                presses=lambda: interrupts.count,
             )
         )
     return mirrors

@@ -3,6 +3,7 @@
 import os
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread
 from typing import Any
@@ -10,18 +11,17 @@ from typing import Any
 import ray
 
 from crowdsweep.data.dataset import CrowdDataset
-from crowdsweep.registry import discovery
+from crowdsweep.registry.carried import CarriedFolder, search_here
 from crowdsweep.sweep.reports import Reports
 from crowdsweep.trial.events import TrialProgressed
 from crowdsweep.trial.result import TrialResult
-from crowdsweep.trial.runner import run_batch
+from crowdsweep.trial.runner import look_up_models, run_batch
 from crowdsweep.trial.spec import TrialSpec
 from crowdsweep.trial.watch import Watch
 
 CONTROL = "control"
 DATASETS_KEPT = 2
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
-FORWARDED_VARIABLES = (discovery.SEARCH_PATH,)
 
 News = TrialProgressed | TrialResult
 
@@ -31,15 +31,22 @@ class Slot:
 
     Args:
         device: a torch device, given to every batch; the slot never looks for one.
+        plugins: folders of the driver.
     """
 
-    def __init__(self, device: str) -> None:
+    def __init__(self, device: str, plugins: Sequence[CarriedFolder] = ()) -> None:
+        search_here(plugins, Path.cwd())
         self._device = device
         self._stopped: set[str] = set()
         self._datasets: OrderedDict[str, CrowdDataset] = OrderedDict()
 
     def run(
-        self, specs: Sequence[TrialSpec], fingerprint: str, place: Sequence[Any], watch: Watch | None
+        self,
+        specs: Sequence[TrialSpec],
+        fingerprint: str,
+        place: Sequence[Any],
+        watch: Watch | None,
+        says_when_it_begins: bool = False,
     ) -> Iterator[Sequence[News]]:
         """Runs a batch, and yields what is new of it, a handful of records at a time.
 
@@ -48,6 +55,7 @@ class Slot:
             fingerprint: of their base dataset.
             place: the reference to it in the object store, in a list so that Ray does not fetch it for every call.
             watch: what is scored while the fits go on.
+            says_when_it_begins: whether nothing at all is yielded first, once models and data are there.
         """
         keys = [spec.key for spec in specs]
         base = self._dataset(fingerprint, place)
@@ -61,6 +69,9 @@ class Slot:
                 news.put(error)
             news.put(None)
 
+        if says_when_it_begins:
+            look_up_models(specs)
+            yield []
         thread = Thread(target=work, name="batch")
         thread.start()
         while (item := news.get()) is not None:
@@ -90,10 +101,9 @@ class Slot:
 def slot_options(cpu: float, gpu: float) -> dict[str, Any]:
     """Returns Ray's options for a slot of this shape.
 
-    It gets as many threads as it has CPUs, and finds plug-ins where the driver does (a path that its node must have).
+    It gets as many threads as it has CPUs.
     """
     variables = dict.fromkeys(THREAD_VARIABLES, str(max(1, int(cpu))))
-    variables |= {name: os.environ[name] for name in FORWARDED_VARIABLES if name in os.environ}
     return {
         "num_cpus": cpu,
         "num_gpus": gpu,

@@ -10,7 +10,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-from crowdsweep.errors import SweepFileError, Where, suggestion
+from crowdsweep.errors import SweepFileError, Where, shortened, suggestion
 from crowdsweep.registry.parameters import describe_type
 
 
@@ -35,7 +35,7 @@ def text(given: Any, where: Where) -> str:
 def list_of(given: Any, where: Where, what: str = "") -> list[Any]:
     """Returns the list that was given; one that says of what must have a part."""
     if not isinstance(given, list) or (what and not given):
-        raise SweepFileError(where.says(f"expected a list{what and f' with at least one {what}'}, got {given!r}"))
+        raise SweepFileError(where.says(f"expected a list{what and f' with at least one {what}'}, got {_shown(given)}"))
     return given
 
 
@@ -46,7 +46,7 @@ def mapping_of(given: Any, where: Where, known: Sequence[str] | None = None) -> 
         raise SweepFileError(where.says(f"expected a mapping{wanted}; got {_shown(given)}"))
     for key in given:
         if known is not None and key not in known:
-            raise SweepFileError(where.at(key).says(f"unknown key {key!r}; {suggestion(str(key), known)}"))
+            raise SweepFileError(where.at(key).says(f"unknown key {shortened(key)!r}; {suggestion(str(key), known)}"))
     return given
 
 
@@ -56,7 +56,7 @@ def named_entries(given: Any, where: Where, kind: str) -> Iterator[tuple[Where, 
         place = where.at(index)
         entry = {"name": entry} if isinstance(entry, str) else mapping_of(entry, place)
         if "name" not in entry:
-            raise SweepFileError(place.says(f"expected a {kind}'s name, or a mapping with `name`; got {entry!r}"))
+            raise SweepFileError(place.says(f"expected a {kind}'s name, or a mapping with `name`; got {_shown(entry)}"))
         yield place, entry
 
 
@@ -81,4 +81,4 @@ def _adapter(hint: Any) -> Any:  # beartype refuses the hint TypeAdapter[Any]
 
 
 def _shown(given: Any) -> str:
-    return "nothing" if given is None else repr(given)
+    return "nothing" if given is None else shortened(repr(given))

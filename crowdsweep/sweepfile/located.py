@@ -5,15 +5,19 @@ takes it.
 """
 
 import re
+import stat
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from crowdsweep.errors import KeyPath, SweepFileError, Where, suggestion
+from crowdsweep.errors import KeyPath, SweepFileError, Where, error_words, shortened, suggestion
 
 _PLAIN_TAGS = ("tag:yaml.org,2002:map", "tag:yaml.org,2002:seq")
+_MERGE = "tag:yaml.org,2002:merge"
+MAX_BYTES = 1 << 20
+MAX_DEPTH = 50
 MAX_NODES = 20_000  # aliases can make a few lines of YAML stand for millions of values
 
 
@@ -28,48 +32,82 @@ _Loader.add_implicit_resolver(
 )
 
 
-def read_yaml(path: Path) -> tuple[Any, Where]:
+def read_yaml(path: Path, *, cite: bool = True) -> tuple[Any, Where]:
     """Reads a YAML file; an empty one gives None.
+
+    Args:
+        path: of the file.
+        cite: whether messages may say what stands in a file that is not YAML.
 
     Raises:
         SweepFileError: the file is missing, not UTF-8, not YAML, has a key twice, or unfolds to too many values.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        text = _text_of(path)
     except FileNotFoundError:
         beside = [known.name for known in path.parent.glob("*.y*ml")]
         hint = f"; {suggestion(path.name, beside)}" if beside else ""
         raise SweepFileError(f"there is no file {str(path)!r}{hint}") from None
-    except IsADirectoryError:
-        raise SweepFileError(f"expected a YAML file, got a folder: {str(path)!r}") from None
     except UnicodeDecodeError as error:
         raise SweepFileError(
             f"{path}: expected text in UTF-8, got byte {error.start} that is not; save the file as UTF-8"
         ) from None
-    return parse_yaml(text, str(path))
+    except (OSError, ValueError) as error:  # ValueError: a null character in the name
+        raise SweepFileError(f"{shortened(str(path))}: cannot be read: {error_words(error)}") from None
+    return parse_yaml(text, str(path), cite=cite)
 
 
-def parse_yaml(text: str, source: str) -> tuple[Any, Where]:
-    """Reads YAML text; `source` is what messages call it.
+def _text_of(path: Path) -> str:
+    """Returns the text of a file; of what is none (a pipe without a writer, a device) nothing is read."""
+    kind = path.stat().st_mode
+    if stat.S_ISDIR(kind):
+        raise SweepFileError(f"expected a YAML file, got a folder: {str(path)!r}")
+    if not stat.S_ISREG(kind):
+        raise SweepFileError(f"expected a YAML file, got a pipe or a device: {str(path)!r}; save it as a file")
+    with path.open("rb") as file:
+        content = file.read(MAX_BYTES + 1)
+    if len(content) > MAX_BYTES:
+        raise SweepFileError(f"{path}: expected at most {MAX_BYTES >> 20} MiB of YAML; is this the right file?")
+    return content.decode("utf-8-sig")
+
+
+def parse_yaml(text: str, source: str, *, cite: bool = True) -> tuple[Any, Where]:
+    """Reads YAML text; `source` is what messages call it, and `cite` as for `read_yaml`.
 
     Raises:
-        SweepFileError: it is not YAML, has a key twice, or unfolds to too many values.
+        SweepFileError: it is not YAML, has a key twice, nests too deeply, or unfolds to too many values.
     """
-    loader = _Loader(text)
+    # PyYAML raises whatever its parts run into: nobody lists it.
     try:
-        node = loader.get_single_node()
-        unfolding = _Unfolding(loader, source)
-        value = None if node is None else unfolding.value(node, ())
-    except yaml.YAMLError as error:
+        _check_depth(text, source)
+        loader = _Loader(text)
+        try:
+            node = loader.get_single_node()
+            unfolding = _Unfolding(loader, source)
+            value = None if node is None else unfolding.value(node, ())
+        finally:
+            loader.dispose()
+    except SweepFileError as error:
+        if cite:
+            raise
+        place = str(error).partition(": ")[0]
+        raise SweepFileError(f"{place}: expected plain YAML: no tags, no repeated keys, no deep nesting") from None
+    except Exception as error:  # noqa: BLE001 - as said
         mark: yaml.Mark | None = getattr(error, "problem_mark", None)
         line = "" if mark is None else f":{mark.line + 1}"
-        problem = getattr(error, "problem", None) or str(error)
-        raise SweepFileError(
-            f"{source}{line}: this is not YAML: {problem}; look at the indentation and quotes"
-        ) from None
-    finally:
-        loader.dispose()
+        problem = f": {getattr(error, 'problem', None) or error_words(error)}" if cite else ""
+        raise SweepFileError(f"{source}{line}: this is not YAML{problem}; look at the indentation and quotes") from None
     return value, Where(unfolding.origins)
+
+
+def _check_depth(text: str, source: str) -> None:
+    """Refuses YAML that nests deeply, before anything is built of it: what builds it goes as deep."""
+    depth = 0
+    for event in yaml.parse(text, _Loader):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > MAX_DEPTH:
+            line = event.start_mark.line + 1 if event.start_mark else 1
+            raise SweepFileError(f"{source}:{line}: expected YAML that nests at most {MAX_DEPTH} deep")
 
 
 class _Unfolding:
@@ -105,16 +143,19 @@ class _Unfolding:
     def _mapping(self, node: yaml.MappingNode, path: KeyPath) -> dict[str, Any]:
         seen: dict[str, str] = {}
         for key_node, _ in node.value:
-            if key_node.tag == "tag:yaml.org,2002:merge":
+            if key_node.tag == _MERGE:
                 continue
-            key = self._loader.construct_object(key_node)
+            key = self._loader.construct_object(key_node) if isinstance(key_node, yaml.ScalarNode) else None
             if not isinstance(key, str):
-                raise SweepFileError(f"{self._line(key_node)}: expected text as a key, got {key!r}; put it in quotes")
+                raise SweepFileError(
+                    f"{self._line(key_node)}: expected text as a key, got {shortened(repr(key))}; put it in quotes"
+                )
             if key in seen:
                 raise SweepFileError(
                     f"{self._line(key_node)}: the key {key!r} stands here and at {seen[key]}; keep one"
                 )
             seen[key] = self._line(key_node)
+        self._check_merges(node)
         self._loader.flatten_mapping(node)  # merges what `<<` names; the node's own keys come last and win
         values: dict[str, Any] = {}
         for key_node, value_node in node.value:
@@ -122,6 +163,22 @@ class _Unfolding:
             self.origins[(*path, key)] = self._line(key_node)
             values[key] = self.value(value_node, (*path, key))
         return values
+
+    def _check_merges(self, node: yaml.MappingNode) -> None:
+        """Counts what `<<` brings before it is brought: each level can double it."""
+        known: dict[int, int] = {}
+
+        def brought(part: yaml.Node) -> int:
+            if id(part) not in known:
+                known[id(part)] = MAX_NODES + 1  # what stands inside itself
+                if isinstance(part, yaml.MappingNode):
+                    known[id(part)] = sum(brought(value) if key.tag == _MERGE else 1 for key, value in part.value)
+                else:
+                    known[id(part)] = sum(map(brought, part.value)) if isinstance(part, yaml.SequenceNode) else 0
+            return known[id(part)]
+
+        if brought(node) > MAX_NODES:
+            raise SweepFileError(f"{self._line(node)}: this file unfolds to more than {MAX_NODES} values")
 
     def _line(self, node: yaml.Node) -> str:
         return f"{self._source}:{node.start_mark.line + 1}"
@@ -139,7 +196,7 @@ def with_overrides(value: Any, where: Where, overrides: Sequence[str]) -> tuple[
     for override in overrides:
         key, equals, text = override.partition("=")
         if not equals or not key.strip():
-            raise SweepFileError(f"--set {override}: expected key=value, for example --set seeds.report=10")
+            raise SweepFileError(f"--set {shortened(override)}: expected key=value, for example --set seeds.report=10")
         origin = f"--set {override}"
         path: KeyPath = tuple(int(part) if part.isdigit() else part for part in key.strip().split("."))
         value = _replaced(value, path, parse_yaml(text, origin)[0], Where({(): origin}))

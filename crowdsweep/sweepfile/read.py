@@ -9,11 +9,21 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from itertools import product
+from math import prod
 from pathlib import Path
 from typing import Any
 
 from crowdsweep.data import catalogue
-from crowdsweep.errors import BadInput, SweepFileError, UnknownName, Where, suggestion
+from crowdsweep.errors import (
+    BadInput,
+    SweepFileError,
+    UnknownName,
+    Where,
+    error_words,
+    plain,
+    shortened,
+    suggestion,
+)
 from crowdsweep.metrics.known import check_metric_name
 from crowdsweep.metrics.wording import goal_of
 from crowdsweep.models import registered
@@ -23,6 +33,7 @@ from crowdsweep.sweepfile.checked import field_types, list_of, mapping_of, named
 from crowdsweep.sweepfile.located import read_yaml, with_overrides
 from crowdsweep.sweepfile.records import DatasetEntry, Metric, ModelEntry, StudyEntry, SweepConfig
 
+MOST_DATASETS = 10_000  # the product of an entry's lists
 _SWEEP_KEYS = [key for key in field_types(SweepConfig) if key != "source"]
 
 
@@ -108,10 +119,14 @@ def _datasets(given: Any, where: Where, folder: Path) -> Iterator[DatasetEntry]:
         for key, value in entry.items():
             _check_axis(value, place.at(key))
         axes = [value if isinstance(value, list) else [value] for value in entry.values()]
+        if (n_datasets := prod(map(len, axes))) > MOST_DATASETS:
+            raise SweepFileError(
+                place.says(f"expected at most {MOST_DATASETS} datasets of one entry, got {n_datasets}")
+            )
         for values in product(*axes):
             params = dict(zip(entry, values, strict=True))
             name = text(params.pop("name"), place.at("name"))
-            dataset = DatasetEntry(name=_resolved(name, folder), params=params)
+            dataset = DatasetEntry(name=_resolved(name, folder, place.at("name")), params=params)
             key = (dataset.name, *sorted(f"{param} {value!r}" for param, value in params.items()))
             if key in seen:
                 raise SweepFileError(
@@ -128,15 +143,20 @@ def _check_axis(value: Any, where: Where) -> None:
     for index, part in enumerate(values):
         inner = where.at(index) if isinstance(value, list) else where
         if not isinstance(part, str | int | float | bool | None):
-            raise SweepFileError(inner.says(f"expected text, a number, true, false or null; got {part!r}"))
+            raise SweepFileError(
+                inner.says(f"expected text, a number, true, false or null; got {shortened(repr(part))}")
+            )
 
 
-def _resolved(name: str, folder: Path) -> str:
+def _resolved(name: str, folder: Path, where: Where) -> str:
     """Returns a catalogue name as it is, and a folder's path made absolute from the sweep file's folder."""
     looks_like_path = os.sep in name or "/" in name or name.startswith((".", "~"))
-    path = folder / Path(name).expanduser()
-    if looks_like_path or (path.is_dir() and name not in catalogue.names()):
-        return str(path.resolve())
+    try:
+        path = folder / Path(name).expanduser()
+        if looks_like_path or (path.is_dir() and name not in catalogue.names()):
+            return str(path.resolve())
+    except (OSError, ValueError, RuntimeError) as error:  # too long, a null character, a home that nobody has
+        raise SweepFileError(where.says(f"no folder can be {shortened(name)!r}: {error_words(error)}")) from None
     return name
 
 
@@ -149,6 +169,8 @@ def _models(given: Any, where: Where, folder: Path, datasets: Sequence[str]) -> 
             raise UnknownName("model", name, registered.model_names(), str(place.at("name")))
         params = mapping_of(entry.get("params", {}), place.at("params"))
         label = text(entry.get("label", name), place.at("label"))
+        if label != plain(label):
+            raise SweepFileError(place.at("label").says(f"expected a label that can be printed, got {label!r}"))
         if label in seen:
             raise SweepFileError(place.says(f"{label!r} stands at {seen[label]} already; give one of them a `label`"))
         seen[label] = place
@@ -162,7 +184,7 @@ def _models(given: Any, where: Where, folder: Path, datasets: Sequence[str]) -> 
 def _only(given: Any, where: Where, folder: Path, datasets: Sequence[str]) -> Iterator[str]:
     """Yields the datasets that a model is limited to, each one of the sweep's."""
     for index, part in enumerate(list_of(given, where, "dataset of this sweep")):
-        name = _resolved(text(part, where.at(index)), folder)
+        name = _resolved(text(part, where.at(index)), folder, where.at(index))
         if name not in datasets:
             raise UnknownName("dataset of this sweep", name, datasets, str(where.at(index)))
         yield name
@@ -174,18 +196,31 @@ def _space(model: str, params: Mapping[str, Any], given: Any, where: Where, fold
     if isinstance(given, Mapping):
         return Space.parse(given, where)
     if not isinstance(given, str):
-        raise SweepFileError(where.says(f"expected `default`, a file of spaces, or a mapping; got {given!r}"))
+        raise SweepFileError(
+            where.says(f"expected `default`, a file of spaces, or a mapping; got {shortened(repr(given))}")
+        )
     if given == "default":
         shapes = registered.model_info(model).space
         if not shapes:
             raise SweepFileError(where.says(f"there is nothing to search in {model!r}; leave `search` out"))
         return Space.parse(shapes, f"default space of {model}").fixing(params)
     tried = [folder / part / f"{given}{suffix}" for part in ("", "spaces") for suffix in ("", ".yaml")]
-    path = next((path for path in tried if path.is_file()), None)
+    try:
+        path = next((path for path in tried if path.is_file()), None)
+    except (OSError, ValueError):
+        path = None
     if path is None:
         names = ["default", *(known.stem for known in (folder / "spaces").glob("*.yaml"))]
-        raise SweepFileError(where.says(f"there is no file of spaces {given!r}; {suggestion(given, names)}"))
-    shapes, inside = read_yaml(path)
+        raise SweepFileError(where.says(f"there is no file of spaces {shortened(given)!r}; {suggestion(given, names)}"))
+    shapes, inside = read_yaml(path, cite=False)
+    if not isinstance(shapes, Mapping) or not all(isinstance(shape, Mapping) for shape in shapes.values()):
+        # Not cited: a sweep file from elsewhere may name any file, and its owner may pass the message on.
+        raise SweepFileError(
+            where.says(
+                f"expected a file of spaces, a mapping of hyper-parameters to ranges, got another: {path}; "
+                f"`crowdsweep models {model} --space` prints one"
+            )
+        )
     space = Space.parse(shapes, inside)
     space.fixing(params).check_fits(model, params, inside)
     return space.fixing(params)
@@ -258,6 +293,10 @@ def _check_grid(config: SweepConfig, where: Where) -> None:
 
 def _sweep_name(given: Any, where: Where) -> str:
     name = text(given, where)
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
-        raise SweepFileError(where.says(f"expected letters, digits, `-`, `_`, `.` (it names a folder); got {name!r}"))
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}", name):
+        raise SweepFileError(
+            where.says(
+                f"expected letters, digits, `-`, `_`, `.`, at most 200 (it names a folder); got {shortened(name)!r}"
+            )
+        )
     return name

@@ -10,6 +10,8 @@ _log = logging.getLogger(__name__)
 
 Job = Callable[[], None]
 
+_LOOK_S = 0.1
+
 
 class Rejected(Exception):
     """What a job raises when trying again cannot help; the next job goes on."""
@@ -28,7 +30,8 @@ class Background:
         attempts: how often a job is tried.
         first_delay_s, longest_delay_s: between two attempts; it doubles.
         when_idle: called when the queue is empty and something was done, at most every `idle_s` seconds.
-        patience_s: how long `close` waits for one job to end.
+        patience_s: how long `close` waits in all.
+        words: of an error, for messages.
     """
 
     def __init__(
@@ -42,6 +45,7 @@ class Background:
         when_idle: Job | None = None,
         idle_s: float = 10.0,
         patience_s: float = 60.0,
+        words: Callable[[Exception], str] = str,
     ) -> None:
         self._name = name
         self._limit = limit
@@ -51,12 +55,12 @@ class Background:
         self._when_idle = when_idle
         self._idle_s = idle_s
         self._patience_s = patience_s
+        self._words = words
         self._jobs: deque[Job] = deque()
         self._changed = threading.Condition()
         self._closing = threading.Event()
         self._abandoned = False
         self._reported = False
-        self._ended = 0
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
@@ -70,17 +74,24 @@ class Background:
             self._changed.notify()
         return True
 
-    def close(self, last: Job | None = None) -> None:
-        """Runs what is queued and then `last`; returns when that is done, or fails, or stands still for too long."""
+    def close(self, last: Job | None = None, wait: Callable[[float], bool] | None = None) -> None:
+        """Runs what is queued and then `last`; returns when that is done, or fails, or takes too long.
+
+        Args:
+            last: job.
+            wait: asked again and again, with the seconds that have gone by, whether to go on waiting.
+        """
         with self._changed:
             if not self._closing.is_set() and last is not None:
                 self._jobs.append(last)
             self._closing.set()
             self._changed.notify()
-        ended = -1
-        while self._thread.is_alive() and ended != self._ended:
-            ended = self._ended
-            self._thread.join(self._patience_s)
+        began = time.monotonic()
+        while self._thread.is_alive():
+            gone_s = time.monotonic() - began
+            if gone_s > self._patience_s or (wait is not None and not wait(gone_s)):
+                break
+            self._thread.join(min(_LOOK_S, self._patience_s))
         self._abandoned = True
 
     def _run(self) -> None:
@@ -121,7 +132,6 @@ class Background:
                 delay_s = min(2 * delay_s, self._longest_delay_s)
             else:
                 break
-        self._ended += 1
         return True
 
     def _report(self, error: Exception) -> None:
@@ -131,6 +141,6 @@ class Background:
             "%s cannot be written, the sweep goes on and it is tried again: %s: %s",
             self._name,
             type(error).__name__,
-            error,
+            self._words(error),
         )
         self._reported = True

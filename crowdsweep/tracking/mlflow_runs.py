@@ -6,14 +6,15 @@ Only the client interface with run ids is used: MLflow's fluent interface keeps 
 
 import logging
 import os
+import shlex
 import time
 import warnings
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from hashlib import blake2b
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from urllib.parse import unquote, urlsplit
 
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # all are read by mlflow alone, the first on import
 os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
@@ -28,6 +29,7 @@ from crowdsweep.journal.artifacts import content_of
 from crowdsweep.journal.journal import open_rows
 from crowdsweep.journal.shown import ShownTrial, one_each, shown_trials
 from crowdsweep.journal.state import JournalState
+from crowdsweep.tracking.artifact_files import bring_along, write_inside
 from crowdsweep.tracking.background import Background, Rejected
 from crowdsweep.tracking.run_book import DrawConfusion, ReadArtifact, RunBook, StoredRun
 from crowdsweep.tracking.run_records import (
@@ -43,7 +45,9 @@ from crowdsweep.tracking.uri import (
     check_reachable,
     database_file,
     discreet,
+    discreetly,
     log_in,
+    sqlite_uri,
     tracking_uri,
     without_credentials,
 )
@@ -58,6 +62,8 @@ if "MLFLOW_LOGGING_LEVEL" not in os.environ:
     for told_by_us in ("mlflow.store.db.utils", "urllib3.connectionpool"):  # each failure, before it reaches us
         logging.getLogger(told_by_us).setLevel(logging.CRITICAL)
 
+_TELL_FIRST_S, _TELL_EVERY_S = 2.0, 10.0
+_PRESSES_TO_DROP = 2  # of Ctrl-C: then nothing is waited for
 _BEYOND_REPAIR = "INVALID_PARAMETER_VALUE"
 
 
@@ -76,6 +82,7 @@ class MlflowMirror:
         look: tells what the journal says now: trials of it that MLflow lacks are written.
         draw: of the mean confusion matrix of a cell's reported trials, which becomes an artifact of its run.
         background: how the thread retries, for tests.
+        presses: tells how often Ctrl-C was pressed: once more, and `close` leaves what is left to `mirror`.
     """
 
     def __init__(
@@ -88,13 +95,17 @@ class MlflowMirror:
         look: Callable[[], JournalState] | None = None,
         draw: DrawConfusion | None = None,
         background: Callable[[Callable[[], None]], Background] | None = None,
+        presses: Callable[[], int] = lambda: 0,
     ) -> None:
-        door = MlflowDoor(tracking_uri(store, uri), experiment)
+        self._store = str(store)
+        self._presses = presses
+        self._uri = tracking_uri(store, uri)
+        door = MlflowDoor(self._uri, experiment)
         self._runs = RunBook(door, record=record, read=reader_of(store), draw=draw)
         self._look = look
         self._trials: dict[str, ShownTrial] = {}
         self._waiting: dict[str, TrialResult] = {}
-        self._thread = (background or _background)(self._runs.write_cells)
+        self._thread = (background or self._background)(self._runs.write_cells)
         self._started = False
         self._closed = False
 
@@ -103,9 +114,12 @@ class MlflowMirror:
         match event:
             case SweepStarted():
                 self._started = True
-                self._thread.submit(lambda: self._runs.open(event.name, event.environment), beyond_limit=True)
-                if self._look is not None:
-                    state = self._look()
+                state = self._look() if self._look is not None else None
+                first = state.started[0] if state is not None and state.started else event
+                self._thread.submit(
+                    lambda: self._runs.open(event.name, event.environment, store_id(first)), beyond_limit=True
+                )
+                if state is not None:
                     self._trials.update(one_each(shown_trials(state, every=True)))
                     self._waiting.update((key, result) for key, result in state.results.items() if key in self._trials)
                 for key, result in list(self._waiting.items()):
@@ -133,11 +147,27 @@ class MlflowMirror:
             self._runs.mark(shown)
             self._runs.finish()
 
-        self._thread.close(finish if self._started else None)
+        before, told_at = self._presses(), 0.0
+
+        def wait(gone_s: float) -> bool:
+            nonlocal told_at
+            if gone_s - told_at > _TELL_EVERY_S or (not told_at and gone_s > _TELL_FIRST_S):
+                told_at = gone_s
+                _log.warning("MLflow: %d runs to go; Ctrl-C leaves them to %s", len(self._waiting), self._later)
+            return self._presses() == before and before < _PRESSES_TO_DROP
+
+        self._thread.close(finish if self._started else None, wait)
         if self._waiting:
             _log.warning(
-                "MLflow lacks %d trials; the journal has them: `crowdsweep mirror` writes them", len(self._waiting)
+                "MLflow lacks %d trials; the journal has them: %s writes them", len(self._waiting), self._later
             )
+
+    @property
+    def _later(self) -> str:
+        return f"`{shlex.join(['crowdsweep', 'mirror', self._store])}`"
+
+    def _background(self, when_idle: Callable[[], None]) -> Background:
+        return Background("MLflow", when_idle=when_idle, words=lambda error: discreetly(str(error), self._uri))
 
     def _queue(self, key: str, result: TrialResult, *, beyond_limit: bool = False) -> None:
         if key not in self._trials:
@@ -174,7 +204,7 @@ def rebuild(
 ) -> Mirrored:
     """Writes into MLflow all that a journal has and MLflow lacks; a run that is incomplete is deleted and made anew.
 
-    Not while a driver is writing the same experiment: its open runs would be marked as interrupted.
+    Not while a driver is writing the same sweep: its open runs would be marked as interrupted.
 
     Args:
         state: what the journal says.
@@ -189,7 +219,7 @@ def rebuild(
     runs = RunBook(MlflowDoor(uri, experiment), record=None, read=read, draw=draw)
     found = written = 0
     try:
-        runs.open(state.name, state.environment)
+        runs.open(state.name, state.environment, store_id(state.started[0]) if state.started else "")
         trials = one_each(shown_trials(state, every=True))
         for key, result in state.results.items():
             if key not in trials:
@@ -197,17 +227,23 @@ def rebuild(
             try:
                 fresh = runs.write_trial(trials[key], result)
             except Rejected as error:
-                _log.warning("MLflow refuses trial %s: %s", key, error)
+                _log.warning("MLflow refuses trial %s: %s", key, discreetly(str(error), uri))
                 continue
             written, found = written + fresh, found + (not fresh)
         runs.mark(trials)
         runs.finish()
     except (OSError, MlflowException, Rejected) as error:
         raise BadInput(
-            f"MLflow at {without_credentials(uri)} cannot be written: {error}. {written} trials were; see to it, then "
-            f"do the same again"
-        ) from error
+            f"MLflow at {without_credentials(uri)} cannot be written: {discreetly(str(error), uri)}. {written} trials "
+            f"were; see to it, then do the same again"
+        ) from None
     return Mirrored(found=found, written=written, refused=len(state.results) - found - written)
+
+
+def store_id(first: SweepStarted) -> str:
+    """Returns what tells the runs of one store from those of another whose sweep has the same name: when and where its
+    first driver began. A store that is moved keeps it."""
+    return blake2b(f"{first.time!r} {first.environment.get('host', '')}".encode(), digest_size=8).hexdigest()
 
 
 def reader_of(store: str | Path) -> ReadArtifact:
@@ -245,13 +281,15 @@ class MlflowDoor:
         check_reachable(self._uri)
         # Of SQLAlchemy, about MLflow's own tables. Not `catch_warnings`: it undoes what other threads set meanwhile.
         warnings.filterwarnings("ignore", message="The ``noload`` loader strategy is deprecated")
+        database, folder = database_file(self._uri), artifact_folder(self._uri)
         if self._database is not None:
             _make_database(self._uri)
             self._database.hasten()
+            if database is not None and folder is not None:
+                bring_along(database, folder)
         client = MlflowClient(self._uri)
         found = client.get_experiment_by_name(self._experiment)
         if found is None:
-            folder = artifact_folder(self._uri)
             self._experiment_id = client.create_experiment(self._experiment, artifact_location=folder)
         else:
             self._experiment_id = found.experiment_id
@@ -332,11 +370,10 @@ class MlflowDoor:
 
     def write_file(self, run: StoredRun, name: str, content: bytes) -> None:
         """Writes an artifact of the run."""
-        folder = urlsplit(run.artifacts)
-        if folder.scheme == "file":  # where MLflow itself would put it, without its 8 ms of looking the place up
-            path = Path(unquote(folder.path), name)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content)
+        folder = artifact_folder(self._uri)
+        if folder is not None and run.artifacts.startswith("file:"):
+            # where MLflow itself would put it, without its 8 ms of looking the place up
+            write_inside(folder, run.artifacts, name, content)
             return
         with TemporaryDirectory() as place:
             path = Path(place, name)
@@ -367,10 +404,6 @@ class MlflowDoor:
         return self._client
 
 
-def _background(when_idle: Callable[[], None]) -> Background:
-    return Background("MLflow", when_idle=when_idle)
-
-
 @contextmanager
 def _refusals() -> Generator[None]:
     """Tells what MLflow will never take from what it cannot take now."""
@@ -393,5 +426,5 @@ def _make_database(uri: str) -> None:
         return
     draft = database.with_name(f"{database.name}.{os.getpid()}.new")
     draft.unlink(missing_ok=True)
-    MlflowClient(f"sqlite:///{draft}").search_experiments(max_results=1)
+    MlflowClient(sqlite_uri(draft)).search_experiments(max_results=1)
     draft.replace(database)

@@ -17,6 +17,7 @@ from crowdsweep.tracking.run_records import (
     PARENT,
     PHASE,
     STATUS,
+    STORE,
     SWEEP,
     CellTrial,
     RunRecord,
@@ -144,7 +145,7 @@ class RunBook:
         self._record = record
         self._read = read
         self._draw = draw
-        self._sweep = ""
+        self._sweep = self._store = ""
         self._environment: Mapping[str, str] = {}
         self._is_open = False
         self._runs: dict[str, StoredRun] = {}
@@ -155,13 +156,20 @@ class RunBook:
         self._untold: dict[str, str] = {}
         self._marks: dict[str, str] = {}  # run → what its tag `ASKED` says
 
-    def open(self, sweep: str, environment: Mapping[str, str]) -> None:
-        """Connects, finds what is there already, and closes what a driver that died left open."""
-        self._sweep, self._environment = sweep, environment
+    def open(self, sweep: str, environment: Mapping[str, str], store: str = "") -> None:
+        """Connects, finds what is there already, and closes what a driver that died left open.
+
+        Args:
+            sweep: its name.
+            environment: versions and the like.
+            store: an id; runs of another store are another sweep's, whatever its name.
+        """
+        self._sweep, self._environment, self._store = sweep, environment, store
         self._experiment.open()
         self._runs, self._done = {}, {}
         for run in self._experiment.runs():
-            if run.tags.get(SWEEP) == sweep and KEY in run.tags:
+            ours = run.tags.get(STORE, store) == store  # earlier versions did not say
+            if ours and run.tags.get(SWEEP) == sweep and KEY in run.tags:
                 self._take_stock(run.tags[KEY], run)
         self._found = set(self._runs)
         self._is_open = True
@@ -243,7 +251,7 @@ class RunBook:
 
     def _be_open(self) -> None:
         if not self._is_open:
-            self.open(self._sweep, self._environment)
+            self.open(self._sweep, self._environment, self._store)
 
     def _take_stock(self, key: str, run: StoredRun) -> None:
         if run.status == "RUNNING":
@@ -298,6 +306,7 @@ class RunBook:
         return True
 
     def _create(self, record: RunRecord) -> StoredRun:
+        record = replace(record, tags={**record.tags, STORE: self._store})
         run = self._runs[record.key] = self._experiment.create(record)
         self._marks[record.key] = record.tags[ASKED]
         self._untold[record.key] = run.run_id

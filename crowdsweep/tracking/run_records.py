@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from statistics import fmean, stdev
 from typing import Any, Literal
 
+from crowdsweep.errors import plain
 from crowdsweep.journal.shown import ShownTrial
 from crowdsweep.trial.artifacts import Artifact
 from crowdsweep.trial.item_scores import is_item_scores
@@ -30,7 +31,7 @@ journal has up to 500 of the objective and 100 of the metric that is watched."""
 PREFIX = "crowdsweep."
 KIND, KEY, SWEEP, STATUS, PHASE = (PREFIX + name for name in ("kind", "key", "sweep", "status", "phase"))
 ASKED, CHOSEN = PREFIX + "asked", PREFIX + "chosen"
-INTERRUPTED = PREFIX + "interrupted"
+INTERRUPTED, STORE = PREFIX + "interrupted", PREFIX + "store"
 PARENT = "mlflow.parentRunId"
 MARKER = "…"
 
@@ -276,4 +277,5 @@ def _key(name: str) -> str:
 
 
 def _cut(text: str, limit: int) -> str:
+    text = plain(text)  # databases refuse lone surrogates, some of them null characters
     return text if len(text) <= limit else text[: limit - len(MARKER)] + MARKER

@@ -7,12 +7,15 @@ import shutil
 import socket
 import sqlite3
 import threading
+import time
 from base64 import b64encode
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from urllib.parse import unquote
 
 import numpy as np
 import pytest
@@ -24,6 +27,7 @@ from crowdsweep.journal.state import JournalState
 from crowdsweep.sweep.launch import open_and_run, rebuild_mirror
 from crowdsweep.sweepfile.read import parse_sweep
 from crowdsweep.testing.mirror_checks import failed, ok, spec, started
+from crowdsweep.tracking.artifact_files import bring_along
 from crowdsweep.tracking.background import Background
 from crowdsweep.tracking.mlflow_runs import (
     MlflowClient,
@@ -35,6 +39,7 @@ from crowdsweep.tracking.mlflow_runs import (
 )
 from crowdsweep.tracking.run_records import HISTORY_LIMIT, CellTrial, cell_record, trial_record
 from crowdsweep.tracking.sqlite_file import is_shared
+from crowdsweep.tracking.uri import discreetly
 from crowdsweep.trial.artifacts import Artifact
 from crowdsweep.trial.events import Event, RunsCreated, SweepFinished, SweepStatus, TrialFinished, TrialPlanned
 from crowdsweep.trial.result import Status
@@ -218,7 +223,7 @@ def test_a_database_that_stops_taking_rows_is_mended_by_mirror(
     told = [record.getMessage() for record in caplog.records if record.name.startswith("crowdsweep")]
     assert len(state.results) == 4, "the sweep lost nothing"
     assert sum("cannot be written" in words for words in told) == 1
-    assert "MLflow lacks 3 trials; the journal has them: `crowdsweep mirror` writes them" in told
+    assert f"MLflow lacks 3 trials; the journal has them: `crowdsweep mirror {store}` writes them" in told
     with pytest.raises(BadInput, match="cannot be written"):
         rebuild(state, tracking_uri(store), "an experiment")
     sql(store, "DROP TRIGGER refuse")
@@ -550,9 +555,7 @@ def test_where_runs_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://server:5000")
     assert tracking_uri(tmp_path) == "http://server:5000"
     assert tracking_uri(tmp_path, "sqlite:///x.db") == "sqlite:///x.db"
-    assert without_credentials("https://me:word@server:5000/a?b=c") == "https://server:5000/a?b=c"
     assert without_credentials("sqlite:////a/b@c.db") == "sqlite:////a/b@c.db"
-    assert without_credentials("mysql://me@server/runs?ssl=1&password=word") == "mysql://server/runs?ssl=1"
 
 
 def test_nothing_is_printed(store: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -573,3 +576,157 @@ def test_run_ids_are_told_while_the_sweep_runs(store: Path) -> None:
         spec(0, groups=2).cell_key,
         *(spec(seed, groups=2).key for seed in SEEDS),
     }
+
+
+SECRETS = ("hunter2", "hunter/2", "hunt%40er2")
+SHOWN = {
+    "http://me:{}@host:5000/ml": "http://host:5000/ml",
+    "https://{}@host/ml": "https://host/ml",
+    "https://host/ml?token={}&x=1": "https://host/ml",
+    "https://host/ml#{}": "https://host/ml",
+    "https://host/ml;password={}": "https://host/ml",
+    "http://me:{}@[host": "http://[host",
+    "databricks://profile:{}@host": "databricks://host",
+    "postgresql+psycopg2://me:{}@host/runs?sslpassword={}": "postgresql+psycopg2://host/runs",
+    "mssql+pyodbc:///?odbc_connect=UID%3Dme%3BPWD%3D{}": "mssql+pyodbc:///",
+    "me:{}@host": "host",
+}
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+@pytest.mark.parametrize("uri", SHOWN)
+def test_a_secret_is_not_shown_wherever_it_stands_in_a_uri(uri: str, secret: str) -> None:
+    given = uri.format(secret, secret)
+    assert without_credentials(given) == SHOWN[uri]
+    assert without_credentials(SHOWN[uri]) == SHOWN[uri]
+    for said in (f"cannot open {given!r}", f"login failed with {secret}", f"login failed with {unquote(secret)}"):
+        assert secret not in discreetly(said, given)
+        assert unquote(secret) not in discreetly(said, given)
+
+
+def test_a_secret_of_a_path_is_not_shown() -> None:
+    assert without_credentials("https://host/api/token-4711/ml") == "https://host/api/ml"
+    assert without_credentials("https://host/" + 40 * "a" + "/ml") == "https://host/ml"
+    assert without_credentials("sqlite:////data/my-token/mlflow.db") == "sqlite:////data/my-token/mlflow.db"
+
+
+@pytest.mark.parametrize("name", ["a?b", "a%20b", "a#b", "a b@c:d;e=f&g", "ä'\""])
+def test_odd_folders_hold_a_store(store: Path, tmp_path: Path, name: str) -> None:
+    odd = tmp_path / name
+    odd.mkdir()
+    (store / "mlflow.db").rename(odd / "mlflow.db")
+    sweep(odd, outcomes())
+    assert len(runs_in(odd)[1]) == 4
+    assert not [path for path in tmp_path.rglob("*.db") if path.parent != odd]
+    assert (odd / "mlartifacts").is_dir()
+
+
+def test_a_moved_store_takes_its_artifacts_along(store: Path, tmp_path: Path) -> None:
+    here, there = tmp_path / "here", tmp_path / "there"
+    here.mkdir()
+    (store / "mlflow.db").rename(here / "mlflow.db")
+    sweep(here, outcomes())
+    here.rename(there)
+    bring_along(there / "mlflow.db", (there / "mlartifacts").as_uri())
+    client = MlflowClient(tracking_uri(there))
+    trial = runs_in(there)[1][spec(3, groups=2).key]
+    assert "traceback.txt" in [file.path for file in client.list_artifacts(trial.info.run_id)]
+    sweep(there, outcomes((0, 1, 2, 3, 4)))
+    assert not here.exists()
+    assert all(run.info.artifact_uri.startswith(there.as_uri()) for run in runs_in(there)[1].values())
+
+
+def test_no_link_leads_what_is_written_out_of_a_store(store: Path, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    (store / "mlflow.db").rename(inside / "mlflow.db")
+    (inside / "mlartifacts").symlink_to(outside)
+    sweep(inside, outcomes())
+    assert not list(outside.rglob("*.txt"))
+    (inside / "mlflow.db").rename(tmp_path / "elsewhere.db")
+    (inside / "mlflow.db").symlink_to(tmp_path / "elsewhere.db")
+    with pytest.raises(BadInput, match="got a link"):
+        tracking_uri(inside)
+
+
+def test_two_stores_with_one_name_share_no_run(store: Path, tmp_path: Path) -> None:
+    uri = tracking_uri(store)
+    for place, time_s in (("one", 1.0), ("two", 2.0)):
+        journal = Journal(tmp_path / place)
+        mirror = MlflowMirror(
+            tmp_path / place, experiment="an experiment", uri=uri, record=journal.handle, look=lambda j=journal: j.state
+        )
+        for event in (replace(started(), time=time_s), *outcomes((0, 1))):
+            journal.handle(event)
+            mirror.handle(event)
+        mirror.close()
+        journal.close()
+    client = MlflowClient(uri)
+    experiment = client.get_experiment_by_name("an experiment")
+    runs = client.search_runs([experiment.experiment_id])
+    by_store = Counter(run.data.tags["crowdsweep.store"] for run in runs)
+    assert sorted(by_store.values()) == [3, 3]
+    assert not [run for run in runs if "crowdsweep.interrupted" in run.data.tags]
+
+
+def test_mirror_waits_for_the_driver_that_writes(store: Path) -> None:
+    journal = Journal(store)
+    for event in (started(), *outcomes()):
+        journal.handle(event)
+    with pytest.raises(BadInput, match="a sweep runs here and writes MLflow itself"):
+        rebuild_mirror(store)
+    journal.close()
+    assert "4 trials written" in rebuild_mirror(store)
+
+
+class SlowServer(BaseHTTPRequestHandler):
+    """Takes a connection and does not answer."""
+
+    def do_GET(self) -> None:
+        time.sleep(30)
+
+    do_POST = do_GET
+
+    def log_message(self, *words: object) -> None: ...
+
+
+@pytest.mark.usefixtures("nobody_logged_in")
+def test_ctrl_c_leaves_a_slow_server_to_mirror(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), SlowServer)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    presses = 0
+    mirror = MlflowMirror(
+        tmp_path, experiment="x", uri=f"http://127.0.0.1:{server.server_port}", presses=lambda: presses
+    )
+    for event in (started(), *outcomes()):
+        mirror.handle(event)
+
+    def press() -> None:
+        nonlocal presses
+        presses += 1
+
+    threading.Timer(3.0, press).start()
+    began = time.monotonic()
+    mirror.close()
+    took_s = time.monotonic() - began
+    server.shutdown()
+    server.server_close()
+    assert 2.5 < took_s < 8.0
+    assert f"MLflow: 4 runs to go; Ctrl-C leaves them to `crowdsweep mirror {tmp_path}`" in caplog.text
+    assert "MLflow lacks 4 trials" in caplog.text
+
+
+def test_after_a_second_ctrl_c_nothing_is_waited_for(tmp_path: Path) -> None:
+    mirror = MlflowMirror(
+        tmp_path,
+        experiment="x",
+        presses=lambda: 2,
+        background=lambda idle: Background("MLflow", when_idle=idle),
+    )
+    mirror.handle(started())
+    began = time.monotonic()
+    mirror.close()
+    assert time.monotonic() - began < 2.0

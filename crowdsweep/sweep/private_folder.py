@@ -1,0 +1,64 @@
+"""A folder of this process alone, for what Ray keeps on this machine; gone when the process lets go of it.
+
+Ray makes its folders writable for everybody and leaves them behind. This one lies around them, is its owner's alone,
+and is locked while its process lives, so that the next process removes what one that was killed could not.
+"""
+
+import fcntl
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+PREFIX = "crowdsweep-"
+_LOCK = "lock"
+_LONGEST_BASE = 16  # characters: sockets lie deep inside, and their paths must stay under 108
+_BEING_MADE_S = 60.0
+
+
+class PrivateFolder:
+    """A new folder below RAY_TMPDIR, or where temporary files go."""
+
+    def __init__(self) -> None:
+        base = _base()
+        for abandoned in _abandoned(base):
+            shutil.rmtree(abandoned, ignore_errors=True)
+        self._path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=base))
+        self._lock: IO[str] = (self._path / _LOCK).open("w")
+        fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    def made(self, name: str) -> Path:
+        """Returns a folder inside, empty when it is new."""
+        inside = self._path / name
+        inside.mkdir(exist_ok=True)
+        return inside
+
+    def close(self) -> None:
+        """Removes it; may be called twice."""
+        shutil.rmtree(self._path, ignore_errors=True)
+        if self._path.exists():  # a process that was ending wrote a last line meanwhile
+            shutil.rmtree(self._path, ignore_errors=True)
+        self._lock.close()
+
+
+def _base() -> Path:
+    chosen = os.environ.get("RAY_TMPDIR") or tempfile.gettempdir()
+    return Path(chosen if len(chosen) <= _LONGEST_BASE else "/tmp").absolute()  # noqa: S108 - mkdtemp makes the rest
+
+
+def _abandoned(base: Path) -> Iterator[Path]:
+    """Yields the folders of this user's processes that are gone."""
+    for folder in base.glob(f"{PREFIX}????????"):
+        try:
+            if folder.lstat().st_uid != os.getuid() or folder.is_symlink():
+                continue
+            with (folder / _LOCK).open() as lock:
+                if time.time() - os.fstat(lock.fileno()).st_mtime < _BEING_MADE_S:
+                    continue
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:  # no lock yet, held, or removed by another process
+            continue
+        yield folder

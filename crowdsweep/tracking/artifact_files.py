@@ -1,0 +1,70 @@
+"""Files of runs beside a sqlite database: written there and nowhere else, and found there when the store was moved."""
+
+import os
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from crowdsweep.tracking.background import Rejected
+
+_PATIENCE_S = 5.0
+
+
+def bring_along(database: Path, folder: str) -> None:
+    """Has every experiment whose artifacts lie in files, and its runs, point to the folder beside the database.
+
+    MLflow keeps absolute places: those of a store that was moved or copied lead to where it lay before.
+
+    Args:
+        database: a sqlite file of MLflow.
+        folder: URI of where artifacts of a new experiment go.
+
+    Raises:
+        OSError: it is not one, or cannot be written.
+    """
+    try:
+        _point_to(database, folder)
+    except sqlite3.Error as error:
+        raise OSError(f"{database}: cannot be used as MLflow's database: {error}") from error
+
+
+def _point_to(database: Path, folder: str) -> None:
+    with closing(sqlite3.connect(database, timeout=_PATIENCE_S)) as rows, rows:
+        known = rows.execute("SELECT experiment_id, artifact_location FROM experiments").fetchall()
+        for experiment, location in known:
+            if location == folder or not location.startswith("file:") or not location.endswith("/mlartifacts"):
+                continue
+            rows.execute("UPDATE experiments SET artifact_location = ? WHERE experiment_id = ?", (folder, experiment))
+            rows.execute(
+                "UPDATE runs SET artifact_uri = ? || substr(artifact_uri, ?) "
+                "WHERE experiment_id = ? AND substr(artifact_uri, 1, ?) = ?",
+                (folder, len(location) + 1, experiment, len(location), location),
+            )
+
+
+def write_inside(folder: str, artifacts: str, name: str, content: bytes) -> None:
+    """Writes a file of a run whose artifacts lie in files.
+
+    Args:
+        folder: URI of the folder that it must lie in, links followed.
+        artifacts: URI of the run's folder.
+        name: of the file.
+        content: all of it.
+
+    Raises:
+        Rejected: it would lie elsewhere.
+    """
+    path = _path(artifacts) / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not path.parent.resolve().is_relative_to(_path(folder).absolute().parent.resolve()):
+        raise Rejected(f"{path}: expected artifacts beside the database, below {_path(folder)}; a link leads elsewhere")
+    draft = path.with_name(f"{path.name}.{os.getpid()}.new")
+    draft.unlink(missing_ok=True)
+    with draft.open("xb") as file:
+        file.write(content)
+    draft.replace(path)  # takes the place of a link, never follows it
+
+
+def _path(uri: str) -> Path:
+    return Path(unquote(urlsplit(uri).path))
