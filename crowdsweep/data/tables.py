@@ -6,10 +6,11 @@ gzipped, and separates its fields by commas, semicolons, tabs or bars.
 """
 
 import csv
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, overload
+from typing import Any, overload
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +27,9 @@ _BLOCK_BYTES = 1 << 20  # Arrow holds dozens of blocks that it read ahead
 _LARGEST_BLOCK = 1 << 26  # no row is longer than that
 _KINDS = ("csv", "csv.gz", "parquet")
 _BATCH_ROWS = 1 << 18
+_RAGGED = re.compile(
+    r"(?:Row #(?P<row>\d+): )?Expected (?P<expected>\d+) columns, got (?P<got>\d+): (?P<text>.*)", re.DOTALL
+)  # as Arrow says it
 _NUMBERED = r"^(?P<prefix>.*?)(?P<number>0|[1-9][0-9]{0,17})$"
 
 
@@ -206,21 +210,17 @@ class _RowTooLong(CrowdsweepError):
 
 
 def _blocks(path: Path, wanted: Sequence[str], separator: str, block: int, done: int) -> Iterator[pa.RecordBatch]:
-    """Yields the rows behind the first `done`, read block by block."""
-    ragged: list[pa_csv.InvalidRow] = []
+    """Yields the rows behind the first `done`, read block by block.
 
-    def refuse(row: pa_csv.InvalidRow) -> Literal["skip", "error"]:
-        ragged.append(row)
-        return "error"
-
+    Arrow is given nothing of Python's to call: one of its threads that lets go of a Python object while the interpreter
+    ends takes the process down with it.
+    """
     with reading(path, "a table of text (CSV)"):
         try:
             for batch in pa_csv.open_csv(
                 path,
                 read_options=pa_csv.ReadOptions(block_size=block, use_threads=False),
-                parse_options=pa_csv.ParseOptions(
-                    delimiter=separator, newlines_in_values=True, invalid_row_handler=refuse
-                ),
+                parse_options=pa_csv.ParseOptions(delimiter=separator, newlines_in_values=True),
                 convert_options=pa_csv.ConvertOptions(
                     column_types=dict.fromkeys(wanted, _CODED), include_columns=list(wanted)
                 ),
@@ -230,8 +230,8 @@ def _blocks(path: Path, wanted: Sequence[str], separator: str, block: int, done:
                 if rest.num_rows:
                     yield rest
         except pa.ArrowException as error:
-            if ragged:
-                raise _ragged(path, ragged[0]) from error
+            if ragged := _RAGGED.search(str(error)):
+                raise _ragged(path, ragged) from error
             if "straddling" in str(error):
                 raise _RowTooLong from error
             if "UTF8" in str(error):
@@ -239,11 +239,11 @@ def _blocks(path: Path, wanted: Sequence[str], separator: str, block: int, done:
             raise
 
 
-def _ragged(path: Path, row: pa_csv.InvalidRow) -> DataError:
-    place = "" if row.number is None else f", row {row.number - 1}"
+def _ragged(path: Path, told: re.Match[str]) -> DataError:
+    place = "" if told["row"] is None else f", row {int(told['row']) - 1}"
     return DataError(
-        f"{path}{place}: expected {row.expected_columns} fields as in the header, got {row.actual_columns}: "
-        f"{row.text[:80]!r}; put fields that contain the separator in double quotes"
+        f"{path}{place}: expected {told['expected']} fields as in the header, got {told['got']}: "
+        f"{told['text'][:80]!r}; put fields that contain the separator in double quotes"
     )
 
 

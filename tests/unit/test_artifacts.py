@@ -92,7 +92,7 @@ def test_a_file_gets_its_name_when_it_is_whole(tmp_path: Path, monkeypatch: pyte
         with pytest.raises(KeyboardInterrupt):
             journal.keep(ARRAYS)
     assert not list(tmp_path.rglob("*.npy"))
-    assert list(tmp_path.rglob("*.new"))
+    assert not list(tmp_path.rglob("*.new")), "nor does the draft stay"
     kept = journal.keep(ARRAYS)
     journal.close()
     assert {place_of(artifact) for artifact in kept.values()} == {
