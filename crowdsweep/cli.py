@@ -4,7 +4,6 @@ Heavy libraries are imported inside the commands that need them, so that `--help
 """
 
 import json
-import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,13 +12,21 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from crowdsweep.cli_data import data
+from crowdsweep.cli_outcome import (
+    EXIT_BAD_INPUT,
+    EXIT_FAILED_TRIALS,
+    EXIT_INTERRUPTED,
+    EXIT_OK,
+    Again,
+    closing_words,
+    exit_code,
+)
 from crowdsweep.errors import BadInput, CrowdsweepError, plain
 
 if TYPE_CHECKING:
     from crowdsweep.report.table import TablePhase
     from crowdsweep.sweepfile.records import Engine
 
-EXIT_OK, EXIT_BAD_INPUT, EXIT_FAILED_TRIALS, EXIT_OVER_BUDGET, EXIT_INTERRUPTED = 0, 2, 3, 4, 130
 DEFAULT_STORES = Path("crowdsweep-runs")
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
@@ -63,9 +70,10 @@ commands.add_command(data)
 @click.option(
     "--store", type=click.Path(path_type=Path), help="Where the record goes; crowdsweep-runs/NAME by default."
 )
-@click.option("--engine", type=click.Choice(["inline", "ray"]), help="Run in this process, or on Ray actors.")
+@click.option("--engine", type=click.Choice(["inline", "ray"]), help="Run in one process, or on Ray actors.")
 @click.option("--address", help="A running Ray cluster to join, such as `auto` or `host:6379`.")
 @click.option("--quiet", is_flag=True, help="No progress, only the result.")
+@click.option("--retry-failed", is_flag=True, help="Run the trials again that failed in earlier runs.")
 @overrides_option
 def run(
     sweep: Path,
@@ -73,6 +81,7 @@ def run(
     engine: "Engine | None",
     address: str | None,
     quiet: bool,
+    retry_failed: bool,
     overrides: tuple[str, ...],
 ) -> int:
     """Run a sweep file, or go on with it: what the record already holds is not done again."""
@@ -82,39 +91,27 @@ def run(
 
     config = load_sweep(sweep, overrides)
     place = store if store is not None else DEFAULT_STORES / config.name
-    outcome = open_and_run(config, place, engine=engine, address=address, quiet=quiet, draw=_draw_confusion)
-    again = ["crowdsweep", "run", str(sweep), "--store", str(place)]
-    again += ["--engine", engine] if engine else []
-    again += ["--address", address] if address else []
-    if outcome.status == "interrupted":
-        again += [word for change in overrides for word in ("--set", change)]
-        click.echo(f"interrupted: nothing that finished is lost; go on with `{shlex.join(again)}`")
-        return EXIT_INTERRUPTED
-    page = write_report(place)
-    click.echo(page.with_name("table.md").read_text())
-    click.echo(f"report:  {page}")
-    click.echo(f"results: {page.with_name('results.parquet')}")
-    click.echo(f"MLflow:  crowdsweep ui {place}")
-    if outcome.status == "over_budget":
-        click.echo(
-            f"stopped: {outcome.failed} of {outcome.finished} trials failed, more than the budget allows", err=True
-        )
-        return EXIT_OVER_BUDGET
-    if outcome.status == "out_of_time":
-        more = f"budget.hours={2 * (config.budget.hours or 1):g}"
-        kept = (change for change in overrides if not change.startswith("budget.hours="))
-        again += [word for change in (*kept, more) for word in ("--set", change)]
-        click.echo(
-            f"out of time: budget.hours ({config.budget.hours:g}) is used up, counting every run of this sweep; "
-            f"{outcome.finished} of {outcome.planned} trials known so far are done. Go on with "
-            f"`{shlex.join(again)}`"
-        )
-    if outcome.failed:
-        click.echo(f"{outcome.failed} trials failed; the report lists them with their errors", err=True)
-    if outcome.refused:
-        searches = "1 search" if outcome.refused == 1 else f"{outcome.refused} searches"
-        click.echo(f"{searches} could not be made; the report says why", err=True)
-    return EXIT_FAILED_TRIALS if outcome.failed or outcome.refused else EXIT_OK
+    words = ["crowdsweep", "run", str(sweep), "--store", str(place)]
+    words += ["--engine", engine] if engine else []
+    words += ["--address", address] if address else []
+    outcome = open_and_run(
+        config,
+        place,
+        engine=engine,
+        address=address,
+        quiet=quiet,
+        draw=_draw_confusion,
+        retry_failed=retry_failed,
+    )
+    if not outcome.dropped:
+        page = write_report(place)
+        click.echo(page.with_name("table.md").read_text())
+        click.echo(f"report:  {page}")
+        click.echo(f"results: {page.with_name('results.parquet')}")
+        click.echo(f"MLflow:  crowdsweep ui {place}")
+    for line in closing_words(outcome, config, Again(words=words, overrides=overrides), str(place)):
+        click.echo(line, err=outcome.status in ("over_budget", "incomplete") or bool(outcome.failed))
+    return exit_code(outcome)
 
 
 @commands.command()
@@ -180,12 +177,15 @@ def mirror(store: Path, uri: str | None) -> None:
 @commands.command()
 @store_argument
 def repair(store: Path) -> None:
-    """Drop what cannot be read from a damaged record, keeping a copy; `run` then makes up for it."""
+    """Put a damaged record right by the rows that can be read, keeping a copy; `run` then makes up for the others."""
     from crowdsweep.journal.repair import repair_journal
 
     done = repair_journal(_existing(store))
-    copy = f"; as it was: {done.copy}" if done.copy is not None else ""
-    click.echo(f"{store}: {done.kept} rows kept, {done.dropped} dropped{copy}")
+    if done.copy is None:
+        click.echo(f"{store}: sound, {done.kept} rows; nothing was changed")
+        return
+    lost = f", {done.missing} missing" if done.missing else ""
+    click.echo(f"{store}: {done.kept} rows kept, {done.dropped} dropped{lost}; as it was: {done.copy}")
 
 
 @commands.command()

@@ -9,9 +9,10 @@ CrowdsweepError
 ├── FitFailed (also RuntimeError)         a model could not be fitted: the trial fails, the sweep goes on
 ├── InfeasibleRequest (also RuntimeError) resources that the cluster does not have and never will
 ├── SlotLost (also RuntimeError)          an actor or its node died more often than the limit allows
+├── NotWritten (also OSError)             a report, a table or another file that is made of the record
 └── JournalError (also OSError)           the record of a sweep
     ├── JournalLocked                     another driver is writing it
-    └── JournalDamaged                    rows that cannot be read before the torn tail
+    └── JournalDamaged                    rows that cannot be read, or that do not stand where they were written
 
 A message says what was expected, what came, where (`Where`), and what to do.
 """
@@ -125,6 +126,10 @@ class SlotLost(CrowdsweepError, RuntimeError):
     """An actor or its node died more often than the limit allows."""
 
 
+class NotWritten(CrowdsweepError, OSError):
+    """A file that is made of the record could not be written; what stood in its place stands."""
+
+
 class JournalError(CrowdsweepError, OSError):
     """The record of a sweep cannot be read or written."""
 
@@ -134,4 +139,4 @@ class JournalLocked(JournalError):
 
 
 class JournalDamaged(JournalError):
-    """The journal holds rows that cannot be read before its torn tail."""
+    """The journal holds something else than its rows, each in its place, and a torn tail."""

@@ -112,7 +112,7 @@ def test_the_sweep_files_of_the_reference_are_planned_and_run(tmp_path: Path) ->
         "dawid-skene on digits: 20 trials",  # --set
         'digits {"redundancy":2,"scenario":"global"}',
         "cmm on gaussians: 41 trials",  # 12 points × 3 seeds, and 5
-        "dawid-skene on gaussians: 29 trials",  # a space of 8 points, from the file
+        "dawid-skene on gaussians: 41 trials",  # 12 of 16 points, from the file
         "searches 8 points by heldout_loglik",
         'dawid-skene on anesthesia {"redundancy":5}: 3 trials',
     ):

@@ -150,7 +150,8 @@ class ConsoleMirror:
             SweepStatus.DONE: "finished",
             SweepStatus.INTERRUPTED: "interrupted; run it again and it goes on",
             SweepStatus.OUT_OF_TIME: "out of time; give it more budget.hours and it goes on",
-            SweepStatus.OVER_BUDGET: "stopped: more trials failed than its budget allows",
+            SweepStatus.OVER_BUDGET: "stopped: more trials failed than budget.failed_trials allows",
+            SweepStatus.INCOMPLETE: "incomplete; run it again and what is missing is tried again",
         }[progress.status]
         return f"{words}; {self._counts()}; {_duration(progress.elapsed_s)}"
 

@@ -21,6 +21,7 @@ def sweep_status(state: JournalState) -> dict[str, Any]:
     progress = Progress()
     progress.begin(state)
     results = {key: result for key, result in state.results.items() if progress.asks(key)}
+    lost = sum(result.failure is not None and result.failure.of_infrastructure for result in results.values())
     failures = [
         {"key": key, "trial": progress.describe(key), "kind": result.failure.kind, "message": result.failure.message}
         for key, result in results.items()
@@ -30,7 +31,8 @@ def sweep_status(state: JournalState) -> dict[str, Any]:
         "name": state.name,
         "status": state.status,
         "done": progress.counts[Status.OK],
-        "failed": progress.counts[Status.FAILED],
+        "failed": progress.counts[Status.FAILED] - lost,
+        "lost": lost,
         "stopped": progress.counts[Status.STOPPED],
         "total": progress.total,
         "left_out": len(state.results) - len(results),
@@ -55,12 +57,17 @@ def sweep_status(state: JournalState) -> dict[str, Any]:
 
 def describe_status(found: dict[str, Any]) -> str:
     """Returns what `sweep_status` found as lines."""
-    left = found["total"] - found["done"] - found["failed"] - found["stopped"]
+    left = found["total"] - found["done"] - found["failed"] - found["stopped"] - found["lost"]
+    lost = f"{found['lost']} lost with their slots, " if found["lost"] else ""
     stopped = f"{found['stopped']} stopped early, " if found["stopped"] else ""
     lines = [
         f"{found['name']}: {found['status']}",
-        f"  {found['done']} done, {found['failed']} failed, {stopped}{left} to go of {found['total']} trials",
+        f"  {found['done']} done, {found['failed']} failed, {lost}{stopped}{left} to go of {found['total']} trials",
     ]
+    if found["lost"]:
+        lines.append("  `crowdsweep run` tries those again that were lost: they say nothing of their models")
+    if found["failed"]:
+        lines.append("  `crowdsweep run SWEEP --retry-failed` tries the failed trials again")
     if found["trials_lost_and_run_again"]:
         lines.append(f"  {found['trials_lost_and_run_again']} times a trial's slot was lost and it ran again")
     if found["left_out"]:

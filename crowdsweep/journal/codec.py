@@ -40,21 +40,24 @@ def decode(text: bytes | str) -> Event:
     Raises:
         JournalError: the row is of a kind or version that this crowdsweep does not know, or is not a row.
     """
-    if isinstance(text, bytes):
-        text = text.decode("utf-8", "surrogatepass")
-    row = json.loads(text, object_hook=_non_finite if '"$float"' in text else None)
+    try:
+        if isinstance(text, bytes):
+            text = text.decode("utf-8", "surrogatepass")
+        row = json.loads(text, object_hook=_non_finite if '"$float"' in text else None)
+    except (ValueError, RecursionError) as error:
+        raise JournalError(f"a row that is not JSON, though its checksum agrees: {error}") from error
     name, version, data = row.get("kind"), row.get("v"), row.get("data")
-    kind = BY_NAME.get(name)
+    kind = BY_NAME.get(name) if isinstance(name, str) else None
     if kind is None:
         raise JournalError(f"a row of kind {name!r}, which this crowdsweep does not know{_NEWER}")
-    read = kind.read.get(version)
+    read = kind.read.get(version) if isinstance(version, int) else None
     if read is None:
         raise JournalError(
             f"a row of kind {name!r}, version {version!r}; this crowdsweep reads versions up to {kind.version}{_NEWER}"
         )
     try:
         return read(data)
-    except (TypeError, KeyError, ValueError) as error:
+    except (TypeError, KeyError, ValueError, AttributeError, IndexError) as error:
         raise JournalError(f"a row of kind {name!r} without the fields of version {version}: {error}") from error
 
 

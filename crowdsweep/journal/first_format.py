@@ -34,9 +34,12 @@ def spelled_out(state: JournalState) -> Mapping[str, Sequence[Role]]:
         return state.roles
     entries: Sequence[Entry] = began[-1].config.get("models", ())
     labels = {search.key: search.label for search in began[-1].plan.searches}
+    spelled = {search.key for event in state.started if event.plan.cells is not None for search in event.plan.searches}
+    later = spelled - {search.key for event in began for search in event.plan.searches}  # none of their trials is old
     proposed = {
         _place(point.model, point.dataset, point.dataset_params, point.point, labels.get(search, point.model)): search
         for search, points in state.proposals.items()
+        if search not in later
         for point in points
     }
     roles: dict[str, list[Role]] = {}
@@ -100,7 +103,7 @@ def _of_selected_points(
     }
     for search, numbers in state.selected.items():
         points = {point.number: point.point for point in state.proposals.get(search, ())}
-        for number in numbers:
+        for number in filter(points.__contains__, numbers):
             spec = searched.get((search, canonical_json(dict(points[number]))))
             if spec is not None:
                 share = heldout.get((spec.dataset, canonical_json(dict(spec.dataset_params))), 0.0)

@@ -3,14 +3,13 @@
 A store directory is a folder on a local disk, or a URI of an object store (`s3://bucket/folder`, `gs://…`).
 """
 
-import json
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from pathlib import Path
 from threading import RLock
 
 import numpy as np
 
-from crowdsweep.errors import JournalDamaged, JournalError
+from crowdsweep.errors import JournalError
 from crowdsweep.journal import artifacts
 from crowdsweep.journal.codec import decode, encode
 from crowdsweep.journal.kinds import news, take
@@ -149,5 +148,3 @@ def _events(rows: Rows) -> Iterator[Event]:
             yield decode(row.text)
         except JournalError as error:
             raise JournalError(f"{row.place}: {error}") from error
-        except json.JSONDecodeError as error:
-            raise JournalDamaged(f"{row.place}: its checksum agrees, but it is not JSON: {error}") from error

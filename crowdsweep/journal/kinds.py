@@ -4,6 +4,7 @@ A kind has a version of its own, raised when rows are written that an older crow
 was ever written is read for ever.
 """
 
+from bisect import bisect_left, insort
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -84,13 +85,19 @@ def _begin(known: Known, event: SweepStarted) -> None:
 
 
 def _propose(known: Known, event: PointProposed) -> None:
-    known.proposals.setdefault(event.search, []).append(event)
+    insort(known.proposals.setdefault(event.search, []), event, key=_number)
 
 
 def _news_of_proposal(known: Known, event: PointProposed) -> Hashable | None:
-    """Points are asked for in the order of their numbers, by every search that has this key."""
-    asked = len(known.proposals.get(event.search, ()))
-    return None if event.number < asked else (event.search, event.number)
+    """A number is one point: the first that was written down. One that was lost comes back behind later ones."""
+    asked = known.proposals.get(event.search, [])
+    place = bisect_left(asked, event.number, key=_number)
+    known_number = place < len(asked) and asked[place].number == event.number
+    return None if known_number else (event.search, event.number)
+
+
+def _number(event: PointProposed) -> int:
+    return event.number
 
 
 def _news_of_score(known: Known, event: PointScored) -> Hashable | None:
@@ -127,15 +134,20 @@ def _plan(known: Known, event: TrialPlanned) -> None:
         known.specs[spec.key] = spec
 
 
-_RANKS = {Status.STOPPED: 0, Status.FAILED: 1, Status.OK: 2}  # a trial finishes once, unless it ends better later
+_RANKS = {Status.STOPPED: 0, Status.FAILED: 2, Status.OK: 3}  # a trial finishes once, unless it ends better later
+
+
+def _rank(result: TrialResult) -> int:
+    """A failure of the trial's own says more than one of infrastructure, after which it is tried again."""
+    return 1 if result.failure is not None and result.failure.of_infrastructure else _RANKS[result.status]
 
 
 def _news_of_finish(known: Known, event: TrialFinished) -> Hashable | None:
     result = event.result
     before = known.results.get(result.key)
-    if before is not None and _RANKS[before.status] >= _RANKS[result.status]:
+    if before is not None and _rank(before) >= _rank(result):
         return None
-    return result.key, result.status
+    return result.key, _rank(result)
 
 
 def _finish(known: Known, event: TrialFinished) -> None:

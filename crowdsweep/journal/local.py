@@ -1,4 +1,4 @@
-"""The journal on a local disk: one append-only file, and a lock that dies with its process."""
+"""The journal on a local disk: one append-only file, locked by its driver and let go of when that process dies."""
 
 import contextlib
 import errno
@@ -7,12 +7,15 @@ import json
 import logging
 import os
 import socket
+import stat
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import BinaryIO
 
 from crowdsweep.errors import JournalError, JournalLocked
-from crowdsweep.journal.rows import Row, seal, whole_rows
+from crowdsweep.journal.rows import START, Row, chain, lines_of, whole_rows
+from crowdsweep.journal.whole_file import write_whole
 
 JOURNAL_FILE = "journal.jsonl"
 LOCK_FILE = "journal.lock"
@@ -23,8 +26,9 @@ _log = logging.getLogger(__name__)
 class LocalRows:
     """Rows in `journal.jsonl` of a folder.
 
-    A writer holds `flock` on `journal.lock`: the kernel lets go of it when the process ends, however it ends. The lock
-    file itself stays, and says who had it last.
+    A writer holds `flock` on that file: the kernel lets go of it when the process ends, however it ends. It also holds
+    `journal.lock`, which says who has the journal and keeps out drivers of versions that lock nothing else; without
+    that file the lock holds all the same.
 
     Args:
         folder: of the store; made when it is missing and `write` is set.
@@ -38,47 +42,59 @@ class LocalRows:
     def __init__(self, folder: Path, *, write: bool) -> None:
         self._folder = folder
         self._path = folder / JOURNAL_FILE
-        self._write = write
         self._lock: int | None = None
         self._file: int | None = None
+        self._link = START
+        self._named: tuple[int, int] | None = None  # the locked file, by device and inode
+        self._end: int | None = None  # size of the file as far as it was read and written; None before it was read
         if write:
             try:
                 folder.mkdir(parents=True, exist_ok=True)
+                self._file = _open_locked(self._path)
+                self._named = _identity(os.fstat(self._file))
                 self._lock = _take_lock(folder / LOCK_FILE)
-                self._open()
-            except JournalError:
-                raise
             except OSError as error:
                 self.close()
+                if isinstance(error, JournalError):
+                    raise
                 raise JournalError(f"{folder}: cannot keep a journal here: {error}") from error
 
     def read_rows(self) -> Iterator[Row]:
         """See `Rows.read_rows`; a file that does not exist has no rows."""
-        good = 0
+        good, link = 0, START
         try:
-            with self._path.open("rb") as file:
-                for text, number, end in whole_rows(file, str(self._path)):
-                    good = end
-                    yield Row(text=text, place=f"{self._path}, row {number}")
+            with _opened(self._path) as file:
+                for whole in whole_rows(lines_of(file), str(self._path)):
+                    good, link = whole.end, whole.link
+                    yield Row(text=whole.text, place=f"{self._path}, row {link.number}")
+            if self._file is not None:
+                self._end, self._link = self._trimmed(self._file, good), link
         except FileNotFoundError:
             return
-        if self._file is not None and (size := os.fstat(self._file).st_size) > good:
-            _log.warning("%s: dropped a torn tail: %d bytes from byte %d on", self._path, size - good, good)
-            os.ftruncate(self._file, good)
-            os.fsync(self._file)
+        except JournalError:
+            raise
+        except OSError as error:
+            raise JournalError(f"{self._path}: cannot be read: {error.strerror}") from error
 
     def append_rows(self, texts: Sequence[str]) -> None:
         """See `Rows.append_rows`: one write and one fsync for all of them (about 0.2 ms)."""
         if self._file is None:
             raise JournalError(f"{self._path}: not open for writing")
-        size = os.fstat(self._file).st_size
+        if self._end is None:
+            for _ in self.read_rows():  # to know behind which row these stand
+                pass
+        lines, link = chain(texts, self._link)
         try:
-            _write_all(self._file, b"".join(map(seal, texts)))
+            self._check_undisturbed()
+            _write_all(self._file, lines)
             os.fsync(self._file)
+        except JournalError:
+            raise
         except OSError as error:
             with contextlib.suppress(OSError):  # half a row is dropped by the next reader all the same
-                os.ftruncate(self._file, size)
+                os.ftruncate(self._file, self._end or 0)
             raise _not_written(self._path, error) from error
+        self._link, self._end = link, (self._end or 0) + len(lines)
 
     def put(self, folder: str, files: Mapping[str, bytes]) -> None:
         """See `Rows.put`: each is written under another name, and given its own when it is whole."""
@@ -88,11 +104,9 @@ class LocalRows:
         try:
             place.mkdir(parents=True, exist_ok=True)
             for name, content in files.items():
-                path, draft = place / name, place / f"{name}.{os.getpid()}.new"
-                whole = path.exists() and path.stat().st_size == len(content)
-                if not whole:  # new, or its machine died before it was whole
-                    draft.write_bytes(content)
-                    draft.replace(path)
+                path = place / name
+                if not (path.exists() and path.stat().st_size == len(content)):  # or its machine died before it was
+                    write_whole(path, content)
         except OSError as error:
             raise _not_written(place, error) from error
 
@@ -100,26 +114,108 @@ class LocalRows:
         """See `Rows.get`."""
         path = self._folder / name
         try:
-            return path.read_bytes()
+            with _opened(path) as file:
+                return file.read()
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise JournalError(f"{path}: cannot be read: {error}") from error
+            raise JournalError(f"{path}: cannot be read: {error.strerror}") from error
 
     def close(self) -> None:
         """See `Rows.close`."""
-        for descriptor in (self._file, self._lock):
+        for descriptor in (self._lock, self._file):
             if descriptor is not None:
                 os.close(descriptor)
         self._file = self._lock = None
 
-    def _open(self) -> None:
-        self._file = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        folder = os.open(self._path.parent, os.O_RDONLY)
+    def _trimmed(self, file: int, good: int) -> int:
+        """Cuts off a torn tail, or ends the last row where its newline is missing; returns the size of the file."""
+        size = os.fstat(file).st_size
+        if size > good:
+            _log.warning("%s: dropped a torn tail: %d bytes from byte %d on", self._path, size - good, good)
+            os.ftruncate(file, good)
+            os.fsync(file)
+        if not good or os.pread(file, 1, good - 1) == b"\n":
+            return good
+        _write_all(file, b"\n")
+        return good + 1
+
+    def _check_undisturbed(self) -> None:
+        """Refuses to go on with a file that this driver does not have to itself any more."""
+        found = _lstat(self._path)
+        if found is None or _identity(found) != self._named:
+            raise JournalError(
+                f"{self._path}: was removed or replaced while this driver wrote it; it stops, and has written nothing "
+                f"into the new file. Put the right file in place, then run the same sweep again"
+            )
+        if found.st_size != self._end:
+            raise JournalError(
+                f"{self._path}: was changed by somebody else while this driver wrote it (it has {found.st_size} bytes, "
+                f"not {self._end}); the driver stops. See who did, then run the same sweep again"
+            )
+
+
+def _opened(path: Path) -> BinaryIO:
+    """Opens a file for reading; a pipe or a device in its place is refused, and not waited for."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        _check_regular(descriptor)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return open(descriptor, "rb")  # noqa: PTH123 - a descriptor, not a path
+
+
+def _check_regular(descriptor: int) -> None:
+    mode = os.fstat(descriptor).st_mode
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    if not stat.S_ISREG(mode):
+        raise OSError(errno.EINVAL, "expected a file, found a pipe or a device")
+
+
+def _lstat(path: Path) -> os.stat_result | None:
+    """Returns what a path names, without following it; None where it names nothing."""
+    try:
+        return path.lstat()
+    except FileNotFoundError:
+        return None
+
+
+def _identity(file: os.stat_result) -> tuple[int, int]:
+    return file.st_dev, file.st_ino
+
+
+def _open_locked(path: Path) -> int:
+    """Opens the journal, or makes it, and locks it; it is the file that the path names then."""
+    while True:
+        descriptor = _open(path)
         try:
-            os.fsync(folder)  # a new file's name must be as durable as its rows
-        finally:
-            os.close(folder)
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _check_regular(descriptor)
+            named = _lstat(path)
+            if named is not None and _identity(named) == _identity(os.fstat(descriptor)):
+                _sync_folder(path.parent)  # a new file's name must be as durable as its rows
+                return descriptor
+        except BlockingIOError:
+            os.close(descriptor)
+            raise _locked(path.parent) from None
+        except OSError:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)  # it was replaced in between, as `repair` does
+
+
+def _open(path: Path) -> int:
+    return os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o644)
+
+
+def _sync_folder(path: Path) -> None:
+    folder = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
 
 
 def _not_written(path: Path, error: OSError) -> JournalError:
@@ -132,9 +228,11 @@ def _not_written(path: Path, error: OSError) -> JournalError:
 
 
 def _take_lock(path: Path) -> int:
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    """Locks the file that older versions lock, and writes down who has the journal."""
+    descriptor = _open(path)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _check_regular(descriptor)
         holder = {
             "pid": os.getpid(),
             "host": socket.gethostname(),
@@ -143,24 +241,28 @@ def _take_lock(path: Path) -> int:
         os.ftruncate(descriptor, 0)
         _write_all(descriptor, json.dumps(holder).encode())
     except BlockingIOError:
-        holder = os.pread(descriptor, 1000, 0)
         os.close(descriptor)
-        raise JournalLocked(
-            f"{path.parent}: another driver is writing this sweep: {_who(holder)}. Wait for it, stop it (Ctrl-C or "
-            f"`kill -INT` on its pid), or give another folder with --store"
-        ) from None
+        raise _locked(path.parent) from None
     except OSError:
         os.close(descriptor)
         raise
     return descriptor
 
 
-def _who(holder: bytes) -> str:
+def _locked(folder: Path) -> JournalLocked:
+    return JournalLocked(
+        f"{folder}: another driver is writing this sweep: {_who(folder / LOCK_FILE)}. Wait for it, stop it (Ctrl-C or "
+        f"`kill -INT` on its pid), or give another folder with --store"
+    )
+
+
+def _who(lock: Path) -> str:
     try:
-        told = json.loads(holder)
+        with _opened(lock) as file:
+            told = json.loads(file.read(1000))
         return f"pid {told['pid']} on {told['host']} since {told['since']}"
-    except (ValueError, KeyError, TypeError):  # it has the lock, and has not yet written who it is
-        return "one that has just begun"
+    except (OSError, ValueError, KeyError, TypeError):  # it has not yet written who it is, or the file was deleted
+        return "one that does not say who it is"
 
 
 def _write_all(descriptor: int, data: bytes) -> None:

@@ -9,6 +9,7 @@ and clocks of hosts must agree to well under the lease's length.
 import json
 import logging
 import os
+import re
 import socket
 import threading
 import time
@@ -22,12 +23,14 @@ from pyarrow import ArrowException
 from pyarrow.fs import FileSelector, FileSystem, FileType
 
 from crowdsweep.errors import JournalDamaged, JournalError, JournalLocked
-from crowdsweep.journal.rows import Row, seal, whole_rows
+from crowdsweep.journal.rows import START, Link, Row, chain, whole_rows
 
 FOLDER = "journal"
 LEASE = "journal.lease"
 LEASE_S = 60.0
 SETTLE_S = 2.0
+
+_NAME = re.compile(r"(\d+)-\w+\.jsonl")
 
 _log = logging.getLogger(__name__)
 
@@ -75,6 +78,7 @@ class ObjectRows:
         self._clock = clock
         self._owner = uuid4().hex[:8]
         self._next = 0
+        self._link: Link | None = None  # where the chain has come to; None before it was read
         self._since = datetime.now(UTC).isoformat(timespec="seconds")
         self._held: Lease | None = None
         self._closing = threading.Event()
@@ -99,22 +103,28 @@ class ObjectRows:
 
     def read_rows(self) -> Iterator[Row]:
         """See `Rows.read_rows`; a folder that does not exist has no rows."""
-        names = self._names()
-        self._next = 1 + max((int(name.split("-")[0]) for name in names), default=-1)
+        names, link = self._names(), START
         for name in names:
-            data = self._read(f"{FOLDER}/{name}")
-            good = 0
-            for text, number, end in whole_rows(BytesIO(data or b""), f"{self._folder}/{FOLDER}/{name}"):
-                good = end
-                yield Row(text=text, place=f"{self._folder}/{FOLDER}/{name}, row {number}")
-            if data is not None and good < len(data):
+            place = f"{self._folder}/{FOLDER}/{name}"
+            data, good = self._read(f"{FOLDER}/{name}") or b"", 0
+            for whole in whole_rows(BytesIO(data), place, link):
+                good, link = whole.end, whole.link
+                yield Row(text=whole.text, place=f"{place}, row {link.number}")
+            if good < len(data) or (data and not data.endswith(b"\n")):
                 self._torn(name, data, good, last=name == names[-1])
+        self._next = 1 + max(map(_number, names), default=-1)
+        self._link = link
 
     def append_rows(self, texts: Sequence[str]) -> None:
         """See `Rows.append_rows`: one object for all of them."""
         with self._guard:
+            if self._link is None:
+                for _ in self.read_rows():  # to know behind which row these stand
+                    pass
             self._be_holder()
-            self._write(f"{FOLDER}/{self._next:08d}-{self._owner}.jsonl", b"".join(map(seal, texts)))
+            lines, link = chain(texts, self._link or START)
+            self._write(f"{FOLDER}/{self._next:08d}-{self._owner}.jsonl", lines)
+            self._link = link
             self._next += 1
 
     def put(self, folder: str, files: Mapping[str, bytes]) -> None:
@@ -148,13 +158,21 @@ class ObjectRows:
             raise JournalError(f"{self._folder}: not open for writing")
         if self._held.expires <= self._clock():  # this process was held up for longer than its lease
             self._renew()
+        else:
+            self._refuse_if_taken()  # somebody deleted the lease, and another driver found none
 
     def _names(self) -> list[str]:
         try:
             found = self._files.get_file_info(FileSelector(f"{self._folder}/{FOLDER}", allow_not_found=True))
         except (ArrowException, OSError) as error:
             raise JournalError(f"{self._folder}: cannot be listed: {error}") from error
-        return sorted(info.base_name for info in found if info.type == FileType.File)
+        names = sorted(info.base_name for info in found if info.type == FileType.File)
+        for name in names:
+            if not _NAME.fullmatch(name):
+                raise JournalDamaged(
+                    f"{self._folder}/{FOLDER}/{name}: is not an object of a journal; nothing was changed. Move it away"
+                )
+        return names
 
     def _torn(self, name: str, data: bytes, good: int, *, last: bool) -> None:
         """An object whose end is not whole: harmless as the last one, where its writer died before it said so."""
@@ -162,11 +180,14 @@ class ObjectRows:
         if not last:
             raise JournalDamaged(
                 f"{place}: cannot be read from byte {good} on, though later objects can: it was changed after it was "
-                f"written. Copy the folder somewhere safe, then `crowdsweep repair` drops the unreadable rows"
+                f"written; nothing was changed. Copy the objects of this folder into one file journal.jsonl, in the "
+                f"order of their names, repair that by `crowdsweep repair`, and go on there"
             )
-        if self._held is not None:
+        if self._held is not None and good < len(data):
             _log.warning("%s: dropped a torn tail: %d bytes from byte %d on", place, len(data) - good, good)
-            self._write(f"{FOLDER}/{name}", data[:good])
+        if self._held is not None:
+            whole = data[:good]
+            self._write(f"{FOLDER}/{name}", whole + b"\n" if whole and not whole.endswith(b"\n") else whole)
 
     def _take_lease(self, settle_s: float) -> None:
         self._refuse_if_taken()
@@ -244,3 +265,7 @@ class ObjectRows:
                 f"{self._folder}/{name}: could not be written ({error}). What stands in the store is safe: see to it, "
                 f"then run the same sweep again and it goes on"
             ) from error
+
+
+def _number(name: str) -> int:
+    return int(name.split("-", maxsplit=1)[0])

@@ -1,57 +1,135 @@
-"""Drops what cannot be read from a damaged journal, and keeps a copy of it as it was."""
+"""Goes by what can be read of a damaged journal, and keeps a copy of it as it was.
+
+What is kept:
+
+1. Every row whose checksum agrees; also where an editor or a transfer changed the ends of its line, put a mark before
+   the first one, or ran several into one line.
+2. In the order of their numbers, where they have one; a row that stands there twice once.
+3. They are numbered and chained anew. Where no row is left, nothing is changed.
+
+What the lost rows held is made up for by whoever reads the journal, by these rules:
+
+- A driver's start or end: the sweep is shown as its last known driver left it, until the next one starts.
+- A proposal: asked for again, with the same number and, from the same crowdsweep, the same point; proposals behind it
+  stand. Until then its score and its selection count for nothing.
+- A score, a selection: worked out again from the trials.
+- A trial's plan: written again; until then its result is not shown.
+- A trial's end: the trial is run again, alone.
+- A lost batch: forgotten. MLflow's runs: found again by their tags, or made anew.
+"""
 
 import os
+import re
+import shutil
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
 from crowdsweep.errors import JournalError
 from crowdsweep.journal.local import JOURNAL_FILE, LocalRows
-from crowdsweep.journal.rows import unseal
+from crowdsweep.journal.rows import BYTE_ORDER_MARK, START, Sealed, chain, lines_of, unseal
+from crowdsweep.journal.whole_file import write_whole
+
+_BEGINNING = re.compile(rb'(?=\{"crc":")')
 
 
 @dataclass(frozen=True, kw_only=True)
 class Repaired:
-    """What was done: numbers of rows, and where the journal stands as it was (None where nothing was dropped)."""
+    """What was done.
+
+    Attributes:
+        kept: rows that stand in the journal now.
+        dropped: lines, or parts of lines, that cannot be read or stood there twice.
+        missing: rows that were not even there.
+        copy: the journal as it was; None where nothing had to be changed.
+    """
 
     kept: int
     dropped: int
+    missing: int
     copy: Path | None
 
 
 def repair_journal(store: str | Path) -> Repaired:
-    """Rewrites a local journal without the rows that cannot be read; what they held is run again.
+    """Rewrites a local journal with the rows that can be read, where it is damaged; what the others held is run again.
 
     Either the old file or the new one stands there, whatever happens meanwhile.
 
     Raises:
         JournalLocked: a driver is writing it.
-        JournalError: there is no journal, or it lives in an object store: there, delete the object that the message of
-            `JournalDamaged` names.
+        JournalError: there is no journal, none of its rows can be read, or it cannot be written.
     """
     file = Path(store, JOURNAL_FILE)
     if not file.is_file():
-        raise JournalError(f"{file}: no journal to repair; expected a local folder that `crowdsweep run` made")
+        raise JournalError(
+            f"{file}: no journal to repair; expected a local folder that `crowdsweep run` made. Of one in an object "
+            f"store, copy the objects of its folder `journal` into one such file, in the order of their names"
+        )
     rows = LocalRows(file.parent, write=True)
     try:
-        with file.open("rb") as lines:
-            whole = [line for line in lines if unseal(line) is not None]
-            lines.seek(0)
-            dropped = sum(1 for _ in lines) - len(whole)
-        if not dropped:
-            return Repaired(kept=len(whole), dropped=0, copy=None)
-        copy = next(
-            path for n in count(1) if not (path := file.with_name(f"{JOURNAL_FILE}.damaged-{n}")).exists()
-        )  # fmt: skip
-        fresh = file.with_name(f"{JOURNAL_FILE}.repaired")
-        with fresh.open("wb") as out:
-            out.writelines(whole)
-            out.flush()
-            os.fsync(out.fileno())
-        os.link(file, copy)
-        fresh.replace(file)
+        return _repaired(file)
+    except JournalError:
+        raise
     except OSError as error:
         raise JournalError(f"{file}: could not be repaired, and stands as it was: {error}") from error
     finally:
         rows.close()
-    return Repaired(kept=len(whole), dropped=dropped, copy=copy)
+
+
+def _repaired(file: Path) -> Repaired:
+    found: list[tuple[int, Sealed]] = []  # by the number that each is kept in the order of
+    dropped = number = last = 0
+    seen: set[tuple[int, bytes]] = set()
+    is_sound, link = True, START
+    with file.open("rb") as lines:
+        for line in lines_of(lines):
+            parts = [row or unseal(part.strip(b"\0\r\n") + b"\n") for part, row in _parts(line)]
+            is_sound = is_sound and len(parts) == 1 and unseal(line) is not None
+            for row in parts:
+                if row is None:
+                    dropped += 1
+                    continue
+                number = row.after.number + 1 if row.after is not None else number
+                last = max(last, number)
+                if row.after is not None and (number, row.crc) in seen:
+                    dropped += 1
+                    is_sound = False
+                    continue
+                seen.add((number, row.crc))
+                is_sound = is_sound and row.after in (None, link)
+                link = link._replace(number=link.number + 1, crc=row.crc)
+                found.append((number, row))
+    if is_sound:
+        return Repaired(kept=len(found), dropped=0, missing=0, copy=None)
+    if not found:
+        raise JournalError(
+            f"{file}: not one row of it can be read; it stands as it was. Put a copy of the journal in its place, or "
+            f"move it away and begin anew"
+        )
+    found.sort(key=lambda pair: pair[0])
+    whole = chain((row.text.decode("utf-8", "surrogatepass") for _, row in found), START)[0]
+    missing = max(0, last - len(found) - dropped)
+    return Repaired(kept=len(found), dropped=dropped, missing=missing, copy=_replaced(file, whole))
+
+
+def _parts(line: bytes) -> Iterator[tuple[bytes, Sealed | None]]:
+    """Yields the line as it is where it is whole, else what can be rows in it, each without what is not theirs."""
+    row = unseal(line)
+    if row is not None:
+        yield line, row
+        return
+    for part in _BEGINNING.split(line.removeprefix(BYTE_ORDER_MARK)):
+        if part.strip():
+            yield part, None
+
+
+def _replaced(file: Path, whole: bytes) -> Path:
+    """Puts a new journal in the place of the old one, which is kept under the name that is returned."""
+    copy = next(path for n in count(1) if not (path := file.with_name(f"{JOURNAL_FILE}.damaged-{n}")).exists())
+    try:
+        os.link(file, copy)
+    except OSError:  # the file system has no second names
+        shutil.copy2(file, copy)
+    write_whole(file, whole, durable=True)
+    return copy

@@ -1,26 +1,69 @@
-"""Rows of the journal as bytes: a checksum on each, and what a store of rows promises.
+"""Rows of the journal as bytes: a checksum and a place in a chain on each, and what a store of rows promises.
 
-A line is JSON: `{"crc":"0123abcd",` and then the row's own fields; the checksum (CRC-32) is of all that follows it up
-to the newline. A row counts if and only if its newline is there and its checksum agrees.
+A line is JSON: `{"crc":"0123abcd","n":17,"prev":"89abcdef",` and then the row's own fields. The checksum (CRC-32) is of
+all that follows it up to the newline, `n` is the number of the line, and `prev` the checksum of the line before it
+(zeros before the first). So a row counts if and only if its checksum agrees, and one that was taken out, doubled or
+moved is told by the row behind it. Rows of the first versions have neither `n` nor `prev`; they are read as they stand,
+and what is written behind them goes on from their number.
+
+A driver that dies in the middle of a write leaves the beginning of a row at the end, without a newline: a torn tail,
+which is dropped. Whatever else is not a row was not written by a driver; it is refused, and nothing is cut off.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import BinaryIO, NamedTuple, Protocol, runtime_checkable
 from zlib import crc32
 
 from crowdsweep.errors import JournalDamaged
 
 _OPENING = b'{"crc":"'
-_BODY = len(_OPENING) + len(b'0123abcd",')
+_SEAL = re.compile(rb'\{"crc":"[0-9a-f]{8}",')
+_BLANK_SEAL = b'{"crc":"00000000",'
+_BODY = len(_BLANK_SEAL)
+_CRC_END = len(_OPENING) + 8
+_PLACE = re.compile(rb'"n":(\d{1,18}),"prev":"([0-9a-f]{8})",')
+_CONTROL = re.compile(rb"[\x00-\x1f]")  # JSON spells them out
+_LARGEST = 1 << 29  # bytes of a row
+_PIECE = 1 << 20
+
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """A row that was read: its JSON text without the checksum, and where it stands, for messages."""
+    """A row that was read: its JSON text without checksum and place, and where it stands, for messages."""
 
     text: bytes
     place: str
+
+
+class Link(NamedTuple):
+    """Where a chain has come to: the number of its last row, and that row's checksum."""
+
+    number: int
+    crc: bytes
+
+
+START = Link(0, b"00000000")
+
+
+class Sealed(NamedTuple):
+    """A line that is whole: the row's text, its checksum, and the row behind which it was written; None where it does
+    not say."""
+
+    text: bytes
+    crc: bytes
+    after: Link | None
+
+
+class Whole(NamedTuple):
+    """A row in its place: its text, the chain's end with it, and the offset in bytes behind it."""
+
+    text: bytes
+    link: Link
+    end: int
 
 
 @runtime_checkable
@@ -34,7 +77,8 @@ class Rows(Protocol):
         """Yields all durable rows in order. A torn tail is not yielded, and a writer cuts it off.
 
         Raises:
-            JournalDamaged: rows before the tail cannot be read.
+            JournalDamaged: something else than a torn tail cannot be read, or a row is not where it was written.
+            JournalError: the store cannot be read.
         """
         ...
 
@@ -73,42 +117,114 @@ class Rows(Protocol):
         ...
 
 
-def seal(text: str) -> bytes:
-    """Returns a row's line, newline included; `text` is a JSON object with at least one field."""
+def seal(text: str, after: Link | None = None) -> bytes:
+    """Returns a row's line, newline included; `text` is a JSON object with at least one field.
+
+    Args:
+        after: the row before it; None leaves its place out, as the first versions did.
+    """
     body = text.encode("utf-8", "surrogatepass")[1:]
+    if after is not None:
+        body = _place_behind(after) + body
     return b'%s%08x",%s\n' % (_OPENING, crc32(body), body)
 
 
-def unseal(line: bytes) -> bytes | None:
-    """Returns the row's JSON text, or None where the line is not whole."""
+def chain(texts: Iterable[str], after: Link) -> tuple[bytes, Link]:
+    """Returns the lines of rows that follow one another, and where the chain has come to with them."""
+    lines: list[bytes] = []
+    for text in texts:
+        line = seal(text, after)
+        after = Link(after.number + 1, line[len(_OPENING) : _CRC_END])
+        lines.append(line)
+    return b"".join(lines), after
+
+
+def unseal(line: bytes) -> Sealed | None:
+    """Returns what a line holds, or None where it is not whole."""
+    body = _body(line)
+    if body is None:
+        return None
+    place = _PLACE.match(body)
+    after = None if place is None else Link(int(place[1]) - 1, place[2])
+    return Sealed(b"{" + (body if place is None else body[place.end() :]), line[len(_OPENING) : _CRC_END], after)
+
+
+def lines_of(file: BinaryIO) -> Iterator[bytes]:
+    """Yields the lines of a file; one that cannot be a row comes in pieces where it is long."""
+    while line := file.readline(_PIECE):
+        if len(line) == _PIECE and not line.endswith(b"\n") and line.startswith(_OPENING):
+            line += file.readline(_LARGEST - _PIECE)
+        yield line
+
+
+def whole_rows(lines: Iterable[bytes], source: str, after: Link = START) -> Iterator[Whole]:
+    """Yields each row in its place; a torn tail yields nothing.
+
+    Of a last row only the newline may be missing: it counts.
+
+    Args:
+        lines: with their newlines.
+        source: what they are read from, for messages.
+        after: the row before the first of them.
+
+    Raises:
+        JournalDamaged: a line is not a row, or a row does not stand where it was written.
+    """
+    link, end = after, 0
+    for line in lines:
+        body = _body(line)
+        if body is None and not line.endswith(b"\n"):
+            body = _body(line + b"\n")
+            if body is None and _is_torn(line):
+                return
+        if body is None:
+            raise JournalDamaged(f"{_where(source, link, end)} {_why_not(line)}. {_ADVICE}")
+        place = _place_behind(link)
+        if body.startswith(place):
+            body = body[len(place) :]
+        elif other := _PLACE.match(body):
+            raise JournalDamaged(
+                f"{_where(source, link, end)} says that it is row {int(other[1])}, written behind another than now "
+                f"stands before it: rows were taken out, doubled or moved. {_ADVICE}"
+            )
+        link = Link(link.number + 1, line[len(_OPENING) : _CRC_END])
+        end += len(line)
+        yield Whole(b"{" + body, link, end)
+
+
+def _body(line: bytes) -> bytes | None:
+    """Returns what a line's checksum is of; None where the line is not whole."""
     if not line.endswith(b"\n") or not line.startswith(_OPENING):
         return None
     body = line[_BODY:-1]
-    if line[len(_OPENING) : _BODY] != b'%08x",' % crc32(body):
-        return None
-    return b"{" + body
+    return body if line[len(_OPENING) : _BODY] == b'%08x",' % crc32(body) else None
 
 
-def whole_rows(lines: Iterable[bytes], source: str) -> Iterator[tuple[bytes, int, int]]:
-    """Yields (text, number, end) of each whole row: numbers count from 1, `end` is the offset in bytes behind it.
+def _place_behind(link: Link) -> bytes:
+    return b'"n":%d,"prev":"%s",' % (link.number + 1, link.crc)
 
-    Lines at the end that are not whole are a torn tail and yield nothing.
 
-    Raises:
-        JournalDamaged: a line that is not whole stands before one that is.
-    """
-    torn: tuple[int, int] | None = None
-    end = 0
-    for number, line in enumerate(lines, start=1):
-        text = unseal(line)
-        if text is None:
-            torn = torn or (number, end)
-        elif torn:
-            raise JournalDamaged(
-                f"{source}: row {torn[0]} (byte {torn[1]}) cannot be read, though row {number} behind it can: the file "
-                f"was changed after it was written, or its disk fails. Copy the file somewhere safe, then "
-                f"`crowdsweep repair` drops the unreadable rows; what they held is run again"
-            )
-        else:
-            yield text, number, end + len(line)
-        end += len(line)
+_ADVICE = (
+    "Nothing was changed. `crowdsweep repair` on its folder keeps a copy and goes by the rows that can be read; "
+    "what the others held is run again"
+)
+
+
+def _where(source: str, link: Link, end: int) -> str:
+    return f"{source}: row {link.number + 1} (byte {end})"
+
+
+def _is_torn(line: bytes) -> bool:
+    """Whether a line without its newline is the beginning of a row, as a driver leaves it that dies while it writes."""
+    head = line[:_BODY] + _BLANK_SEAL[len(line) :]
+    one_byte_more = unseal(line[:-1] + b"\n") is not None  # whole, but for what its newline was changed into
+    return bool(_SEAL.match(head)) and not _CONTROL.search(line) and len(line) < _LARGEST and not one_byte_more
+
+
+def _why_not(line: bytes) -> str:
+    """Says what is wrong with a line."""
+    if unseal(line.removeprefix(BYTE_ORDER_MARK).rstrip(b"\r\n") + b"\n"):
+        return "cannot be read as it stands: an editor or a transfer changed its line ends, or put a mark before it"
+    if line.startswith(_OPENING):
+        return "cannot be read: the file was changed after it was written, or its disk fails"
+    return "is not a row of a journal: the file was changed after it was written, or is another file"

@@ -180,7 +180,7 @@ def _with_chosen(found: Sequence[ShownTrial], state: JournalState) -> list[Shown
     chosen: dict[str, str] = {}
     for search, points in rescored.items():
         proposed = {one.number: one.point for one in state.proposals.get(search, ())}
-        order = _numbered(proposed[number] for number in state.selected.get(search, ()))
+        order = _numbered(proposed[number] for number in state.selected.get(search, ()) if number in proposed)
         ranked = sorted(points, key=lambda point: order.get(point, len(order)))
         chosen[search] = next((point for point in ranked if points[point]), ranked[0])
     return [

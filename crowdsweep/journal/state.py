@@ -43,7 +43,7 @@ class JournalState:
         roles: by trial key: what it was planned for, in that order.
         results: by trial key, in the order they came. One for each key: the first that is ok, else the first.
         lost: by trial key: how often its actor died under it.
-        proposals: by search, in the order they were asked for.
+        proposals: by search, in the order of their numbers.
         values: by search: number → value, None where the point failed. A number that is missing is still open.
         selected: by search that has ended: numbers, best first.
         runs: by MLflow tracking URI, all `RunsCreated` of it as one.

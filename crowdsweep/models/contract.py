@@ -261,17 +261,27 @@ def fit_one(model: Model, data: TrainingData, context: FitContext) -> FitResult:
 
 
 def fit_unchecked(model: Model, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
-    """Fits as `fit_all` does and leaves the checks to the caller, who can then say whose result is bad."""
-    if not isinstance(model, FitsMany):
-        return [model.fit(part, context) for part, context in zip(data, contexts, strict=True)]
-    groups: dict[tuple[int, int], list[int]] = defaultdict(list)
-    for index, part in enumerate(data):
-        n_features = 0 if part.items.features is None else part.items.features.shape[1]
-        groups[part.n_classes, n_features].append(index)
+    """Fits as `fit_all` does and leaves the checks of what is in the results to the caller, who can then say whose
+    result is bad.
+
+    Raises:
+        FitFailed: something else than a `FitResult` came back.
+    """
     results: dict[int, FitResult] = {}
-    for members in groups.values():
-        fitted = model.fit_batch([data[i] for i in members], [contexts[i] for i in members])
-        results.update(zip(members, fitted, strict=True))
+    if not isinstance(model, FitsMany):
+        pairs = zip(data, contexts, strict=True)
+        results = {index: model.fit(part, context) for index, (part, context) in enumerate(pairs)}
+    else:
+        groups: dict[tuple[int, int], list[int]] = defaultdict(list)
+        for index, part in enumerate(data):
+            n_features = 0 if part.items.features is None else part.items.features.shape[1]
+            groups[part.n_classes, n_features].append(index)
+        for members in groups.values():
+            fitted = model.fit_batch([data[i] for i in members], [contexts[i] for i in members])
+            results.update(zip(members, fitted, strict=True))
+    for result in results.values():
+        if not isinstance(result, FitResult):  # pyright: ignore[reportUnnecessaryIsInstance]: a plug-in may return anything
+            raise FitFailed(f"expected a FitResult from the fit, got {type(result).__name__[:100]}")
     return [results[i] for i in range(len(data))]
 
 
@@ -281,8 +291,13 @@ def check_result(result: FitResult, data: TrainingData) -> None:
     Raises:
         FitFailed: the item probabilities have the wrong shape or are not finite.
     """
+    check_item_probs(result.item_probs, data)
+
+
+def check_item_probs(item_probs: np.ndarray, data: TrainingData) -> None:
+    """Checks the item probabilities alone; see `check_result`."""
     expected = (data.n_items, data.n_classes)
-    if result.item_probs.shape != expected:
-        raise FitFailed(f"expected item probabilities of shape {expected}, got {result.item_probs.shape}")
-    if not np.isfinite(result.item_probs).all():
+    if item_probs.shape != expected:
+        raise FitFailed(f"expected item probabilities of shape {expected}, got {item_probs.shape}")
+    if not np.isfinite(item_probs).all():
         raise FitFailed("item probabilities are not finite: the fit diverged; lower the learning rate, or smooth more")

@@ -3,6 +3,7 @@
 `write_report` may be called at any time; of a sweep that still runs it reports what has finished, and says so.
 """
 
+import io
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,11 +19,12 @@ import pyarrow.parquet
 import yaml
 from markupsafe import Markup
 
-from crowdsweep.errors import UnknownName
+from crowdsweep.errors import NotWritten, UnknownName
 from crowdsweep.journal.artifacts import array_of
 from crowdsweep.journal.journal import open_rows, read_journal
 from crowdsweep.journal.shown import ShownTrial, one_each, points_of, shown_searches, shown_trials
 from crowdsweep.journal.state import JournalState
+from crowdsweep.journal.whole_file import write_whole
 from crowdsweep.metrics.intervals import Estimate
 from crowdsweep.metrics.wording import is_count, readable
 from crowdsweep.models import registered
@@ -109,25 +111,42 @@ class _Drawing:
 def write_report(store: Path) -> Path:
     """Writes `report.html`, `table.md`, `table.csv`, `table.tex` and `results.parquet` into a sweep's store.
 
+    Each is made before the first is written, and written whole or not at all.
+
     Returns:
         The page's path.
 
     Raises:
         JournalError: there is no sweep in that folder.
+        NotWritten: one of them could not be written (a full disk, a folder that is read-only).
     """
     state = read_journal(store)
     everything = results_table(state, "all")
     comparison = comparison_of(state, store)
     flat = comparison_table(comparison)
-    pyarrow.parquet.write_table(everything, store / "results.parquet")
-    (store / "table.csv").write_text(to_csv(flat), encoding="utf-8")
+    parquet = io.BytesIO()
+    pyarrow.parquet.write_table(everything, parquet)
     notes = [*phrases.unscored(comparison), *_notes(state, comparison)]
     shown = [to_markdown(_for_reading(flat), right=_RIGHT), *map("{}\n".format, notes)]
-    (store / "table.md").write_text("\n".join(shown), encoding="utf-8")
-    (store / "table.tex").write_text(to_latex(_for_reading(flat), right=_RIGHT), encoding="utf-8")
-    page = store / "report.html"
-    page.write_text(render_page(state, comparison, store), encoding="utf-8")
-    return page
+    texts = {
+        "table.csv": to_csv(flat),
+        "table.md": "\n".join(shown),
+        "table.tex": to_latex(_for_reading(flat), right=_RIGHT),
+        "report.html": render_page(state, comparison, store),
+    }
+    files = {
+        "results.parquet": parquet.getvalue(),
+        **{name: text.encode(errors="backslashreplace") for name, text in texts.items()},
+    }
+    for name, content in files.items():
+        try:
+            write_whole(store / name, content)
+        except OSError as error:
+            raise NotWritten(
+                f"{store / name}: could not be written ({error.strerror}); what stood there before stands, and the "
+                f"record is safe. See to the disk, then run `crowdsweep report {store}`"
+            ) from error
+    return store / "report.html"
 
 
 def render_page(state: JournalState, comparison: Comparison, store: Path) -> str:

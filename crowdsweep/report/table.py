@@ -166,9 +166,14 @@ def _row(trial: ShownTrial, result: TrialResult) -> dict[str, Any]:
         "device": result.device,
         "host": result.host,
         **(result.metrics if failure is None else {}),
-        "failure_kind": None if failure is None else failure.kind,
-        "failure_message": None if failure is None else failure.message,
+        "failure_kind": None if failure is None else _encodable(failure.kind),
+        "failure_message": None if failure is None else _encodable(failure.message),
     }
+
+
+def _encodable(text: str) -> str:
+    """Returns a text with what UTF-8 cannot say (half a character of UTF-16) spelled out."""
+    return text.encode(errors="backslashreplace").decode()
 
 
 def _tuples(table: pa.Table) -> Sequence[tuple[Any, ...]]:

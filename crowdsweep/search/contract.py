@@ -1,6 +1,6 @@
 """What a searcher is: it is asked for points and told what they are worth."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Protocol, runtime_checkable
 
@@ -36,9 +36,19 @@ class Proposal:
     point: Mapping[str, Any]
 
 
+def check_next(proposal: Proposal, number: int) -> None:
+    """Checks that a proposal which is to be adopted is the one with this number.
+
+    Raises:
+        ValueError: it is another.
+    """
+    if proposal.number != number:
+        raise ValueError(f"expected proposal {number}, the next one, got proposal {proposal.number}")
+
+
 @runtime_checkable
 class PointSearcher(Protocol):
-    """Proposes the points of one search. Lives in the driver's memory; rebuilt from the journal by `restore`.
+    """Proposes the points of one search. Lives in the driver's memory; rebuilt from the journal by `adopt` and `tell`.
 
     The driver calls `ask` while it has room, and `tell` exactly once for each proposal, in any order.
     """
@@ -51,7 +61,10 @@ class PointSearcher(Protocol):
         """Takes a proposal's value (in the metric's own units, not negated); None where the point failed."""
         ...
 
-    def restore(self, proposals: Sequence[Proposal], values: Mapping[int, float | None]) -> None:
-        """Takes what an earlier driver asked and told; called once, before anything else. A number without a value is
-        still open: it will be told later."""
+    def adopt(self, proposal: Proposal) -> None:
+        """Takes the next proposal as an earlier driver had it, in place of `ask`.
+
+        Raises:
+            ValueError: its number is not the next one.
+        """
         ...

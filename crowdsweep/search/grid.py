@@ -1,9 +1,9 @@
 """Every point of a finite space, once, in a fixed order."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from typing import Any, final
 
-from crowdsweep.search.contract import Proposal
+from crowdsweep.search.contract import Proposal, check_next
 from crowdsweep.search.space import Space
 from crowdsweep.trial.spec import canonical_json
 
@@ -33,14 +33,20 @@ class GridPoints:
             return None
         for point in self._points:
             if canonical_json(point) not in self._asked:
-                self._n_proposed += 1
-                return Proposal(number=self._n_proposed - 1, point=point)
+                proposal = Proposal(number=self._n_proposed, point=point)
+                self.adopt(proposal)
+                return proposal
         return None
 
     def tell(self, number: int, value: float | None) -> None:
         """Takes a value, which changes nothing."""
 
-    def restore(self, proposals: Sequence[Proposal], values: Mapping[int, float | None]) -> None:  # noqa: ARG002
-        """Goes on after these proposals."""
-        self._n_proposed = len(proposals)
-        self._asked = {canonical_json(proposal.point) for proposal in proposals}
+    def adopt(self, proposal: Proposal) -> None:
+        """Takes the next proposal as an earlier driver had it.
+
+        Raises:
+            ValueError: its number is not the next one.
+        """
+        check_next(proposal, self._n_proposed)
+        self._n_proposed += 1
+        self._asked.add(canonical_json(proposal.point))

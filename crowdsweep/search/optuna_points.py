@@ -6,7 +6,7 @@ made anew for each. So a search that is rebuilt from the journal proposes what t
 
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from typing import Any, final
 
@@ -21,7 +21,7 @@ from optuna.exceptions import ExperimentalWarning
 from optuna.samplers import BaseSampler, GPSampler, RandomSampler, TPESampler
 from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 
-from crowdsweep.search.contract import Goal, Proposal, Sampler
+from crowdsweep.search.contract import Goal, Proposal, Sampler, check_next
 from crowdsweep.search.dimensions import NORMAL_TAIL, Choice, Dimension, FloatRange, IntRange, Normal, Steps
 from crowdsweep.search.space import Space
 from crowdsweep.seeds import SeedStream
@@ -62,11 +62,11 @@ class OptunaPoints:
         for attempt in range(_MAX_ATTEMPTS):
             point = self._suggest(attempt)
             if canonical_json(point) not in self._asked:
-                return self._proposed(self._add(point, TrialState.RUNNING, None), point)
+                return self._proposed(point)
         if self._space.size is None:
             return None
         point = next(point for point in self._space.enumerate() if canonical_json(point) not in self._asked)
-        return self._proposed(self._add(point, TrialState.RUNNING, None), point)
+        return self._proposed(point)
 
     def tell(self, number: int, value: float | None) -> None:
         """Takes a proposal's value; None, and a value that is not finite, are recorded as a failure.
@@ -82,19 +82,17 @@ class OptunaPoints:
             else:
                 self._optuna.tell(self._trials[number], value)
 
-    def restore(self, proposals: Sequence[Proposal], values: Mapping[int, float | None]) -> None:
-        """Rebuilds the search from earlier proposals and the values that are known."""
-        for proposal in sorted(proposals, key=lambda proposal: proposal.number):
-            value = values.get(proposal.number)
-            if proposal.number not in values:
-                state = TrialState.RUNNING
-            else:
-                state = TrialState.FAIL if value is None or not math.isfinite(value) else TrialState.COMPLETE
-            number = self._add(proposal.point, state, value if state == TrialState.COMPLETE else None)
-            self._proposed(number, proposal.point)
+    def adopt(self, proposal: Proposal) -> None:
+        """Takes the next proposal as an earlier driver had it.
 
-    def _proposed(self, trial: int, point: Mapping[str, Any]) -> Proposal:
-        self._trials.append(trial)
+        Raises:
+            ValueError: its number is not the next one.
+        """
+        check_next(proposal, len(self._trials))
+        self._proposed(proposal.point)
+
+    def _proposed(self, point: Mapping[str, Any]) -> Proposal:
+        self._trials.append(self._add(point))
         self._asked.add(canonical_json(point))
         return Proposal(number=len(self._trials) - 1, point=point)
 
@@ -115,11 +113,10 @@ class OptunaPoints:
             self._optuna.tell(trial, state=TrialState.FAIL)
         return point
 
-    def _add(self, point: Mapping[str, Any], state: TrialState, value: float | None) -> int:
-        """Adds a trial with this point to Optuna's and returns its number."""
+    def _add(self, point: Mapping[str, Any]) -> int:
+        """Adds an open trial with this point to Optuna's and returns its number."""
         added: FrozenTrial = create_trial(
-            state=state,
-            value=value,
+            state=TrialState.RUNNING,
             params={name: _encoded(self._space.dimensions[name], part) for name, part in point.items()},
             distributions={name: self._distributions[name] for name in point},
         )

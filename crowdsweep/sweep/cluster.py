@@ -3,19 +3,22 @@
 import logging
 import os
 import secrets
+import socket
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import ray
 from ray._private import ray_constants
 
-from crowdsweep.errors import BadInput, InfeasibleRequest
+from crowdsweep.errors import BadInput, InfeasibleRequest, SlotLost
 from crowdsweep.sweep.private_folder import PrivateFolder
+from crowdsweep.sweep.silence import Silence, end_own_processes
 from crowdsweep.sweepfile.records import Resources
 
 OBJECT_STORE_BYTES = 512 * 2**20
+ANSWERS_IN_S = 10.0
 _EPSILON = 1e-9
 
 
@@ -44,6 +47,7 @@ class Cluster:
 
     started: bool
     folder: PrivateFolder | None = None
+    _silence: Silence = field(default_factory=Silence, compare=False, repr=False)
 
     def nodes(self) -> list[Node]:
         """Returns the nodes that are alive now."""
@@ -61,10 +65,29 @@ class Cluster:
             raise InfeasibleRequest(_refusal(resources, nodes))
         return fit
 
+    def check(self) -> None:
+        """Looks whether the cluster is still there; costs a millisecond, once a second.
+
+        Where its parts on this machine die, Ray ends the whole process after a while, in words of its own.
+
+        Raises:
+            SlotLost: it is not; nothing more can be asked of it.
+        """
+        if self._silence.is_due() and (reason := self._silence.look()):
+            raise SlotLost(f"the Ray cluster is lost: {reason}")
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether `check` has found it gone."""
+        return self._silence.is_final
+
     def close(self) -> None:
         """Disconnects, and stops the cluster if it was started here; may be called twice."""
         if ray.is_initialized():
-            ray.shutdown()
+            if self.is_lost:  # a farewell would wait for an answer
+                end_own_processes()
+            else:
+                ray.shutdown()
         if self.folder is not None:
             self.folder.close()
 
@@ -95,7 +118,26 @@ def connect(address: str | None = None, cpus: int | None = None) -> Cluster:
     return Cluster(started=target == "local", folder=folder)
 
 
+def _check_answers(target: str) -> None:
+    """Checks that somebody listens at `host:port`: Ray itself would wait for minutes.
+
+    Raises:
+        BadInput: nobody does.
+    """
+    host, _, port = target.rpartition(":")
+    if "://" in target or not host or not port.isdecimal():
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=ANSWERS_IN_S).close()
+    except (OSError, OverflowError) as error:
+        raise BadInput(
+            f"no Ray cluster can be joined at {target!r}: nobody answers there ({error}). Start one "
+            f"(clusters/local.yaml says how), or leave --address out: then one is started on this machine"
+        ) from error
+
+
 def _join(target: str, folder: PrivateFolder) -> None:
+    _check_answers(target)
     try:
         ray.init(address=target, **_settings(folder))
     except (ConnectionError, ValueError, RuntimeError) as error:

@@ -15,14 +15,16 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
+from crowdsweep.errors import SlotLost
 from crowdsweep.journal.state import JournalState
+from crowdsweep.sweep.allowance import Allowance
 from crowdsweep.sweep.cells import Cell
 from crowdsweep.sweep.executor import Batch, Executor
 from crowdsweep.sweep.interrupts import Interrupts
 from crowdsweep.sweep.mirrors import Mirrors
 from crowdsweep.sweep.plan import Plan
 from crowdsweep.sweep.recorded import recorded_config, recorded_plan
-from crowdsweep.sweep.resume import MakeSearcher, hours_spent, resumed_searches
+from crowdsweep.sweep.resume import MakeSearcher, SearchFailed, hours_spent, resumed_searches
 from crowdsweep.sweep.search_run import SearchRun, Step
 from crowdsweep.trial.artifacts import Artifact
 from crowdsweep.trial.events import (
@@ -41,7 +43,6 @@ from crowdsweep.trial.spec import TrialSpec
 from crowdsweep.trial.watch import Watch
 
 AHEAD = 1  # batches submitted beyond the slots, so that a slot that ends one has the next at once
-FAILURES_FORGIVEN = 2  # however small the plan: a share says nothing about a handful of trials
 POLL_S = 0.5
 
 _log = logging.getLogger(__name__)
@@ -84,6 +85,10 @@ class SweepOutcome:
         failed: of these, how many failed.
         ran: how many this driver ran itself.
         refused: searches that the sweep file asks for and that could not be made.
+        lost: trials that were lost with their slots, or whose node lacks their model: the next driver tries them again.
+        broken: what ended before its time, in words: a search whose proposer failed, the cluster that was lost.
+        dropped: whether a person had what still ran broken off.
+        allowed: how much might have failed, in words.
     """
 
     status: SweepStatus
@@ -92,6 +97,10 @@ class SweepOutcome:
     failed: int
     ran: int
     refused: int = 0
+    lost: int = 0
+    broken: Sequence[str] = ()
+    dropped: bool = False
+    allowed: str = ""
 
 
 class Driver:
@@ -108,6 +117,7 @@ class Driver:
         interrupts: Interrupts | None,
         decide: Decide,
         stands: Stands,
+        retry_failed: bool,
     ) -> None:
         self._plan = plan
         self._executor = executor
@@ -117,7 +127,7 @@ class Driver:
         self._interrupts = interrupts
         self._decide = decide
         known = journal.state.results.items()
-        self._results = {key: result for key, result in known if result.status is not Status.STOPPED or stands(result)}
+        self._results = {key: result for key, result in known if not _runs_again(result, stands, retry_failed)}
         self._specs: dict[str, TrialSpec] = {}
         self._owners: dict[str, list[SearchRun]] = {}
         self._ready: deque[tuple[list[TrialSpec], Watch]] = deque()
@@ -127,7 +137,11 @@ class Driver:
         self._submitted = self._ran = 0
         self._begun: set[str] = set()
         self._decided: set[str] = set()  # trials that need not go on
-        self._failed: set[str] = set()
+        self._allowance = Allowance.of(plan)
+        self._failed: dict[str, TrialSpec] = {}
+        self._lost: set[str] = set()
+        self._broken: dict[int, str] = {}  # by id of a search whose proposer failed (0: the cluster): what it said
+        self._dropped = False
         self._searches = resumed_searches(plan, journal.state, make_searcher)
         self._started = clock() - hours_spent(journal.state, executor.slots) * 3600
         self._stopping: SweepStatus | None = None
@@ -145,10 +159,15 @@ class Driver:
             try:
                 with self._interrupts.abortable() if self._interrupts else nullcontext():
                     events = self._executor.poll(POLL_S)
+            except SlotLost as error:
+                self._stopping, self._broken[0] = SweepStatus.INCOMPLETE, str(error)
+                break
             except KeyboardInterrupt:
-                self._stopping = SweepStatus.INTERRUPTED
+                self._stopping, self._dropped = SweepStatus.INTERRUPTED, True
                 break
             self._take(events)
+        if self._stopping is None and (self._lost or self._broken):
+            self._stopping = SweepStatus.INCOMPLETE
         if self._stopping is None and any(run.selected is None for run in self._searches):
             raise RuntimeError("a search waits for trials that nobody runs")
         return self._outcome(self._stopping or SweepStatus.DONE)
@@ -160,7 +179,20 @@ class Driver:
         for run in self._searches:
             self._want(run.restored(), run.search.cell, run)
         for run in self._searches:
-            self._want(run.advance(self._results), run.search.cell, run)
+            self._go_on(run)
+
+    def _go_on(self, run: SearchRun) -> None:
+        """Lets a search decide what it can; one whose proposer fails is left where it is, and the others go on."""
+        if id(run) in self._broken:
+            return
+        try:
+            step = run.advance(self._results)
+        except SearchFailed as error:
+            where = f"{run.search.cell.label} on {run.search.cell.dataset}"
+            self._broken[id(run)] = f"the search of {where} failed: {error}"
+            _log.warning("%s; the rest of the sweep goes on", self._broken[id(run)], exc_info=error.__cause__)
+        else:
+            self._want(step, run.search.cell, run)
 
     def _want(self, step: Step, cell: Cell, run: SearchRun | None) -> None:
         """Writes down what a search decided and which trials it wants, then queues those that nobody has run."""
@@ -179,7 +211,7 @@ class Driver:
                 self._specs.setdefault(spec.key, spec)
                 if run is not None and spec.phase == "search":
                     self._owners.setdefault(spec.key, []).append(run)
-            self._failed.update(s.key for s in fresh if s.key in self._results and self._results[s.key].failure)
+            self._failed.update((s.key, s) for s in fresh if s.key in self._results and self._results[s.key].failure)
             if missing := [spec for spec in fresh if spec.key not in self._results]:
                 self._ready.append((missing, watch))
                 self._n_ready += len(missing)
@@ -222,7 +254,7 @@ class Driver:
                 case _:
                     continue
         for run in waiting.values():
-            self._want(run.advance(self._results), run.search.cell, run)
+            self._go_on(run)
 
     def _kept(self, event: Event) -> Event:
         """Returns a finish as it is written down: judged by the searches that asked for it, its arrays put away."""
@@ -237,12 +269,15 @@ class Driver:
         return TrialFinished(result=result)
 
     def _finish(self, result: TrialResult) -> None:
-        """Takes a result; that of a trial which this driver stopped only because it ends itself is none."""
-        if result.status is not Status.STOPPED or result.key in self._decided:
-            self._results[result.key] = result
+        """Takes a result. None is that of a trial which this driver stopped only because it ends itself; and what is
+        no failure of the trial's own decides nothing: it waits for the next run."""
         self._ran += 1
-        if result.failure:
-            self._failed.add(result.key)
+        if result.failure and result.failure.of_infrastructure:
+            self._lost.add(result.key)
+        elif result.status is not Status.STOPPED or result.key in self._decided:
+            self._results[result.key] = result
+        if result.key in self._results and result.failure:
+            self._failed[result.key] = self._specs[result.key]
         self._leave(result.key)
 
     def _leave(self, key: str) -> None:
@@ -255,25 +290,26 @@ class Driver:
 
     def _stop_if_due(self) -> None:
         """Decides whether to submit no more; what has not begun is taken back, what runs is waited for."""
-        if self._stopping is not None:
+        interrupted = self._interrupts is not None and self._interrupts.count > 0
+        if self._stopping is SweepStatus.INTERRUPTED or (self._stopping is not None and not interrupted):
             return
         hours = self._plan.config.budget.hours
-        if self._interrupts and self._interrupts.count:
+        if interrupted:
             self._stopping = SweepStatus.INTERRUPTED
-        elif self._over_budget():
+        elif self._allowance.exceeded(self._failed.values()):
             self._stopping = SweepStatus.OVER_BUDGET
         elif hours is not None and self._clock() - self._started > hours * 3600 and (self._ready or self._flying):
             self._stopping = SweepStatus.OUT_OF_TIME
         else:
             return
-        _log.info("stopping: %s", self._stopping)
         for key in [key for key in self._flying if key not in self._begun]:
             self._executor.stop(key)
             self._leave(key)
-
-    def _over_budget(self) -> bool:
-        allowed = max(FAILURES_FORGIVEN, self._plan.config.budget.failed_trials * self._plan.n_trials)
-        return len(self._failed) > allowed
+        if self._flying:
+            how = (
+                "again to drop them" if interrupted else f"{self._stopping.replace('_', ' ')}; Ctrl-C twice drops them"
+            )
+            _log.warning("finishing %s; %s", _trials(len(self._flying)), how)
 
     def _outcome(self, status: SweepStatus) -> SweepOutcome:
         finished = sum(key in self._results for key in self._specs)
@@ -284,7 +320,22 @@ class Driver:
             failed=len(self._failed),
             ran=self._ran,
             refused=len(self._plan.refused),
+            lost=len(self._lost),
+            broken=tuple(self._broken.values()),
+            dropped=self._dropped,
+            allowed=str(self._allowance),
         )
+
+
+def _runs_again(result: TrialResult, stands: Stands, retry_failed: bool) -> bool:
+    """Whether what an earlier driver wrote down of a trial is not its end."""
+    if result.failure is not None:
+        return retry_failed or result.failure.of_infrastructure
+    return result.status is Status.STOPPED and not stands(result)
+
+
+def _trials(number: int) -> str:
+    return "1 trial" if number == 1 else f"{number} trials"
 
 
 def run_sweep(
@@ -299,6 +350,7 @@ def run_sweep(
     interrupts: Interrupts | None = None,
     decide: Decide = stop_nobody,
     stands: Stands = run_again,
+    retry_failed: bool = False,
 ) -> SweepOutcome:
     """Runs what the journal does not hold yet of a plan. Closes the mirrors, and nothing else.
 
@@ -313,10 +365,11 @@ def run_sweep(
         interrupts: where Ctrl-C is counted.
         decide: says which trials need not go on; their results are those of the steps that they made.
         stands: whether what `decide` stopped in an earlier run stays stopped.
+        retry_failed: runs again what failed in earlier runs; what infrastructure lost is run again in any case.
 
     Raises:
         JournalError: the record cannot be written; what stands in it is safe.
-        InfeasibleRequest, SlotLost: the executor cannot run anything any more.
+        InfeasibleRequest: the executor cannot run anything.
     """
     told = Mirrors(mirrors)
 
@@ -336,9 +389,13 @@ def run_sweep(
                 time=clock(),
             )
         )
-        driver = Driver(plan, executor, journal, told, make_searcher, clock, interrupts, decide, stands)
+        driver = Driver(plan, executor, journal, told, make_searcher, clock, interrupts, decide, stands, retry_failed)
         outcome = driver.run()
         tell(SweepFinished(status=outcome.status, time=clock()))
     finally:
-        told.close()
+        try:
+            with interrupts.abortable(at_once=True) if interrupts else nullcontext():
+                told.close()
+        except KeyboardInterrupt:
+            _log.warning("what MLflow has not been told yet is left to `crowdsweep mirror`")
     return outcome

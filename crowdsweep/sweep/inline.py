@@ -1,32 +1,53 @@
-"""Runs batches in this process, one after another: for small sweeps, debugging and tests."""
+"""Runs batches one after another, in one process beside the driver's: for small sweeps, debugging and tests.
+
+That process is not the driver's own, so that whatever a model does to it (an exit, a crash, a hang in C, a closed file)
+fails one trial and no more, and the driver always answers to Ctrl-C. It starts in about half a second, once; handing it
+a batch costs less than a millisecond. `crowdsweep replay` runs a trial in the process of the command, for a debugger.
+"""
 
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 
 from crowdsweep.data.dataset import CrowdDataset
 from crowdsweep.sweep.executor import Batch, ignore
-from crowdsweep.sweep.reports import Reports
-from crowdsweep.trial.events import Event, TrialFinished, TrialProgressed, TrialStarted
-from crowdsweep.trial.runner import run_batch
+from crowdsweep.sweep.losses import STARTING_S, Losses, unfinished
+from crowdsweep.sweep.nursery import BEGUN, BUG, DONE, TOLD, Work
+from crowdsweep.sweep.worker import Nursery, WorkerDied
+from crowdsweep.trial.events import BatchLost, Event, TrialFinished, TrialProgressed, TrialStarted
+from crowdsweep.trial.result import TrialResult
 
 SLOT = "inline"
 
 
-class InlineExecutor:
-    """One slot: this process and the thread that calls `poll`.
+@dataclass(kw_only=True)
+class _Running:
+    batch: Batch
+    deadline: float | None
 
-    `poll` runs at most one batch, from beginning to end, whatever its timeout; the listener hears of it meanwhile.
-    `stop` may be called by the listener, or from another thread.
+
+class InlineExecutor:
+    """One slot: a process that is replaced when it dies or hangs.
+
+    When it dies, the trials of its batch go back to the front of the queue as `Losses` says.
 
     Args:
         datasets: base datasets by fingerprint.
         device: a torch device, given to every batch.
+        trial_minutes: after which a trial is ended; None for never.
     """
 
-    def __init__(self, datasets: Mapping[str, CrowdDataset], device: str = "cpu") -> None:
+    def __init__(
+        self, datasets: Mapping[str, CrowdDataset], device: str = "cpu", trial_minutes: float | None = None
+    ) -> None:
         self._datasets = datasets
         self._device = device
+        self._losses = Losses(device=device, trial_minutes=trial_minutes)
+        self._nursery = Nursery()
+        self._running: _Running | None = None
         self._waiting: deque[Batch] = deque()
         self._stopped: set[str] = set()
         self._listener: Callable[[TrialProgressed], None] = ignore
@@ -42,19 +63,18 @@ class InlineExecutor:
             self._stopped.difference_update(spec.key for spec in batch.specs)
             self._waiting.append(batch)
 
-    def poll(self, timeout_s: float) -> Sequence[Event]:  # noqa: ARG002 - what it waits for is its own work
-        """Runs the next batch, and returns what happened in it."""
-        with self._lock:
-            if not self._waiting:
-                return []
-            batch = self._waiting.popleft()
-            specs = [spec for spec in batch.specs if spec.key not in self._stopped]
-        if not specs:
-            return []
-        reports = Reports(self._listener, [spec.key for spec in specs], self._stopped)
-        results = run_batch(specs, self._datasets[batch.dataset], self._device, reports, batch.watch)
-        started = [TrialStarted(key=spec.key, slot=SLOT) for spec in specs]
-        return [*started, *(TrialFinished(result=result) for result in results)]
+    def poll(self, timeout_s: float) -> Sequence[Event]:
+        """See `Executor.poll`; `stop` may be called by the listener, or from another thread."""
+        until = time.monotonic() + timeout_s
+        while True:
+            try:
+                if self._running is None:
+                    return self._begin()
+                if (events := self._look(self._running, until)) or time.monotonic() >= until:
+                    return events
+            except WorkerDied as death:
+                reason = f"its process died: {death}"
+                return self._lost(partial(self._losses.after_death, reason=reason, blameless=False), reason)
 
     def listen(self, listener: Callable[[TrialProgressed], None]) -> None:
         """See `Executor.listen`."""
@@ -68,3 +88,68 @@ class InlineExecutor:
     def close(self) -> None:
         """See `Executor.close`."""
         self._waiting.clear()
+        self._running = None
+        self._nursery.close()
+
+    def _begin(self) -> Sequence[Event]:
+        """Hands over the next batch, if there is one."""
+        with self._lock:
+            wanted = None
+            while self._waiting and wanted is None:
+                wanted = unfinished(self._waiting.popleft(), self._stopped)
+        if wanted is None:
+            return []
+        limit_s = self._losses.limit_s(len(wanted.specs))
+        self._running = _Running(
+            batch=wanted, deadline=None if limit_s is None else time.monotonic() + limit_s + STARTING_S
+        )
+        worker = self._nursery.worker()
+        worker.give(
+            Work(
+                specs=wanted.specs,
+                fingerprint=wanted.dataset,
+                dataset=None if wanted.dataset in worker.has else self._datasets[wanted.dataset],
+                device=self._device,
+                watch=wanted.watch,
+            )
+        )
+        return [TrialStarted(key=spec.key, slot=SLOT) for spec in wanted.specs]
+
+    def _look(self, running: _Running, until: float) -> Sequence[Event]:
+        """Takes the next thing that the worker says, or ends it where it has run too long."""
+        now = time.monotonic()
+        if running.deadline is not None and now >= running.deadline:
+            self._nursery.kill_worker()
+            return self._lost(self._losses.after_overrun, "it ran longer than budget.trial_minutes")
+        upto = until if running.deadline is None else min(until, running.deadline)
+        match self._nursery.news(max(0.0, upto - now)):
+            case (str() as kind, _) if kind == BEGUN:
+                limit_s = self._losses.limit_s(len(running.batch.specs))
+                running.deadline = None if limit_s is None else time.monotonic() + limit_s
+            case (str() as kind, TrialProgressed() as event) if kind == TOLD:
+                self._listener(event)
+                with self._lock:
+                    self._nursery.answer({spec.key for spec in running.batch.specs} & self._stopped)
+            case (str() as kind, results) if kind == DONE:
+                self._running = None
+                return [TrialFinished(result=result) for result in results]
+            case (str() as kind, (text, trace)) if kind == BUG:
+                bug = RuntimeError(text)
+                bug.add_note(trace)
+                raise bug
+            case _:
+                pass
+        return []
+
+    def _lost(self, decide: Callable[[Batch], tuple[list[Batch], list[TrialResult]]], reason: str) -> Sequence[Event]:
+        """Queues again what is left of the batch whose process is gone."""
+        self._nursery.kill_worker()
+        running, self._running = self._running, None
+        left = None if running is None else unfinished(running.batch, self._stopped)
+        if left is None:
+            return []
+        again, given_up = decide(left)
+        with self._lock:
+            self._waiting.extendleft(reversed(again))
+        events: list[Event] = [BatchLost(keys=[spec.key for spec in left.specs], reason=reason, slot=SLOT)]
+        return [*events, *(TrialFinished(result=result) for result in given_up)]

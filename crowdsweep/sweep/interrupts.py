@@ -6,21 +6,25 @@ from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import Any
 
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
 
 class Interrupts:
-    """Counts SIGINT and SIGTERM while it is entered; the second one also breaks off what is marked as abortable.
+    """Counts SIGINT, SIGTERM and SIGHUP while it is entered; the second one breaks off what is marked as abortable.
 
-    Outside that mark nothing is ever broken off, so that no row of the journal is written by half.
+    Outside that mark nothing is ever broken off, so that no row of the journal is written by half. A signal that the
+    process was started to ignore (`nohup`) stays ignored.
     """
 
     def __init__(self) -> None:
         self.count = 0
-        self._abortable = False
+        self._breaks_at: int | None = None
         self._previous: dict[int, Any] = {}
 
     def __enter__(self) -> "Interrupts":
-        for number in (signal.SIGINT, signal.SIGTERM):
-            self._previous[number] = signal.signal(number, self._handle)
+        for number in SIGNALS:
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                self._previous[number] = signal.signal(number, self._handle)
         return self
 
     def __exit__(
@@ -30,17 +34,21 @@ class Interrupts:
             signal.signal(number, handler)
 
     @contextmanager
-    def abortable(self) -> Generator[None]:
-        """Marks code that the second Ctrl-C may break off with KeyboardInterrupt."""
-        self._abortable = True
+    def abortable(self, *, at_once: bool = False) -> Generator[None]:
+        """Marks code that the second Ctrl-C may break off with KeyboardInterrupt.
+
+        Args:
+            at_once: the next one does, also where it is the first.
+        """
+        self._breaks_at = min(2, self.count + 1) if at_once else 2
         try:
             if self.count > 1:
                 raise KeyboardInterrupt
             yield
         finally:
-            self._abortable = False
+            self._breaks_at = None
 
     def _handle(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 - as `signal` calls it
         self.count += 1
-        if self.count > 1 and self._abortable:
+        if self._breaks_at is not None and self.count >= self._breaks_at:
             raise KeyboardInterrupt

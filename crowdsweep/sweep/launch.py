@@ -36,6 +36,7 @@ def open_and_run(
     address: str | None = None,
     quiet: bool = False,
     draw: Draw | None = None,
+    retry_failed: bool = False,
 ) -> SweepOutcome:
     """Runs a sweep, or goes on with it, with its record in `store`.
 
@@ -46,6 +47,7 @@ def open_and_run(
         address: of a Ray cluster to join; see `cluster.connect`.
         quiet: no progress.
         draw: of the confusion matrices that MLflow shows; None leaves them out.
+        retry_failed: runs again what failed in earlier runs.
 
     Raises:
         BadInput: the sweep cannot be run as it stands; nothing was run or written.
@@ -73,6 +75,7 @@ def open_and_run(
             mirrors=mirrors,
             environment=environment(),
             interrupts=interrupts,
+            retry_failed=retry_failed,
         )
 
 
@@ -121,13 +124,13 @@ def _alone(store: Path) -> Generator[None]:
 
 def _executor(plan: Plan, engine: Engine, address: str | None) -> Executor:
     if engine == "inline":
-        return InlineExecutor(plan.bases)
+        return InlineExecutor(plan.bases, trial_minutes=plan.config.budget.trial_minutes)
     from crowdsweep.sweep.cluster import connect  # noqa: PLC0415 - ray takes a second to import
     from crowdsweep.sweep.ray_actors import RayExecutor  # noqa: PLC0415
 
     cluster = connect(address)
     try:
-        return RayExecutor(plan.bases, cluster, plan.config.resources)
+        return RayExecutor(plan.bases, cluster, plan.config.resources, plan.config.budget.trial_minutes)
     except BaseException:
         cluster.close()
         raise

@@ -22,9 +22,19 @@ class Mirrors:
                 self._try(mirror, lambda mirror=mirror, event=event: mirror.handle(event))
 
     def close(self) -> None:
-        """Closes every mirror."""
+        """Closes every mirror, also where a person breaks off the wait for one of them.
+
+        Raises:
+            KeyboardInterrupt: the person did; the others are closed.
+        """
+        broken_off: KeyboardInterrupt | None = None
         for mirror in self._mirrors:
-            self._try(mirror, mirror.close)
+            try:
+                self._try(mirror, mirror.close)
+            except KeyboardInterrupt as error:
+                broken_off = error
+        if broken_off is not None:
+            raise broken_off
 
     def _try(self, mirror: Mirror, action: Callable[[], None]) -> None:
         try:

@@ -6,24 +6,36 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import ray
-from ray.exceptions import RayError, RayTaskError
+from ray.exceptions import (
+    ActorUnavailableError,
+    NodeDiedError,
+    ObjectLostError,
+    OutOfMemoryError,
+    RayError,
+    RaySystemError,
+    RayTaskError,
+)
 
 from crowdsweep.data.dataset import CrowdDataset
 from crowdsweep.errors import SlotLost
 from crowdsweep.registry.carried import carried
 from crowdsweep.sweep.cluster import Cluster
 from crowdsweep.sweep.executor import Batch, ignore
+from crowdsweep.sweep.losses import STARTING_S, Losses, unfinished
 from crowdsweep.sweep.ray_slot import CONTROL, News, Slot, slot_options
 from crowdsweep.sweepfile.records import Resources
 from crowdsweep.trial.events import BatchLost, Event, TrialFinished, TrialProgressed, TrialStarted
-from crowdsweep.trial.result import Failure, Status, TrialResult
+from crowdsweep.trial.model_calls import MOST_CHARACTERS, legible
+from crowdsweep.trial.result import TrialResult
 from crowdsweep.trial.spec import TrialSpec
 
-LOSS_LIMIT = 3
 STILLBORN_LIMIT = 6
+_WORDS_OF_NODES = ("node has died", "node is dead", "node was terminated", "running low on memory")
+Decision = Callable[[Batch], tuple[list[Batch], list[TrialResult]]]
 GPU_DEVICE = "cuda:0"  # Ray shows a slot its own GPU as the first one
 
 _log = logging.getLogger(__name__)
@@ -37,6 +49,7 @@ class _Actor:
         waits_on: what news comes by: the `ping` of a new actor, or the stream of its batch; None when idle.
         batch: the latest that it was given.
         unfinished: those of its specs that have no result yet, by key.
+        deadline: after which its batch has run too long; None for never.
     """
 
     name: str
@@ -45,25 +58,32 @@ class _Actor:
     up: bool = False
     unfinished: dict[str, TrialSpec] = field(default_factory=dict)
     batch: Batch | None = None
+    deadline: float | None = None
 
 
 class RayExecutor:
     """A pool of actors, all of one shape, on a cluster that this process is connected to.
 
-    When an actor dies, the trials that it had not finished go back to the front of the queue in two halves, so that
-    one that kills its actor ends up alone; a trial that has killed `LOSS_LIMIT` actors while alone is failed with
-    kind `SlotLost`. Each dead actor is replaced.
+    When an actor dies, or is killed since its trials ran too long, those that it had not finished go back to the front
+    of the queue as `Losses` says. Each dead actor is replaced.
 
     Args:
         datasets: base datasets by fingerprint; each goes to the object store when it is first needed, once.
         cluster: to run on; closed with the executor.
         resources: of one slot.
+        trial_minutes: after which a trial is ended; None for never.
 
     Raises:
         InfeasibleRequest: the cluster has no node that such a slot fits on.
     """
 
-    def __init__(self, datasets: Mapping[str, CrowdDataset], cluster: Cluster, resources: Resources) -> None:
+    def __init__(
+        self,
+        datasets: Mapping[str, CrowdDataset],
+        cluster: Cluster,
+        resources: Resources,
+        trial_minutes: float | None = None,
+    ) -> None:
         self._datasets = datasets
         self._cluster = cluster
         self._plugins = carried()
@@ -74,7 +94,7 @@ class RayExecutor:
         self._stored: dict[str, Any] = {}
         self._waiting: deque[Batch] = deque()
         self._stopped: set[str] = set()
-        self._lost_alone: dict[str, int] = {}
+        self._losses = Losses(device=self._device, trial_minutes=trial_minutes)
         self._stillborn = 0
         self._news: list[Event] = []
         self._names = (f"slot-{number}" for number in itertools.count())
@@ -95,6 +115,7 @@ class RayExecutor:
         """See `Executor.poll`."""
         deadline = time.monotonic() + timeout_s
         while True:
+            self._cluster.check()
             self._collect(0.0 if self._news else max(0.0, deadline - time.monotonic()))
             if self._news or time.monotonic() >= deadline or not (self._waiting or self.running):
                 news, self._news = self._news, []
@@ -114,7 +135,7 @@ class RayExecutor:
     def close(self) -> None:
         """See `Executor.close`."""
         self._waiting.clear()
-        if ray.is_initialized():
+        if ray.is_initialized() and not self._cluster.is_lost:
             for actor in self._actors:
                 ray.kill(actor.handle)
         self._actors = []
@@ -143,6 +164,7 @@ class RayExecutor:
             ready, _ = ray.wait(list(by_source), num_returns=len(by_source), timeout=0)
         for source in ready:
             self._advance(by_source[source])
+        self._end_what_hangs()
         self._feed()
 
     def _advance(self, actor: _Actor) -> None:
@@ -156,7 +178,7 @@ class RayExecutor:
             try:
                 reference = next(actor.waits_on)
             except StopIteration:
-                actor.waits_on, actor.unfinished = None, {}
+                actor.waits_on, actor.unfinished, actor.deadline = None, {}, None
                 return
             self._take(actor, ray.get(reference))
         except RayTaskError as error:  # our own bug, not a model's: `run_batch` keeps those
@@ -164,7 +186,16 @@ class RayExecutor:
         except RayError as error:  # the actor, its node or what it had sent is gone
             self._replace_lost(actor, error)
 
+    def _end_what_hangs(self) -> None:
+        now = time.monotonic()
+        for actor in [one for one in self._actors if one.deadline is not None and now >= one.deadline]:
+            ray.kill(actor.handle)
+            self._actors[self._actors.index(actor)] = self._new_actor()
+            self._queue_again(actor, "it ran longer than budget.trial_minutes", self._losses.after_overrun)
+
     def _take(self, actor: _Actor, news: Sequence[News]) -> None:
+        if not news and actor.batch is not None:  # its models and data are there: the time of its trials begins
+            actor.deadline = self._deadline(actor.batch, 0.0)
         for record in news:
             match record:
                 case TrialProgressed():
@@ -173,35 +204,34 @@ class RayExecutor:
                     del actor.unfinished[key]
                     self._news.append(TrialFinished(result=record))
         if not actor.unfinished:
+            actor.deadline = None
             actor.waits_on = None  # the stream's end is not waited for: the slot takes its next batch behind it
 
     def _replace_lost(self, actor: _Actor, error: Exception) -> None:
         """Replaces a dead actor, and queues again what it had not finished."""
-        specs = [spec for key, spec in actor.unfinished.items() if key not in self._stopped]
-        reason = str(error).splitlines()[0]
+        reason = legible(str(error).partition("\n")[0], MOST_CHARACTERS)
         self._stillborn += not actor.up
         if self._stillborn >= STILLBORN_LIMIT:
             raise SlotLost(f"{STILLBORN_LIMIT} actors in a row died before they were up; the last one said: {error}")
-        _log.warning("%s was lost with %d unfinished trials: %s", actor.name, len(specs), reason)
+        _log.warning("%s was lost with %d unfinished trials: %s", actor.name, len(actor.unfinished), reason)
         self._actors[self._actors.index(actor)] = self._new_actor()
-        if not specs or actor.batch is None:
+        after_death = partial(self._losses.after_death, reason=reason, blameless=_is_blameless(error))
+        self._queue_again(actor, reason, after_death)
+
+    def _queue_again(self, actor: _Actor, reason: str, decide: Decision) -> None:
+        if actor.batch is None:
             return
-        self._news.append(BatchLost(keys=[spec.key for spec in specs], reason=reason, slot=actor.name))
-        if len(specs) > 1:
-            middle = len(specs) // 2
-            for half in (specs[middle:], specs[:middle]):
-                self._waiting.appendleft(replace(actor.batch, specs=half))
+        left = unfinished(replace(actor.batch, specs=list(actor.unfinished.values())), self._stopped)
+        if left is None:
             return
-        key = specs[0].key
-        self._lost_alone[key] = self._lost_alone.get(key, 0) + 1
-        if self._lost_alone[key] < LOSS_LIMIT:
-            self._waiting.appendleft(replace(actor.batch, specs=specs))
-        else:
-            message = f"its actor died {LOSS_LIMIT} times while it ran alone; the last time: {reason}"
-            failure = Failure(kind="SlotLost", message=message)
-            self._news.append(
-                TrialFinished(result=TrialResult(key=key, status=Status.FAILED, device=self._device, failure=failure))
-            )
+        again, given_up = decide(left)
+        self._waiting.extendleft(reversed(again))
+        self._news.append(BatchLost(keys=[spec.key for spec in left.specs], reason=reason, slot=actor.name))
+        self._news += [TrialFinished(result=result) for result in given_up]
+
+    def _deadline(self, batch: Batch, more_s: float) -> float | None:
+        limit_s = self._losses.limit_s(len(batch.specs))
+        return None if limit_s is None else time.monotonic() + limit_s + more_s
 
     def _feed(self) -> None:
         """Gives waiting batches to idle slots."""
@@ -212,23 +242,34 @@ class RayExecutor:
                     return
                 actor.unfinished = {spec.key: spec for spec in batch.specs}
                 actor.batch = batch
+                actor.deadline = self._deadline(batch, STARTING_S)
                 actor.waits_on = actor.handle.run.options(num_returns="streaming").remote(
-                    batch.specs, batch.dataset, [self._place(batch.dataset)], batch.watch
+                    batch.specs,
+                    batch.dataset,
+                    [self._place(batch.dataset)],
+                    batch.watch,
+                    says_when_it_begins=actor.deadline is not None,
                 )
                 self._news += [TrialStarted(key=spec.key, slot=actor.name) for spec in batch.specs]
 
     def _wanted(self) -> Iterator[Batch]:
         """Yields waiting batches, less the trials that were stopped meanwhile."""
         while self._waiting:
-            batch = self._waiting.popleft()
-            specs = [spec for spec in batch.specs if spec.key not in self._stopped]
-            if specs:
-                yield replace(batch, specs=specs)
+            wanted = unfinished(self._waiting.popleft(), self._stopped)
+            if wanted is not None:
+                yield wanted
 
     def _place(self, fingerprint: str) -> Any:
         if fingerprint not in self._stored:
             self._stored[fingerprint] = ray.put(self._datasets[fingerprint])
         return self._stored[fingerprint]
+
+
+def _is_blameless(error: Exception) -> bool:
+    """Whether a slot was lost with its node, or for want of memory there, and not by what it ran."""
+    if isinstance(error, ActorUnavailableError | NodeDiedError | ObjectLostError | OutOfMemoryError | RaySystemError):
+        return True
+    return any(words in str(error) for words in _WORDS_OF_NODES)
 
 
 def _ping(handle: Any) -> Any:

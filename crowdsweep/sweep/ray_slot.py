@@ -15,7 +15,7 @@ from crowdsweep.registry.carried import CarriedFolder, search_here
 from crowdsweep.sweep.reports import Reports
 from crowdsweep.trial.events import TrialProgressed
 from crowdsweep.trial.result import TrialResult
-from crowdsweep.trial.runner import run_batch
+from crowdsweep.trial.runner import look_up_models, run_batch
 from crowdsweep.trial.spec import TrialSpec
 from crowdsweep.trial.watch import Watch
 
@@ -41,7 +41,12 @@ class Slot:
         self._datasets: OrderedDict[str, CrowdDataset] = OrderedDict()
 
     def run(
-        self, specs: Sequence[TrialSpec], fingerprint: str, place: Sequence[Any], watch: Watch | None
+        self,
+        specs: Sequence[TrialSpec],
+        fingerprint: str,
+        place: Sequence[Any],
+        watch: Watch | None,
+        says_when_it_begins: bool = False,
     ) -> Iterator[Sequence[News]]:
         """Runs a batch, and yields what is new of it, a handful of records at a time.
 
@@ -50,6 +55,7 @@ class Slot:
             fingerprint: of their base dataset.
             place: the reference to it in the object store, in a list so that Ray does not fetch it for every call.
             watch: what is scored while the fits go on.
+            says_when_it_begins: whether nothing at all is yielded first, once models and data are there.
         """
         keys = [spec.key for spec in specs]
         base = self._dataset(fingerprint, place)
@@ -63,6 +69,9 @@ class Slot:
                 news.put(error)
             news.put(None)
 
+        if says_when_it_begins:
+            look_up_models(specs)
+            yield []
         thread = Thread(target=work, name="batch")
         thread.start()
         while (item := news.get()) is not None:

@@ -1,6 +1,7 @@
 """What is left to do: a plan less what the journal holds."""
 
 from collections.abc import Callable
+from typing import Any, cast
 
 from crowdsweep.journal.state import JournalState
 from crowdsweep.search.contract import PointSearcher
@@ -11,15 +12,37 @@ from crowdsweep.sweep.search_run import SearchRun
 MakeSearcher = Callable[[Search], PointSearcher]
 
 
+class SearchFailed(Exception):
+    """A search's own proposer raised; `__cause__` is what it raised. The other searches go on."""
+
+
+class _Guarded:
+    """A searcher, all that its methods raise turned into `SearchFailed`."""
+
+    def __init__(self, searcher: PointSearcher) -> None:
+        self._searcher = searcher
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._searcher, name)
+
+        def call(*args: Any) -> Any:
+            try:
+                return method(*args)
+            except Exception as error:
+                raise SearchFailed(f"{type(error).__name__}: {error}") from error
+
+        return call
+
+
 def resumed_searches(plan: Plan, state: JournalState, make_searcher: MakeSearcher) -> list[SearchRun]:
     """Returns the plan's searches, each where the journal left it."""
     return [
         SearchRun(
             search,
             plan,
-            make_searcher(search),
-            list(state.proposals.get(search.key, ()))[: search.limit],
-            {n: value for n, value in state.values.get(search.key, {}).items() if n < search.limit},
+            cast("PointSearcher", _Guarded(make_searcher(search))),
+            [point for point in state.proposals.get(search.key, ()) if point.number < search.limit],
+            state.values.get(search.key, {}),
             state.selected.get(search.key),
         )
         for search in plan.searches

@@ -6,6 +6,10 @@ more, and points are told in the order of their numbers. So a sweep that is kill
 cluster, proposes the same points; what keeps more slots busy than one search can is that searches do not wait for each
 other.
 
+A driver that goes on lives the search through again: each proposal and value is taken from the record where it stands
+there, by its number, and asked for or worked out again where it does not. So a row that was lost, wherever it stood,
+comes back as it was, and what was asked for after it stands.
+
 Where points are raced (`early_stop`), a point gets some of its seeds first. It gets the rest unless it is hopeless
 against the best of the points 0 … n - `sampler.parallel` that got all of theirs: again a matter of numbers, not of
 time. A point that is stopped is worth what the best one is, less what it is behind on the seeds that both have: its
@@ -47,7 +51,7 @@ class SearchRun:
         search: what is searched.
         plan: that it belongs to.
         searcher: a new one; what the journal knows is restored into it.
-        proposals, values, selected: of an earlier driver, as the journal has them.
+        proposals, values, selected: of an earlier driver, as the journal has them; any of them may be missing.
     """
 
     def __init__(
@@ -55,7 +59,7 @@ class SearchRun:
         search: Search,
         plan: Plan,
         searcher: PointSearcher,
-        proposals: list[PointProposed],
+        proposals: Sequence[PointProposed],
         values: Mapping[int, float | None],
         selected: Sequence[int] | None = None,
     ) -> None:
@@ -64,16 +68,16 @@ class SearchRun:
         self._searcher = searcher
         self._parallel = plan.config.sampler.parallel
         self._window = self._parallel if search.learns else search.limit
-        self._points = [Proposal(number=proposal.number, point=proposal.point) for proposal in proposals]
-        self._values = dict(values)
+        self._recorded = {one.number: Proposal(number=one.number, point=one.point) for one in proposals}
+        self._recorded_values = {number: value for number, value in values.items() if number in self._recorded}
+        self._points: list[Proposal] = []  # the one with number n stands at place n, as does its value
+        self._values: dict[int, float | None] = {}
         self._exhausted = False
         self._specs: dict[int, list[TrialSpec]] = {}  # of each point, those that are wanted so far
         self._held_back: dict[int, list[TrialSpec]] = {}  # of each point, until it is seen whether it is hopeless
         self._stopped: dict[int, float] = {}  # what hopeless points are worth
         self._known_selection = selected
         self.selected: Sequence[int] | None = None
-        if proposals:
-            searcher.restore(self._points, self._values)
 
     @property
     def best(self) -> float | None:
@@ -85,7 +89,7 @@ class SearchRun:
 
     def restored(self) -> Step:
         """Returns the trials of the points that an earlier driver asked for; call it once, first."""
-        return Step(groups=[self._search_specs(proposal) for proposal in self._points])
+        return Step(groups=[self._search_specs(proposal) for proposal in self._recorded.values()])
 
     def advance(self, results: Results) -> Step:
         """Tells what can be told, asks for what may be asked for, and selects where all is told.
@@ -120,6 +124,11 @@ class SearchRun:
         return not self._exhausted and asked < self.search.limit and asked - len(self._values) < self._window
 
     def _ask(self, step: Step) -> None:
+        known = self._recorded.get(len(self._points))
+        if known is not None:
+            self._searcher.adopt(known)
+            self._points.append(known)
+            return
         proposal = self._searcher.ask()
         if proposal is None:
             self._exhausted = True
@@ -144,10 +153,13 @@ class SearchRun:
     def _tell(self, step: Step, results: Results) -> None:
         number = len(self._values)
         scores = self._scores(number, results)
-        value = self._stopped.get(number, fmean(scores.values()) if scores else None)
+        value = self._recorded_values.get(number)
+        if value is None:  # it was not told yet, or its trials failed then
+            value = self._stopped.get(number, fmean(scores.values()) if scores else None)
         self._values[number] = value
         self._searcher.tell(number, value)
-        step.events.append(PointScored(search=self.search.key, number=number, value=value))
+        if number not in self._recorded_values or value != self._recorded_values[number]:
+            step.events.append(PointScored(search=self.search.key, number=number, value=value))
 
     def _select(self, step: Step, results: Results) -> None:
         """Ends the search: the best points that differ, by value and then by number, go on to the report seeds."""
@@ -178,7 +190,7 @@ class SearchRun:
 
     def _race(self, step: Step, results: Results) -> None:
         """Gives the points whose first seeds have run the rest of them, or none."""
-        for number in list(self._held_back):
+        for number in sorted(self._held_back):
             rivals = range(number - self._parallel + 1)
             if len(self._values) < len(rivals):
                 break

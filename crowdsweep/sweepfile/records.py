@@ -58,11 +58,12 @@ class Metric:
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """Limits of a sweep: points of each search, hours of all its runs together (None: no limit), and what share of its
-    trials may fail before it stops."""
+    """Limits of a sweep: points of each search, hours of all its runs together and minutes of one trial (None: no
+    limit), and what share of its points may fail before it stops (`sweep.allowance`)."""
 
     points: Annotated[int, Ge(1)] = 20
     hours: Annotated[float, Gt(0)] | None = None
+    trial_minutes: Annotated[float, Gt(0)] | None = None
     failed_trials: Annotated[float, Ge(0), Le(1)] = 0.1
 
 

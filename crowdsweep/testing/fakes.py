@@ -10,7 +10,7 @@ import numpy as np
 from crowdsweep.journal.artifacts import keep
 from crowdsweep.journal.kinds import news, take
 from crowdsweep.journal.state import JournalState, Known
-from crowdsweep.search.contract import Proposal
+from crowdsweep.search.contract import Proposal, check_next
 from crowdsweep.sweep.executor import Batch
 from crowdsweep.trial.artifacts import Artifact
 from crowdsweep.trial.events import Event, TrialFinished, TrialProgressed, TrialStarted
@@ -181,7 +181,7 @@ class HistorySearcher:
             raise ValueError(f"point {number} was told twice")
         self.told[number] = value
 
-    def restore(self, proposals: Sequence[Proposal], values: Mapping[int, float | None]) -> None:
-        """See `PointSearcher.restore`."""
-        self.asked = len(proposals)
-        self.told = dict(values)
+    def adopt(self, proposal: Proposal) -> None:
+        """See `PointSearcher.adopt`."""
+        check_next(proposal, self.asked)
+        self.asked += 1

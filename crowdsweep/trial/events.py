@@ -147,6 +147,7 @@ class SweepStatus(StrEnum):
     INTERRUPTED = "interrupted"  # a person stopped its driver
     OUT_OF_TIME = "out_of_time"  # `budget.hours` are used up, counting all its drivers
     OVER_BUDGET = "over_budget"  # more trials failed than `budget.failed_trials` allows
+    INCOMPLETE = "incomplete"  # trials were lost with their slots, or a search failed: the next run tries them again
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,6 +11,10 @@ from crowdsweep.trial.artifacts import Artifact
 MOST_CLASSES_INLINE = 64
 CROWD_CONFUSION = "crowd_confusion"
 """What a confusion matrix of more classes is called among the artifacts."""
+SLOT_LOST, MISSING_PLUGIN = "SlotLost", "MissingPlugin"
+INFRASTRUCTURE = frozenset({SLOT_LOST, MISSING_PLUGIN})
+"""Kinds of failures that are not the trial's: it is tried again by the next run."""
+OUT_OF_TIME, PROCESS_DIED = "RanTooLong", "ProcessDied"
 PASSING = {"journalled": False}
 """Metadata of a field that rows of the journal leave out."""
 WHERE_ANY = {"journalled": "where any"}
@@ -30,7 +34,9 @@ class Failure:
     """Why a trial has no numbers.
 
     Attributes:
-        kind: the exception's class name, or `NonFiniteObjective`, `MissingMetric`, `SlotLost`.
+        kind: the exception's class name, or `NonFiniteObjective`, `MissingMetric`; `RanTooLong` where it was ended by
+            `budget.trial_minutes`, `ProcessDied` where it killed its process whenever it ran alone; and those of
+            `INFRASTRUCTURE`: `SlotLost` where its node was lost, `MissingPlugin` where the node lacks its model.
         message: its text.
         traceback: as Python prints it; empty where there is none.
     """
@@ -38,6 +44,11 @@ class Failure:
     kind: str
     message: str
     traceback: str = ""
+
+    @property
+    def of_infrastructure(self) -> bool:
+        """Whether it says nothing of the trial, which is tried again by the next run."""
+        return self.kind in INFRASTRUCTURE
 
 
 @dataclass(frozen=True, kw_only=True)

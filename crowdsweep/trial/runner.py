@@ -7,6 +7,7 @@ that they would have had alone. An interrupt, and an exception outside a model's
 import socket
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -16,23 +17,16 @@ from crowdsweep.data import splits
 from crowdsweep.data.dataset import CrowdDataset, TrialData
 from crowdsweep.errors import DataError, FitFailed
 from crowdsweep.models import registered
-from crowdsweep.models.contract import (
-    FitContext,
-    FitResult,
-    Model,
-    ModelInfo,
-    Predictor,
-    check_result,
-    fit_unchecked,
-)
+from crowdsweep.models.contract import FitContext, FitResult, Model, ModelInfo, Predictor, fit_unchecked
 from crowdsweep.seeds import SeedStream
 from crowdsweep.trial import memory
 from crowdsweep.trial.artifacts import within_limit
 from crowdsweep.trial.events import TrialProgressed
+from crowdsweep.trial.fit_checks import checked_fit
 from crowdsweep.trial.flags import flags_of
 from crowdsweep.trial.item_scores import item_scores
 from crowdsweep.trial.model_calls import ModelFault, failure_of, guarded
-from crowdsweep.trial.result import CROWD_CONFUSION, MOST_CLASSES_INLINE, Failure, Status, TrialResult
+from crowdsweep.trial.result import CROWD_CONFUSION, MISSING_PLUGIN, MOST_CLASSES_INLINE, Failure, Status, TrialResult
 from crowdsweep.trial.scoring import score, score_of, scored_items
 from crowdsweep.trial.spec import TrialSpec, canonical_json
 from crowdsweep.trial.watch import Watch
@@ -60,6 +54,7 @@ class _Fit:
     wall_s: float  # of this fit, all its trials together
     curve: list[tuple[int, float]] = field(default_factory=list[tuple[int, float]])
     goes_on: bool = True
+    broken_off: BaseException | None = None  # what `report` raised, which is never the model's
 
 
 def run_batch(
@@ -72,7 +67,7 @@ def run_batch(
         base: the dataset that their fingerprints name.
         device: a torch device, as the slot was given.
         report: called as the fits go on; a trial that it answers False for ends there, with status `stopped`. What it
-            raises that is no `Exception` ends the batch.
+            raises ends the batch.
         watch: what is scored while the fits go on.
     """
     started = time.perf_counter()
@@ -93,13 +88,24 @@ def run_batch(
     return [replace(results[spec.key], **facts) for spec in specs]
 
 
+def look_up_models(specs: Sequence[TrialSpec]) -> None:
+    """Imports the models of trials, which takes time once; what cannot be imported is left to fail its trials."""
+    for name in {spec.model for spec in specs}:
+        with suppress(ModelFault):
+            guarded(registered.model_info)(name)
+
+
 def _run_cell(
     specs: list[TrialSpec], base: CrowdDataset, device: str, report: Report, watch: Watch | None
 ) -> list[TrialResult]:
     try:
         info = guarded(registered.model_info)(specs[0].model)
+    except ModelFault as fault:  # a plug-in that this machine lacks, or whose file it cannot import: the driver could
+        failure = replace(failure_of(fault), kind=MISSING_PLUGIN)
+        return [_failed(spec, failure, 0.0) for spec in specs]
+    try:
         model = guarded(registered.build_model)(specs[0].model, specs[0].params)
-    except ModelFault as fault:  # a plug-in that this machine lacks, or whose file cannot be imported
+    except ModelFault as fault:
         return [_failed(spec, failure_of(fault), 0.0) for spec in specs]
     fits, results = _prepare(specs, base, info)
     contexts = [_context(fit, info, device, report, watch) for fit in fits]
@@ -165,15 +171,18 @@ def _context(fit: _Fit, info: ModelInfo, device: str, report: Report, watch: Wat
     """Hands a fit what it may see. Its reports are scored here: gold stays out of the model's reach."""
 
     def report_each(step: int, objective: float, predictor: Callable[[], Predictor] | None = None) -> bool:
-        score = None
+        step, objective, score = int(step), float(objective), None
         if predictor is not None and watch is not None and watch.is_due(step):
             score = _score_now(watch.metric, predictor, fit.trial)
         if score is not None:
             fit.curve.append((step, score))
-        answers = [
-            report(TrialProgressed(key=spec.key, step=step, objective=objective, score=score)) for spec in fit.specs
-        ]
-        fit.goes_on = any(answers)
+        told = [TrialProgressed(key=spec.key, step=step, objective=objective, score=score) for spec in fit.specs]
+        try:
+            answers = [report(event) for event in told]  # each hears of it, whatever the others say
+            fit.goes_on = any(answers)
+        except BaseException as error:
+            fit.broken_off = error
+            raise
         return fit.goes_on
 
     return FitContext(
@@ -199,18 +208,22 @@ def _fit(model: Model, fits: Sequence[_Fit], contexts: Sequence[FitContext]) -> 
     started = time.perf_counter()
     for fit in fits:
         fit.curve, fit.goes_on = [], True
+    fault: ModelFault | None = None
+    fitted: list[FitResult] = []
     try:
         fitted = guarded(fit_unchecked)(model, [fit.trial.training for fit in fits], contexts)
-    except ModelFault as fault:
-        for fit in fits:
-            fit.wall_s += (time.perf_counter() - started) / len(fits)
-        if len(fits) == 1:
-            return [failure_of(fault)]
-        half = len(fits) // 2
-        return _fit(model, fits[:half], contexts[:half]) + _fit(model, fits[half:], contexts[half:])
+    except ModelFault as raised:
+        fault = raised
     for fit in fits:
+        if fit.broken_off is not None:
+            raise fit.broken_off
         fit.wall_s += (time.perf_counter() - started) / len(fits)
-    return list(fitted)
+    if fault is None:
+        return list(fitted)
+    if len(fits) == 1:
+        return [failure_of(fault)]
+    half = len(fits) // 2
+    return _fit(model, fits[:half], contexts[:half]) + _fit(model, fits[half:], contexts[half:])
 
 
 def _finish(fit: _Fit, fitted: FitResult | Failure, watch: Watch | None, info: ModelInfo) -> list[TrialResult]:
@@ -229,10 +242,10 @@ def _finish(fit: _Fit, fitted: FitResult | Failure, watch: Watch | None, info: M
 def _scored(fitted: FitResult, trial: TrialData, info: ModelInfo, reported: bool) -> TrialResult | Failure:
     """Scores one fit; what comes back has no key yet. For the report the scores of single items are kept as well."""
     try:
+        fitted = checked_fit(fitted, trial.training)
         if not np.isfinite(fitted.objective).all():
             step = int(np.flatnonzero(~np.isfinite(fitted.objective))[0])
             raise NonFiniteObjective(f"the objective is {fitted.objective[step]} at step {step}: the fit diverged")
-        check_result(fitted, trial.training)
         items = scored_items(fitted, trial)
         metrics, confusion = score(fitted, trial, items)
         if confusion is not None and not np.isfinite(confusion).all():

@@ -10,9 +10,19 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 from jaxtyping import Bool, Int32
 
-from crowdsweep.arrays import ClassConfusion, ClassConfusions, Confusion, Confusions, ItemProbs, normalised_rows
+from crowdsweep.arrays import (
+    AnnotatorCodes,
+    ClassConfusion,
+    ClassConfusions,
+    Confusion,
+    Confusions,
+    ItemCodes,
+    ItemProbs,
+    RowProbs,
+    normalised_rows,
+)
 from crowdsweep.data.choices import choice_counts, choices_of
-from crowdsweep.data.dataset import EvaluationSet, Items, TrialData
+from crowdsweep.data.dataset import EvaluationSet, Items, TrainingData, TrialData
 from crowdsweep.errors import FitFailed
 from crowdsweep.metrics.annotators import CountedChoosers, CountedCrowd, mean_confusion
 from crowdsweep.metrics.known import (
@@ -26,7 +36,8 @@ from crowdsweep.metrics.known import (
     ScoredItems,
     info_of,
 )
-from crowdsweep.models.contract import AnnotatorModel, FitResult, Predictor
+from crowdsweep.models.contract import AnnotatorModel, FitResult, LabelProbs, Predictor
+from crowdsweep.trial.fit_checks import array_of, check_probabilities, kind_of
 from crowdsweep.trial.model_calls import guarded
 
 
@@ -67,9 +78,8 @@ def score(
         applying = [metric for metric in ITEM_METRICS if _applies(metric, items)]
         metrics |= {f"{split}_{metric.name}{suffix}": metric.score(items) for metric in applying}
     if trial.heldout is not None and len(trial.heldout) and fit.label_probs is not None:
-        heldout = HeldoutAnswers(
-            label_probs=guarded(fit.label_probs), answers=trial.heldout, scale=trial.training.scale
-        )
+        label_probs = _checked_label_probs(fit.label_probs, trial.training.n_classes)
+        heldout = HeldoutAnswers(label_probs=label_probs, answers=trial.heldout, scale=trial.training.scale)
         metrics |= {metric.name: metric.score(heldout) for metric in HELDOUT_METRICS}
     if fit.annotators is None or not len(annotations):
         return metrics, None
@@ -89,9 +99,12 @@ def score_of(metric: str, predictor: Predictor, trial: TrialData) -> float | Non
     """
     info, use = info_of(metric), metric.partition(".")[2]
     evaluation = trial.evaluation.get("dev")
-    if evaluation is None or not isinstance(info, ItemMetric) or (use and use not in predictor.uses):
+    if evaluation is None or not isinstance(info, ItemMetric):
         return None
-    predicted = _predictions(predictor, evaluation.items, use or predictor.uses[0], trial.training.n_classes)
+    uses = _uses(predictor)
+    if use and use not in uses:
+        return None
+    predicted = _predictions(predictor, evaluation.items, use or uses[0], trial.training)
     scored = _scored_items(evaluation, predicted, trial)
     if scored is None or not _applies(info, scored):
         return None
@@ -110,18 +123,32 @@ def _predicted(
     if split == "train":
         yield "", fit.item_probs
     elif fit.predictor is not None:
-        for number, use in enumerate(fit.predictor.uses):
-            probs = _predictions(fit.predictor, evaluation.items, use, trial.training.n_classes)
+        for number, use in enumerate(_uses(fit.predictor)):
+            probs = _predictions(fit.predictor, evaluation.items, use, trial.training)
             yield f".{use}" if number else "", probs
 
 
-def _predictions(predictor: Predictor, items: Items, use: str, n_classes: int) -> ItemProbs:
-    predicted = guarded(predictor.predict)(items, use)
-    if predicted.shape != (items.n_items, n_classes):
-        raise FitFailed(f"expected predictions ({use}) of shape {(items.n_items, n_classes)}, got {predicted.shape}")
+def _uses(predictor: Predictor) -> tuple[str, ...]:
+    given = guarded(lambda: list(predictor.uses))()
+    if not given or not all(type(use) is str for use in given):
+        raise FitFailed(f"expected the predictor's uses as names, at least one; got {', '.join(map(kind_of, given))}")
+    return tuple(given)
+
+
+def _predictions(predictor: Predictor, items: Items, use: str, training: TrainingData) -> ItemProbs:
+    what = f"predictions ({use})"
+    predicted = array_of(guarded(predictor.predict)(items, use), what, (items.n_items, training.n_classes))
     if not np.isfinite(predicted).all():
         raise FitFailed(f"predictions ({use}) for unseen items are not finite")
+    check_probabilities(predicted, what, rows_sum_to_one=training.scale != "multilabel")
     return predicted
+
+
+def _checked_label_probs(label_probs: LabelProbs, n_classes: int) -> LabelProbs:
+    def checked(item: ItemCodes, annotator: AnnotatorCodes) -> RowProbs:
+        return array_of(guarded(label_probs)(item, annotator), "label probabilities", (len(item), n_classes))
+
+    return checked
 
 
 def _scored_items(evaluation: EvaluationSet, probs: ItemProbs, trial: TrialData) -> ScoredItems | None:
@@ -150,21 +177,26 @@ def _whole_units(evaluation: EvaluationSet, kept: Bool[np.ndarray, " scored"]) -
 
 
 class _GuardedMatrices:
-    """A model's annotator matrices, its exceptions being the model's."""
+    """A model's annotator matrices, its exceptions being the model's; `shape` is that of one annotator's."""
 
-    def __init__(self, annotators: AnnotatorModel) -> None:
+    def __init__(self, annotators: AnnotatorModel, shape: tuple[int, ...]) -> None:
         self._confusion = guarded(annotators.confusion)
+        self._shape = shape
 
     def confusion(self, annotators: np.ndarray) -> Confusions | ClassConfusions:
-        return self._confusion(annotators)
+        return array_of(self._confusion(annotators), "confusion matrices", (len(annotators), *self._shape))
 
 
 def _scored_crowd(annotators: AnnotatorModel, item_probs: ItemProbs, trial: TrialData) -> ScoredCrowd:
     annotations, multilabel = trial.training.annotations, trial.training.scale == "multilabel"
     active = np.flatnonzero(annotations.labels_per_annotator)
-    estimated = _GuardedMatrices(annotators)
+    n_classes = trial.training.n_classes
+    shape = (n_classes, 2, 2) if multilabel else (n_classes, n_classes)
+    estimated = _GuardedMatrices(annotators, shape)
     own = guarded(annotators.global_confusion)()
-    crowd: Confusion | ClassConfusion = mean_confusion(estimated, active) if own is None else own
+    crowd: Confusion | ClassConfusion = (
+        mean_confusion(estimated, active) if own is None else array_of(own, "the crowd's confusion matrix", shape)
+    )
     if not np.isfinite(crowd).all():
         raise FitFailed("the annotators' confusion matrices are not finite; smooth more")
     counted = None

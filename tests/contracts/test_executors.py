@@ -12,7 +12,8 @@ import pytest
 from crowdsweep.errors import InfeasibleRequest
 from crowdsweep.sweep.cluster import Cluster, Node
 from crowdsweep.sweep.inline import InlineExecutor
-from crowdsweep.sweep.ray_actors import LOSS_LIMIT, RayExecutor
+from crowdsweep.sweep.losses import LOSS_LIMIT
+from crowdsweep.sweep.ray_actors import RayExecutor
 from crowdsweep.sweepfile.records import Resources
 from crowdsweep.testing import executor_checks as checks
 from crowdsweep.testing.executor_checks import batch_of, datasets, drained, finished, specs_on
@@ -89,6 +90,96 @@ def test_inline_forgets_what_waits_when_closed(inline: InlineExecutor) -> None:
     assert list(inline.poll(0.0)) == []
 
 
+ENDS_ITS_PROCESS = {
+    "hard_exit": "exited with code 3",
+    "segfault": "killed by SIGSEGV",
+    "terminate": "killed by SIGTERM",
+    "close_files": "its process died",
+}
+HANGS = ("sleep", "spin", "hang_in_c")
+HARMLESS = ("terminate_parent", "fork", "fork_and_stay", "print", "disturb")
+
+
+def test_inline_outlives_whatever_a_model_does_to_its_process(misbehaving: None) -> None:
+    executor = InlineExecutor(datasets())
+    try:
+        for how, says in ENDS_ITS_PROCESS.items():
+            specs = specs_of("wrong", 3, how=how)
+            executor.submit(batch_of(specs))
+            results = {result.key: result for result in finished(drained(executor, 3))}
+            failure = results[specs[1].key].failure
+            assert failure is not None, how
+            assert failure.kind == "ProcessDied", how
+            assert says in failure.message, (how, failure.message)
+            assert [results[spec.key].status for spec in (specs[0], specs[2])] == ["ok", "ok"], how
+        for how in HARMLESS:
+            executor.submit(batch_of(specs_of("wrong", 3, how=how)))
+            assert [result.status for result in finished(drained(executor, 3))] == ["ok"] * 3, how
+    finally:
+        executor.close()
+
+
+def test_inline_ends_a_trial_that_hangs(misbehaving: None) -> None:
+    executor = InlineExecutor(datasets(), trial_minutes=0.02)
+    try:
+        for how in HANGS:
+            specs = specs_of("wrong", 3, how=how)
+            executor.submit(batch_of(specs))
+            results = {result.key: result for result in finished(drained(executor, 3))}
+            failure = results[specs[1].key].failure
+            assert failure is not None, how
+            assert (failure.kind, failure.message) == (
+                "RanTooLong",
+                "it ran longer than budget.trial_minutes (0.02)",
+            )
+            assert [results[spec.key].status for spec in (specs[0], specs[2])] == ["ok", "ok"], how
+    finally:
+        executor.close()
+
+
+def test_inline_leaves_no_process_behind(misbehaving: None) -> None:
+    before = _processes_of_ours()
+    executor = InlineExecutor(datasets())
+    executor.submit(batch_of(specs_of("wrong", 2, how="fork_and_stay")))
+    drained(executor, 2)
+    executor.submit(batch_of(specs_of("wrong", 2, how="sleep")))
+    executor.poll(0.0)
+    own = _processes_of_ours() - before
+    assert len(own) >= 3, "keeper, worker and what the model forked"
+    began = time.monotonic()
+    executor.close()
+    assert time.monotonic() - began < 5
+    deadline = time.monotonic() + 5
+    while any(_is_alive(process) for process in own) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not [process for process in own if _is_alive(process)]
+
+
+def _processes_of_ours() -> set[int]:
+    return {int(path.name) for path in Path("/proc").glob("[0-9]*") if b"nursery" in _command_of(path)}
+
+
+def _command_of(process: Path) -> bytes:
+    try:
+        text = (process / "cmdline").read_bytes()
+        return text if _session_leader_is_child_of_ours(process) else b""
+    except OSError:
+        return b""
+
+
+def _session_leader_is_child_of_ours(process: Path) -> bool:
+    """The keeper leads the session of all that comes from it, and is this process's child."""
+    leader = int((process / "stat").read_text().rpartition(")")[2].split()[3])
+    return int(Path(f"/proc/{leader}/stat").read_text().rpartition(")")[2].split()[1]) == os.getpid()
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
 @pytest.mark.ray
 @pytest.mark.xdist_group("ray")
 class TestRay:
@@ -128,7 +219,7 @@ class TestRay:
         lost = [key for event in events if isinstance(event, BatchLost) for key in event.keys]
         assert set(lost) == {spec.key for spec in specs}
         inline.submit(batch_of(specs))
-        expected = {result.key: result.metrics for result in finished(inline.poll(0.0))}
+        expected = {result.key: result.metrics for result in finished(drained(inline, 4))}
         got = {result.key: result.metrics for result in finished(events)}
         assert got == expected
         assert Counter(result.key for result in finished(events)).most_common(1)[0][1] == 1
@@ -141,9 +232,30 @@ class TestRay:
         assert [results[spec.key].status for spec in specs] == ["ok", "ok", "ok", "failed", "ok", "ok"]
         failure = results[specs[3].key].failure
         assert failure is not None
-        assert failure.kind == "SlotLost"
+        assert failure.kind == "ProcessDied"
         alone = [event for event in events if isinstance(event, BatchLost) and list(event.keys) == [specs[3].key]]
         assert len(alone) == LOSS_LIMIT
+
+    def test_a_trial_that_hangs_is_ended(self, misbehaving: None, ray_cluster: Cluster) -> None:
+        executor = RayExecutor(datasets(), ray_cluster, Resources(), trial_minutes=0.02)
+        for how in ("spin", "hang_in_c"):
+            specs = specs_of("wrong", 3, how=how)
+            executor.submit(batch_of(specs))
+            results = {result.key: result for result in finished(drained(executor, 3))}
+            failure = results[specs[1].key].failure
+            assert failure is not None, how
+            assert failure.kind == "RanTooLong"
+            assert [results[spec.key].status for spec in (specs[0], specs[2])] == ["ok", "ok"]
+        executor.close()
+
+    def test_exits_and_forks_of_a_model_are_its_own(self, wild_pool: RayExecutor) -> None:
+        for how, kind in (("exit", "SystemExit"), ("keyboard_interrupt", "KeyboardInterrupt"), ("fork", "")):
+            specs = specs_of("wrong", 3, how=how)
+            wild_pool.submit(batch_of(specs))
+            results = {result.key: result for result in finished(drained(wild_pool, 3))}
+            failure = results[specs[1].key].failure
+            assert (failure.kind if failure else "") == kind, how
+            assert [results[spec.key].status for spec in (specs[0], specs[2])] == ["ok", "ok"]
 
     def test_an_actor_lost_once_is_replaced(self, wild_pool: RayExecutor, tmp_path: Path) -> None:
         wild_pool.submit(batch_of(specs_of("deadly", 1, seed=0, once=str(tmp_path / "killed"))))

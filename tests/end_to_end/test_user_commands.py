@@ -72,6 +72,7 @@ def test_results_have_one_row_a_trial_and_the_promised_columns(store: Path, caps
         "batch_size",
         "peak_bytes",
         "iterations",
+        "flags",
         "device",
         "host",
     ]

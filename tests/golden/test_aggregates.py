@@ -12,7 +12,7 @@ from crowdsweep.metrics.items import accuracy
 from crowdsweep.models import registered
 from crowdsweep.models.contract import FitContext, FitResult, fit_one
 from crowdsweep.seeds import SeedStream
-from crowdsweep.trial.scoring import score
+from crowdsweep.trial.scoring import score, scored_items
 
 # Transductive accuracy in %, all items training: an independent naive implementation (dense, explicit loops), 100
 # iterations from the soft vote, floor 1e-12. Majority vote, then Dawid-Skene with smoothing 0, 0.01 and 1.
@@ -77,7 +77,8 @@ def test_majority_vote_and_dawid_skene_on_public_data(dataset: str, shared_data:
 def test_majority_votes_divergence_of_annotators_is_as_printed(votes: str, printed: float, shared_data: Path) -> None:
     """Mena and Nanculef (2019), table 3 (I-JS). Theirs takes the first of tied classes: .2252; shared evenly, .2211."""
     trial = trial_of(shared_data / "labelme")
-    metrics, _ = score(fit("majority-vote", {"votes": votes}, trial.training), trial)
+    fitted = fit("majority-vote", {"votes": votes}, trial.training)
+    metrics, _ = score(fitted, trial, scored_items(fitted, trial))
     assert metrics["js_annotators_crowd"] == pytest.approx(printed, abs=0.005)
     assert metrics["js_annotators_crowd"] == pytest.approx({"soft": 0.2163, "hard": 0.2211}[votes], abs=1e-4)
 

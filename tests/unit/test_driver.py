@@ -10,8 +10,8 @@ import pytest
 
 from crowdsweep.search.contract import Sampler
 from crowdsweep.search.searchers import make_searcher
+from crowdsweep.sweep.allowance import FEWEST_POINTS, FEWEST_TRIALS, Allowance
 from crowdsweep.sweep.driver import (
-    FAILURES_FORGIVEN,
     Decide,
     Stands,
     SweepOutcome,
@@ -42,7 +42,7 @@ from crowdsweep.trial.events import (
     TrialStarted,
 )
 from crowdsweep.trial.plan_record import PlanRecord
-from crowdsweep.trial.result import Status, TrialResult
+from crowdsweep.trial.result import SLOT_LOST, Failure, Status, TrialResult
 from crowdsweep.trial.spec import TrialSpec
 from crowdsweep.trial.watch import Watch
 
@@ -84,6 +84,7 @@ def drive(
     decide: Decide = stop_nobody,
     stands: Stands = run_again,
     make_searcher: MakeSearcher = lambda search: HistorySearcher(limit=search.limit),
+    retry_failed: bool = False,
     **executor: Any,
 ) -> tuple[SweepOutcome, FakeExecutor]:
     slots = kind(score=score, **executor)
@@ -97,6 +98,7 @@ def drive(
         interrupts=interrupts,
         decide=decide,
         stands=stands,
+        retry_failed=retry_failed,
     )
     return outcome, slots
 
@@ -204,6 +206,37 @@ def test_a_journal_cut_anywhere_gives_the_same_sweep(plan: Plan) -> None:
         drive(plan, resumed, disorder=cut)
         assert numbers(resumed) == numbers(reference)
         assert decisions(resumed) == decisions(reference)
+
+
+def _raced() -> Plan:
+    return make_plan(config_of(early_stop={"kind": "wilcoxon"}, seeds={"search": 6, "report": 2, "rescored": 2}))
+
+
+@pytest.mark.parametrize("share", [0.6, 1.0])
+@pytest.mark.parametrize("make", [lambda: make_plan(config_of()), _raced], ids=["plain", "raced"])
+def test_a_lost_row_comes_back_as_it_was(make: Callable[[], Plan], share: float) -> None:
+    """Whichever it is: what a search proposed, what a point was worth, the plan or the end of a trial."""
+    plan = make()
+    reference = MemoryJournal()
+    drive(plan, reference)
+    events = list(reference.events[: round(share * len(reference.events))])
+    searched = [place for place, event in enumerate(events) if isinstance(event, PointProposed | PointScored)]
+    others = [place for place in range(len(events)) if place not in searched][::7]
+    for lost in [*searched, *others]:
+        resumed = MemoryJournal([*events[:lost], *events[lost + 1 :]])
+        outcome, slots = drive(plan, resumed, disorder=lost)
+        assert outcome.status == "done"
+        assert numbers(resumed) == numbers(reference)
+        assert in_order(resumed) == in_order(reference)
+        again = [event.result.key for event in (events[lost],) if isinstance(event, TrialFinished)]
+        before = {event.result.key for event in events if isinstance(event, TrialFinished)}
+        assert [key for key in slots.ran if key in before] == again, "only the trial whose end was lost is run again"
+
+
+def in_order(journal: MemoryJournal) -> tuple[Any, ...]:
+    """What the searches decided, whenever it was written down."""
+    state = journal.state
+    return {key: list(points) for key, points in state.proposals.items()}, state.values, state.selected
 
 
 def test_a_finished_sweep_runs_nothing_more(plan: Plan) -> None:
@@ -338,12 +371,136 @@ def test_a_few_failures_of_a_small_sweep_do_not_stop_it() -> None:
     small = make_plan(config_of(models=["majority-vote"], seeds={"report": 6}))
 
     def some(spec: TrialSpec) -> Mapping[str, float]:
-        if spec.seed < FAILURES_FORGIVEN:
+        if spec.seed < FEWEST_TRIALS:
             raise ValueError("boom")
         return by_seed(spec)
 
     outcome, _ = drive(small, MemoryJournal(), some)
-    assert (outcome.status, outcome.failed, outcome.finished) == ("done", FAILURES_FORGIVEN, 6)
+    assert (outcome.status, outcome.failed, outcome.finished) == ("done", FEWEST_TRIALS, 6)
+
+
+def test_a_share_of_the_points_may_fail_and_at_least_a_few() -> None:
+    cell = make_plan(config_of()).cells[0]
+    reported = cell.specs(range(5), "report")
+    searched = cell.specs(range(100, 103), "search")
+    few = Allowance(share=0.1, n_points=4, n_search=3, n_report=5)
+    assert not few.exceeded([*reported * FEWEST_POINTS])
+    assert few.exceeded([*reported * FEWEST_POINTS, searched[0]])
+    assert not few.exceeded([*searched * FEWEST_POINTS])
+    assert few.exceeded([*searched * FEWEST_POINTS, reported[0]])
+    many = Allowance(share=0.1, n_points=200, n_search=3, n_report=5)
+    assert not many.exceeded(searched * 20)
+    assert many.exceeded([*searched * 20, searched[0]])
+    assert (str(few), str(many)) == ("3 of 4 points", "20 of 200 points")
+
+
+@pytest.mark.parametrize("disorder", range(3))
+def test_bad_points_of_a_small_search_do_not_end_the_sweep(disorder: int) -> None:
+    small = make_plan(config_of(budget={"points": 5}, seeds={"search": 3, "report": 2}))
+    bad: list[str] = []
+
+    def diverging(spec: TrialSpec) -> Mapping[str, float]:
+        if spec.phase == "search" and spec.params["smoothing"] > 0.7:
+            bad.append(spec.key)
+            raise ValueError("the objective is nan")
+        return by_seed(spec)
+
+    journal = MemoryJournal()
+    outcome, _ = drive(small, journal, diverging, disorder=disorder)
+    assert bad, "no point was bad: the test did not test anything"
+    assert (outcome.status, outcome.failed, outcome.finished) == ("done", len(bad), outcome.planned)
+    assert all(journal.state.selected.values())
+
+
+@pytest.mark.parametrize("disorder", range(3))
+def test_failed_trials_run_again_only_when_asked_to(plan: Plan, disorder: int) -> None:
+    """And their searches end as those of a sweep that never failed, but for the points that were asked for since."""
+
+    def broken(spec: TrialSpec) -> Mapping[str, float]:
+        if spec.model == "uniform" or (spec.phase == "search" and spec.seed == SEARCH_SEED):
+            raise ValueError("no memory left on this machine")
+        return by_seed(spec)
+
+    lenient = make_plan(config_of(budget={"points": 10, "failed_trials": 1.0}))
+    journal = MemoryJournal()
+    outcome, _ = drive(lenient, journal, broken, disorder=disorder)
+    assert (outcome.status, outcome.failed) == ("done", 5 + 10)
+    (search,) = lenient.searches
+    assert set(journal.state.values[search.key].values()) == {None}
+    same, slots = drive(lenient, MemoryJournal(list(journal.events)))
+    assert (same.ran, same.failed, slots.ran) == (0, 15, [])
+    retried = MemoryJournal(list(journal.events))
+    again, slots = drive(lenient, retried, retry_failed=True, disorder=disorder + 7)
+    assert (again.status, again.failed) == ("done", 0)
+    assert Counter(slots.ran).most_common(1)[0][1] == 1
+    assert {result.status for result in retried.state.results.values()} == {Status.OK}
+    assert None not in retried.state.values[search.key].values()
+    best = max(retried.state.values[search.key], key=lambda number: retried.state.values[search.key][number] or -9.0)
+    assert retried.state.selected[search.key][0] == best
+    assert retried.state.proposals == journal.state.proposals
+
+
+@pytest.mark.parametrize("disorder", range(4))
+def test_what_infrastructure_lost_is_tried_again_and_told_to_no_search(plan: Plan, disorder: int) -> None:
+    class Losing(FakeExecutor):
+        """Every third trial is lost with its slot."""
+
+        def poll(self, timeout_s: float) -> Sequence[Event]:
+            return [
+                self.lost(event) if isinstance(event, TrialFinished) else event for event in super().poll(timeout_s)
+            ]
+
+        def lost(self, event: TrialFinished) -> TrialFinished:
+            if int(event.result.key, 16) % 3:
+                return event
+            failure = Failure(kind=SLOT_LOST, message="its node is gone")
+            return TrialFinished(result=TrialResult(key=event.result.key, status=Status.FAILED, failure=failure))
+
+    reference, journal = MemoryJournal(), MemoryJournal()
+    drive(plan, reference)
+    outcome, _ = drive(plan, journal, kind=Losing, disorder=disorder)
+    assert outcome.status == "incomplete"
+    assert (outcome.failed, outcome.lost > 0) == (0, True)
+    resumed = MemoryJournal(list(journal.events))
+    again, _ = drive(plan, resumed, disorder=disorder + 3)
+    assert (again.status, again.lost) == ("done", 0)
+    assert numbers(resumed) == numbers(reference)
+    assert by_point(resumed) == by_point(reference)
+
+
+def test_a_search_whose_proposer_fails_leaves_the_others_alone() -> None:
+    two = make_plan(
+        config_of(
+            models=[
+                "majority-vote",
+                {"name": "dawid-skene", "search": {"smoothing": {"min": 0.0, "max": 1.0}}},
+                {"name": "dawid-skene", "label": "other", "search": {"smoothing": {"min": 0.0, "max": 0.9}}},
+            ]
+        )
+    )
+    broken, sound = two.searches
+
+    class Breaking(HistorySearcher):
+        def tell(self, number: int, value: float | None) -> None:
+            if number == 2:
+                raise RuntimeError("singular matrix")
+            super().tell(number, value)
+
+    def searcher_of(search: Any) -> HistorySearcher:
+        return (Breaking if search.key == broken.key else HistorySearcher)(limit=search.limit)
+
+    journal = MemoryJournal()
+    outcome, _ = drive(two, journal, make_searcher=searcher_of)
+    assert outcome.status == "incomplete"
+    assert outcome.broken == (
+        f"the search of dawid-skene on {broken.cell.dataset} failed: RuntimeError: singular matrix",
+    )
+    assert len(journal.state.selected[sound.key]) == 2
+    assert broken.key not in journal.state.selected
+    resumed = MemoryJournal(list(journal.events))
+    again, _ = drive(two, resumed)
+    assert again.status == "done"
+    assert len(resumed.state.selected[broken.key]) == 2
 
 
 def test_ctrl_c_finishes_what_runs_and_takes_back_what_does_not(plan: Plan) -> None:

@@ -51,7 +51,7 @@ def copy_of(asset: Path, to: Path, share: float = 1.0) -> Path:
 def finished(store: Path) -> list[str]:
     """Keys of the rows that say that a trial finished."""
     lines = (store / "journal.jsonl").read_bytes().splitlines(keepends=True)
-    events = [decode(text) for line in lines if (text := unseal(line)) is not None]
+    events = [decode(row.text) for line in lines if (row := unseal(line)) is not None]
     return [event.result.key for event in events if isinstance(event, TrialFinished)]
 
 

@@ -207,7 +207,8 @@ class Unpriced:
         if self.breaks:
             raise RuntimeError("out of order")
         CLOCK[0] += 1e-3 * self.iterations
-        return FitResult(item_probs=np.full((data.n_items, data.n_classes), 1 / data.n_classes))
+        probs = np.full((data.n_items, data.n_classes), 1 / data.n_classes)
+        return FitResult(item_probs=probs, label_probs=lambda item, annotator: probs[item])
 
 
 FITS, CLOCK = [], [0.0]

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import re
+import resource
 from collections.abc import Sequence
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -13,7 +14,7 @@ from typing import Any
 import pyarrow.parquet
 import pytest
 
-from crowdsweep.errors import JournalError
+from crowdsweep.errors import JournalError, NotWritten
 from crowdsweep.journal.journal import Journal
 from crowdsweep.metrics.intervals import Estimate
 from crowdsweep.report.page import write_report
@@ -61,6 +62,67 @@ def _store(folder: Path, events: Sequence[Event]) -> Path:
     journal.handle_many(events)
     journal.close()
     return folder
+
+
+FILES = ("report.html", "table.md", "table.csv", "table.tex", "results.parquet")
+
+
+def test_a_full_disk_leaves_the_old_report_whole(tmp_path: Path) -> None:
+    store = _store(tmp_path, _sweep())
+    page = write_report(store)
+    before = {name: (store / name).read_bytes() for name in FILES}
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(before["report.html"]) // 2, limit[1]))
+    try:
+        with pytest.raises(
+            NotWritten, match=r"report.html: could not be written \(File too large\).*crowdsweep report"
+        ):
+            write_report(store)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+    assert page.read_bytes() == before["report.html"]
+    assert sorted(path.name for path in store.iterdir()) == sorted([*FILES, "journal.jsonl", "journal.lock"])
+
+
+def test_a_folder_that_takes_no_files_leaves_the_old_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = _store(tmp_path, _sweep())
+    write_report(store)
+    before = {name: (store / name).read_bytes() for name in FILES}
+
+    opened = Path.open
+
+    def refuse(path: Path, mode: str = "r", **how: Any) -> Any:
+        if "x" in mode:
+            raise PermissionError(13, "Permission denied")
+        return opened(path, mode, **how)
+
+    monkeypatch.setattr(Path, "open", refuse)
+    with pytest.raises(NotWritten, match=r"results.parquet: could not be written \(Permission denied\)"):
+        write_report(store)
+    monkeypatch.undo()
+    assert {name: (store / name).read_bytes() for name in FILES} == before
+
+
+def test_a_report_follows_no_link(tmp_path: Path) -> None:
+    other = tmp_path / "precious"
+    other.write_text("mine")
+    store = _store(tmp_path / "store", _sweep())
+    (store / "report.html").symlink_to(other)
+    assert write_report(store).is_file()
+    assert other.read_text() == "mine"
+    assert not (store / "report.html").is_symlink()
+
+
+def test_half_a_character_in_a_message_is_spelled_out(tmp_path: Path) -> None:
+    events = made_up_trials("cmm", "labelme", [{"train_accuracy": 0.7}, None])
+    last = events[-1]
+    assert isinstance(last, TrialFinished)
+    assert last.result.failure is not None
+    failure = replace(last.result.failure, message="bad \ud800 text")
+    events[-1] = TrialFinished(result=replace(last.result, failure=failure))
+    page = write_report(_store(tmp_path, made_up_sweep(events, models=_MODELS)))
+    assert r"bad \ud800 text" in page.read_text()
+    assert r"bad \ud800 text" in pyarrow.parquet.read_table(tmp_path / "results.parquet")["failure_message"].to_pylist()
 
 
 def test_columns_are_as_promised_to_scripts() -> None:

@@ -60,6 +60,14 @@ def play(
     return proposals, values
 
 
+def go_on(searcher: PointSearcher, proposals: list[Proposal], values: dict[int, float | None]) -> None:
+    """Takes what an earlier searcher asked and was told."""
+    for proposal in proposals:
+        searcher.adopt(proposal)
+    for number, value in values.items():
+        searcher.tell(number, value)
+
+
 def test_a_small_space_is_listed_whole_whatever_the_sampler() -> None:
     for kind in (*ADAPTIVE, "grid"):
         searcher = make_searcher(SMALL, Sampler(kind=kind), "maximize", limit=9)
@@ -79,7 +87,7 @@ def test_a_grid_goes_on_after_what_was_proposed() -> None:
     searcher = make_searcher(SMALL, Sampler(kind="grid"), "maximize", limit=100)
     first, values = play(searcher, 4, lambda point: 1.0)
     again = make_searcher(SMALL, Sampler(kind="grid"), "maximize", limit=100)
-    again.restore(first, values)
+    go_on(again, first, values)
     rest, _ = play(again, 5, lambda point: 1.0)
     assert [proposal.point for proposal in [*first, *rest]] == list(SMALL.enumerate())
     assert [proposal.number for proposal in rest] == [4, 5, 6, 7, 8]
@@ -119,7 +127,9 @@ def test_a_restored_search_proposes_what_the_first_would_have(kind: str, space: 
     proposals, values = play(first, 9, value, open_every=5)
     stored = [Proposal(number=p.number, point=json.loads(json.dumps(dict(p.point)))) for p in proposals]
     second = make_searcher(space, sampler, "maximize", limit=16)
-    second.restore(stored, values)
+    go_on(second, stored, values)
+    with pytest.raises(ValueError, match="expected proposal 9, the next one, got proposal 8"):
+        second.adopt(stored[8])
     for _ in range(2):
         assert second.ask() == first.ask()
     for searcher in (first, second):

@@ -10,8 +10,9 @@ from typing import Annotated, final
 
 import numpy as np
 from annotated_types import Gt
+from jaxtyping import Float64
 
-from crowdsweep.arrays import AnnotatorCodes, ItemCodes, RowProbs, normalised_rows
+from crowdsweep.arrays import AnnotatorCodes, ItemCodes, RowProbs, normalised_rows, ratio
 from crowdsweep.data.choices import choice_counts, choices_of
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models.contract import ConfusionMatrices, FitContext, FitResult, ModelInfo
@@ -36,7 +37,7 @@ class ClassVote:
         choices = choices_of(data.annotations)
         probs = choices.shares()
         counts = choice_counts(choices, probs).of(np.arange(data.n_annotators))
-        matrices = normalised_rows(counts + self.smoothing)
+        matrices = self._matrices(counts, data)
 
         def label_probs(item: ItemCodes, annotator: AnnotatorCodes) -> RowProbs:
             chosen = matrices[annotator, :, :, 1]
@@ -47,15 +48,25 @@ class ClassVote:
     def _fit_labels(self, data: TrainingData) -> FitResult:
         rows, probs = data.annotations, data.annotations.label_distribution()
         weight = np.ones(len(rows)) if rows.weight is None else rows.weight
-        counts = np.full((data.n_annotators, data.n_classes, data.n_classes), self.smoothing)
+        counts = np.zeros((data.n_annotators, data.n_classes, data.n_classes))
         by_answer = counts.transpose(0, 2, 1)
         np.add.at(by_answer, (rows.annotator, rows.label), weight[:, None] * probs[rows.item])
-        matrices = normalised_rows(counts)
+        matrices = self._matrices(counts, data)
 
         def label_probs(item: ItemCodes, annotator: AnnotatorCodes) -> RowProbs:
             return np.einsum("rk,rkl->rl", probs[item], matrices[annotator])
 
         return FitResult(item_probs=probs, annotators=ConfusionMatrices(matrices=matrices), label_probs=label_probs)
+
+    def _matrices(
+        self, counts: Float64[np.ndarray, "annotators ..."], data: TrainingData
+    ) -> Float64[np.ndarray, "annotators ..."]:
+        """Returns the matrices of all annotators; one who answered nothing answers as the crowd does."""
+        idle = data.annotations.labels_per_annotator == 0
+        own = normalised_rows(counts + self.smoothing)
+        met = counts.sum(axis=-1, keepdims=True)
+        crowd = ratio((met * own).sum(axis=0), met.sum(axis=0), at_zero=1.0 / counts.shape[-1])
+        return np.where(idle.reshape(-1, *[1] * (counts.ndim - 1)), crowd, own)
 
 
 MODEL = ModelInfo(

@@ -1,0 +1,159 @@
+"""The processes that run trials for the inline engine: one keeper, and under it one worker at a time.
+
+A model may exit, crash, hang or close what is not its own; it does so in a worker, which is killed and replaced. The
+keeper has imported what trials need and runs no model's code, so that a worker is forked from it in milliseconds and in
+a known state; and it is the parent that a model meets, in place of the driver. Both are in a session of their own: no
+Ctrl-C of the terminal reaches them, and when the driver ends, however it does, they end too.
+
+The driver sends the keeper one end of a socket for each worker that it wants; the keeper answers with what became of
+its workers (`REPORT`). Over the other end the driver sends `Work`, for which come, as pickled pairs, `BEGUN` when
+models and data are there, `TOLD` for each report that is passed on (answered by the keys of the trials that are to
+stop), and `DONE` with the results or `BUG` with the text of an exception of ours.
+"""
+
+import ctypes
+import os
+import signal
+import socket
+import struct
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from traceback import format_exc
+from types import FrameType
+
+from crowdsweep.data.dataset import CrowdDataset
+from crowdsweep.sweep.reports import Reports
+from crowdsweep.trial.events import TrialProgressed
+from crowdsweep.trial.model_calls import STRAY_FORK
+from crowdsweep.trial.runner import look_up_models, run_batch
+from crowdsweep.trial.spec import TrialSpec
+from crowdsweep.trial.watch import Watch
+
+BEGUN, TOLD, DONE, BUG = "begun", "told", "done", "bug"
+REPORT = struct.Struct("=ii")
+"""What the keeper says of a worker: its process id, and the status that it ended with; `ALIVE` where it has begun."""
+ALIVE = -1
+_PR_SET_PDEATHSIG = 1
+_HANDOVER_LOST = 3  # what a worker exits with that can no longer talk to the driver
+
+
+@dataclass(frozen=True, kw_only=True)
+class Work:
+    """One batch for a worker.
+
+    Attributes:
+        specs: the trials.
+        fingerprint: of their base dataset.
+        dataset: that dataset, the first time that this worker needs it.
+        device: a torch device.
+        watch: what is scored while the fits go on.
+    """
+
+    specs: Sequence[TrialSpec]
+    fingerprint: str
+    dataset: CrowdDataset | None
+    device: str
+    watch: Watch | None
+
+
+def keep(number: int) -> None:
+    """Runs the keeper until the driver is gone; never returns.
+
+    Args:
+        number: of the inherited file that leads to the driver.
+    """
+    os.setsid()
+    for deaf in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):  # it ends with the driver, and by nothing else
+        signal.signal(deaf, signal.SIG_IGN)
+    driver = socket.socket(fileno=number)
+    waking, woken = socket.socketpair()
+    woken.setblocking(False)
+    signal.set_wakeup_fd(woken.fileno(), warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, _wake)
+    workers: set[int] = set()
+    while True:
+        ready = wait([driver, waking])
+        if waking in ready:
+            waking.recv(1024)
+            for process in list(workers):
+                ended, status = os.waitpid(process, os.WNOHANG)
+                if ended:
+                    workers.discard(process)
+                    driver.send(REPORT.pack(process, status))
+        if driver in ready:
+            wanted, files, _, _ = socket.recv_fds(driver, 1, 1)
+            if not wanted:
+                break
+            process = os.fork()
+            if process == 0:
+                for inherited in (driver, waking, woken):
+                    inherited.close()
+                _serve(files[0])
+            os.close(files[0])
+            workers.add(process)
+            driver.send(REPORT.pack(process, ALIVE))
+    for process in workers:
+        end(process)
+    os._exit(0)
+
+
+def end(process: int) -> None:
+    """Kills a worker and what it has started."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process, signal.SIGKILL)
+    with suppress(ProcessLookupError):
+        os.kill(process, signal.SIGKILL)
+
+
+def _wake(number: int, frame: FrameType | None) -> None:
+    """That it was called is all: Python has written to the wake-up file."""
+
+
+def _serve(number: int) -> None:
+    """Runs batches until the driver has no more; never returns."""
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    os.setpgid(0, 0)
+    _die_with_parent()
+    driver = Connection(number)
+    datasets: dict[str, CrowdDataset] = {}
+    try:
+        while True:
+            work: Work = driver.recv()
+            if work.dataset is not None:
+                datasets[work.fingerprint] = work.dataset
+            _run(work, datasets[work.fingerprint], driver)
+    except BaseException:  # noqa: BLE001 - the driver is gone, or a model closed the way to it: nobody is left to tell
+        os._exit(_HANDOVER_LOST)
+
+
+def _die_with_parent() -> None:
+    """Has the system kill this process when the keeper ends, where the system can (Linux)."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _run(work: Work, dataset: CrowdDataset, driver: Connection) -> None:
+    process, stopped = os.getpid(), set[str]()
+
+    def tell(event: TrialProgressed) -> None:
+        if os.getpid() != process:
+            os._exit(STRAY_FORK)
+        driver.send((TOLD, event))
+        stopped.update(driver.recv())
+
+    look_up_models(work.specs)
+    driver.send((BEGUN, None))
+    reports = Reports(tell, [spec.key for spec in work.specs], stopped)
+    try:
+        said = DONE, run_batch(work.specs, dataset, work.device, reports, work.watch)
+    except OSError:
+        raise
+    except Exception as error:  # noqa: BLE001 - a bug of ours, which the driver raises
+        said = BUG, (f"{type(error).__name__}: {error}", format_exc())
+    sys.stdout.flush()
+    driver.send(said)

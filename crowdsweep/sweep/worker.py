@@ -1,0 +1,197 @@
+"""A worker process of the inline engine, seen from the driver: started, given a batch, listened to, killed."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import weakref
+from contextlib import suppress
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import Any
+
+import crowdsweep
+from crowdsweep.errors import SlotLost
+from crowdsweep.sweep.nursery import ALIVE, REPORT, Work, end
+
+_ROOT = str(Path(crowdsweep.__file__).parents[1])
+_START_S = 60.0
+
+
+class WorkerDied(Exception):
+    """The worker's process ended; the text says how."""
+
+
+@dataclass(kw_only=True)
+class _Keeper:
+    process: "subprocess.Popen[bytes]"
+    control: socket.socket
+
+
+@dataclass(kw_only=True)
+class Worker:
+    """One process that runs batches.
+
+    Attributes:
+        process: its id.
+        talk: the way to it.
+        has: fingerprints of the datasets that it was given.
+    """
+
+    process: int
+    talk: Connection
+    has: set[str] = field(default_factory=set[str])
+
+    def give(self, work: Work) -> None:
+        """Hands it a batch.
+
+        Raises:
+            WorkerDied: it is gone.
+        """
+        try:
+            self.talk.send(work)
+        except OSError as error:
+            raise WorkerDied("it closed the way to the driver") from error
+        self.has.add(work.fingerprint)
+
+
+class Nursery:
+    """Makes workers, one after another. The keeper is started with the first of them; see `nursery`."""
+
+    def __init__(self) -> None:
+        self._keeper: _Keeper | None = None
+        self._worker: Worker | None = None
+        self._ended: dict[int, int] = {}
+        self._finalizer: Any = None
+
+    def worker(self) -> Worker:
+        """Returns the worker, which is made where there is none.
+
+        Raises:
+            SlotLost: none can be made.
+        """
+        if self._worker is None:
+            try:
+                self._worker = self._made()
+            except (OSError, EOFError):  # its keeper was killed
+                self._give_up_keeper()
+                try:
+                    self._worker = self._made()
+                except (OSError, EOFError) as error:
+                    raise SlotLost(f"no process can be made for trials: {error or 'it ends at once'}") from error
+        return self._worker
+
+    def news(self, timeout_s: float) -> Any:
+        """Returns the next thing that the worker says, or None where it says nothing in time.
+
+        Raises:
+            WorkerDied: it is gone.
+        """
+        worker, keeper = self._worker, self._keeper
+        if worker is None or keeper is None:
+            return None
+        ready = wait([worker.talk, keeper.control], timeout_s)
+        try:
+            if worker.talk in ready:
+                return worker.talk.recv()
+            if keeper.control in ready:
+                self._hear(keeper)
+        except (OSError, EOFError) as error:
+            raise WorkerDied(self._how_it_ended(worker, keeper)) from error
+        except Exception as error:  # what arrives is no message of ours
+            raise WorkerDied(f"it sent what cannot be read: {type(error).__name__}") from error
+        if worker.process in self._ended:
+            raise WorkerDied(_words(self._ended[worker.process]))
+        return None
+
+    def answer(self, value: Any) -> None:
+        """Answers the worker."""
+        if self._worker is not None:
+            with suppress(OSError):  # the next look for news finds out
+                self._worker.talk.send(value)
+
+    def kill_worker(self) -> None:
+        """Ends the worker, and all that it has started; the next one is another."""
+        if self._worker is not None:
+            end(self._worker.process)
+            self._worker.talk.close()
+            self._worker = None
+
+    def close(self) -> None:
+        """Ends all processes; may be called twice."""
+        self.kill_worker()
+        self._give_up_keeper()
+
+    def _made(self) -> Worker:
+        if self._keeper is None:
+            self._keeper = _started()
+            self._finalizer = weakref.finalize(self, _shut, self._keeper)
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            socket.send_fds(self._keeper.control, [b"w"], [theirs.fileno()])
+            self._keeper.control.settimeout(_START_S)
+            while (report := _report(self._keeper))[1] != ALIVE:
+                self._ended[report[0]] = report[1]
+            return Worker(process=report[0], talk=Connection(ours.detach()))
+
+    def _hear(self, keeper: _Keeper) -> None:
+        process, status = _report(keeper)
+        self._ended[process] = status
+
+    def _how_it_ended(self, worker: Worker, keeper: _Keeper) -> str:
+        """Waits a moment for the keeper's word."""
+        end(worker.process)
+        with suppress(OSError, EOFError):
+            while worker.process not in self._ended and wait([keeper.control], 2.0):
+                self._hear(keeper)
+        return _words(self._ended.get(worker.process))
+
+    def _give_up_keeper(self) -> None:
+        if self._keeper is not None:
+            self._finalizer()
+            self._keeper = None
+
+
+def _started() -> _Keeper:
+    ours, theirs = socket.socketpair()
+    with theirs:
+        program = f"import sys; sys.path.append({_ROOT!r}); from crowdsweep.sweep import nursery; nursery.keep("
+        program += f"{theirs.fileno()})"
+        # `-P`: nothing is imported from where a person stands.
+        process = subprocess.Popen(  # noqa: S603 - our own interpreter and fixed words
+            [sys.executable, "-P", "-c", program],
+            stdin=subprocess.DEVNULL,
+            stdout=2,  # what models print is no result of the command
+            pass_fds=[theirs.fileno()],
+        )
+    return _Keeper(process=process, control=ours)
+
+
+def _shut(keeper: _Keeper) -> None:
+    """Lets the keeper end by itself, which takes its workers along; it is killed where it does not."""
+    keeper.control.close()
+    try:
+        keeper.process.wait(2.0)
+    except subprocess.TimeoutExpired:
+        keeper.process.kill()
+        keeper.process.wait()
+
+
+def _report(keeper: _Keeper) -> tuple[int, int]:
+    text = keeper.control.recv(REPORT.size, socket.MSG_WAITALL)
+    if len(text) < REPORT.size:
+        raise EOFError
+    return REPORT.unpack(text)
+
+
+def _words(status: int | None) -> str:
+    if status is None:
+        return "it ended without a word"
+    if os.WIFSIGNALED(status):
+        number = os.WTERMSIG(status)
+        name = signal.Signals(number).name if number in signal.valid_signals() else f"signal {number}"
+        memory = ", as the system does when memory runs out" if number == signal.SIGKILL else ""
+        return f"it was killed by {name}{memory}"
+    return f"it exited with code {os.WEXITSTATUS(status)}"
