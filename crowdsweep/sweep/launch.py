@@ -2,6 +2,7 @@
 
 import logging
 import os
+import sys
 from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
@@ -157,6 +158,7 @@ def _mirrors(
                 look=lambda: journal.state,
                 draw=draw,
                 presses=lambda: interrupts.count,
+                tell=lambda words: sys.stderr.write(f"{words}\n"),
             )
         )
     return mirrors

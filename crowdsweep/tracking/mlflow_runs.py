@@ -83,6 +83,7 @@ class MlflowMirror:
         draw: of the mean confusion matrix of a cell's reported trials, which becomes an artifact of its run.
         background: how the thread retries, for tests.
         presses: tells how often Ctrl-C was pressed: once more, and `close` leaves what is left to `mirror`.
+        tell: takes, while `close` waits, words for whoever waits too.
     """
 
     def __init__(
@@ -96,9 +97,11 @@ class MlflowMirror:
         draw: DrawConfusion | None = None,
         background: Callable[[Callable[[], None]], Background] | None = None,
         presses: Callable[[], int] = lambda: 0,
+        tell: Callable[[str], object] = _log.info,
     ) -> None:
         self._store = str(store)
         self._presses = presses
+        self._tell = tell
         self._uri = tracking_uri(store, uri)
         door = MlflowDoor(self._uri, experiment)
         self._runs = RunBook(door, record=record, read=reader_of(store), draw=draw)
@@ -153,7 +156,7 @@ class MlflowMirror:
             nonlocal told_at
             if gone_s - told_at > _TELL_EVERY_S or (not told_at and gone_s > _TELL_FIRST_S):
                 told_at = gone_s
-                _log.warning("MLflow: %d runs to go; Ctrl-C leaves them to %s", len(self._waiting), self._later)
+                self._tell(f"MLflow: {len(self._waiting)} runs to go; Ctrl-C leaves them to {self._later}")
             return self._presses() == before and before < _PRESSES_TO_DROP
 
         self._thread.close(finish if self._started else None, wait)

@@ -697,9 +697,13 @@ def test_ctrl_c_leaves_a_slow_server_to_mirror(tmp_path: Path, caplog: pytest.Lo
     server = ThreadingHTTPServer(("127.0.0.1", 0), SlowServer)
     server.daemon_threads = True
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    presses = 0
+    presses, told = 0, []
     mirror = MlflowMirror(
-        tmp_path, experiment="x", uri=f"http://127.0.0.1:{server.server_port}", presses=lambda: presses
+        tmp_path,
+        experiment="x",
+        uri=f"http://127.0.0.1:{server.server_port}",
+        presses=lambda: presses,
+        tell=told.append,
     )
     for event in (started(), *outcomes()):
         mirror.handle(event)
@@ -715,7 +719,7 @@ def test_ctrl_c_leaves_a_slow_server_to_mirror(tmp_path: Path, caplog: pytest.Lo
     server.shutdown()
     server.server_close()
     assert 2.5 < took_s < 8.0
-    assert f"MLflow: 4 runs to go; Ctrl-C leaves them to `crowdsweep mirror {tmp_path}`" in caplog.text
+    assert told == [f"MLflow: 4 runs to go; Ctrl-C leaves them to `crowdsweep mirror {tmp_path}`"]
     assert "MLflow lacks 4 trials" in caplog.text
 
 
