@@ -14,7 +14,7 @@ from ray._private import ray_constants
 
 from crowdsweep.errors import BadInput, InfeasibleRequest, SlotLost
 from crowdsweep.sweep.private_folder import PrivateFolder
-from crowdsweep.sweep.silence import Silence, end_own_processes
+from crowdsweep.sweep.ray_silence import Silence, end_own_processes
 from crowdsweep.sweepfile.records import Resources
 
 OBJECT_STORE_BYTES = 512 * 2**20
