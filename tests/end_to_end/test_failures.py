@@ -168,7 +168,7 @@ def test_mlflow_that_cannot_be_written_any_more(
 
     seen: list[Any] = []
     monkeypatch.setattr(mlflow_runs.MlflowMirror, "handle", spoilt)
-    monkeypatch.setattr(mlflow_runs, "_background", _hasty)
+    monkeypatch.setattr(mlflow_runs.MlflowMirror, "_background", _hasty)
     outcome = open_and_run(config, tmp_path, quiet=True)
     assert (outcome.status, outcome.finished, outcome.failed) == ("done", 12, 0)
     _unblock(database)
@@ -186,7 +186,7 @@ def test_mlflow_that_cannot_be_written_any_more(
     assert sorted(keys) == sorted(read_journal(tmp_path).results)
 
 
-def _hasty(when_idle: Any) -> Any:
+def _hasty(_mirror: Any, when_idle: Any) -> Any:
     """The writing thread, giving up soon."""
     from crowdsweep.tracking.background import Background
 
