@@ -12,7 +12,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 class Interrupts:
     """Counts SIGINT, SIGTERM and SIGHUP while it is entered; the second one breaks off what is marked as abortable.
 
-    Outside that mark nothing is ever broken off, so that no row of the journal is written by half. A signal that the
+    Outside that mark nothing is ever broken off, so that no row of the journal is written by half. A SIGHUP that the
     process was started to ignore (`nohup`) stays ignored.
     """
 
@@ -23,7 +23,7 @@ class Interrupts:
 
     def __enter__(self) -> "Interrupts":
         for number in SIGNALS:
-            if signal.getsignal(number) is not signal.SIG_IGN:
+            if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
                 self._previous[number] = signal.signal(number, self._handle)
         return self
 
