@@ -17,6 +17,7 @@ from crowdsweep.cli_outcome import (
     EXIT_FAILED_TRIALS,
     EXIT_INTERRUPTED,
     EXIT_OK,
+    EXIT_OVER_BUDGET,
     Again,
     closing_words,
     exit_code,
@@ -103,15 +104,18 @@ def run(
         draw=_draw_confusion,
         retry_failed=retry_failed,
     )
-    if not outcome.dropped:
-        page = write_report(place)
-        click.echo(page.with_name("table.md").read_text())
-        click.echo(f"report:  {page}")
-        click.echo(f"results: {page.with_name('results.parquet')}")
-        click.echo(f"MLflow:  crowdsweep ui {place}")
-    for line in closing_words(outcome, config, Again(words=words, overrides=overrides), str(place)):
-        click.echo(line, err=outcome.status in ("over_budget", "incomplete") or bool(outcome.failed))
-    return exit_code(outcome)
+    try:
+        if not outcome.dropped:
+            page = write_report(place)
+            click.echo(page.with_name("table.md").read_text())
+            click.echo(f"report:  {page}")
+            click.echo(f"results: {page.with_name('results.parquet')}")
+            click.echo(f"MLflow:  crowdsweep ui {place}")
+    finally:  # how to go on is said also where the report cannot be written
+        code = exit_code(outcome)
+        for line in closing_words(outcome, config, Again(words=words, overrides=overrides), str(place)):
+            click.echo(line, err=code in (EXIT_FAILED_TRIALS, EXIT_OVER_BUDGET))
+    return code
 
 
 @commands.command()

@@ -261,7 +261,7 @@ def test_the_line_to_go_on_with_repeats_what_was_asked(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     (place / "sweep.yaml").write_text(yaml.safe_dump(first_sweep()))
-    stopped = SweepOutcome(status=SweepStatus.INTERRUPTED, planned=9, finished=3, failed=0, ran=3)
+    stopped = SweepOutcome(status=SweepStatus.INTERRUPTED, planned=9, finished=3, failed=0, ran=3, dropped=True)
     monkeypatch.setattr(launch, "open_and_run", lambda *_, **__: stopped)
     command = ["run", str(place / "sweep.yaml"), "--store", str(place / "a store"), *arguments]
     assert run_command_line(command) == 130
