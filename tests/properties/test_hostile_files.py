@@ -14,7 +14,6 @@ import signal
 import time
 import zipfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from shutil import rmtree
 
@@ -30,6 +29,7 @@ from crowdsweep.data.formats.rows import Asked
 from crowdsweep.data.formats.write import write_rows
 from crowdsweep.data.oddities import odd_things
 from crowdsweep.errors import CrowdsweepError
+from crowdsweep.testing.time_limit import TooSlow, at_most
 
 MUTATIONS = int(os.environ.get("CROWDSWEEP_MUTATIONS", "300"))
 WORDS = ("cat", "dog", "A|B", "Cat", "cat ", "1", "01", "1.0", "ä")
@@ -304,24 +304,6 @@ def mutated(data: bytes, rng: random.Random) -> bytes:
         except (ValueError, IndexError, AttributeError, TypeError, RecursionError):
             data = scarred(data, rng) or b"\n"
     return data
-
-
-class TooSlow(BaseException):
-    """A file kept its reader busy for more than ten seconds."""
-
-
-@contextmanager
-def at_most(seconds: int) -> Iterator[None]:
-    def give_up(signum: int, frame: object) -> None:
-        raise TooSlow
-
-    before = signal.signal(signal.SIGALRM, give_up)
-    signal.alarm(seconds)
-    try:
-        yield
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
 
 
 def try_import(rng: random.Random, place: Path) -> str:

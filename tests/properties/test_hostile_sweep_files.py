@@ -8,14 +8,14 @@ import random
 import resource
 import signal
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from crowdsweep.errors import CrowdsweepError
 from crowdsweep.sweepfile.read import config_to_mapping, load_sweep, parse_sweep
+from crowdsweep.testing.time_limit import TooSlow, at_most
 
 MUTATIONS = int(os.environ.get("CROWDSWEEP_MUTATIONS", "200"))
 SPACES = Path(__file__).parents[2] / "search_spaces"
@@ -132,24 +132,6 @@ def damaged(seed: int) -> bytes:
         how: Callable[[str, random.Random], str] = rng.choice([reworded, relined, scarred])
         text = how(text, rng)
     return bitten(text, rng)
-
-
-class TooSlow(BaseException):
-    """A file kept its reader busy for more than ten seconds."""
-
-
-@contextmanager
-def at_most(seconds: int) -> Iterator[None]:
-    def give_up(signum: int, frame: object) -> None:
-        raise TooSlow
-
-    before = signal.signal(signal.SIGALRM, give_up)
-    signal.alarm(seconds)
-    try:
-        yield
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
 
 
 def try_one(path: Path) -> str:
