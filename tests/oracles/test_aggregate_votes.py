@@ -1,0 +1,151 @@
+"""Models that weigh votes against dense twins with explicit loops."""
+
+import numpy as np
+import pytest
+
+from crowdsweep.data.annotations import Annotations
+from crowdsweep.data.dataset import Items, TrainingData
+from crowdsweep.models import registered
+from crowdsweep.models.contract import FitContext, FitResult, fit_one
+from crowdsweep.seeds import SeedStream
+
+KINDS = [{}, {"weights": True}, {"soft": True}, {"weights": True, "soft": True}]
+
+
+def random_crowd(seed: int, *, weights: bool = False, soft: bool = False, n_classes: int = 3) -> Annotations:
+    """A small odd crowd: repeats, an item and an annotator without answers, a class that nobody uses."""
+    random = SeedStream(seed).numpy("crowd")
+    n_rows = 60
+    return Annotations.of(
+        item=random.integers(0, 11, n_rows),
+        annotator=random.integers(0, 6, n_rows),
+        label=random.integers(0, max(n_classes - 1, 2), n_rows),
+        n_items=12,
+        n_annotators=7,
+        n_classes=n_classes,
+        weight=random.uniform(0.2, 3, n_rows) if weights else None,
+        probability=random.uniform(0.3, 1, n_rows) if soft else None,
+    )
+
+
+def table_of(rows: Annotations) -> np.ndarray:
+    """Returns how much answer each annotator gave for each label of each item [items, annotators, classes]."""
+    found = np.zeros((rows.n_items, rows.n_annotators, rows.n_classes))
+    for j in range(len(rows)):
+        weight = 1.0 if rows.weight is None else float(rows.weight[j])
+        certain = 1.0 if rows.probability is None else float(rows.probability[j])
+        for label in range(rows.n_classes):
+            share = certain if label == rows.label[j] else (1 - certain) / (rows.n_classes - 1)
+            found[rows.item[j], rows.annotator[j], label] += weight * share
+    return found
+
+
+def fit(name: str, rows: Annotations, **params: object) -> FitResult:
+    data = TrainingData(annotations=rows, items=Items(n_items=rows.n_items))
+    return fit_one(registered.build_model(name, params), data, FitContext(seeds=SeedStream(0)))
+
+
+def winning(row: np.ndarray) -> np.ndarray:
+    best = row > row.max() - 1e-9
+    return best / best.sum()
+
+
+def shares(row: np.ndarray, otherwise: np.ndarray | None = None) -> np.ndarray:
+    if row.sum() > 1e-9:
+        return row / row.sum()
+    return np.full(len(row), 1 / len(row)) if otherwise is None else otherwise
+
+
+def agreement(table: np.ndarray, weights: list[float]) -> list[float]:
+    """Returns the share of each annotator's answers that agree with the weighted vote; 0 without any."""
+    n_items, n_annotators, n_classes = table.shape
+    right, total = [0.0] * n_annotators, [0.0] * n_annotators
+    for item in range(n_items):
+        votes = sum(weights[t] * table[item, t] for t in range(n_annotators))
+        chosen = winning(votes)
+        for t in range(n_annotators):
+            for label in range(n_classes):
+                right[t] += table[item, t, label] * chosen[label]
+                total[t] += table[item, t, label]
+    return [r / n if n > 0 else 0.0 for r, n in zip(right, total, strict=True)]
+
+
+def voted(table: np.ndarray, weights: list[float]) -> list[np.ndarray]:
+    plain = table.sum(axis=1)
+    return [
+        shares(sum(w * row for w, row in zip(weights, item, strict=True)), shares(plain[i]))
+        for i, item in enumerate(table)
+    ]
+
+
+def accuracy_against_others(table: np.ndarray, weights: list[float], smoothing: float) -> list[float]:
+    """Of each annotator, the last of them all together: an answer is held against the others' weighted votes."""
+    n_items, n_annotators, n_classes = table.shape
+    right, total = np.zeros(n_annotators), np.zeros(n_annotators)
+    for item in range(n_items):
+        for t in range(n_annotators):
+            others = sum((weights[u] * table[item, u] for u in range(n_annotators) if u != t), np.zeros(n_classes))
+            right[t] += table[item, t] @ shares(others)
+            total[t] += table[item, t].sum()
+    found = (right + smoothing) / (total + smoothing * n_classes)
+    together = (right.sum() + smoothing) / (total.sum() + smoothing * n_classes)
+    return [own if n > 0 else together for own, n in zip(found, total, strict=True)]
+
+
+def must_weigh_so(found: FitResult, rows: Annotations, weights: list[float]) -> None:
+    """Checks items, annotators and foretold answers of a model that gives its annotators these weights."""
+    table = table_of(rows)
+    np.testing.assert_allclose(found.item_probs, voted(table, weights), atol=1e-9)
+    accuracy = accuracy_against_others(table, weights, 0.01)
+    np.testing.assert_allclose(found.extras["annotator_accuracy"], accuracy, atol=1e-9)
+    assert found.annotators is not None
+    assert found.label_probs is not None
+    matrices = found.annotators.confusion(np.arange(rows.n_annotators))
+    for matrix, right in zip(matrices, accuracy, strict=True):
+        wrong = (1 - right) / (rows.n_classes - 1)
+        np.testing.assert_allclose(
+            matrix, np.full((rows.n_classes,) * 2, wrong) + (right - wrong) * np.eye(rows.n_classes)
+        )
+    item, annotator = np.array([0, 3, 11], dtype=np.int32), np.array([6, 0, 1], dtype=np.int32)
+    expected = [found.item_probs[i] @ matrices[t] for i, t in zip(item, annotator, strict=True)]
+    np.testing.assert_allclose(found.label_probs(item, annotator), expected, atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_wawa_counts_twice(kind: dict[str, bool]) -> None:
+    for seed in range(2):
+        rows = random_crowd(seed, **kind)
+        must_weigh_so(fit("wawa", rows), rows, agreement(table_of(rows), [1.0] * 7))
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+@pytest.mark.parametrize(("steps", "rate"), [(3, 1.0), (45, 0.3)])
+def test_zero_based_skills_move_in_shrinking_steps(steps: int, rate: float, kind: dict[str, bool]) -> None:
+    rows = random_crowd(5, **kind)
+    table = table_of(rows)
+    skill = [1 / 3 + 1e-5] * 7
+    objective: list[float] = []
+    given = table.sum(axis=(0, 2))
+    for number in range(1, steps + 1):
+        if number % 20 == 0:
+            rate /= 2
+        agreeing = agreement(table, skill)
+        skill = [own + rate * (towards - own) for own, towards in zip(skill, agreeing, strict=True)]
+        objective.append(float(given @ agreeing / given.sum()))
+    found = fit("zero-based-skill", rows, skill_rate=0.3 if steps == 45 else 1.0, iterations=steps, tolerance=0.0)
+    must_weigh_so(found, rows, skill)
+    np.testing.assert_allclose(found.objective, objective[: found.iterations], atol=1e-9)
+
+
+def test_who_never_agrees_with_the_majority_weighs_nothing() -> None:
+    rows = Annotations.of(
+        item=np.array([0, 0, 0, 1, 1, 1, 2, 2, 2]),
+        annotator=np.array([0, 1, 2, 0, 1, 2, 0, 1, 2]),
+        label=np.array([0, 1, 1, 1, 0, 0, 0, 1, 1]),
+        n_items=4,
+        n_annotators=3,
+        n_classes=2,
+    )
+    found = fit("wawa", rows)
+    np.testing.assert_array_equal(found.extras["annotator_weight"], [0, 1, 1])
+    np.testing.assert_allclose(found.item_probs, [[0, 1], [1, 0], [0, 1], [0.5, 0.5]])
