@@ -10,6 +10,7 @@ from crowdsweep.arrays import ItemProbs, normalised_rows
 from crowdsweep.models._em import ColumnProbs, FittedEM, PerReplica, StackedCrowds, chunks, soft_vote
 from crowdsweep.models._steps import Stepped
 from crowdsweep.models.aggregate._coins import coins
+from crowdsweep.models.aggregate._rows import by_code
 from crowdsweep.models.contract import FitResult
 
 Weights = Float64[np.ndarray, " annotators"]
@@ -77,13 +78,6 @@ def voted_results(crowds: StackedCrowds, stepped: Stepped[Weights], smoothing: f
         for replica, (own, mine) in enumerate(zip(annotators, parts, strict=True))
     ]
     return fitted.results(annotators, extras)
-
-
-def by_code(crowds: StackedCrowds, replica: int, values: Float64[np.ndarray, " active"]) -> Weights:
-    """Returns the values of a replica's active annotators at their codes; zero at those without an answer."""
-    everybody = np.zeros(crowds.declared_annotators[replica])
-    everybody[crowds.annotator_code[crowds.annotators_of(replica)]] = values
-    return everybody
 
 
 def largest_change(crowds: StackedCrowds, before: Weights, after: Weights) -> PerReplica:

@@ -1,0 +1,134 @@
+"""Aggregators with parameters of annotators and items: what they push up, written out with explicit loops, is what they
+report, and where they end it cannot be raised by changing any parameter a little."""
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from crowdsweep.data import catalogue, splits
+from crowdsweep.data.annotations import Annotations
+from crowdsweep.data.dataset import Items, TrainingData
+from crowdsweep.models import registered
+from crowdsweep.models.contract import FitContext, FitResult, fit_one
+from crowdsweep.seeds import SeedStream
+
+KINDS = [{}, {"weights": True}, {"soft": True}]
+IDLE = 6  # the annotator of `random_crowd` without answers; its item without any is 11
+
+
+def random_crowd(seed: int, *, weights: bool = False, soft: bool = False, n_classes: int = 3) -> Annotations:
+    """A small odd crowd: repeats, an item and an annotator without answers."""
+    random = SeedStream(seed).numpy("crowd")
+    n_rows = 60
+    item = random.integers(0, 11, n_rows)
+    right = random.random(n_rows) < 0.7
+    return Annotations.of(
+        item=item,
+        annotator=random.integers(0, 6, n_rows),
+        label=np.where(right, item % n_classes, random.integers(0, n_classes, n_rows)),
+        n_items=12,
+        n_annotators=7,
+        n_classes=n_classes,
+        weight=random.uniform(0.2, 3, n_rows) if weights else None,
+        probability=random.uniform(0.3, 1, n_rows) if soft else None,
+    )
+
+
+def table_of(rows: Annotations) -> np.ndarray:
+    """Returns how much answer each annotator gave for each label of each item [items, annotators, classes]."""
+    found = np.zeros((rows.n_items, rows.n_annotators, rows.n_classes))
+    for j in range(len(rows)):
+        weight = 1.0 if rows.weight is None else float(rows.weight[j])
+        certain = 1.0 if rows.probability is None else float(rows.probability[j])
+        for label in range(rows.n_classes):
+            share = certain if label == rows.label[j] else (1 - certain) / (rows.n_classes - 1)
+            found[rows.item[j], rows.annotator[j], label] += weight * share
+    return found
+
+
+def fit(name: str, rows: Annotations, **params: object) -> FitResult:
+    data = TrainingData(annotations=rows, items=Items(n_items=rows.n_items))
+    return fit_one(registered.build_model(name, params), data, FitContext(seeds=SeedStream(0)))
+
+
+def evidence(
+    table: np.ndarray, prior: list[float], prob: Callable[[int, int, int, int], float]
+) -> tuple[float, np.ndarray]:
+    """Returns log p(answers), and p(class | answers) of each item.
+
+    Args:
+        table: of the answers.
+        prior: of the classes.
+        prob: of a label, given annotator, item, true class and label.
+    """
+    n_items, n_annotators, n_classes = table.shape
+    total, posterior = 0.0, np.zeros((n_items, n_classes))
+    for i in range(n_items):
+        joint = [math.log(prior[k]) for k in range(n_classes)]
+        for t in range(n_annotators):
+            for label in range(n_classes):
+                if table[i, t, label] > 0:
+                    for k in range(n_classes):
+                        joint[k] += table[i, t, label] * math.log(prob(t, i, k, label))
+        mass = sum(map(math.exp, joint))
+        posterior[i] = [math.exp(j) / mass for j in joint]
+        total += math.log(mass)
+    return total, posterior
+
+
+def must_be_stationary(value: Callable[[np.ndarray], float], at: np.ndarray, atol: float) -> None:
+    """Checks that no parameter changed alone raises the value, to first order."""
+    for place in range(len(at)):
+        step = np.zeros(len(at))
+        step[place] = 1e-4
+        slope = (value(at + step) - value(at - step)) / 2e-4
+        assert abs(slope) < atol, f"parameter {place}: slope {slope}"
+
+
+def coin(right: float, n_classes: int) -> Callable[[int, int], float]:
+    return lambda k, label: right if k == label else (1 - right) / (n_classes - 1)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_glad_ends_where_its_posterior_is_largest(kind: dict[str, bool]) -> None:
+    rows = random_crowd(1, **kind)
+    table = table_of(rows)
+    spreads = {"ability_spread": 0.8, "easiness_spread": 1.5}
+
+    def value(parameters: np.ndarray) -> tuple[float, np.ndarray]:
+        ability, log_easiness = parameters[:6], parameters[6:]
+
+        def prob(t: int, i: int, k: int, label: int) -> float:
+            return coin(1 / (1 + math.exp(-ability[t] * math.exp(log_easiness[i]))), 3)(k, label)
+
+        total, posterior = evidence(table, [1 / 3] * 3, prob)
+        total -= sum((a - 1) ** 2 for a in ability) / (2 * 0.8**2)
+        total -= sum((b - 1) ** 2 for b in log_easiness) / (2 * 1.5**2)
+        return total, posterior
+
+    found = fit("glad", rows, iterations=1000, tolerance=0.0, **spreads)
+    end = np.concatenate([found.extras["ability"][:6], np.log(found.extras["easiness"])])
+    total, posterior = value(end)
+    assert found.objective[-1] == pytest.approx(total, rel=1e-9)
+    np.testing.assert_allclose(found.item_probs, posterior, atol=1e-9)
+    must_be_stationary(lambda parameters: value(parameters)[0], end, atol=1e-3)
+    assert found.label_probs is not None
+    right = 1 / (1 + math.exp(-end[2] * math.exp(end[6 + 4])))
+    expected = [sum(posterior[4, k] * coin(right, 3)(k, label) for k in range(3)) for label in range(3)]
+    np.testing.assert_allclose(found.label_probs(np.array([4], np.int32), np.array([2], np.int32)), [expected])
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::RuntimeWarning")
+@pytest.mark.parametrize("dataset", ["bluebirds", "temporal-ordering"])
+def test_glad_labels_as_crowd_kit_does(dataset: str, shared_data: Path) -> None:
+    peer = pytest.importorskip("crowdkit.aggregation", reason="crowd-kit is not installed")
+    pandas = pytest.importorskip("pandas")
+    training = splits.prepare(catalogue.load(str(shared_data / dataset), {"features": None}), {"training": "all"}, 0)
+    rows = training.training.annotations
+    table = pandas.DataFrame({"task": rows.item, "worker": rows.annotator, "label": rows.label})
+    theirs = peer.GLAD(n_iter=100).fit_predict(table).reindex(range(rows.n_items)).to_numpy()
+    found = fit_one(registered.build_model("glad", {}), training.training, FitContext(seeds=SeedStream(0)))
+    assert np.mean(found.item_probs.argmax(axis=1) == theirs) >= 0.99
