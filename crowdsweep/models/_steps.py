@@ -96,6 +96,16 @@ def of_annotators(
     return _chosen(active[crowds.annotator_replica], updated, before)
 
 
+def of_columns(
+    crowds: StackedCrowds,
+    active: Active,
+    updated: Float64[np.ndarray, " columns *shape"],
+    before: Float64[np.ndarray, " columns *shape"],
+) -> Float64[np.ndarray, " columns *shape"]:
+    """Returns the updated rows of the columns of active replicas, those from before of the others."""
+    return _chosen(active[crowds.annotator_replica[crowds.column_annotator]], updated, before)
+
+
 def _chosen(
     rows: Bool[np.ndarray, " rows"],
     updated: Float64[np.ndarray, " rows *shape"],

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.special import digamma
 
 from crowdsweep.data import catalogue, splits
 from crowdsweep.data.annotations import Annotations
@@ -132,3 +133,63 @@ def test_glad_labels_as_crowd_kit_does(dataset: str, shared_data: Path) -> None:
     theirs = peer.GLAD(n_iter=100).fit_predict(table).reindex(range(rows.n_items)).to_numpy()
     found = fit_one(registered.build_model("glad", {}), training.training, FitContext(seeds=SeedStream(0)))
     assert np.mean(found.item_probs.argmax(axis=1) == theirs) >= 0.99
+
+
+def log_beta(counts: list[float]) -> float:
+    return sum(map(math.lgamma, counts)) - math.lgamma(sum(counts))
+
+
+def divergence(counts: list[float], prior: list[float]) -> float:
+    """Returns the Kullback-Leibler divergence of two Dirichlet distributions."""
+    logs = expected_logs(counts)
+    gain = sum((c - p) * log for c, p, log in zip(counts, prior, logs, strict=True))
+    return log_beta(prior) - log_beta(counts) + gain
+
+
+def expected_logs(counts: list[float]) -> list[float]:
+    total = float(digamma(sum(counts)))
+    return [float(digamma(c)) - total for c in counts]
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_mace_equals_its_dense_twin(kind: dict[str, bool]) -> None:
+    rows = random_crowd(2, **kind)
+    table = table_of(rows)
+    cells = [(i, t, label) for i in range(12) for t in range(6) for label in range(3) if table[i, t, label] > 0]
+    posterior = [table[i].sum(axis=0) / table[i].sum() if table[i].sum() > 0 else np.full(3, 1 / 3) for i in range(12)]
+    knowing = np.full((6, 3), 3 / 4)
+    objective: list[float] = []
+    for _ in range(5):
+        kinds, labels = np.full((6, 2), 0.5), np.full((6, 3), 2.0)  # spams, knows
+        for i, t, label in cells:
+            knows = table[i, t, label] * posterior[i][label] * knowing[t, label]
+            kinds[t] += table[i, t, label] - knows, knows
+            labels[t, label] += table[i, t, label] - knows
+        spams = [[math.exp(log) for log in expected_logs(own.tolist())] for own in kinds]
+        spam = [[math.exp(log) for log in expected_logs(own.tolist())] for own in labels]
+        knowing = np.array([[s[1] / (s[1] + s[0] * x) for x in xi] for s, xi in zip(spams, spam, strict=True)])
+
+        def prob(t: int, i: int, k: int, label: int, spams: list = spams, spam: list = spam) -> float:
+            return spams[t][0] * spam[t][label] + spams[t][1] * (k == label)
+
+        total, found_posterior = evidence(table, [1 / 3] * 3, prob)
+        posterior = list(found_posterior)
+        total -= sum(divergence(own, [0.5, 0.5]) for own in kinds.tolist())
+        objective.append(total - sum(divergence(own, [2.0] * 3) for own in labels.tolist()))
+    found = fit("mace", rows, label_prior=2.0, iterations=5, tolerance=0.0)
+    np.testing.assert_allclose(found.objective, objective, rtol=1e-9)
+    np.testing.assert_allclose(found.item_probs, posterior, atol=1e-9)
+    # The matrices are those of the counts at the last posterior.
+    kinds, labels = np.full((6, 2), 0.5), np.full((6, 3), 2.0)
+    for i, t, label in cells:
+        knows = table[i, t, label] * posterior[i][label] * knowing[t, label]
+        kinds[t] += table[i, t, label] - knows, knows
+        labels[t, label] += table[i, t, label] - knows
+    spamming = kinds[:, 0] / kinds.sum(axis=1)
+    expected = [
+        (1 - s) * np.eye(3) + s * np.tile(own / own.sum(), (3, 1)) for s, own in zip(spamming, labels, strict=True)
+    ]
+    given = table.sum(axis=(0, 2))[:6]
+    expected.append(np.average(expected, axis=0, weights=given))
+    assert found.annotators is not None
+    np.testing.assert_allclose(found.annotators.confusion(np.arange(7)), expected, atol=1e-9)
