@@ -193,3 +193,62 @@ def test_mace_equals_its_dense_twin(kind: dict[str, bool]) -> None:
     expected.append(np.average(expected, axis=0, weights=given))
     assert found.annotators is not None
     np.testing.assert_allclose(found.annotators.confusion(np.arange(7)), expected, atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_hierarchical_dawid_skene_equals_its_dense_twin(kind: dict[str, bool]) -> None:
+    rows, smoothing = random_crowd(3, **kind), 0.1
+    table = table_of(rows)
+    posterior = np.array([own.sum(axis=0) / own.sum() if own.sum() > 0 else np.full(3, 1 / 3) for own in table])
+    together = np.einsum("itl,ik->kl", table, posterior) + 1
+    pseudo = 10 * together / together.sum(axis=1, keepdims=True)
+    objective: list[float] = []
+    for _ in range(4):
+        shares = posterior[:11].mean(axis=0)
+        counts = np.einsum("itl,ik->tkl", table, posterior)[:6]
+        for _ in range(5):
+            updated = np.zeros((3, 3))
+            for k in range(3):
+                whole = pseudo[k].sum()
+                loss = sum(digamma(own[k].sum() + whole) - digamma(whole) for own in counts) + smoothing * 3 / whole
+                for label in range(3):
+                    a = pseudo[k, label]
+                    gain = sum(digamma(own[k, label] + a) - digamma(a) for own in counts)
+                    updated[k, label] = (a * gain + smoothing) / loss
+            pseudo = updated
+        logs = [[expected_logs((own[k] + pseudo[k]).tolist()) for k in range(3)] for own in counts]
+        total, posterior = evidence(
+            table, shares.tolist(), lambda t, i, k, label, logs=logs: math.exp(logs[t][k][label])
+        )
+        for own in counts:
+            total -= sum(divergence((own[k] + pseudo[k]).tolist(), pseudo[k].tolist()) for k in range(3))
+        objective.append(total + smoothing * np.log(pseudo / pseudo.sum(axis=1, keepdims=True)).sum())
+    found = fit("hierarchical-dawid-skene", rows, smoothing=smoothing, iterations=4, tolerance=0.0)
+    np.testing.assert_allclose(found.objective, objective, rtol=1e-9)
+    np.testing.assert_allclose(found.item_probs, posterior, atol=1e-9)
+    np.testing.assert_allclose(found.extras["concentration"], pseudo.sum(axis=1), rtol=1e-9)
+    matrices = np.einsum("itl,ik->tkl", table, posterior) + pseudo  # nothing but the crowd's for the idle one
+    matrices /= matrices.sum(axis=2, keepdims=True)
+    assert found.annotators is not None
+    np.testing.assert_allclose(found.annotators.confusion(np.arange(7)), matrices, atol=1e-9)
+
+
+def crowd_of(accuracies: list[float]) -> Annotations:
+    """Forty answers each to binary items, of annotators of these accuracies."""
+    random = SeedStream(0).numpy("crowd")
+    item, annotator = (codes.ravel() for codes in np.indices((40, len(accuracies))))
+    right = random.random(len(item)) < np.array(accuracies)[annotator]
+    return Annotations.of(
+        item=item,
+        annotator=annotator,
+        label=np.where(right, item % 2, 1 - item % 2),
+        n_items=40,
+        n_annotators=len(accuracies),
+        n_classes=2,
+    )
+
+
+def test_hierarchical_dawid_skene_learns_how_alike_annotators_are() -> None:
+    alike = fit("hierarchical-dawid-skene", crowd_of([0.8] * 8), iterations=500)
+    apart = fit("hierarchical-dawid-skene", crowd_of([0.55] * 4 + [0.99] * 4), iterations=500)
+    assert alike.extras["concentration"].min() > 20 * apart.extras["concentration"].max()
