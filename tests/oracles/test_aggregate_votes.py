@@ -1,8 +1,11 @@
 """Models that weigh votes against dense twins with explicit loops."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+from crowdsweep.data import catalogue
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import Items, TrainingData
 from crowdsweep.models import registered
@@ -149,3 +152,56 @@ def test_who_never_agrees_with_the_majority_weighs_nothing() -> None:
     found = fit("wawa", rows)
     np.testing.assert_array_equal(found.extras["annotator_weight"], [0, 1, 1])
     np.testing.assert_allclose(found.item_probs, [[0, 1], [1, 0], [0, 1], [0.5, 0.5]])
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_kos_passes_the_papers_messages(kind: dict[str, bool]) -> None:
+    """Two classes: A is 1 or -1 (a pair's repeats, weights and fractions of answers summed)."""
+    rows = random_crowd(8, n_classes=2, **kind)
+    table = table_of(rows)
+    answers = {(i, t): table[i, t, 1] - table[i, t, 0] for i in range(12) for t in range(7) if table[i, t].sum() > 0}
+    reliability = dict.fromkeys(answers, 1.0)
+    for _ in range(4):
+        evidence = {
+            (i, t): sum(a * reliability[i, u] for (j, u), a in answers.items() if j == i and u != t) for i, t in answers
+        }
+        reliability = {
+            (i, t): sum(a * evidence[j, t] for (j, u), a in answers.items() if u == t and j != i) for i, t in answers
+        }
+    score = [sum(a * reliability[i, t] for (i, t), a in answers.items() if i == item) for item in range(12)]
+    labels = [[0.5, 0.5] if s == 0 else [float(s < 0), float(s > 0)] for s in score]
+    found = fit("kos", rows, iterations=4, tolerance=0.0)
+    np.testing.assert_array_equal(found.item_probs, labels)
+    right, total = np.zeros(7), np.zeros(7)
+    for i, t in answers:
+        others = sum(a * reliability[i, u] for (j, u), a in answers.items() if j == i and u != t)
+        believed = np.array([0.5, 0.5] if others == 0 else [others < 0, others > 0])
+        right[t] += table[i, t] @ believed
+        total[t] += table[i, t].sum()
+    expected = (right[:6] + 0.01) / (total[:6] + 0.02)
+    np.testing.assert_allclose(found.extras["annotator_accuracy"][:6], expected, atol=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+@pytest.mark.parametrize("dataset", ["bluebirds", "product"])
+def test_kos_labels_as_crowd_kit_does(dataset: str, shared_data: Path) -> None:
+    peer = pytest.importorskip("crowdkit.aggregation", reason="crowd-kit is not installed")
+    pandas = pytest.importorskip("pandas")
+    rows = catalogue.load(str(shared_data / dataset), {"features": None}).annotations
+    table = pandas.DataFrame({"task": rows.item, "worker": rows.annotator, "label": rows.label})
+    theirs = peer.KOS(n_iter=20, random_state=0).fit_predict(table).reindex(range(rows.n_items)).to_numpy()
+    ours = fit("kos", rows, iterations=20).item_probs.argmax(axis=1)
+    assert np.mean(ours == theirs) >= 0.998
+
+
+def test_an_item_whose_answers_weigh_nothing_is_what_its_votes_say() -> None:
+    """Everybody answers once, so that nothing is known of their reliability."""
+    rows = Annotations.of(
+        item=np.array([0, 0, 0, 1, 1]),
+        annotator=np.arange(5),
+        label=np.array([1, 1, 0, 0, 2]),
+        n_items=2,
+        n_annotators=5,
+        n_classes=3,
+    )
+    np.testing.assert_array_equal(fit("kos", rows).item_probs, [[0, 1, 0], [0.5, 0, 0.5]])
