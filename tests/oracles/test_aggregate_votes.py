@@ -8,6 +8,7 @@ import pytest
 from crowdsweep.data import catalogue
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import Items, TrainingData
+from crowdsweep.errors import FitFailed
 from crowdsweep.models import registered
 from crowdsweep.models.contract import FitContext, FitResult, fit_one
 from crowdsweep.seeds import SeedStream
@@ -205,3 +206,69 @@ def test_an_item_whose_answers_weigh_nothing_is_what_its_votes_say() -> None:
         n_classes=3,
     )
     np.testing.assert_array_equal(fit("kos", rows).item_probs, [[0, 1, 0], [0.5, 0, 0.5]])
+
+
+def reduced(values: list[float], own: float, trimmed: int, noise: float) -> float:
+    """The mean without the largest above `own` and the smallest below it, so many of each at most."""
+    values = sorted(values)
+    low = min(sum(v < own for v in values), trimmed)
+    high = min(sum(v > own for v in values), trimmed)
+    kept = values[low : len(values) - high]
+    return max(sum(kept) / len(kept) if kept else own, noise)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_m_msr_completes_the_agreement_matrix(kind: dict[str, bool]) -> None:
+    rows = random_crowd(9, **kind)
+    table = table_of(rows)[:, :6]  # the last annotator is idle
+    given = table.sum(axis=2)
+    shared = np.array([[(given[:, t] * given[:, u]).sum() * (t != u) for u in range(6)] for t in range(6)])
+    agree = np.array([[(table[:, t] * table[:, u]).sum() for u in range(6)] for t in range(6)])
+    fellows = [[u for u in range(6) if shared[t, u] > 0] for t in range(6)]
+    matrix = 1.5 * agree / np.where(shared > 0, shared, 1) - 0.5
+    trimmed = max(min(map(len, fellows)) // 2 - 1, 0)
+    assert trimmed > 0
+    noise = 1 / np.sqrt(np.count_nonzero(given.sum(axis=1)))
+    left = right = [0.5] * 6
+    for _ in range(3):
+        right = [reduced([abs(matrix[t, u]) / left[u] for u in fellows[t]], right[t], trimmed, noise) for t in range(6)]
+        left = [reduced([abs(matrix[t, u]) / right[u] for u in fellows[t]], left[t], trimmed, noise) for t in range(6)]
+    scale = np.sqrt(np.linalg.norm(left) / np.linalg.norm(right))
+    sign = np.ones(6)
+    for _ in range(20):
+        pull = [sum(matrix[t, u] * shared[t, u] * left[u] * sign[u] for u in fellows[t]) for t in range(6)]
+        sign = np.where(np.array(pull) < 0, -1.0, 1.0)
+    skill = np.clip(sign * np.array(left) / scale, noise - 0.5, 1 - noise)
+    accuracy = (2 * skill + 1) / 3
+    found = fit("m-msr", rows, iterations=3, tolerance=0.0)
+    together = np.average(accuracy, weights=given.sum(axis=0))
+    np.testing.assert_allclose(found.extras["annotator_accuracy"], [*accuracy, together], atol=1e-9)
+    joint = np.array(
+        [[sum(table[i, :, k] * np.log(2 * accuracy / (1 - accuracy))) for k in range(3)] for i in range(12)]
+    )
+    expected = np.exp(joint) / np.exp(joint).sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(found.item_probs, expected, atol=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+@pytest.mark.parametrize("dataset", ["bluebirds", "dog"])
+def test_m_msr_labels_as_crowd_kit_does(dataset: str, shared_data: Path) -> None:
+    peer = pytest.importorskip("crowdkit.aggregation", reason="crowd-kit is not installed")
+    pandas = pytest.importorskip("pandas")
+    rows = catalogue.load(str(shared_data / dataset), {"features": None}).annotations
+    table = pandas.DataFrame({"task": rows.item, "worker": rows.annotator, "label": rows.label})
+    theirs = peer.MMSR(random_state=0, n_iter=300).fit_predict(table).reindex(range(rows.n_items)).to_numpy()
+    assert np.mean(fit("m-msr", rows).item_probs.argmax(axis=1) == theirs) >= 0.98
+
+
+def test_m_msr_refuses_items_with_too_many_annotators() -> None:
+    rows = Annotations.of(
+        item=np.zeros(5000, dtype=int),
+        annotator=np.arange(5000),
+        label=np.arange(5000) % 2,
+        n_items=1,
+        n_annotators=5000,
+        n_classes=2,
+    )
+    with pytest.raises(FitFailed, match="25,000,000"):
+        fit("m-msr", rows)
