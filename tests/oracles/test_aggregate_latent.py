@@ -12,7 +12,9 @@ from scipy.special import digamma
 from crowdsweep.data import catalogue, splits
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import Items, TrainingData
+from crowdsweep.metrics.items import accuracy
 from crowdsweep.models import registered
+from crowdsweep.models.aggregate.mmce import SoftmaxAnnotators
 from crowdsweep.models.contract import FitContext, FitResult, fit_one
 from crowdsweep.seeds import SeedStream
 
@@ -252,3 +254,41 @@ def test_hierarchical_dawid_skene_learns_how_alike_annotators_are() -> None:
     alike = fit("hierarchical-dawid-skene", crowd_of([0.8] * 8), iterations=500)
     apart = fit("hierarchical-dawid-skene", crowd_of([0.55] * 4 + [0.99] * 4), iterations=500)
     assert alike.extras["concentration"].min() > 20 * apart.extras["concentration"].max()
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_mmce_ends_where_its_penalised_likelihood_is_largest(kind: dict[str, bool]) -> None:
+    rows = random_crowd(4, n_classes=2, **kind)
+    table = table_of(rows)
+    alpha, beta = 0.5 * 4, 0.5 * 4 * 11 / 6
+    found = fit("mmce", rows, regularisation=0.5, iterations=3000, tolerance=0.0)
+    assert isinstance(found.annotators, SoftmaxAnnotators)
+    sigma, tau = found.annotators.logits(np.arange(6)), found.extras["item_matrices"]
+
+    def softmax(logits: np.ndarray) -> np.ndarray:
+        return np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+
+    def value(parameters: np.ndarray) -> tuple[float, np.ndarray]:
+        own, of_items = parameters[:24].reshape(6, 2, 2), parameters[24:].reshape(12, 2, 2)
+        probs = [[softmax(a + b) for b in of_items] for a in own]
+        total, posterior = evidence(table, [0.5, 0.5], lambda t, i, k, label: probs[t][i][k, label])
+        return total - alpha / 2 * (own**2).sum() - beta / 2 * (of_items**2).sum(), posterior
+
+    end = np.concatenate([sigma.ravel(), tau.ravel()])
+    total, posterior = value(end)
+    assert found.objective[-1] == pytest.approx(total, rel=1e-9)
+    np.testing.assert_allclose(found.item_probs, posterior, atol=1e-9)
+    must_be_stationary(lambda parameters: value(parameters)[0], end, atol=2e-3)
+    assert found.label_probs is not None
+    expected = posterior[4] @ softmax(sigma[2] + tau[4])
+    np.testing.assert_allclose(found.label_probs(np.array([4], np.int32), np.array([2], np.int32)), [expected])
+
+
+@pytest.mark.parametrize(("dataset", "expected"), [("bluebirds", 91.7), ("rte", 92.5)])
+def test_mmce_labels_as_well_as_another_implementation(dataset: str, expected: float, shared_data: Path) -> None:
+    """Computed apart from this code, by L-BFGS."""
+    trial = splits.prepare(catalogue.load(str(shared_data / dataset), {"features": None}), {"training": "all"}, 0)
+    train = trial.evaluation["train"]
+    found = fit_one(registered.build_model("mmce", {}), trial.training, FitContext(seeds=SeedStream(0)))
+    reference, scored = train.reference[train.has_gold], train.scored[train.has_gold]
+    assert 100 * accuracy(reference, found.item_probs[scored]) == pytest.approx(expected, abs=1.0)
