@@ -292,3 +292,35 @@ def test_mmce_labels_as_well_as_another_implementation(dataset: str, expected: f
     found = fit_one(registered.build_model("mmce", {}), trial.training, FitContext(seeds=SeedStream(0)))
     reference, scored = train.reference[train.has_gold], train.scored[train.has_gold]
     assert 100 * accuracy(reference, found.item_probs[scored]) == pytest.approx(expected, abs=1.0)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_snorkel_ends_where_its_penalised_likelihood_is_largest(kind: dict[str, bool]) -> None:
+    rows = random_crowd(5, **kind)
+    table, penalty = table_of(rows), 0.3
+    found = fit("snorkel", rows, penalty=penalty, iterations=2000, tolerance=0.0)
+
+    def value(agrees: np.ndarray) -> tuple[float, np.ndarray]:
+        def prob(t: int, i: int, k: int, label: int) -> float:
+            return math.exp(agrees[t] * (k == label)) / sum(math.exp(agrees[t] * (k == other)) for other in range(3))
+
+        total, posterior = evidence(table, [1 / 3] * 3, prob)
+        return total - 11 * penalty / 2 * float(agrees @ agrees), posterior
+
+    accuracy = found.extras["annotator_accuracy"][:6]
+    end = np.log(2 * accuracy / (1 - accuracy))
+    total, posterior = value(end)
+    assert found.objective[-1] == pytest.approx(total, rel=1e-9)
+    np.testing.assert_allclose(found.item_probs, posterior, atol=1e-9)
+    must_be_stationary(lambda agrees: value(agrees)[0], end, atol=2e-3)
+
+
+def test_the_best_propensity_leaves_snorkels_accuracies_alone() -> None:
+    """The paper's factors of one annotator, with abstentions: at the best beta only a label given tells of alpha."""
+
+    def profile(alpha: float) -> float:
+        betas = np.linspace(-6, 3, 9001)
+        return float(np.max(12 * betas + 9 * alpha - 40 * np.log1p(np.exp(betas) * (np.exp(alpha) + 2))))
+
+    constant = [profile(alpha) - 9 * alpha + 12 * math.log(math.exp(alpha) + 2) for alpha in (-1.0, 0.0, 0.7, 2.0)]
+    np.testing.assert_allclose(constant, constant[0], atol=1e-4)

@@ -1,5 +1,6 @@
 """Answers one by one, for models that look at each of them, and what they say of annotators, by code."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,6 +10,9 @@ from crowdsweep.models._em import StackedCrowds
 
 PerRow = Float64[np.ndarray, " rows"]
 PerUnit = Float64[np.ndarray, " units"]
+UnitParameters = Float64[np.ndarray, " units *shape"]
+
+_HALVINGS = 10
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -62,3 +66,21 @@ def by_code(
 
 def _sums(code: Int[np.ndarray, " rows"], per_row: PerRow, size: int) -> PerUnit:
     return np.bincount(code, weights=per_row, minlength=size).astype(np.float64, copy=False)  # no rows: integers
+
+
+def climbed(value: Callable[[UnitParameters], PerUnit], at: UnitParameters, step: UnitParameters) -> UnitParameters:
+    """Returns at + step, each unit's step halved until it does not lead down; where ten halvings do not help, none.
+
+    Args:
+        value: of all units; each depends on its own parameters alone.
+        at: the parameters of each unit.
+        step: to be made.
+    """
+    before = value(at)
+    wide = (-1, *(1,) * (at.ndim - 1))
+    for _ in range(_HALVINGS):
+        leads_down = value(at + step) < before
+        if not leads_down.any():
+            return at + step
+        step = np.where(leads_down.reshape(wide), 0.5 * step, step)
+    return np.where((value(at + step) < before).reshape(wide), at, at + step)

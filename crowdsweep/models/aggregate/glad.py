@@ -17,7 +17,7 @@ log(K - 1) in the gradients of some implementations is not there. Annotators wit
 others, in proportion to the answers that they gave.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated, final
@@ -32,10 +32,10 @@ from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models._abilities import abilities_of, label_probs_of_abilities
 from crowdsweep.models._em import PerReplica, StackedCrowds, normalised, stack
 from crowdsweep.models._steps import Active, Stepped, of_annotators, of_items, run_steps
-from crowdsweep.models.aggregate._rows import PerRow, PerUnit, Rows, by_code
+from crowdsweep.models.aggregate._rows import PerRow, PerUnit, Rows, by_code, climbed
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
 
-_SWEEPS, _HALVINGS = 3, 10
+_SWEEPS = 3
 _PRIOR_MEAN = 1.0
 
 
@@ -160,23 +160,6 @@ def _kept(crowds: StackedCrowds, active: Active, updated: Beliefs, before: Belie
         ability=of_annotators(crowds, active, updated.ability, before.ability),
         log_easiness=of_items(crowds, active, updated.log_easiness, before.log_easiness),
     )
-
-
-def climbed(value: Callable[[PerUnit], PerUnit], at: PerUnit, step: PerUnit) -> PerUnit:
-    """Returns at + step, each step halved until it does not lead down; where ten halvings do not help, none is made.
-
-    Args:
-        value: of all units; each depends on its own number alone.
-        at: the number of each unit.
-        step: to be made.
-    """
-    before = value(at)
-    for _ in range(_HALVINGS):
-        leads_down = value(at + step) < before
-        if not leads_down.any():
-            return at + step
-        step = np.where(leads_down, 0.5 * step, step)
-    return np.where(value(at + step) < before, at, at + step)
 
 
 MODEL = ModelInfo(
