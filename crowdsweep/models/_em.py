@@ -25,6 +25,7 @@ Probabilities are float64; every logarithm is of max(p, LOG_FLOOR).
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import cast
 
 import numpy as np
@@ -45,6 +46,7 @@ from crowdsweep.arrays import (
 from crowdsweep.models._stacked import StackedCrowds
 from crowdsweep.models._stacked import pooled as pooled  # noqa: PLC0414 - one door to the arithmetic
 from crowdsweep.models._stacked import stack as stack  # noqa: PLC0414
+from crowdsweep.models._steps import of_items, run_steps
 from crowdsweep.models.contract import AnnotatorModel, FitResult, LabelProbs, Report
 
 CHUNK = 1 << 20  # numbers of a temporary that are alive at once: 8 MB
@@ -206,25 +208,16 @@ def run_em(
         change: the relative change of each replica's parameters in the last step, which then has to be within the
             tolerance too; None where the objective alone decides.
     """
-    histories: list[list[float]] = [[] for _ in reports]
-    active = np.ones(crowds.n_replicas, dtype=bool)
-    for number in range(iterations):
-        updated, objective = step(posterior)
-        rests = np.full(crowds.n_replicas, fill_value=True) if change is None else change() <= tolerance
-        posterior = updated if active.all() else np.where(crowds.spread(active)[:, None], updated, posterior)
-        for replica in np.flatnonzero(active).tolist():
-            value, history = float(objective[replica]), histories[replica]
-            rises = not history or value - history[-1] > tolerance * abs(value)
-            active[replica] = reports[replica](number + 1, value) and (rises or not rests[replica])
-            history.append(value)
-        if not active.any():
-            break
-    return FittedEM(
-        crowds=crowds,
-        posterior=posterior,
-        objectives=[np.array(history) for history in histories],
-        converged=[not running for running in active.tolist()],
+    stepped = run_steps(
+        posterior,
+        step,
+        partial(of_items, crowds),
+        iterations=iterations,
+        tolerance=tolerance,
+        reports=reports,
+        change=None if change is None else lambda _before, _after: change(),
     )
+    return FittedEM(crowds=crowds, posterior=stepped.state, objectives=stepped.objectives, converged=stepped.converged)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

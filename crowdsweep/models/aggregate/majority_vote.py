@@ -29,10 +29,7 @@ from crowdsweep.data.choices import choices_of, counts_against
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models._choices import CountedChoices
 from crowdsweep.models._em import (
-    ColumnProbs,
-    StackedCrowds,
     annotator_model,
-    chunks,
     columns_of_counts,
     evenly,
     label_probs_of_anybody,
@@ -40,6 +37,7 @@ from crowdsweep.models._em import (
     stack,
     winners,
 )
+from crowdsweep.models.aggregate._weighted_votes import counts_against_others
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
 
 
@@ -66,7 +64,7 @@ class MajorityVote:
         crowds = stack([data.annotations])
         shares = soft_vote(crowds)
         item_probs = self._believed(shares)
-        counts = self._counts(crowds)
+        counts = counts_against_others(crowds, np.ones(crowds.n_annotators), self._believed)
         crowd = normalised_rows(crowds.label_sums(counts).T + self.smoothing)
         columns = columns_of_counts(crowds, counts, evenly(crowds, self.smoothing))
         return FitResult(
@@ -77,27 +75,6 @@ class MajorityVote:
 
     def _believed(self, shares: ItemProbs) -> ItemProbs:
         return winners(shares) if self.votes == "hard" else shares
-
-    def _counts(self, crowds: StackedCrowds) -> ColumnProbs:
-        """Counts answers [columns, classes], each against the votes of its item's other annotators. O(A K)."""
-        answers = crowds.answers
-        answers.sort_indices()
-        item = np.repeat(np.arange(crowds.n_items), np.diff(answers.indptr))
-        annotator, label = crowds.column_annotator[answers.indices], crowds.column_label[answers.indices]
-        begins = np.ones(len(item), dtype=bool)
-        begins[1:] = (np.diff(item) != 0) | (np.diff(annotator) != 0)
-        first = np.append(np.flatnonzero(begins), len(item))
-        votes = (answers @ crowds.label_indicator).toarray()
-        counts = np.zeros((len(crowds.column_label), crowds.n_classes))
-        for pairs in chunks(len(first) - 1, crowds.n_classes):
-            part = slice(int(first[pairs.start]), int(first[pairs.stop]))
-            pair = np.repeat(np.arange(pairs.stop - pairs.start), np.diff(first[pairs.start : pairs.stop + 1]))
-            own = np.zeros((pairs.stop - pairs.start, crowds.n_classes))
-            own[pair, label[part]] = answers.data[part]
-            others = votes[item[first[pairs.start : pairs.stop]]] - own
-            believed = self._believed(normalised_rows(np.where(others > 1e-9 * own.sum(), others, 0.0)))
-            np.add.at(counts, answers.indices[part], answers.data[part][:, None] * believed[pair])
-        return counts
 
     def _fit_choices(self, data: TrainingData) -> FitResult:
         choices = choices_of(data.annotations)

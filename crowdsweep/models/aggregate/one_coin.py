@@ -18,9 +18,8 @@ from typing import Annotated, final
 
 import numpy as np
 from annotated_types import Ge
-from jaxtyping import Float64, Int
 
-from crowdsweep.arrays import Confusion, Confusions, ItemProbs, floored_log, ratio
+from crowdsweep.arrays import ItemProbs, floored_log
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models._em import (
     ConfusionColumns,
@@ -31,14 +30,12 @@ from crowdsweep.models._em import (
     log_answers,
     log_class_shares,
     normalised,
-    pooled,
     run_em,
     soft_vote,
     stack,
 )
+from crowdsweep.models.aggregate._coins import Accuracies, accuracies, coins, error
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
-
-Accuracies = Float64[np.ndarray, " annotators"]
 
 
 @final
@@ -75,65 +72,26 @@ class OneCoin:
             tolerance=self.tolerance,
             reports=[context.report for context in contexts],
         )
-        accuracy = self._accuracy(crowds, fitted.posterior)
-        together = self._accuracy(pooled(crowds), fitted.posterior)
-        annotators = [_annotators_of(crowds, accuracy, together, replica) for replica in range(crowds.n_replicas)]
+        annotators = coins(crowds, column_counts(crowds, fitted.posterior), self.smoothing)
         shares = np.exp(log_class_shares(crowds, fitted.posterior))
         extras = [
-            {"class_shares": own, "annotator_accuracy": coins.accuracy}
-            for own, coins in zip(shares, annotators, strict=True)
+            {"class_shares": own, "annotator_accuracy": coin.accuracy}
+            for own, coin in zip(shares, annotators, strict=True)
         ]
         return fitted.results(annotators, extras)
 
     def _accuracy(self, crowds: StackedCrowds, posterior: ItemProbs) -> Accuracies:
         """M-step: (expected right answers + smoothing) / (answers + classes * smoothing)."""
-        counts = column_counts(crowds, posterior)
-        right = crowds.annotator_sums(counts[np.arange(len(counts)), crowds.column_label]) + self.smoothing
-        total = crowds.annotator_sums(counts.sum(axis=1)) + self.smoothing * crowds.n_classes
-        return ratio(right, total, at_zero=1.0 / crowds.n_classes)
+        return accuracies(crowds, column_counts(crowds, posterior), self.smoothing)
 
     def _log_prior(self, crowds: StackedCrowds, accuracy: Accuracies) -> PerReplica:
-        per_annotator = floored_log(accuracy) + (crowds.n_classes - 1) * floored_log(_error(accuracy, crowds.n_classes))
+        per_annotator = floored_log(accuracy) + (crowds.n_classes - 1) * floored_log(error(accuracy, crowds.n_classes))
         return self.smoothing * crowds.replica_sums_of_annotators(per_annotator)
-
-
-@dataclass(frozen=True, eq=False)
-class OneCoinConfusions:
-    """An `AnnotatorModel` of one number per annotator."""
-
-    accuracy: Accuracies
-    n_classes: int
-
-    @property
-    def n_annotators(self) -> int:
-        return len(self.accuracy)
-
-    def confusion(self, annotators: Int[np.ndarray, " annotators"]) -> Confusions:
-        """Returns the matrices of these annotators."""
-        accuracy = self.accuracy[annotators][:, None, None]
-        return np.where(np.eye(self.n_classes, dtype=bool), accuracy, _error(accuracy, self.n_classes))
-
-    def global_confusion(self) -> Confusion | None:
-        return None
-
-
-def _annotators_of(
-    crowds: StackedCrowds, accuracy: Accuracies, together: PerReplica, replica: int
-) -> OneCoinConfusions:
-    """Returns one replica's annotators by their codes; those without an answer are as right as all together."""
-    mine = crowds.annotators_of(replica)
-    everybody = np.full(crowds.declared_annotators[replica], together[replica])
-    everybody[crowds.annotator_code[mine]] = accuracy[mine]
-    return OneCoinConfusions(everybody, crowds.n_classes)
-
-
-def _error(accuracy: Float64[np.ndarray, "*shape"], n_classes: int) -> Float64[np.ndarray, "*shape"]:
-    return (1.0 - accuracy) / max(n_classes - 1, 1)
 
 
 def _columns(crowds: StackedCrowds, accuracy: Accuracies) -> ConfusionColumns:
     of_column = accuracy[crowds.column_annotator]
-    log_probs = np.repeat(floored_log(_error(of_column, crowds.n_classes))[:, None], crowds.n_classes, axis=1)
+    log_probs = np.repeat(floored_log(error(of_column, crowds.n_classes))[:, None], crowds.n_classes, axis=1)
     log_probs[np.arange(len(of_column)), crowds.column_label] = floored_log(of_column)
     return ConfusionColumns(
         log_probs=log_probs,

@@ -25,22 +25,18 @@ from typing import Annotated, Any, final
 import numpy as np
 import torch
 from annotated_types import Ge, Gt, Lt
-from jaxtyping import Bool, Float, Float64, Int
+from jaxtyping import Float
 from scipy.special import expit, log_expit, logit, logsumexp
 
 from crowdsweep.arrays import (
-    AnnotatorCodes,
-    Confusion,
-    Confusions,
-    ItemCodes,
     ItemProbs,
     Objective,
-    RowProbs,
     floored_log,
 )
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.errors import FitFailed
+from crowdsweep.models._abilities import Abilities, Easiness, abilities_of, label_probs_of_abilities
 from crowdsweep.models._answers import BatchAnswers, StackedAnswers
 from crowdsweep.models._batches import Batch, StackedRows
 from crowdsweep.models._cost import MATRIX_PRODUCT, network_weights
@@ -56,11 +52,7 @@ from crowdsweep.models.networks.tensors import PerReplica, take_rows
 from crowdsweep.models.networks.values import Values
 from crowdsweep.models.trainer import ReplicaTrainer, Schedule, Snapshot, train
 
-Abilities = Float64[np.ndarray, " annotators"]
-Easiness = Float64[np.ndarray, " items"]
 LogProbs = Float[torch.Tensor, "replicas classes batch"]
-
-_QUANTILES = 64  # so many typical items, and typical annotators, stand for all where an average runs over them
 
 
 @final
@@ -179,81 +171,20 @@ def log_others(log_f: LogProbs) -> LogProbs:
     return torch.where(large, rest, torch.log1p(-log_f.exp().clamp(max=0.5)))
 
 
-@final
-@dataclass(frozen=True, kw_only=True, eq=False)
-class AbilityModel:
-    """Annotators by ability alone; a matrix is the average over items of typical easiness.
-
-    Attributes:
-        ability: alpha.
-        easiness: beta', quantiles over the training items.
-        crowd: quantiles of the abilities, each counting as often as it answered: what an annotator may be of whom
-            nothing is known.
-        answered: whether anything is known of each annotator.
-        n_classes: K.
-    """
-
-    ability: Abilities
-    easiness: Float64[np.ndarray, " typical"]
-    crowd: Float64[np.ndarray, " typical"]
-    answered: Bool[np.ndarray, " annotators"]
-    n_classes: int
-
-    @property
-    def n_annotators(self) -> int:
-        return len(self.ability)
-
-    def right(
-        self, annotators: Int[np.ndarray, " rows"], easiness: Float64[np.ndarray, "#rows items"]
-    ) -> Float64[np.ndarray, "rows items"]:
-        """Returns the probability that each of these annotators answers each of these items rightly."""
-        probs = expit(self.ability[annotators][:, None] * easiness)
-        unknown = ~self.answered[annotators]
-        if unknown.any():
-            theirs = easiness if len(easiness) == 1 else easiness[unknown]
-            probs[unknown] = expit(self.crowd * theirs[:, :, None]).mean(axis=2)
-        return probs
-
-    def confusion(self, annotators: Int[np.ndarray, " annotators"]) -> Confusions:
-        right = self.right(annotators, self.easiness[None]).mean(axis=1)
-        wrong = (1.0 - right) / max(self.n_classes - 1, 1)
-        identity = np.eye(self.n_classes)
-        return right[:, None, None] * identity + wrong[:, None, None] * (1.0 - identity)
-
-    def global_confusion(self) -> Confusion | None:
-        return None
-
-
 def _result(
     data: TrainingData, predictor: NetworkPredictor, easiness: Easiness, ability: Abilities, objective: Objective
 ) -> FitResult:
     posterior = _posterior(data.annotations, predictor.predict(data.items, "classifier"), easiness, ability)
-    annotators = _annotators(data.annotations, easiness, ability)
-
-    def label_probs(item: ItemCodes, annotator: AnnotatorCodes) -> RowProbs:
-        right = annotators.right(annotator, easiness[item][:, None])
-        wrong = (1.0 - right) / max(data.n_classes - 1, 1)
-        return posterior[item] * right + (1.0 - posterior[item]) * wrong
+    annotators = abilities_of(data.annotations, easiness, ability)
 
     return FitResult(
         item_probs=posterior,
         annotators=annotators,
-        label_probs=label_probs,
+        label_probs=label_probs_of_abilities(posterior, annotators, easiness),
         predictor=predictor,
         objective=objective,
         iterations=len(objective),
         extras={"ability": ability, "easiness": easiness},
-    )
-
-
-def _annotators(annotations: Annotations, easiness: Easiness, ability: Abilities) -> AbilityModel:
-    middles = (np.arange(_QUANTILES) + 0.5) / _QUANTILES
-    return AbilityModel(
-        ability=ability,
-        easiness=np.quantile(easiness, middles),
-        crowd=np.quantile(ability[annotations.annotator], middles),
-        answered=annotations.labels_per_annotator > 0,
-        n_classes=annotations.n_classes,
     )
 
 

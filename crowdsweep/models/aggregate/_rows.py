@@ -1,0 +1,86 @@
+"""Answers one by one, for models that look at each of them, and what they say of annotators, by code."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float64, Int, Int32
+
+from crowdsweep.models._em import StackedCrowds
+
+PerRow = Float64[np.ndarray, " rows"]
+PerUnit = Float64[np.ndarray, " units"]
+UnitParameters = Float64[np.ndarray, " units *shape"]
+
+_HALVINGS = 10
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Rows:
+    """The answers one by one: who gave which label to what, and how much it counts."""
+
+    item: Int32[np.ndarray, " rows"]
+    annotator: Int32[np.ndarray, " rows"]
+    label: Int32[np.ndarray, " rows"]
+    weight: PerRow
+    n_items: int
+    n_annotators: int
+    n_classes: int
+
+    @classmethod
+    def of(cls, crowds: StackedCrowds) -> "Rows":
+        """Lays out the entries of the answers."""
+        entries = crowds.answers.tocoo()
+        return cls(
+            item=entries.coords[0].astype(np.int32),
+            annotator=crowds.column_annotator[entries.coords[1]],
+            label=crowds.column_label[entries.coords[1]],
+            weight=entries.data,
+            n_items=crowds.n_items,
+            n_annotators=crowds.n_annotators,
+            n_classes=crowds.n_classes,
+        )
+
+    def by_item(self, per_row: PerRow) -> PerUnit:
+        """Sums over the rows of each item."""
+        return _sums(self.item, per_row, self.n_items)
+
+    def by_annotator(self, per_row: PerRow) -> PerUnit:
+        """Sums over the rows of each annotator."""
+        return _sums(self.annotator, per_row, self.n_annotators)
+
+    def by_label(self, per_row: PerRow) -> Float64[np.ndarray, "items classes"]:
+        """Sums over the rows of each item and label."""
+        cells = self.item.astype(np.int64) * self.n_classes + self.label
+        return _sums(cells, per_row, self.n_items * self.n_classes).reshape(-1, self.n_classes)
+
+
+def by_code(
+    crowds: StackedCrowds, replica: int, values: Float64[np.ndarray, " active"], *, idle: float = 0.0
+) -> Float64[np.ndarray, " annotators"]:
+    """Returns the values of a replica's active annotators at their codes; `idle` at those without an answer."""
+    everybody = np.full(crowds.declared_annotators[replica], idle)
+    everybody[crowds.annotator_code[crowds.annotators_of(replica)]] = values
+    return everybody
+
+
+def _sums(code: Int[np.ndarray, " rows"], per_row: PerRow, size: int) -> PerUnit:
+    return np.bincount(code, weights=per_row, minlength=size).astype(np.float64, copy=False)  # no rows: integers
+
+
+def climbed(value: Callable[[UnitParameters], PerUnit], at: UnitParameters, step: UnitParameters) -> UnitParameters:
+    """Returns at + step, each unit's step halved until it does not lead down; where ten halvings do not help, none.
+
+    Args:
+        value: of all units; each depends on its own parameters alone.
+        at: the parameters of each unit.
+        step: to be made.
+    """
+    before = value(at)
+    wide = (-1, *(1,) * (at.ndim - 1))
+    for _ in range(_HALVINGS):
+        leads_down = value(at + step) < before
+        if not leads_down.any():
+            return at + step
+        step = np.where(leads_down.reshape(wide), 0.5 * step, step)
+    return np.where((value(at + step) < before).reshape(wide), at, at + step)

@@ -1,0 +1,87 @@
+"""Votes that weigh as much as their annotators, and annotators judged by the votes of the others."""
+
+from collections.abc import Callable
+
+import numpy as np
+import scipy.sparse as sp
+from jaxtyping import Float64
+
+from crowdsweep.arrays import ItemProbs, normalised_rows
+from crowdsweep.models._em import ColumnProbs, FittedEM, PerReplica, StackedCrowds, chunks, soft_vote
+from crowdsweep.models._steps import Stepped
+from crowdsweep.models.aggregate._coins import coins
+from crowdsweep.models.aggregate._rows import by_code
+from crowdsweep.models.contract import FitResult
+
+Weights = Float64[np.ndarray, " annotators"]
+
+
+def weighted_votes(crowds: StackedCrowds, weights: Weights) -> Float64[np.ndarray, "items classes"]:
+    """Returns for each item and class the sum of the weights of who answered so. O(A)."""
+    n_columns = len(crowds.column_label)
+    weighing = sp.csr_array(
+        (weights[crowds.column_annotator], crowds.column_label, np.arange(n_columns + 1)),
+        shape=(n_columns, crowds.n_classes),
+    )
+    return (crowds.answers @ weighing).toarray()
+
+
+def counts_against_others(
+    crowds: StackedCrowds, weights: Weights, believed: Callable[[ItemProbs], ItemProbs]
+) -> ColumnProbs:
+    """Counts answers [columns, classes], each against the votes of its item's other annotators. O(A K).
+
+    An answer is no evidence for itself, else one answer an item would make everybody infallible.
+
+    Args:
+        crowds: the annotations.
+        weights: of each annotator's votes, at least 0.
+        believed: from the shares of the votes, uniform where there is none, to what is believed of the items.
+    """
+    answers = crowds.answers
+    answers.sort_indices()
+    item = np.repeat(np.arange(crowds.n_items), np.diff(answers.indptr))
+    annotator, label = crowds.column_annotator[answers.indices], crowds.column_label[answers.indices]
+    begins = np.ones(len(item), dtype=bool)
+    begins[1:] = (np.diff(item) != 0) | (np.diff(annotator) != 0)
+    first = np.append(np.flatnonzero(begins), len(item))
+    votes = weighted_votes(crowds, weights)
+    counts = np.zeros((len(crowds.column_label), crowds.n_classes))
+    for pairs in chunks(len(first) - 1, crowds.n_classes):
+        part = slice(int(first[pairs.start]), int(first[pairs.stop]))
+        pair = np.repeat(np.arange(pairs.stop - pairs.start), np.diff(first[pairs.start : pairs.stop + 1]))
+        own = np.zeros((pairs.stop - pairs.start, crowds.n_classes))
+        own[pair, label[part]] = answers.data[part] * weights[annotator[part]]
+        others = votes[item[first[pairs.start : pairs.stop]]] - own
+        probs = believed(normalised_rows(np.where(others > 1e-9 * own.sum(), others, 0.0)))
+        np.add.at(counts, answers.indices[part], answers.data[part][:, None] * probs[pair])
+    return counts
+
+
+def voted_results(crowds: StackedCrowds, stepped: Stepped[Weights], smoothing: float) -> list[FitResult]:
+    """Returns the result of each replica, whose items are what their weighted votes say.
+
+    An item whose votes weigh nothing is what its plain votes say. Annotators have one accuracy each.
+
+    Args:
+        crowds: the annotations.
+        stepped: the weights, and how they were found.
+        smoothing: pseudo-counts of the accuracies.
+    """
+    weights = stepped.state
+    item_probs = normalised_rows(weighted_votes(crowds, weights), at_zero=soft_vote(crowds))
+    fitted = FittedEM(crowds=crowds, posterior=item_probs, objectives=stepped.objectives, converged=stepped.converged)
+    annotators = coins(crowds, counts_against_others(crowds, weights, lambda shares: shares), smoothing)
+    parts = [crowds.annotators_of(replica) for replica in range(crowds.n_replicas)]
+    extras = [
+        {"annotator_accuracy": own.accuracy, "annotator_weight": by_code(crowds, replica, weights[mine])}
+        for replica, (own, mine) in enumerate(zip(annotators, parts, strict=True))
+    ]
+    return fitted.results(annotators, extras)
+
+
+def largest_change(crowds: StackedCrowds, before: Weights, after: Weights) -> PerReplica:
+    """Returns the largest change of an annotator's weight in each replica."""
+    change = np.zeros(crowds.n_replicas)
+    np.maximum.at(change, crowds.annotator_replica, np.abs(after - before))
+    return change

@@ -1,0 +1,183 @@
+"""Hierarchical Dawid-Skene: every annotator has a confusion matrix, drawn from around the crowd's.
+
+Row k of an annotator's matrix is drawn from a Dirichlet distribution whose mean is the crowd's row k and whose
+concentration says how alike annotators are. Both are learned: where annotators answer alike, those with few answers are
+taken for the crowd; where they differ, everybody is judged by their own answers. Between `multinomial` and
+`dawid-skene`, as the data have it.
+
+Paun et al. (2018), "Comparing Bayesian models of annotation", TACL 6, hierarchical Dawid and Skene.
+
+    pi            class shares                                       log_class_shares
+    beta_n,k      row k of annotator n's matrix                      Dirichlet(pseudo_answers + expected counts)
+    zeta, Omega   mean and spread of the annotators' rows            pseudo_answers: mean × concentration
+    c_i           class of item i                                    posterior
+
+Deviations: Dirichlet distributions in place of normal ones of log-odds, so that means are matrices and nothing need be
+sampled; variational EM in place of MCMC, the crowd's distribution by the fixed point of Minka (2000), "Estimating a
+Dirichlet distribution"; maximum likelihood of class shares; `smoothing` pseudo-answers in every cell of the crowd's
+matrix, in place of a normal prior.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Annotated, final
+
+import numpy as np
+from annotated_types import Ge
+from jaxtyping import Float64
+from scipy.special import digamma, gammaln
+
+from crowdsweep.arrays import ItemProbs, floored_log, normalised_rows
+from crowdsweep.data.dataset import TrainingData
+from crowdsweep.models._em import (
+    AnnotatorTotals,
+    ColumnProbs,
+    FittedEM,
+    PerReplica,
+    PseudoAnswers,
+    StackedCrowds,
+    annotator_model,
+    column_counts,
+    columns_of_counts,
+    log_class_shares,
+    normalised,
+    soft_vote,
+    stack,
+)
+from crowdsweep.models._steps import Active, Stepped, of_items, run_steps
+from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
+
+_CONCENTRATION = 10.0  # to begin with
+_FIXED_POINT_STEPS = 5
+_LEAST, _MOST = 1e-6, 1e6  # pseudo-answers in a cell
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class HierarchicalDawidSkene:
+    """Hyper-parameters of hierarchical Dawid-Skene.
+
+    Attributes:
+        smoothing: pseudo-answers in every cell of the crowd's confusion matrix.
+        iterations: limit of EM steps.
+        tolerance: stop once the objective rises by less than this share of itself.
+    """
+
+    smoothing: Annotated[float, Ge(0)] = 0.01
+    iterations: Annotated[int, Ge(1)] = 100
+    tolerance: Annotated[float, Ge(0)] = 1e-8
+
+    def fit_batch(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
+        """Fits all data sets side by side; each stops by itself."""
+        crowds = stack([part.annotations for part in data])
+        votes = soft_vote(crowds)
+        mean = normalised_rows(_by_cell(crowds, column_counts(crowds, votes)) + 1.0)
+        stepped = run_steps(
+            Beliefs(posterior=votes, pseudo_answers=_CONCENTRATION * mean),
+            lambda beliefs: self._step(crowds, beliefs),
+            partial(_kept, crowds),
+            iterations=self.iterations,
+            tolerance=self.tolerance,
+            reports=[context.report for context in contexts],
+        )
+        return _results(crowds, stepped)
+
+    def _step(self, crowds: StackedCrowds, beliefs: "Beliefs") -> tuple["Beliefs", PerReplica]:
+        """M-step: the crowd's distribution, then each annotator's; E-step with these at their geometric means."""
+        counts = column_counts(crowds, beliefs.posterior)
+        totals = crowds.annotator_sums(counts)
+        pseudo = beliefs.pseudo_answers
+        for _ in range(_FIXED_POINT_STEPS):
+            pseudo = self._fixed_point(crowds, counts, totals, pseudo)
+        own, mass = _of_columns(crowds, pseudo), pseudo.sum(axis=2)[crowds.annotator_replica]
+        log_rows = digamma(totals + mass)
+        log_probs = digamma(counts + own) - log_rows[crowds.column_annotator]
+        log_joint = crowds.answers @ log_probs + crowds.spread(log_class_shares(crowds, beliefs.posterior))
+        posterior, log_evidence = normalised(log_joint)
+        # The divergence of what is believed of each annotator's rows from the crowd's distribution.
+        of_cells = crowds.annotator_sums((counts * log_probs + gammaln(own) - gammaln(own + counts)).sum(axis=1))
+        divergence = of_cells + (gammaln(mass + totals) - gammaln(mass)).sum(axis=1)
+        log_prior = self.smoothing * floored_log(normalised_rows(pseudo)).sum(axis=(1, 2))
+        objective = crowds.replica_sums(log_evidence) - crowds.replica_sums_of_annotators(divergence) + log_prior
+        return Beliefs(posterior=posterior, pseudo_answers=pseudo), objective
+
+    def _fixed_point(
+        self, crowds: StackedCrowds, counts: ColumnProbs, totals: AnnotatorTotals, pseudo: PseudoAnswers
+    ) -> PseudoAnswers:
+        """Returns pseudo-answers under which the counts are at least as probable."""
+        own, mass = _of_columns(crowds, pseudo), pseudo.sum(axis=2)
+        gain = _by_cell(crowds, digamma(counts + own) - digamma(own))
+        theirs = mass[crowds.annotator_replica]
+        loss = (
+            _by_replica(crowds, digamma(totals + theirs) - digamma(theirs)) + self.smoothing * crowds.n_classes / mass
+        )
+        met = loss > 0
+        updated = (pseudo * gain + self.smoothing) / np.where(met, loss, 1.0)[:, :, None]
+        return np.clip(np.where(met[:, :, None], updated, pseudo), _LEAST, _MOST)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Beliefs:
+    """What EM goes by: the posterior, and the Dirichlet parameters of each replica's crowd."""
+
+    posterior: ItemProbs
+    pseudo_answers: PseudoAnswers
+
+
+def _kept(crowds: StackedCrowds, active: Active, updated: Beliefs, before: Beliefs) -> Beliefs:
+    return Beliefs(
+        posterior=of_items(crowds, active, updated.posterior, before.posterior),
+        pseudo_answers=np.where(active[:, None, None], updated.pseudo_answers, before.pseudo_answers),
+    )
+
+
+def _of_columns(crowds: StackedCrowds, pseudo: PseudoAnswers) -> ColumnProbs:
+    """Returns the pseudo-answers of each column for each true class."""
+    replica = crowds.annotator_replica[crowds.column_annotator]
+    return pseudo.transpose(0, 2, 1)[replica, crowds.column_label]
+
+
+def _by_cell(crowds: StackedCrowds, per_column: ColumnProbs) -> PseudoAnswers:
+    """Sums over the columns of each replica and label [replicas, true, observed]."""
+    sums = np.zeros((crowds.n_replicas, crowds.n_classes, crowds.n_classes))
+    np.add.at(sums, (crowds.annotator_replica[crowds.column_annotator], crowds.column_label), per_column)
+    return sums.transpose(0, 2, 1)
+
+
+def _by_replica(crowds: StackedCrowds, per_annotator: AnnotatorTotals) -> Float64[np.ndarray, "replicas classes"]:
+    classes = [crowds.replica_sums_of_annotators(one) for one in per_annotator.T]
+    return np.stack(classes, axis=1)
+
+
+def _results(crowds: StackedCrowds, stepped: Stepped[Beliefs]) -> list[FitResult]:
+    """Annotators answer as the means of what is believed of them say, unknown ones as the crowd's mean."""
+    end = stepped.state
+    columns = columns_of_counts(crowds, column_counts(crowds, end.posterior), end.pseudo_answers)
+    fitted = FittedEM(
+        crowds=crowds, posterior=end.posterior, objectives=stepped.objectives, converged=stepped.converged
+    )
+    shares = np.exp(log_class_shares(crowds, end.posterior))
+    crowd = normalised_rows(end.pseudo_answers)
+    annotators = [
+        replace(annotator_model(crowds, columns, replica, smoothing=0.0, shared=own), crowd=own)
+        for replica, own in enumerate(crowd)
+    ]
+    extras = [
+        {"class_shares": own, "concentration": pseudo.sum(axis=1)}
+        for own, pseudo in zip(shares, end.pseudo_answers, strict=True)
+    ]
+    return fitted.results(annotators, extras)
+
+
+MODEL = ModelInfo(
+    name="hierarchical-dawid-skene",
+    title="Hierarchical Dawid-Skene: confusion matrices drawn from around the crowd's",
+    model=HierarchicalDawidSkene,
+    source="Paun et al. 2018, TACL 6, hierarchical Dawid and Skene",
+    supports=frozenset({"votes", "soft_answers"}),
+    space={"smoothing": {"values": [0, 0.01, 0.1, 1]}},
+    cost=lambda shape, params: 60.0 * params["iterations"] * shape.n_annotations * shape.n_classes,
+    deterministic=True,
+    monotone_objective=True,
+)

@@ -1,0 +1,237 @@
+"""M-MSR: skills from how often pairs of annotators agree, in a way that some adversaries cannot spoil.
+
+If answers are right or evenly wrong, the agreement of two annotators, put on a scale where chance is 0, is the product
+of their skills: a matrix of rank one, seen where two share items. It is completed by turns of ratios, of which each
+annotator's largest and smallest are left out (the "mean subsequence reduced" of the name). Answers then weigh the log
+odds that their annotator's skill means.
+
+Ma and Olshevsky (2020), "Adversarial crowdsourcing through robust rank-one matrix completion", NeurIPS.
+
+    C_ij       K / (K - 1) × agreement - 1 / (K - 1)                       agreement
+    u, v       |C| is about u v'                                           left, right
+    F          floor(least number of fellows / 2) - 1, at least 0          trimmed
+    s_i        skill, u scaled as v, with a sign                           skill
+    p_i        s (K - 1) / K + 1 / K, probability of a right answer        annotator_accuracy
+
+Deviations: it begins at one half, the mean of what the authors draw. No u or v is below 1 / sqrt(items), what a lone
+zero becomes in crowd-kit. A skill's sign is that of the annotator's agreement with all fellows, weighted by their
+skills and shared items, begun at + for all, where the authors have an eigenvector. Items get the posterior that the
+probabilities imply. Who shares no item has the mean accuracy of the others. Of every pair of annotators who share an
+item something is kept, so that large items cost their square: data with more than `_MOST_PAIRS` are refused.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, final
+
+import numpy as np
+import scipy.sparse as sp
+from annotated_types import Ge
+from jaxtyping import Float64, Int64
+
+from crowdsweep.arrays import floored_log, ratio
+from crowdsweep.data.dataset import TrainingData
+from crowdsweep.errors import FitFailed
+from crowdsweep.models._em import FittedEM, PerReplica, StackedCrowds, normalised, stack
+from crowdsweep.models._steps import Active, run_steps
+from crowdsweep.models.aggregate._coins import Accuracies, coins_of, error
+from crowdsweep.models.aggregate._weighted_votes import weighted_votes
+from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
+
+PerPair = Float64[np.ndarray, " pairs"]
+PerAnnotator = Float64[np.ndarray, " annotators"]
+Factors = Float64[np.ndarray, "annotators two"]
+
+_MOST_PAIRS = 20_000_000
+_SIGN_ROUNDS = 20
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class MMsr:
+    """Hyper-parameters of M-MSR.
+
+    Attributes:
+        iterations: limit of rounds.
+        tolerance: stop once no skill changes by more.
+    """
+
+    iterations: Annotated[int, Ge(1)] = 1000
+    tolerance: Annotated[float, Ge(0)] = 1e-8
+
+    def fit_batch(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
+        """Completes the matrices of all data sets side by side; each stops by itself."""
+        crowds = stack([part.annotations for part in data])
+        fellows = Fellows.of(crowds)
+
+        def step(factors: Factors) -> tuple[Factors, PerReplica]:
+            right = fellows.trimmed_means(factors[:, 0], factors[:, 1])
+            left = fellows.trimmed_means(right, factors[:, 0])
+            return np.stack([left, right], axis=1), fellows.fit_of(left, right)
+
+        def kept(active: Active, updated: Factors, before: Factors) -> Factors:
+            return np.where(active[crowds.annotator_replica][:, None], updated, before)
+
+        stepped = run_steps(
+            np.full((crowds.n_annotators, 2), 0.5),
+            step,
+            kept,
+            iterations=self.iterations,
+            tolerance=self.tolerance,
+            reports=[context.report for context in contexts],
+            change=fellows.largest_change,
+        )
+        accuracy, together = self._accuracies(crowds, fellows, stepped.state)
+        weights = floored_log(accuracy) - floored_log(error(accuracy, crowds.n_classes))
+        posterior, _ = normalised(weighted_votes(crowds, weights))
+        fitted = FittedEM(
+            crowds=crowds, posterior=posterior, objectives=stepped.objectives, converged=stepped.converged
+        )
+        annotators = coins_of(crowds, accuracy, together)
+        return fitted.results(annotators, [{"annotator_accuracy": own.accuracy} for own in annotators])
+
+    def _accuracies(self, crowds: StackedCrowds, fellows: "Fellows", factors: Factors) -> tuple[Accuracies, PerReplica]:
+        """Returns each annotator's probability of a right answer, and that of all answers together."""
+        n_classes, sums = crowds.n_classes, crowds.replica_sums_of_annotators
+        square = np.stack([sums(one**2) for one in factors.T], axis=1)
+        scale = np.sqrt(np.sqrt(ratio(square[:, 0], square[:, 1], at_zero=1.0)))
+        size = ratio(factors[:, 0], scale[crowds.annotator_replica], at_zero=0.0)
+        skill = fellows.signs(size) * size
+        least = fellows.noise - 1.0 / max(n_classes - 1, 1)
+        skill = np.maximum(np.minimum(skill, 1.0 - fellows.noise), least)
+        accuracy = (skill * (n_classes - 1) + 1.0) / n_classes
+        given = crowds.annotator_sums(np.asarray(crowds.answers.sum(axis=0))) * fellows.met
+        # Where nobody shares an item with anybody, all are taken to be of the skill that it begins with.
+        together = ratio(sums(given * accuracy), sums(given), at_zero=(0.5 * (n_classes - 1) + 1.0) / n_classes)
+        return np.where(fellows.met, accuracy, together[crowds.annotator_replica]), together
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Fellows:
+    """The pairs of annotators who share an item, both ways, ordered by the first of them.
+
+    Attributes:
+        first, second: of each pair.
+        agreement: of each pair, 0 being chance and 1 always.
+        shared: how many items, weighted.
+        pointers: where the pairs of each first annotator begin, and the last end.
+        trimmed: how many of an annotator's largest ratios are left out at most, and of the smallest.
+        noise: 1 / sqrt(items with answers) of each annotator's replica.
+        crowds: whose they are.
+    """
+
+    first: Int64[np.ndarray, " pairs"]
+    second: Int64[np.ndarray, " pairs"]
+    agreement: PerPair
+    shared: PerPair
+    pointers: Int64[np.ndarray, " ends"]
+    trimmed: Int64[np.ndarray, " annotators"]
+    noise: PerAnnotator
+    crowds: StackedCrowds
+
+    @classmethod
+    def of(cls, crowds: StackedCrowds) -> "Fellows":
+        """Counts how often each pair agrees.
+
+        Raises:
+            FitFailed: too many pairs share an item.
+        """
+        n_columns, n_classes = len(crowds.column_label), crowds.n_classes
+        items = np.maximum(crowds.replica_sums(crowds.answered), 1.0)
+        noise = (1.0 / np.sqrt(items))[crowds.annotator_replica]
+        onto = sp.csr_array(
+            (np.ones(n_columns), crowds.column_annotator, np.arange(n_columns + 1)),
+            shape=(n_columns, crowds.n_annotators),
+        )
+        answered = crowds.answers @ onto
+        size = int((np.diff(answered.indptr).astype(np.float64) ** 2).sum())
+        if size > _MOST_PAIRS:
+            raise FitFailed(
+                f"m-msr: expected at most {_MOST_PAIRS:,} pairs of annotators who answered the same item, counted for"
+                f" each item, got {size:,}; thin the annotations, or take one-coin, which grows with their number alone"
+            )
+        shared = (answered.T @ answered).tocoo()
+        agreeing = sp.csr_array(shared.shape)
+        for label in range(n_classes):
+            chosen = crowds.answers @ (onto.multiply((crowds.column_label == label)[:, None]).tocsr())
+            agreeing = agreeing + chosen.T @ chosen
+        first, second = (code.astype(np.int64) for code in shared.coords)
+        both = first != second
+        first, second, weight = first[both], second[both], shared.data[both]
+        order = np.lexsort((second, first))
+        first, second, weight = first[order], second[order], weight[order]
+        found = agreeing.tocoo()
+        one, other = (code.astype(np.int64) for code in found.coords)
+        apart = one != other
+        place = np.searchsorted(first * len(noise) + second, (one * len(noise) + other)[apart])
+        rate = np.zeros(len(first))
+        rate[place] = found.data[apart] / weight[place]
+        degrees = np.bincount(first, minlength=crowds.n_annotators)
+        least = np.full(crowds.n_replicas, np.iinfo(np.int64).max)
+        np.minimum.at(least, crowds.annotator_replica, degrees)
+        return cls(
+            first=first,
+            second=second,
+            agreement=(rate * n_classes - 1.0) / max(n_classes - 1, 1),
+            shared=weight,
+            pointers=np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(degrees)]),
+            trimmed=np.maximum(least // 2 - 1, 0)[crowds.annotator_replica],
+            noise=noise,
+            crowds=crowds,
+        )
+
+    @property
+    def met(self) -> np.ndarray:
+        """Whether each annotator shares an item with anybody."""
+        return np.diff(self.pointers) > 0
+
+    def trimmed_means(self, others: PerAnnotator, own: PerAnnotator) -> PerAnnotator:
+        """Returns each annotator's mean of |agreement| / the fellow's factor, the outer ones left out.
+
+        Args:
+            others: the factor that the fellows have.
+            own: what each annotator had: only ratios above are left out as too large, only ones below as too small.
+        """
+        values = np.abs(self.agreement) / others[self.second]
+        values = values[np.lexsort((values, self.first))]
+        n_annotators, sizes = len(own), np.diff(self.pointers)
+        below = np.bincount(self.first, weights=values < own[self.first], minlength=n_annotators)
+        above = np.bincount(self.first, weights=values > own[self.first], minlength=n_annotators)
+        rank = np.arange(len(values)) - self.pointers[self.first]
+        low, high = np.minimum(below, self.trimmed), sizes - np.minimum(above, self.trimmed)
+        kept = (rank >= low[self.first]) & (rank < high[self.first])
+        count = np.bincount(self.first, weights=kept, minlength=n_annotators)
+        mean = ratio(np.bincount(self.first, weights=values * kept, minlength=n_annotators), count, at_zero=own)
+        return np.maximum(mean, self.noise)
+
+    def fit_of(self, left: PerAnnotator, right: PerAnnotator) -> PerReplica:
+        """Returns minus the mean distance of |agreement| from the product of the factors."""
+        distance = np.abs(np.abs(self.agreement) - left[self.first] * right[self.second])
+        replica = self.crowds.annotator_replica[self.first]
+        size = self.crowds.n_replicas
+        total = np.bincount(replica, weights=distance, minlength=size)
+        return -ratio(total, np.bincount(replica, minlength=size), at_zero=0.0)
+
+    def largest_change(self, before: Factors, after: Factors) -> PerReplica:
+        """Returns how far a factor of each replica has moved at most."""
+        change = np.zeros(self.crowds.n_replicas)
+        np.maximum.at(change, self.crowds.annotator_replica, np.abs(after - before).max(axis=1))
+        return change
+
+    def signs(self, size: PerAnnotator) -> PerAnnotator:
+        """Returns the sign of each annotator's agreement with the others, whose signs are found alongside."""
+        sign = np.ones(len(size))
+        for _ in range(_SIGN_ROUNDS):
+            theirs = self.agreement * self.shared * size[self.second] * sign[self.second]
+            sign = np.where(np.bincount(self.first, weights=theirs, minlength=len(size)) < 0, -1.0, 1.0)
+        return sign
+
+
+MODEL = ModelInfo(
+    name="m-msr",
+    title="M-MSR: skills by robust completion of the annotators' agreement",
+    model=MMsr,
+    source="Ma and Olshevsky 2020, NeurIPS, algorithm 1",
+    supports=frozenset({"votes", "soft_answers"}),
+    deterministic=True,
+)

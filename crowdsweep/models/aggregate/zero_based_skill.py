@@ -1,0 +1,92 @@
+"""Zero-based skill: weighted votes and the skills that weigh them, moved towards each other in shrinking steps.
+
+Everybody begins as skilled as a guess. In turn the votes are counted with the skills as weights, and every skill moves
+part of the way to the share of its annotator's answers that agree with what was counted. It is Wawa repeated.
+
+Toloka's "zero-based skill", as in crowd-kit's ZeroBasedSkill.
+
+    skill_t    begins at 1 / K + 1e-5                                          skill
+    z_i        class with the largest sum of skills                            winners(votes)
+    skill_t   += rate * (share of t's answers that are z_i - skill_t)          rate: skill_rate, halved every 20 steps
+
+Deviations: where classes tie, an answer agrees with each of them by its share; it stops once no skill moves. The
+reported objective is the share of all answers that agree with what was counted, which need not rise. How annotators
+answer is counted as in `wawa.py`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import count
+from typing import Annotated, final
+
+import numpy as np
+from annotated_types import Ge, Gt, Le
+
+from crowdsweep.arrays import ratio
+from crowdsweep.data.dataset import TrainingData
+from crowdsweep.models._em import PerReplica, StackedCrowds, column_counts, stack, winners
+from crowdsweep.models._steps import of_annotators, run_steps
+from crowdsweep.models.aggregate._coins import accuracies
+from crowdsweep.models.aggregate._weighted_votes import Weights, largest_change, voted_results, weighted_votes
+from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
+
+_HALVED_EVERY = 20
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class ZeroBasedSkill:
+    """Hyper-parameters of zero-based skill.
+
+    Attributes:
+        skill_rate: share of the way that a skill moves in a step, halved every 20 steps.
+        smoothing: pseudo-counts of right answers, and of each kind of wrong ones, in an annotator's accuracy; the item
+            probabilities do not depend on it.
+        iterations: limit of steps.
+        tolerance: stop once no skill moves by more.
+    """
+
+    skill_rate: Annotated[float, Gt(0), Le(1)] = 1.0
+    smoothing: Annotated[float, Ge(0)] = 0.01
+    iterations: Annotated[int, Ge(1)] = 100
+    tolerance: Annotated[float, Ge(0)] = 1e-8
+
+    def fit_batch(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
+        """Moves the skills of all data sets side by side; each stops by itself."""
+        crowds = stack([part.annotations for part in data])
+        numbers = count(1)
+
+        def step(skill: Weights) -> tuple[Weights, PerReplica]:
+            rate = self.skill_rate * 0.5 ** (next(numbers) // _HALVED_EVERY)
+            counts = column_counts(crowds, winners(weighted_votes(crowds, skill)))
+            agreement = accuracies(crowds, counts, smoothing=0.0)
+            return skill + rate * (agreement - skill), self._agreeing(crowds, agreement)
+
+        stepped = run_steps(
+            np.full(crowds.n_annotators, 1.0 / crowds.n_classes + 1e-5),
+            step,
+            partial(of_annotators, crowds),
+            iterations=self.iterations,
+            tolerance=self.tolerance,
+            reports=[context.report for context in contexts],
+            change=partial(largest_change, crowds),
+        )
+        return voted_results(crowds, stepped, self.smoothing)
+
+    def _agreeing(self, crowds: StackedCrowds, agreement: Weights) -> PerReplica:
+        given = crowds.annotator_sums(np.asarray(crowds.answers.sum(axis=0)))
+        sums = crowds.replica_sums_of_annotators
+        return ratio(sums(given * agreement), sums(given), at_zero=0.0)
+
+
+MODEL = ModelInfo(
+    name="zero-based-skill",
+    title="Zero-based skill: weighted votes and skills in turn",
+    model=ZeroBasedSkill,
+    source="Toloka's zero-based skill; crowd-kit's ZeroBasedSkill",
+    supports=frozenset({"votes", "soft_answers"}),
+    space={"skill_rate": {"values": [0.1, 0.3, 1]}},
+    cost=lambda shape, params: 4.0 * params["iterations"] * shape.n_annotations,
+    deterministic=True,
+)
