@@ -76,8 +76,8 @@ class ClusteredCrowd:
     Attributes:
         clusters: psi, Omega and Theta.
         items: probability of each cluster for each training item.
-        annotators: the same for each annotator; Omega where one gave no answer. No rows where the model knows no
-            annotators, who then all belong to the one cluster there is.
+        annotators: the same for each annotator; as the crowd's where one gave no answer. No rows where the model knows
+            no annotators, who then all belong to the one cluster there is.
     """
 
     clusters: Clusters
