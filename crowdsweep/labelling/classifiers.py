@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, final
 
 import numpy as np
+from jaxtyping import Int64
 from safetensors.numpy import load_file, save_file
 
 from crowdsweep.arrays import ItemFeatures, ItemProbs
@@ -18,6 +19,7 @@ from crowdsweep.data.dataset import Items
 from crowdsweep.errors import BadInput
 from crowdsweep.models.classifier import NetworkPredictor
 from crowdsweep.models.contract import Predictor
+from crowdsweep.models.joint._em_with_network import Reordered
 from crowdsweep.models.networks.dense import DenseNetwork
 
 DESCRIPTION = "classifier.json"
@@ -53,38 +55,51 @@ class SavedClassifier:
         return np.mean([fit.predict(items, fit.uses[0]) for fit in self.fits], axis=0)
 
 
-def plain_classifier(predictor: Predictor) -> NetworkPredictor | None:
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PlainClassifier:
+    """A network on features, and for each class of the data which of its own it is."""
+
+    predictor: NetworkPredictor
+    order: Int64[np.ndarray, " classes"]
+
+    def reordered(self, order: Int64[np.ndarray, " classes"] | None) -> "PlainClassifier":
+        """Returns it with its classes in another order."""
+        return self if order is None else PlainClassifier(predictor=self.predictor, order=self.order[order])
+
+
+def plain_classifier(predictor: Predictor) -> PlainClassifier | None:
     """Returns the network on features that a predictor is; None where it is more than that, or something else."""
+    if isinstance(predictor, Reordered):
+        inner = plain_classifier(predictor.predictor)
+        return None if inner is None else inner.reordered(predictor.order)
     if isinstance(predictor, NetworkPredictor) and isinstance(predictor.network, DenseNetwork):
-        return predictor
+        return PlainClassifier(predictor=predictor, order=np.arange(predictor.network.n_classes))
     return None
 
 
-def save_classifiers(
-    folder: Path, fits: Sequence[tuple[NetworkPredictor, np.ndarray | None]], class_names: Sequence[str], model: str
-) -> None:
+def save_classifiers(folder: Path, fits: Sequence[PlainClassifier], class_names: Sequence[str], model: str) -> None:
     """Writes classifiers into a new folder.
 
     Args:
         folder: is made.
-        fits: each with the order of its classes (for each class of the data, which of its own it is), or None.
+        fits: of one shape.
         class_names: of the data.
         model: that trained them.
     """
     folder.mkdir()
-    for number, (predictor, order) in enumerate(fits):
-        last = len(_dense(predictor).widths) - 2
-        values = dict(predictor.values)
-        if order is not None:
-            values |= {name: np.ascontiguousarray(values[name][:, order]) for name in (f"w{last}", f"b{last}")}
+    network = _dense(fits[0].predictor)
+    last = network.n_layers - 1
+    for number, fit in enumerate(fits):
+        values = dict(fit.predictor.values)
+        values |= {name: np.ascontiguousarray(values[name][:, fit.order]) for name in (f"w{last}", f"b{last}")}
         save_file(values, folder / f"fit-{number}.safetensors")
     description = {
         "format": _FORMAT,
         "model": model,
-        "network": {"kind": "dense", "activation": "relu", "output": "softmax", **asdict(_dense(fits[0][0]))},
+        "network": {"kind": "dense", "activation": "relu", "output": "softmax", **asdict(network)},
         "classes": list(class_names),
         "fits": [f"fit-{number}.safetensors" for number in range(len(fits))],
-        "reads": f"float32 features [items, {_dense(fits[0][0]).widths[0]}]; layer n is x @ w_n + b_n",
+        "reads": f"float32 features [items, {network.widths[0]}]; layer n is x @ w_n + b_n",
         "predicts": "the mean over the fits of their probabilities",
     }
     (folder / DESCRIPTION).write_text(json.dumps(description, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

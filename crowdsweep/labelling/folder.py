@@ -87,13 +87,10 @@ def _write_all(fitted: Fitted, chosen: Chosen, folder: Path, command: Sequence[s
     for name, table in parquet.items():
         if table is not None:
             pq.write_table(table, folder / f"{name}.parquet")
-    plain = [plain_classifier(predictor) for predictor in fitted.predictors]
-    known = [one for one in plain if one is not None]
-    if known and len(known) == len(fitted.fits):
-        orders = [fit.order for fit in fitted.fits]
-        save_classifiers(
-            folder / "classifier", list(zip(known, orders, strict=True)), fitted.dataset.class_names, fitted.model
-        )
+    plain = [one for predictor in fitted.predictors if (one := plain_classifier(predictor)) is not None]
+    if plain and len(plain) == len(fitted.fits):
+        aligned = [one.reordered(fit.order) for one, fit in zip(plain, fitted.fits, strict=True)]
+        save_classifiers(folder / "classifier", aligned, fitted.dataset.class_names, fitted.model)
     (folder / RECIPE).write_text(_recipe(fitted, chosen, command), encoding="utf-8")
 
 
