@@ -102,7 +102,7 @@ def chosen_of_sweep(store: Path, dataset: str | None, model: str | None, n_seeds
 
 def _block(blocks: Sequence[DatasetComparison], dataset: str | None, store: Path) -> DatasetComparison:
     whole = [block for block in blocks if not any(f'"{name}"' in block.dataset_params for name in THINNING)]
-    fitting = [block for block in whole if dataset in (None, block.dataset, block.title)]
+    fitting = [block for block in whole if dataset in (None, block.title, block.dataset, Path(block.dataset).name)]
     if not whole:
         raise BadInput(f"{store}: no trial has finished yet; let the sweep go on, then label")
     if dataset is not None and not fitting:
