@@ -100,7 +100,7 @@ def test_metal_descends_as_on_the_dense_matrix(kind: dict[str, bool], rate: floa
     rows = random_crowd(2, **kind)
     twin = DenseTwin(rows)
     expected, losses = twin.descend(rate, 5)
-    found = fit(rows, learning_rate=rate, iterations=5, tolerance=0.0)
+    found = fit(rows, step_size=rate, iterations=5, tolerance=0.0)
     shown = twin.given > 0
     np.testing.assert_allclose(found.extras["rates"], expected[shown], atol=1e-7)
     np.testing.assert_allclose(expected[~shown], 0.0, atol=1e-7)

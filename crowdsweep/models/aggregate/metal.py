@@ -15,7 +15,7 @@ Ratner et al. (2019), "Training complex models with multi-task weak supervision"
 Deviations: O, of size (annotators × classes)², is not made. O mu is L'(L mu), and what columns of one annotator have in
 it and in mu P mu' is taken away again, so that a step costs O(A K + T K²) and there is no size to refuse; a column with
 a label that its annotator never used has rate 0 from the first step to the last. The objective is minus the loss
-without |O|², which is constant. A rate of descent at which the loss rises above where it began is halved, and the
+without |O|², which is constant. A step size at which the loss rises above where it began is halved, and the
 descent begun again (the authors' diverges with 500 annotators an item). Rates are floored at 0.01, or at less where
 fewer than a hundredth of the items show more, as in later versions: in the first ones, annotators who answer less than
 1 % of the items said nothing. Rates count silence too; a matrix on record is of the answers, given that there is one.
@@ -64,7 +64,7 @@ class Metal:
     """Hyper-parameters of MeTaL's label model.
 
     Attributes:
-        learning_rate: of gradient descent with momentum 0.9.
+        step_size: of gradient descent with momentum 0.9.
         precision: the share of each annotator's answers that is right, to begin with.
         smoothing: pseudo-counts in each cell of the matrix of an annotator without answers; the item probabilities do
             not depend on it.
@@ -72,7 +72,7 @@ class Metal:
         tolerance: stop once no rate changes by more, and the loss does not fall.
     """
 
-    learning_rate: Annotated[float, Gt(0)] = 0.01
+    step_size: Annotated[float, Gt(0)] = 0.01
     precision: Annotated[float, Gt(0), Le(1)] = 0.7
     smoothing: Annotated[float, Ge(0)] = 0.01
     iterations: Annotated[int, Ge(1)] = 100
@@ -85,20 +85,20 @@ class Metal:
         begun = self._begun(crowds, meetings)
 
         def step(descent: Descent) -> tuple[Descent, PerReplica]:
-            velocity = _MOMENTUM * descent.velocity - meetings.spread(descent.rate) * descent.slope
+            velocity = _MOMENTUM * descent.velocity - meetings.spread(descent.step_size) * descent.slope
             loss, slope = meetings.loss(descent.rates + velocity)
             fails = ~(loss <= begun.loss)
             moved = Descent(
-                rates=descent.rates + velocity, velocity=velocity, slope=slope, loss=loss, rate=descent.rate
+                rates=descent.rates + velocity, velocity=velocity, slope=slope, loss=loss, step_size=descent.step_size
             )
-            again = replace(begun, rate=0.5 * descent.rate)
+            again = replace(begun, step_size=0.5 * descent.step_size)
             updated = _kept(crowds, ~fails, moved, again)
             return updated, -updated.loss
 
         def change(before: Descent, after: Descent) -> PerReplica:
             found = np.zeros(crowds.n_replicas)
             np.maximum.at(found, meetings.replica, np.abs(after.rates - before.rates).max(axis=1))
-            return np.where(after.rate < before.rate, np.inf, found)
+            return np.where(after.step_size < before.step_size, np.inf, found)
 
         stepped = run_steps(
             begun,
@@ -128,8 +128,8 @@ class Metal:
         own = np.minimum(self.precision * meetings.given * crowds.n_classes, 1.0)
         rates[np.arange(len(own)), crowds.column_label] = own
         loss, slope = meetings.loss(rates)
-        rate = np.full(crowds.n_replicas, self.learning_rate)
-        return Descent(rates=rates, velocity=np.zeros_like(rates), slope=slope, loss=loss, rate=rate)
+        step_size = np.full(crowds.n_replicas, self.step_size)
+        return Descent(rates=rates, velocity=np.zeros_like(rates), slope=slope, loss=loss, step_size=step_size)
 
     def _columns(self, crowds: StackedCrowds, rates: ColumnProbs, posterior: ItemProbs) -> ConfusionColumns:
         """Returns how annotators answer, given that they do."""
@@ -143,13 +143,13 @@ class Metal:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Descent:
-    """Where the descent is: rates and their velocity, the loss and its slope there, each replica's learning rate."""
+    """Where the descent is: rates and their velocity, the loss and its slope there, each replica's step size."""
 
     rates: ColumnProbs
     velocity: ColumnProbs
     slope: ColumnProbs
     loss: PerReplica
-    rate: PerReplica
+    step_size: PerReplica
 
 
 def _kept(crowds: StackedCrowds, active: Active, updated: Descent, before: Descent) -> Descent:
@@ -158,7 +158,7 @@ def _kept(crowds: StackedCrowds, active: Active, updated: Descent, before: Desce
         velocity=of_columns(crowds, active, updated.velocity, before.velocity),
         slope=of_columns(crowds, active, updated.slope, before.slope),
         loss=np.where(active, updated.loss, before.loss),
-        rate=np.where(active, updated.rate, before.rate),
+        step_size=np.where(active, updated.step_size, before.step_size),
     )
 
 
@@ -224,7 +224,7 @@ MODEL = ModelInfo(
     source="Ratner et al. 2019, the label model with known class balance",
     supports=frozenset({"votes", "soft_answers"}),
     space={
-        "learning_rate": {"values": [0.001, 0.01, 0.1]},
+        "step_size": {"values": [0.001, 0.01, 0.1]},
         "precision": {"values": [0.6, 0.7, 0.8, 0.9]},
         "iterations": {"values": [100, 1000]},
     },
