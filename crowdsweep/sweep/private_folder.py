@@ -27,8 +27,10 @@ class PrivateFolder:
         for abandoned in _abandoned(base):
             shutil.rmtree(abandoned, ignore_errors=True)
         self._path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=base))
-        self._lock: IO[str] = (self._path / _LOCK).open("w")
+        draft = self._path / f"{_LOCK}.new"
+        self._lock: IO[str] = draft.open("w")
         fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        draft.rename(self._path / _LOCK)  # whoever finds it finds it locked
 
     def made(self, name: str) -> Path:
         """Returns a folder inside, empty when it is new."""
@@ -55,10 +57,12 @@ def _abandoned(base: Path) -> Iterator[Path]:
         try:
             if folder.lstat().st_uid != os.getuid() or folder.is_symlink():
                 continue
+            if not (folder / _LOCK).exists():  # it is being made, or its process died of that
+                if time.time() - folder.stat().st_mtime > _BEING_MADE_S:
+                    yield folder
+                continue
             with (folder / _LOCK).open() as lock:
-                if time.time() - os.fstat(lock.fileno()).st_mtime < _BEING_MADE_S:
-                    continue
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:  # no lock yet, held, or removed by another process
+                yield folder
+        except OSError:  # held, or removed by another process
             continue
-        yield folder
