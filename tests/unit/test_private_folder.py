@@ -1,4 +1,4 @@
-"""The folder around what Ray keeps: nobody takes it from a process that lives, and the next one removes a dead one's."""
+"""The folder around what Ray keeps: nobody takes a living process's, and the next one removes that of a dead one."""
 
 import os
 import subprocess
