@@ -1,9 +1,9 @@
 """`make chaos`: faults drawn by a seed, each on a sweep of its own, and whether everything holds after it.
 
-    SEED=0 FAULTS=100 python -m chaos.campaign      all of them
+    SEED=0 FAULTS=100 JOBS=2 python -m chaos.campaign      all of them, two at a time
     SEED=0 FAULTS=100 ONLY=17 python -m chaos.campaign      that one alone
 
-One line a fault. The folder of a fault after which something does not hold is kept, and said.
+One line a fault, when it is over. The folder of a fault after which something does not hold is kept, and said.
 """
 
 import json
@@ -12,9 +12,11 @@ import statistics
 import sys
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
+from threading import Lock
 
 from chaos import disks, edits, kills, records, trackers
 from chaos.faults import FAULTS, Fault
@@ -22,6 +24,7 @@ from chaos.holds import broken_promises
 from chaos.sandbox import SWEEP, Sandbox
 
 GROUPS = (kills, trackers, disks, records, edits)  # importing them fills FAULTS
+DEFAULTS = {"SEED": 0, "FAULTS": 100, "JOBS": 2, "ONLY": 0}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,17 +51,19 @@ class Undisturbed:
     """Sweeps that nobody disturbs, one for each sweep file."""
 
     _boxes: dict[str, Sandbox] = field(default_factory=dict[str, Sandbox])
+    _guard: Lock = field(default_factory=Lock)
 
     def store_of(self, mapping: dict[str, object]) -> Path:
         """Returns the store of a sweep with this file; tracking changes no number and is left out."""
         what = {**mapping, "tracking": SWEEP["tracking"]}
         name = json.dumps(what, sort_keys=True)
-        if name not in self._boxes:
-            box = Sandbox(mapping=what)
-            if why := box.go_on():
-                raise RuntimeError(f"a sweep that nobody disturbed: {why}")
-            self._boxes[name] = box
-        return self._boxes[name].store
+        with self._guard:
+            if name not in self._boxes:
+                box = Sandbox(mapping=what)
+                if why := box.go_on():
+                    raise RuntimeError(f"a sweep that nobody disturbed: {why}")
+                self._boxes[name] = box
+            return self._boxes[name].store
 
     def close(self) -> None:
         for box in self._boxes.values():
@@ -97,26 +102,31 @@ def endure(fault: Fault, draw: Random, undisturbed: Undisturbed) -> Verdict:
 
 def main() -> int:
     """Runs the campaign that the environment asks for; returns 1 where something did not hold."""
-    seed, faults = int(os.environ.get("SEED") or 0), int(os.environ.get("FAULTS") or 100)
-    only = os.environ.get("ONLY")
+    seed, faults, jobs, only = (int(os.environ.get(name) or default) for name, default in DEFAULTS.items())
     undisturbed, verdicts = Undisturbed(), list[Verdict]()
+    wanted = [(n, fault) for n, fault in enumerate(drawn(faults, seed), start=1) if only in (0, n)]
+    began = time.monotonic()
     try:
-        for number, fault in enumerate(drawn(faults, seed), start=1):
-            if only and number != int(only):
-                continue
-            verdict = endure(fault, Random(f"{seed} {number}"), undisturbed)
-            verdicts.append(verdict)
-            word = "BROKEN" if verdict.broken else "holds"
-            print(f"{number:>4}  {fault.kind:<28} {verdict.where:<36} {word:<7} {verdict.seconds:6.1f} s", flush=True)
-            for promise in verdict.broken[:5]:
-                print(f"      {promise[:600]}", flush=True)
-            if verdict.broken:
-                alone = f"make chaos SEED={seed} FAULTS={faults} ONLY={number}"
-                print(f"      kept in {verdict.folder}; again alone: {alone}", flush=True)
+        with ThreadPoolExecutor(jobs) as pool:
+            numbers = {pool.submit(endure, fault, Random(f"{seed} {n}"), undisturbed): n for n, fault in wanted}
+            for future in as_completed(numbers):
+                verdicts.append(future.result())
+                again = f"make chaos SEED={seed} FAULTS={faults} ONLY={numbers[future]}"
+                print(f"{numbers[future]:>4}  {line_of(verdicts[-1], again)}", flush=True)
     finally:
         undisturbed.close()
-    print(summary(verdicts))
+    print(f"\n{summary(verdicts)}, {(time.monotonic() - began) / 60:.1f} min in all")
     return int(any(verdict.broken for verdict in verdicts))
+
+
+def line_of(verdict: Verdict, again: str) -> str:
+    """Returns the line of a fault; where something is broken also what, and how to have that fault `again` alone."""
+    word = "BROKEN" if verdict.broken else "holds"
+    line = f"{verdict.kind:<28} {verdict.where:<36} {word:<7} {verdict.seconds:6.1f} s"
+    if not verdict.broken:
+        return line
+    promises = [f"      {promise[:600]}" for promise in verdict.broken[:5]]
+    return "\n".join([line, *promises, f"      kept in {verdict.folder}; this one alone: {again}"])
 
 
 def summary(verdicts: Sequence[Verdict]) -> str:
@@ -126,10 +136,9 @@ def summary(verdicts: Sequence[Verdict]) -> str:
         of_kind = [verdict for verdict in verdicts if verdict.kind == kind]
         held, seconds = sum(not one.broken for one in of_kind), statistics.median(one.seconds for one in of_kind)
         lines.append(f"{kind:<28} {len(of_kind):>6} {held:>5} {seconds:>9.1f}")
-    held = sum(not one.broken for one in verdicts)
-    total = sum(one.seconds for one in verdicts)
-    lines.append(f"{'all':<28} {len(verdicts):>6} {held:>5}   in {total / 60:.1f} min")
-    return "\n".join(["", *lines])
+    held, seconds = sum(not one.broken for one in verdicts), statistics.median(one.seconds for one in verdicts)
+    lines.append(f"{'all':<28} {len(verdicts):>6} {held:>5} {seconds:>9.1f}")
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ LARGEST = 90_000  # bytes; the record comes to about as many, the page of the re
 BAD_INPUT = 2
 
 
-@fault("disk full", draws=7)
+@fault("disk full", draws=6)
 def _full(box: Sandbox, draw: Random) -> str:
     size = draw.randint(200, LARGEST)
     command = box.start(largest_file=size)

@@ -41,7 +41,7 @@ for _number, _draws in ((signal.SIGKILL, 6), (signal.SIGTERM, 4), (signal.SIGHUP
     fault(f"driver {_number.name}", draws=_draws)(_driver_killed_by(_number))
 
 
-@fault("Ctrl-C twice", draws=3)
+@fault("Ctrl-C twice", draws=2)
 def _ctrl_c_twice(box: Sandbox, draw: Random) -> str:
     command = box.start()
     box.until_rows(draw.randint(1, LAST_ROW), command)
@@ -70,8 +70,8 @@ def _killed_under_the_driver(find: Callable[[Sandbox], int | None], *options: st
     return strike
 
 
-fault("inline worker SIGKILL", draws=5)(_killed_under_the_driver(Sandbox.worker))
-fault("inline keeper SIGKILL", draws=5)(_killed_under_the_driver(lambda box: box.process("nursery.keep")))
+fault("inline worker SIGKILL", draws=4)(_killed_under_the_driver(Sandbox.worker))
+fault("inline keeper SIGKILL", draws=4)(_killed_under_the_driver(lambda box: box.process("nursery.keep")))
 _ON_RAY = ("--engine", "ray")
 fault("Ray actor SIGKILL", draws=3, on_ray=True)(_killed_under_the_driver(lambda b: b.process("ray::Slot"), *_ON_RAY))
 fault("Ray raylet SIGKILL", draws=3, on_ray=True)(

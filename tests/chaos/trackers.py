@@ -81,7 +81,7 @@ def _slow(box: Sandbox, draw: Random) -> str:
     return _on_a_deaf_server(box, draw, drips=True)
 
 
-@fault("driver SIGKILL with MLflow", draws=4)
+@fault("driver SIGKILL with MLflow", draws=3)
 def _killed_with_mlflow(box: Sandbox, draw: Random) -> str:
     box.write(tracking={"enabled": True})
     command = box.start()
