@@ -1,6 +1,7 @@
 """The folder around what Ray keeps: nobody takes a living process's, and the next one removes that of a dead one."""
 
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from crowdsweep.sweep.private_folder import PrivateFolder
+from crowdsweep.sweep.private_folder import VARIABLE, PrivateFolder
 
 DIES = """
 import os
@@ -37,6 +38,46 @@ def died(place: Path) -> Path:
     assert folder.parent == place
     assert folder.is_dir()
     return folder
+
+
+def heir() -> "subprocess.Popen[bytes]":
+    """Starts a process that would stay, as the parts of a cluster are started: the folder's name is handed down."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", "print(flush=True); input()"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    process.stdout.readline()  # before that the system may not tell its environment
+    return process
+
+
+def test_processes_that_belong_to_a_folder_end_with_it(place: Path) -> None:
+    before = heir()
+    folder = PrivateFolder()
+    inside = heir()
+    folder.close()
+    after = heir()
+    try:
+        assert inside.wait(30) == -signal.SIGKILL
+        assert before.poll() is None
+        assert after.poll() is None
+        PrivateFolder().close()
+        assert after.poll() is None
+    finally:
+        for process in (before, inside, after):
+            process.kill()
+            process.communicate()
+
+
+def test_processes_of_a_folder_whose_own_process_died_are_ended_by_the_next_one(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = died(place)
+    monkeypatch.setenv(VARIABLE, str(left))
+    orphan = heir()
+    monkeypatch.delenv(VARIABLE)
+    PrivateFolder().close()
+    assert orphan.wait(30) == -signal.SIGKILL
+    orphan.communicate()
 
 
 def test_what_a_process_left_that_died_a_moment_ago_is_removed(place: Path) -> None:
