@@ -230,6 +230,7 @@ def repair(store: Path) -> None:
         click.echo(f"{store}: sound, {done.kept} rows; nothing was changed")
         return
     lost = f", {done.missing} missing" if done.missing else ""
+    lost += f", ends of {done.without_arrays} trials without their arrays taken out" if done.without_arrays else ""
     click.echo(f"{store}: {done.kept} rows kept, {done.dropped} dropped{lost}; as it was: {done.copy}")
 
 

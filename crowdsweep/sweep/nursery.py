@@ -74,6 +74,19 @@ def keep(number: int) -> None:
     signal.set_wakeup_fd(woken.fileno(), warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, _wake)
     workers: set[int] = set()
+    with suppress(OSError):  # the driver is gone
+        _look_after(workers, driver, waking, woken)
+    for process in workers:
+        end(process)
+    os._exit(0)
+
+
+def _look_after(workers: set[int], driver: socket.socket, waking: socket.socket, woken: socket.socket) -> None:
+    """Makes a worker whenever the driver wants one and tells it of those that end; returns when the driver has gone.
+
+    Raises:
+        OSError: it went while it was told something.
+    """
     while True:
         ready = wait([driver, waking])
         if waking in ready:
@@ -86,7 +99,7 @@ def keep(number: int) -> None:
         if driver in ready:
             wanted, files, _, _ = socket.recv_fds(driver, 1, 1)
             if not wanted:
-                break
+                return
             process = os.fork()
             if process == 0:
                 for inherited in (driver, waking, woken):
@@ -95,9 +108,6 @@ def keep(number: int) -> None:
             os.close(files[0])
             workers.add(process)
             driver.send(REPORT.pack(process, ALIVE))
-    for process in workers:
-        end(process)
-    os._exit(0)
 
 
 def end(process: int) -> None:
