@@ -72,7 +72,7 @@ commands.add_command(data)
     "--store", type=click.Path(path_type=Path), help="Where the record goes; crowdsweep-runs/NAME by default."
 )
 @click.option("--engine", type=click.Choice(["inline", "ray"]), help="Run in one process, or on Ray actors.")
-@click.option("--address", help="A running Ray cluster to join, such as `auto` or `host:6379`.")
+@click.option("--address", help="A running Ray cluster to join: `host:6379`, or `auto` for this machine's.")
 @click.option("--quiet", is_flag=True, help="No progress, only the result.")
 @click.option("--retry-failed", is_flag=True, help="Run the trials again that failed in earlier runs.")
 @overrides_option
@@ -241,7 +241,7 @@ def repair(store: Path) -> None:
 )
 @as_json
 def replay(key: str, store: Path | None, as_json: bool) -> int:
-    """Run one trial again in this process, by its key (or the start of it), and compare with the record."""
+    """Run one trial again, alone, by its key (or the start of it), and compare with the record."""
     from crowdsweep.sweep.replay import replay_trial
 
     stores = (

@@ -75,6 +75,12 @@ def foretells(info: ModelInfo, params: Mapping[str, Any], trial: TrialData) -> b
     return fitted[0].label_probs is not None
 
 
+def pilot_data(trial: TrialData) -> TrialData:
+    """Returns what of a dataset pilots are fitted to."""
+    training, gold = _first_items(trial, min(MOST_ITEMS, trial.training.n_items))
+    return TrialData(training=training, gold=gold, evaluation={})
+
+
 @dataclass(frozen=True, kw_only=True)
 class _Pilot:
     info: ModelInfo
