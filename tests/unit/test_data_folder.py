@@ -128,6 +128,9 @@ def test_tokens_stand_in_sentence_order(shared_data):
     placed = np.array([position[name] for name in data.item_names])
     within = np.diff(unit) == 0
     assert (np.diff(placed)[within] > 0).all()
+    tokens = {line[0]: line[5] for line in lines}
+    assert data.items.text is not None
+    assert list(data.items.text[:50]) == [tokens[name] for name in data.item_names[:50]]
     assert len(set(unit.tolist())) == len({(line[1], line[3]) for line in lines})
 
 

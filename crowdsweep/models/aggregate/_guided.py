@@ -27,7 +27,7 @@ from scipy.special import logsumexp
 from crowdsweep.arrays import ItemProbs, floored_log
 from crowdsweep.data.dataset import Items, TrainingData
 from crowdsweep.models._em import chunks, normalised, winners
-from crowdsweep.models.classifier import Lesson, WatchedTraining, train_classifiers
+from crowdsweep.models.classifier import Lesson, WatchedTraining, can_read, train_classifiers
 from crowdsweep.models.contract import FitContext, FitResult, Predictor, Report
 
 Snap = Literal["hard", "soft"]
@@ -168,14 +168,14 @@ def with_classifiers(
 ) -> list[FitResult]:
     """Trains a classifier on each fit's item_probs, all together, and adds the predictors.
 
-    Fits of items without features, without any annotation, or that were told to stop, come back as they are. Epochs
-    are reported as further steps, with the cluster model's last objective.
+    Fits of items without what the classifier reads, without any annotation, or that were told to stop, come back as
+    they are. Epochs are reported as further steps, with the cluster model's last objective.
     """
-    results = [one.result for one in fitted]
+    results, reads = [one.result for one in fitted], guided.training.classifier.network.needs()
     taught = [
         i
         for i, part in enumerate(data)
-        if part.items.features is not None and len(part.annotations) and fitted[i].reporter.goes_on
+        if can_read(reads, part.items) and len(part.annotations) and fitted[i].reporter.goes_on
     ]
     if not taught:
         return results
