@@ -277,6 +277,7 @@ def _evaluation(dataset: CrowdDataset, train: ItemsPicked, training: TrainingDat
             code=items[scored],
             reference=_reference(dataset, items[scored], has_gold[items[scored]]),
             has_gold=has_gold[items[scored]],
+            known=_known_classes(dataset, items[scored], has_gold[items[scored]]),
         )
     return sets
 
@@ -285,6 +286,16 @@ def _reference(dataset: CrowdDataset, items: ItemsPicked, has_gold: np.ndarray) 
     reference = np.zeros((len(items), dataset.n_classes))
     votes = dataset.annotations.of_items(items[~has_gold])
     reference[~has_gold] = choices_of(votes).shares() if dataset.scale == "multilabel" else votes.label_distribution()
-    gold = dataset.gold.of_items(items, dataset.items.n_items)
+    gold = dataset.gold.of_items(items, dataset.items.n_items).positive()
     reference[gold.item, gold.label] = 1.0
     return reference
+
+
+def _known_classes(
+    dataset: CrowdDataset, items: ItemsPicked, has_gold: np.ndarray
+) -> Bool[np.ndarray, "items classes"] | None:
+    if dataset.gold.applies is None:
+        return None
+    known = dataset.gold.of_items(items, dataset.items.n_items).known_classes(len(items), dataset.n_classes)
+    known[~has_gold] = True  # their own answers are the reference, of every class
+    return known

@@ -47,7 +47,7 @@ def item_scores(
     if split not in SPLITS:
         return {}
     columns = {
-        f"{info.name}{use}": info.by_item(*scored.rows).reshape(len(scored.reference), -1).mean(axis=1)
+        f"{info.name}{use}": scored.of_items(info.by_item(*scored.rows))
         for (place, use), scored in items.items()
         for info in ITEM_METRICS
         if place == split and info.by_item is not None

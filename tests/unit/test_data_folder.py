@@ -32,7 +32,7 @@ COUNTED = {
     "jobs-q3": (2000, 1185, 21092, 12, 0),
     "labelme": (1000, 59, 2547, 8, 2688),
     "medical-causes": (3142, 466, 49597, 2, 975),
-    "medical-relations": (3142, 466, None, 14, 0),
+    "medical-relations": (3142, 466, None, 14, 975),
     "medical-treats": (3142, 466, 49597, 2, 621),
     "music-genre": (700, 44, 2945, 10, 1000),
     "pos-tagging": (22315, 96583, 96583, 12, 17503),
