@@ -278,6 +278,9 @@ def _evaluation(dataset: CrowdDataset, train: ItemsPicked, training: TrainingDat
             reference=_reference(dataset, items[scored], has_gold[items[scored]]),
             has_gold=has_gold[items[scored]],
             known=_known_classes(dataset, items[scored], has_gold[items[scored]]),
+            answers=None
+            if name == "train" or not has_gold[items].any()
+            else dataset.annotations.of_items(items[scored]),
         )
     return sets
 

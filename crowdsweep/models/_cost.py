@@ -23,7 +23,7 @@ def network_weights(shape: DataShape, params: Mapping[str, Any]) -> int:
     if params["network"] == "tagger":
         letters, state = params["characters"], params["state"]
         steps = 2 * 3 * state * (params["embedding"] + letters + state) + 4 * state * (state + shape.n_classes)
-        return _SYMBOLS * 3 * letters * letters + steps
+        return 3 * (_SYMBOLS * 3 * letters * letters + steps)  # filled-up sentences, and small products step by step
     widths = [shape.n_features, *(params["hidden"] if params["network"] == "mlp" else ()), shape.n_classes]
     return sum(inner * outer for inner, outer in pairwise(widths))
 
@@ -39,5 +39,5 @@ def training_cost(shape: DataShape, params: Mapping[str, Any]) -> float:
 def stopping_share(params: Mapping[str, Any]) -> float:
     """Returns the share of the epochs or iterations that is typically run under the rule that stops training."""
     if params.get("patience") is not None:
-        return STOPPED_BY_WATCHING
+        return STOPPED_BY_WATCHING if params["patience"] < params["epochs"] else 1.0
     return STOPPED_BY_LOSS if params.get("protocol") == "paper" else 1.0
