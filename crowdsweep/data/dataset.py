@@ -271,6 +271,7 @@ class EvaluationSet:
         has_gold: bool [scored].
         known: bool [scored, classes], the classes that the reference speaks of, where multi-label gold is known class
             by class; None where it speaks of all.
+        answers: the scored items' own annotations, of dev and test items with gold: what analyses look at beside it.
     """
 
     items: Items
@@ -279,6 +280,7 @@ class EvaluationSet:
     reference: Float64[np.ndarray, "scored classes"]
     has_gold: Bool[np.ndarray, " scored"]
     known: Bool[np.ndarray, "scored classes"] | None = None
+    answers: Annotations | None = None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -3,8 +3,8 @@
     annotations.csv     item, annotator, label; optional weight, probability; other columns can be filtered on
     votes.csv           instead: item, label, count, where annotators are anonymous
     items.csv           optional: item; optional split (train, dev, test, unlabelled), gold, text, text_b, for tokens
-                        sentence (counted within a split) and position, for multi-label items gold_CLASS (1, 0 or empty)
-                        in place of gold where only some classes are known
+                        sentence (counted within a split), position and token (which is their text), for multi-label
+                        items gold_CLASS (1, 0 or empty) in place of gold where only some classes are known
     annotators.csv      optional: annotator; declares annotators, also those who gave no label
     classes.csv         optional: label, name; the classes in order, used or not
     features-KIND.npz   optional: arrays `features` [n, d] and `item` [n]
@@ -79,7 +79,7 @@ def read_folder(path: str | Path, *, features: str | None = None, where: str | N
         items=Items(
             n_items=len(item_names),
             features=folder_files.read_features(folder, features, item_names),
-            text=_placed_texts(table.get("text"), place, len(item_names)),
+            text=_placed_texts(table.get("text", table.get("token")), place, len(item_names)),
             text_b=_placed_texts(table.get("text_b"), place, len(item_names)),
             unit=unit,
         ),

@@ -16,7 +16,7 @@ from crowdsweep.errors import DataError
 
 JOIN = "|"  # between the class labels of one multi-label answer
 MOST_UNDECLARED = 10_000  # classes: a table of classes × classes still fits into memory
-_ITEM_COLUMNS = ("split", "gold", "text", "text_b", "sentence", "position")
+_ITEM_COLUMNS = ("split", "gold", "text", "text_b", "sentence", "position", "token")
 GOLD_OF_CLASS = "gold_"  # and a class: gold of multi-label items, class by class
 _YES_OR_NO = {"1": 1, "true": 1, "0": 0, "false": 0}
 _NO_ANSWER = ("nan", "none", "null", "na")

@@ -8,7 +8,7 @@ from typing import Any
 from crowdsweep.data.dataset import CrowdDataset, Scalar
 from crowdsweep.data.splits import data_version, prepare
 from crowdsweep.models import registered
-from crowdsweep.models.contract import ModelInfo
+from crowdsweep.models.contract import ModelInfo, Need
 from crowdsweep.search.space import Space
 from crowdsweep.sweep.pilots import Pilots
 from crowdsweep.sweep.requirements import Offer
@@ -64,6 +64,7 @@ class Cell:
         dataset: that it is fitted to.
         fixed: hyper-parameters as given, the sweep's protocol among them.
         metric: what is scored while it trains, and what it is searched for.
+        needs: of the data, at these hyper-parameters and any that are searched.
     """
 
     info: ModelInfo
@@ -71,6 +72,7 @@ class Cell:
     dataset: PlannedDataset
     fixed: Mapping[str, Any]
     metric: Metric
+    needs: frozenset[Need]
 
     @property
     def key(self) -> str:

@@ -154,7 +154,9 @@ class _Pilot:
 
         contexts = [
             FitContext(
-                seeds=SeedStream(seed).child("fit"), gold=gold if "gold" in self.info.needs else None, report=report
+                seeds=SeedStream(seed).child("fit"),
+                gold=gold if "gold" in self.info.needs_of(model) else None,
+                report=report,
             )
             for seed in range(n)
         ]

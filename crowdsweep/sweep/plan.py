@@ -15,9 +15,10 @@ from crowdsweep.data import catalogue
 from crowdsweep.data.dataset import CrowdDataset, TrialData
 from crowdsweep.data.oddities import mistakes
 from crowdsweep.data.splits import data_version, prepare
-from crowdsweep.errors import DataError, SweepFileError
+from crowdsweep.errors import BadInput, DataError, SweepFileError
 from crowdsweep.metrics.known import HELDOUT
 from crowdsweep.models import registered
+from crowdsweep.models.contract import ModelInfo, Need
 from crowdsweep.search.racing import FEWEST_SEEDS
 from crowdsweep.search.space import Space
 from crowdsweep.studies.contract import expand_study
@@ -273,8 +274,9 @@ def _scorable(cell: Cell, trial: TrialData, asked: bool, pilots: Pilots) -> tupl
 
 def _cell(config: SweepConfig, entry: ModelEntry, dataset: PlannedDataset, trial: TrialData) -> Cell:
     info = registered.model_info(entry.name)
+    needs = _needs(info, entry)
     try:
-        check_needs(info, trial, str(dataset))
+        check_needs(info, needs, trial, str(dataset))
     except DataError as error:
         raise SweepFileError(f"{config.source or config.name}: {error}") from None
     fixed = dict(entry.params)
@@ -282,7 +284,19 @@ def _cell(config: SweepConfig, entry: ModelEntry, dataset: PlannedDataset, trial
     if config.protocol is not None and takes_protocol:
         fixed["protocol"] = config.protocol
     metric = config.metric or default_metric(info, dataset.offer)
-    return Cell(info=info, label=entry.label or entry.name, dataset=dataset, fixed=fixed, metric=metric)
+    return Cell(info=info, label=entry.label or entry.name, dataset=dataset, fixed=fixed, metric=metric, needs=needs)
+
+
+def _needs(info: ModelInfo, entry: ModelEntry) -> frozenset[Need]:
+    """Returns what a model needs at its hyper-parameters, at any named setting of those that are searched."""
+    settings = list(Space.parse(entry.space).settings()) if entry.space else [{}]
+    found: frozenset[Need] = frozenset()
+    for point in settings:
+        try:
+            found |= info.needs_of(registered.build_model(entry.name, {**entry.params, **point}))
+        except BadInput:  # the space does not fit the model, which `Space.check_fits` says better
+            found |= info.needs
+    return found
 
 
 def _search(config: SweepConfig, cell: Cell, space: Space, instead: str) -> Search:

@@ -1,5 +1,6 @@
 """Dataset folders: the public sets load as counted, beginners' mistakes are told, values survive the way."""
 
+import csv
 import gzip
 import os
 import subprocess
@@ -128,6 +129,9 @@ def test_tokens_stand_in_sentence_order(shared_data):
     placed = np.array([position[name] for name in data.item_names])
     within = np.diff(unit) == 0
     assert (np.diff(placed)[within] > 0).all()
+    with (shared_data / "pos-tagging" / "items.csv").open(newline="", encoding="utf-8") as file:
+        tokens = {line["item"]: line["token"] for line in csv.DictReader(file)}
+    assert data.items.text == [tokens[name] for name in data.item_names]
     assert len(set(unit.tolist())) == len({(line[1], line[3]) for line in lines})
 
 
