@@ -133,23 +133,19 @@ def fit_everything(
     info = registered.model_info(model)
     full = registered.full_params(model, params)
     whole = {key: value for key, value in dataset_params.items() if key not in THINNING} | {"training": "all"}
-    fixed = info.deterministic and not splits.seed_matters(dataset, whole)
-    seeds = range(1 if fixed else n_seeds)
-    trials = [splits.prepare(dataset, whole, seed) for seed in (seeds if splits.seed_matters(dataset, whole) else [0])]
-    if len(trials) > 1:
+    if dataset.seed_dependent:
         raise BadInput(
             f"dataset {dataset.name}: its crowd is drawn anew from each seed, so that there is no crowd to take labels "
             f"from; write one of them as a folder (`crowdsweep data simulate`) and label that"
         )
-    trial = trials[0]
-    check_needs(info, trial, dataset.name)
+    trial, built = splits.prepare(dataset, whole, seed=0), registered.build_model(model, full)
+    needs = info.needs_of(built)
+    check_needs(info, needs, trial, dataset.name)
+    seeds = range(1 if info.deterministic else n_seeds)
     contexts = [
-        FitContext(
-            seeds=SeedStream(seed).child("fit"), device=device, gold=trial.gold if "gold" in info.needs else None
-        )
+        FitContext(seeds=SeedStream(seed).child("fit"), device=device, gold=trial.gold if "gold" in needs else None)
         for seed in seeds
     ]
-    built = registered.build_model(model, full)
     try:
         results = guarded(fit_unchecked)(built, [trial.training] * len(contexts), contexts)
         fits = [_aligned(checked_fit(result, trial.training), trial) for result in results]

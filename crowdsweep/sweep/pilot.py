@@ -77,8 +77,9 @@ def foretells(info: ModelInfo, params: Mapping[str, Any], trial: TrialData) -> b
 
 def pilot_data(trial: TrialData) -> TrialData:
     """Returns what of a dataset pilots are fitted to."""
-    training, gold = _first_items(trial, min(MOST_ITEMS, trial.training.n_items))
-    return TrialData(training=training, gold=gold, evaluation={})
+    n_items = min(MOST_ITEMS, trial.training.n_items)
+    training, gold = _first_items(trial, n_items)
+    return TrialData(training=training, code=trial.code[:n_items], gold=gold, evaluation={})
 
 
 @dataclass(frozen=True, kw_only=True)
