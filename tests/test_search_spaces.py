@@ -57,7 +57,7 @@ def test_labelme_can_be_planned_under_both_protocols(shared_data: Path, monkeypa
 def test_jobs_can_be_planned(shared_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CROWDSWEEP_DATA", str(shared_data))
     plan = planned(FOLDER / "jobs.yaml")
-    assert {search.cell.label for search in plan.searches} == {"pgm-bp", "fmm", "pd", "ldl-nm"}
+    assert {search.cell.label for search in plan.searches} == {"pgm-bp", "pgm-annealing", "fmm", "pd", "ldl-nm"}
     pgm = next(search for search in plan.searches if search.cell.label == "pgm-bp")
     assert {"item_clusters", "annotator_clusters", "alpha", "gamma", "tau"} <= set(pgm.space.dimensions)
     assert {search.metric.name for search in plan.searches} == {"dev_kl"}

@@ -289,6 +289,7 @@ class TrialData:
 
     Attributes:
         training: what every model sees.
+        code: int32 [items], the number of each training item in the whole dataset.
         gold: of the training items, in their codes; handed only to models that declare that they need it.
         evaluation: by split, `train` always, `dev` and `test` where the dataset has such items.
         heldout: annotations of the training items that were taken out before the fit; None where none were.
@@ -297,6 +298,7 @@ class TrialData:
     """
 
     training: TrainingData
+    code: Int32[np.ndarray, " items"]
     gold: Gold
     evaluation: Mapping[str, EvaluationSet]
     heldout: Annotations | None = None

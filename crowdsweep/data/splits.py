@@ -81,6 +81,7 @@ def prepare(
     training = _training_data(dataset, params, train, annotations, where)
     return TrialData(
         training=training,
+        code=train,
         gold=dataset.gold.of_items(train, dataset.items.n_items),
         evaluation=_evaluation(dataset, train, training),
         heldout=heldout,

@@ -6,6 +6,7 @@ model meets the same seeds. The axis of a study template is laid out here, as da
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -22,7 +23,7 @@ from crowdsweep.search.racing import FEWEST_SEEDS
 from crowdsweep.search.space import Space
 from crowdsweep.studies.contract import expand_study
 from crowdsweep.sweep.cells import Cell, PlannedDataset, Refused, Search
-from crowdsweep.sweep.pilot import Pace, foretells
+from crowdsweep.sweep.pilots import Pilots
 from crowdsweep.sweep.requirements import (
     NOTHING_TO_HOLD_OUT,
     check_metric,
@@ -130,9 +131,9 @@ class Plan:
 
         Models that do not say what they cost are fitted for a moment (`pilot`).
         """
-        paces: dict[str, Pace | None] = {}
-        cells = [{**_row(cell), **_timed(cell, len(self.report_seeds), paces)} for cell in self.cells]
-        searches = [self._search_row(search, paces) for search in self.searches]
+        with closing(Pilots()) as pilots:
+            cells = [{**_row(cell), **_timed(cell, len(self.report_seeds), pilots)} for cell in self.cells]
+            searches = [self._search_row(search, pilots) for search in self.searches]
         return {
             "name": self.config.name,
             "datasets": [_dataset_row(dataset) for dataset in self.datasets],
@@ -146,7 +147,7 @@ class Plan:
             "notes": self.notes,
         }
 
-    def _search_row(self, search: Search, paces: dict[str, Pace | None]) -> dict[str, Any]:
+    def _search_row(self, search: Search, pilots: Pilots) -> dict[str, Any]:
         return {
             **_row(search.cell),
             "search": search.key,
@@ -154,7 +155,7 @@ class Plan:
             "goal": search.metric.goal,
             "space": search.space.to_mapping(),
             "points": search.limit,
-            **_timed(search.cell, self.trials_of(search), paces),
+            **_timed(search.cell, self.trials_of(search), pilots),
         }
 
 
@@ -166,6 +167,11 @@ def make_plan(config: SweepConfig) -> Plan:
     Raises:
         BadInput: something does not go together; the message says what is missing, where, and what to do.
     """
+    with closing(Pilots()) as pilots:
+        return _laid_out(config, pilots)
+
+
+def _laid_out(config: SweepConfig, pilots: Pilots) -> Plan:
     datasets: list[PlannedDataset] = []
     cells: list[Cell] = []
     searches: list[Search] = []
@@ -183,7 +189,7 @@ def make_plan(config: SweepConfig) -> Plan:
                 cells.append(cell)
                 continue
             try:
-                cell, why = _scorable(cell, trial, config.metric is not None)
+                cell, why = _scorable(cell, trial, config.metric is not None, pilots)
             except DataError as error:
                 refused.append(Refused(label=cell.label, dataset=dataset, reason=str(error)))
             else:
@@ -238,13 +244,14 @@ def _ready(
     return planned, trial
 
 
-def _scorable(cell: Cell, trial: TrialData, asked: bool) -> tuple[Cell, str]:
+def _scorable(cell: Cell, trial: TrialData, asked: bool, pilots: Pilots) -> tuple[Cell, str]:
     """Returns a cell whose points can be scored, and why not by held-out annotations where they would be usual.
 
     Args:
         cell: that is to be searched.
         trial: its data.
         asked: whether the sweep file names the metric.
+        pilots: fit the model for a moment, where it matters.
 
     Raises:
         DataError: nothing can score them.
@@ -252,7 +259,9 @@ def _scorable(cell: Cell, trial: TrialData, asked: bool) -> tuple[Cell, str]:
     if cell.metric.name != HELDOUT:
         return cell, ""
     params = registered.full_params(cell.info.name, cell.fixed)
-    why = why_not_by_heldout(cell.info, lambda: cell.dataset.holds_out, lambda: foretells(cell.info, params, trial))
+    why = why_not_by_heldout(
+        cell.info, lambda: cell.dataset.holds_out, lambda: pilots.foretells(cell.info, params, trial)
+    )
     if not why:
         return cell, ""
     other = metric_without_heldout(cell.dataset.offer)
@@ -338,8 +347,8 @@ def _row(cell: Cell) -> dict[str, Any]:
     return {"model": cell.info.name, "label": cell.label, "dataset": str(cell.dataset), "fixed": dict(cell.fixed)}
 
 
-def _timed(cell: Cell, trials: int, paces: dict[str, Pace | None]) -> dict[str, Any]:
-    seconds = cell.seconds(paces)
+def _timed(cell: Cell, trials: int, pilots: Pilots) -> dict[str, Any]:
+    seconds = cell.seconds(pilots)
     told_by = "formula" if cell.info.cost is not None else "pilot" if seconds is not None else "nothing"
     return {"trials": trials, "seconds": None if seconds is None else seconds * trials, "told_by": told_by}
 
