@@ -35,7 +35,7 @@ ARRAYS = {
     "names": np.array(["a", "déjà vu"]),
     "none": np.zeros((0, 4), dtype=bool),
 }
-SCORES = {"item_scores.dev", "items_scored.dev"}
+SCORES = {"item_scores.dev", "items_scored.dev", "votes_kurtosis.dev"}
 
 
 def local(folder: Path, write: bool) -> Rows:
@@ -252,7 +252,7 @@ def test_what_does_not_fit_is_left_out_where_it_was_made(
 ) -> None:
     monkeypatch.setattr(artifacts, "MOST_BYTES", 20)
     result = diagonal(4)
-    assert set(result.artifacts) == {"items_scored.dev"}  # 8 bytes
+    assert set(result.artifacts) == {"items_scored.dev", "votes_kurtosis.dev"}  # 8 bytes each
     assert set(result.kept) == {"own", "item_scores.dev"}
     assert result.kept["own"] == Artifact(dtype="<i8", shape=(3,))
     assert result.status is Status.OK
