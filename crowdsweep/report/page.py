@@ -41,6 +41,7 @@ from crowdsweep.report.comparison_table import comparison_table
 from crowdsweep.report.flagged import flagged_notes
 from crowdsweep.report.kept_scores import KeptScores
 from crowdsweep.report.references import References
+from crowdsweep.report.soft_labels import soft_label_tables
 from crowdsweep.report.table import comparison_rows, results_table, to_csv, to_latex, to_markdown
 from crowdsweep.studies.contract import (
     ScoredBy,
@@ -176,6 +177,7 @@ def render_page(state: JournalState, comparison: Comparison, store: Path) -> str
         table_name=(state.config.get("published") or {}).get("table") or "the paper",
         searches=list(searches(state, comparison)),
         study=study_report(state),
+        soft_labels=soft_label_tables(state, open_rows(store, write=False)),
         failed=failed[:_MAX_SHOWN_FAILURES],
         n_failed=len(failed),
         draw=_Drawing(),

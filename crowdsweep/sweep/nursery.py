@@ -1,4 +1,4 @@
-"""The processes that run trials for the inline engine: one keeper, and under it one worker at a time.
+"""The processes that run models for the inline engine, pilots and replays: a keeper, and a worker at a time under it.
 
 A model may exit, crash, hang or close what is not its own; it does so in a worker, which is killed and replaced. The
 keeper has imported what trials need and runs no model's code, so that a worker is forked from it in milliseconds and in
@@ -8,7 +8,8 @@ Ctrl-C of the terminal reaches them, and when the driver ends, however it does, 
 The driver sends the keeper one end of a socket for each worker that it wants; the keeper answers with what became of
 its workers (`REPORT`). Over the other end the driver sends `Work`, for which come, as pickled pairs, `BEGUN` when
 models and data are there, `TOLD` for each report that is passed on (answered by the keys of the trials that are to
-stop), and `DONE` with the results or `BUG` with the text of an exception of ours.
+stop), and `DONE` with the results or `BUG` with the text of an exception of ours. A `Question` is answered by the last
+two alone.
 """
 
 import ctypes
@@ -17,12 +18,13 @@ import signal
 import socket
 import struct
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from traceback import format_exc
 from types import FrameType
+from typing import Any
 
 from crowdsweep.data.dataset import CrowdDataset
 from crowdsweep.sweep.reports import Reports
@@ -57,6 +59,14 @@ class Work:
     dataset: CrowdDataset | None
     device: str
     watch: Watch | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """A call of a function of ours that runs a model's code."""
+
+    function: Callable[..., Any]
+    arguments: Sequence[Any]
 
 
 def keep(number: int) -> None:
@@ -97,7 +107,10 @@ def _look_after(workers: set[int], driver: socket.socket, waking: socket.socket,
                     workers.discard(process)
                     driver.send(REPORT.pack(process, status))
         if driver in ready:
-            wanted, files, _, _ = socket.recv_fds(driver, 1, 1)
+            try:
+                wanted, files, _, _ = socket.recv_fds(driver, 1, 1)
+            except OSError:  # the driver is gone, and had not read the last word
+                break
             if not wanted:
                 return
             process = os.fork()
@@ -133,10 +146,13 @@ def _serve(number: int) -> None:
     datasets: dict[str, CrowdDataset] = {}
     try:
         while True:
-            work: Work = driver.recv()
-            if work.dataset is not None:
-                datasets[work.fingerprint] = work.dataset
-            _run(work, datasets[work.fingerprint], driver)
+            asked: Work | Question = driver.recv()
+            if isinstance(asked, Question):
+                _say(driver, asked.function, *asked.arguments)
+                continue
+            if asked.dataset is not None:
+                datasets[asked.fingerprint] = asked.dataset
+            _run(asked, datasets[asked.fingerprint], driver)
     except BaseException:  # noqa: BLE001 - the driver is gone, or a model closed the way to it: nobody is left to tell
         os._exit(_HANDOVER_LOST)
 
@@ -159,8 +175,13 @@ def _run(work: Work, dataset: CrowdDataset, driver: Connection) -> None:
     look_up_models(work.specs)
     driver.send((BEGUN, None))
     reports = Reports(tell, [spec.key for spec in work.specs], stopped)
+    _say(driver, run_batch, work.specs, dataset, work.device, reports, work.watch)
+
+
+def _say(driver: Connection, function: Callable[..., Any], *arguments: Any) -> None:
+    """Sends what a function of ours returns, or what it raised."""
     try:
-        said = DONE, run_batch(work.specs, dataset, work.device, reports, work.watch)
+        said = DONE, function(*arguments)
     except OSError:
         raise
     except Exception as error:  # noqa: BLE001 - a bug of ours, which the driver raises
