@@ -39,6 +39,8 @@ def describe(dataset: CrowdDataset) -> dict[str, Any]:
         "features": None if dataset.items.features is None else dataset.items.features.shape[1],
         "text": dataset.items.text is not None,
     }
+    if dataset.annotator_features is not None:
+        found["annotator_features"] = dataset.annotator_features.shape[1]
     if dataset.items.unit is not None:
         found["units"] = len(np.unique(dataset.items.unit))
     if multilabel:
