@@ -207,16 +207,27 @@ class TrainedClassifier:
 
 
 def train_classifiers(
-    classifier: Classifier, lessons: Sequence[Lesson], schedule: Schedule, device: str = "cpu"
+    classifier: Classifier,
+    lessons: Sequence[Lesson],
+    schedule: Schedule,
+    device: str = "cpu",
+    network: Network | None = None,
 ) -> list[TrainedClassifier]:
     """Trains one classifier for each lesson, as many at a time as the machine's cache holds.
 
     Patience watches the annotated dev items, or a tenth of a lesson's own, drawn from its seeds and set aside.
 
+    Args:
+        classifier: settings.
+        lessons: one for each.
+        schedule: how long.
+        device: where.
+        network: what is trained; by default what the settings say of the lessons' items.
+
     Raises:
         FitFailed: a lesson has no item to learn from.
     """
-    network = classifier.build(lessons[0].data)
+    network = network or classifier.build(lessons[0].data)
     trained: list[TrainedClassifier] = []
     for part in replica_chunks(len(lessons), count_parameters(network.parameters()), device):
         trained += _train_together(classifier, network, lessons[part], schedule, device)
