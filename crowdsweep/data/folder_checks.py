@@ -10,12 +10,11 @@ from crowdsweep.data.spelling import shared, spelling
 from crowdsweep.data.tables import Names
 from crowdsweep.errors import DataError
 
-# The columns that are read of each file, and what people call those of items.csv elsewhere.
+# The columns that are read of each file (of annotators.csv all are), and what people call those of items.csv elsewhere.
 READ_COLUMNS = {
     "annotations": ("item", "annotator", "label", "weight", "probability"),
     "votes": ("item", "label", "count"),
     "items": ("item", "split", "gold", "text", "text_b", "sentence", "position", "token"),
-    "annotators": ("annotator",),
     "classes": ("label", "name"),
 }
 _MEANT = (

@@ -28,6 +28,7 @@ from crowdsweep.models.contract import (
     fit_unchecked,
     nobody_listens,
 )
+from crowdsweep.models.networks.contract import Network
 from crowdsweep.models.trainer import Schedule
 
 
@@ -103,12 +104,17 @@ def fit_pairs(
     data: Sequence[TrainingData],
     contexts: Sequence[FitContext],
     stages: Sequence[Aggregated],
+    network: Network | None = None,
 ) -> list[FitResult]:
-    """Trains a classifier on each data set's targets, all side by side; the objective is minus the training loss."""
+    """Trains a classifier on each data set's targets, all side by side; the objective is minus the training loss.
+
+    `network` is what is trained; by default what the classifier's settings say of the items.
+    """
     lessons = [
         Lesson(data=part, targets=stage.targets, seeds=context.seeds.child("classifier"), report=context.report)
         for part, context, stage in zip(data, contexts, stages, strict=True)
     ]
+    trained = train_classifiers(classifier, lessons, schedule, contexts[0].device, network=network)
     return [
         FitResult(
             item_probs=one.probs,
@@ -120,7 +126,7 @@ def fit_pairs(
             iterations=len(one.losses),
             extras=stage.extras or {},
         )
-        for one, stage in zip(train_classifiers(classifier, lessons, schedule, contexts[0].device), stages, strict=True)
+        for one, stage in zip(trained, stages, strict=True)
     ]
 
 
