@@ -1,0 +1,111 @@
+"""Models around a softmax regression against dense twins with explicit loops, and the regression against its peer."""
+
+from math import log
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+from crowdsweep.arrays import normalised_rows
+from crowdsweep.data.annotations import Annotations
+from crowdsweep.data.dataset import Items, TrainingData
+from crowdsweep.models.contract import FitContext, fit_one
+from crowdsweep.models.joint._softmax_regression import Scale, log_softmax, maximised
+from crowdsweep.models.registered import build_model
+from crowdsweep.seeds import SeedStream
+
+CLASSES, ANNOTATORS, ITEMS = 3, 6, 30
+
+
+def some_data(seed: int, *, weighted: bool = False) -> TrainingData:
+    """Labels with a repeated pair, an idle annotator and an item without labels; one feature is constant."""
+    rng = np.random.default_rng(seed)
+    gold = np.arange(ITEMS) % CLASSES
+    features = (2 * np.eye(CLASSES, 4)[gold] + rng.normal(size=(ITEMS, 4)) * [1, 1, 1, 0]).astype(np.float32)
+    item = np.concatenate([rng.integers(0, ITEMS - 1, 90), [0, 0]])
+    annotator = np.concatenate([rng.integers(0, ANNOTATORS - 1, 90), [1, 1]])
+    label = np.where(rng.random(92) < 0.7, gold[item], rng.integers(0, CLASSES, 92))
+    annotations = Annotations.of(
+        item=item,
+        annotator=annotator,
+        label=label,
+        weight=rng.integers(1, 4, 92).astype(np.float32) if weighted else None,
+        n_items=ITEMS,
+        n_annotators=ANNOTATORS,
+        n_classes=CLASSES,
+    )
+    return TrainingData(annotations=annotations, items=Items(n_items=ITEMS, features=features))
+
+
+def rows_of(data: TrainingData) -> list[tuple[int, int, int, float]]:
+    own = data.annotations
+    weight = np.ones(len(own)) if own.weight is None else own.weight
+    return list(zip(own.item.tolist(), own.annotator.tolist(), own.label.tolist(), weight.tolist(), strict=True))
+
+
+def standardised(features: np.ndarray) -> np.ndarray:
+    """Each feature less its mean, by its deviation; a constant one zero; and a column of ones."""
+    columns = [
+        (column - column.mean()) / column.std() if column.std() > 0 else np.zeros(len(column))
+        for column in features.astype(np.float64).T
+    ]
+    return np.stack([*columns, np.ones(len(features))], axis=1)
+
+
+def regression(inputs: np.ndarray, targets: np.ndarray, penalty: float) -> np.ndarray:
+    """Probabilities by scikit-learn, which takes hard classes: each item once for each class, weighted."""
+    n_classes = targets.shape[1]
+    peer = LogisticRegression(C=1 / penalty, fit_intercept=False, tol=1e-10, max_iter=10_000)
+    peer.fit(np.repeat(inputs, n_classes, axis=0), np.tile(np.arange(n_classes), len(inputs)), targets.ravel())
+    return peer.predict_proba(inputs)
+
+
+@pytest.mark.parametrize("penalty", [0.1, 1.0, 10.0])
+def test_the_regression_is_scikit_learns(penalty: float) -> None:
+    rng = np.random.default_rng(0)
+    inputs, targets = rng.normal(size=(40, 5)), rng.dirichlet(np.ones(3), 40) * rng.uniform(0.5, 3, (40, 1))
+    for start in (np.zeros((5, 3)), rng.normal(size=(5, 3))):
+        found = np.exp(log_softmax(inputs @ maximised(inputs, targets, start, penalty)))
+        np.testing.assert_allclose(found, regression(inputs, targets, penalty), atol=1e-4)
+
+
+def test_features_are_standardised_and_constant_ones_dropped() -> None:
+    items = some_data(0).items
+    assert items.features is not None
+    np.testing.assert_allclose(Scale.of(items.features).inputs(items), standardised(items.features), atol=1e-6)
+    untouched = np.full((5, 2), 3.1e5, np.float32)
+    assert not Scale.of(untouched).inputs(Items(n_items=5, features=untouched))[:, :2].any()
+
+
+# raykar
+
+
+def naive_matrices(data: TrainingData, posterior: np.ndarray, smoothing: float) -> np.ndarray:
+    counts = np.full((ANNOTATORS, CLASSES, CLASSES), smoothing)
+    for item, annotator, label, weight in rows_of(data):
+        for true in range(CLASSES):
+            counts[annotator, true, label] += weight * posterior[item, true]
+    return normalised_rows(counts)
+
+
+@pytest.mark.parametrize(("name", "smoothing"), [("raykar", 0.0), ("raykar-prior", 1.0)])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_raykars_em_equals_loops(name: str, smoothing: float, weighted: bool) -> None:
+    data = some_data(1, weighted=weighted)
+    assert data.items.features is not None
+    inputs, answered = standardised(data.items.features), data.annotations.labels_per_item > 0
+    posterior = normalised_rows(data.annotations.counts.toarray())
+    for _ in range(4):
+        matrices = naive_matrices(data, posterior, smoothing)
+        log_joint = np.log(regression(inputs, posterior * answered[:, None], 2.0))
+        for item, annotator, label, weight in rows_of(data):
+            for true in range(CLASSES):
+                log_joint[item, true] += weight * log(max(matrices[annotator, true, label], 1e-12))
+        posterior = np.exp(log_softmax(log_joint))
+    model = build_model(name, {"penalty": 2.0, "iterations": 4, "tolerance": 0.0})
+    found = fit_one(model, data, FitContext(seeds=SeedStream(0)))
+    np.testing.assert_allclose(found.item_probs, posterior, atol=1e-3)
+    assert found.annotators is not None
+    seen = np.arange(ANNOTATORS - 1)
+    wanted = naive_matrices(data, posterior, smoothing)[seen]
+    np.testing.assert_allclose(found.annotators.confusion(seen), wanted, atol=1e-3)
