@@ -58,3 +58,8 @@ def test_raykar_without_a_prior_fails_as_printed_only_where_empty_rows_are_divid
     shares = trial.evaluation["test"].reference.mean(axis=0)
     assert np.isclose(shares, 0.12).any()  # what naming one class for all is worth
     assert percent("raykar", {}, shared_data) == pytest.approx(63.0, abs=TOLERANCE)
+
+
+def test_ma_lr_is_as_printed(shared_data: Path) -> None:
+    """64.0 printed."""
+    assert percent("ma-lr", {}, shared_data) == pytest.approx(64.0, abs=TOLERANCE)

@@ -109,3 +109,56 @@ def test_raykars_em_equals_loops(name: str, smoothing: float, weighted: bool) ->
     seen = np.arange(ANNOTATORS - 1)
     wanted = naive_matrices(data, posterior, smoothing)[seen]
     np.testing.assert_allclose(found.annotators.confusion(seen), wanted, atol=1e-3)
+
+
+# ma-lr
+
+
+def naive_regression_em(data: TrainingData, variant: str, steps: int) -> tuple[np.ndarray, np.ndarray, list[float]]:
+    """Returns the regression's probabilities, the reliabilities after the last step, and the likelihood of each."""
+    assert data.items.features is not None
+    rows, inputs = rows_of(data), standardised(data.items.features)
+    votes = normalised_rows(data.annotations.counts.toarray())
+    knowing = [votes[item, label] for item, _, label, _ in rows]
+    reliability, probs, likelihoods = np.zeros(ANNOTATORS), votes, []
+    for step in range(steps + 1):
+        agree, given, targets = np.zeros(ANNOTATORS), np.zeros(ANNOTATORS), np.zeros_like(votes)
+        for (item, annotator, label, weight), known in zip(rows, knowing, strict=True):
+            targets[item, label] += weight * known
+            exact = step == 0 or variant == "exact"
+            of_row = weight if exact else weight * probs[item].max()
+            given[annotator] += of_row
+            agree[annotator] += of_row * (known if exact else label == probs[item].argmax())
+        for annotator in range(ANNOTATORS):
+            share = agree[annotator] / given[annotator] if given[annotator] else 0.0
+            reliability[annotator] = share if step == 0 or variant == "exact" else share**2
+        if step == steps:
+            break
+        probs, total, knowing = regression(inputs, targets, 2.0), 0.0, []
+        for item, annotator, label, weight in rows:
+            known = reliability[annotator] * probs[item, label]
+            either = known + (1 - reliability[annotator]) / CLASSES
+            total += weight * log(either)
+            knowing.append(known / either)
+        likelihoods.append(total)
+    return probs, reliability, likelihoods
+
+
+@pytest.mark.parametrize("variant", ["exact", "agreement"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_ma_lr_equals_loops(variant: str, weighted: bool) -> None:
+    data = some_data(2, weighted=weighted)
+    probs, reliability, likelihoods = naive_regression_em(data, variant, 4)
+    model = build_model("ma-lr", {"reliabilities": variant, "penalty": 2.0, "iterations": 4, "tolerance": 0.0})
+    found = fit_one(model, data, FitContext(seeds=SeedStream(0)))
+    assert found.predictor is not None
+    np.testing.assert_allclose(found.predictor.predict(data.items, "classifier"), probs, atol=1e-3)
+    seen = slice(0, ANNOTATORS - 1)
+    np.testing.assert_allclose(found.extras["reliability"][seen], reliability[seen], atol=1e-3)
+    assert (found.objective <= np.array(likelihoods)[: len(found.objective)] + 1e-3).all()  # less the weights' prior
+    posterior = np.log(probs)
+    for item, annotator, label, weight in rows_of(data):
+        wrong = (1 - reliability[annotator]) / CLASSES
+        for true in range(CLASSES):
+            posterior[item, true] += weight * log(max(wrong + reliability[annotator] * (true == label), 1e-12))
+    np.testing.assert_allclose(found.item_probs, np.exp(log_softmax(posterior)), atol=2e-3)
