@@ -63,3 +63,10 @@ def test_raykar_without_a_prior_fails_as_printed_only_where_empty_rows_are_divid
 def test_ma_lr_is_as_printed(shared_data: Path) -> None:
     """64.0 printed."""
     assert percent("ma-lr", {}, shared_data) == pytest.approx(64.0, abs=TOLERANCE)
+
+
+@pytest.mark.parametrize(("name", "printed"), [("mv-mlp", 62.67), ("glad-mlp", 66.03)])
+def test_pairs_are_as_printed(name: str, printed: float, shared_data: Path) -> None:
+    """A thousand full-batch steps; more than the paper's learning rate, as small features are not standardised."""
+    settings = {"network": "linear", "epochs": 1000, "learning_rate": 0.01, "batch_size": 700}
+    assert percent(name, settings, shared_data, seeds=5) == pytest.approx(printed, abs=TOLERANCE)
