@@ -1,16 +1,21 @@
 """Models around a softmax regression against dense twins with explicit loops, and the regression against its peer."""
 
+from dataclasses import replace
 from math import log
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression
 
 from crowdsweep.arrays import normalised_rows
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import Items, TrainingData
+from crowdsweep.errors import FitFailed
 from crowdsweep.models.contract import FitContext, fit_one
+from crowdsweep.models.joint._personal_classifiers import PersonalClassifiers
 from crowdsweep.models.joint._softmax_regression import Scale, log_softmax, maximised
+from crowdsweep.models.joint.pc_gp import FourierFeatures
 from crowdsweep.models.registered import build_model
 from crowdsweep.seeds import SeedStream
 
@@ -162,3 +167,74 @@ def test_ma_lr_equals_loops(variant: str, weighted: bool) -> None:
         for true in range(CLASSES):
             posterior[item, true] += weight * log(max(wrong + reliability[annotator] * (true == label), 1e-12))
     np.testing.assert_allclose(found.item_probs, np.exp(log_softmax(posterior)), atol=2e-3)
+
+
+# pc
+
+
+def few_labels(data: TrainingData, number: int) -> TrainingData:
+    """Keeps the first labels of each annotator: the first of them one less, so that not all have equally many."""
+    own = data.annotations
+    kept = np.zeros(len(own), bool)
+    for annotator in range(ANNOTATORS):
+        kept[np.flatnonzero(own.annotator == annotator)[: number - (annotator == 0)]] = True
+    return replace(data, annotations=own.take(kept))
+
+
+def naive_personal_classifiers(data: TrainingData, inputs: np.ndarray, eta: float, lam: float) -> np.ndarray:
+    """Returns the weights of the crowd and of all annotators [1 + annotators, inputs, classes], by dense L-BFGS."""
+    shape = (1 + ANNOTATORS, inputs.shape[1], CLASSES)
+
+    def lost(flat: np.ndarray) -> tuple[float, np.ndarray]:
+        weights = flat.reshape(shape)
+        slope, total = np.zeros(shape), 0.5 * eta * (weights[0] ** 2).sum()
+        slope[0] = eta * weights[0]
+        for annotator in range(ANNOTATORS):
+            apart = weights[1 + annotator] - weights[0]
+            total += 0.5 * lam * (apart**2).sum()
+            slope[1 + annotator] += lam * apart
+            slope[0] -= lam * apart
+        for item, annotator, label, weight in rows_of(data):
+            scores = inputs[item] @ weights[1 + annotator]
+            log_probs = scores - np.log(np.exp(scores).sum())
+            total -= weight * log_probs[label]
+            slope[1 + annotator] += weight * np.outer(inputs[item], np.exp(log_probs) - np.eye(CLASSES)[label])
+        return float(total), slope.ravel()
+
+    found = minimize(lost, np.zeros(np.prod(shape)), jac=True, method="BFGS", options={"gtol": 1e-7})
+    return found.x.reshape(shape)
+
+
+@pytest.mark.parametrize("number", [4, 100])  # fewer labels an annotator than the five inputs, and more
+@pytest.mark.parametrize("weighted", [False, True])
+def test_personal_classifiers_are_at_the_joint_maximum(number: int, weighted: bool) -> None:
+    data = few_labels(some_data(3, weighted=weighted), number)
+    assert data.items.features is not None
+    inputs = standardised(data.items.features)
+    weights = naive_personal_classifiers(data, inputs, 0.5, 2.0)
+    params = {"crowd_penalty": 0.5, "personal_penalty": 2.0, "iterations": 3000, "tolerance": 0.0}
+    found = fit_one(build_model("pc", params), data, FitContext(seeds=SeedStream(0)))
+    np.testing.assert_allclose(found.item_probs, np.exp(log_softmax(inputs @ weights[0])), atol=1e-4)
+    apart = np.linalg.norm((weights[1:] - weights[:1]).reshape(ANNOTATORS, -1), axis=1)
+    np.testing.assert_allclose(found.extras["distance"], apart, atol=1e-3)
+    item, annotator = (codes.ravel().astype(np.int32) for codes in np.indices((ITEMS, ANNOTATORS)))
+    assert found.label_probs is not None
+    wanted = np.exp(log_softmax(np.einsum("ad,adk->ak", inputs[item], weights[1 + annotator])))
+    np.testing.assert_allclose(found.label_probs(item, annotator), wanted, atol=1e-4)
+
+
+def test_fourier_features_approximate_the_kernel() -> None:
+    items = some_data(0).items
+    assert items.features is not None
+    features = FourierFeatures.drawn(Scale.of(items.features), 40_000, 0.7, SeedStream(0)).inputs(items)[:, :-1]
+    inputs = standardised(items.features)[:, :-1]
+    squares = ((inputs[:, None] - inputs[None]) ** 2).sum(axis=2)
+    np.testing.assert_allclose(features @ features.T, np.exp(-squares / (2 * 0.7**2 * inputs.shape[1])), atol=0.03)
+
+
+def test_too_many_products_are_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("crowdsweep.models.joint._personal_classifiers._MOST_NUMBERS", 100)
+    data = some_data(0)
+    assert data.items.features is not None
+    with pytest.raises(FitFailed, match="use fewer features"):
+        PersonalClassifiers().fit(data, FitContext(seeds=SeedStream(0)), Scale.of(data.items.features))

@@ -11,7 +11,7 @@ that are fitted together take turns: a line search of one has no use for another
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Any, cast, final
+from typing import Annotated, Any, Protocol, cast, final, runtime_checkable
 
 import numpy as np
 from annotated_types import Ge, Gt
@@ -51,6 +51,19 @@ class RegressionEM:
     tolerance: Annotated[float, Ge(0)] = 1e-5
 
 
+@runtime_checkable
+class FeatureMap(Protocol):
+    """What a regression reads of items."""
+
+    def inputs(self, items: Items) -> Inputs:
+        """Returns a row for each item.
+
+        Raises:
+            FitFailed: the items have no features.
+        """
+        ...
+
+
 @final
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Scale:
@@ -84,7 +97,7 @@ class Scale:
 class SoftmaxPredictor:
     """A fitted regression: labels items from their features."""
 
-    scale: Scale
+    features: FeatureMap
     weights: Weights
 
     @property
@@ -93,7 +106,7 @@ class SoftmaxPredictor:
 
     def predict(self, items: Items, use: str) -> ItemProbs:  # noqa: ARG002 - there is one use
         """Returns class probabilities."""
-        return normalised(self.scale.inputs(items) @ self.weights)[0]
+        return normalised(self.features.inputs(items) @ self.weights)[0]
 
 
 @final
@@ -140,7 +153,7 @@ class Regressions:
 
     def predictor(self, weights: ReplicaWeights, replica: int) -> SoftmaxPredictor:
         """Returns what labels unseen items."""
-        return SoftmaxPredictor(scale=self.scales[replica], weights=weights[replica].copy())
+        return SoftmaxPredictor(features=self.scales[replica], weights=weights[replica].copy())
 
 
 def log_softmax(scores: Float64[np.ndarray, "*rows classes"]) -> Float64[np.ndarray, "*rows classes"]:
