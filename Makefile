@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # One thread a process: with two cores and two test workers, more threads only take turns.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: setup demo test check format lint layers types clean
+.PHONY: setup demo test table check format lint layers types clean
 .DEFAULT_GOAL := test
 
 setup: $(VENV)/installed
@@ -22,6 +22,9 @@ demo: setup
 
 test: setup
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
+
+table: setup
+	$(BIN)/python tests/benchmarks/aggregators_table.py
 
 check: setup lint layers types test
 

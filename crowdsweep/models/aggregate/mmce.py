@@ -48,7 +48,9 @@ class Mmce:
     """Hyper-parameters of MMCE.
 
     Attributes:
-        regularisation: gamma, how much the matrices are held near zero; times the square of the number of classes.
+        regularisation: gamma, how much the matrices are held near zero; times the square of the number of classes. The
+            default is that of surveys; held-out answers favour no larger one on the public datasets tried, also where
+            the classes are many and gold would (labelme, music-genre).
         iterations: limit of EM steps.
         tolerance: stop once the objective rises by less than this share of itself.
     """
