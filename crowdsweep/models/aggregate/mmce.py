@@ -49,8 +49,8 @@ class Mmce:
 
     Attributes:
         regularisation: gamma, how much the matrices are held near zero; times the square of the number of classes. The
-            default is that of surveys; held-out answers favour no larger one on the public datasets tried, also where
-            the classes are many and gold would (labelme, music-genre).
+            default is that of surveys; of 0.25 to 4 it foretells held-out answers best on six of seven public datasets
+            (bluebirds: 0.5, by 0.0015 nats), also where the classes are many and gold would have a larger one.
         iterations: limit of EM steps.
         tolerance: stop once the objective rises by less than this share of itself.
     """
