@@ -39,6 +39,10 @@ def describe(dataset: CrowdDataset) -> dict[str, Any]:
         "features": None if dataset.items.features is None else dataset.items.features.shape[1],
         "text": dataset.items.text is not None,
     }
+    if dataset.gold.applies is not None:
+        found["gold_of_classes"] = {
+            dataset.class_names[code]: int((dataset.gold.label == code).sum()) for code in np.unique(dataset.gold.label)
+        }
     if dataset.items.unit is not None:
         found["units"] = len(np.unique(dataset.items.unit))
     if multilabel:
@@ -115,7 +119,7 @@ def mean_annotator_accuracy(dataset: CrowdDataset) -> float | None:
     has_gold = np.zeros(annotations.n_items, dtype=bool)
     has_gold[dataset.gold.item] = True
     on_gold = has_gold[annotations.item]
-    if not on_gold.any():
+    if not on_gold.any() or not dataset.gold.counts_answers:
         return None
     right = sp.coo_array(
         (np.ones(len(dataset.gold), dtype=bool), (dataset.gold.item, dataset.gold.label)),

@@ -9,11 +9,13 @@ import pytest
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import Items, TrainingData
 from crowdsweep.models.aggregate._bipartite import Beliefs, ClusterParameters, Edges, edge_counts, propagate
-from crowdsweep.models.aggregate._guided import Clusters, Guided, snapped
 from crowdsweep.models.aggregate.fmm import FiniteMultinomialMixture, expectation
 from crowdsweep.models.aggregate.pgm_bp import PgmBp
+from crowdsweep.models.clusters import Clusters, snapped
 from crowdsweep.models.contract import FitContext, fit_all, fit_one
 from crowdsweep.models.registered import build_model
+from crowdsweep.models.two_stage.fmm_guided import FmmGuided
+from crowdsweep.models.two_stage.pgm_bp_guided import PgmBpGuided
 from crowdsweep.seeds import SeedStream
 
 # Trees: no way from an item back to itself along different edges.
@@ -105,7 +107,7 @@ def test_whole_weights_count_as_repeats() -> None:
         n_annotators=1,
         n_classes=N_CLASSES,
     )
-    model = PgmBp(item_clusters=2, annotator_clusters=1, restarts=1, iterations=5, guided=Guided(snap="soft"))
+    model = PgmBp(item_clusters=2, annotator_clusters=1, restarts=1, iterations=5, snap="soft")
     fits = [
         fit_one(model, TrainingData(annotations=rows, items=Items(n_items=2)), FitContext(seeds=SeedStream(0)))
         for rows in (once, twice)
@@ -234,12 +236,12 @@ def test_clusters_that_are_there_are_found() -> None:
 @pytest.mark.parametrize(
     "model",
     [
-        build_model("fmm", {"item_clusters": 2, **CLASSIFIER}),
-        build_model("pgm-bp", {"item_clusters": 2, "annotator_clusters": 2, "test_snap": "soft", **CLASSIFIER}),
+        build_model("fmm-guided", {"item_clusters": 2, **CLASSIFIER}),
+        build_model("pgm-bp-guided", {"item_clusters": 2, "annotator_clusters": 2, "test_snap": "soft", **CLASSIFIER}),
     ],
-    ids=["fmm", "pgm-bp"],
+    ids=["fmm-guided", "pgm-bp-guided"],
 )
-def test_unseen_items_get_the_distribution_of_their_cluster(model: FiniteMultinomialMixture | PgmBp) -> None:
+def test_unseen_items_get_the_distribution_of_their_cluster(model: FmmGuided | PgmBpGuided) -> None:
     """Two clouds of items far apart, whose answers are distributed like (.7, .3, 0) and (0, .2, .8)."""
     random = SeedStream(9).numpy("items")
     kinds = np.arange(80) % 2

@@ -14,8 +14,9 @@ from crowdsweep.journal.artifacts import array_of, content_of, place_of
 from crowdsweep.journal.codec import encode
 from crowdsweep.journal.journal import Journal, open_rows, read_journal
 from crowdsweep.journal.objects import ObjectRows
+from crowdsweep.journal.repair import repair_journal
 from crowdsweep.journal.rows import Rows
-from crowdsweep.report.page import write_report
+from crowdsweep.report.page import comparison_of, write_report
 from crowdsweep.sweep.launch import open_and_run
 from crowdsweep.sweepfile.read import parse_sweep
 from crowdsweep.testing.journals import made_up_sweep, made_up_trials
@@ -278,3 +279,42 @@ def test_the_page_draws_a_matrix_of_many_classes(tmp_path: Path) -> None:
     for file in tmp_path.glob("artifacts/*.npy"):
         file.unlink()
     assert "How the crowd answers" not in write_report(tmp_path).read_text()
+
+
+@pytest.mark.parametrize("how", ["gone", "damaged"])
+def test_trials_whose_arrays_are_lost_are_made_up_for(
+    how: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Without their arrays the intervals are others; `repair` has those trials run again."""
+    config = parse_sweep(
+        {
+            "name": "small",
+            "datasets": [{"name": "gaussians", "items": 20, "annotators": 6}],
+            "models": ["majority-vote", "uniform"],
+            "seeds": {"report": 3},
+            "engine": "inline",
+            "tracking": {"enabled": False},
+        }
+    )
+    open_and_run(config, tmp_path, quiet=True)
+    before = read_journal(tmp_path)
+    assert repair_journal(tmp_path).copy is None
+    (models,) = comparison_of(before, tmp_path).datasets
+    files = {path: path.read_bytes() for path in (tmp_path / "artifacts").iterdir()}
+    lost = [key for key, result in before.results.items() if before.specs[key].model == "majority-vote"]
+    for digest in {one.digest for key in lost for name, one in before.results[key].kept.items() if "scores" in name}:
+        path = tmp_path / "artifacts" / f"{digest}.npy"
+        path.unlink() if how == "gone" else path.write_bytes(path.read_bytes()[::-1])
+    write_report(tmp_path)
+    assert ("files of 3 trials are gone" in caplog.text) is (how == "gone")
+    done = repair_journal(tmp_path)
+    assert (done.dropped, done.missing, done.without_arrays) == (0, 0, 3)
+    assert set(read_journal(tmp_path).results) == set(before.results) - set(lost)
+    assert open_and_run(config, tmp_path, quiet=True).ran == 3
+    assert {path: path.read_bytes() for path in (tmp_path / "artifacts").iterdir()} == files
+    after = read_journal(tmp_path)
+    assert {key: result.metrics for key, result in after.results.items()} == {
+        key: result.metrics for key, result in before.results.items()
+    }
+    (again,) = comparison_of(after, tmp_path).datasets
+    assert [score.metrics for score in again.ranked] == [score.metrics for score in models.ranked]

@@ -15,8 +15,8 @@ Weerasooriya, Ororbia and Homan, the FMM baseline (there: variational Bayes of b
 Deviations: MAP-EM instead of variational Bayes; the restart with the best objective instead of the one with the median
 training KL. As in the paper's code, what a cluster predicts is the summed counts of the items assigned to it by argmax.
 An item without answers has memberships pi and does not count in the M-step. Restarts begin at random training items,
-each mixed with a second one so that equal items do not begin as equal clusters. In data with features a classifier
-is trained on the cluster distributions (`_guided.py`).
+each mixed with a second one so that equal items do not begin as equal clusters. The classifier around it is
+`fmm-guided`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -29,16 +29,9 @@ from jaxtyping import Bool, Float64, Int64
 
 from crowdsweep.arrays import floored_log, normalised_rows
 from crowdsweep.data.dataset import TrainingData
-from crowdsweep.models._cost import training_cost
-from crowdsweep.models._em import CHUNK, label_probs_of_anybody, normalised, winners
-from crowdsweep.models.aggregate._guided import (
-    Clusters,
-    FittedClusters,
-    Guided,
-    RestartReporter,
-    snapped,
-    with_classifiers,
-)
+from crowdsweep.models._em import CHUNK, normalised, winners
+from crowdsweep.models.aggregate._clustered import FittedClusters, RestartReporter
+from crowdsweep.models.clusters import ClusteredCrowd, Clusters, Snap, snapped
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
 
 Counts = Float64[np.ndarray, "fits items classes"]
@@ -50,7 +43,7 @@ Distributions = Float64[np.ndarray, "fits clusters classes"]
 @final
 @dataclass(frozen=True, kw_only=True)
 class FiniteMultinomialMixture:
-    """Hyper-parameters of the mixture, and of the classifier around it.
+    """Hyper-parameters of the mixture.
 
     Attributes:
         item_clusters: number of clusters.
@@ -59,7 +52,7 @@ class FiniteMultinomialMixture:
         restarts: fits from different random items, of which the one with the best objective is kept.
         iterations: limit of EM steps.
         tolerance: stop once the objective rises by less than this share of itself.
-        guided: what becomes of the clusters, and the classifier around them.
+        snap: an item is labelled with the distribution of its best cluster, or with the mixture of all.
     """
 
     item_clusters: Annotated[int, Ge(1)] = 10
@@ -68,10 +61,14 @@ class FiniteMultinomialMixture:
     restarts: Annotated[int, Ge(1)] = 5
     iterations: Annotated[int, Ge(1)] = 200
     tolerance: Annotated[float, Ge(0)] = 1e-6
-    guided: Guided = Guided()
+    snap: Snap = "hard"
 
     def fit_batch(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
-        """Fits all restarts of all data sets side by side, then trains all classifiers together."""
+        """Fits all restarts of all data sets side by side."""
+        return [one.result for one in self.fit_clusters(data, contexts)]
+
+    def fit_clusters(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FittedClusters]:
+        """Returns the clusters of each data set."""
         n_items = max(part.n_items for part in data)
         counts = np.zeros((len(data), n_items, data[0].n_classes))
         for padded, part in zip(counts, data, strict=True):
@@ -93,11 +90,10 @@ class FiniteMultinomialMixture:
             for replica, mixture in zip(replicas.tolist(), self._run(counts, replicas, starts, reporters), strict=True):
                 if replica not in best or mixture.objective[-1] > best[replica].objective[-1]:
                     best[replica] = mixture
-        fitted = [
+        return [
             self._result(best[replica], counts[replica, : part.n_items], reporters[replica])
             for replica, part in enumerate(data)
         ]
-        return with_classifiers(self.guided, fitted, data, contexts)
 
     def _together(self, fits: list[tuple[int, int]], n_items: int) -> Iterator[list[tuple[int, int]]]:
         """Cuts the fits into parts, so that the memberships of those that run together stay small."""
@@ -177,21 +173,24 @@ class FiniteMultinomialMixture:
         memberships, _ = normalised(log_joint)
         members = winners(memberships) * (counts.sum(axis=1, keepdims=True) > 0)
         distributions = normalised_rows(members.T @ counts, at_zero=mixture.labels)
+        crowd = ClusteredCrowd(
+            clusters=Clusters(
+                item_shares=mixture.shares,
+                annotator_shares=np.ones(1),
+                labels=mixture.labels[:, None, :],
+                distributions=distributions,
+            ),
+            items=memberships,
+        )
         result = FitResult(
-            item_probs=snapped(memberships, distributions, self.guided.snap),
-            label_probs=label_probs_of_anybody(memberships @ mixture.labels),
+            item_probs=snapped(memberships, distributions, self.snap),
+            label_probs=crowd.label_probs,
             objective=mixture.objective,
             converged=mixture.converged,
             iterations=len(mixture.objective),
-            extras={"cluster_sizes": members.sum(axis=0), "cluster_distributions": distributions},
+            extras=crowd.extras,
         )
-        clusters = Clusters(
-            item_shares=mixture.shares,
-            annotator_shares=np.ones(1),
-            labels=mixture.labels[:, None, :],
-            distributions=distributions,
-        )
-        return FittedClusters(result=result, clusters=clusters, reporter=reporter)
+        return FittedClusters(result=result, crowd=crowd, reporter=reporter)
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,11 +227,10 @@ MODEL = ModelInfo(
         "item_clusters": {"min": 2, "max": 20},
         "label_pseudocount": {"values": [0.01, 0.1, 1]},
         "cluster_pseudocount": {"values": [0.5, 1, 2]},
-        "test_snap": {"values": ["hard", "soft", "none"]},
     },
     cost=lambda shape, params: (
         2.0 * params["restarts"] * params["iterations"] * shape.n_items * shape.n_classes * params["item_clusters"]
-        + training_cost(shape, params)
     ),
+    version=2,
     monotone_objective=True,
 )
