@@ -14,7 +14,7 @@ from crowdsweep.metrics.annotators import js_annotators
 from crowdsweep.models._answers import ActiveAnswers
 from crowdsweep.models.classifier import Classifier
 from crowdsweep.models.contract import FitContext, fit_all, fit_one
-from crowdsweep.models.joint import speelfc
+from crowdsweep.models.joint import conal, crowd_layer, speelfc
 from crowdsweep.models.joint._end_to_end import EndToEnd, Rows
 from crowdsweep.models.joint._matrix_rows import confident_logits, softmax_matrices
 from crowdsweep.models.joint.speelfc import Speelfc
@@ -57,6 +57,102 @@ def test_speelfc_likelihood_and_slopes_are_those_of_the_sum_over_classes(classes
         torch.log_softmax(raw, dim=1), rows, torch.from_numpy(who), torch.from_numpy(label)
     )
     must_agree(found, torch.stack(expected), raw, rows)
+
+
+@pytest.mark.parametrize("form", ["MW", "VW", "VB", "VW+B", "SW"])
+def test_crowd_layer_gives_the_softmax_of_its_layer(form: crowd_layer.Form) -> None:
+    classes = 4
+    raw, rows, who, label = drawn(classes, crowd_layer.first_rows(form, classes, 1.0).width)
+    expected = []
+    for answer in range(ANSWERS):
+        f, own = softmax(raw[answer]), rows[who[answer]]
+        logits = []
+        for observed in range(classes):
+            if form == "MW":
+                logits.append(sum((own[observed * classes + k] * f[k] for k in range(classes)), torch.zeros(())))
+            else:
+                weight = own[0] if form == "SW" else torch.ones(()) if form == "VB" else own[observed]
+                bias = own[observed] if form == "VB" else own[classes + observed] if form == "VW+B" else 0.0
+                logits.append(weight * f[observed] + bias)
+        expected.append(torch.log(softmax(torch.stack(logits))[label[answer]]))
+    found = crowd_layer.log_answer_probs(
+        form, torch.log_softmax(raw, dim=1), rows, torch.from_numpy(who), torch.from_numpy(label)
+    )
+    must_agree(found, torch.stack(expected), raw, rows)
+
+
+@pytest.mark.parametrize("form", ["MW", "VW", "VB", "VW+B", "SW"])
+def test_crowd_layers_matrices_are_what_it_answers_a_certain_classifier(form: crowd_layer.Form) -> None:
+    classes = 3
+    _, rows, _, _ = drawn(classes, crowd_layer.first_rows(form, classes, 1.0).width)
+    learnt = rows.detach().to(torch.float32)
+    matrices = crowd_layer.matrices_of(form, classes, learnt.numpy(), np.arange(ANNOTATORS))
+    for who in range(ANNOTATORS):
+        for true in range(classes):
+            certain = torch.eye(classes)[[true] * classes].log()
+            which, label = torch.full((classes,), who), torch.arange(classes)
+            found = crowd_layer.log_answer_probs(form, certain, learnt, which, label).exp()
+            np.testing.assert_allclose(matrices[who, true], found.numpy(), atol=1e-6)
+
+
+@pytest.mark.parametrize("form", ["MW", "VW", "VB", "VW+B", "SW"])
+def test_crowd_layer_begins_as_annotators_who_repeat_the_classifier(form: crowd_layer.Form) -> None:
+    first = crowd_layer.first_rows(form, 3, 1.0)
+    rows = torch.from_numpy(first.start(np.random.default_rng(0), (1, first.width)).copy())
+    f = torch.tensor([[0.5, 0.3, 0.2]] * 3)
+    found = crowd_layer.log_answer_probs(form, f.log(), rows, torch.zeros(3, dtype=torch.int64), torch.arange(3))
+    torch.testing.assert_close(found, torch.log_softmax(f[0], dim=0))
+
+
+def test_conal_likelihood_and_slopes_are_those_of_the_mixture() -> None:
+    classes, replicas = 3, 2
+    raw, rows, who, label = drawn(classes, classes**2)
+    rng = np.random.default_rng(0)
+    towards = torch.from_numpy(2 * rng.normal(size=ANSWERS)).requires_grad_(True)
+    common = torch.from_numpy(rng.normal(size=(replicas, classes**2))).requires_grad_(True)
+    place = np.sort(rng.integers(0, replicas, ANSWERS))
+    expected = []
+    for answer in range(ANSWERS):
+        own, shared = rows[who[answer]].view(classes, classes), common[place[answer]].view(classes, classes)
+        omega, f = 1 / (1 + torch.exp(-towards[answer])), softmax(raw[answer])
+        y = label[answer]
+        terms = [
+            f[k] * (omega * softmax(shared[:, k])[y] + (1 - omega) * softmax(own[:, k])[y]) for k in range(classes)
+        ]
+        expected.append(torch.log(torch.stack(terms).sum()))
+    found = conal.log_answer_probs(
+        torch.log_softmax(raw, dim=1),
+        towards,
+        rows,
+        torch.from_numpy(who),
+        common,
+        torch.from_numpy(place),
+        torch.from_numpy(label),
+    )
+    must_agree(found, torch.stack(expected), raw, rows, towards, common)
+
+
+def test_conal_recovers_matrices_and_trusts_the_common_one_less_where_an_annotator_differs() -> None:
+    """Most take class 2 for class 1 half of the time; two never do; annotator 0 does and exchanges classes 0 and 1."""
+    rng = np.random.default_rng(0)
+    gold = rng.integers(0, 3, 400)
+    item, annotator = np.repeat(np.arange(400), 10), np.tile(np.arange(10), 400)
+    label = np.where((gold[item] == 2) & (annotator < 8) & (rng.random(len(item)) < 0.5), 1, gold[item])
+    label = np.where((annotator == 0) & (gold[item] < 2), 1 - gold[item], label)
+    annotations = Annotations.of(item=item, annotator=annotator, label=label, n_items=400, n_annotators=10, n_classes=3)
+    features = (3.0 * np.eye(3)[gold] + rng.normal(0, 0.3, (400, 3))).astype(np.float32)
+    data = TrainingData(annotations=annotations, items=Items(n_items=400, features=features))
+    fitted = fit_one(
+        conal.Conal(classifier=Classifier(learning_rate=2e-2), epochs=40), data, FitContext(seeds=SeedStream(0))
+    )
+    assert fitted.annotators is not None
+    odd, usual, right = fitted.annotators.confusion(np.array([0, 5, 9]))
+    np.testing.assert_allclose(usual, [[1, 0, 0], [0, 1, 0], [0, 0.5, 0.5]], atol=0.12)
+    # omega lies in (.27, .73): at least a quarter of what an annotator says is the crowd's.
+    assert 0.55 < odd[[0, 1], [1, 0]].min() <= odd[[0, 1], [1, 0]].max() < 0.74
+    np.testing.assert_allclose(right, np.eye(3), atol=0.15)
+    np.testing.assert_allclose(fitted.extras["common"][:2, :2], np.eye(2), atol=0.1)
+    assert fitted.extras["gate"][0] < fitted.extras["gate"][1:].mean()
 
 
 def test_speelfc_likelihood_is_finite_where_everything_saturates() -> None:

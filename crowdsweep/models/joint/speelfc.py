@@ -93,7 +93,7 @@ MODEL = ModelInfo(
     supports=frozenset({"soft_answers"}),
     space={
         "initial_correctness": {"values": [0.6, 0.7, 0.8, 0.9]},
-        "learning_rate": {"values": [1e-4, 1e-3]},
+        "learning_rate": {"values": [1e-4, 1e-3, 3e-3]},
         "epochs": {"values": [50, 200, 1000]},
     },
     cost=_cost,
