@@ -105,7 +105,7 @@ class Sandbox:
         options: of `run`, beside the store.
         environment: of the commands, beside what all of them get.
         known: what had finished before the fault, by key; see `remember`.
-        kept: of these, what can still be read after it.
+        kept: of these, what is still there after it, arrays included: it may not be run again.
         said: by the command that the fault met.
         undisturbed: the store of the same sweep that nobody disturbed.
         repaired: whether a repair was asked for.
@@ -229,9 +229,11 @@ class Sandbox:
         self.known = dict(read_journal(self.store).results) if self.rows() else {}
 
     def take_stock(self) -> None:
-        """Takes down what can be read after the fault; what was not remembered before it was not touched by it."""
-        self.kept = finishes(self.journal)
-        self.known = self.known or dict(self.kept)
+        """Takes down what is there after the fault, arrays included; what was not remembered was not touched by it."""
+        finished = finishes(self.journal)
+        self.known = self.known or dict(finished)
+        there = {path.stem for path in (self.store / "artifacts").glob("*.npy")}
+        self.kept = {k: one for k, one in finished.items() if {a.digest for a in one.kept.values()} <= {"", *there}}
 
     def go_on(self) -> str:
         """Runs the sweep to its end as a person does: by the line that was printed, else the same one again.
@@ -243,11 +245,11 @@ class Sandbox:
         for _ in range(6):
             told = _AGAIN.findall(said)
             code, said = self.run(told[-1] if told else self.run_line())
-            if code in (DONE, FAILED_TRIALS) and read_journal(self.store).status is SweepStatus.DONE:
-                return ""
-            if "`crowdsweep repair`" in said and not self.repaired:
+            if "`crowdsweep repair" in said and not self.repaired:
                 self.repaired = True
                 self.run("repair store")
+            elif code in (DONE, FAILED_TRIALS) and read_journal(self.store).status is SweepStatus.DONE:
+                return ""
         return f"it does not come to its end: exit code {code}: {said[-1500:]}"
 
     def processes(self) -> dict[int, str]:
