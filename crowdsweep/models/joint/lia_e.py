@@ -58,4 +58,8 @@ MODEL = ModelInfo(
     space={"item_embedding": {"values": [8, 16, 32]}, **LIA_SPACE},
     cost=lia_cost,
     label_symmetric=False,
+    waived={
+        "no_corner_flips_a_unanimous_item": "with defaults, where annotators share no item, an item's vector and its "
+        "annotators' explain each other, and some items with one answer end elsewhere; to go with better defaults"
+    },
 )
