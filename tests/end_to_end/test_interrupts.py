@@ -221,7 +221,7 @@ def has_written(kind: str) -> State:
 
 
 DEAF_MODEL = {"models": ["deaf"]}
-SILENT_MLFLOW = {"tracking": {"uri": "http://127.0.0.1:PORT"}}
+SILENT_MLFLOW: dict[str, dict[str, str]] = {"tracking": {"uri": "http://127.0.0.1:PORT"}}
 CASES: Sequence[tuple[str, Sequence[str], State, dict[str, Any], Any]] = [
     ("run starts", RUN, starts_up, {}, ()),
     ("run loads data", RUN, is_deaf, {"datasets": ["deaf"]}, ()),
@@ -232,7 +232,6 @@ CASES: Sequence[tuple[str, Sequence[str], State, dict[str, Any], Any]] = [
     ("trials inline", RUN, is_deaf, DEAF_MODEL, ()),
     ("trials on Ray", (*RUN, "--engine", "ray"), is_deaf, DEAF_MODEL, RAY),
     ("MLflow is asked", RUN, is_asking, SILENT_MLFLOW, ()),
-    ("MLflow is behind", RUN, has_written("sweep_finished"), SILENT_MLFLOW, ()),
     ("run writes its report", RUN, is_deaf, {"study": {"template": "deaf"}}, ()),
     ("plan starts", ("plan", "sweep.yaml"), starts_up, {}, ()),
     ("plan tries a model", ("plan", "sweep.yaml"), is_deaf, DEAF_MODEL, ()),
@@ -290,6 +289,22 @@ def nobody_is_left(started: Started) -> None:
     while left := started.others():
         assert time.monotonic() < deadline, left
         time.sleep(0.1)
+
+
+@pytest.mark.parametrize("presses", [1, 2])
+def test_a_press_while_mlflow_catches_up_leaves_it_to_mirror(presses: int, start: Start, tmp_path: Path) -> None:
+    """All trials are done by then: one press goes on to the report, and the second ends that too."""
+    sweep_of(tmp_path, **SILENT_MLFLOW)
+    started = start(*RUN, "--set", f"tracking.uri={SILENT_MLFLOW['tracking']['uri']}")
+    started.reaches(has_written("sweep_finished"))
+    for _ in range(presses):
+        started.press()
+    pressed = time.monotonic()
+    assert started.ends_within(60)
+    assert started.process.returncode == 0 or (started.process.returncode == INTERRUPTED and presses == 2)
+    assert time.monotonic() - pressed < PROMISED_S or presses == 1
+    assert "Traceback" not in started.said
+    assert presses == 2 or ("crowdsweep mirror" in started.said and (tmp_path / "made" / "report.html").exists())
 
 
 @pytest.mark.parametrize("presses", [1, 2])
