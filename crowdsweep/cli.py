@@ -188,7 +188,7 @@ def label(
     DIR is the folder of a sweep, or, with --model, a dataset's folder or name.
     """
     from crowdsweep.labelling.chosen import chosen_of_dataset, chosen_of_sweep
-    from crowdsweep.labelling.folder import fit_chosen, write_labels
+    from crowdsweep.labelling.folder import check_folder, fit_chosen, write_labels
 
     store = Path(place)
     if (store / "journal.jsonl").exists():
@@ -204,6 +204,7 @@ def label(
     words = ["crowdsweep", "label", place, *(["--model", model] if model else [])]
     words += [*(["--dataset", dataset] if dataset else []), *(part for one in settings for part in ("--set", one))]
     words += ["--seeds", str(chosen.n_seeds), "--out", str(folder)]
+    check_folder(folder)  # before the fit, which may take long
     click.echo(f"{chosen.model}: {plain(chosen.why)}")
     names = write_labels(fit_chosen(chosen), chosen, folder, words)
     click.echo(f"{folder}: {', '.join(names)}")

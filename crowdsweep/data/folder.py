@@ -99,7 +99,10 @@ def read_folder(
         annotator_features=None
         if annotator_names is None
         else read_annotator_features(folder, annotator_features, annotator_names),
-        unread_columns=folder_checks.unread_columns(folder),
+        unread_columns=(
+            *folder_checks.unread_columns(folder),
+            *(f"items: {name}" for name in folder_files.gold_of_no_class(table, classes)),
+        ),
     )
 
 

@@ -35,8 +35,8 @@ def check_files(folder: Path) -> None:
     """
     for path in sorted(folder.iterdir()) if folder.is_dir() else ():
         stem, _, kind = path.name.partition(".")
-        is_table = stem in READ_COLUMNS and kind in tables.KINDS
-        is_features = stem.startswith("features-") and kind == "npz"
+        is_table = stem in (*READ_COLUMNS, "annotators") and kind in tables.KINDS
+        is_features = stem.startswith(("features-", "annotator-features-")) and kind == "npz"
         if (is_table or is_features or path.name == DESCRIPTION_FILE) and not path.is_file():
             raise DataError(f"{path}: expected a file, found {found_at(path)}; remove it, or put the file there")
 

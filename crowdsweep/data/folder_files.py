@@ -267,7 +267,7 @@ def gold_by_class(
     """Returns for each class and row of the items file whether the class applies: 1, 0, or -1 where nobody knows.
 
     A column `gold_CLASS` is of the class that has this label or this name, in whatever case. None where no column is;
-    columns `gold_…` that name no class are left to `folder_checks.unread_columns`.
+    columns `gold_…` that name no class are told by `gold_of_no_class`.
 
     Raises:
         DataError: a value is neither yes nor no, two columns are of one class, or there is a column `gold` as well.
@@ -287,6 +287,11 @@ def gold_by_class(
                 raise DataError(f"{tables.find_table(folder, 'items')}, row {row + 1}, column {name}: {said}")
             known[code, row] = _YES_OR_NO[text.lower()] if text else -1
     return known
+
+
+def gold_of_no_class(table: Mapping[str, Sequence[str]], classes: Classes) -> tuple[str, ...]:
+    """Returns the columns `gold_…` of multi-label items that name no class, and so are not read."""
+    return tuple(name for name in table if name.startswith(GOLD_OF_CLASS) and class_of_gold(name, classes) is None)
 
 
 def class_of_gold(column: str, classes: Classes) -> int | None:

@@ -1,5 +1,6 @@
 """Which model labels: the one that a sweep recommends on a dataset, or one that is named."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +13,7 @@ from crowdsweep.errors import BadInput, UnknownName
 from crowdsweep.journal.journal import read_journal
 from crowdsweep.journal.shown import shown_trials
 from crowdsweep.journal.state import JournalState
-from crowdsweep.labelling.fitted import THINNING
+from crowdsweep.labelling.fitted import LEAVES_OUT
 from crowdsweep.metrics.wording import readable
 from crowdsweep.models import registered
 from crowdsweep.report.compare import DatasetComparison
@@ -80,7 +81,7 @@ def chosen_of_sweep(store: Path, dataset: str | None, model: str | None, n_seeds
     block = _block(comparison_of(state, store).datasets, dataset, store)
     score = block.ranked[0] if model is None and block.ranked else None
     if model is not None:
-        labels = {score.model: score for score in [*block.scores]}
+        labels = {score.model: score for score in block.scores}
         if model not in labels:
             raise UnknownName("model", model, labels, f"{store}, dataset {block.title}")
         score = labels[model]
@@ -101,16 +102,18 @@ def chosen_of_sweep(store: Path, dataset: str | None, model: str | None, n_seeds
 
 
 def _block(blocks: Sequence[DatasetComparison], dataset: str | None, store: Path) -> DatasetComparison:
-    whole = [block for block in blocks if not any(f'"{name}"' in block.dataset_params for name in THINNING)]
-    fitting = [block for block in whole if dataset in (None, block.title, block.dataset, Path(block.dataset).name)]
-    if not whole:
+    """Returns the comparison on a dataset: on all its annotations, where the sweep has that beside thinned ones."""
+    if not blocks:
         raise BadInput(f"{store}: no trial has finished yet; let the sweep go on, then label")
-    if dataset is not None and not fitting:
-        raise UnknownName("dataset", dataset, [block.title for block in whole], str(store))
-    if len(fitting) > 1:
-        names = " | ".join(repr(block.title) for block in fitting)
-        raise BadInput(f"{store}: expected one dataset, the sweep has {len(fitting)}; choose: --dataset {names}")
-    return fitting[0]
+    fitting = [block for block in blocks if dataset in (None, block.title, block.dataset, Path(block.dataset).name)]
+    if not fitting:
+        raise UnknownName("dataset", str(dataset), [block.title for block in blocks], str(store))
+    whole = [block for block in fitting if not json.loads(block.dataset_params).keys() & set(LEAVES_OUT)]
+    found = whole or fitting
+    if len(found) > 1:
+        names = " | ".join(repr(block.title) for block in found)
+        raise BadInput(f"{store}: expected one dataset, the sweep has {len(found)}; choose: --dataset {names}")
+    return found[0]
 
 
 def _spec(state: JournalState, block: DatasetComparison, label: str) -> TrialSpec:

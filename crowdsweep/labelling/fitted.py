@@ -23,7 +23,8 @@ from crowdsweep.trial.fit_checks import checked_fit
 from crowdsweep.trial.model_calls import ModelFault, guarded
 from crowdsweep.trial.runner import check_needs
 
-THINNING = ("redundancy", "annotator_dropout")
+LEAVES_OUT = ("redundancy", "annotator_dropout", "folds")
+"""Dataset parameters by which a sweep trains on less than everything."""
 Order = Int64[np.ndarray, " classes"]
 
 
@@ -122,7 +123,7 @@ def fit_everything(
         model: registered name.
         params: hyper-parameters; all others have their defaults.
         dataset: from `catalogue.load`.
-        dataset_params: that it was loaded with; thinning among them is left out.
+        dataset_params: that it was loaded with; those among them that leave annotations out do not count.
         n_seeds: fits; one is enough where neither data nor model depend on the seed.
         device: a torch device.
 
@@ -132,7 +133,7 @@ def fit_everything(
     """
     info = registered.model_info(model)
     full = registered.full_params(model, params)
-    whole = {key: value for key, value in dataset_params.items() if key not in THINNING} | {"training": "all"}
+    whole = {key: value for key, value in dataset_params.items() if key not in LEAVES_OUT} | {"training": "all"}
     if dataset.seed_dependent:
         raise BadInput(
             f"dataset {dataset.name}: its crowd is drawn anew from each seed, so that there is no crowd to take labels "

@@ -1,5 +1,6 @@
 """What `crowdsweep label` writes: a folder of tables, a classifier, and what makes it again."""
 
+import shlex
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -37,24 +38,31 @@ def fit_chosen(chosen: Chosen) -> Fitted:
     return fit_everything(chosen.model, chosen.params, dataset, chosen.dataset_params, n_seeds=chosen.n_seeds)
 
 
+def check_folder(folder: Path) -> None:
+    """Checks that labels may be written to a folder: a new or an empty one, or one that labels were written to.
+
+    Raises:
+        BadInput: it holds something else.
+    """
+    if folder.exists() and (not folder.is_dir() or (any(folder.iterdir()) and not (folder / RECIPE).is_file())):
+        raise BadInput(f"{folder}: expected a new or empty folder, or one of labels, got one that holds other files")
+
+
 def write_labels(fitted: Fitted, chosen: Chosen, folder: Path, command: Sequence[str]) -> list[str]:
     """Writes everything that is known now, whole or not at all; what an earlier call wrote there is replaced.
 
     Args:
         fitted: the model.
         chosen: what was asked for.
-        folder: where to.
+        folder: where to; see `check_folder`.
         command: that does it again.
 
     Returns:
         The names of what was written.
 
     Raises:
-        BadInput: the folder holds something else.
         NotWritten: it cannot be written.
     """
-    if folder.exists() and (not folder.is_dir() or (any(folder.iterdir()) and not (folder / RECIPE).is_file())):
-        raise BadInput(f"{folder}: expected a new or empty folder, or one of labels, got one that holds other files")
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(prefix=".labels-", dir=folder.parent) as beside:
@@ -96,7 +104,7 @@ def _write_all(fitted: Fitted, chosen: Chosen, folder: Path, command: Sequence[s
 
 def _recipe(fitted: Fitted, chosen: Chosen, command: Sequence[str]) -> str:
     told: dict[str, Any] = {
-        "command": " ".join(command),
+        "command": shlex.join(command),
         "model": fitted.model,
         "why": chosen.why,
         "params": dict(fitted.params),

@@ -12,6 +12,7 @@ from jaxtyping import Float64, Int64
 from crowdsweep.arrays import ItemProbs
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.choices import choices_of
+from crowdsweep.metrics.items import as_binary
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -24,7 +25,6 @@ class Questions:
         answer: int64 [rows].
         weight: float64 [rows].
         belief: float64 [questions, answers], rows sum to one.
-        n_annotators: declared number.
     """
 
     question: Int64[np.ndarray, " rows"]
@@ -32,7 +32,6 @@ class Questions:
     answer: Int64[np.ndarray, " rows"]
     weight: Float64[np.ndarray, " rows"]
     belief: ItemProbs
-    n_annotators: int
 
     @property
     def n_answers(self) -> int:
@@ -55,16 +54,13 @@ def questions_of(annotations: Annotations, item_probs: ItemProbs, *, multilabel:
             answer=annotations.label.astype(np.int64),
             weight=weight,
             belief=item_probs,
-            n_annotators=annotations.n_annotators,
         )
     choices, n_classes = choices_of(annotations), annotations.n_classes
     chosen = (choices.chosen.toarray() > 0.5).astype(np.int64)
-    flat = item_probs.reshape(-1)
     return Questions(
         question=(choices.item.astype(np.int64)[:, None] * n_classes + np.arange(n_classes)).reshape(-1),
         annotator=np.repeat(choices.annotator.astype(np.int64), n_classes),
         answer=chosen.reshape(-1),
         weight=np.repeat(choices.weight, n_classes),
-        belief=np.stack([1.0 - flat, flat], axis=1),
-        n_annotators=annotations.n_annotators,
+        belief=as_binary(item_probs),
     )

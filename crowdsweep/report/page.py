@@ -113,7 +113,7 @@ class _Drawing:
 
 
 def write_report(store: Path) -> Path:
-    """Writes `report.html`, `table.md`, `table.csv`, `table.tex` `results.parquet` and maps of annotators,
+    """Writes `report.html`, `table.md`, `table.csv`, `table.tex`, `results.parquet`, and maps of annotators,
     `annotators-1.png` …, where a model keeps vectors of them, into a sweep's store.
 
     Each is made before the first is written, and written whole or not at all.

@@ -21,6 +21,7 @@ os.environ["OMP_NUM_THREADS"] = "1"
 
 import numpy as np
 import pandas as pd
+from choosing_without_gold import DATASETS
 from sklearn.base import BaseEstimator
 
 from crowdsweep.data import catalogue, splits
@@ -31,27 +32,6 @@ from crowdsweep.models import registered
 from crowdsweep.models.contract import FitContext, fit_one
 from crowdsweep.seeds import SeedStream
 
-DATASETS = (
-    "adult-content",
-    "bluebirds",
-    "dog",
-    "face-sentiment",
-    "labelme",
-    "medical-causes",
-    "medical-treats",
-    "music-genre",
-    "pos-tagging",
-    "product",
-    "rte",
-    "sentiment-polarity",
-    "sentiment-popularity-amt",
-    "stemming",
-    "temporal-ordering",
-    "weather-sentiment-amt",
-    "web-relevance",
-    "word-similarity",
-    "zencrowd-us",
-)
 # Our models, and crowd-kit's of the same name if it has one.
 MODELS: Mapping[str, str | None] = {
     "majority-vote": "MajorityVote",
@@ -75,9 +55,6 @@ TOLERANCE = 1.0  # points
 REASONS: Mapping[str, str] = {
     "wawa on web-relevance": "a fifth of the items tie; crowd-kit takes the label that comes first in the file",
     "one-coin on web-relevance": "crowd-kit stops after two steps, as ours does with `iterations: 2` (74.9)",
-    "mace": "ours begins at the votes, crowd-kit's at ten random places, of which it keeps the likeliest",
-    "m-msr": "not settled: signs of skills differ (negative in crowd-kit for 61 of rte's 164 annotators, here for 6;"
-    " web-relevance 67 of 177, here 20; music-genre 16 of 44, here 2)",
 }
 
 

@@ -1,18 +1,14 @@
 """Tracking servers that are silent, slow or killed, and a driver that is killed while it writes MLflow."""
 
-import os
 import signal
 import socket
-import subprocess
-import sys
 import threading
-import time
-import urllib.request
 from contextlib import suppress
 from random import Random
 
 from chaos.faults import fault, rows_in_words
-from chaos.sandbox import PATIENCE_S, Command, Sandbox
+from chaos.sandbox import Command, Sandbox
+from killable_server import KillableServer
 
 URI = "MLFLOW_TRACKING_URI"
 DRIP_S = 1.0
@@ -94,50 +90,11 @@ def _killed_with_mlflow(box: Sandbox, draw: Random) -> str:
     return rows_in_words(box)
 
 
-class _Server:
-    """An MLflow server of the sandbox."""
-
-    def __init__(self, box: Sandbox) -> None:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self._port = free.getsockname()[1]
-        self.uri = f"http://127.0.0.1:{self._port}"
-        self._folder = box.folder / "server"
-        self._folder.mkdir()
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> None:
-        command = [sys.executable, "-P", "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(self._port)]
-        command += ["--backend-store-uri", f"sqlite:///{self._folder}/served.db", "--workers", "1"]
-        command += ["--artifacts-destination", str(self._folder / "artifacts")]
-        quiet = {"MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
-        with (self._folder / "log").open("ab") as log:
-            self._process = subprocess.Popen(
-                command, env={**os.environ, **quiet}, stdout=log, stderr=log, start_new_session=True
-            )
-        deadline = time.monotonic() + PATIENCE_S
-        while not self._answers():
-            assert self._process.poll() is None, (self._folder / "log").read_text()[-2000:]
-            assert time.monotonic() < deadline, "the tracking server does not start"
-            time.sleep(0.1)
-
-    def kill(self) -> None:
-        process, self._process = self._process, None
-        if process is not None:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-
-    def _answers(self) -> bool:
-        try:
-            with urllib.request.urlopen(f"{self.uri}/health", timeout=5) as answer:
-                return answer.status == 200
-        except OSError:
-            return False
-
-
 @fault("tracking server killed", draws=3)
 def _server_killed(box: Sandbox, draw: Random) -> str:
-    server = _Server(box)
+    folder = box.folder / "server"
+    folder.mkdir()
+    server = KillableServer(folder)
     box.servers.append(server.kill)
     server.start()
     box.write(tracking={"enabled": True})

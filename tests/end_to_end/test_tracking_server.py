@@ -2,18 +2,13 @@
 
 import json
 import logging
-import os
-import signal
-import socket
-import subprocess
-import sys
 import time
-import urllib.request
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from killable_server import STARTS_S, KillableServer
 
 from crowdsweep.journal.journal import Journal, read_journal
 from crowdsweep.testing.mirror_checks import failed, ok, spec, started
@@ -21,55 +16,12 @@ from crowdsweep.tracking.mlflow_runs import MlflowClient, MlflowMirror, rebuild
 from crowdsweep.trial.events import Event, SweepFinished, SweepStatus, TrialPlanned
 
 EXPERIMENT = "on a server"
-STARTS_S = 90.0
 CLOSES_S = 45.0
 
 
-class Server:
-    """An MLflow server on loopback with its data in a folder; it can be killed and started again."""
-
-    def __init__(self, folder: Path) -> None:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
-        self.uri = f"http://127.0.0.1:{self.port}"
-        self._folder = folder
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> None:
-        command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(self.port)]
-        command += ["--backend-store-uri", f"sqlite:///{self._folder / 'served.db'}", "--workers", "1"]
-        command += ["--artifacts-destination", str(self._folder / "artifacts")]
-        quiet = {"MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
-        environment = {name: value for name, value in os.environ.items() if name != "MLFLOW_TRACKING_URI"}
-        with (self._folder / "server.log").open("ab") as log:
-            self._process = subprocess.Popen(
-                command, env={**environment, **quiet}, stdout=log, stderr=log, start_new_session=True
-            )
-        deadline = time.monotonic() + STARTS_S
-        while not self._answers():
-            assert self._process.poll() is None, (self._folder / "server.log").read_text()
-            assert time.monotonic() < deadline
-            time.sleep(0.2)
-
-    def kill(self) -> None:
-        """Kills it with its workers."""
-        process, self._process = self._process, None
-        if process is not None:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-
-    def _answers(self) -> bool:
-        try:
-            with urllib.request.urlopen(f"{self.uri}/health", timeout=5) as answer:
-                return answer.status == 200
-        except OSError:
-            return False
-
-
 @pytest.fixture
-def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    server = Server(tmp_path)
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[KillableServer]:
+    server = KillableServer(tmp_path)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", server.uri)
     try:
         server.start()
@@ -86,7 +38,7 @@ def trials(seeds: Sequence[int]) -> list[Event]:
     return events
 
 
-def runs_on(server: Server) -> dict[str, Any]:
+def runs_on(server: KillableServer) -> dict[str, Any]:
     """Returns all runs by key; two of one key are an error."""
     client = MlflowClient(server.uri)
     experiment = client.get_experiment_by_name(EXPERIMENT)
@@ -98,7 +50,7 @@ def runs_on(server: Server) -> dict[str, Any]:
     return by_key
 
 
-def check_runs(server: Server, seeds: Sequence[int]) -> None:
+def check_runs(server: KillableServer, seeds: Sequence[int]) -> None:
     runs = runs_on(server)
     cell = runs.pop(spec(0).cell_key)
     assert (cell.info.status, cell.data.metrics["trials_ok"]) == ("FINISHED", len(seeds) - 1)
@@ -114,7 +66,9 @@ def check_runs(server: Server, seeds: Sequence[int]) -> None:
 
 
 @pytest.mark.slow
-def test_a_server_that_dies_in_the_middle(server: Server, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_server_that_dies_in_the_middle(
+    server: KillableServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     store = tmp_path / "store"
     journal = Journal(store)
     mirror = MlflowMirror(store, experiment=EXPERIMENT, record=journal.handle, look=lambda: journal.state)

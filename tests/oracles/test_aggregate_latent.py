@@ -7,15 +7,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from naive_answers import fit, table_of
 from scipy.special import digamma
 
 from crowdsweep.data import catalogue, splits
 from crowdsweep.data.annotations import Annotations
-from crowdsweep.data.dataset import Items, TrainingData
 from crowdsweep.metrics.items import accuracy
 from crowdsweep.models import registered
 from crowdsweep.models.aggregate.mmce import SoftmaxAnnotators
-from crowdsweep.models.contract import FitContext, FitResult, fit_one
+from crowdsweep.models.contract import FitContext, fit_one
 from crowdsweep.seeds import SeedStream
 
 KINDS = [{}, {"weights": True}, {"soft": True}]
@@ -38,23 +38,6 @@ def random_crowd(seed: int, *, weights: bool = False, soft: bool = False, n_clas
         weight=random.uniform(0.2, 3, n_rows) if weights else None,
         probability=random.uniform(0.3, 1, n_rows) if soft else None,
     )
-
-
-def table_of(rows: Annotations) -> np.ndarray:
-    """Returns how much answer each annotator gave for each label of each item [items, annotators, classes]."""
-    found = np.zeros((rows.n_items, rows.n_annotators, rows.n_classes))
-    for j in range(len(rows)):
-        weight = 1.0 if rows.weight is None else float(rows.weight[j])
-        certain = 1.0 if rows.probability is None else float(rows.probability[j])
-        for label in range(rows.n_classes):
-            share = certain if label == rows.label[j] else (1 - certain) / (rows.n_classes - 1)
-            found[rows.item[j], rows.annotator[j], label] += weight * share
-    return found
-
-
-def fit(name: str, rows: Annotations, **params: object) -> FitResult:
-    data = TrainingData(annotations=rows, items=Items(n_items=rows.n_items))
-    return fit_one(registered.build_model(name, params), data, FitContext(seeds=SeedStream(0)))
 
 
 def evidence(

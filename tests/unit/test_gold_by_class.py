@@ -29,6 +29,7 @@ def test_each_class_is_known_or_not_of_each_item(tmp_path):
     assert list(zip(data.gold.item.tolist(), data.gold.label.tolist(), strict=True)) == [(0, 1), (0, 2), (1, 2)]
     assert data.gold.applies is not None
     assert data.gold.applies.tolist() == [True, False, True]
+    assert data.unread_columns == ("items: gold_source",)
     trial = prepare(data, {}, seed=0)
     train = trial.evaluation["train"]
     assert train.has_gold.tolist() == [True, True, False]

@@ -1,5 +1,7 @@
 """What people take away: labels, annotators, what to label next, a classifier."""
 
+import shlex
+
 import numpy as np
 import pandas as pd
 import pyarrow.csv as pa_csv
@@ -190,6 +192,22 @@ def test_of_a_sweep_the_first_model_labels_at_its_chosen_point(tmp_path, capsys)
     assert "did you mean 'dawid-skene'" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(("params", "named"), [("redundancy: 2", []), ("folds: 3", ["--model", "dawid-skene"])])
+def test_a_sweep_that_trains_on_less_labels_everything(params, named, tmp_path):
+    sweep = tmp_path / "s.yaml"
+    sweep.write_text(
+        f"name: s\ndatasets: [{{name: anesthesia, {params}}}]\nmodels: [majority-vote, dawid-skene]\n"
+        "engine: inline\nseeds: {report: 2}\ntracking: {enabled: false}\n"
+    )
+    store = tmp_path / "store"
+    assert run_command_line(["run", str(sweep), "--store", str(store), "--quiet"]) == 0
+    assert run_command_line(["label", str(store), *named, "--out", str(tmp_path / "with spaces")]) == 0
+    rows = rows_of(tmp_path / "with spaces" / "labels.csv")
+    assert (len(rows), sum(row["answers"] for row in rows)) == (45, 315)
+    recipe = yaml.safe_load((tmp_path / "with spaces" / "label.yaml").read_text())
+    assert shlex.split(recipe["command"])[-1] == str(tmp_path / "with spaces")
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -212,7 +230,9 @@ def test_what_cannot_be_labelled_is_said_in_one_line(words, message, capsys, tmp
 def test_other_peoples_folders_are_left_alone(tmp_path, capsys):
     (tmp_path / "mine.txt").write_text("mine")
     assert run_command_line(["label", "anesthesia", "--model", "dawid-skene", "--out", str(tmp_path)]) == 2
-    assert "got one that holds other files" in capsys.readouterr().err
+    told = capsys.readouterr()
+    assert "got one that holds other files" in told.err
+    assert "named by --model" not in told.out  # refused before anything is fitted
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
 
 

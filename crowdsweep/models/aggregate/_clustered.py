@@ -1,14 +1,23 @@
 """What a model of clusters hands to whoever builds on its clusters, and how its restarts report."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models.clusters import ClusteredCrowd
 from crowdsweep.models.contract import FitContext, FitResult, Report
+
+GRAPH_SPACE: Mapping[str, Any] = {
+    "item_clusters": {"min": 3, "max": 20},
+    "annotator_clusters": {"min": 3, "max": 20},
+    "alpha": {"values": [1.01, 1.1, 1.5, 2, 5]},
+    "gamma": {"values": [1.01, 2, 5]},
+    "tau": {"values": [1.01, 2, 5]},
+}
+"""What both models of clusters of items and of annotators search."""
 
 
 @dataclass

@@ -39,7 +39,7 @@ from crowdsweep.models._annotator_order import annotator_order
 from crowdsweep.models._em import CHUNK, normalised
 from crowdsweep.models.aggregate._annealing import Annealing, Proposal, Solution, Target
 from crowdsweep.models.aggregate._bipartite import Edges
-from crowdsweep.models.aggregate._clustered import FittedClusters, RestartReporter
+from crowdsweep.models.aggregate._clustered import GRAPH_SPACE, FittedClusters, RestartReporter
 from crowdsweep.models.clusters import ClusteredCrowd, Clusters, Snap, snapped
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
 from crowdsweep.seeds import SeedStream
@@ -283,14 +283,7 @@ MODEL = ModelInfo(
     title="PGM by simulated annealing: clusters of items and of annotators",
     model=PgmAnnealing,
     source="Weerasooriya, Ororbia and Homan, algorithm 2",
-    space={
-        "item_clusters": {"min": 3, "max": 20},
-        "annotator_clusters": {"min": 3, "max": 20},
-        "alpha": {"values": [1.01, 1.1, 1.5, 2, 5]},
-        "gamma": {"values": [1.01, 2, 5]},
-        "tau": {"values": [1.01, 2, 5]},
-        "kappa": {"values": [20, 100, 500]},
-    },
+    space={**GRAPH_SPACE, "kappa": {"values": [20, 100, 500]}},
     cost=lambda shape, params: (
         params["restarts"]
         * params["iterations"]

@@ -33,7 +33,7 @@ from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models._annotator_order import annotator_order
 from crowdsweep.models.aggregate._bipartite import Beliefs, ClusterParameters, Edges, PairLabels, edge_counts, propagate
-from crowdsweep.models.aggregate._clustered import FittedClusters, RestartReporter
+from crowdsweep.models.aggregate._clustered import GRAPH_SPACE, FittedClusters, RestartReporter
 from crowdsweep.models.clusters import ClusteredCrowd, Clusters, Snap, snapped
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
 from crowdsweep.seeds import SeedStream
@@ -173,13 +173,7 @@ MODEL = ModelInfo(
     title="PGM by belief propagation: clusters of items and of annotators",
     model=PgmBp,
     source="Weerasooriya, Ororbia and Homan, algorithm 3",
-    space={
-        "item_clusters": {"min": 3, "max": 20},
-        "annotator_clusters": {"min": 3, "max": 20},
-        "alpha": {"values": [1.01, 1.1, 1.5, 2, 5]},
-        "gamma": {"values": [1.01, 2, 5]},
-        "tau": {"values": [1.01, 2, 5]},
-    },
+    space=GRAPH_SPACE,
     cost=lambda shape, params: (
         6.0
         * params["restarts"]
