@@ -3,119 +3,32 @@
 import json
 import logging
 import math
-import os
-import shutil
-import socket
 import sqlite3
-import subprocess
-import sys
-import threading
-import time
-from base64 import b64encode
-from collections import Counter
 from collections.abc import Sequence
-from contextlib import closing
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from urllib.parse import unquote
 
 import numpy as np
 import pytest
+from mlflow_sweeps import SEEDS, outcomes, runs_in, sql, sweep
 
 from crowdsweep.errors import BadInput
 from crowdsweep.journal.journal import Journal, read_journal
 from crowdsweep.journal.shown import ShownTrial
-from crowdsweep.journal.state import JournalState
 from crowdsweep.sweep.launch import open_and_run, rebuild_mirror
 from crowdsweep.sweepfile.read import parse_sweep
-from crowdsweep.testing.mirror_checks import failed, ok, spec, started
-from crowdsweep.tracking.artifact_files import bring_along
-from crowdsweep.tracking.background import Background
+from crowdsweep.testing.mirror_checks import ok, spec, started
 from crowdsweep.tracking.mlflow_runs import (
     MlflowClient,
     MlflowMirror,
     reader_of,
     rebuild,
     tracking_uri,
-    without_credentials,
 )
 from crowdsweep.tracking.run_records import HISTORY_LIMIT, CellTrial, cell_record, trial_record
-from crowdsweep.tracking.sqlite_file import is_shared
-from crowdsweep.tracking.uri import discreetly
 from crowdsweep.trial.artifacts import Artifact
-from crowdsweep.trial.events import Event, RunsCreated, SweepFinished, SweepStatus, TrialFinished, TrialPlanned
+from crowdsweep.trial.events import Event, RunsCreated, TrialFinished, TrialPlanned
 from crowdsweep.trial.result import Status
-
-SEEDS = (0, 1, 2, 3)
-
-
-@pytest.fixture(scope="module")
-def empty_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A database with MLflow's tables: making them takes seconds."""
-    path = tmp_path_factory.mktemp("template") / "mlflow.db"
-    mirror = MlflowMirror(path.parent, experiment="template")
-    mirror.handle(started())
-    mirror.close()
-    with sqlite3.connect(path) as database:
-        database.execute("DELETE FROM experiments WHERE name = 'template'")
-    return path
-
-
-@pytest.fixture
-def store(tmp_path: Path, empty_database: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    shutil.copy(empty_database, tmp_path / "mlflow.db")
-    return tmp_path
-
-
-def outcomes(seeds: Sequence[int] = SEEDS) -> list[Event]:
-    """Four trials of one cell, the last of which failed."""
-    events: list[Event] = []
-    for seed in seeds:
-        key = spec(seed, groups=2).key
-        events.append(TrialPlanned(spec=spec(seed, groups=2)))
-        events.append(failed(key) if seed == 3 else ok(key, test_accuracy=0.5 + seed / 10, dev_kl=1.0))
-    return events
-
-
-def sweep(store: Path, events: Sequence[Event], *, uri: str | None = None, attempts: int = 2) -> JournalState:
-    """Runs a driver's mirrors over a sweep."""
-    journal = Journal(store)
-    mirror = MlflowMirror(
-        store,
-        experiment="an experiment",
-        uri=uri,
-        record=journal.handle,
-        look=lambda: journal.state,
-        background=lambda idle: Background("MLflow", when_idle=idle, attempts=attempts, first_delay_s=0.001),
-    )
-    for event in (started(), *events, SweepFinished(status=SweepStatus.DONE, time=3.0)):
-        journal.handle(event)
-        mirror.handle(event)
-    mirror.close()
-    journal.close()
-    return read_journal(store)
-
-
-def runs_in(store: Path) -> tuple[dict, dict]:
-    """Returns (cells, trials) by key; two runs of one key are an error."""
-    client = MlflowClient(tracking_uri(store))
-    experiment = client.get_experiment_by_name("an experiment")
-    cells: dict = {}
-    trials: dict = {}
-    for run in client.search_runs([experiment.experiment_id], max_results=1000):
-        place = cells if run.data.tags["crowdsweep.kind"] == "cell" else trials
-        key = run.data.tags["crowdsweep.key"]
-        assert key not in place, "recorded twice"
-        place[key] = run
-    return cells, trials
-
-
-def sql(store: Path, *statements: str) -> None:
-    with sqlite3.connect(store / "mlflow.db") as database:
-        for statement in statements:
-            database.execute(statement)
 
 
 def test_a_sweep_as_mlflow_shows_it(store: Path) -> None:
@@ -279,139 +192,6 @@ def test_mirror_mends_what_was_deleted(store: Path) -> None:
     assert trials[other].data.metrics["dev_kl"] == 1.0
 
 
-def free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return free.getsockname()[1]
-
-
-@pytest.fixture
-def nobody_logged_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD"):
-        monkeypatch.setenv(name, "")  # so that what a test sets is undone
-
-
-@pytest.mark.usefixtures("nobody_logged_in")
-def test_a_server_that_is_down_delays_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    port = free_port()
-    with caplog.at_level(logging.WARNING, logger="crowdsweep"):
-        state = sweep(tmp_path, outcomes(), uri=f"http://somebody:secret@127.0.0.1:{port}", attempts=10**6)
-    assert len(state.results) == 4
-    told = [record.getMessage() for record in caplog.records]
-    assert len(told) == 2
-    assert f"no tracking server answers at 127.0.0.1:{port}" in told[0]
-    assert "lacks 4 trials" in told[1]
-    assert "secret" not in caplog.text
-
-
-@pytest.mark.usefixtures("nobody_logged_in")
-@pytest.mark.parametrize("uri", ["http://me:hunter2@127.0.0.1:{port}", "postgres://me:hunter2@127.0.0.1:{port}/runs"])
-def test_a_password_goes_nowhere(
-    tmp_path: Path, uri: str, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
-) -> None:
-    """Nobody listens at the first, and MLflow does not know the scheme of the second, which it cites."""
-    uri = uri.format(port=free_port())
-    config = parse_sweep(
-        {
-            "name": "discreet",
-            "datasets": ["anesthesia"],
-            "models": ["majority-vote"],
-            "seeds": {"report": 1},
-            "engine": "inline",
-            "tracking": {"uri": uri},
-        }
-    )
-    with caplog.at_level(logging.DEBUG):
-        assert open_and_run(config, tmp_path).status == "done"
-        with pytest.raises(BadInput, match="cannot be written") as refused:
-            rebuild_mirror(tmp_path, uri)
-    assert "MLflow cannot be written" in caplog.text
-    assert read_journal(tmp_path).config["tracking"]["uri"] == uri.replace("me:hunter2@", "")
-    told = [caplog.text, *capfd.readouterr(), str(refused.value)]
-    told += [path.read_text(errors="replace") for path in tmp_path.rglob("*") if path.is_file()]
-    assert not [text for text in told if "hunter2" in text]
-
-
-@pytest.mark.usefixtures("nobody_logged_in")
-def test_a_server_is_sent_the_name_and_password(tmp_path: Path) -> None:
-    sent: list[str | None] = []
-
-    class Guarded(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            sent.append(self.headers["Authorization"])
-            self.send_error(403)
-
-        def log_message(self, *words: object) -> None: ...
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Guarded)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    journal = Journal(tmp_path)
-    journal.handle(started())
-    journal.close()
-    with pytest.raises(BadInput, match="403"):
-        rebuild(read_journal(tmp_path), f"http://me:w%40rd@127.0.0.1:{server.server_port}", "x")
-    server.shutdown()
-    server.server_close()
-    assert set(sent) == {"Basic " + b64encode(b"me:w@rd").decode()}
-
-
-def test_the_database_is_one_file_when_nobody_writes(store: Path) -> None:
-    files = []
-    journal = Journal(store)
-    mirror = MlflowMirror(store, experiment="an experiment", record=lambda event: files.append(database_files(store)))
-    mirror.handle(started())
-    for event in outcomes():
-        mirror.handle(event)
-    mirror.close()
-    journal.close()
-    assert files == [{"mlflow.db", "mlflow.db-wal", "mlflow.db-shm"}], "written through a log"
-    assert database_files(store) == {"mlflow.db"}
-    with closing(sqlite3.connect(store / "mlflow.db")) as database:
-        assert database.execute("PRAGMA journal_mode").fetchone() == ("delete",)
-    assert len(runs_in(store)[1]) == 4
-
-
-def database_files(store: Path) -> set[str]:
-    return {path.name for path in store.glob("mlflow.db*")}
-
-
-def test_what_a_killed_process_left_of_a_database_is_removed(store: Path) -> None:
-    ended = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, check=True)
-    dead, living = int(ended.stdout), os.getppid()
-    doomed = [store / f"mlflow.db.{dead}.new{side}" for side in ("", "-journal")]
-    kept = [store / f"mlflow.db.{living}.new", store / "mlflow.db.new", store / f"other.db.{dead}.new"]
-    for path in (*doomed, *kept):
-        path.touch()
-    sweep(store, outcomes((0,)))
-    assert [path for path in (*doomed, *kept) if path.exists()] == kept
-
-
-def test_somebody_who_reads_keeps_the_log_and_stops_nobody(store: Path) -> None:
-    sweep(store, outcomes((0,)))
-    with closing(sqlite3.connect(store / "mlflow.db", isolation_level=None)) as reader:
-        reader.execute("PRAGMA journal_mode=WAL")
-        reader.execute("BEGIN")
-        assert reader.execute("SELECT count(*) FROM runs").fetchone() == (2,)
-        sweep(store, outcomes((1, 2)))
-        assert reader.execute("SELECT count(*) FROM runs").fetchone() == (2,)
-        reader.execute("COMMIT")
-        assert reader.execute("SELECT count(*) FROM runs").fetchone() == (4,)
-    assert len(runs_in(store)[1]) == 3
-
-
-def test_a_file_system_of_many_machines_is_told_from_a_disk(tmp_path: Path) -> None:
-    mounts = tmp_path / "mounts"
-    mounts.write_text(
-        "/dev/vda / ext4 rw 0 0\nhome:/export /home nfs4 rw 0 0\n/dev/vdb /home/my\\040disk xfs rw 0 0\n"
-        "me@there: /mnt fuse.sshfs rw 0 0\n/dev/vdc /mnt ext4 rw 0 0\n"
-    )
-    assert is_shared(Path("/home/me/results/mlflow.db"), mounts)
-    assert not is_shared(Path("/home/my disk/mlflow.db"), mounts)
-    assert not is_shared(Path("/homely/mlflow.db"), mounts)
-    assert not is_shared(Path("/mnt/mlflow.db"), mounts), "the later mount counts"
-    assert not is_shared(Path("/home/me"), tmp_path / "there is no such list")
-
-
 def test_a_trial_that_enters_the_report_is_marked(store: Path) -> None:
     key = spec(0, groups=2).key
     sweep(store, [TrialPlanned(spec=spec(0, phase="search", groups=2)), ok(key)])
@@ -561,17 +341,6 @@ def test_a_cell_reports_what_was_not_searched() -> None:
     assert (outdated.metrics["a_mean"], outdated.tags["crowdsweep.asked"]) == (5.0, "false")
 
 
-def test_where_runs_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    assert tracking_uri(tmp_path) == f"sqlite:///{tmp_path}/mlflow.db"
-    with pytest.raises(BadInput, match=r"tracking\.uri or MLFLOW_TRACKING_URI"):
-        tracking_uri("s3://bucket/x")
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://server:5000")
-    assert tracking_uri(tmp_path) == "http://server:5000"
-    assert tracking_uri(tmp_path, "sqlite:///x.db") == "sqlite:///x.db"
-    assert without_credentials("sqlite:////a/b@c.db") == "sqlite:////a/b@c.db"
-
-
 def test_nothing_is_printed(store: Path, capfd: pytest.CaptureFixture[str]) -> None:
     sweep(store, outcomes())
     printed = capfd.readouterr()
@@ -592,99 +361,6 @@ def test_run_ids_are_told_while_the_sweep_runs(store: Path) -> None:
     }
 
 
-SECRETS = ("hunter2", "hunter/2", "hunt%40er2")
-SHOWN = {
-    "http://me:{}@host:5000/ml": "http://host:5000/ml",
-    "https://{}@host/ml": "https://host/ml",
-    "https://host/ml?token={}&x=1": "https://host/ml",
-    "https://host/ml#{}": "https://host/ml",
-    "https://host/ml;password={}": "https://host/ml",
-    "http://me:{}@[host": "http://[host",
-    "databricks://profile:{}@host": "databricks://host",
-    "postgresql+psycopg2://me:{}@host/runs?sslpassword={}": "postgresql+psycopg2://host/runs",
-    "mssql+pyodbc:///?odbc_connect=UID%3Dme%3BPWD%3D{}": "mssql+pyodbc:///",
-    "me:{}@host": "host",
-}
-
-
-@pytest.mark.parametrize("secret", SECRETS)
-@pytest.mark.parametrize("uri", SHOWN)
-def test_a_secret_is_not_shown_wherever_it_stands_in_a_uri(uri: str, secret: str) -> None:
-    given = uri.format(secret, secret)
-    assert without_credentials(given) == SHOWN[uri]
-    assert without_credentials(SHOWN[uri]) == SHOWN[uri]
-    for said in (f"cannot open {given!r}", f"login failed with {secret}", f"login failed with {unquote(secret)}"):
-        assert secret not in discreetly(said, given)
-        assert unquote(secret) not in discreetly(said, given)
-
-
-def test_a_secret_of_a_path_is_not_shown() -> None:
-    assert without_credentials("https://host/api/token-4711/ml") == "https://host/api/ml"
-    assert without_credentials("https://host/" + 40 * "a" + "/ml") == "https://host/ml"
-    assert without_credentials("sqlite:////data/my-token/mlflow.db") == "sqlite:////data/my-token/mlflow.db"
-
-
-@pytest.mark.parametrize("name", ["a?b", "a%20b", "a#b", "a b@c:d;e=f&g", "ä'\""])
-def test_odd_folders_hold_a_store(store: Path, tmp_path: Path, name: str) -> None:
-    odd = tmp_path / name
-    odd.mkdir()
-    (store / "mlflow.db").rename(odd / "mlflow.db")
-    sweep(odd, outcomes())
-    assert len(runs_in(odd)[1]) == 4
-    assert not [path for path in tmp_path.rglob("*.db") if path.parent != odd]
-    assert (odd / "mlartifacts").is_dir()
-
-
-def test_a_moved_store_takes_its_artifacts_along(store: Path, tmp_path: Path) -> None:
-    here, there = tmp_path / "here", tmp_path / "there"
-    here.mkdir()
-    (store / "mlflow.db").rename(here / "mlflow.db")
-    sweep(here, outcomes())
-    here.rename(there)
-    bring_along(there / "mlflow.db", (there / "mlartifacts").as_uri())
-    client = MlflowClient(tracking_uri(there))
-    trial = runs_in(there)[1][spec(3, groups=2).key]
-    assert "traceback.txt" in [file.path for file in client.list_artifacts(trial.info.run_id)]
-    sweep(there, outcomes((0, 1, 2, 3, 4)))
-    assert not here.exists()
-    assert all(run.info.artifact_uri.startswith(there.as_uri()) for run in runs_in(there)[1].values())
-
-
-def test_no_link_leads_what_is_written_out_of_a_store(store: Path, tmp_path: Path) -> None:
-    outside = tmp_path / "outside"
-    outside.mkdir()
-    inside = tmp_path / "inside"
-    inside.mkdir()
-    (store / "mlflow.db").rename(inside / "mlflow.db")
-    (inside / "mlartifacts").symlink_to(outside)
-    sweep(inside, outcomes())
-    assert not list(outside.rglob("*.txt"))
-    (inside / "mlflow.db").rename(tmp_path / "elsewhere.db")
-    (inside / "mlflow.db").symlink_to(tmp_path / "elsewhere.db")
-    with pytest.raises(BadInput, match="got a link"):
-        tracking_uri(inside)
-
-
-def test_two_stores_with_one_name_share_no_run(store: Path, tmp_path: Path) -> None:
-    uri = tracking_uri(store)
-    for place, time_s in (("one", 1.0), ("two", 2.0)):
-        journal = Journal(tmp_path / place)
-        mirror = MlflowMirror(
-            tmp_path / place, experiment="an experiment", uri=uri, record=journal.handle, look=lambda j=journal: j.state
-        )
-        for event in (replace(started(), time=time_s), *outcomes((0, 1))):
-            journal.handle(event)
-            mirror.handle(event)
-        mirror.close()
-        journal.close()
-    client = MlflowClient(uri)
-    experiment = client.get_experiment_by_name("an experiment")
-    runs = client.search_runs([experiment.experiment_id])
-    by_store = Counter(run.data.tags["crowdsweep.store"] for run in runs)
-    assert sorted(by_store.values()) == [3, 3]
-    assert not [run for run in runs if "crowdsweep.interrupted" in run.data.tags]
-
-
 def test_mirror_waits_for_the_driver_that_writes(store: Path) -> None:
     journal = Journal(store)
     for event in (started(), *outcomes()):
@@ -693,58 +369,3 @@ def test_mirror_waits_for_the_driver_that_writes(store: Path) -> None:
         rebuild_mirror(store)
     journal.close()
     assert "4 trials written" in rebuild_mirror(store)
-
-
-class SlowServer(BaseHTTPRequestHandler):
-    """Takes a connection and does not answer."""
-
-    def do_GET(self) -> None:
-        time.sleep(30)
-
-    do_POST = do_GET
-
-    def log_message(self, *words: object) -> None: ...
-
-
-@pytest.mark.usefixtures("nobody_logged_in")
-def test_ctrl_c_leaves_a_slow_server_to_mirror(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), SlowServer)
-    server.daemon_threads = True
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    presses, told = 0, []
-    mirror = MlflowMirror(
-        tmp_path,
-        experiment="x",
-        uri=f"http://127.0.0.1:{server.server_port}",
-        presses=lambda: presses,
-        tell=told.append,
-    )
-    for event in (started(), *outcomes()):
-        mirror.handle(event)
-
-    def press() -> None:
-        nonlocal presses
-        presses += 1
-
-    threading.Timer(3.0, press).start()
-    began = time.monotonic()
-    mirror.close()
-    took_s = time.monotonic() - began
-    server.shutdown()
-    server.server_close()
-    assert 2.5 < took_s < 8.0
-    assert told == [f"MLflow: 4 runs to go; Ctrl-C leaves them to `crowdsweep mirror {tmp_path}`"]
-    assert "MLflow lacks 4 trials" in caplog.text
-
-
-def test_after_a_second_ctrl_c_nothing_is_waited_for(tmp_path: Path) -> None:
-    mirror = MlflowMirror(
-        tmp_path,
-        experiment="x",
-        presses=lambda: 2,
-        background=lambda idle: Background("MLflow", when_idle=idle),
-    )
-    mirror.handle(started())
-    began = time.monotonic()
-    mirror.close()
-    assert time.monotonic() - began < 2.0

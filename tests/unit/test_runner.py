@@ -2,43 +2,19 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from written_models import COUNTING, PREDICTING, VOTES, dataset, silent, specs_of
 
-from crowdsweep.data.annotations import Annotations
-from crowdsweep.data.choices import annotations_of, choices_of
-from crowdsweep.data.dataset import SPLITS, CrowdDataset, Gold, Items, NumberedNames
-from crowdsweep.metrics.annotators import js_matrices
-from crowdsweep.models import registered
 from crowdsweep.seeds import SeedStream
 from crowdsweep.trial import runner
 from crowdsweep.trial.events import TrialProgressed
 from crowdsweep.trial.result import Status, TrialResult
 from crowdsweep.trial.runner import run_batch, thinned
-from crowdsweep.trial.spec import TrialSpec, canonical_json
+from crowdsweep.trial.spec import canonical_json
 
-# Models as a person would add them, one file each, found through CROWDSWEEP_PLUGINS.
-HEAD = """
-from dataclasses import dataclass, replace
-from typing import final
-
-import numpy as np
-
-from crowdsweep.errors import FitFailed
-from crowdsweep.models.contract import ConfusionMatrices, FitResult, ModelInfo
-
-CALLS = []
-"""
-FOOT = """
-MODEL = ModelInfo(name={name!r}, title="t", model=Probe, source="s", cost=lambda shape, params: 1.0, {info})
-"""
-VOTES = """
-def votes(data, context):
-    return FitResult(item_probs=data.annotations.label_distribution(), objective=np.arange(3.0), iterations=3)
-"""
 # In a batch one poisoned replica takes the others with it, as an exception in stacked arithmetic does.
 POISONED = (
     VOTES
@@ -56,6 +32,8 @@ class Probe:
         return [votes(part, context) for part, context in zip(data, contexts)]
 """
 )
+
+
 DIVERGING = (
     VOTES
     + """
@@ -90,87 +68,6 @@ class Broken:
         return np.zeros((1, 1))
 """
 )
-COUNTING = (
-    VOTES
-    + """
-@final
-@dataclass(frozen=True, kw_only=True)
-class Probe:
-    def fit(self, data, context):
-        CALLS.append(context.seeds.seed)
-        context.report(1, 0.5)
-        return votes(data, context)
-"""
-)
-PREDICTING = """
-class Uniform:
-    uses = ("soft", "snap")
-    def predict(self, items, use):
-        probs = np.zeros((items.n_items, 2))
-        probs[:, 0 if use == "soft" else 1] = 1.0
-        return probs
-
-@final
-@dataclass(frozen=True, kw_only=True)
-class Probe:
-    def fit(self, data, context):
-        CALLS.append(context.gold)
-        matrices = np.tile(np.eye(data.n_classes), (data.n_annotators, 1, 1))
-        return FitResult(
-            item_probs=data.annotations.label_distribution(),
-            annotators=ConfusionMatrices(matrices=matrices),
-            label_probs=lambda item, annotator: np.full((len(item), data.n_classes), 1 / data.n_classes),
-            predictor=Uniform(),
-        )
-"""
-
-
-@pytest.fixture
-def add_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Any]]:
-    """Adds a model in one file and returns the list in which it notes its calls."""
-    monkeypatch.setenv("CROWDSWEEP_PLUGINS", str(tmp_path))
-
-    def add(name: str, body: str, info: str = "") -> list[Any]:
-        path = tmp_path / f"{name.replace('-', '_')}.py"
-        path.write_text(HEAD + body + FOOT.format(name=name, info=info))
-        return __import__("sys").modules[registered.model_info(name).model.__module__].CALLS
-
-    return add
-
-
-def dataset(*, gold: bool = True, features: bool = True, anonymous: bool = False) -> CrowdDataset:
-    """Twelve items of two classes, six to train, three for dev, three for test; three annotators, one of them idle."""
-    label = np.arange(12) % 2
-    answers = Annotations.of(
-        item=np.repeat(np.arange(12), 2),
-        annotator=np.tile([0, 1], 12),
-        label=np.where(np.tile([True, False], 12), np.repeat(label, 2), 0),  # annotator 1 always says 0
-        n_items=12,
-        n_annotators=3,
-        n_classes=2,
-    )
-    known = np.arange(12 if gold else 0)
-    return CrowdDataset(
-        name="probe",
-        annotations=answers.anonymised() if anonymous else answers,
-        items=Items(n_items=12, features=np.zeros((12, 2), np.float32) if features else None),
-        split=np.repeat([SPLITS.index(name) for name in ("train", "dev", "test")], [6, 3, 3]).astype(np.int8),
-        gold=Gold(item=known.astype(np.int32), label=label[known].astype(np.int32)),
-        item_names=NumberedNames("i", 12),
-        annotator_names=NumberedNames("a", 3),
-        class_names=("no", "yes"),
-    )
-
-
-def specs_of(model: str, base: CrowdDataset, seeds: range = range(8), **fields: Any) -> list[TrialSpec]:
-    params = registered.full_params(model, fields.pop("params", {}))
-    plain = {"model": model, "params": params, "model_version": 1, "dataset": base.name}
-    return [TrialSpec(**plain, fingerprint=base.fingerprint, seed=seed, **fields) for seed in seeds]
-
-
-def silent(event: TrialProgressed) -> bool:
-    """Takes a report and lets the trial go on."""
-    return True
 
 
 def comparable(result: TrialResult) -> TrialResult:
@@ -238,64 +135,6 @@ def test_a_deterministic_model_is_fitted_once_where_the_seed_changes_nothing(
     calls.clear()
     run_batch(specs_of("probe-once", base, dataset_params={"redundancy": 1}), base, "cpu", silent)
     assert calls == list(range(8))
-
-
-def test_metrics_by_hand(add_model: Callable[..., list[Any]]) -> None:
-    calls = add_model("probe-predicting", PREDICTING)
-    base = dataset()
-    (result,) = run_batch(specs_of("probe-predicting", base, range(1), heldout_fraction=0.2), base, "cpu", silent)
-    assert result.failure is None
-    metrics = result.metrics
-    # Dev items are 6, 7, 8 with gold 0, 1, 0; test items 9, 10, 11 with gold 1, 0, 1.
-    assert metrics["dev_accuracy"] == pytest.approx(2 / 3)
-    assert metrics["test_accuracy"] == pytest.approx(1 / 3)
-    assert metrics["dev_accuracy.snap"] == pytest.approx(1 / 3)
-    assert metrics["test_accuracy.snap"] == pytest.approx(2 / 3)
-    assert metrics["heldout_loglik"] == pytest.approx(np.log(0.5))
-    assert metrics["n_active_annotators"] == 2
-    assert calls == [None]
-    (whole,) = run_batch(specs_of("probe-predicting", base, range(1)), base, "cpu", silent)
-    # Annotator 0 is always right; annotator 1 always says 0. Items of class 1 are tied, one half of three of six.
-    assert whole.metrics["train_accuracy"] == pytest.approx(0.75)
-    always_zero = 0.5 * (0.0 + 1.0)  # the row of class 0 agrees with the identity, that of class 1 is its opposite
-    assert whole.metrics["js_annotators"] == pytest.approx(0.5 * always_zero, abs=1e-4)
-    assert "heldout_loglik" not in whole.metrics
-    assert whole.confusion == [[1.0, 0.0], [0.0, 1.0]]
-
-
-def test_metrics_that_do_not_apply_are_absent(add_model: Callable[..., list[Any]]) -> None:
-    add_model("probe-plain", COUNTING)
-    base = dataset(gold=False)
-    (result,) = run_batch(specs_of("probe-plain", base, range(1)), base, "cpu", silent)
-    assert set(result.metrics) == {
-        "n_annotations",
-        "n_active_annotators",
-        *(f"train_{name}" for name in runner_metrics()),
-    }
-    assert result.metrics["train_kl"] == pytest.approx(0.0, abs=1e-9)  # the reference is the votes themselves
-    assert result.confusion is None
-
-
-def test_anonymous_annotators_have_no_matrices_of_their_own(add_model: Callable[..., list[Any]]) -> None:
-    add_model("probe-anonymous", PREDICTING)
-    base = dataset(anonymous=True)
-    (result,) = run_batch(specs_of("probe-anonymous", base, range(1)), base, "cpu", silent)
-    assert "js_annotators" not in result.metrics
-    assert "js_global" in result.metrics
-
-
-def runner_metrics() -> list[str]:
-    return ["accuracy", "macro_f1", "log_loss", "brier", "ece", "kl", "kl_reverse", "js", "entropy"]
-
-
-def test_where_some_items_have_gold_only_those_are_scored(add_model: Callable[..., list[Any]]) -> None:
-    add_model("probe-partly", COUNTING)
-    base = dataset()
-    two = Gold(item=base.gold.item[:2], label=base.gold.label[:2])  # item 0 is right, item 1 is tied
-    base = replace(base, gold=two)
-    (result,) = run_batch(specs_of("probe-partly", base, range(1)), base, "cpu", silent)
-    assert result.metrics["train_accuracy"] == pytest.approx(0.75)
-    assert result.metrics["train_log_loss"] == pytest.approx(0.5 * np.log(2))
 
 
 @pytest.mark.parametrize(
@@ -395,140 +234,3 @@ def test_seeds_of_a_fit_are_those_of_the_trial(add_model: Callable[..., list[Any
     run_batch(specs_of("probe-seeds", base, range(3, 5)), base, "cpu", silent)
     assert calls == [3, 4]
     assert SeedStream(3).child("fit").integer("x") != SeedStream(3).child("crowd").integer("x")
-
-
-def test_multilabel_data_score_every_choice(add_model: Callable[..., list[Any]]) -> None:
-    """Two items, three classes; each annotator chose one class or two."""
-    body = """
-@final
-@dataclass(frozen=True, kw_only=True)
-class Probe:
-    def fit(self, data, context):
-        return FitResult(item_probs=np.array([[0.9, 0.5, 0.2], [0.4, 0.8, 0.1]]))
-"""
-    add_model("probe-multilabel", body, "supports=frozenset({'multilabel'})")
-    rows = np.array([(0, 0, 0), (0, 0, 1), (0, 1, 0), (1, 0, 2), (1, 1, 1)])
-    base = CrowdDataset(
-        name="choices",
-        scale="multilabel",
-        annotations=Annotations.of(
-            item=rows[:, 0], annotator=rows[:, 1], label=rows[:, 2], n_items=2, n_annotators=2, n_classes=3
-        ),
-        items=Items(n_items=2),
-        split=np.zeros(2, np.int8),
-        gold=Gold(item=np.array([0, 0, 1], np.int32), label=np.array([0, 1, 1], np.int32)),
-        item_names=NumberedNames("i", 2),
-        annotator_names=NumberedNames("a", 2),
-        class_names=("a", "b", "c"),
-    )
-    (result,) = run_batch(specs_of("probe-multilabel", base, range(1)), base, "cpu", silent)
-    assert result.failure is None
-    # Gold chooses (1, 1, 0) and (0, 1, 0): five of six choices are right, and one is a coin's toss.
-    assert result.metrics["train_accuracy"] == pytest.approx(5.5 / 6)
-    # Class a: perfect. Class b: 1.5 of 2 found, none wrong. Class c: never chosen, left out.
-    assert result.metrics["train_macro_f1"] == pytest.approx((1.0 + 2 * 1.5 / 3.5) / 2)
-    chosen = [0.9, 0.5, 0.8, 0.6, 0.8, 0.9]  # the probability given to what gold says of each choice
-    assert result.metrics["train_log_loss"] == pytest.approx(-np.mean(np.log(chosen)))
-    unsure = -sum(p * np.log(p) + (1 - p) * np.log(1 - p) for p in (0.9, 0.5, 0.2, 0.4, 0.8, 0.1)) / 6
-    assert result.metrics["train_entropy"] == pytest.approx(unsure)
-    assert "train_span_f1" not in result.metrics
-    add_model("probe-nominal", COUNTING)
-    (refused,) = run_batch(specs_of("probe-nominal", base, range(1)), base, "cpu", silent)
-    assert refused.failure is not None
-    assert refused.failure.message == "model 'probe-nominal' cannot take multi-label data, which dataset 'choices' has"
-
-
-def test_multilabel_annotators_and_held_out_answers_are_scored_class_by_class(
-    add_model: Callable[..., list[Any]],
-) -> None:
-    """Gold chooses class 0 of items 0 and 1, class 1 of items 2 and 3. Annotator 0 chooses as gold does, annotator 1
-    always chooses both classes, annotator 2 none; the model thinks that everybody tosses a coin."""
-    body = """
-@final
-@dataclass(frozen=True, kw_only=True)
-class Probe:
-    def fit(self, data, context):
-        coin = np.full((data.n_annotators, data.n_classes, 2, 2), 0.5)
-        CALLS.append(data.annotations)
-        return FitResult(
-            item_probs=np.full((data.n_items, 2), 0.5),
-            annotators=ConfusionMatrices(matrices=coin),
-            label_probs=lambda item, annotator: np.tile([0.8, 0.3], (len(item), 1)),
-        )
-"""
-    calls = add_model("probe-choosers", body, "supports=frozenset({'multilabel'})")
-    gold = np.array([[1, 0], [1, 0], [0, 1], [0, 1]], dtype=bool)
-    chosen = np.concatenate([gold, np.ones_like(gold), np.zeros_like(gold)])
-    base = CrowdDataset(
-        name="choosers",
-        scale="multilabel",
-        annotations=annotations_of(
-            chosen, item=np.tile(np.arange(4), 3), annotator=np.repeat(np.arange(3), 4), n_items=4, n_annotators=3
-        ),
-        items=Items(n_items=4),
-        split=np.zeros(4, np.int8),
-        gold=Gold(item=np.arange(4, dtype=np.int32), label=np.array([0, 0, 1, 1], np.int32)),
-        item_names=NumberedNames("i", 4),
-        annotator_names=NumberedNames("a", 3),
-        class_names=("a", "b"),
-    )
-    specs = specs_of("probe-choosers", base, range(1), heldout_fraction=0.25)
-    (result,) = run_batch(specs, base, "cpu", silent)
-    assert result.failure is None
-    kept = choices_of(calls[0])
-    gone = {(i, t) for i in range(4) for t in range(3)} - set(
-        map(tuple, np.stack([kept.item, kept.annotator], axis=1).tolist())
-    )
-    assert len(gone) == 3
-    says = [[np.log(0.8 if c[0] else 0.2), np.log(0.3 if c[1] else 0.7)] for c in (chosen[4 * t + i] for i, t in gone)]
-    assert result.metrics["heldout_loglik"] == pytest.approx(np.sum(says) / 3)
-    (whole,) = run_batch(specs_of("probe-choosers", base, range(1)), base, "cpu", silent)
-    # Every row of every annotator is certain, and as far from a coin as such rows are.
-    from_coin = js_matrices(np.eye(2)[None], np.full((1, 2, 2), 0.5))[0]
-    assert whole.metrics["js_annotators"] == pytest.approx(from_coin)
-    # The crowd: of items with a class 2 of 3 choose it, of items without it 1 of 3.
-    crowd = np.array([[[2 / 3, 1 / 3], [1 / 3, 2 / 3]]])
-    assert whole.metrics["js_global"] == pytest.approx(js_matrices(crowd, np.full((1, 2, 2), 0.5))[0])
-    assert whole.confusion is None
-
-
-def test_spans_are_scored_where_items_are_tokens_and_classes_tags(add_model: Callable[..., list[Any]]) -> None:
-    """Two sentences of gold B I O and O B; the last token of a third has no gold, so that it is left out."""
-    body = """
-@final
-@dataclass(frozen=True, kw_only=True)
-class Probe:
-    def fit(self, data, context):
-        tag = [1, 2, 0, 1, 1, 1, 1]
-        return FitResult(item_probs=np.eye(3)[tag])
-"""
-    add_model("probe-tags", body)
-    unit = np.array([0, 0, 0, 1, 1, 2, 2], dtype=np.int32)
-    base = CrowdDataset(
-        name="tags",
-        annotations=Annotations.of(
-            item=np.arange(7),
-            annotator=np.zeros(7, int),
-            label=np.zeros(7, int),
-            n_items=7,
-            n_annotators=1,
-            n_classes=3,
-        ),
-        items=Items(n_items=7, unit=unit),
-        split=np.zeros(7, np.int8),
-        gold=Gold(item=np.arange(6, dtype=np.int32), label=np.array([1, 2, 0, 0, 1, 1], np.int32)),
-        item_names=NumberedNames("i", 7),
-        annotator_names=NumberedNames("a", 1),
-        class_names=("O", "B-x", "I-x"),
-    )
-    (result,) = run_batch(specs_of("probe-tags", base, range(1)), base, "cpu", silent)
-    assert result.failure is None
-    # Found: (0, 1) and (4, 4); wrong: (3, 3). Precision 2/3, recall 1.
-    assert result.metrics["train_span_f1"] == pytest.approx(0.8)
-    assert result.metrics["train_accuracy"] == pytest.approx(5 / 6)
-    flat = replace(base, items=Items(n_items=7))
-    (without,) = run_batch(specs_of("probe-tags", flat, range(1)), flat, "cpu", silent)
-    assert "train_span_f1" not in without.metrics
-    words = replace(base, class_names=("O", "B", "I"))
-    (others,) = run_batch(specs_of("probe-tags", words, range(1)), words, "cpu", silent)
-    assert "train_span_f1" not in others.metrics
