@@ -1,6 +1,7 @@
 """Fixtures that every part's tests share."""
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +20,9 @@ settings.load_profile("crowdsweep")
 def pytest_configure(config: pytest.Config) -> None:
     # beartype looks at one entry of a list drawn with `random`, which hypothesis takes for the strategy's own doing.
     config.addinivalue_line("filterwarnings", "ignore:Do not use the `random` module inside strategies")
+    # A suite started with `&` or `nohup` hands ignored signals on; its commands start as a terminal's do.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @pytest.fixture(scope="session")
