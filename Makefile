@@ -6,7 +6,10 @@ BIN := $(VENV)/bin
 # One thread a process: with two cores and two test workers, more threads only take turns.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: setup demo test check format lint layers types clean
+# What `make chaos` draws: SEED and FAULTS say which faults, ONLY the number of one, JOBS how many at a time.
+export SEED FAULTS ONLY JOBS
+
+.PHONY: setup demo test chaos check format lint layers types clean
 .DEFAULT_GOAL := test
 
 setup: $(VENV)/installed
@@ -22,6 +25,9 @@ demo: setup
 
 test: setup
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
+
+chaos: setup
+	PYTHONPATH=tests $(BIN)/python -m chaos.campaign
 
 check: setup lint layers types test
 

@@ -17,13 +17,36 @@ def main() -> None:
     All is closed and written when it returns. Libraries' threads are not waited for: one that looks for a cluster that
     is gone, or still reads, may crash the process at its end and take the exit code with it.
     """
-    from crowdsweep.cli import run_command_line
+    from crowdsweep.cli_interrupts import Attention
+    from crowdsweep.cli_outcome import EXIT_BAD_INPUT, EXIT_INTERRUPTED
 
-    code = run_command_line(sys.argv[1:])
+    attention = Attention()
+    code = 1
+    try:
+        from crowdsweep.cli import run_command_line
+
+        code = run_command_line(sys.argv[1:])
+    except BaseException as error:
+        if not attention.presses:
+            raise
+        code = _interrupted(error)
+    if attention.presses and code == EXIT_BAD_INPUT:  # an error that the interrupt led to
+        code = EXIT_INTERRUPTED
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):
             stream.flush()
     os._exit(code)
+
+
+def _interrupted(error: BaseException) -> int:
+    """Says that a command was broken off; what else that led to is said too, on the same line."""
+    from crowdsweep.cli_outcome import EXIT_INTERRUPTED
+    from crowdsweep.errors import Interrupted, error_words, plain
+
+    more = "" if isinstance(error, Interrupted) else f" ({type(error).__name__}: {plain(error_words(error))})"
+    with suppress(OSError):
+        sys.stderr.write(f"interrupted{more}\n")
+    return EXIT_INTERRUPTED
 
 
 if __name__ == "__main__":

@@ -72,7 +72,7 @@ commands.add_command(data)
     "--store", type=click.Path(path_type=Path), help="Where the record goes; crowdsweep-runs/NAME by default."
 )
 @click.option("--engine", type=click.Choice(["inline", "ray"]), help="Run in one process, or on Ray actors.")
-@click.option("--address", help="A running Ray cluster to join, such as `auto` or `host:6379`.")
+@click.option("--address", help="A running Ray cluster to join: `host:6379`, or `auto` for this machine's.")
 @click.option("--quiet", is_flag=True, help="No progress, only the result.")
 @click.option("--retry-failed", is_flag=True, help="Run the trials again that failed in earlier runs.")
 @overrides_option
@@ -169,6 +169,47 @@ def report(store: Path) -> None:
 
 
 @commands.command()
+@click.argument("place", metavar="DIR")
+@click.option("--model", metavar="NAME", help="Another model than the one that the sweep's report recommends.")
+@click.option("--dataset", metavar="NAME", help="Of a sweep with several datasets, the one to label.")
+@click.option("--out", type=click.Path(path_type=Path), help="Where to write; DIR/labels by default.")
+@click.option("--seeds", type=click.IntRange(1), help="Fits that are averaged; the sweep's report seeds, else 5.")
+@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A hyper-parameter, without a sweep.")
+def label(
+    place: str,
+    model: str | None,
+    dataset: str | None,
+    out: Path | None,
+    seeds: int | None,
+    settings: tuple[str, ...],
+) -> None:
+    """Fit the model that a sweep recommends to all data, and write labels, annotators and what to label next.
+
+    DIR is the folder of a sweep, or, with --model, a dataset's folder or name.
+    """
+    from crowdsweep.labelling.chosen import chosen_of_dataset, chosen_of_sweep
+    from crowdsweep.labelling.folder import fit_chosen, write_labels
+
+    store = Path(place)
+    if (store / "journal.jsonl").exists():
+        if settings:
+            raise BadInput("--set: of a sweep the chosen point is fitted; to fit another, name the dataset and --model")
+        chosen = chosen_of_sweep(store, dataset, model, seeds)
+        folder = out or store / "labels"
+    else:
+        if dataset is not None:
+            raise BadInput(f"--dataset: {place} is no sweep's folder; name the dataset in its place")
+        chosen = chosen_of_dataset(place, model, settings, seeds)
+        folder = out or Path("crowdsweep-labels") / store.name
+    words = ["crowdsweep", "label", place, *(["--model", model] if model else [])]
+    words += [*(["--dataset", dataset] if dataset else []), *(part for one in settings for part in ("--set", one))]
+    words += ["--seeds", str(chosen.n_seeds), "--out", str(folder)]
+    click.echo(f"{chosen.model}: {plain(chosen.why)}")
+    names = write_labels(fit_chosen(chosen), chosen, folder, words)
+    click.echo(f"{folder}: {', '.join(names)}")
+
+
+@commands.command()
 @store_argument
 @click.option("--uri", help="Where to write; MLFLOW_TRACKING_URI, else the database beside the record.")
 def mirror(store: Path, uri: str | None) -> None:
@@ -189,6 +230,7 @@ def repair(store: Path) -> None:
         click.echo(f"{store}: sound, {done.kept} rows; nothing was changed")
         return
     lost = f", {done.missing} missing" if done.missing else ""
+    lost += f", ends of {done.without_arrays} trials without their arrays taken out" if done.without_arrays else ""
     click.echo(f"{store}: {done.kept} rows kept, {done.dropped} dropped{lost}; as it was: {done.copy}")
 
 
@@ -199,7 +241,7 @@ def repair(store: Path) -> None:
 )
 @as_json
 def replay(key: str, store: Path | None, as_json: bool) -> int:
-    """Run one trial again in this process, by its key (or the start of it), and compare with the record."""
+    """Run one trial again, alone, by its key (or the start of it), and compare with the record."""
     from crowdsweep.sweep.replay import replay_trial
 
     stores = (

@@ -15,9 +15,12 @@ CrowdsweepError
     └── JournalDamaged                    rows that cannot be read, or that do not stand where they were written
 
 A message says what was expected, what came, where (`Where`), and what to do.
+
+`Interrupted` is no error: somebody asked a command to end.
 """
 
 import re
+import signal
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -73,7 +76,7 @@ def shortened(text: str, most: int = LONGEST_SHOWN) -> str:
     return text if len(text) <= most else text[:most] + " …"
 
 
-def error_words(error: Exception) -> str:
+def error_words(error: BaseException) -> str:
     """Returns what a library said, on one line and not at length."""
     return shortened(" ".join(str(getattr(error, "strerror", None) or error).split()) or type(error).__name__)
 
@@ -83,6 +86,23 @@ def suggestion(name: str, known: Iterable[str]) -> str:
     names = sorted(known)
     near = get_close_matches(name[:LONGEST_SHOWN], names, n=1)
     return f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names) or 'none'}"
+
+
+ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C, or another signal that asks a process to end: a person's, and never raised by a model."""
+
+
+def counts_as_press(number: int, presses: int) -> bool:
+    """Whether a signal is one more press of Ctrl-C; a terminal that is closed may say SIGHUP twice and means it once.
+
+    Args:
+        number: of the signal.
+        presses: before it.
+    """
+    return number in ENDING_SIGNALS and (number != signal.SIGHUP or not presses)
 
 
 class CrowdsweepError(Exception):

@@ -4,6 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from crowdsweep.journal.journal import open_rows, read_journal
+from crowdsweep.report.page import comparison_of
+from crowdsweep.report.soft_labels import soft_label_tables
+from crowdsweep.sweep.launch import open_and_run
 from crowdsweep.sweep.plan import Plan, make_plan
 from crowdsweep.sweepfile.read import load_sweep
 
@@ -17,7 +21,7 @@ def planned(path: Path, *overrides: str) -> Plan:
 
 
 def test_the_files_that_the_documentation_names_are_here() -> None:
-    assert {path.stem for path in SWEEPS} >= {*EMBEDDED, "labelme", "jobs"}
+    assert {path.stem for path in SWEEPS} >= {*EMBEDDED, "labelme", "jobs", "soft-labels"}
 
 
 @pytest.mark.parametrize("path", SWEEPS, ids=lambda path: path.stem)
@@ -53,14 +57,41 @@ def test_labelme_can_be_planned_under_both_protocols(shared_data: Path, monkeypa
 def test_jobs_can_be_planned(shared_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CROWDSWEEP_DATA", str(shared_data))
     plan = planned(FOLDER / "jobs.yaml")
-    assert {search.cell.label for search in plan.searches} == {"pgm-bp", "fmm", "pd", "ldl-nm"}
+    assert {search.cell.label for search in plan.searches} == {"pgm-bp", "pgm-annealing", "fmm", "pd", "ldl-nm"}
     pgm = next(search for search in plan.searches if search.cell.label == "pgm-bp")
     assert {"item_clusters", "annotator_clusters", "alpha", "gamma", "tau"} <= set(pgm.space.dimensions)
     assert {search.metric.name for search in plan.searches} == {"dev_kl"}
 
 
+def test_soft_labels_runs_through_when_it_is_made_short(
+    shared_data: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """One seed, one epoch, a small tagger: every cell has a result, print stands beside it, stl beside mtl."""
+    monkeypatch.setenv("CROWDSWEEP_DATA", str(shared_data))
+    path = FOLDER / "soft-labels.yaml"
+    assert planned(path).n_trials == 270
+    short = ["seeds.report=1", "engine=inline", "tracking={enabled: false}"]
+    for number, model in enumerate(load_sweep(path).models):
+        if model.name in ("stl", "mtl"):
+            short.append(f"models.{number}.params.epochs=1")
+            if model.params["network"] == "tagger":
+                short.append(f"models.{number}.params.state=8")
+    open_and_run(load_sweep(path, short), tmp_path, quiet=True)
+    state = read_journal(tmp_path)
+    assert [result.status for result in state.results.values()] == ["ok"] * 27
+    comparison = comparison_of(state, tmp_path)
+    assert all(entry.ours is not None for entry in comparison.published)
+    for block in comparison.datasets:
+        assert {score.model.removeprefix("pos-") for score in block.gold} == {
+            f"{name}-gold" for name in ("stl", "kl-regular", "kl-inverse", "cross-entropy")
+        }
+    tables = soft_label_tables(state, open_rows(tmp_path, write=False))
+    assert [len(table.rows) for table in tables] == [6] * 4  # three comparisons, and of the folds of tags the kurtosis
+
+
 @pytest.mark.parametrize(
-    ("name", "metric", "value"), [("labelme", "test_accuracy", 0.8307), ("jobs", "train_kl", 1.190)]
+    ("name", "metric", "value"),
+    [("labelme", "test_accuracy", 0.8307), ("jobs", "train_kl", 1.190), ("soft-labels", "test_macro_f1", 0.6059)],
 )
 def test_printed_values_stand_in_the_metrics_own_units(name: str, metric: str, value: float) -> None:
     published = load_sweep(FOLDER / f"{name}.yaml").published

@@ -19,7 +19,7 @@ from crowdsweep.seeds import SeedStream
 
 SEARCH_PATH = "CROWDSWEEP_DATA"
 # What every dataset takes (`splits.prepare`), and what every folder takes in addition.
-COMMON_PARAMS = ("scenario", "training", "redundancy", "annotator_dropout")
+COMMON_PARAMS = ("scenario", "training", "redundancy", "annotator_dropout", "folds")
 FOLDER_PARAMS = ("features", "where", "annotator_features")
 
 
@@ -105,6 +105,8 @@ def check_params(params: Mapping[str, Scalar], own: tuple[str, ...], where: str)
             raise DataError(f"{where}, parameter {key}: expected {' or '.join(choices)}, got {params[key]!r}")
     if params.get("redundancy") is not None:
         whole_param(params, "redundancy", at_least=1)
+    if params.get("folds") is not None:
+        whole_param(params, "folds", at_least=3)
     if params.get("annotator_dropout") is not None:
         number_param(params, "annotator_dropout", at_least=0, below=1)
 

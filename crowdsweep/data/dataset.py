@@ -86,14 +86,41 @@ class Items:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Gold:
-    """Trusted answers, sparse: rows (item, label), ascending. Multi-label items have a row for each class that applies,
-    others one; an item that no class applies to cannot be told from one without gold."""
+    """Trusted answers, sparse: rows (item, label), ascending.
+
+    Multi-label items have a row for each class that applies, others one; an item that no class applies to cannot be
+    told from one without gold. Where multi-label gold is known class by class, a row says whether its class applies,
+    and of an item's other classes nothing is known.
+
+    Attributes:
+        item, label: int32 [gold].
+        applies: bool [gold], of multi-label gold that is known class by class; None elsewhere, where all rows do.
+    """
 
     item: Int32[np.ndarray, " gold"]
     label: Int32[np.ndarray, " gold"]
+    applies: Bool[np.ndarray, " gold"] | None = None
 
     def __len__(self) -> int:
         return len(self.item)
+
+    @property
+    def counts_answers(self) -> bool:
+        """Whether annotators' matrices can be counted against it: not where it leaves classes of its items open."""
+        return len(self) > 0 and self.applies is None
+
+    def positive(self) -> "Gold":
+        """Returns the rows of classes that apply."""
+        return self if self.applies is None else Gold(item=self.item[self.applies], label=self.label[self.applies])
+
+    def known_classes(self, n_items: int, n_classes: int) -> Bool[np.ndarray, "items classes"]:
+        """Tells of which classes it is known whether they apply: all or none of an item's, unless gold is by class."""
+        known = np.zeros((n_items, n_classes), dtype=bool)
+        if self.applies is None:
+            known[self.item] = True
+        else:
+            known[self.item, self.label] = True
+        return known
 
     def of_items(self, items: np.ndarray, n_items: int) -> "Gold":
         """Returns the gold of these items, which become items 0, 1, … in the order given."""
@@ -102,7 +129,8 @@ class Gold:
         codes = new_code[self.item]
         kept = codes >= 0
         order = np.lexsort((self.label[kept], codes[kept]))
-        return Gold(item=codes[kept][order], label=self.label[kept][order])
+        applies = None if self.applies is None else self.applies[kept][order]
+        return Gold(item=codes[kept][order], label=self.label[kept][order], applies=applies)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -180,6 +208,8 @@ class CrowdDataset:
         parts += [self.items.unit, self.annotator_features]
         if self.crowd is not None:
             parts += [self.crowd.group, self.crowd.confusion]
+        if self.gold.applies is not None:
+            parts.append(self.gold.applies)
         for part in parts:
             digest.update(b"-" if part is None else repr((part.dtype.str, part.shape)).encode() + part.tobytes())
         for texts in (self.items.text, self.items.text_b):
@@ -239,6 +269,9 @@ class EvaluationSet:
         reference: float64 [scored, classes]: one-hot (multi-label: 0/1) from gold, else the label distribution of the
             item's own annotations.
         has_gold: bool [scored].
+        known: bool [scored, classes], the classes that the reference speaks of, where multi-label gold is known class
+            by class; None where it speaks of all.
+        answers: the scored items' own annotations, of dev and test items with gold: what analyses look at beside it.
     """
 
     items: Items
@@ -246,6 +279,8 @@ class EvaluationSet:
     code: Int32[np.ndarray, " scored"]
     reference: Float64[np.ndarray, "scored classes"]
     has_gold: Bool[np.ndarray, " scored"]
+    known: Bool[np.ndarray, "scored classes"] | None = None
+    answers: Annotations | None = None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -254,6 +289,7 @@ class TrialData:
 
     Attributes:
         training: what every model sees.
+        code: int32 [items], the number of each training item in the whole dataset.
         gold: of the training items, in their codes; handed only to models that declare that they need it.
         evaluation: by split, `train` always, `dev` and `test` where the dataset has such items.
         heldout: annotations of the training items that were taken out before the fit; None where none were.
@@ -262,6 +298,7 @@ class TrialData:
     """
 
     training: TrainingData
+    code: Int32[np.ndarray, " items"]
     gold: Gold
     evaluation: Mapping[str, EvaluationSet]
     heldout: Annotations | None = None

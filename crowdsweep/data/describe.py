@@ -41,6 +41,10 @@ def describe(dataset: CrowdDataset) -> dict[str, Any]:
     }
     if dataset.annotator_features is not None:
         found["annotator_features"] = dataset.annotator_features.shape[1]
+    if dataset.gold.applies is not None:
+        found["gold_of_classes"] = {
+            dataset.class_names[code]: int((dataset.gold.label == code).sum()) for code in np.unique(dataset.gold.label)
+        }
     if dataset.items.unit is not None:
         found["units"] = len(np.unique(dataset.items.unit))
     if multilabel:
@@ -117,7 +121,7 @@ def mean_annotator_accuracy(dataset: CrowdDataset) -> float | None:
     has_gold = np.zeros(annotations.n_items, dtype=bool)
     has_gold[dataset.gold.item] = True
     on_gold = has_gold[annotations.item]
-    if not on_gold.any():
+    if not on_gold.any() or not dataset.gold.counts_answers:
         return None
     right = sp.coo_array(
         (np.ones(len(dataset.gold), dtype=bool), (dataset.gold.item, dataset.gold.label)),

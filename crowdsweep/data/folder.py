@@ -2,8 +2,9 @@
 
     annotations.csv     item, annotator, label; optional weight, probability; other columns can be filtered on
     votes.csv           instead: item, label, count, where annotators are anonymous
-    items.csv           optional: item; optional split (train, dev, test, unlabelled), gold, text, text_b, and for
-                        tokens sentence (counted within a split) and position
+    items.csv           optional: item; optional split (train, dev, test, unlabelled), gold, text, text_b, for tokens
+                        sentence (counted within a split), position and token (which is their text), for multi-label
+                        items gold_CLASS (1, 0 or empty) in place of gold where only some classes are known
     annotators.csv      optional: annotator; declares annotators, also those who gave no label; every other column is
                         a feature of theirs (`annotator_files`)
     annotator-features-KIND.npz   optional: arrays `features` [n, d] and `annotator` [n]
@@ -85,12 +86,12 @@ def read_folder(
         items=Items(
             n_items=len(item_names),
             features=folder_files.read_features(folder, features, item_names),
-            text=_placed_texts(table.get("text"), place, len(item_names)),
+            text=_placed_texts(table.get("text", table.get("token")), place, len(item_names)),
             text_b=_placed_texts(table.get("text_b"), place, len(item_names)),
             unit=unit,
         ),
         split=_placed_splits(table.get("split"), place, len(item_names)),
-        gold=_gold(table.get("gold", []), place, classes),
+        gold=_gold(folder, table, place, classes),
         item_names=item_names,
         annotator_names=NumberedNames("vote", len(annotations)) if annotator_names is None else annotator_names,
         class_names=classes.names,
@@ -161,11 +162,17 @@ def _annotations(answers: Answers, classes: Classes, item_names: Names, annotato
     )
 
 
-def _gold(column: Sequence[str], place: np.ndarray, classes: Classes) -> Gold:
-    rows, label = classes.rows(tables.coded(column))
+def _gold(folder: Path, table: Mapping[str, list[str]], place: np.ndarray, classes: Classes) -> Gold:
+    by_class = folder_files.gold_by_class(folder, table, classes)
+    if by_class is None:
+        rows, label = classes.rows(tables.coded(table.get("gold", [])))
+        applies = None
+    else:
+        label, rows = np.nonzero(by_class >= 0)
+        label, applies = label.astype(np.int32), by_class[label, rows] == 1
     item = place[rows].astype(np.int32)
     order = np.lexsort((label, item))
-    return Gold(item=item[order], label=label[order])
+    return Gold(item=item[order], label=label[order], applies=None if applies is None else applies[order])
 
 
 def _placed_texts(column: Sequence[str] | None, place: np.ndarray, n_items: int) -> list[str] | None:
@@ -297,7 +304,9 @@ def _write_items(dataset: CrowdDataset, folder: Path) -> None:
     columns: dict[str, Sequence[str] | np.ndarray] = {"item": list(dataset.item_names)}
     if dataset.split.any():
         columns["split"] = [SPLITS[code] if code else "" for code in dataset.split]
-    if len(dataset.gold):
+    if dataset.gold.applies is not None:
+        columns |= _gold_columns(dataset)
+    elif len(dataset.gold):
         gold = [""] * dataset.items.n_items
         for item, label in zip(dataset.gold.item.tolist(), dataset.gold.label.tolist(), strict=True):
             gold[item] += f"{folder_files.JOIN}{label}" if gold[item] else str(label)
@@ -308,6 +317,17 @@ def _write_items(dataset: CrowdDataset, folder: Path) -> None:
     if dataset.items.unit is not None:
         columns |= {"sentence": dataset.items.unit, "position": np.arange(dataset.items.n_items)}
     _write(folder / "items.csv", columns)
+
+
+def _gold_columns(dataset: CrowdDataset) -> dict[str, Sequence[str]]:
+    """Returns a column `gold_CODE` for each class that gold speaks of; the written class labels are the codes."""
+    gold, columns = dataset.gold, dict[str, Sequence[str]]()
+    for label in np.unique(gold.label):
+        column = np.full(dataset.items.n_items, "", dtype="<U1")
+        mine = gold.label == label
+        column[gold.item[mine]] = np.where(np.asarray(gold.applies)[mine], "1", "0")
+        columns[f"{folder_files.GOLD_OF_CLASS}{label}"] = column.tolist()
+    return columns
 
 
 def _write(path: Path, columns: Mapping[str, Sequence[str] | np.ndarray]) -> None:

@@ -14,7 +14,7 @@ from crowdsweep.errors import DataError
 READ_COLUMNS = {
     "annotations": ("item", "annotator", "label", "weight", "probability"),
     "votes": ("item", "label", "count"),
-    "items": ("item", "split", "gold", "text", "text_b", "sentence", "position"),
+    "items": ("item", "split", "gold", "text", "text_b", "sentence", "position", "token"),
     "classes": ("label", "name"),
 }
 _MEANT = (

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from jaxtyping import Float32, Float64, Int32, Int64
+from jaxtyping import Float32, Float64, Int8, Int32, Int64
 
 from crowdsweep.arrays import ItemFeatures
 from crowdsweep.data import arrays_on_disk, tables
@@ -16,7 +16,9 @@ from crowdsweep.errors import DataError
 
 JOIN = "|"  # between the class labels of one multi-label answer
 MOST_UNDECLARED = 10_000  # classes: a table of classes × classes still fits into memory
-_ITEM_COLUMNS = ("split", "gold", "text", "text_b", "sentence", "position")
+_ITEM_COLUMNS = ("split", "gold", "text", "text_b", "sentence", "position", "token")
+GOLD_OF_CLASS = "gold_"  # and a class: gold of multi-label items, class by class
+_YES_OR_NO = {"1": 1, "true": 1, "0": 0, "false": 0}
 _NO_ANSWER = ("nan", "none", "null", "na")
 
 
@@ -240,7 +242,8 @@ def read_items(folder: Path, classes: Classes) -> dict[str, list[str]]:
     path = tables.find_table(folder, "items")
     if path is None:
         return columns
-    for _, batch in tables.batches(path, ["item"], _ITEM_COLUMNS):
+    by_class = [name for name in tables.column_names(path) if classes.joined and name.startswith(GOLD_OF_CLASS)]
+    for _, batch in tables.batches(path, ["item"], [*_ITEM_COLUMNS, *by_class]):
         for name, part in batch.items():
             columns.setdefault(name, []).extend(part.values())
     seen: set[str] = set()
@@ -256,6 +259,43 @@ def read_items(folder: Path, classes: Classes) -> dict[str, list[str]]:
         if gold and classes.refused(gold):
             raise DataError(f"{path}, row {row}, column gold: expected {classes.expected()}, or empty, got {gold!r}")
     return columns
+
+
+def gold_by_class(
+    folder: Path, table: Mapping[str, Sequence[str]], classes: Classes
+) -> Int8[np.ndarray, "classes rows"] | None:
+    """Returns for each class and row of the items file whether the class applies: 1, 0, or -1 where nobody knows.
+
+    A column `gold_CLASS` is of the class that has this label or this name, in whatever case. None where no column is;
+    columns `gold_…` that name no class are left to `folder_checks.unread_columns`.
+
+    Raises:
+        DataError: a value is neither yes nor no, two columns are of one class, or there is a column `gold` as well.
+    """
+    columns = {name: class_of_gold(name, classes) for name in table if name.startswith(GOLD_OF_CLASS)}
+    found = {name: code for name, code in columns.items() if code is not None}
+    if not found:
+        return None
+    if "gold" in table or len(set(found.values())) < len(found):
+        got = ", ".join(["gold"] * ("gold" in table) + list(found))
+        raise DataError(f"{folder}: expected gold in one column, or in one for each class, got {got}; remove one")
+    known = np.full((len(classes.names), len(table["item"])), -1, dtype=np.int8)
+    for name, code in found.items():
+        for row, text in enumerate(table[name]):
+            if text and text.lower() not in _YES_OR_NO:
+                said = f"expected 1, 0 or empty, got {text!r}"
+                raise DataError(f"{tables.find_table(folder, 'items')}, row {row + 1}, column {name}: {said}")
+            known[code, row] = _YES_OR_NO[text.lower()] if text else -1
+    return known
+
+
+def class_of_gold(column: str, classes: Classes) -> int | None:
+    """Returns the class that a column `gold_CLASS` is of, by its label or else by its name; None if there is none."""
+    wanted = column.removeprefix(GOLD_OF_CLASS)
+    if wanted in classes.code:
+        return classes.code[wanted]
+    same = [code for code, name in enumerate(classes.names) if name.casefold() == wanted.casefold()]
+    return same[0] if len(same) == 1 else None
 
 
 def read_features(folder: Path, kind: str | None, item_names: Names) -> ItemFeatures | None:

@@ -97,7 +97,7 @@ def mistakes(dataset: CrowdDataset) -> list[Oddity]:
         used = np.bincount(chosen.label, minlength=dataset.n_classes) > 0
         if dataset.scale != "multilabel" and chosen.probability is not None and (chosen.probability < 1).any():
             used[:] = True  # an unsure label leaves something to every other class
-        unused = [dataset.class_names[code] for code in np.unique(dataset.gold.label) if not used[code]]
+        unused = [dataset.class_names[code] for code in np.unique(dataset.gold.positive().label) if not used[code]]
         add("classes of gold that no annotator used", unused, "check that gold and labels have the same classes")
         labelled = dataset.annotations.labels_per_item > 0
         if not labelled[dataset.gold.item].any() and not dataset.split.any():

@@ -1,8 +1,9 @@
 """Makes a dataset ready for one seed: what a model trains on, and what it is scored against.
 
-The steps, in order: the crowd is drawn (where one is simulated), the training items are picked, their annotations are
-thinned (annotators dropped, then labels per item), annotators are forgotten (scenario `global`), and a share is held
-out. Annotations of dev and test items never train: they are the reference of items without gold, and validation.
+The steps, in order: the crowd is drawn (where one is simulated), items are dealt into folds (where these are asked
+for), the training items are picked, their annotations are thinned (annotators dropped, then labels per item),
+annotators are forgotten (scenario `global`), and a share is held out. Annotations of dev and test items never train:
+they are the reference of items without gold, and validation.
 
 Units (the sentences of tokens) stay whole: one of which any item has an annotation trains with all of its items, and
 all labels that one annotator gave to it are kept or left out together. Where every item is a unit of its own, all
@@ -47,6 +48,7 @@ def prepare(
             `training` (`split`: the train items, default where there are any; `all`: every annotated item),
             `redundancy` (at most so many labels a training item, which are answers where these are multi-label, and
             annotators a unit where items stand in units; with one seed, fewer lie inside more),
+            `folds` (cross-validation instead of the dataset's own splits: see `_folded`),
             `annotator_dropout` (the share of annotators who are left out of training, in [0, 1)).
         seed: of the trial.
         heldout_fraction: share of the training annotations that are taken out before the fit, in [0, 1), by whole
@@ -62,7 +64,7 @@ def prepare(
     if not 0 <= heldout_fraction < 1:
         raise DataError(f"{where}: expected a held-out fraction of at least 0 and below 1, got {heldout_fraction}")
     seeds = SeedStream(seed)
-    dataset = _drawn(base, seeds)
+    dataset = _folded(_drawn(base, seeds), params, seed, where)
     candidates = _training_candidates(dataset, params, where)
     annotations = _thinned(dataset, candidates, params, seeds, where)
     kept = np.flatnonzero(_with_annotations(dataset, candidates, annotations))
@@ -79,6 +81,7 @@ def prepare(
     training = _training_data(dataset, params, train, annotations, where)
     return TrialData(
         training=training,
+        code=train,
         gold=dataset.gold.of_items(train, dataset.items.n_items),
         evaluation=_evaluation(dataset, train, training),
         heldout=heldout,
@@ -90,7 +93,7 @@ def prepare(
 def seed_matters(base: CrowdDataset, params: Mapping[str, Scalar], heldout_fraction: int | float = 0.0) -> bool:
     """Whether `prepare` may give other data for another seed: a crowd is drawn, or annotations are left out."""
     thins = params.get("redundancy") is not None or bool(params.get("annotator_dropout"))
-    return base.seed_dependent or thins or heldout_fraction > 0
+    return base.seed_dependent or thins or params.get("folds") is not None or heldout_fraction > 0
 
 
 def data_version(base: CrowdDataset, params: Mapping[str, Scalar], heldout_fraction: int | float = 0.0) -> int:
@@ -121,6 +124,32 @@ def _drawn(base: CrowdDataset, seeds: SeedStream) -> CrowdDataset:
     if found is None or found.draw is None:
         raise DataError(f"dataset {base.name}: its crowd is drawn for each seed, but no built-in source draws it")
     return found.draw(base, seeds.child("crowd"))
+
+
+def _folded(dataset: CrowdDataset, params: Mapping[str, Scalar], seed: int, where: str) -> CrowdDataset:
+    """Deals the annotated items into k folds and returns the dataset with splits by these: one fold tests, the next one
+    is the dev items, all others train.
+
+    k seeds in a row, from a multiple of k, share a deal, and each tests another fold of it; the next k deal anew. Items
+    of the split `unlabelled` stay what they are, others without an annotation are left out.
+    """
+    if params.get("folds") is None:
+        return dataset
+    if params.get("training") == "all":
+        raise DataError(f"{where}: folds keep items from training, which training: all does not; leave one out")
+    k, items = catalogue.whole_param(params, "folds", at_least=3), dataset.items
+    dealt = items.whole_units(dataset.annotations.labels_per_item > 0) & (dataset.split != SPLITS.index("unlabelled"))
+    unit = np.arange(items.n_items) if items.unit is None else items.unit
+    units, place = np.unique(unit[dealt], return_inverse=True)
+    if len(units) < k:
+        raise DataError(f"{where}, parameter folds: expected at most {len(units)}, one for each unit; got {k}")
+    fold = SeedStream(seed // k).numpy("folds").permutation(len(units)) % k
+    split = np.where(dataset.split == SPLITS.index("unlabelled"), dataset.split, 0)
+    ahead = (fold[place] - seed) % k
+    split[dealt] = np.select(
+        [ahead == 0, ahead == 1], [SPLITS.index("test"), SPLITS.index("dev")], SPLITS.index("train")
+    )
+    return replace(dataset, split=split.astype(np.int8))
 
 
 def _scenario(dataset: CrowdDataset, params: Mapping[str, Scalar], where: str) -> Scalar:
@@ -249,6 +278,10 @@ def _evaluation(dataset: CrowdDataset, train: ItemsPicked, training: TrainingDat
             code=items[scored],
             reference=_reference(dataset, items[scored], has_gold[items[scored]]),
             has_gold=has_gold[items[scored]],
+            known=_known_classes(dataset, items[scored], has_gold[items[scored]]),
+            answers=None
+            if name == "train" or not has_gold[items].any()
+            else dataset.annotations.of_items(items[scored]),
         )
     return sets
 
@@ -257,6 +290,16 @@ def _reference(dataset: CrowdDataset, items: ItemsPicked, has_gold: np.ndarray) 
     reference = np.zeros((len(items), dataset.n_classes))
     votes = dataset.annotations.of_items(items[~has_gold])
     reference[~has_gold] = choices_of(votes).shares() if dataset.scale == "multilabel" else votes.label_distribution()
-    gold = dataset.gold.of_items(items, dataset.items.n_items)
+    gold = dataset.gold.of_items(items, dataset.items.n_items).positive()
     reference[gold.item, gold.label] = 1.0
     return reference
+
+
+def _known_classes(
+    dataset: CrowdDataset, items: ItemsPicked, has_gold: np.ndarray
+) -> Bool[np.ndarray, "items classes"] | None:
+    if dataset.gold.applies is None:
+        return None
+    known = dataset.gold.of_items(items, dataset.items.n_items).known_classes(len(items), dataset.n_classes)
+    known[~has_gold] = True  # their own answers are the reference, of every class
+    return known

@@ -6,13 +6,15 @@ driver died in between, does no harm: the next driver that has the same array fi
 """
 
 import io
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from hashlib import blake2b
+from pathlib import Path
 
 import numpy as np
 
 from crowdsweep.journal.rows import Rows
 from crowdsweep.trial.artifacts import Artifact, record_of
+from crowdsweep.trial.result import TrialResult
 
 FOLDER = "artifacts"
 
@@ -51,6 +53,21 @@ def array_of(rows: Rows, artifact: Artifact) -> np.ndarray | None:
     """
     content = content_of(rows, artifact)
     return None if content is None else np.load(io.BytesIO(content), allow_pickle=False)
+
+
+def lost_arrays(rows: Rows, result: TrialResult) -> list[Artifact]:
+    """Returns those of the arrays that a trial kept which are gone or damaged.
+
+    Raises:
+        JournalError: one cannot be read.
+    """
+    return [one for one in result.kept.values() if one.digest and content_of(rows, one) is None]
+
+
+def without_files(results: Iterable[TrialResult], store: Path) -> int:
+    """Returns how many of these trials kept an array whose file is not in the store any more; reads none of them."""
+    there = {path.stem for path in (store / FOLDER).glob("*.npy")}
+    return sum(any(one.digest and one.digest not in there for one in result.kept.values()) for result in results)
 
 
 def digest_of(content: bytes) -> str:

@@ -15,7 +15,7 @@ from typing import BinaryIO
 
 from crowdsweep.errors import JournalError, JournalLocked
 from crowdsweep.journal.rows import START, Row, chain, lines_of, whole_rows
-from crowdsweep.journal.whole_file import write_whole
+from crowdsweep.journal.whole_file import remove_drafts, write_whole
 
 JOURNAL_FILE = "journal.jsonl"
 LOCK_FILE = "journal.lock"
@@ -53,6 +53,8 @@ class LocalRows:
                 self._file = _open_locked(self._path)
                 self._named = _identity(os.fstat(self._file))
                 self._lock = _take_lock(folder / LOCK_FILE)
+                for place in (folder, *folder.glob("*/")):
+                    remove_drafts(place)
             except OSError as error:
                 self.close()
                 if isinstance(error, JournalError):

@@ -5,7 +5,8 @@ What is kept:
 1. Every row whose checksum agrees; also where an editor or a transfer changed the ends of its line, put a mark before
    the first one, or ran several into one line.
 2. In the order of their numbers, where they have one; a row that stands there twice once.
-3. They are numbered and chained anew. Where no row is left, nothing is changed.
+3. Not the end of a trial whose arrays are gone or damaged (`artifacts`), so that it is run again and keeps them anew.
+4. They are numbered and chained anew. Where no row is left, nothing is changed.
 
 What the lost rows held is made up for by whoever reads the journal, by these rules:
 
@@ -14,7 +15,7 @@ What the lost rows held is made up for by whoever reads the journal, by these ru
   stand. Until then its score and its selection count for nothing.
 - A score, a selection: worked out again from the trials.
 - A trial's plan: written again; until then its result is not shown.
-- A trial's end: the trial is run again, alone.
+- A trial's end: the trial is run again.
 - A lost batch: forgotten. MLflow's runs: found again by their tags, or made anew.
 """
 
@@ -27,10 +28,15 @@ from itertools import count
 from pathlib import Path
 
 from crowdsweep.errors import JournalError
+from crowdsweep.journal.artifacts import lost_arrays, place_of
+from crowdsweep.journal.codec import decode
 from crowdsweep.journal.local import JOURNAL_FILE, LocalRows
 from crowdsweep.journal.rows import BYTE_ORDER_MARK, START, Sealed, chain, lines_of, unseal
 from crowdsweep.journal.whole_file import write_whole
+from crowdsweep.trial.artifacts import Artifact
+from crowdsweep.trial.events import TrialFinished
 
+_KEEPS_ARRAYS = re.compile(rb'"digest":"')
 _BEGINNING = re.compile(rb'(?=\{"crc":")')
 
 
@@ -42,12 +48,14 @@ class Repaired:
         kept: rows that stand in the journal now.
         dropped: lines, or parts of lines, that cannot be read or stood there twice.
         missing: rows that were not even there.
+        without_arrays: ends of trials that were dropped since arrays of theirs cannot be read.
         copy: the journal as it was; None where nothing had to be changed.
     """
 
     kept: int
     dropped: int
     missing: int
+    without_arrays: int
     copy: Path | None
 
 
@@ -68,7 +76,7 @@ def repair_journal(store: str | Path) -> Repaired:
         )
     rows = LocalRows(file.parent, write=True)
     try:
-        return _repaired(file)
+        return _repaired(file, rows)
     except JournalError:
         raise
     except OSError as error:
@@ -77,7 +85,7 @@ def repair_journal(store: str | Path) -> Repaired:
         rows.close()
 
 
-def _repaired(file: Path) -> Repaired:
+def _repaired(file: Path, rows: LocalRows) -> Repaired:
     found: list[tuple[int, Sealed]] = []  # by the number that each is kept in the order of
     dropped = number = last = 0
     seen: set[tuple[int, bytes]] = set()
@@ -100,17 +108,38 @@ def _repaired(file: Path) -> Repaired:
                 is_sound = is_sound and row.after in (None, link)
                 link = link._replace(number=link.number + 1, crc=row.crc)
                 found.append((number, row))
-    if is_sound:
-        return Repaired(kept=len(found), dropped=0, missing=0, copy=None)
-    if not found:
+    lost = {row: arrays for _, row in found if (arrays := _lost_arrays(row, rows))}
+    kept = [(number, row) for number, row in found if row not in lost]
+    if is_sound and len(kept) == len(found):
+        return Repaired(kept=len(found), dropped=0, missing=0, without_arrays=0, copy=None)
+    if not kept:
         raise JournalError(
             f"{file}: not one row of it can be read; it stands as it was. Put a copy of the journal in its place, or "
             f"move it away and begin anew"
         )
-    found.sort(key=lambda pair: pair[0])
-    whole = chain((row.text.decode("utf-8", "surrogatepass") for _, row in found), START)[0]
-    missing = max(0, last - len(found) - dropped)
-    return Repaired(kept=len(found), dropped=dropped, missing=missing, copy=_replaced(file, whole))
+    kept.sort(key=lambda pair: pair[0])
+    whole = chain((row.text.decode("utf-8", "surrogatepass") for _, row in kept), START)[0]
+    copy = _replaced(file, whole)
+    for array in {array for arrays in lost.values() for array in arrays}:
+        (file.parent / place_of(array)).unlink(missing_ok=True)  # damaged, it would keep the sound one out
+    return Repaired(
+        kept=len(kept),
+        dropped=dropped,
+        missing=max(0, last - len(found) - dropped),
+        without_arrays=len(found) - len(kept),
+        copy=copy,
+    )
+
+
+def _lost_arrays(row: Sealed, rows: LocalRows) -> list[Artifact]:
+    """Returns the arrays that cannot be read any more of the trial whose end a row tells."""
+    if not _KEEPS_ARRAYS.search(row.text):
+        return []
+    try:
+        event = decode(row.text)
+    except JournalError:  # of another version: whoever reads it says so
+        return []
+    return lost_arrays(rows, event.result) if isinstance(event, TrialFinished) else []
 
 
 def _parts(line: bytes) -> Iterator[tuple[bytes, Sealed | None]]:

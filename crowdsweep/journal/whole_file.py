@@ -1,9 +1,12 @@
 """Writes a file whole or not at all: beside its place under another name, which is then changed."""
 
 import contextlib
+import fcntl
 import os
 from pathlib import Path
 from uuid import uuid4
+
+_DRAFTS = ".?*.????????.new"
 
 
 def write_whole(path: Path, content: bytes, *, durable: bool = False) -> None:
@@ -20,12 +23,24 @@ def write_whole(path: Path, content: bytes, *, durable: bool = False) -> None:
     draft = path.with_name(f".{path.name}.{uuid4().hex[:8]}.new")
     try:
         with draft.open("xb") as file:
+            with contextlib.suppress(OSError):  # a file system without locks
+                fcntl.flock(file, fcntl.LOCK_EX)  # says that somebody is at work on it
             file.write(content)
+            file.flush()
             if durable:
-                file.flush()
                 os.fsync(file.fileno())
-        draft.replace(path)
+            draft.replace(path)
     except BaseException:
         with contextlib.suppress(OSError):
             draft.unlink()
         raise
+
+
+def remove_drafts(folder: Path) -> None:
+    """Removes what writers left in a folder that were killed before their file was whole."""
+    for draft in folder.glob(_DRAFTS):
+        with contextlib.suppress(OSError):  # it is gone, is no file, or somebody is at work on it
+            descriptor = os.open(draft, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor, not a path
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                draft.unlink()

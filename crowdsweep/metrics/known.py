@@ -12,7 +12,7 @@ from math import inf
 from typing import Literal
 
 import numpy as np
-from jaxtyping import Float64, Int32, Int64
+from jaxtyping import Bool, Float64, Int32, Int64
 
 from crowdsweep.arrays import ClassConfusion, Confusion, ItemProbs
 from crowdsweep.data.annotations import Annotations
@@ -47,6 +47,7 @@ class ScoredItems:
         unit: int32 [items], of tokens: the unit of each; -1 where not every item of the unit is among these.
         class_names: what the classes are called.
         code: int32 [items], the number of each in the whole dataset, where somebody wants to know.
+        known: bool [items, classes], at least one an item: the multi-label choices that are scored; None for all.
     """
 
     reference: ItemProbs
@@ -55,13 +56,22 @@ class ScoredItems:
     unit: Int32[np.ndarray, " items"] | None = None
     class_names: tuple[str, ...] = ()
     code: Int32[np.ndarray, " items"] | None = None
+    known: Bool[np.ndarray, "items classes"] | None = None
 
     @cached_property
     def rows(self) -> tuple[ItemProbs, ItemProbs]:
         """Reference and prediction as distributions: of items, or of multi-label choices (`items.as_binary`)."""
-        if self.scale == "multilabel":
-            return items.as_binary(self.reference), items.as_binary(self.predicted)
-        return self.reference, self.predicted
+        if self.scale != "multilabel":
+            return self.reference, self.predicted
+        scored = slice(None) if self.known is None else self.known.reshape(-1)
+        return items.as_binary(self.reference)[scored], items.as_binary(self.predicted)[scored]
+
+    def of_items(self, scores: Float64[np.ndarray, " rows"]) -> Float64[np.ndarray, " items"]:
+        """Returns what each item adds to the mean over all rows: numbers of which that mean is the plain mean."""
+        if self.known is None:
+            return scores.reshape(len(self.reference), -1).mean(axis=1)
+        item = np.nonzero(self.known)[0]
+        return np.bincount(item, weights=scores, minlength=len(self.reference)) * (len(self.reference) / len(item))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -171,7 +181,8 @@ def _of_rows(score: Callable[[ItemProbs, ItemProbs], float]) -> Callable[[Scored
 
 def _macro_f1(scored: ScoredItems) -> float:
     if scored.scale == "multilabel":
-        return items.multilabel_macro_f1(scored.reference, scored.predicted)
+        known = True if scored.known is None else scored.known
+        return items.multilabel_macro_f1(np.where(known, scored.reference, 0.0), np.where(known, scored.predicted, 0.0))
     return items.macro_f1(scored.reference, scored.predicted)
 
 

@@ -1,5 +1,7 @@
 """The loss of a classifier that learns soft targets; for a dense network its gradients are written out."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import final
 
 import torch
@@ -16,27 +18,61 @@ Targets = Float32[torch.Tensor, "replicas items classes"]
 BlockTargets = Float32[torch.Tensor, "steps replicas classes batch"]
 
 
-def soft_targets_loss(network: Network, inputs: StackedRows, targets: Targets) -> Loss:
-    """Returns the cross-entropy with these targets; they may be changed in place between epochs."""
-    starts = torch.arange(len(targets), device=targets.device) * targets.shape[1]
-    stacked = StackedRows(table=targets.flatten(0, 1), starts=starts)
+@final
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Lessons:
+    """What the replicas read, and what they are to learn.
+
+    Attributes:
+        inputs: what the network reads, row by row.
+        targets: of each replica's items; may be changed in place between epochs.
+        layout: which item stands at each place of each row, -1 where none does; None where a row is an item.
+    """
+
+    inputs: StackedRows
+    targets: StackedRows
+    layout: StackedRows | None
+
+    @classmethod
+    def of(cls, inputs: StackedRows, targets: Targets, layout: StackedRows | None = None) -> "Lessons":
+        """Lays out targets [replicas, items, classes]."""
+        starts = torch.arange(len(targets), device=targets.device) * targets.shape[1]
+        return cls(inputs=inputs, targets=StackedRows(table=targets.flatten(0, 1), starts=starts), layout=layout)
+
+    def wanted(self, batch: Batch) -> tuple[Float32[torch.Tensor, "replicas classes columns"], PerReplica]:
+        """Returns the targets of a batch, a column for each of the network's logits, zeros where nothing is taught; and
+        the weight of the batch: of rows that are items their number, else the number of items that are taught."""
+        if self.layout is None:
+            wanted = batch.take(self.targets)
+            return (wanted if batch.mask is None else wanted * batch.mask[:, :, None]).transpose(1, 2), batch.sizes
+        places = batch.take(self.layout)
+        stands = places >= 0 if batch.mask is None else (places >= 0) & (batch.mask > 0)[:, :, None]
+        wanted = self.targets.at(places.clamp(min=0).flatten(1), batch) * stands.flatten(1)[:, :, None]
+        return wanted.transpose(1, 2), (wanted.sum(dim=2) > 0).sum(dim=1).to(wanted.dtype)
+
+
+LossOf = Callable[[Network, Lessons], Loss]
+
+
+def soft_targets_loss(network: Network, lessons: Lessons) -> Loss:
+    """Returns the cross-entropy with the lessons' targets."""
     if isinstance(network, DenseNetwork):
-        return DenseSoftTargets(network, inputs, stacked)
-    return SoftTargets(network, inputs, stacked)
+        return DenseSoftTargets(network, lessons)
+    return SoftTargets(network, lessons)
 
 
 @final
 class SoftTargets:
     """Cross-entropy with soft targets, -sum over classes of target * log f; an item weighs what its targets sum to."""
 
-    def __init__(self, network: Network, inputs: StackedRows, targets: StackedRows) -> None:
-        self._network, self._inputs, self._targets = network, inputs, targets
+    def __init__(self, network: Network, lessons: Lessons) -> None:
+        self._network, self._lessons = network, lessons
 
     def __call__(self, values: Values, batch: Batch) -> tuple[PerReplica, PerReplica]:
         """See `Loss`."""
-        logits = self._network.logits(values, batch.take(self._inputs), batch)
-        gained = (batch.take(self._targets).transpose(1, 2) * torch.log_softmax(logits, dim=1)).sum(dim=1)
-        return -(gained if batch.mask is None else gained * batch.mask).sum(dim=1), batch.sizes
+        logits = self._network.logits(values, batch.take(self._lessons.inputs), batch)
+        wanted, weight = self._lessons.wanted(batch)
+        return -(wanted * torch.log_softmax(logits, dim=1)).sum(dim=(1, 2)), weight
 
 
 @final
@@ -46,9 +82,9 @@ class DenseSoftTargets:
     Targets are laid out with classes before items, so that softmax runs along memory, for a whole block of steps.
     """
 
-    def __init__(self, network: DenseNetwork, inputs: StackedRows, targets: StackedRows) -> None:
-        self._network, self._inputs, self._targets = network, inputs, targets
-        self._plain = SoftTargets(network, inputs, targets)
+    def __init__(self, network: DenseNetwork, lessons: Lessons) -> None:
+        self._network, self._lessons = network, lessons
+        self._plain = SoftTargets(network, lessons)
 
     def __call__(self, values: Values, batch: Batch) -> tuple[PerReplica, PerReplica]:
         """See `Loss`."""
@@ -58,14 +94,14 @@ class DenseSoftTargets:
         """See `WrittenLoss`."""
         wanted, shares, totals = (part[batch.step] for part in batch.block.once(self._laid_out))
         masks = [batch.kept(dropout.name) for dropout in self._network.dropouts]
-        probs = self._network.write_gradients(values, batch.take(self._inputs), shares, totals, masks)
+        probs = self._network.write_gradients(values, batch.take(self._lessons.inputs), shares, totals, masks)
         return -(wanted * probs.clamp_(min=1e-30).log_()).sum(dim=(1, 2)), batch.sizes
 
     def _laid_out(
         self, block: Block
     ) -> tuple[BlockTargets, BlockTargets, Float32[torch.Tensor, "steps replicas 1 batch"]]:
         """Returns targets, shares of each step's loss, and the shares' sums over the classes."""
-        wanted = self._targets.of_block(block).transpose(2, 3).contiguous()
+        wanted = self._lessons.targets.of_block(block).transpose(2, 3).contiguous()
         if (mask := block.batches[-1].mask) is not None:
             wanted[-1].mul_(mask[:, None, :])
         sizes = torch.stack([batch.sizes for batch in block.batches])[:, :, None, None]

@@ -80,8 +80,8 @@ class StackedCrowds:
         return self._annotator_columns @ per_column
 
     def replica_sums_of_annotators(
-        self, per_annotator: Float64[np.ndarray, " annotators"]
-    ) -> Float64[np.ndarray, " replicas"]:
+        self, per_annotator: Float64[np.ndarray, " annotators *shape"]
+    ) -> Float64[np.ndarray, " replicas *shape"]:
         """Sums over the annotators of each replica."""
         return self._replica_annotators @ per_annotator
 

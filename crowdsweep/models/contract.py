@@ -6,8 +6,9 @@ A model file holds one `@final` frozen dataclass whose fields are its hyper-para
     fit(data, context) -> FitResult                      one fit
     fit_batch(data, contexts) -> Sequence[FitResult]     many fits at once, on a leading axis of replicas
 
-`fit_batch` may assume that the data sets of one call agree in the numbers of classes and features (`fit_all` sees to
-that), not in the numbers of items, annotators or annotations. A batched fit equals the same fit alone, to rounding.
+`fit_batch` may assume that the data sets of one call agree in the numbers of classes and features, and where a network
+of the model reads texts, in these (`fit_all` sees to that); not in the numbers of items, annotators or annotations. A
+batched fit equals the same fit alone, to rounding.
 
 **Multi-label data** (`TrainingData.scale`): an annotator's answer to an item is a set of classes (`data.choices`), and
 each class is a question of its own that whoever answered the item has answered: chosen (1) or not (0). Hence
@@ -20,7 +21,7 @@ neighbours in its unit and never across units; where it trains on minibatches, t
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
@@ -66,7 +67,8 @@ class ModelInfo:
         model: the dataclass.
         source: paper, section, equations.
         needs: what the data must bring: `features`, `annotators` (known ones: not the global scenario), `text`,
-            `gold` (handed over by name in the context, and marked in every report).
+            `gold` (handed over by name in the context, and marked in every report); at default hyper-parameters: see
+            `needs_of`.
         supports: what else it can take: anonymous `votes`, `multilabel` data, `soft_answers` (rows with a
             probability, used as such and not as their label alone).
         space: the default search space, in the sweep file's form; empty where there is nothing to search.
@@ -92,6 +94,16 @@ class ModelInfo:
     monotone_objective: bool = False
     label_symmetric: bool = True
     waived: Mapping[str, str] = field(default_factory=dict)
+
+    def needs_of(self, model: "Model") -> frozenset[Need]:
+        """Returns what the model needs at the hyper-parameters of this instance: what it and the records that it holds
+        state for themselves (`StatesNeeds`), where that differs from what they state by default, changes `needs`."""
+        stated = _stated_needs(model)
+        try:
+            default = _stated_needs(self.model())
+        except TypeError:  # a hyper-parameter without a default
+            default = stated
+        return (self.needs - (default - stated)) | (stated - default)
 
 
 @runtime_checkable
@@ -141,7 +153,8 @@ class FitContext:
     Attributes:
         seeds: the only source of randomness.
         device: a torch device, as the slot was given; never probed.
-        gold: of the training items; present only for models that declare the need.
+        gold: of the training items; present only for models that declare the need, or state it at these
+            hyper-parameters.
         report: called after each epoch or EM step; the answer says whether this fit goes on (`Report`).
     """
 
@@ -239,6 +252,22 @@ class FitsMany(Protocol):
 Model = FitsOne | FitsMany
 
 
+@runtime_checkable
+class StatesNeeds(Protocol):
+    """A model, or a record of hyper-parameters that it holds, whose settings decide what the data must bring."""
+
+    def needs(self) -> frozenset[Need]:
+        """Returns what it needs at these settings."""
+        ...
+
+
+def _stated_needs(record: Any) -> frozenset[Need]:
+    """Returns what a record and those that it holds say that they need."""
+    own = record.needs() if isinstance(record, StatesNeeds) else frozenset[Need]()
+    held = [getattr(record, part.name) for part in fields(record)] if is_dataclass(record) else []
+    return own.union(*(_stated_needs(part) for part in held if is_dataclass(part)))
+
+
 def fit_all(model: Model, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
     """Fits one model to many data sets, as one batch where it can.
 
@@ -272,10 +301,12 @@ def fit_unchecked(model: Model, data: Sequence[TrainingData], contexts: Sequence
         pairs = zip(data, contexts, strict=True)
         results = {index: model.fit(part, context) for index, (part, context) in enumerate(pairs)}
     else:
-        groups: dict[tuple[int, int], list[int]] = defaultdict(list)
+        reads_texts = "text" in _stated_needs(model)
+        groups: dict[tuple[Any, ...], list[int]] = defaultdict(list)
         for index, part in enumerate(data):
             n_features = 0 if part.items.features is None else part.items.features.shape[1]
-            groups[part.n_classes, n_features].append(index)
+            texts = _texts(part.items) if reads_texts else None
+            groups[part.n_classes, n_features, texts].append(index)
         for members in groups.values():
             fitted = model.fit_batch([data[i] for i in members], [contexts[i] for i in members])
             results.update(zip(members, fitted, strict=True))
@@ -283,6 +314,12 @@ def fit_unchecked(model: Model, data: Sequence[TrainingData], contexts: Sequence
         if not isinstance(result, FitResult):  # pyright: ignore[reportUnnecessaryIsInstance]: a plug-in may return anything
             raise FitFailed(f"expected a FitResult from the fit, got {type(result).__name__[:100]}")
     return [results[i] for i in range(len(data))]
+
+
+def _texts(items: Items) -> tuple[Any, ...]:
+    """Returns what is equal where a network on texts reads the same and knows the same symbols."""
+    parts = (None if texts is None else tuple(texts) for texts in (items.text, items.text_b))
+    return (*parts, None if items.unit is None else items.unit.tobytes())
 
 
 def check_result(result: FitResult, data: TrainingData) -> None:

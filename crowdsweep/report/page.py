@@ -5,6 +5,7 @@
 
 import io
 import json
+import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,7 +21,7 @@ import yaml
 from markupsafe import Markup
 
 from crowdsweep.errors import NotWritten, UnknownName
-from crowdsweep.journal.artifacts import array_of
+from crowdsweep.journal.artifacts import FOLDER, array_of, without_files
 from crowdsweep.journal.journal import open_rows, read_journal
 from crowdsweep.journal.shown import ShownTrial, one_each, points_of, shown_searches, shown_trials
 from crowdsweep.journal.state import JournalState
@@ -41,6 +42,7 @@ from crowdsweep.report.comparison_table import comparison_table
 from crowdsweep.report.flagged import flagged_notes
 from crowdsweep.report.kept_scores import KeptScores
 from crowdsweep.report.references import References
+from crowdsweep.report.soft_labels import soft_label_tables
 from crowdsweep.report.table import comparison_rows, results_table, to_csv, to_latex, to_markdown
 from crowdsweep.studies.contract import (
     ScoredBy,
@@ -55,6 +57,7 @@ from crowdsweep.trial.events import SweepStatus
 from crowdsweep.trial.result import CROWD_CONFUSION, Failure, Status
 from crowdsweep.trial.spec import TrialSpec, canonical_json
 
+_log = logging.getLogger(__name__)
 _MAX_SHOWN_FAILURES = 200
 _RIGHT = ("rank", "mean", "n", "p (Holm)", "printed", "seconds")  # columns of numbers in the tables for reading
 _FILTERS: dict[str, Any] = {
@@ -151,6 +154,12 @@ def write_report(store: Path) -> Path:
                 f"{store / name}: could not be written ({error.strerror}); what stood there before stands, and the "
                 f"record is safe. See to the disk, then run `crowdsweep report {store}`"
             ) from error
+    if gone := without_files(state.results.values(), store):
+        _log.warning(
+            "%s: files of %d trials are gone from %s, and intervals and tests go without them. `crowdsweep repair %s`, "
+            "then run the same sweep again: those trials are made up for",
+            *(store, gone, store / FOLDER, store),
+        )
     return store / "report.html"
 
 
@@ -175,6 +184,7 @@ def render_page(
         table_name=(state.config.get("published") or {}).get("table") or "the paper",
         searches=list(searches(state, comparison)),
         study=study_report(state),
+        soft_labels=soft_label_tables(state, open_rows(store, write=False)),
         failed=failed[:_MAX_SHOWN_FAILURES],
         n_failed=len(failed),
         draw=_Drawing(),

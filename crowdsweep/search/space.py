@@ -141,6 +141,19 @@ class Space:
                 except BadInput as error:
                     raise SpaceError(inner.says(str(error))) from None
 
+    def settings(self) -> Iterator[dict[str, Any]]:
+        """Yields points that between them have every named setting (a choice of texts) at each of its values, without
+        what is not named."""
+        named = {
+            name: dimension.values
+            for name, dimension in self.dimensions.items()
+            if isinstance(dimension, Choice) and all(isinstance(value, str) for value in dimension.values)
+        }
+        base = {name: values[0] for name, values in named.items() if name not in self.when}
+        yield base
+        for name, values in named.items():
+            yield from ({**base, **self._admitting(name), name: value} for value in values)
+
     def to_mapping(self) -> dict[str, Any]:
         """Returns the sweep-file form, JSON-able, with every default written out; `parse` takes it back."""
         mapping = {name: dimension.to_mapping() for name, dimension in self.dimensions.items()}

@@ -5,7 +5,7 @@ those kept at r = 5), for several r, beside the full set. Every model meets the 
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -108,13 +108,21 @@ def plans(knobs: Mapping[str, Any], config: SweepConfig) -> SweepConfig:
     """Returns the sweep on every dataset for each number of labels per item, and on the full set.
 
     Raises:
-        SweepFileError: the sweep names no dataset.
+        SweepFileError: the sweep names no dataset, or the numbers of a dataset are missing or of one that is not there.
     """
+    where = f"{config.source or config.name}: study redundancy"
     if not config.datasets:
+        raise SweepFileError(f"{where}: expected at least one dataset, got none")
+    labels, names = knobs["labels_per_item"], list(dict.fromkeys(entry.name for entry in config.datasets))
+    if not isinstance(labels, Mapping):
+        return expand_datasets(config, tuple(config.datasets), _AXIS, [*labels, None])
+    if set(labels) != set(names):
         raise SweepFileError(
-            f"{config.source or config.name}: study redundancy: expected at least one dataset, got none"
+            f"{where}.labels_per_item: expected a list for each of the datasets {', '.join(names)}, got lists for "
+            f"{', '.join(map(str, labels)) or 'none'}"
         )
-    return expand_datasets(config, tuple(config.datasets), _AXIS, [*knobs["labels_per_item"], None])
+    expanded = [expand_datasets(config, (entry,), _AXIS, [*labels[entry.name], None]) for entry in config.datasets]
+    return replace(config, datasets=tuple(entry for part in expanded for entry in part.datasets))
 
 
 def summarise(table: pa.Table, knobs: Mapping[str, Any]) -> StudyReport:
@@ -376,14 +384,20 @@ def _amount(metric: str, tolerance: float) -> str:
     return f"{100 * tolerance:g} point" + ("" if tolerance == 0.01 else "s")
 
 
+def _labels_per_item(value: Any) -> tuple[int, ...] | dict[str, tuple[int, ...]]:
+    """A knob's check: numbers for all datasets, or for each dataset by its name."""
+    check = whole_numbers(1)
+    return {str(name): check(numbers) for name, numbers in value.items()} if isinstance(value, dict) else check(value)
+
+
 TEMPLATE = StudyTemplate(
     name="redundancy",
     title="How many labels does an item need?",
     knobs={
         "labels_per_item": Knob(
             default=(1, 2, 3, 5, 10),
-            about="numbers of labels per item to thin to; the full set is always added",
-            check=whole_numbers(1),
+            about="numbers of labels per item to thin to, for all or for each dataset; the full set is always added",
+            check=_labels_per_item,
         ),
         "tolerance": Knob(
             default=0.01,

@@ -8,9 +8,9 @@ from typing import Any
 from crowdsweep.data.dataset import CrowdDataset, Scalar
 from crowdsweep.data.splits import data_version, prepare
 from crowdsweep.models import registered
-from crowdsweep.models.contract import ModelInfo
+from crowdsweep.models.contract import ModelInfo, Need
 from crowdsweep.search.space import Space
-from crowdsweep.sweep.pilot import Pace, pace_of
+from crowdsweep.sweep.pilots import Pilots
 from crowdsweep.sweep.requirements import Offer
 from crowdsweep.sweepfile.records import Metric
 from crowdsweep.trial.spec import Phase, TrialSpec, canonical_json, digest
@@ -64,6 +64,7 @@ class Cell:
         dataset: that it is fitted to.
         fixed: hyper-parameters as given, the sweep's protocol among them.
         metric: what is scored while it trains, and what it is searched for.
+        needs: of the data, at these hyper-parameters and any that are searched.
     """
 
     info: ModelInfo
@@ -71,6 +72,7 @@ class Cell:
     dataset: PlannedDataset
     fixed: Mapping[str, Any]
     metric: Metric
+    needs: frozenset[Need]
 
     @property
     def key(self) -> str:
@@ -105,20 +107,18 @@ class Cell:
         """Returns the report trials of one point, one for each seed."""
         return self.specs(seeds, "report", point, self.dataset.report_heldout)
 
-    def seconds(self, paces: dict[str, Pace | None]) -> float | None:
+    def seconds(self, pilots: Pilots) -> float | None:
         """Returns roughly how long one trial takes, at the defaults of what is searched; None where nothing tells.
 
         Args:
-            paces: what was measured so far, of models that do not say what they cost; more is added.
+            pilots: fit models that do not say what they cost.
         """
         params = registered.full_params(self.info.name, self.fixed)
         shape = self.dataset.offer.shape
         if self.info.cost is not None:
             return TRIAL_OVERHEAD_S + self.info.cost(shape, params) / OPERATIONS_PER_SECOND
         key = digest({"model": self.info.name, "params": params, "dataset": self.dataset.base.fingerprint})
-        if key not in paces:
-            paces[key] = pace_of(self.info, params, prepare(self.dataset.base, self.dataset.params, seed=0))
-        pace = paces[key]
+        pace = pilots.pace(key, self.info, params, lambda: prepare(self.dataset.base, self.dataset.params, seed=0))
         return None if pace is None else TRIAL_OVERHEAD_S + pace.seconds(shape.n_annotations)
 
 

@@ -3,7 +3,6 @@
 import logging
 import os
 import secrets
-import socket
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -11,14 +10,15 @@ from typing import Any
 
 import ray
 from ray._private import ray_constants
+from ray._private.services import canonicalize_bootstrap_address
 
-from crowdsweep.errors import BadInput, InfeasibleRequest, SlotLost
+from crowdsweep.errors import BadInput, InfeasibleRequest, SlotLost, error_words
+from crowdsweep.sweep.address import check_answers, no_cluster, wanted_address
 from crowdsweep.sweep.private_folder import PrivateFolder
 from crowdsweep.sweep.ray_silence import Silence, end_own_processes
 from crowdsweep.sweepfile.records import Resources
 
 OBJECT_STORE_BYTES = 512 * 2**20
-ANSWERS_IN_S = 10.0
 _EPSILON = 1e-9
 
 
@@ -101,11 +101,11 @@ def connect(address: str | None = None, cpus: int | None = None) -> Cluster:
         cpus: that a new cluster counts; those that this process may use where it is None.
 
     Raises:
-        BadInput: there is no cluster at that address.
+        BadInput: it is no address, or no cluster answers there.
     """
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     logging.getLogger("ray").setLevel(logging.ERROR)
-    target = address or os.environ.get("RAY_ADDRESS") or "local"
+    target = wanted_address(address)
     folder = PrivateFolder()
     try:
         if target == "local":
@@ -118,33 +118,15 @@ def connect(address: str | None = None, cpus: int | None = None) -> Cluster:
     return Cluster(started=target == "local", folder=folder)
 
 
-def _check_answers(target: str) -> None:
-    """Checks that somebody listens at `host:port`: Ray itself would wait for minutes.
-
-    Raises:
-        BadInput: nobody does.
-    """
-    host, _, port = target.rpartition(":")
-    if "://" in target or not host or not port.isdecimal():
-        return
-    try:
-        socket.create_connection((host.strip("[]"), int(port)), timeout=ANSWERS_IN_S).close()
-    except (OSError, OverflowError) as error:
-        raise BadInput(
-            f"no Ray cluster can be joined at {target!r}: nobody answers there ({error}). Start one "
-            f"(clusters/local.yaml says how), or leave --address out: then one is started on this machine"
-        ) from error
-
-
 def _join(target: str, folder: PrivateFolder) -> None:
-    _check_answers(target)
     try:
-        ray.init(address=target, **_settings(folder))
+        place = canonicalize_bootstrap_address(target)  # where Ray will look: it takes 127.0.0.1 for the outer address
+        check_answers(target, place or target)
+        ray.init(address=place, **_settings(folder))
+    except BadInput:
+        raise
     except (ConnectionError, ValueError, RuntimeError) as error:
-        raise BadInput(
-            f"no Ray cluster can be joined at {target!r}: {error}. Start one (clusters/local.yaml says how), "
-            f"or leave --address out: then one is started on this machine"
-        ) from error
+        raise no_cluster(target, error_words(error)) from error
 
 
 def _start_local(cpus: int, folder: PrivateFolder) -> None:

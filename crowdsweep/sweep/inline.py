@@ -16,7 +16,7 @@ from crowdsweep.data.dataset import CrowdDataset
 from crowdsweep.sweep.executor import Batch, ignore
 from crowdsweep.sweep.losses import STARTING_S, Losses, unfinished
 from crowdsweep.sweep.nursery import BEGUN, BUG, DONE, TOLD, Work
-from crowdsweep.sweep.worker import Nursery, WorkerDied
+from crowdsweep.sweep.worker import Nursery, WorkerDied, bug_of
 from crowdsweep.trial.events import BatchLost, Event, TrialFinished, TrialProgressed, TrialStarted
 from crowdsweep.trial.result import TrialResult
 
@@ -134,9 +134,7 @@ class InlineExecutor:
                 self._running = None
                 return [TrialFinished(result=result) for result in results]
             case (str() as kind, (text, trace)) if kind == BUG:
-                bug = RuntimeError(text)
-                bug.add_note(trace)
-                raise bug
+                raise bug_of(text, trace)
             case _:
                 pass
         return []

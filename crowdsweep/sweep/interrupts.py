@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import Any
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+from crowdsweep.errors import ENDING_SIGNALS, Interrupted, counts_as_press
 
 
 class Interrupts:
@@ -22,10 +22,16 @@ class Interrupts:
         self._previous: dict[int, Any] = {}
 
     def __enter__(self) -> "Interrupts":
-        for number in SIGNALS:
+        for number in ENDING_SIGNALS:
             if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
-                self._previous[number] = signal.signal(number, self._handle)
+                self._previous[number] = signal.getsignal(number)
+        self.listen()
         return self
+
+    def listen(self) -> None:
+        """Hears the signals again that a library has taken for itself meanwhile, as Ray does when it is imported."""
+        for number in self._previous:
+            signal.signal(number, self._handle)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -35,7 +41,7 @@ class Interrupts:
 
     @contextmanager
     def abortable(self, *, at_once: bool = False) -> Generator[None]:
-        """Marks code that the second Ctrl-C may break off with KeyboardInterrupt.
+        """Marks code that the second Ctrl-C may break off with `Interrupted`.
 
         Args:
             at_once: the next one does, also where it is the first.
@@ -43,12 +49,12 @@ class Interrupts:
         self._breaks_at = min(2, self.count + 1) if at_once else 2
         try:
             if self.count > 1:
-                raise KeyboardInterrupt
+                raise Interrupted
             yield
         finally:
             self._breaks_at = None
 
     def _handle(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 - as `signal` calls it
-        self.count += 1
+        self.count += counts_as_press(number, self.count)
         if self._breaks_at is not None and self.count >= self._breaks_at:
-            raise KeyboardInterrupt
+            raise Interrupted

@@ -12,6 +12,7 @@ from crowdsweep.journal.journal import Journal, open_rows, read_journal
 from crowdsweep.journal.local import JOURNAL_FILE
 from crowdsweep.search.contract import PointSearcher
 from crowdsweep.search.searchers import make_searcher
+from crowdsweep.sweep.address import wanted_address
 from crowdsweep.sweep.cells import Search
 from crowdsweep.sweep.driver import SweepOutcome, run_sweep
 from crowdsweep.sweep.environment import environment
@@ -54,6 +55,8 @@ def open_and_run(
         JournalLocked: another driver is at work on this record.
         InfeasibleRequest: the cluster has no room for a single slot.
     """
+    if (engine or config.engine) == "ray":
+        wanted_address(address)  # before the data are loaded, which may take long
     plan = make_plan(config)
     for note in plan.notes:
         _log.warning("%s", note)
@@ -63,10 +66,11 @@ def open_and_run(
 
     with ExitStack() as stack:
         journal = stack.enter_context(closing(Journal(store)))
-        executor = stack.enter_context(closing(_executor(plan, engine or config.engine, address)))
-        interrupts = Interrupts()
-        mirrors = _mirrors(plan, store, journal, quiet, draw, interrupts)
-        stack.enter_context(interrupts)
+        interrupts = stack.enter_context(Interrupts())  # to the very end: nothing that closes is broken off
+        with interrupts.abortable(at_once=True):
+            executor = stack.enter_context(closing(_executor(plan, engine or config.engine, address)))
+            mirrors = _mirrors(plan, store, journal, quiet, draw, interrupts)
+        interrupts.listen()
         return run_sweep(
             plan,
             executor=executor,

@@ -1,4 +1,4 @@
-"""The processes that run trials for the inline engine: one keeper, and under it one worker at a time.
+"""The processes that run models for the inline engine, pilots and replays: a keeper, and a worker at a time under it.
 
 A model may exit, crash, hang or close what is not its own; it does so in a worker, which is killed and replaced. The
 keeper has imported what trials need and runs no model's code, so that a worker is forked from it in milliseconds and in
@@ -8,7 +8,8 @@ Ctrl-C of the terminal reaches them, and when the driver ends, however it does, 
 The driver sends the keeper one end of a socket for each worker that it wants; the keeper answers with what became of
 its workers (`REPORT`). Over the other end the driver sends `Work`, for which come, as pickled pairs, `BEGUN` when
 models and data are there, `TOLD` for each report that is passed on (answered by the keys of the trials that are to
-stop), and `DONE` with the results or `BUG` with the text of an exception of ours.
+stop), and `DONE` with the results or `BUG` with the text of an exception of ours. A `Question` is answered by the last
+two alone.
 """
 
 import ctypes
@@ -17,12 +18,13 @@ import signal
 import socket
 import struct
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from traceback import format_exc
 from types import FrameType
+from typing import Any
 
 from crowdsweep.data.dataset import CrowdDataset
 from crowdsweep.sweep.reports import Reports
@@ -59,6 +61,14 @@ class Work:
     watch: Watch | None
 
 
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """A call of a function of ours that runs a model's code."""
+
+    function: Callable[..., Any]
+    arguments: Sequence[Any]
+
+
 def keep(number: int) -> None:
     """Runs the keeper until the driver is gone; never returns.
 
@@ -74,6 +84,19 @@ def keep(number: int) -> None:
     signal.set_wakeup_fd(woken.fileno(), warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, _wake)
     workers: set[int] = set()
+    with suppress(OSError):  # the driver is gone
+        _look_after(workers, driver, waking, woken)
+    for process in workers:
+        end(process)
+    os._exit(0)
+
+
+def _look_after(workers: set[int], driver: socket.socket, waking: socket.socket, woken: socket.socket) -> None:
+    """Makes a worker whenever the driver wants one and tells it of those that end; returns when the driver has gone.
+
+    Raises:
+        OSError: it went while it was told something.
+    """
     while True:
         ready = wait([driver, waking])
         if waking in ready:
@@ -84,9 +107,12 @@ def keep(number: int) -> None:
                     workers.discard(process)
                     driver.send(REPORT.pack(process, status))
         if driver in ready:
-            wanted, files, _, _ = socket.recv_fds(driver, 1, 1)
-            if not wanted:
+            try:
+                wanted, files, _, _ = socket.recv_fds(driver, 1, 1)
+            except OSError:  # the driver is gone, and had not read the last word
                 break
+            if not wanted:
+                return
             process = os.fork()
             if process == 0:
                 for inherited in (driver, waking, woken):
@@ -95,9 +121,6 @@ def keep(number: int) -> None:
             os.close(files[0])
             workers.add(process)
             driver.send(REPORT.pack(process, ALIVE))
-    for process in workers:
-        end(process)
-    os._exit(0)
 
 
 def end(process: int) -> None:
@@ -123,10 +146,13 @@ def _serve(number: int) -> None:
     datasets: dict[str, CrowdDataset] = {}
     try:
         while True:
-            work: Work = driver.recv()
-            if work.dataset is not None:
-                datasets[work.fingerprint] = work.dataset
-            _run(work, datasets[work.fingerprint], driver)
+            asked: Work | Question = driver.recv()
+            if isinstance(asked, Question):
+                _say(driver, asked.function, *asked.arguments)
+                continue
+            if asked.dataset is not None:
+                datasets[asked.fingerprint] = asked.dataset
+            _run(asked, datasets[asked.fingerprint], driver)
     except BaseException:  # noqa: BLE001 - the driver is gone, or a model closed the way to it: nobody is left to tell
         os._exit(_HANDOVER_LOST)
 
@@ -149,8 +175,13 @@ def _run(work: Work, dataset: CrowdDataset, driver: Connection) -> None:
     look_up_models(work.specs)
     driver.send((BEGUN, None))
     reports = Reports(tell, [spec.key for spec in work.specs], stopped)
+    _say(driver, run_batch, work.specs, dataset, work.device, reports, work.watch)
+
+
+def _say(driver: Connection, function: Callable[..., Any], *arguments: Any) -> None:
+    """Sends what a function of ours returns, or what it raised."""
     try:
-        said = DONE, run_batch(work.specs, dataset, work.device, reports, work.watch)
+        said = DONE, function(*arguments)
     except OSError:
         raise
     except Exception as error:  # noqa: BLE001 - a bug of ours, which the driver raises

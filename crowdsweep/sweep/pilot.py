@@ -75,6 +75,13 @@ def foretells(info: ModelInfo, params: Mapping[str, Any], trial: TrialData) -> b
     return fitted[0].label_probs is not None
 
 
+def pilot_data(trial: TrialData) -> TrialData:
+    """Returns what of a dataset pilots are fitted to."""
+    n_items = min(MOST_ITEMS, trial.training.n_items)
+    training, gold = _first_items(trial, n_items)
+    return TrialData(training=training, code=trial.code[:n_items], gold=gold, evaluation={})
+
+
 @dataclass(frozen=True, kw_only=True)
 class _Pilot:
     info: ModelInfo
@@ -148,7 +155,9 @@ class _Pilot:
 
         contexts = [
             FitContext(
-                seeds=SeedStream(seed).child("fit"), gold=gold if "gold" in self.info.needs else None, report=report
+                seeds=SeedStream(seed).child("fit"),
+                gold=gold if "gold" in self.info.needs_of(model) else None,
+                report=report,
             )
             for seed in range(n)
         ]

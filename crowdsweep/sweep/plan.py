@@ -6,6 +6,7 @@ model meets the same seeds. The axis of a study template is laid out here, as da
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -14,14 +15,15 @@ from crowdsweep.data import catalogue
 from crowdsweep.data.dataset import CrowdDataset, TrialData
 from crowdsweep.data.oddities import mistakes
 from crowdsweep.data.splits import data_version, prepare
-from crowdsweep.errors import DataError, SweepFileError
+from crowdsweep.errors import BadInput, DataError, SweepFileError
 from crowdsweep.metrics.known import HELDOUT
 from crowdsweep.models import registered
+from crowdsweep.models.contract import ModelInfo, Need
 from crowdsweep.search.racing import FEWEST_SEEDS
 from crowdsweep.search.space import Space
 from crowdsweep.studies.contract import expand_study
 from crowdsweep.sweep.cells import Cell, PlannedDataset, Refused, Search
-from crowdsweep.sweep.pilot import Pace, foretells
+from crowdsweep.sweep.pilots import Pilots
 from crowdsweep.sweep.requirements import (
     NOTHING_TO_HOLD_OUT,
     check_metric,
@@ -129,9 +131,9 @@ class Plan:
 
         Models that do not say what they cost are fitted for a moment (`pilot`).
         """
-        paces: dict[str, Pace | None] = {}
-        cells = [{**_row(cell), **_timed(cell, len(self.report_seeds), paces)} for cell in self.cells]
-        searches = [self._search_row(search, paces) for search in self.searches]
+        with closing(Pilots()) as pilots:
+            cells = [{**_row(cell), **_timed(cell, len(self.report_seeds), pilots)} for cell in self.cells]
+            searches = [self._search_row(search, pilots) for search in self.searches]
         return {
             "name": self.config.name,
             "datasets": [_dataset_row(dataset) for dataset in self.datasets],
@@ -145,7 +147,7 @@ class Plan:
             "notes": self.notes,
         }
 
-    def _search_row(self, search: Search, paces: dict[str, Pace | None]) -> dict[str, Any]:
+    def _search_row(self, search: Search, pilots: Pilots) -> dict[str, Any]:
         return {
             **_row(search.cell),
             "search": search.key,
@@ -153,7 +155,7 @@ class Plan:
             "goal": search.metric.goal,
             "space": search.space.to_mapping(),
             "points": search.limit,
-            **_timed(search.cell, self.trials_of(search), paces),
+            **_timed(search.cell, self.trials_of(search), pilots),
         }
 
 
@@ -165,6 +167,11 @@ def make_plan(config: SweepConfig) -> Plan:
     Raises:
         BadInput: something does not go together; the message says what is missing, where, and what to do.
     """
+    with closing(Pilots()) as pilots:
+        return _laid_out(config, pilots)
+
+
+def _laid_out(config: SweepConfig, pilots: Pilots) -> Plan:
     datasets: list[PlannedDataset] = []
     cells: list[Cell] = []
     searches: list[Search] = []
@@ -182,7 +189,7 @@ def make_plan(config: SweepConfig) -> Plan:
                 cells.append(cell)
                 continue
             try:
-                cell, why = _scorable(cell, trial, config.metric is not None)
+                cell, why = _scorable(cell, trial, config.metric is not None, pilots)
             except DataError as error:
                 refused.append(Refused(label=cell.label, dataset=dataset, reason=str(error)))
             else:
@@ -237,13 +244,14 @@ def _ready(
     return planned, trial
 
 
-def _scorable(cell: Cell, trial: TrialData, asked: bool) -> tuple[Cell, str]:
+def _scorable(cell: Cell, trial: TrialData, asked: bool, pilots: Pilots) -> tuple[Cell, str]:
     """Returns a cell whose points can be scored, and why not by held-out annotations where they would be usual.
 
     Args:
         cell: that is to be searched.
         trial: its data.
         asked: whether the sweep file names the metric.
+        pilots: fit the model for a moment, where it matters.
 
     Raises:
         DataError: nothing can score them.
@@ -251,7 +259,9 @@ def _scorable(cell: Cell, trial: TrialData, asked: bool) -> tuple[Cell, str]:
     if cell.metric.name != HELDOUT:
         return cell, ""
     params = registered.full_params(cell.info.name, cell.fixed)
-    why = why_not_by_heldout(cell.info, lambda: cell.dataset.holds_out, lambda: foretells(cell.info, params, trial))
+    why = why_not_by_heldout(
+        cell.info, lambda: cell.dataset.holds_out, lambda: pilots.foretells(cell.info, params, trial)
+    )
     if not why:
         return cell, ""
     other = metric_without_heldout(cell.dataset.offer)
@@ -264,8 +274,9 @@ def _scorable(cell: Cell, trial: TrialData, asked: bool) -> tuple[Cell, str]:
 
 def _cell(config: SweepConfig, entry: ModelEntry, dataset: PlannedDataset, trial: TrialData) -> Cell:
     info = registered.model_info(entry.name)
+    needs = _needs(info, entry)
     try:
-        check_needs(info, trial, str(dataset))
+        check_needs(info, needs, trial, str(dataset))
     except DataError as error:
         raise SweepFileError(f"{config.source or config.name}: {error}") from None
     fixed = dict(entry.params)
@@ -273,7 +284,19 @@ def _cell(config: SweepConfig, entry: ModelEntry, dataset: PlannedDataset, trial
     if config.protocol is not None and takes_protocol:
         fixed["protocol"] = config.protocol
     metric = config.metric or default_metric(info, dataset.offer)
-    return Cell(info=info, label=entry.label or entry.name, dataset=dataset, fixed=fixed, metric=metric)
+    return Cell(info=info, label=entry.label or entry.name, dataset=dataset, fixed=fixed, metric=metric, needs=needs)
+
+
+def _needs(info: ModelInfo, entry: ModelEntry) -> frozenset[Need]:
+    """Returns what a model needs at its hyper-parameters, at any named setting of those that are searched."""
+    settings = list(Space.parse(entry.space).settings()) if entry.space else [{}]
+    found: frozenset[Need] = frozenset()
+    for point in settings:
+        try:
+            found |= info.needs_of(registered.build_model(entry.name, {**entry.params, **point}))
+        except BadInput:  # the space does not fit the model, which `Space.check_fits` says better
+            found |= info.needs
+    return found
 
 
 def _search(config: SweepConfig, cell: Cell, space: Space, instead: str) -> Search:
@@ -324,8 +347,8 @@ def _row(cell: Cell) -> dict[str, Any]:
     return {"model": cell.info.name, "label": cell.label, "dataset": str(cell.dataset), "fixed": dict(cell.fixed)}
 
 
-def _timed(cell: Cell, trials: int, paces: dict[str, Pace | None]) -> dict[str, Any]:
-    seconds = cell.seconds(paces)
+def _timed(cell: Cell, trials: int, pilots: Pilots) -> dict[str, Any]:
+    seconds = cell.seconds(pilots)
     told_by = "formula" if cell.info.cost is not None else "pilot" if seconds is not None else "nothing"
     return {"trials": trials, "seconds": None if seconds is None else seconds * trials, "told_by": told_by}
 

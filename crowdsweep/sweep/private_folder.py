@@ -1,19 +1,25 @@
 """A folder of this process alone, for what Ray keeps on this machine; gone when the process lets go of it.
 
 Ray makes its folders writable for everybody and leaves them behind. This one lies around them, is its owner's alone,
-and is locked while its process lives, so that the next process removes what one that was killed could not.
+and is locked while its process lives, so that the next process removes what one that was killed could not. The same
+holds for processes of the cluster: they inherit the folder's name, and those that are still there when it goes are
+ended. Ray's agents would stay for minutes, to tell a head that is gone that they end.
 """
 
 import fcntl
 import os
 import shutil
+import signal
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
 PREFIX = "crowdsweep-"
+VARIABLE = "CROWDSWEEP_RAY_FOLDER"
+"""Names the folder to all processes that are started while it is there."""
 _LOCK = "lock"
 _LONGEST_BASE = 16  # characters: sockets lie deep inside, and their paths must stay under 108
 _BEING_MADE_S = 60.0
@@ -25,10 +31,14 @@ class PrivateFolder:
     def __init__(self) -> None:
         base = _base()
         for abandoned in _abandoned(base):
+            _end_heirs(abandoned)
             shutil.rmtree(abandoned, ignore_errors=True)
         self._path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=base))
-        self._lock: IO[str] = (self._path / _LOCK).open("w")
+        draft = self._path / f"{_LOCK}.new"
+        self._lock: IO[str] = draft.open("w")
         fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        draft.rename(self._path / _LOCK)  # whoever finds it finds it locked
+        os.environ[VARIABLE] = str(self._path)
 
     def made(self, name: str) -> Path:
         """Returns a folder inside, empty when it is new."""
@@ -37,7 +47,10 @@ class PrivateFolder:
         return inside
 
     def close(self) -> None:
-        """Removes it; may be called twice."""
+        """Ends the processes that belong to it and removes it; may be called twice."""
+        if os.environ.get(VARIABLE) == str(self._path):
+            del os.environ[VARIABLE]
+        _end_heirs(self._path)
         shutil.rmtree(self._path, ignore_errors=True)
         if self._path.exists():  # a process that was ending wrote a last line meanwhile
             shutil.rmtree(self._path, ignore_errors=True)
@@ -49,16 +62,27 @@ def _base() -> Path:
     return Path(chosen if len(chosen) <= _LONGEST_BASE else "/tmp").absolute()  # noqa: S108 - mkdtemp makes the rest
 
 
+def _end_heirs(folder: Path) -> None:
+    """Kills the processes that inherited a folder's name, where the system tells (Linux)."""
+    inherited = f"{VARIABLE}={folder}".encode()
+    for place in Path("/proc").glob("[0-9]*/environ"):
+        with suppress(OSError):  # it has ended, or is somebody else's
+            if inherited in place.read_bytes().split(b"\0") and int(place.parent.name) != os.getpid():
+                os.kill(int(place.parent.name), signal.SIGKILL)
+
+
 def _abandoned(base: Path) -> Iterator[Path]:
     """Yields the folders of this user's processes that are gone."""
     for folder in base.glob(f"{PREFIX}????????"):
         try:
             if folder.lstat().st_uid != os.getuid() or folder.is_symlink():
                 continue
+            if not (folder / _LOCK).exists():  # it is being made, or its process died of that
+                if time.time() - folder.stat().st_mtime > _BEING_MADE_S:
+                    yield folder
+                continue
             with (folder / _LOCK).open() as lock:
-                if time.time() - os.fstat(lock.fileno()).st_mtime < _BEING_MADE_S:
-                    continue
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:  # no lock yet, held, or removed by another process
+                yield folder
+        except OSError:  # held, or removed by another process
             continue
-        yield folder

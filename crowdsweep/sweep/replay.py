@@ -1,16 +1,20 @@
-"""Runs one trial of a record again, in this process, and holds the numbers against each other."""
+"""Runs one trial of a record again, in a process beside this one, and holds the numbers against each other."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from crowdsweep.data import catalogue
+from crowdsweep.data.dataset import CrowdDataset
 from crowdsweep.data.splits import data_version
 from crowdsweep.errors import BadInput
 from crowdsweep.journal.journal import read_journal
+from crowdsweep.sweep.executor import Batch
+from crowdsweep.sweep.inline import InlineExecutor
+from crowdsweep.trial.events import TrialFinished
 from crowdsweep.trial.result import TrialResult
-from crowdsweep.trial.runner import run_batch
 from crowdsweep.trial.spec import TrialSpec
 
 TOLERANCE = 1e-6  # relative: what a trial's numbers may move by with the batch that it ran in
@@ -81,7 +85,7 @@ def replay_trial(key: str, stores: Sequence[Path]) -> Replay:
         BadInput: no record has such a trial, several have, or its dataset has changed since.
     """
     found = {
-        spec.key: (spec, state.results.get(spec.key), store)
+        spec.key: (spec, state, store)
         for store in stores
         for state in [read_journal(store)]
         for spec in state.specs.values()
@@ -92,7 +96,7 @@ def replay_trial(key: str, stores: Sequence[Path]) -> Replay:
         raise BadInput(f"trial {key}: no such trial in {looked}; `crowdsweep results DIR` prints the keys")
     if len(found) > 1:
         raise BadInput(f"trial {key}: expected the start of one key, {len(found)} begin so: {', '.join(found)}")
-    spec, recorded, store = next(iter(found.values()))
+    spec, state, store = next(iter(found.values()))
     base = catalogue.load(spec.dataset, spec.dataset_params)
     if base.fingerprint != spec.fingerprint:
         raise BadInput(
@@ -105,8 +109,18 @@ def replay_trial(key: str, stores: Sequence[Path]) -> Replay:
             f"trial {key} of {store}: its annotations were left out by other rules (version {spec.data_version} then, "
             f"{version} now): its numbers cannot be repeated"
         )
-    now = run_batch([spec], base, "cpu", lambda _: True)[0]
-    return Replay(spec=spec, recorded=recorded, now=replace(now, artifacts={}))
+    now = _run(spec, base, (state.config.get("budget") or {}).get("trial_minutes"))
+    return Replay(spec=spec, recorded=state.results.get(spec.key), now=replace(now, artifacts={}))
+
+
+def _run(spec: TrialSpec, base: CrowdDataset, trial_minutes: float | None) -> TrialResult:
+    """Returns what comes of a trial as the inline engine runs it: whatever its model does, this process goes on."""
+    with closing(InlineExecutor({base.fingerprint: base}, trial_minutes=trial_minutes)) as executor:
+        executor.submit(Batch(specs=[spec], dataset=base.fingerprint))
+        while True:
+            for event in executor.poll(1.0):
+                if isinstance(event, TrialFinished):
+                    return event.result
 
 
 def _close(before: float | None, now: float | None) -> bool:

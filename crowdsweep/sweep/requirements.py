@@ -57,7 +57,7 @@ def offer_of(trial: TrialData) -> Offer:
         ),
         scored={split: bool(part.has_gold.any()) for split, part in trial.evaluation.items() if len(part.scored)},
         training_gold=len(trial.gold) > 0,
-        crowd=trial.crowd is not None,
+        crowd=trial.crowd is not None or trial.gold.counts_answers,
         scale=training.scale,
         class_names=trial.class_names,
         unit=training.items.unit,
@@ -112,7 +112,7 @@ def check_metric(metric: Metric, offer: Offer, where: str) -> None:
         SweepFileError: the dataset lacks what it is computed from.
     """
     info = info_of(metric.name)
-    if isinstance(info, CrowdMetric) and not offer.crowd and not offer.training_gold:
+    if isinstance(info, CrowdMetric) and not offer.crowd:
         raise SweepFileError(
             f"{where}: metric {metric.name!r} compares with how annotators really answer, which takes gold for "
             f"training items (or a simulated crowd), and there is none; take {HELDOUT}, which needs no gold"

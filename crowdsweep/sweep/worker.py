@@ -1,4 +1,4 @@
-"""A worker process of the inline engine, seen from the driver: started, given a batch, listened to, killed."""
+"""A worker process, seen from the driver: started, given a batch, listened to, killed."""
 
 import os
 import signal
@@ -14,7 +14,7 @@ from typing import Any
 
 import crowdsweep
 from crowdsweep.errors import SlotLost
-from crowdsweep.sweep.nursery import ALIVE, REPORT, Work, end
+from crowdsweep.sweep.nursery import ALIVE, REPORT, Question, Work, end
 
 _ROOT = str(Path(crowdsweep.__file__).parents[1])
 _START_S = 60.0
@@ -22,6 +22,13 @@ _START_S = 60.0
 
 class WorkerDied(Exception):
     """The worker's process ended; the text says how."""
+
+
+def bug_of(text: str, trace: str) -> RuntimeError:
+    """Returns, to be raised here, what our own code raised in a worker."""
+    bug = RuntimeError(text)
+    bug.add_note(trace)
+    return bug
 
 
 @dataclass(kw_only=True)
@@ -44,8 +51,8 @@ class Worker:
     talk: Connection
     has: set[str] = field(default_factory=set[str])
 
-    def give(self, work: Work) -> None:
-        """Hands it a batch.
+    def give(self, work: Work | Question) -> None:
+        """Hands it a batch, or asks it something.
 
         Raises:
             WorkerDied: it is gone.
@@ -54,7 +61,8 @@ class Worker:
             self.talk.send(work)
         except OSError as error:
             raise WorkerDied("it closed the way to the driver") from error
-        self.has.add(work.fingerprint)
+        if isinstance(work, Work):
+            self.has.add(work.fingerprint)
 
 
 class Nursery:

@@ -9,12 +9,14 @@ is the same for all trials of most datasets and so is kept once.
 from collections.abc import Mapping
 
 import numpy as np
+from scipy.special import softmax
 
 from crowdsweep.data.dataset import TrialData
 from crowdsweep.metrics.known import ITEM_METRICS, SPLITS, ScoredItems, metric_kind
 from crowdsweep.metrics.ranking import ranking_metric
+from crowdsweep.metrics.soft_labels import kurtosis_of
 
-_SCORES, _ITEMS = "item_scores", "items_scored"
+_SCORES, _ITEMS, _KURTOSIS = "item_scores", "items_scored", "votes_kurtosis"
 
 
 def names_of(metric: str) -> tuple[str, str, str]:
@@ -25,16 +27,22 @@ def names_of(metric: str) -> tuple[str, str, str]:
     return f"{_SCORES}.{split}", f"{metric_kind(metric)}{dot}{use}", f"{_ITEMS}.{split}"
 
 
+def kurtosis_name(split: str) -> str:
+    """Returns the name of the artifact that says how peaked the votes are for the items of a split."""
+    return f"{_KURTOSIS}.{split}"
+
+
 def is_item_scores(artifact: str) -> bool:
     """Whether an artifact is one of these."""
-    return artifact.partition(".")[0] in (_SCORES, _ITEMS)
+    return artifact.partition(".")[0] in (_SCORES, _ITEMS, _KURTOSIS)
 
 
 def item_scores(
     metrics: Mapping[str, float], items: Mapping[tuple[str, str], ScoredItems], trial: TrialData
 ) -> dict[str, np.ndarray]:
-    """Returns the scores of the items of the split that ranks (a float32 column for each metric and use) and the items'
-    numbers in the dataset (int32); nothing where no metric of items ranks.
+    """Returns the scores of the items of the split that ranks (a float32 column for each metric and use), the items'
+    numbers in the dataset (int32), and, where they have votes beside gold, the kurtosis of their soft labels (float32);
+    nothing where no metric of items ranks.
 
     Args:
         metrics: what the trial has.
@@ -47,7 +55,7 @@ def item_scores(
     if split not in SPLITS:
         return {}
     columns = {
-        f"{info.name}{use}": info.by_item(*scored.rows).reshape(len(scored.reference), -1).mean(axis=1)
+        f"{info.name}{use}": scored.of_items(info.by_item(*scored.rows))
         for (place, use), scored in items.items()
         for info in ITEM_METRICS
         if place == split and info.by_item is not None
@@ -59,4 +67,16 @@ def item_scores(
     for name, column in columns.items():
         table[name] = column
     scores, _, numbers = names_of(metric)
-    return {scores: table, numbers: code}
+    return {scores: table, numbers: code, **_kurtosis(split, trial)}
+
+
+def _kurtosis(split: str, trial: TrialData) -> dict[str, np.ndarray]:
+    """Returns the kurtosis of the softmax of the counts of votes, NaN where an item has none: it says nothing of two
+    classes, and nothing is returned."""
+    part = trial.evaluation[split]
+    if part.answers is None or part.answers.n_classes < 3 or trial.training.scale == "multilabel":
+        return {}
+    counts = part.answers.counts.toarray()[part.has_gold]
+    if not counts.any():
+        return {}
+    return {kurtosis_name(split): kurtosis_of(softmax(counts, axis=1)).astype(np.float32)}

@@ -16,6 +16,7 @@ from typing import ParamSpec, TypeVar
 
 import numpy as np
 
+from crowdsweep.errors import Interrupted
 from crowdsweep.trial.result import Failure
 
 MOST_CHARACTERS = 2_000
@@ -93,8 +94,8 @@ def _traceback_of(cause: BaseException) -> str:
 
 
 def _is_a_persons(error: BaseException) -> bool:
-    """Whether an exception can be a Ctrl-C: only where Python's own handler turns one into an exception."""
-    return (
+    """Whether an exception can be a Ctrl-C: ours, or one that Python's own handler makes of the signal."""
+    return isinstance(error, Interrupted) or (
         isinstance(error, KeyboardInterrupt)
         and threading.current_thread() is threading.main_thread()
         and signal.getsignal(signal.SIGINT) is signal.default_int_handler

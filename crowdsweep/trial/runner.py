@@ -17,7 +17,7 @@ from crowdsweep.data import splits
 from crowdsweep.data.dataset import CrowdDataset, TrialData
 from crowdsweep.errors import DataError, FitFailed
 from crowdsweep.models import registered
-from crowdsweep.models.contract import FitContext, FitResult, Model, ModelInfo, Predictor, fit_unchecked
+from crowdsweep.models.contract import FitContext, FitResult, Model, ModelInfo, Need, Predictor, fit_unchecked
 from crowdsweep.seeds import SeedStream
 from crowdsweep.trial import memory
 from crowdsweep.trial.artifacts import within_limit
@@ -107,14 +107,17 @@ def _run_cell(
         model = guarded(registered.build_model)(specs[0].model, specs[0].params)
     except ModelFault as fault:
         return [_failed(spec, failure_of(fault), 0.0) for spec in specs]
-    fits, results = _prepare(specs, base, info)
-    contexts = [_context(fit, info, device, report, watch) for fit in fits]
+    needs = info.needs_of(model)
+    fits, results = _prepare(specs, base, info, needs)
+    contexts = [_context(fit, "gold" in needs, device, report, watch) for fit in fits]
     for fit, outcome in zip(fits, _fit(model, fits, contexts), strict=True):
-        results += _finish(fit, outcome, watch, info)
+        results += _finish(fit, outcome, watch, info, "gold" in needs)
     return results
 
 
-def _prepare(specs: list[TrialSpec], base: CrowdDataset, info: ModelInfo) -> tuple[list[_Fit], list[TrialResult]]:
+def _prepare(
+    specs: list[TrialSpec], base: CrowdDataset, info: ModelInfo, needs: frozenset[Need]
+) -> tuple[list[_Fit], list[TrialResult]]:
     """Makes the data of each trial, once for all seeds where the seed changes neither them nor the model."""
     fits: dict[str, _Fit] = {}
     refused: list[TrialResult] = []
@@ -127,7 +130,7 @@ def _prepare(specs: list[TrialSpec], base: CrowdDataset, info: ModelInfo) -> tup
             continue
         try:
             trial = splits.prepare(base, spec.dataset_params, spec.seed, spec.heldout_fraction)
-            check_needs(info, trial, base.name)
+            check_needs(info, needs, trial, base.name)
         except DataError as error:
             refused.append(_failed(spec, failure_of(error), time.perf_counter() - started))
             continue
@@ -135,8 +138,14 @@ def _prepare(specs: list[TrialSpec], base: CrowdDataset, info: ModelInfo) -> tup
     return list(fits.values()), refused
 
 
-def check_needs(info: ModelInfo, trial: TrialData, dataset: str) -> None:
+def check_needs(info: ModelInfo, needs: frozenset[Need], trial: TrialData, dataset: str) -> None:
     """Checks that the data bring what the model needs, and nothing that it cannot take.
+
+    Args:
+        info: the model.
+        needs: of the model at its hyper-parameters (`ModelInfo.needs_of`).
+        trial: the data.
+        dataset: what messages call them.
 
     Raises:
         DataError: they do not.
@@ -154,7 +163,7 @@ def check_needs(info: ModelInfo, trial: TrialData, dataset: str) -> None:
         "annotators": "use the scenario `individual`, or annotations that name their annotators",
         "gold": "give the dataset gold for its training items",
     }
-    for need in sorted(info.needs):
+    for need in sorted(needs):
         if lacks[need]:
             subject = "known annotators" if need == "annotators" else f"{need} of the training items"
             raise DataError(
@@ -167,7 +176,7 @@ def check_needs(info: ModelInfo, trial: TrialData, dataset: str) -> None:
         raise DataError(f"model {info.name!r} cannot take multi-label data, which dataset {dataset!r} has")
 
 
-def _context(fit: _Fit, info: ModelInfo, device: str, report: Report, watch: Watch | None) -> FitContext:
+def _context(fit: _Fit, sees_gold: bool, device: str, report: Report, watch: Watch | None) -> FitContext:
     """Hands a fit what it may see. Its reports are scored here: gold stays out of the model's reach."""
 
     def report_each(step: int, objective: float, predictor: Callable[[], Predictor] | None = None) -> bool:
@@ -188,7 +197,7 @@ def _context(fit: _Fit, info: ModelInfo, device: str, report: Report, watch: Wat
     return FitContext(
         seeds=SeedStream(fit.specs[0].seed).child("fit"),
         device=device,
-        gold=fit.trial.gold if "gold" in info.needs else None,
+        gold=fit.trial.gold if sees_gold else None,
         report=report_each,
     )
 
@@ -226,10 +235,12 @@ def _fit(model: Model, fits: Sequence[_Fit], contexts: Sequence[FitContext]) -> 
     return _fit(model, fits[:half], contexts[:half]) + _fit(model, fits[half:], contexts[half:])
 
 
-def _finish(fit: _Fit, fitted: FitResult | Failure, watch: Watch | None, info: ModelInfo) -> list[TrialResult]:
+def _finish(
+    fit: _Fit, fitted: FitResult | Failure, watch: Watch | None, info: ModelInfo, sees_gold: bool
+) -> list[TrialResult]:
     started = time.perf_counter()
     reported = any(spec.phase == "report" for spec in fit.specs)
-    outcome = fitted if isinstance(fitted, Failure) else _scored(fitted, fit.trial, info, reported)
+    outcome = fitted if isinstance(fitted, Failure) else _scored(fitted, fit.trial, info, sees_gold, reported)
     wall_s = (fit.wall_s + time.perf_counter() - started) / len(fit.specs)
     if isinstance(outcome, Failure):
         return [_failed(spec, outcome, wall_s) for spec in fit.specs]
@@ -239,7 +250,9 @@ def _finish(fit: _Fit, fitted: FitResult | Failure, watch: Watch | None, info: M
     return [replace(outcome, key=spec.key, **facts) for spec in fit.specs]
 
 
-def _scored(fitted: FitResult, trial: TrialData, info: ModelInfo, reported: bool) -> TrialResult | Failure:
+def _scored(
+    fitted: FitResult, trial: TrialData, info: ModelInfo, sees_gold: bool, reported: bool
+) -> TrialResult | Failure:
     """Scores one fit; what comes back has no key yet. For the report the scores of single items are kept as well."""
     try:
         fitted = checked_fit(fitted, trial.training)
@@ -269,7 +282,7 @@ def _scored(fitted: FitResult, trial: TrialData, info: ModelInfo, reported: bool
         confusion=None if confusion is None else confusion.tolist(),
         artifacts=artifacts,
         kept=left_out,
-        flags=flags_of(info, fitted.item_probs, trial.training),
+        flags=() if sees_gold else flags_of(info, fitted.item_probs, trial.training),
         iterations=fitted.iterations,
         converged=fitted.converged,
     )

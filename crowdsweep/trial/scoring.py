@@ -163,6 +163,7 @@ def _scored_items(evaluation: EvaluationSet, probs: ItemProbs, trial: TrialData)
         unit=_whole_units(evaluation, kept),
         class_names=trial.class_names,
         code=evaluation.code[kept],
+        known=None if evaluation.known is None else evaluation.known[kept],
     )
 
 
@@ -200,7 +201,7 @@ def _scored_crowd(annotators: AnnotatorModel, item_probs: ItemProbs, trial: Tria
     if not np.isfinite(crowd).all():
         raise FitFailed("the annotators' confusion matrices are not finite; smooth more")
     counted = None
-    if len(trial.gold):
+    if trial.gold.counts_answers:
         counted = (CountedChoosers.of_answers if multilabel else CountedCrowd)(annotations, trial.gold)
     # One answer says nothing of a pseudo-annotator's matrix.
     true = counted if trial.crowd is None and not annotations.anonymous else trial.crowd

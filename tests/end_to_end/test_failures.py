@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
+from crowdsweep.cli import run_command_line
 from crowdsweep.errors import JournalLocked
 from crowdsweep.journal.journal import Journal, read_journal
 from crowdsweep.sweep.launch import open_and_run, rebuild_mirror
@@ -139,6 +140,21 @@ def test_exit_codes(tmp_path: Path) -> None:
     driver = run_command(tmp_path, mapping_of([poisoned], seeds={"report": 40}))
     said = driver.communicate(timeout=120)[0]
     assert driver.returncode == OVER_BUDGET, said
+
+
+@pytest.mark.parametrize("how", ["exit", "hard_exit", "terminate_parent", "sleep"])
+def test_replay_tells_of_a_model_that_ends_its_process_or_hangs(
+    how: str, misbehaving: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    budget = {"trial_minutes": 0.02, "failed_trials": 1.0}
+    config = config_of([{"name": "wrong", "params": {"how": how}}], seeds={"report": 2}, budget=budget, pack=1)
+    open_and_run(config, tmp_path, quiet=True)
+    expected = {key: result.status for key, result in read_journal(tmp_path).results.items()}
+    for key, status in expected.items():
+        assert run_command_line(["replay", key, "--store", str(tmp_path)]) == DONE
+        said = capsys.readouterr().out
+        assert said.splitlines()[-1] == "as recorded"
+        assert (status is Status.FAILED) == ("train_" not in said and "heldout" not in said)
 
 
 def test_mlflow_that_cannot_be_written_any_more(

@@ -14,8 +14,9 @@ from crowdsweep.journal.artifacts import array_of, content_of, place_of
 from crowdsweep.journal.codec import encode
 from crowdsweep.journal.journal import Journal, open_rows, read_journal
 from crowdsweep.journal.objects import ObjectRows
+from crowdsweep.journal.repair import repair_journal
 from crowdsweep.journal.rows import Rows
-from crowdsweep.report.page import write_report
+from crowdsweep.report.page import comparison_of, write_report
 from crowdsweep.sweep.launch import open_and_run
 from crowdsweep.sweepfile.read import parse_sweep
 from crowdsweep.testing.journals import made_up_sweep, made_up_trials
@@ -34,7 +35,7 @@ ARRAYS = {
     "names": np.array(["a", "déjà vu"]),
     "none": np.zeros((0, 4), dtype=bool),
 }
-SCORES = {"item_scores.dev", "items_scored.dev"}
+SCORES = {"item_scores.dev", "items_scored.dev", "votes_kurtosis.dev"}
 
 
 def local(folder: Path, write: bool) -> Rows:
@@ -251,7 +252,7 @@ def test_what_does_not_fit_is_left_out_where_it_was_made(
 ) -> None:
     monkeypatch.setattr(artifacts, "MOST_BYTES", 20)
     result = diagonal(4)
-    assert set(result.artifacts) == {"items_scored.dev"}  # 8 bytes
+    assert set(result.artifacts) == {"items_scored.dev", "votes_kurtosis.dev"}  # 8 bytes each
     assert set(result.kept) == {"own", "item_scores.dev"}
     assert result.kept["own"] == Artifact(dtype="<i8", shape=(3,))
     assert result.status is Status.OK
@@ -293,3 +294,42 @@ def test_the_report_maps_annotators_of_whom_a_model_kept_vectors(tmp_path: Path)
     journal.close()
     assert write_report(tmp_path).read_text().count("Annotators, as lia sees them") == 1
     assert [file.name for file in tmp_path.glob("*.png")] == ["annotators-1.png"]
+
+
+@pytest.mark.parametrize("how", ["gone", "damaged"])
+def test_trials_whose_arrays_are_lost_are_made_up_for(
+    how: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Without their arrays the intervals are others; `repair` has those trials run again."""
+    config = parse_sweep(
+        {
+            "name": "small",
+            "datasets": [{"name": "gaussians", "items": 20, "annotators": 6}],
+            "models": ["majority-vote", "uniform"],
+            "seeds": {"report": 3},
+            "engine": "inline",
+            "tracking": {"enabled": False},
+        }
+    )
+    open_and_run(config, tmp_path, quiet=True)
+    before = read_journal(tmp_path)
+    assert repair_journal(tmp_path).copy is None
+    (models,) = comparison_of(before, tmp_path).datasets
+    files = {path: path.read_bytes() for path in (tmp_path / "artifacts").iterdir()}
+    lost = [key for key, result in before.results.items() if before.specs[key].model == "majority-vote"]
+    for digest in {one.digest for key in lost for name, one in before.results[key].kept.items() if "scores" in name}:
+        path = tmp_path / "artifacts" / f"{digest}.npy"
+        path.unlink() if how == "gone" else path.write_bytes(path.read_bytes()[::-1])
+    write_report(tmp_path)
+    assert ("files of 3 trials are gone" in caplog.text) is (how == "gone")
+    done = repair_journal(tmp_path)
+    assert (done.dropped, done.missing, done.without_arrays) == (0, 0, 3)
+    assert set(read_journal(tmp_path).results) == set(before.results) - set(lost)
+    assert open_and_run(config, tmp_path, quiet=True).ran == 3
+    assert {path: path.read_bytes() for path in (tmp_path / "artifacts").iterdir()} == files
+    after = read_journal(tmp_path)
+    assert {key: result.metrics for key, result in after.results.items()} == {
+        key: result.metrics for key, result in before.results.items()
+    }
+    (again,) = comparison_of(after, tmp_path).datasets
+    assert [score.metrics for score in again.ranked] == [score.metrics for score in models.ranked]

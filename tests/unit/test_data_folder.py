@@ -1,5 +1,6 @@
 """Dataset folders: the public sets load as counted, beginners' mistakes are told, values survive the way."""
 
+import csv
 import gzip
 import os
 import subprocess
@@ -32,7 +33,7 @@ COUNTED = {
     "jobs-q3": (2000, 1185, 21092, 12, 0),
     "labelme": (1000, 59, 2547, 8, 2688),
     "medical-causes": (3142, 466, 49597, 2, 975),
-    "medical-relations": (3142, 466, None, 14, 0),
+    "medical-relations": (3142, 466, None, 14, 975),
     "medical-treats": (3142, 466, 49597, 2, 621),
     "music-genre": (700, 44, 2945, 10, 1000),
     "pos-tagging": (22315, 96583, 96583, 12, 17503),
@@ -128,6 +129,9 @@ def test_tokens_stand_in_sentence_order(shared_data):
     placed = np.array([position[name] for name in data.item_names])
     within = np.diff(unit) == 0
     assert (np.diff(placed)[within] > 0).all()
+    with (shared_data / "pos-tagging" / "items.csv").open(newline="", encoding="utf-8") as file:
+        tokens = {line["item"]: line["token"] for line in csv.DictReader(file)}
+    assert data.items.text == [tokens[name] for name in data.item_names]
     assert len(set(unit.tolist())) == len({(line[1], line[3]) for line in lines})
 
 

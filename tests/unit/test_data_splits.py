@@ -303,3 +303,55 @@ def test_the_draws_of_old_records_stay_as_they_are(name, params, fraction, kept,
     data = prepare(base, params, 0, fraction)
     assert data.training.annotations.fingerprint() == kept
     assert (None if data.heldout is None else data.heldout.fingerprint()) == heldout
+
+
+def many(n_items=23, unit=None, unlabelled=0):
+    """Items with a feature that numbers them, one annotation each, but for the last one; some are `unlabelled`."""
+    item = np.arange(n_items - 1, dtype=np.int32)
+    split = np.zeros(n_items, np.int8)
+    split[:unlabelled] = SPLITS.index("unlabelled")
+    return replace(
+        small(),
+        annotations=Annotations.of(
+            item=item, annotator=item % 3, label=item % 2, n_items=n_items, n_annotators=3, n_classes=2
+        ),
+        items=Items(n_items=n_items, features=np.arange(n_items, dtype=np.float32)[:, None], unit=unit),
+        split=split,
+        item_names=NumberedNames("item", n_items),
+        gold=Gold(item=item, label=item % 2),
+    )
+
+
+def test_each_seed_tests_another_fold_and_all_of_them_every_item_once():
+    base, params = many(unlabelled=3), {"folds": 4}
+    tested = []
+    for seed in range(4):
+        data = prepare(base, params, seed)
+        parts = [codes(data.training.items), *(codes(data.evaluation[name].items) for name in ("dev", "test"))]
+        assert sorted(code for part in parts for code in part) == list(range(3, 22))
+        assert codes(data.training.unlabelled) == [0, 1, 2]
+        assert codes(data.training.validation.items) == parts[1]
+        assert len(parts[1]) in (4, 5)
+        tested.append(parts[2])
+        assert parts[1] == codes(prepare(base, params, (seed + 1) % 4).evaluation["test"].items)
+    assert sorted(code for part in tested for code in part) == list(range(3, 22))
+    assert codes(prepare(base, params, 4).evaluation["test"].items) not in tested  # dealt anew
+
+
+def test_folds_keep_sentences_whole():
+    unit = np.repeat(np.arange(8), [1, 5, 2, 3, 4, 2, 3, 3]).astype(np.int32)
+    for seed in range(6):
+        data = prepare(many(unit=unit), {"folds": 3}, seed)
+        parts = [set(codes(data.training.items)), *(set(codes(data.evaluation[n].items)) for n in ("dev", "test"))]
+        assert sum(map(len, parts)) == 23  # the last token has no annotation, its sentence has
+        for own in range(8):
+            assert sum(not part.isdisjoint(np.flatnonzero(unit == own).tolist()) for part in parts) == 1
+
+
+def test_folds_that_cannot_be_dealt_are_refused():
+    with pytest.raises(DataError, match="parameter folds: expected a number at least 3, got 2"):
+        prepare(many(), {"folds": 2}, 0)
+    with pytest.raises(DataError, match="folds: expected at most 22, one for each unit; got 23"):
+        prepare(many(), {"folds": 23}, 0)
+    with pytest.raises(DataError, match="folds keep items from training"):
+        prepare(many(), {"folds": 3, "training": "all"}, 0)

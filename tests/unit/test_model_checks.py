@@ -146,6 +146,8 @@ BROKEN: dict[str, tuple[str, str, str]] = {
     ),
     "class_codes_permute_the_result": ("draw = np.eye(k)[:1].repeat(n, 0); " + ADD.format("draw", "draw"), "", ""),
     "unanimous_items_keep_their_label": ("fitted = replace(fitted, item_probs=fitted.item_probs[:, ::-1])", "", ""),
+    "corners_are_survived": ("assert data.n_items > 1", "", ""),
+    "no_corner_flips_a_unanimous_item": ("fitted = replace(fitted, item_probs=fitted.item_probs[:, ::-1])", "", ""),
     "gold_is_out_of_reach": (
         "draw = np.eye(k)[context.gold.label] if context.gold is not None else np.zeros((n, k)); "
         + ADD.format("draw", "draw"),

@@ -1,6 +1,7 @@
 """Pilots, on a clock that the fitted model moves: what they measure, what they make of it, and when they give up."""
 
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -17,9 +18,10 @@ from crowdsweep.data.splits import prepare
 from crowdsweep.errors import FitFailed
 from crowdsweep.models import registered
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
-from crowdsweep.sweep import cells
+from crowdsweep.sweep import pilots
 from crowdsweep.sweep.cells import TRIAL_OVERHEAD_S
-from crowdsweep.sweep.pilot import FEW_STEPS, MOST_ITEMS, REPLICAS, SURELY_LONG_S, pace_of
+from crowdsweep.sweep.pilot import FEW_STEPS, MOST_ITEMS, REPLICAS, SURELY_LONG_S, foretells, pace_of, pilot_data
+from crowdsweep.sweep.pilots import Pilots
 from crowdsweep.sweep.plan import describe_plan, make_plan
 from crowdsweep.sweepfile.read import parse_sweep
 from crowdsweep.testing.fakes import FakeClock
@@ -222,8 +224,14 @@ def unpriced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     (tmp_path / "unpriced.py").write_text(PLUGIN)
     monkeypatch.setenv("CROWDSWEEP_PLUGINS", str(tmp_path))
     module = registered.model_info("unpriced").model.fit.__globals__
-    monkeypatch.setattr(cells, "pace_of", partial(pace_of, clock=lambda: module["CLOCK"][0]))
+    monkeypatch.setattr(pilots, "pace_of", partial(pace_of, clock=lambda: module["CLOCK"][0]))
+    monkeypatch.setattr(Pilots, "_answer", _in_this_process)
     return module["FITS"]
+
+
+def _in_this_process(_: Pilots, function: Any, info: ModelInfo, params: Any, trial: TrialData, otherwise: Any) -> Any:
+    """Answers as the process beside would, where the test can look."""
+    return function(info.name, params, pilot_data(trial))
 
 
 def test_a_plan_says_what_was_measured_and_what_is_unknown(unpriced: list[int]) -> None:
@@ -270,3 +278,67 @@ def test_the_command_says_so_too(unpriced: list[int], tmp_path: Path, capsys: py
     )
     assert run_command_line(["plan", str(tmp_path / "s.yaml")]) == 0
     assert "time unknown" in capsys.readouterr().out
+
+
+HOW = '''
+"""Does to its process what it is told to do."""
+
+import os, signal, sys, time
+from dataclasses import dataclass
+from typing import final
+
+from crowdsweep.models.contract import FitResult, ModelInfo
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Hostile:
+    how: str = "exit"
+    smoothing: float = 0.0
+
+    def fit(self, data, context):
+        match self.how:
+            case "exit":
+                sys.exit(3)
+            case "hard_exit":
+                os._exit(3)
+            case "parent":
+                os.kill(os.getppid(), signal.SIGTERM)
+                os.kill(os.getpid(), signal.SIGSEGV)
+            case "interrupt":
+                raise KeyboardInterrupt
+            case "hang":
+                signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 65))
+                time.sleep(3600)
+
+
+MODEL = ModelInfo(name="hostile", title="t", model=Hostile, source="s")
+'''
+
+
+@pytest.mark.parametrize("how", ["exit", "hard_exit", "parent", "interrupt", "hang"])
+def test_a_plan_is_made_whatever_a_model_does_to_its_process(
+    how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "hostile.py").write_text(HOW)
+    monkeypatch.setenv("CROWDSWEEP_PLUGINS", str(tmp_path))
+    monkeypatch.setattr(pilots, "LONGEST_S", 2.0 if how == "hang" else 60.0)
+    alone = {"name": "hostile", "label": "alone", "params": {"how": how}}
+    searched = {"name": "hostile", "params": {"how": how}, "search": {"smoothing": {"min": 0.0, "max": 1.0}}}
+    models = ["majority-vote", alone, searched]
+    made = make_plan(parse_sweep({"name": "s", "datasets": ["anesthesia"], "models": models}))
+    summary = made.summary()
+    assert [row["seconds"] is None for row in summary["cells"]] == [False, True]
+    assert [row["seconds"] for row in summary["searches"]] == [None]
+
+
+def test_the_process_beside_measures_as_this_one_does(trial: TrialData) -> None:
+    info = registered.model_info("dawid-skene")
+    with closing(Pilots()) as asked:
+        measured = asked.pace("key", info, registered.full_params("dawid-skene", {}), lambda: trial)
+        assert measured is not None
+        assert 0 < measured.seconds(len(trial.training.annotations)) < np.inf
+        assert asked.pace("key", info, {}, lambda: pytest.fail("it is known")) == measured
+        for name in ("dawid-skene", "wawa"):
+            info, params = registered.model_info(name), registered.full_params(name, {})
+            assert asked.foretells(info, params, trial) == foretells(info, params, trial)

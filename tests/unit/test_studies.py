@@ -1,6 +1,7 @@
 """The two study templates: knobs, planned cells, and conclusions worked out by hand."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +82,22 @@ def test_redundancy_plans_each_number_and_the_full_set() -> None:
     ]
 
 
+def test_redundancy_takes_numbers_for_each_dataset() -> None:
+    entries = (DatasetEntry(name="rte"), DatasetEntry(name="dog"), DatasetEntry(name="rte", params={"training": "all"}))
+    config = replace(_config("redundancy", labels_per_item={"rte": [2], "dog": [3, 1]}), datasets=entries)
+    assert [(entry.name, dict(entry.params)) for entry in expand_study(config).datasets] == [
+        ("rte", {"redundancy": 2}),
+        ("rte", {}),
+        ("dog", {"redundancy": 1}),
+        ("dog", {"redundancy": 3}),
+        ("dog", {}),
+        ("rte", {"training": "all", "redundancy": 2}),
+        ("rte", {"training": "all"}),
+    ]
+    with pytest.raises(SweepFileError, match="a list for each of the datasets rte, dog, got lists for rte, dgo"):
+        expand_study(replace(_config("redundancy", labels_per_item={"rte": [2], "dgo": [1]}), datasets=entries))
+
+
 def test_a_sweep_without_a_study_stays_as_it_is() -> None:
     plain = SweepConfig(name="s", datasets=(DatasetEntry(name="gaussians"),), models=())
     assert expand_study(plain) is plain
@@ -113,6 +130,7 @@ def test_redundancy_needs_a_dataset() -> None:
         ("sparsity", {"annotators": [True]}, "whole numbers"),
         ("sparsity", {"annotators": "many"}, "whole numbers"),
         ("redundancy", {"labels_per_item": [1.5]}, "whole numbers"),
+        ("redundancy", {"labels_per_item": {"rte": [0]}}, "study.labels_per_item .*at least 1, got"),
         ("redundancy", {"tolerance": -1}, "study.tolerance .*expected a positive number, got -1"),
         ("redundancy", {"tolerance": float("nan")}, "positive number"),
         ("redundancy", {"tolerance": "1 %"}, "positive number"),

@@ -70,6 +70,11 @@ class Edges:
     def n_classes(self) -> int:
         return len(self.label_pointers) - 1
 
+    @cached_property
+    def label(self) -> Int64[np.ndarray, " edges"]:
+        """The label of each edge."""
+        return np.repeat(np.arange(self.n_classes), np.diff(self.label_pointers))
+
     def of_label(self, label: int) -> slice:
         """Returns where the edges of one label lie."""
         return slice(int(self.label_pointers[label]), int(self.label_pointers[label + 1]))

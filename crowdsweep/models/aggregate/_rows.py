@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+import scipy.sparse as sp
 from jaxtyping import Float64, Int, Int32
 
 from crowdsweep.models._em import StackedCrowds
@@ -53,6 +54,23 @@ class Rows:
         """Sums over the rows of each item and label."""
         cells = self.item.astype(np.int64) * self.n_classes + self.label
         return _sums(cells, per_row, self.n_items * self.n_classes).reshape(-1, self.n_classes)
+
+
+def answers_by_pair(crowds: StackedCrowds) -> tuple[sp.csr_array, Int32[np.ndarray, " pairs"]]:
+    """Returns the weights of the answers [pairs, columns], a row for each annotator of each item, and whose item it is.
+
+    It is `crowds.answers` cut up: repeats of a pair, and fractions of an answer, share a row.
+    """
+    answers = crowds.answers
+    answers.sort_indices()
+    item = np.repeat(np.arange(crowds.n_items, dtype=np.int32), np.diff(answers.indptr))
+    annotator = crowds.column_annotator[answers.indices]
+    begins = np.ones(len(item), dtype=bool)
+    begins[1:] = (np.diff(item) != 0) | (np.diff(annotator) != 0)
+    first = np.flatnonzero(begins)
+    pointers = np.append(first, len(item))
+    shape = (len(first), answers.shape[1])
+    return sp.csr_array((answers.data, answers.indices, pointers), shape=shape), item[first]
 
 
 def by_code(

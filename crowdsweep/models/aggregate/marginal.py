@@ -68,5 +68,8 @@ MODEL = ModelInfo(
     supports=frozenset({"votes", "multilabel", "soft_answers"}),
     cost=lambda shape, _: 2.0 * shape.n_annotations,
     deterministic=True,
-    waived={"unanimous_items_keep_their_label": "says the same of every item: the crowd's mean distribution"},
+    waived=dict.fromkeys(
+        ("unanimous_items_keep_their_label", "no_corner_flips_a_unanimous_item"),
+        "says the same of every item: the crowd's mean distribution",
+    ),
 )

@@ -17,8 +17,7 @@ products of messages are sums of logarithms; messages go on from where the last 
 node beliefs, as the listing does (`edge_marginals` uses the edges' own). Restarts begin at random memberships, as
 uniform ones never move; kept is the one with the best objective, which is Bethe's approximation of the log evidence
 plus the log prior (the log joint at the node beliefs, without their entropy, prefers those that are falsely sure).
-Weighted answers count as repeats, soft ones by their label alone. In data with features a classifier is trained on the
-cluster distributions (`_guided.py`).
+Weighted answers count as repeats, soft ones by their label alone. The classifier around it is `pgm-bp-guided`.
 """
 
 from collections.abc import Sequence
@@ -29,22 +28,14 @@ import numpy as np
 from annotated_types import Ge
 from jaxtyping import Float64
 
-from crowdsweep.arrays import AnnotatorCodes, ItemCodes, RowProbs, floored_log, normalised_rows
+from crowdsweep.arrays import floored_log, normalised_rows
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models._annotator_order import annotator_order
-from crowdsweep.models._cost import training_cost
-from crowdsweep.models._em import chunks, winners
 from crowdsweep.models.aggregate._bipartite import Beliefs, ClusterParameters, Edges, PairLabels, edge_counts, propagate
-from crowdsweep.models.aggregate._guided import (
-    Clusters,
-    FittedClusters,
-    Guided,
-    RestartReporter,
-    snapped,
-    with_classifiers,
-)
-from crowdsweep.models.contract import FitContext, FitResult, LabelProbs, ModelInfo
+from crowdsweep.models.aggregate._clustered import FittedClusters, RestartReporter
+from crowdsweep.models.clusters import ClusteredCrowd, Clusters, Snap, snapped
+from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
 from crowdsweep.seeds import SeedStream
 
 START_CONCENTRATION = 0.3  # of the Dirichlet that random memberships are drawn from
@@ -53,7 +44,7 @@ START_CONCENTRATION = 0.3  # of the Dirichlet that random memberships are drawn 
 @final
 @dataclass(frozen=True, kw_only=True)
 class PgmBp:
-    """Hyper-parameters of the graph model, and of the classifier around it.
+    """Hyper-parameters of the graph model.
 
     Attributes:
         item_clusters, annotator_clusters: numbers of clusters.
@@ -64,7 +55,7 @@ class PgmBp:
         sweeps: limit of belief propagation's sweeps in one E-step.
         sweep_tolerance: mean KL divergence between a node's beliefs in two sweeps that ends an E-step.
         edge_marginals: count with the edges' own marginals in the M-step.
-        guided: what becomes of the clusters, and the classifier around them.
+        snap: an item is labelled with the distribution of its best cluster, or with the mixture of all.
     """
 
     item_clusters: Annotated[int, Ge(1)] = 10
@@ -78,12 +69,15 @@ class PgmBp:
     sweeps: Annotated[int, Ge(1)] = 10
     sweep_tolerance: Annotated[float, Ge(0)] = 1e-4
     edge_marginals: bool = False
-    guided: Guided = Guided()
+    snap: Snap = "hard"
 
     def fit_batch(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
-        """Fits one graph after the other (their arithmetic fills a core), then trains all classifiers together."""
-        fitted = [self._fit_graph(part, context) for part, context in zip(data, contexts, strict=True)]
-        return with_classifiers(self.guided, fitted, data, contexts)
+        """Fits one graph after the other: their arithmetic fills a core."""
+        return [one.result for one in self.fit_clusters(data, contexts)]
+
+    def fit_clusters(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FittedClusters]:
+        """Returns the clusters of each data set."""
+        return [self._fit_graph(part, context) for part, context in zip(data, contexts, strict=True)]
 
     def _fit_graph(self, data: TrainingData, context: FitContext) -> FittedClusters:
         edges = Edges.of(data.annotations)
@@ -139,27 +133,25 @@ class PgmBp:
     def _result(self, fit: "GraphFit", reporter: RestartReporter) -> FittedClusters:
         shares, labels = fit.parameters.annotator_shares, fit.parameters.labels
         distributions = np.einsum("l,glk->gk", shares, labels)
-        memberships = fit.beliefs.items
+        crowd = ClusteredCrowd(
+            clusters=Clusters(
+                item_shares=fit.parameters.item_shares,
+                annotator_shares=shares,
+                labels=labels,
+                distributions=distributions,
+            ),
+            items=fit.beliefs.items,
+            annotators=fit.beliefs.annotators,
+        )
         result = FitResult(
-            item_probs=snapped(memberships, distributions, self.guided.snap),
-            label_probs=_label_probs(fit),
+            item_probs=snapped(crowd.items, distributions, self.snap),
+            label_probs=crowd.label_probs,
             objective=fit.objective,
             converged=fit.converged,
             iterations=len(fit.objective),
-            extras={
-                "cluster_sizes": winners(memberships).sum(axis=0),
-                "annotator_cluster_sizes": winners(fit.beliefs.annotators).sum(axis=0),
-                "cluster_distributions": distributions,
-                "labels": labels,
-            },
+            extras=crowd.extras,
         )
-        clusters = Clusters(
-            item_shares=fit.parameters.item_shares,
-            annotator_shares=shares,
-            labels=labels,
-            distributions=distributions,
-        )
-        return FittedClusters(result=result, clusters=clusters, reporter=reporter)
+        return FittedClusters(result=result, crowd=crowd, reporter=reporter)
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,20 +162,6 @@ class GraphFit:
     beliefs: Beliefs
     objective: Float64[np.ndarray, " steps"]
     converged: bool
-
-
-def _label_probs(fit: GraphFit) -> LabelProbs:
-    items, annotators, labels = fit.beliefs.items, fit.beliefs.annotators, fit.parameters.labels
-    size = labels.size // labels.shape[0]
-
-    def label_probs(item: ItemCodes, annotator: AnnotatorCodes) -> RowProbs:
-        out = np.empty((len(item), labels.shape[2]))
-        for part in chunks(len(item), size):
-            of_item = np.tensordot(items[item[part]], labels, axes=1)
-            out[part] = np.einsum("al,alk->ak", annotators[annotator[part]], of_item)
-        return out
-
-    return label_probs
 
 
 def _random_memberships(rng: np.random.Generator, n_rows: int, n_clusters: int) -> Float64[np.ndarray, "rows clusters"]:
@@ -201,8 +179,6 @@ MODEL = ModelInfo(
         "alpha": {"values": [1.01, 1.1, 1.5, 2, 5]},
         "gamma": {"values": [1.01, 2, 5]},
         "tau": {"values": [1.01, 2, 5]},
-        "projection_count": {"values": [1, 5, 10, 50]},
-        "test_snap": {"values": ["hard", "soft", "none"]},
     },
     cost=lambda shape, params: (
         6.0
@@ -211,8 +187,7 @@ MODEL = ModelInfo(
         * shape.n_annotations
         * params["item_clusters"]
         * params["annotator_clusters"]
-        + training_cost(shape, params)
     ),
-    version=2,
+    version=3,
     label_symmetric=False,
 )

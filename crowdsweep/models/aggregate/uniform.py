@@ -32,5 +32,8 @@ MODEL = ModelInfo(
     supports=frozenset({"votes", "multilabel", "soft_answers"}),
     cost=lambda shape, _: float(shape.n_items),
     deterministic=True,
-    waived={"unanimous_items_keep_their_label": "says the same of every item, whatever the answers"},
+    waived=dict.fromkeys(
+        ("unanimous_items_keep_their_label", "no_corner_flips_a_unanimous_item"),
+        "says the same of every item, whatever the answers",
+    ),
 )

@@ -142,7 +142,7 @@ class NetworkEM:
             contexts: one for each.
             crowd_of: makes the crowd of a list of data sets, given by their numbers; each comes once for each restart.
         """
-        network = self.classifier.build(data[0])
+        network = self.classifier.build(data[0], sentences=True)
         restarts = self.restarts or (PAPER_RESTARTS if self.protocol == "paper" else RESTARTS)
         floats = count_parameters(network.parameters()) * restarts
         best: list[Fitted] = []
@@ -225,6 +225,7 @@ class _Run:
             settings.classifier,
             network,
             inputs=[network.inputs(part.items) for part in parts],
+            layouts=[network.layout(part.items) for part in parts],
             rows=[np.flatnonzero(part.annotations.labels_per_item) for part in parts],
             targets=first.to(torch.float32).contiguous(),
             seeds=[contexts[o].seeds.child("restart").child(n) for o, n in zip(owners, numbers, strict=True)],

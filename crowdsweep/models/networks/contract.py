@@ -5,7 +5,7 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
-from jaxtyping import Float, Shaped
+from jaxtyping import Float, Int64, Shaped
 
 from crowdsweep.arrays import ItemFeatures
 from crowdsweep.data.dataset import Items
@@ -14,6 +14,10 @@ from crowdsweep.models.networks.replicas import Parameter
 from crowdsweep.models.networks.streams import Dropout
 from crowdsweep.models.networks.tensors import Inputs, Logits, Probs
 from crowdsweep.models.networks.values import Values
+
+Layout = Int64[np.ndarray, "rows places"]
+
+_HELD_NUMBERS = 1 << 22  # at once when predicting
 
 
 @runtime_checkable
@@ -47,11 +51,16 @@ class Network(Protocol):
         ...
 
     def inputs(self, items: Items) -> Shaped[np.ndarray, " items *shape"]:
-        """Returns what the network reads of these items.
+        """Returns what the network reads of these items, row by row; see `layout`.
 
         Raises:
             FitFailed: they lack it.
         """
+        ...
+
+    def layout(self, items: Items) -> Layout | None:
+        """Returns which item stands at each place of each row that the network reads, -1 where none does: a row is a
+        unit of items. None where a row is an item."""
         ...
 
     def logits(self, values: Values, inputs: Inputs, masks: Masks | None) -> Logits:
@@ -63,6 +72,9 @@ class Network(Protocol):
             values: parameters.
             inputs: what `inputs` gave; a first axis of 1 is shared by all replicas.
             masks: of dropout.
+
+        Returns:
+            A column for each row; where rows are units, for each of their places, row after row.
         """
         ...
 
@@ -80,3 +92,22 @@ def features_of(items: Items) -> ItemFeatures:
     if items.features is None:
         raise FitFailed("expected items with features, got none: choose `features` of the dataset, or another model")
     return items.features
+
+
+@torch.no_grad()
+def in_blocks(network: Network, values: Values, inputs: Inputs) -> Probs:
+    """Returns the softmax of a network's logits, block by block of rows."""
+    n_replicas = len(next(iter(values.values())))
+    size = max(16, _HELD_NUMBERS // (n_replicas * network.row_size))
+    found: list[torch.Tensor] = []
+    for start in range(0, max(1, inputs.shape[1]), size):
+        rows = inputs[:, start : start + size]
+        logits = network.logits(values, rows.expand(n_replicas, *rows.shape[1:]), None).to(torch.float64)
+        found.append(torch.softmax(logits, dim=1).transpose(1, 2))
+    return torch.cat(found, dim=1)
+
+
+def places_of(layout: Layout) -> tuple[Int64[np.ndarray, " items"], Int64[np.ndarray, " items"]]:
+    """Returns the items of a layout, and the place of each, counted row after row."""
+    places = np.flatnonzero(layout.ravel() >= 0)
+    return layout.ravel()[places], places

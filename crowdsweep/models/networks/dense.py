@@ -14,6 +14,7 @@ from jaxtyping import Float
 
 from crowdsweep.arrays import ItemFeatures
 from crowdsweep.data.dataset import Items
+from crowdsweep.models.contract import Need
 from crowdsweep.models.networks.contract import Masks, features_of
 from crowdsweep.models.networks.initial import glorot_uniform, zeros
 from crowdsweep.models.networks.replicas import Parameter
@@ -42,6 +43,10 @@ class Dense:
     network: Literal["linear", "mlp"] = "mlp"
     hidden: tuple[Annotated[int, Ge(1)], ...] = (128,)
     dropout: Annotated[float, Ge(0), Lt(1)] = 0.5
+
+    def needs(self) -> frozenset[Need]:
+        """See `StatesNeeds`."""
+        return frozenset({"features"})
 
     def build(self, items: Items, n_classes: int) -> "DenseNetwork":
         """Returns the network on these items' features."""
@@ -93,6 +98,10 @@ class DenseNetwork:
     def inputs(self, items: Items) -> ItemFeatures:
         """Returns the items' features."""
         return features_of(items)
+
+    def layout(self, items: Items) -> None:  # noqa: ARG002 - a Network
+        """Returns None: a row is an item."""
+        return
 
     def parameters(self) -> list[Parameter]:
         """Weights `w0`, `w1`, … (Glorot uniform) and biases `b0`, … (zero), for each layer [in, out] and [1, out]."""

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float, Shaped
 
 from crowdsweep.data.dataset import Items
-from crowdsweep.models.networks.contract import Masks, Network
+from crowdsweep.models.networks.contract import Layout, Masks, Network
 from crowdsweep.models.networks.replicas import Parameter
 from crowdsweep.models.networks.streams import Dropout
 from crowdsweep.models.networks.tensors import Inputs, Logits, Probs
@@ -43,6 +43,10 @@ class Named:
     def inputs(self, items: Items) -> Shaped[np.ndarray, " items *shape"]:
         """Returns what the network reads."""
         return self.network.inputs(items)
+
+    def layout(self, items: Items) -> Layout | None:
+        """See `Network.layout`."""
+        return self.network.layout(items)
 
     def logits(self, values: Values, inputs: Inputs, masks: Masks | None) -> Logits:
         """See `Network.logits`."""

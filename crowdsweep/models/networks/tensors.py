@@ -15,8 +15,9 @@ ReplicaNumbers = Int64[torch.Tensor, " replicas"]
 BatchRows = Int64[torch.Tensor, "replicas batch"]
 BatchMask = Float[torch.Tensor, "replicas batch"]
 Inputs = Shaped[torch.Tensor, "#replicas rows *shape"]
-Logits = Float[torch.Tensor, "replicas classes rows"]
-Probs = Float64[torch.Tensor, "replicas rows classes"]
+# A column for each row; where a row is a sentence, for each of its places, row after row.
+Logits = Float[torch.Tensor, "replicas classes columns"]
+Probs = Float64[torch.Tensor, "replicas columns classes"]
 # By the name of a parameter: of all replicas, and of one. Each parameter has a shape of its own.
 StackedValues = Mapping[str, Float[torch.Tensor, "replicas ..."]]
 ReplicaValues = Mapping[str, Float32[np.ndarray, "..."]]

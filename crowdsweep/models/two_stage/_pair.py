@@ -114,7 +114,7 @@ def fit_pairs(
         Lesson(data=part, targets=stage.targets, seeds=context.seeds.child("classifier"), report=context.report)
         for part, context, stage in zip(data, contexts, stages, strict=True)
     ]
-    trained = train_classifiers(classifier, lessons, schedule, contexts[0].device, network)
+    trained = train_classifiers(classifier, lessons, schedule, contexts[0].device, network=network)
     return [
         FitResult(
             item_probs=one.probs,

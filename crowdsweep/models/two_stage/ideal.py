@@ -28,6 +28,8 @@ class Ideal:
         for own, context in zip(targets, contexts, strict=True):
             if context.gold is None:
                 raise FitFailed("expected gold of the training items, got none: only a dataset with gold can train it")
+            if context.gold.applies is not None:
+                raise FitFailed("expected gold of every class of an item, got gold of single classes")
             own[context.gold.item, context.gold.label] = 1.0
         return self.training.fit(data, contexts, [Aggregated(targets=own) for own in targets])
 

@@ -1,0 +1,60 @@
+"""Ctrl-C in every state of every command: the process is gone seconds after the second press, whatever it does.
+
+Python hears a signal between two steps of its main thread, and raises an exception there. That is not enough by itself:
+code in C may not come back for minutes, and libraries and plug-ins catch what is not theirs. So a thread counts the
+presses as the system delivers them, and ends the process where the exception does not. What the process has started
+(trials, a cluster of its own, MLflow's server) ends when it is gone.
+"""
+
+import os
+import signal
+import threading
+import time
+from contextlib import suppress
+from types import FrameType
+
+from crowdsweep.cli_outcome import EXIT_INTERRUPTED
+from crowdsweep.errors import ENDING_SIGNALS, Interrupted, counts_as_press
+
+GRACE_S = 3.0
+"""For what is written and closed after the second press."""
+
+
+class Attention:
+    """Hears SIGINT, SIGTERM and SIGHUP from now on, until the process ends.
+
+    Each raises `Interrupted` in the main thread, where no part of a command counts them itself. A SIGHUP that the
+    process was started to ignore (`nohup`) stays ignored; a SIGINT is heard also where a script's background job
+    ignores it.
+
+    Attributes:
+        presses: how often it was asked to end.
+    """
+
+    def __init__(self) -> None:
+        self.presses = 0
+        reading, writing = os.pipe()
+        os.set_blocking(writing, False)
+        threading.Thread(target=self._count, args=[reading], name="Ctrl-C", daemon=True).start()
+        signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+        for number in ENDING_SIGNALS:
+            if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, _interrupt)
+
+    def _count(self, reading: int) -> None:
+        while heard := os.read(reading, 64):
+            for number in heard:
+                self.presses += counts_as_press(number, self.presses)
+                if self.presses > 1:
+                    _end_soon()
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - as `signal` calls it
+    raise Interrupted
+
+
+def _end_soon() -> None:
+    time.sleep(GRACE_S)
+    with suppress(OSError):
+        os.write(2, b"interrupted; what was still at work was left\n")
+    os._exit(EXIT_INTERRUPTED)

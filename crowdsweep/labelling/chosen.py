@@ -1,0 +1,134 @@
+"""Which model labels: the one that a sweep recommends on a dataset, or one that is named."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from crowdsweep.data.dataset import Scalar
+from crowdsweep.errors import BadInput, UnknownName
+from crowdsweep.journal.journal import read_journal
+from crowdsweep.journal.shown import shown_trials
+from crowdsweep.journal.state import JournalState
+from crowdsweep.labelling.fitted import THINNING
+from crowdsweep.metrics.wording import readable
+from crowdsweep.models import registered
+from crowdsweep.report.compare import DatasetComparison
+from crowdsweep.report.page import comparison_of
+from crowdsweep.trial.spec import TrialSpec, canonical_json
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chosen:
+    """What is to be fitted, and why.
+
+    Attributes:
+        model, params: registered name, and hyper-parameters.
+        dataset, dataset_params: as in `TrialSpec`.
+        n_seeds: fits that are averaged.
+        fingerprint: of the dataset as the sweep met it; empty where there was no sweep.
+        why: in words, for people.
+    """
+
+    model: str
+    params: Mapping[str, Any]
+    dataset: str
+    dataset_params: Mapping[str, Scalar] = field(default_factory=dict)
+    n_seeds: int = 5
+    fingerprint: str = ""
+    why: str
+
+
+def chosen_of_dataset(dataset: str, model: str | None, settings: Sequence[str], n_seeds: int | None) -> Chosen:
+    """Returns a model that a person names, for a dataset.
+
+    Args:
+        dataset: a folder, or a name of the catalogue.
+        model: registered name.
+        settings: `name=value` of hyper-parameters, values in YAML.
+        n_seeds: 5 where it is None.
+
+    Raises:
+        BadInput: no model is named, or a setting is not one of its.
+    """
+    if model is None:
+        raise BadInput(
+            f"{dataset}: expected a model for this dataset: --model dawid-skene, or another that `crowdsweep models` "
+            f"lists; of a sweep's folder the model that its report recommends is taken"
+        )
+    params = dict(map(_setting, settings))
+    registered.full_params(model, params)
+    return Chosen(model=model, params=params, dataset=dataset, n_seeds=n_seeds or 5, why="named by --model")
+
+
+def chosen_of_sweep(store: Path, dataset: str | None, model: str | None, n_seeds: int | None) -> Chosen:
+    """Returns the model that ranks first on a dataset of a sweep, or the one named, at its chosen point.
+
+    Args:
+        store: of the sweep.
+        dataset: its name; None where the sweep has only one.
+        model: what the sweep file calls it; None for the first.
+        n_seeds: the sweep's report seeds where it is None.
+
+    Raises:
+        BadInput: the sweep has several datasets and none is named, has no such dataset or model, or no result yet.
+        JournalError: there is no sweep in that folder.
+    """
+    state = read_journal(store)
+    block = _block(comparison_of(state, store).datasets, dataset, store)
+    score = block.ranked[0] if model is None and block.ranked else None
+    if model is not None:
+        labels = {score.model: score for score in [*block.scores]}
+        if model not in labels:
+            raise UnknownName("model", model, labels, f"{store}, dataset {block.title}")
+        score = labels[model]
+    if score is None:
+        raise BadInput(f"{store}: no model is ranked on {block.title} yet; name one by --model, or let the sweep go on")
+    spec = _spec(state, block, score.model)
+    estimate = score.metrics.get(block.metric)
+    worth = "" if estimate is None else f", {readable(block.metric)} {estimate.mean:.4g}"
+    return Chosen(
+        model=spec.model,
+        params=spec.params,
+        dataset=spec.dataset,
+        dataset_params=spec.dataset_params,
+        n_seeds=n_seeds or max(state.plan.report_seeds, 1),
+        fingerprint=spec.fingerprint,
+        why=("first in the sweep" if model is None else "named by --model") + f" {state.name} on {block.title}{worth}",
+    )
+
+
+def _block(blocks: Sequence[DatasetComparison], dataset: str | None, store: Path) -> DatasetComparison:
+    whole = [block for block in blocks if not any(f'"{name}"' in block.dataset_params for name in THINNING)]
+    fitting = [block for block in whole if dataset in (None, block.title, block.dataset, Path(block.dataset).name)]
+    if not whole:
+        raise BadInput(f"{store}: no trial has finished yet; let the sweep go on, then label")
+    if dataset is not None and not fitting:
+        raise UnknownName("dataset", dataset, [block.title for block in whole], str(store))
+    if len(fitting) > 1:
+        names = " | ".join(repr(block.title) for block in fitting)
+        raise BadInput(f"{store}: expected one dataset, the sweep has {len(fitting)}; choose: --dataset {names}")
+    return fitting[0]
+
+
+def _spec(state: JournalState, block: DatasetComparison, label: str) -> TrialSpec:
+    return next(
+        trial.spec
+        for trial in shown_trials(state)
+        if trial.chosen
+        and trial.label == label
+        and trial.spec.dataset == block.dataset
+        and canonical_json(dict(trial.spec.dataset_params)) == block.dataset_params
+    )
+
+
+def _setting(text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise BadInput(f"--set {text}: expected NAME=VALUE, such as smoothing=0.1")
+    try:
+        return name, yaml.safe_load(value)
+    except yaml.YAMLError as error:
+        raise BadInput(f"--set {text}: expected a value in YAML, got {value!r}") from error

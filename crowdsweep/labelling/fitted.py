@@ -1,0 +1,179 @@
+"""A model fitted to everything that a dataset has, on several seeds, whose fits are averaged.
+
+A fit may name the classes otherwise than the votes do, with the same likelihood: each fit's classes are first put in
+the order in which they agree with the votes, so that averages are of the same things.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float64, Int, Int32, Int64
+
+from crowdsweep.arrays import ClassConfusions, Confusions, ItemProbs
+from crowdsweep.data import splits
+from crowdsweep.data.dataset import CrowdDataset, Items, Scalar, TrainingData, TrialData
+from crowdsweep.errors import BadInput, FitFailed
+from crowdsweep.models import registered
+from crowdsweep.models._votes import agreement, exchanged_classes
+from crowdsweep.models.contract import FitContext, FitResult, Predictor, fit_unchecked
+from crowdsweep.seeds import SeedStream
+from crowdsweep.trial.fit_checks import checked_fit
+from crowdsweep.trial.model_calls import ModelFault, guarded
+from crowdsweep.trial.runner import check_needs
+
+THINNING = ("redundancy", "annotator_dropout")
+Order = Int64[np.ndarray, " classes"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class AlignedFit:
+    """One fit; `order` says for each class of the data which of the fit's classes it is."""
+
+    result: FitResult
+    order: Order | None
+
+    @property
+    def item_probs(self) -> ItemProbs:
+        return self.result.item_probs if self.order is None else self.result.item_probs[:, self.order]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Fitted:
+    """A model on all of a dataset's annotations.
+
+    Attributes:
+        model, params: what was fitted; all its hyper-parameters.
+        dataset: to what.
+        dataset_params: with these parameters, among them `training: all`.
+        training: what the fits saw.
+        code: int32 [items], the number of each of its items in the dataset.
+        seeds: of the fits.
+        fits: one a seed; a single one where the seed changes nothing.
+    """
+
+    model: str
+    params: Mapping[str, Any]
+    dataset: CrowdDataset
+    dataset_params: Mapping[str, Scalar]
+    training: TrainingData
+    code: Int32[np.ndarray, " items"]
+    seeds: Sequence[int]
+    fits: Sequence[AlignedFit]
+
+    @property
+    def item_probs(self) -> ItemProbs:
+        """The mean over the fits of what they say of each item that has annotations."""
+        return np.mean([fit.item_probs for fit in self.fits], axis=0)
+
+    def agreement_of_fits(self, probs: ItemProbs) -> Float64[np.ndarray, " items"]:
+        """Returns `share_alike` of what the fits say of the items that have annotations."""
+        return self.share_alike([fit.item_probs for fit in self.fits], probs)
+
+    def share_alike(self, each: Sequence[ItemProbs], probs: ItemProbs) -> Float64[np.ndarray, " items"]:
+        """Returns for each item the share of the fits whose likeliest class is the mean's (multi-label: of the classes
+        that they decide as the mean does)."""
+        multilabel = self.training.scale == "multilabel"
+        return np.mean([_same_decision(one, probs, multilabel) for one in each], axis=0)
+
+    @property
+    def knows_annotators(self) -> bool:
+        """Whether the model says how annotators answer."""
+        return all(fit.result.annotators is not None for fit in self.fits)
+
+    def confusion(self, annotators: Int[np.ndarray, " annotators"]) -> Confusions | ClassConfusions:
+        """Returns the mean over the fits of the annotators' matrices."""
+        found: list[np.ndarray] = []
+        for fit in self.fits:
+            assert fit.result.annotators is not None  # noqa: S101 - `knows_annotators` says so
+            matrices = guarded(fit.result.annotators.confusion)(annotators)
+            found.append(matrices if fit.order is None else matrices[:, fit.order])
+        return np.mean(found, axis=0)
+
+    @property
+    def predictors(self) -> list[Predictor]:
+        """What labels items without annotations; empty where the model labels none."""
+        return [fit.result.predictor for fit in self.fits if fit.result.predictor is not None]
+
+    def predictions(self, items: Items) -> list[ItemProbs]:
+        """Returns what each fit that can says of items from their features."""
+        found: list[ItemProbs] = []
+        for fit in self.fits:
+            predictor = fit.result.predictor
+            if predictor is not None:
+                probs = guarded(predictor.predict)(items, predictor.uses[0])
+                found.append(probs if fit.order is None else probs[:, fit.order])
+        return found
+
+
+def fit_everything(
+    model: str,
+    params: Mapping[str, Any],
+    dataset: CrowdDataset,
+    dataset_params: Mapping[str, Scalar],
+    *,
+    n_seeds: int = 5,
+    device: str = "cpu",
+) -> Fitted:
+    """Fits a model to every annotated item of a dataset, whatever its split, with nothing thinned or held out.
+
+    Args:
+        model: registered name.
+        params: hyper-parameters; all others have their defaults.
+        dataset: from `catalogue.load`.
+        dataset_params: that it was loaded with; thinning among them is left out.
+        n_seeds: fits; one is enough where neither data nor model depend on the seed.
+        device: a torch device.
+
+    Raises:
+        BadInput: the model cannot take this dataset.
+        FitFailed: a fit failed.
+    """
+    info = registered.model_info(model)
+    full = registered.full_params(model, params)
+    whole = {key: value for key, value in dataset_params.items() if key not in THINNING} | {"training": "all"}
+    if dataset.seed_dependent:
+        raise BadInput(
+            f"dataset {dataset.name}: its crowd is drawn anew from each seed, so that there is no crowd to take labels "
+            f"from; write one of them as a folder (`crowdsweep data simulate`) and label that"
+        )
+    trial, built = splits.prepare(dataset, whole, seed=0), registered.build_model(model, full)
+    needs = info.needs_of(built)
+    check_needs(info, needs, trial, dataset.name)
+    seeds = range(1 if info.deterministic else n_seeds)
+    contexts = [
+        FitContext(seeds=SeedStream(seed).child("fit"), device=device, gold=trial.gold if "gold" in needs else None)
+        for seed in seeds
+    ]
+    try:
+        results = guarded(fit_unchecked)(built, [trial.training] * len(contexts), contexts)
+        fits = [_aligned(checked_fit(result, trial.training), trial) for result in results]
+    except ModelFault as fault:
+        raise FitFailed(f"model {model!r} on dataset {dataset.name!r}: {fault}") from fault
+    return Fitted(
+        model=model,
+        params=full,
+        dataset=dataset,
+        dataset_params=whole,
+        training=trial.training,
+        code=trial.code,
+        seeds=list(seeds),
+        fits=fits,
+    )
+
+
+def _aligned(result: FitResult, trial: TrialData) -> AlignedFit:
+    annotations = trial.training.annotations
+    answered = annotations.labels_per_item > 0
+    if trial.training.scale == "multilabel" or not answered.any():
+        return AlignedFit(result=result, order=None)
+    votes = annotations.label_distribution()[answered]
+    order = exchanged_classes(agreement(votes, result.item_probs[answered]), len(votes))
+    return AlignedFit(result=result, order=order)
+
+
+def _same_decision(one: ItemProbs, other: ItemProbs, multilabel: bool) -> Float64[np.ndarray, " items"]:
+    if multilabel:
+        return ((one > 0.5) == (other > 0.5)).mean(axis=1)
+    return (one.argmax(axis=1) == other.argmax(axis=1)).astype(np.float64)

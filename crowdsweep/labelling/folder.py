@@ -1,0 +1,110 @@
+"""What `crowdsweep label` writes: a folder of tables, a classifier, and what makes it again."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import yaml
+
+from crowdsweep.data import catalogue
+from crowdsweep.errors import BadInput, NotWritten
+from crowdsweep.labelling.chosen import Chosen
+from crowdsweep.labelling.classifiers import plain_classifier, save_classifiers
+from crowdsweep.labelling.fitted import Fitted, fit_everything
+from crowdsweep.labelling.tables import crowd_tables, labelled_items, labels_table, probabilities_table
+from crowdsweep.report.table import to_csv
+
+RECIPE = "label.yaml"
+
+
+def fit_chosen(chosen: Chosen) -> Fitted:
+    """Fits what was chosen to its dataset.
+
+    Raises:
+        BadInput: the dataset has changed since the sweep, or cannot be taken.
+        FitFailed: a fit failed.
+    """
+    dataset = catalogue.load(chosen.dataset, chosen.dataset_params)
+    if chosen.fingerprint and dataset.fingerprint != chosen.fingerprint:
+        raise BadInput(
+            f"dataset {chosen.dataset!r} has changed since the sweep ran (fingerprint {chosen.fingerprint} then, "
+            f"{dataset.fingerprint} now): run the sweep again, or name the dataset and --model"
+        )
+    return fit_everything(chosen.model, chosen.params, dataset, chosen.dataset_params, n_seeds=chosen.n_seeds)
+
+
+def write_labels(fitted: Fitted, chosen: Chosen, folder: Path, command: Sequence[str]) -> list[str]:
+    """Writes everything that is known now, whole or not at all; what an earlier call wrote there is replaced.
+
+    Args:
+        fitted: the model.
+        chosen: what was asked for.
+        folder: where to.
+        command: that does it again.
+
+    Returns:
+        The names of what was written.
+
+    Raises:
+        BadInput: the folder holds something else.
+        NotWritten: it cannot be written.
+    """
+    if folder.exists() and (not folder.is_dir() or (any(folder.iterdir()) and not (folder / RECIPE).is_file())):
+        raise BadInput(f"{folder}: expected a new or empty folder, or one of labels, got one that holds other files")
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(prefix=".labels-", dir=folder.parent) as beside:
+            fresh, old = Path(beside) / "fresh", Path(beside) / "old"
+            fresh.mkdir()
+            _write_all(fitted, chosen, fresh, command)
+            if folder.exists():
+                folder.rename(old)
+            fresh.rename(folder)
+    except OSError as error:
+        raise NotWritten(
+            f"{folder}: could not be written ({error.strerror}); see to the disk, then label again"
+        ) from error
+    return sorted(path.name + ("/" if path.is_dir() else "") for path in folder.iterdir())
+
+
+def _write_all(fitted: Fitted, chosen: Chosen, folder: Path, command: Sequence[str]) -> None:
+    labelled = labelled_items(fitted)
+    crowd = crowd_tables(fitted)
+    labels = labels_table(labelled, fitted.dataset)
+    tables: dict[str, pa.Table | None] = {"labels": labels, "annotators": crowd.annotators, "next": crowd.next_items}
+    for name, table in tables.items():
+        if table is not None:
+            (folder / f"{name}.csv").write_text(to_csv(table), encoding="utf-8", errors="backslashreplace")
+    parquet = {
+        "labels": labels,
+        "probabilities": probabilities_table(labelled, fitted.dataset),
+        "confusion": crowd.confusion,
+    }
+    for name, table in parquet.items():
+        if table is not None:
+            pq.write_table(table, folder / f"{name}.parquet")
+    plain = [one for predictor in fitted.predictors if (one := plain_classifier(predictor)) is not None]
+    if plain and len(plain) == len(fitted.fits):
+        aligned = [one.reordered(fit.order) for one, fit in zip(plain, fitted.fits, strict=True)]
+        save_classifiers(folder / "classifier", aligned, fitted.dataset.class_names, fitted.model)
+    (folder / RECIPE).write_text(_recipe(fitted, chosen, command), encoding="utf-8")
+
+
+def _recipe(fitted: Fitted, chosen: Chosen, command: Sequence[str]) -> str:
+    told: dict[str, Any] = {
+        "command": " ".join(command),
+        "model": fitted.model,
+        "why": chosen.why,
+        "params": dict(fitted.params),
+        "dataset": chosen.dataset,
+        "dataset_params": dict(fitted.dataset_params),
+        "fingerprint": fitted.dataset.fingerprint,
+        "seeds": list(fitted.seeds),
+        "classes": list(fitted.dataset.class_names),
+        "written": datetime.now(tz=UTC).strftime("%Y-%m-%d %H:%M UTC"),
+    }
+    return yaml.safe_dump(told, sort_keys=False, allow_unicode=True)

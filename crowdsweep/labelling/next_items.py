@@ -1,0 +1,65 @@
+"""Which items are worth another label, and whom to ask.
+
+The gain of a label is how much it is expected to tell of the item's class: the entropy of what is believed now, less
+the expected entropy after the answer of an annotator (the mutual information of class and answer, in bits).
+
+    gain(q, C) = H(q C) - sum over k of q[k] H(C[k])            q: belief, C: the annotator's matrix
+
+An item is ranked by the gain of an annotator who answers as the crowd does. Whom to ask are those of the best known
+annotators who have not answered the item and would tell most of it.
+"""
+
+import numpy as np
+from jaxtyping import Float64, Int64
+
+from crowdsweep.arrays import LOG_FLOOR, Confusion, ItemProbs
+from crowdsweep.labelling.annotators import Matrices
+from crowdsweep.labelling.questions import Questions
+
+CANDIDATES = 50
+"""Annotators who are considered for each item: those who tell most of an average one."""
+ASKED = 3
+CHUNK = 4096
+
+
+def gains(belief: ItemProbs, confusion: Confusion) -> Float64[np.ndarray, " questions"]:
+    """Returns the expected information of one answer by an annotator with this matrix, in bits, at least 0."""
+    return np.maximum(_entropy(belief @ confusion) - belief @ _entropy(confusion), 0.0)
+
+
+def whom_to_ask(
+    questions: Questions,
+    wanted: Int64[np.ndarray, " wanted"],
+    matrices: Matrices,
+    code: Int64[np.ndarray, " annotators"],
+) -> list[list[int]]:
+    """Returns for each wanted question the codes of at most `ASKED` annotators, best first, who have not answered it.
+
+    Args:
+        questions: who has answered what.
+        wanted: numbers of questions.
+        matrices: of annotators.
+        code: annotators to choose from.
+    """
+    mean = questions.belief.mean(axis=0, keepdims=True)
+    worth = [
+        gains(mean, matrix)[0]
+        for start in range(0, len(code), CHUNK)
+        for matrix in matrices(code[start : start + CHUNK])
+    ]
+    best = code[np.argsort(-np.array(worth), kind="stable")[:CANDIDATES]]
+    known = matrices(best)
+    answered = np.isin(questions.annotator, best)
+    pairs = set(zip(questions.question[answered].tolist(), questions.annotator[answered].tolist(), strict=True))
+    found: list[list[int]] = []
+    for start in range(0, len(wanted), CHUNK):
+        part = wanted[start : start + CHUNK]
+        told = np.stack([gains(questions.belief[part], matrix) for matrix in known], axis=1)
+        for question, order in zip(part.tolist(), np.argsort(-told, axis=1, kind="stable"), strict=True):
+            free = [annotator for annotator in best[order].tolist() if (question, annotator) not in pairs]
+            found.append(free[:ASKED])
+    return found
+
+
+def _entropy(probs: Float64[np.ndarray, "*rows classes"]) -> Float64[np.ndarray, "*rows"]:
+    return -(probs * np.log2(np.maximum(probs, LOG_FLOOR))).sum(axis=-1)

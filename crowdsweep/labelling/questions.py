@@ -1,0 +1,70 @@
+"""Annotations as questions with one answer each, so that single-label and multi-label data are treated alike.
+
+Of single-label data a question is an item, its answers are classes. Of multi-label data each pair of item and class is
+a question of its own with the answers 0 (not chosen) and 1 (chosen), and who answered the item answered all of them.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float64, Int64
+
+from crowdsweep.arrays import ItemProbs
+from crowdsweep.data.annotations import Annotations
+from crowdsweep.data.choices import choices_of
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Questions:
+    """Rows (question, annotator, answer), with what is believed of each question.
+
+    Attributes:
+        question: int64 [rows].
+        annotator: int64 [rows].
+        answer: int64 [rows].
+        weight: float64 [rows].
+        belief: float64 [questions, answers], rows sum to one.
+        n_annotators: declared number.
+    """
+
+    question: Int64[np.ndarray, " rows"]
+    annotator: Int64[np.ndarray, " rows"]
+    answer: Int64[np.ndarray, " rows"]
+    weight: Float64[np.ndarray, " rows"]
+    belief: ItemProbs
+    n_annotators: int
+
+    @property
+    def n_answers(self) -> int:
+        return self.belief.shape[1]
+
+
+def questions_of(annotations: Annotations, item_probs: ItemProbs, *, multilabel: bool) -> Questions:
+    """Returns the questions of a dataset.
+
+    Args:
+        annotations: of its items.
+        item_probs: what a model believes of them; independent probabilities of multi-label classes.
+        multilabel: which of the two.
+    """
+    if not multilabel:
+        weight = np.ones(len(annotations)) if annotations.weight is None else annotations.weight.astype(np.float64)
+        return Questions(
+            question=annotations.item.astype(np.int64),
+            annotator=annotations.annotator.astype(np.int64),
+            answer=annotations.label.astype(np.int64),
+            weight=weight,
+            belief=item_probs,
+            n_annotators=annotations.n_annotators,
+        )
+    choices, n_classes = choices_of(annotations), annotations.n_classes
+    chosen = (choices.chosen.toarray() > 0.5).astype(np.int64)
+    flat = item_probs.reshape(-1)
+    return Questions(
+        question=(choices.item.astype(np.int64)[:, None] * n_classes + np.arange(n_classes)).reshape(-1),
+        annotator=np.repeat(choices.annotator.astype(np.int64), n_classes),
+        answer=chosen.reshape(-1),
+        weight=np.repeat(choices.weight, n_classes),
+        belief=np.stack([1.0 - flat, flat], axis=1),
+        n_annotators=annotations.n_annotators,
+    )

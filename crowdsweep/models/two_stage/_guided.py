@@ -1,0 +1,146 @@
+"""A classifier around a model of clusters: train on the clusters' distributions, snap predictions back to clusters.
+
+Weerasooriya, Ororbia and Homan, the guided pipeline and equations 1 and 2.
+
+1. The cluster model is fitted to the training annotations.
+2. Each training item's target is the label distribution of its cluster: Y'_i = sum over l of Omega_l Theta[w_i, l]
+   (equation 1, of training items; the text says test items). `snap` says whether of its best cluster or of all.
+3. A classifier h is trained on these targets with the KL loss.
+4. For an unseen item, clusters are scored by how well they explain c answers distributed like h(x):
+
+       score_g = log psi_g + logsumexp over l of (log Omega_l + c * sum over k of h_k(x) log Theta[g, l, k])
+
+   and the item gets the distribution of the best cluster (hard), of all in proportion (soft), or h(x) as it is (none).
+   Its own labels, where it has any, are never looked at.
+
+Equation 2 of the paper draws a whole distribution from a categorical one, which is not defined; c answers are our
+reading, c being the mean number of labels of a training item unless the hyper-parameter says otherwise.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Literal, final
+
+from annotated_types import Gt
+
+from crowdsweep.arrays import ItemProbs
+from crowdsweep.data.dataset import Items, TrainingData
+from crowdsweep.models._cost import training_cost
+from crowdsweep.models._em import normalised
+from crowdsweep.models.aggregate._clustered import ClusterModel, FittedClusters
+from crowdsweep.models.classifier import Lesson, WatchedTraining, train_classifiers
+from crowdsweep.models.clusters import Clusters, snapped
+from crowdsweep.models.contract import FitContext, FitResult, ModelInfo, Need, Predictor
+
+TestSnap = Literal["hard", "soft", "none"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class GuidedPredictor:
+    """Labels items with a classifier and snaps to clusters; `uses` has all three ways, the chosen one first."""
+
+    classifier: Predictor
+    clusters: Clusters
+    count: float
+    first: TestSnap
+
+    @property
+    def uses(self) -> tuple[str, ...]:
+        return (self.first, *(use for use in ("hard", "soft", "none") if use != self.first))
+
+    def predict(self, items: Items, use: str) -> ItemProbs:
+        """Returns class probabilities."""
+        probs = self.classifier.predict(items, self.classifier.uses[0])
+        if use == "none":
+            return probs
+        memberships, _ = normalised(self.clusters.scores(probs, self.count))
+        return snapped(memberships, self.clusters.distributions, "hard" if use == "hard" else "soft")
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Guided:
+    """Hyper-parameters of the classifier around a model of clusters.
+
+    Attributes:
+        test_snap: what is done with a classifier's prediction for an unseen item; `none` leaves it.
+        projection_count: how many answers a prediction stands for when clusters are scored; null: the mean number of
+            labels of a training item.
+        training: of the classifier.
+    """
+
+    test_snap: TestSnap = "hard"
+    projection_count: Annotated[float, Gt(0)] | None = None
+    training: WatchedTraining = WatchedTraining()
+
+    def fit(self, model: ClusterModel, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
+        """Fits the clusters, then trains a classifier on each fit's item_probs, all together.
+
+        Fits without any annotation, or that were told to stop, keep what the cluster model found and label no unseen
+        item. Epochs are reported as further steps, with the cluster model's last objective.
+        """
+        self.training.classifier.build(data[0])  # misses what it needs before the clusters are looked for
+        fitted = model.fit_clusters(data, contexts)
+        results = [one.result for one in fitted]
+        taught = [i for i, part in enumerate(data) if len(part.annotations) and fitted[i].reporter.goes_on]
+        if not taught:
+            return results
+        lessons = [self._lesson(fitted[i], data[i], contexts[i]) for i in taught]
+        training = self.training
+        trained = train_classifiers(training.classifier, lessons, training.schedule, contexts[0].device)
+        for i, classifier in zip(taught, trained, strict=True):
+            predictor = self._predictor(classifier.predictor, fitted[i].crowd.clusters, data[i])
+            results[i] = replace(results[i], predictor=predictor)
+        return results
+
+    def _lesson(self, fitted: FittedClusters, data: TrainingData, context: FitContext) -> Lesson:
+        """Returns what the classifier is to learn: the labelled items' cluster distributions."""
+        labelled = data.annotations.labels_per_item > 0
+
+        def report(step: int, objective: float, predictor: Callable[[], Predictor] | None = None) -> bool:
+            step, objective = fitted.reporter.step + step, fitted.reporter.best  # the classifier's own says less
+            if predictor is None:
+                return context.report(step, objective)
+            return context.report(step, objective, lambda: self._predictor(predictor(), fitted.crowd.clusters, data))
+
+        return Lesson(
+            data=data,
+            targets=fitted.result.item_probs * labelled[:, None],
+            seeds=context.seeds.child("classifier"),
+            report=report,
+        )
+
+    def _predictor(self, classifier: Predictor, clusters: Clusters, data: TrainingData) -> GuidedPredictor:
+        """Returns what labels unseen items."""
+        counts = data.annotations.labels_per_item
+        count = float(counts[counts > 0].mean()) if self.projection_count is None else self.projection_count
+        return GuidedPredictor(classifier=classifier, clusters=clusters, count=count, first=self.test_snap)
+
+
+GUIDED_SPACE: Mapping[str, Any] = {
+    "snap": {"values": ["hard", "soft"]},
+    "test_snap": {"values": ["hard", "soft", "none"]},
+    "projection_count": {"values": [1, 5, 10, 50]},
+}
+
+
+def guided(clusters: ModelInfo, model: type[Any]) -> ModelInfo:
+    """Returns what the platform knows of a classifier around this model of clusters.
+
+    Args:
+        clusters: the model of labels alone.
+        model: the dataclass, which holds it and a `Guided`.
+    """
+    inner = clusters.cost
+    return ModelInfo(
+        name=f"{clusters.name}-guided",
+        title=f"A classifier trained on the clusters of {clusters.name}, whose predictions snap to them",
+        model=model,
+        source="Weerasooriya, Ororbia and Homan, equations 1 and 2",
+        needs=clusters.needs | frozenset[Need]({"features"}),
+        supports=clusters.supports,
+        space={**clusters.space, **GUIDED_SPACE},
+        cost=lambda shape, params: (0.0 if inner is None else inner(shape, params)) + training_cost(shape, params),
+        monotone_objective=clusters.monotone_objective,
+        label_symmetric=clusters.label_symmetric,
+    )

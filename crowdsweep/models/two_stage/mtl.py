@@ -1,0 +1,181 @@
+"""Multi-task learning with soft labels: a second head learns how the annotators answered.
+
+One head learns each item's class, gold or silver, as in `stl`; the other, on the same trunk, the soft label that the
+votes make, and what it learns of ambiguity is to help the first. Reference: Fornaciari, Uma, Paun, Plank, Hovy and
+Poesio (NAACL 2021).
+
+    y_i        one-hot class         `labels`
+    s_i        soft label            `soft`: softmax of the votes' counts by default, as in the authors' code
+    p, q       the two heads         uses `classifier` and `soft` of the predictor
+    loss       CE(y, p) + aux_weight * soft loss, of which
+               KL(s || q)            `soft_loss: kl_regular`
+               KL(q || s)            `soft_loss: kl_inverse`
+               CE(s, q)              `soft_loss: cross_entropy` (equation 4 lacks its minus sign)
+
+The regular KL and the cross-entropy differ by the entropy of s, which no parameter moves: they are one fit, with
+another objective. What the paper prints for the two differs by chance alone.
+
+Deviations: both losses are in nats, where the authors' soft one is in bits: hence `aux_weight` 1 / ln 2. The inverse KL
+clips q and s at 1e-6, as its gradient has no bound where s is near zero. An item without votes has no soft term, one
+without a class is left out. Heads are linear in the trunk's last layer, and the second starts like the first; otherwise
+as in `stl`.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import log
+from typing import Annotated, Literal, final
+
+import numpy as np
+import torch
+from annotated_types import Ge
+from jaxtyping import Float
+
+from crowdsweep.arrays import ItemProbs
+from crowdsweep.data.annotations import Annotations
+from crowdsweep.data.dataset import Items, TrainingData
+from crowdsweep.models._batches import Batch
+from crowdsweep.models._cost import training_cost
+from crowdsweep.models._em import label_probs_of_anybody
+from crowdsweep.models._soft_targets import Lessons
+from crowdsweep.models.classifier import Lesson, WatchedTraining, train_classifiers
+from crowdsweep.models.contract import FitContext, FitResult, ModelInfo, Predictor
+from crowdsweep.models.networks.contract import Network
+from crowdsweep.models.networks.tensors import PerReplica
+from crowdsweep.models.networks.two_heads import TwoHeads, split
+from crowdsweep.models.networks.values import Values
+from crowdsweep.models.trainer import Loss
+from crowdsweep.models.two_stage._hard_and_soft import SPACE, TRAINING, HardLabels, SoftLabels
+
+FLOOR = 1e-6  # of the inverse KL
+SoftLoss = Literal["kl_regular", "kl_inverse", "cross_entropy"]
+Columns = Float[torch.Tensor, "replicas classes columns"]
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class MTL:
+    """Hyper-parameters of multi-task learning.
+
+    Attributes:
+        soft_loss: of the second head.
+        aux_weight: of the soft loss beside the other, in nats; 1 / ln 2 as in the paper.
+    """
+
+    hard: HardLabels = HardLabels()
+    soft_labels: SoftLabels = SoftLabels()
+    soft_loss: SoftLoss = "kl_regular"
+    aux_weight: Annotated[float, Ge(0)] = 1 / log(2)
+    training: WatchedTraining = TRAINING
+
+    def fit_batch(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
+        """Trains both heads; an answer is drawn from what the second says of its item, whoever gives it."""
+        classifier, n_classes = self.training.classifier, data[0].n_classes
+        trained = train_classifiers(
+            classifier,
+            [self._lesson(part, context) for part, context in zip(data, contexts, strict=True)],
+            self.training.schedule,
+            contexts[0].device,
+            network=TwoHeads(network=classifier.network.build(data[0].items, 2 * n_classes)),
+            loss_of=self.loss_of,
+        )
+        return [
+            FitResult(
+                item_probs=one.probs[:, :n_classes],
+                label_probs=label_probs_of_anybody(one.probs[:, n_classes:]),
+                predictor=HeadsPredictor(both=one.predictor),
+                objective=-one.losses,
+                converged=one.converged,
+                iterations=len(one.losses),
+            )
+            for one in trained
+        ]
+
+    def loss_of(self, network: Network, lessons: Lessons) -> Loss:
+        """Returns the loss of both heads."""
+        return HeadsLoss(network, lessons, self.soft_loss, self.aux_weight)
+
+    def _lesson(self, data: TrainingData, context: FitContext) -> Lesson:
+        """Returns targets of both heads side by side; of dev items the first head's alone are watched."""
+
+        def report(step: int, objective: float, predictor: Callable[[], Predictor] | None = None) -> bool:
+            made = None if predictor is None else lambda: HeadsPredictor(both=predictor())
+            return context.report(step, objective, made)
+
+        def dev_targets(annotations: Annotations) -> ItemProbs:
+            voted = self.hard.silver(annotations, context)
+            return np.hstack([voted, np.zeros_like(voted)])
+
+        hard = self.hard.of(data, context)
+        soft = np.where(hard.any(axis=1, keepdims=True), self.soft_labels.of(data.annotations), 0.0)
+        return Lesson(
+            data=data,
+            targets=np.hstack([hard, soft]),
+            seeds=context.seeds.child("classifier"),
+            report=report,
+            dev_targets=dev_targets,
+        )
+
+
+@final
+@dataclass(frozen=True, kw_only=True, eq=False)
+class HeadsPredictor:
+    """Labels items with the first head (`classifier`) or the second (`soft`)."""
+
+    both: Predictor
+
+    @property
+    def uses(self) -> tuple[str, ...]:
+        return ("classifier", "soft")
+
+    def predict(self, items: Items, use: str) -> ItemProbs:
+        """Returns one head's probabilities."""
+        probs = self.both.predict(items, self.both.uses[0])
+        half = probs.shape[1] // 2
+        return probs[:, half:] if use == "soft" else probs[:, :half]
+
+
+@final
+class HeadsLoss:
+    """Cross-entropy of the first head, and the weighted soft loss of the second, which items without votes lack."""
+
+    def __init__(self, network: Network, lessons: Lessons, soft_loss: SoftLoss, aux_weight: float) -> None:
+        self._network, self._lessons = network, lessons
+        self._soft_loss: SoftLoss = soft_loss
+        self._weight = aux_weight
+
+    def __call__(self, values: Values, batch: Batch) -> tuple[PerReplica, PerReplica]:
+        """See `Loss`."""
+        wanted, weight = self._lessons.wanted(batch)
+        (hard, soft), logits = split(wanted), self._network.logits(values, batch.take(self._lessons.inputs), batch)
+        log_p, log_q = (torch.log_softmax(head, dim=1) for head in split(logits))
+        lost = -(hard * log_p) + self._weight * soft_terms(soft, log_q, self._soft_loss)
+        return lost.sum(dim=(1, 2)), weight
+
+
+def soft_terms(soft: Columns, log_q: Columns, soft_loss: SoftLoss) -> Columns:
+    """Returns the soft loss class by class; zeros where there is no soft label."""
+    if soft_loss == "cross_entropy":
+        return -soft * log_q
+    if soft_loss == "kl_regular":
+        return torch.xlogy(soft, soft) - soft * log_q
+    log_q = log_q.clamp(min=log(FLOOR))
+    return (log_q.exp() * (log_q - soft.clamp(min=FLOOR).log())) * (soft.sum(dim=1, keepdim=True) > 0)
+
+
+MODEL = ModelInfo(
+    name="mtl",
+    title="Multi-task learning: gold or silver labels, and a second head on soft labels",
+    model=MTL,
+    source="Fornaciari et al. 2021, NAACL, equations 1 to 4",
+    needs=frozenset({"features"}),
+    supports=frozenset({"votes", "soft_answers"}),
+    space={
+        "soft_loss": {"values": ["kl_regular", "kl_inverse", "cross_entropy"]},
+        "soft": {"values": ["softmax_counts", "softmax_proportions", "proportions", "smoothed"]},
+        "aux_weight": {"values": [0.25, 0.5, 1, 1.44, 2, 4]},
+        **SPACE,
+    },
+    cost=training_cost,
+    label_symmetric=False,
+)

@@ -1,0 +1,73 @@
+"""The address of a Ray cluster: which forms it may have, and whether a cluster answers there.
+
+Ray itself waits for minutes where nobody listens, or where somebody listens who is no Ray.
+"""
+
+import os
+import re
+import socket
+import time
+
+from crowdsweep.errors import BadInput, plain
+
+ANSWERS_IN_S = 10.0
+_HOST_PORT = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[^\s:/@\[\]]+):(\d{1,5})")
+_SETTINGS = b"\x00\x00\x00\x04\x00\x00\x00\x00\x00"  # an empty frame of this kind, which begins each side of HTTP/2
+_GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + _SETTINGS
+
+
+def wanted_address(address: str | None) -> str:
+    """Returns the cluster that is meant: `auto`, `local` or `host:port`.
+
+    Args:
+        address: as `--address` gives it; where it is None, RAY_ADDRESS counts, else a new cluster is meant.
+
+    Raises:
+        BadInput: it has another form.
+    """
+    wanted = address or os.environ.get("RAY_ADDRESS") or "local"
+    if wanted in ("auto", "local") or _HOST_PORT.fullmatch(wanted):
+        return wanted
+    client = ": Ray Client is not supported, run crowdsweep on a machine of the cluster" if "ray://" in wanted else ""
+    raise BadInput(
+        f"{'--address' if address else 'RAY_ADDRESS'} {plain(wanted)!r}: expected host:port of a cluster's head, such "
+        f"as 10.0.0.5:6379, or auto for the cluster that runs on this machine{client}"
+    )
+
+
+def check_answers(target: str, place: str) -> None:
+    """Checks that a Ray cluster may be there: that somebody listens, and speaks as Ray does.
+
+    Args:
+        target: the cluster as a person called it.
+        place: `host:port` where Ray will look for it.
+
+    Raises:
+        BadInput: nobody does.
+    """
+    host, _, port = place.rpartition(":")
+    until = time.monotonic() + ANSWERS_IN_S
+    try:
+        with socket.create_connection((host.strip("[]"), int(port)), timeout=ANSWERS_IN_S) as asked:
+            if os.environ.get("RAY_USE_TLS", "0") not in ("", "0"):
+                return
+            asked.sendall(_GREETING)
+            heard = b""
+            while len(heard) < len(_SETTINGS):
+                asked.settimeout(max(0.01, until - time.monotonic()))
+                more = asked.recv(64)
+                if not more:
+                    break
+                heard += more
+    except (OSError, OverflowError) as error:
+        raise no_cluster(target, f"nobody answers at {place} ({error})") from error
+    if heard[3:4] != _SETTINGS[3:4]:
+        raise no_cluster(target, f"what answers at {place} is no Ray cluster")
+
+
+def no_cluster(target: str, reason: str) -> BadInput:
+    """Returns the error that says why a cluster cannot be joined, and what to do."""
+    return BadInput(
+        f"no Ray cluster can be joined at {target!r}: {reason}. Start one (clusters/local.yaml says how), or leave "
+        f"--address out: then one is started on this machine"
+    )

@@ -1,0 +1,85 @@
+"""Pilots in a process beside this one, as trials of the inline engine: whatever a model does there, a plan is made."""
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from crowdsweep.data.dataset import TrialData
+from crowdsweep.models import registered
+from crowdsweep.models.contract import ModelInfo
+from crowdsweep.sweep.nursery import BUG, DONE, Question
+from crowdsweep.sweep.pilot import Pace, foretells, pace_of, pilot_data
+from crowdsweep.sweep.worker import Nursery, WorkerDied, bug_of
+from crowdsweep.trial.model_calls import ModelFault, guarded
+
+LONGEST_S = 60.0  # of all fits of one pilot, the import of its model among them
+
+
+class Pilots:
+    """Fits models for a moment; the process is started with the first of them."""
+
+    def __init__(self) -> None:
+        self._nursery = Nursery()
+        self._paces: dict[str, Pace | None] = {}
+
+    def pace(self, key: str, info: ModelInfo, params: Mapping[str, Any], trial: Callable[[], TrialData]) -> Pace | None:
+        """Returns what `pace_of` measures, once for each key; None also where the model ends its process or hangs.
+
+        Args:
+            key: of what decides it.
+            info: the model.
+            params: all its hyper-parameters.
+            trial: makes a dataset that brings what the model needs.
+        """
+        if key not in self._paces:
+            self._paces[key] = self._answer(_pace, info, params, trial(), None)
+        return self._paces[key]
+
+    def foretells(self, info: ModelInfo, params: Mapping[str, Any], trial: TrialData) -> bool:
+        """Returns what `foretells` tells; true also where the model ends its process or hangs."""
+        return self._answer(_foretells, info, params, trial, True)
+
+    def close(self) -> None:
+        """Ends the process; may be called twice."""
+        self._nursery.close()
+
+    def _answer(
+        self,
+        function: Callable[[str, Mapping[str, Any], TrialData], Any],
+        info: ModelInfo,
+        params: Mapping[str, Any],
+        trial: TrialData,
+        otherwise: Any,
+    ) -> Any:
+        """Has the process call one of the functions below."""
+        until = time.monotonic() + LONGEST_S
+        try:
+            self._nursery.worker().give(Question(function=function, arguments=(info.name, params, pilot_data(trial))))
+            while (left_s := until - time.monotonic()) > 0:
+                match self._nursery.news(left_s):
+                    case (str() as kind, answer) if kind == DONE:
+                        return answer
+                    case (str() as kind, (text, trace)) if kind == BUG:
+                        raise bug_of(text, trace)
+                    case _:
+                        pass
+        except WorkerDied:
+            pass
+        self._nursery.kill_worker()
+        return otherwise
+
+
+def _pace(name: str, params: Mapping[str, Any], trial: TrialData) -> Pace | None:
+    try:
+        info = guarded(registered.model_info)(name)
+    except ModelFault:
+        return None
+    return pace_of(info, params, trial)
+
+
+def _foretells(name: str, params: Mapping[str, Any], trial: TrialData) -> bool:
+    try:
+        info = guarded(registered.model_info)(name)
+    except ModelFault:
+        return True
+    return foretells(info, params, trial)

@@ -1,0 +1,46 @@
+"""Disks that take no more: a limit to the size of any file, which is what an ordinary user can set where a full disk
+needs a disk; and folders that may not be written."""
+
+from random import Random
+
+from chaos.faults import fault, rows_in_words
+from chaos.records import cut_record
+from chaos.sandbox import Sandbox
+
+LARGEST = 90_000  # bytes; the record comes to about as many, the page of the report to some more
+BAD_INPUT = 2
+
+
+@fault("disk full", draws=6)
+def _full(box: Sandbox, draw: Random) -> str:
+    size = draw.randint(200, LARGEST)
+    command = box.start(largest_file=size)
+    code = box.finish(command)
+    assert code != BAD_INPUT or "could not be written" in box.said or "cannot keep a journal" in box.said, box.said
+    return f"file over {size} bytes, {rows_in_words(box)}"
+
+
+@fault("store read-only", draws=3)
+def _read_only(box: Sandbox, draw: Random) -> str:
+    cut_record(box, draw)
+    box.store.chmod(0o555)
+    box.journal.chmod(0o444)
+    code = box.finish(box.start(largest_file=0))
+    box.store.chmod(0o755)
+    box.journal.chmod(0o644)
+    assert code == BAD_INPUT, f"exit code {code}: {box.said}"
+    return rows_in_words(box)
+
+
+@fault("store read-only in mid-run", draws=3)
+def _read_only_in_mid_run(box: Sandbox, draw: Random) -> str:
+    command = box.start(largest_file=0)
+    box.until_rows(draw.randint(1, 60), command)
+    where = rows_in_words(box)
+    folders = [box.store, *box.store.glob("*/")]
+    for folder in folders:
+        folder.chmod(0o555)
+    box.finish(command)
+    for folder in folders:
+        folder.chmod(0o755)
+    return where

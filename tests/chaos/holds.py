@@ -1,0 +1,166 @@
+"""What must hold after a fault and the run that went on: nothing lost, doubled, invented, changed or left behind."""
+
+import csv
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from chaos.journal_file import times_finished
+from chaos.sandbox import Sandbox
+
+from crowdsweep.journal.artifacts import content_of
+from crowdsweep.journal.journal import open_rows, read_journal
+from crowdsweep.journal.state import JournalState
+from crowdsweep.report.table import results_table
+from crowdsweep.trial.result import TrialResult
+
+COST = ("wall_s", "batch_wall_s", "batch_size", "peak_bytes", "host")
+_COST_CELL = re.compile(r'<td class="r">[\d.]+ (s|ms|min|h|KiB|MiB|GiB)</td>|\d{4}-\d\d-\d\d \d\d:\d\d UTC')
+_STORE_FILES = re.compile(
+    r"journal\.(jsonl|lock)|artifacts|artifacts/[0-9a-f]{32}\.npy|report\.html|table\.(md|csv|tex)|results\.parquet"
+)
+_MLFLOW_FILES = re.compile(r"mlflow\.db|mlartifacts(/.*)?")
+_DAMAGED_COPY = re.compile(r"journal\.jsonl\.damaged-\d+")
+ENDS_IN_S = 30.0
+
+
+def broken_promises(box: Sandbox, fresh: Path) -> Iterator[str]:
+    """Yields each promise that does not hold, in words.
+
+    Args:
+        box: after the fault, gone on with to its end.
+        fresh: the store of the same sweep file that nobody disturbed.
+    """
+    state, expected = read_journal(box.store), read_journal(fresh)
+    yield from _lost(box, state)
+    yield from _doubled(box)
+    yield from _invented_or_changed(state, expected)
+    is_edited = dict(state.config) != dict(expected.config) or set(state.specs) != set(expected.specs)
+    yield from _reports(box.store, fresh, page=not is_edited)
+    if box.is_tracked:
+        yield from _mlflow(box, state)
+    yield from _left_behind(box, state)
+
+
+def _lost(box: Sandbox, state: JournalState) -> Iterator[str]:
+    """What had finished is there; what of it could still be read was not even run again."""
+    for key, before in box.known.items():
+        after = state.results.get(key)
+        if after is None or _numbers(after) != _numbers(before):
+            yield f"lost: trial {key} had finished with other numbers: {before} is now {after}"
+        elif key in box.kept and after != before:
+            yield f"done twice: trial {key} had finished and was run again"
+
+
+def _doubled(box: Sandbox) -> Iterator[str]:
+    for key, times in times_finished(box.journal).items():
+        if times > 1:
+            yield f"doubled: trial {key} has finished {times} times"
+
+
+def _invented_or_changed(state: JournalState, expected: JournalState) -> Iterator[str]:
+    """The trials that the sweep file asks for are those of a fresh sweep, each number the same to the last bit."""
+    got, wanted = _rows(state), _rows(expected)
+    for key in got.keys() - wanted.keys():
+        yield f"invented: trial {key}: {got[key]}"
+    for key in wanted.keys() - got.keys():
+        yield f"missing: trial {key}: {wanted[key]}"
+    for key in got.keys() & wanted.keys():
+        if got[key] != wanted[key]:
+            yield f"changed: trial {key}: {_difference(got[key], wanted[key])}"
+    if set(state.specs) == set(wanted):  # nothing else was asked for before
+        for part in ("proposals", "values", "selected"):
+            if dict(getattr(state, part)) != dict(getattr(expected, part)):
+                yield f"changed: {part}: {getattr(state, part)} in place of {getattr(expected, part)}"
+
+
+def _rows(state: JournalState) -> dict[str, dict[str, Any]]:
+    table = results_table(state, "all")
+    kept = table.drop_columns([name for name in COST if name in table.column_names])
+    return {row["key"]: row for row in kept.to_pylist()}
+
+
+def _numbers(result: TrialResult) -> tuple[Any, ...]:
+    return result.status, dict(result.metrics), result.failure, dict(result.kept), result.iterations, result.objective
+
+
+def _difference(got: dict[str, Any], wanted: dict[str, Any]) -> str:
+    return "; ".join(
+        f"{name} {got.get(name)!r} in place of {wanted.get(name)!r}"
+        for name in {**got, **wanted}
+        if got.get(name) != wanted.get(name)
+    )
+
+
+def _reports(store: Path, fresh: Path, *, page: bool) -> Iterator[str]:
+    """Tables are those of the fresh sweep, but for what a trial cost; so is the page, which cites the sweep file."""
+    for name in ("table.md", "table.csv", "table.tex", *(["report.html"] if page else [])):
+        got, wanted = (readable(path / name) for path in (store, fresh))
+        if got != wanted:
+            at = next((n for n, (a, b) in enumerate(zip(got, wanted, strict=False)) if a != b), -1)
+            yield f"report: {name} line {at + 1}: {got[at : at + 1]} in place of {wanted[at : at + 1]}"
+
+
+def readable(path: Path) -> list[str]:
+    """Returns the lines of a report without what trials cost: seconds, the last column of the tables, and memory."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".csv":
+        rows = list(csv.DictReader(text.splitlines()))
+        return [str({name: cell for name, cell in row.items() if name not in COST}) for row in rows]
+    if path.suffix == ".html":
+        return _COST_CELL.sub("", text).splitlines()
+    mark = "|" if path.suffix == ".md" else "&"
+    return [_before_last(line.removesuffix(mark), mark) for line in text.splitlines()]
+
+
+def _before_last(line: str, mark: str) -> str:
+    return re.sub(" +", " ", line.rpartition(mark)[0]) if mark in line else line
+
+
+def _mlflow(box: Sandbox, state: JournalState) -> Iterator[str]:
+    """After `mirror` every trial has one run, with its numbers, and no run is left open."""
+    from mlflow import MlflowClient
+
+    code, said = box.run("mirror store")
+    if code:
+        yield f"MLflow: `mirror` ends with {code}: {said[-1000:]}"
+        return
+    client = MlflowClient(box.environment.get("MLFLOW_TRACKING_URI") or f"sqlite:///{box.store.absolute()}/mlflow.db")
+    experiment = client.get_experiment_by_name("chaos")
+    runs = client.search_runs([experiment.experiment_id], max_results=2000) if experiment else []
+    trials = [run for run in runs if run.data.tags.get("crowdsweep.kind") == "trial"]
+    keys = [run.data.tags["crowdsweep.key"] for run in trials]
+    if sorted(keys) != sorted(state.results):
+        yield f"MLflow: {len(keys)} runs of {len(set(keys))} trials; the record has {len(state.results)}"
+    if still := [run.info.run_id for run in runs if run.info.status == "RUNNING"]:
+        yield f"MLflow: runs that still run: {still}"
+    for run in trials:
+        result = state.results.get(run.data.tags["crowdsweep.key"])
+        for name, value in (result.metrics if result else {}).items():
+            if abs(run.data.metrics.get(name, float("inf")) - value) > 1e-12 * max(1.0, abs(value)):
+                yield f"MLflow: {name} of trial {result.key} is {run.data.metrics.get(name)}, not {value}"
+
+
+def _left_behind(box: Sandbox, state: JournalState) -> Iterator[str]:
+    deadline = time.monotonic() + ENDS_IN_S
+    while (alive := box.processes()) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    for pid, line in alive.items():
+        yield f"left behind: process {pid}: {line[:200]}"
+    for path in sorted(box.store.rglob("*")):
+        name = str(path.relative_to(box.store))
+        known = _STORE_FILES.fullmatch(name) or (box.is_tracked and _MLFLOW_FILES.fullmatch(name))
+        if not known and not (box.repaired and _DAMAGED_COPY.fullmatch(name)):
+            yield f"left behind: {name} in the store"
+    for path in sorted((box.folder / "tmp").iterdir()):
+        yield f"left behind: {path.name} where temporary files go"
+    rows = open_rows(box.store, write=False)
+    named = {one for result in state.results.values() for one in result.kept.values() if one.digest}
+    for one in named:
+        if content_of(rows, one) is None:
+            yield f"lost: the array {one.digest} that the record names"
+    for path in (box.store / "artifacts").glob("*"):
+        if path.stem not in {one.digest for one in named}:
+            yield f"left behind: {path.name}, which nothing in the record names"

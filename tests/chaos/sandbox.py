@@ -1,0 +1,300 @@
+"""A sweep under test in a folder of its own: its file, its commands as a person types them, its processes.
+
+Nothing here sleeps for a fixed time: what is waited for is a state that can be seen from outside.
+"""
+
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import yaml
+from chaos.journal_file import finishes
+
+from crowdsweep.journal.journal import read_journal
+from crowdsweep.trial.events import SweepStatus
+from crowdsweep.trial.result import TrialResult
+
+ROOT = Path(__file__).parents[2]
+CONFINED = Path(__file__).with_name("confined.py")
+MARK = "CROWDSWEEP_CHAOS"
+PATIENCE_S = 300.0
+DONE, FAILED_TRIALS = 0, 3
+_AGAIN = re.compile(r"(?:go on|try again|try them again|again) with `crowdsweep (run [^`]*)`", re.IGNORECASE)
+
+SWEEP: Mapping[str, Any] = {
+    "name": "chaos",
+    "datasets": [{"name": "gaussians", "items": 60, "annotators": 8}],
+    "models": [
+        "majority-vote",
+        {"name": "poisoned", "params": {"every": 5}},
+        {"name": "slow", "params": {"steps": 2, "pause_s": 0.02, "smoothing": 0.5}},
+        {"name": "dawid-skene", "search": {"smoothing": {"min": 0.0, "max": 1.0}}},
+    ],
+    "budget": {"points": 5, "failed_trials": 0.9},
+    "seeds": {"search": 2, "report": 6, "rescored": 2},
+    "pack": 2,
+    "engine": "inline",
+    "tracking": {"enabled": False},
+}
+"""Two to three seconds: fixed points, a model that fails for one seed, one that draws random numbers, a search."""
+
+
+class StillRunning(AssertionError):
+    """A command did not reach a state, or its end, in the most generous time."""
+
+
+@dataclass(kw_only=True)
+class Command:
+    """One `crowdsweep …` that was started in a session of its own, as a terminal does; what it says goes to a file."""
+
+    line: str
+    process: "subprocess.Popen[bytes]"
+    said_in: Path
+
+    @property
+    def said(self) -> str:
+        return self.said_in.read_text(errors="replace")
+
+    @property
+    def is_over(self) -> bool:
+        return self.process.poll() is not None
+
+    def signal(self, number: signal.Signals) -> bool:
+        """Sends a signal to this process alone; returns whether it was still there."""
+        alive = not self.is_over
+        if alive:
+            self.process.send_signal(number)
+        return alive
+
+    def press_ctrl_c(self) -> None:
+        """Sends SIGINT to all of its group, as a terminal does."""
+        if not self.is_over:
+            os.killpg(self.process.pid, signal.SIGINT)
+
+    def end(self) -> int:
+        """Waits for its end and returns the exit code.
+
+        Raises:
+            StillRunning: it takes longer than anything here may.
+        """
+        try:
+            return self.process.wait(PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            raise StillRunning(f"`{self.line}` still runs after {PATIENCE_S:g} s: {self.said[-1000:]}") from None
+
+
+@dataclass(kw_only=True)
+class Sandbox:
+    """The folder of one sweep.
+
+    Attributes:
+        folder: where everything is, temporary files too.
+        mapping: the sweep file.
+        options: of `run`, beside the store.
+        environment: of the commands, beside what all of them get.
+        known: what had finished before the fault, by key; see `remember`.
+        kept: of these, what is still there after it, arrays included: it may not be run again.
+        said: by the command that the fault met.
+        undisturbed: the store of the same sweep that nobody disturbed.
+        repaired: whether a repair was asked for.
+        servers: what else was started, closed with the sandbox.
+    """
+
+    folder: Path = field(default_factory=lambda: Path(tempfile.mkdtemp(prefix="cs", dir="/tmp")))
+    mapping: dict[str, Any] = field(default_factory=lambda: dict(SWEEP))
+    options: list[str] = field(default_factory=list[str])
+    environment: dict[str, str] = field(default_factory=dict[str, str])
+    known: dict[str, TrialResult] = field(default_factory=dict[str, TrialResult])
+    kept: dict[str, TrialResult] = field(default_factory=dict[str, TrialResult])
+    said: str = ""
+    undisturbed: Path = Path()
+    repaired: bool = False
+    servers: list[Callable[[], object]] = field(default_factory=list[Callable[[], object]])
+    _mark: str = field(default_factory=lambda: uuid4().hex)
+    _sessions: set[int] = field(default_factory=set[int])
+    _count: int = 0
+
+    def __post_init__(self) -> None:
+        (self.folder / "tmp").mkdir()
+        self.write()
+
+    @property
+    def store(self) -> Path:
+        return self.folder / "store"
+
+    @property
+    def journal(self) -> Path:
+        return self.store / "journal.jsonl"
+
+    @property
+    def is_tracked(self) -> bool:
+        return bool(self.mapping["tracking"].get("enabled", True))
+
+    def write(self, **changes: Any) -> None:
+        """Changes keys of the sweep file, as an editor does."""
+        self.mapping.update(changes)
+        (self.folder / "sweep.yaml").write_text(yaml.safe_dump(self.mapping, sort_keys=False))
+
+    def run_line(self) -> str:
+        return shlex.join(["run", "sweep.yaml", "--store", "store", *self.options])
+
+    def start(self, line: str = "", *, largest_file: int | None = None) -> Command:
+        """Starts a command.
+
+        Args:
+            line: without `crowdsweep`; the run of this sweep by default.
+            largest_file: confines it (`confined.py`): no file may grow beyond so many bytes, 0 for no such limit, and
+                permissions hold for root too.
+        """
+        line = line or self.run_line()
+        self._count += 1
+        said = self.folder / f"said-{self._count}.txt"
+        confined = [] if largest_file is None else [sys.executable, str(CONFINED), str(largest_file)]
+        inherited = {k: v for k, v in os.environ.items() if not k.startswith(("CROWDSWEEP", "MLFLOW", "RAY", "PYTEST"))}
+        environment = {
+            **inherited,
+            "OMP_NUM_THREADS": "1",
+            "PYTHONPATH": str(ROOT),
+            "CROWDSWEEP_PLUGINS": str(ROOT / "tests" / "misbehaving"),
+            "TMPDIR": str(self.folder / "tmp"),
+            MARK: self._mark,
+            **self.environment,
+        }
+        with said.open("wb") as out:
+            process = subprocess.Popen(
+                [*confined, sys.executable, "-P", "-m", "crowdsweep", *shlex.split(line)],
+                cwd=self.folder,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+                start_new_session=True,
+            )
+        self._sessions.add(process.pid)
+        return Command(line=line, process=process, said_in=said)
+
+    def run(self, line: str = "", *, largest_file: int | None = None) -> tuple[int, str]:
+        """Runs a command to its end; returns its exit code and what it said."""
+        command = self.start(line, largest_file=largest_file)
+        return command.end(), command.said
+
+    def finish(self, command: Command) -> int:
+        """Waits for the end of the command that a fault met, and keeps what it said; returns its exit code.
+
+        Raises:
+            AssertionError: it ended in words that are not ours.
+        """
+        code = command.end()
+        self.said = command.said
+        assert "Traceback (most recent call last)" not in self.said, self.said[-3000:]
+        return code
+
+    def rows(self) -> int:
+        """Returns how many whole rows the journal has now."""
+        try:
+            return self.journal.read_bytes().count(b"\n")
+        except OSError:
+            return 0
+
+    def until_rows(self, number: int, command: Command) -> None:
+        """Waits until the journal has so many rows, or the command has ended."""
+        self.until(lambda: self.rows() >= number, command)
+
+    def until(self, state: Callable[[], object], command: Command) -> None:
+        """Waits until a state is reached, or the command has ended.
+
+        Raises:
+            StillRunning: neither happens.
+        """
+        deadline = time.monotonic() + PATIENCE_S
+        while not state() and not command.is_over:
+            if time.monotonic() > deadline:
+                raise StillRunning(f"`{command.line}` does not get there: {command.said[-1000:]}")
+            time.sleep(0.01)
+
+    def remember(self) -> None:
+        """Takes down what has finished, before the record is damaged."""
+        self.known = dict(read_journal(self.store).results) if self.rows() else {}
+
+    def take_stock(self) -> None:
+        """Takes down what is there after the fault, arrays included; what was not remembered was not touched by it."""
+        finished = finishes(self.journal)
+        self.known = self.known or dict(finished)
+        there = {path.stem for path in (self.store / "artifacts").glob("*.npy")}
+        self.kept = {k: one for k, one in finished.items() if {a.digest for a in one.kept.values()} <= {"", *there}}
+
+    def go_on(self) -> str:
+        """Runs the sweep to its end as a person does: by the line that was printed, else the same one again.
+
+        Returns:
+            Nothing, or why it does not come to its end.
+        """
+        said = self.said
+        for _ in range(6):
+            told = _AGAIN.findall(said)
+            code, said = self.run(told[-1] if told else self.run_line())
+            if "`crowdsweep repair" in said and not self.repaired:
+                self.repaired = True
+                self.run("repair store")
+            elif code in (DONE, FAILED_TRIALS) and read_journal(self.store).status is SweepStatus.DONE:
+                return ""
+        return f"it does not come to its end: exit code {code}: {said[-1500:]}"
+
+    def processes(self) -> dict[int, str]:
+        """Returns the processes of this sweep that are alive, by id: those that inherited its mark or its session."""
+        return dict(_alive(f"{MARK}={self._mark}".encode(), self._sessions))
+
+    def process(self, name: str) -> int | None:
+        """Returns a process of this sweep by what stands in its command line; None where there is none."""
+        return next((pid for pid, line in self.processes().items() if name in line), None)
+
+    def worker(self) -> int | None:
+        """Returns the process that runs the trials of the inline engine: the keeper's child."""
+        keeper = self.process("nursery.keep")
+        processes = self.processes()
+        return next((pid for pid in processes if pid != keeper and _stat(pid)[1] == keeper), None) if keeper else None
+
+    def close(self, *, keep: bool = False) -> None:
+        """Ends all that is left of it; removes the folder unless it is to be kept."""
+        for shut in self.servers:
+            shut()
+        for pid in self.processes():
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        if not keep:
+            for path in [self.store, *self.store.glob("*/")]:
+                with suppress(OSError):
+                    path.chmod(0o755)
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _alive(mark: bytes, sessions: set[int]) -> Iterator[tuple[int, str]]:
+    for place in Path("/proc").glob("[0-9]*"):
+        pid = int(place.name)
+        with suppress(OSError, ValueError):
+            state, _, session = _stat(pid)
+            if state == "Z":
+                continue
+            if session in sessions or mark in (place / "environ").read_bytes().split(b"\0"):
+                yield pid, (place / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+
+
+def _stat(pid: int) -> tuple[str, int, int]:
+    """Returns state, parent and session of a process."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return "Z", 0, 0
+    return fields[0], int(fields[1]), int(fields[3])

@@ -1,0 +1,150 @@
+"""Tracking servers that are silent, slow or killed, and a driver that is killed while it writes MLflow."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from contextlib import suppress
+from random import Random
+
+from chaos.faults import fault, rows_in_words
+from chaos.sandbox import PATIENCE_S, Command, Sandbox
+
+URI = "MLFLOW_TRACKING_URI"
+DRIP_S = 1.0
+
+
+class Deaf:
+    """An HTTP server on loopback that takes every connection and never answers; or answers a byte at a time."""
+
+    def __init__(self, *, drips: bool) -> None:
+        self._drips = drips
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._closing = threading.Event()
+        self._taken: list[socket.socket] = []
+        self.uri = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        self._closing.set()
+        for one in (self._listener, *self._taken):
+            with suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+            one.close()
+        self._thread.join()
+
+    def _serve(self) -> None:
+        while not self._closing.is_set():
+            with suppress(OSError):
+                taken, _ = self._listener.accept()
+                self._taken.append(taken)
+                if self._drips:
+                    threading.Thread(target=self._drip, args=(taken,), daemon=True).start()
+
+    def _drip(self, taken: socket.socket) -> None:
+        with suppress(OSError):
+            taken.send(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 100000\r\n\r\n")
+            while not self._closing.wait(DRIP_S):
+                taken.send(b" ")
+
+
+def _on_a_deaf_server(box: Sandbox, draw: Random, *, drips: bool) -> str:
+    server = Deaf(drips=drips)
+    box.servers.append(server.close)
+    box.write(tracking={"enabled": True})
+    box.environment[URI] = server.uri
+    command = box.start()
+    if patient := draw.random() < 0.25:
+        how = "waited for"
+    else:
+        box.until(lambda: "runs to go; Ctrl-C leaves them" in command.said, command)
+        command.press_ctrl_c()
+        how = "left by Ctrl-C"
+    box.finish(command)
+    assert patient or "crowdsweep mirror" in box.said, box.said
+    del box.environment[URI]
+    return how
+
+
+@fault("tracking server silent", draws=3)
+def _silent(box: Sandbox, draw: Random) -> str:
+    return _on_a_deaf_server(box, draw, drips=False)
+
+
+@fault("tracking server slow", draws=3)
+def _slow(box: Sandbox, draw: Random) -> str:
+    return _on_a_deaf_server(box, draw, drips=True)
+
+
+@fault("driver SIGKILL with MLflow", draws=3)
+def _killed_with_mlflow(box: Sandbox, draw: Random) -> str:
+    box.write(tracking={"enabled": True})
+    command = box.start()
+    box.until_rows(draw.randint(1, 75), command)
+    if draw.random() < 0.5:
+        box.until((box.store / "mlflow.db").exists, command)
+    command.signal(signal.SIGKILL)
+    box.finish(command)
+    return rows_in_words(box)
+
+
+class _Server:
+    """An MLflow server of the sandbox."""
+
+    def __init__(self, box: Sandbox) -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self._port = free.getsockname()[1]
+        self.uri = f"http://127.0.0.1:{self._port}"
+        self._folder = box.folder / "server"
+        self._folder.mkdir()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        command = [sys.executable, "-P", "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(self._port)]
+        command += ["--backend-store-uri", f"sqlite:///{self._folder}/served.db", "--workers", "1"]
+        command += ["--artifacts-destination", str(self._folder / "artifacts")]
+        quiet = {"MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+        with (self._folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                command, env={**os.environ, **quiet}, stdout=log, stderr=log, start_new_session=True
+            )
+        deadline = time.monotonic() + PATIENCE_S
+        while not self._answers():
+            assert self._process.poll() is None, (self._folder / "log").read_text()[-2000:]
+            assert time.monotonic() < deadline, "the tracking server does not start"
+            time.sleep(0.1)
+
+    def kill(self) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+    def _answers(self) -> bool:
+        try:
+            with urllib.request.urlopen(f"{self.uri}/health", timeout=5) as answer:
+                return answer.status == 200
+        except OSError:
+            return False
+
+
+@fault("tracking server killed", draws=3)
+def _server_killed(box: Sandbox, draw: Random) -> str:
+    server = _Server(box)
+    box.servers.append(server.kill)
+    server.start()
+    box.write(tracking={"enabled": True})
+    box.environment[URI] = server.uri
+    command: Command = box.start()
+    box.until_rows(draw.randint(1, 75), command)
+    where = rows_in_words(box)
+    server.kill()
+    box.finish(command)
+    server.start()
+    return where

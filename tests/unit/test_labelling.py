@@ -1,0 +1,235 @@
+"""What people take away: labels, annotators, what to label next, a classifier."""
+
+import numpy as np
+import pandas as pd
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+import pytest
+import yaml
+from crowdkit.aggregation import DawidSkene
+
+from crowdsweep.cli import run_command_line
+from crowdsweep.data import catalogue
+from crowdsweep.data.annotations import Annotations
+from crowdsweep.data.dataset import CrowdDataset, Gold, Items
+from crowdsweep.data.folder import write_folder
+from crowdsweep.labelling.annotators import annotator_facts, spammer_scores
+from crowdsweep.labelling.classifiers import load_classifier
+from crowdsweep.labelling.fitted import fit_everything
+from crowdsweep.labelling.next_items import gains
+from crowdsweep.labelling.questions import questions_of
+from crowdsweep.labelling.tables import crowd_tables, labelled_items, labels_table
+
+
+def crowd(item, annotator, label, *, n_items, n_annotators, n_classes, features=None):
+    return CrowdDataset(
+        name="made-up",
+        annotations=Annotations.of(
+            item=np.asarray(item),
+            annotator=np.asarray(annotator),
+            label=np.asarray(label),
+            n_items=n_items,
+            n_annotators=n_annotators,
+            n_classes=n_classes,
+        ),
+        items=Items(n_items=n_items, features=features),
+        split=np.zeros(n_items, dtype=np.int8),
+        gold=Gold(item=np.empty(0, np.int32), label=np.empty(0, np.int32)),
+        item_names=[f"i{code}" for code in range(n_items)],
+        annotator_names=[f"a{code}" for code in range(n_annotators)],
+        class_names=tuple(f"c{code}" for code in range(n_classes)),
+    )
+
+
+def answers_of(random, gold, item, accuracy, n_classes):
+    """Answers to these items that are right with this probability each, else any of the others."""
+    wrong = (gold[item] + random.integers(1, n_classes, len(item))) % n_classes
+    return np.where(random.random(len(item)) < accuracy, gold[item], wrong)
+
+
+def rows_of(path):
+    return pa_csv.read_csv(path).to_pylist()
+
+
+@pytest.mark.filterwarnings("ignore:The (inplace|copy) keyword")  # crowd-kit's, under pandas 3.1 (2026-11)
+def test_labels_are_an_independent_dawid_skenes(shared_data, tmp_path):
+    assert (
+        run_command_line(["label", str(shared_data / "rte"), "--model", "dawid-skene", "--out", str(tmp_path / "o")])
+        == 0
+    )
+    table = pd.read_csv(shared_data / "rte" / "annotations.csv").rename(columns={"item": "task", "annotator": "worker"})
+    theirs = DawidSkene(n_iter=1000, tol=1e-9).fit_predict(table)
+    names = pd.read_csv(shared_data / "rte" / "classes.csv").set_index("label")["name"]
+    ours = {row["item"]: row["label"] for row in rows_of(tmp_path / "o" / "labels.csv")}
+    assert ours == {item: names[label] for item, label in theirs.items()}
+    assert pq.read_table(tmp_path / "o" / "labels.parquet").num_rows == 800
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 5])
+@pytest.mark.parametrize("model", ["dawid-skene", "one-coin"])
+def test_ten_planted_spammers_among_a_hundred_are_found(n_classes, model):
+    random = np.random.default_rng(n_classes)
+    gold = random.integers(0, n_classes, 600)
+    item = np.concatenate([random.permutation(600)[:60] for _ in range(100)])
+    annotator = np.repeat(np.arange(100), 60)
+    label = answers_of(random, gold, item, random.uniform(0.75, 0.95, 100)[annotator], n_classes)
+    for spammer in range(10):  # some answer at random, some mostly or always one class
+        shares = np.eye(n_classes)[0] if spammer == 3 else random.dirichlet(np.ones(n_classes))
+        label[annotator == spammer] = random.choice(n_classes, 60, p=shares)
+    data = crowd(item, annotator, label, n_items=600, n_annotators=100, n_classes=n_classes)
+    table = crowd_tables(fit_everything(model, {}, data, {})).annotators
+    assert table is not None
+    said = np.array(table["spammer"].to_pylist())
+    assert (said[:10] == "yes").all()
+    assert (said[10:] == "yes").sum() <= 1
+    accuracy = np.array(table["accuracy"].to_pylist())
+    assert np.abs(accuracy[10:].mean() - (label == gold[item])[annotator >= 10].mean()) < 0.03
+
+
+def test_few_answers_tell_nothing_of_spamming():
+    random = np.random.default_rng(0)
+    gold = random.integers(0, 3, 50)
+    item, annotator = np.tile(np.arange(50), 5), np.repeat(np.arange(5), 50)
+    label = answers_of(random, gold, item, np.full(250, 0.9), 3)
+    item, annotator = np.append(item, [0, 1]), np.append(annotator, [5, 5])
+    data = crowd(item, annotator, np.append(label, [0, 0]), n_items=50, n_annotators=6, n_classes=3)
+    table = crowd_tables(fit_everything("dawid-skene", {}, data, {})).annotators
+    assert table is not None
+    assert table["spammer"].to_pylist() == ["no"] * 5 + ["unclear"]
+
+
+def test_an_answer_is_no_evidence_for_itself():
+    rows = crowd([0, 0], [0, 1], [0, 1], n_items=1, n_annotators=2, n_classes=2).annotations
+    facts = annotator_facts(questions_of(rows, np.array([[0.5, 0.5]]), multilabel=False), None)
+    assert facts.accuracy.tolist() == [0, 0]
+    assert facts.consensus.tolist() == [0, 0]
+
+
+def test_spammer_scores_are_of_rows_that_differ():
+    same, other = np.full((2, 2), 0.5), np.eye(2)
+    assert spammer_scores(np.stack([same, other, other[::-1]])).tolist() == pytest.approx([0, 1, 1])
+
+
+def test_the_gain_of_a_label_is_mutual_information():
+    belief, matrix = np.array([[0.3, 0.7], [1.0, 0.0]]), np.array([[0.9, 0.1], [0.2, 0.8]])
+    joint = belief[0][:, None] * matrix
+    expected = (joint * np.log2(joint / (joint.sum(axis=1, keepdims=True) * joint.sum(axis=0)))).sum()
+    assert gains(belief, matrix) == pytest.approx([expected, 0.0])
+
+
+def test_labelling_what_tells_most_raises_accuracy_more_than_chance():
+    better = 0
+    for seed in range(20):
+        random = np.random.default_rng(seed)
+        gold = random.integers(0, 3, 1000)
+        item = np.repeat(np.arange(1000), 3)
+        annotator = np.concatenate([random.permutation(40)[:3] for _ in range(1000)])
+        skill = random.uniform(0.6, 0.9, 40)
+        label = answers_of(random, gold, item, skill[annotator], 3)
+
+        def with_more(picked, random=random, gold=gold, item=item, annotator=annotator, label=label, skill=skill):
+            asked = random.integers(0, 40, len(picked) * 3)
+            more = np.repeat(picked, 3)
+            said = answers_of(random, gold, more, skill[asked], 3)
+            rows = [np.append(one, other) for one, other in ((item, more), (annotator, asked), (label, said))]
+            data = crowd(*rows, n_items=1000, n_annotators=40, n_classes=3)
+            fitted = fit_everything("dawid-skene", {}, data, {})
+            return (fitted.item_probs.argmax(axis=1) == gold).mean()
+
+        data = crowd(item, annotator, label, n_items=1000, n_annotators=40, n_classes=3)
+        ranked = crowd_tables(fit_everything("dawid-skene", {}, data, {})).next_items["item"].to_pylist()
+        top = np.array([int(name[1:]) for name in ranked[:100]])
+        better += with_more(top) > with_more(random.permutation(1000)[:100])
+    assert better >= 19
+
+
+def test_unlabelled_items_are_labelled_by_the_classifier(tmp_path):
+    random = np.random.default_rng(0)
+    gold = random.integers(0, 2, 120)
+    features = (random.normal(size=(120, 2)) + 3 * np.eye(2)[gold]).astype(np.float32)
+    item, annotator = np.repeat(np.arange(80), 3), np.tile(np.arange(3), 80)
+    label = answers_of(random, gold, item, np.full(240, 0.85), 2)
+    data = crowd(item, annotator, label, n_items=120, n_annotators=3, n_classes=2, features=features)
+    write_folder(data, tmp_path / "data")
+    for model in ("dl-ds", "cmm"):
+        out = tmp_path / model
+        words = ["label", str(tmp_path / "data"), "--model", model, "--seeds", "2", "--out", str(out)]
+        assert run_command_line([*words, "--set", "network=linear", "--set", "learning_rate=0.03"]) == 0
+        rows = rows_of(out / "labels.csv")
+        assert [row["labelled_by"] for row in rows].count("classifier") == 40
+        right = [row["label"] == f"c{gold[int(row['item'][1:])]}" for row in rows if row["labelled_by"] == "classifier"]
+        assert np.mean(right) > 0.9
+        probs = pq.read_table(out / "probabilities.parquet").to_pandas().set_index("item")
+        saved = load_classifier(out / "classifier")
+        again = saved.predict(features[80:])
+        assert saved.class_names == ("c0", "c1")
+        np.testing.assert_allclose(again, probs.loc[[f"i{code}" for code in range(80, 120)]].to_numpy(), atol=1e-6)
+        recipe = yaml.safe_load((out / "label.yaml").read_text())
+        assert (recipe["model"], recipe["params"]["network"], recipe["seeds"]) == (model, "linear", [0, 1])
+
+
+def test_of_a_sweep_the_first_model_labels_at_its_chosen_point(tmp_path, capsys):
+    sweep = tmp_path / "s.yaml"
+    sweep.write_text(
+        "name: s\ndatasets: [anesthesia]\nmodels:\n  - majority-vote\n"
+        "  - {name: dawid-skene, search: {smoothing: {values: [0.5, 2]}}}\n"
+        "engine: inline\nseeds: {search: 1, report: 2}\ntracking: {enabled: false}\n"
+    )
+    store = tmp_path / "store"
+    assert run_command_line(["run", str(sweep), "--store", str(store), "--quiet"]) == 0
+    assert run_command_line(["label", str(store)]) == 0
+    first = yaml.safe_load((store / "labels" / "label.yaml").read_text())
+    assert "first in the sweep s on anesthesia, held-out log-likelihood" in first["why"]
+    assert run_command_line(["label", str(store), "--model", "dawid-skene"]) == 0  # what stood there is replaced
+    named = yaml.safe_load((store / "labels" / "label.yaml").read_text())
+    assert named["model"] == "dawid-skene"
+    assert named["params"]["smoothing"] in (0.5, 2)
+    assert rows_of(store / "labels" / "labels.csv")[0].keys() >= {"item", "label", "probability", "entropy", "answers"}
+    capsys.readouterr()
+    assert run_command_line(["label", str(store), "--model", "dawid"]) == 2
+    assert "did you mean 'dawid-skene'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["anesthesia"], "expected a model for this dataset"),
+        (["gaussians", "--model", "cmm"], "its crowd is drawn anew from each seed"),
+        (["anesthesia", "--model", "dawid-skene", "--set", "smoothing"], "expected NAME=VALUE"),
+        (["anesthesia", "--model", "dawid-skene", "--set", "smoothing=-1"], "smoothing"),
+        (["anesthesia", "--model", "cmm"], "needs features"),
+        (["anesthesia", "--model", "dawid-skene", "--dataset", "x"], "no sweep's folder"),
+    ],
+)
+def test_what_cannot_be_labelled_is_said_in_one_line(words, message, capsys, tmp_path):
+    assert run_command_line(["label", *words, "--out", str(tmp_path / "o")]) == 2
+    told = capsys.readouterr().err
+    assert message in told
+    assert told.count("\n") == 1
+    assert not (tmp_path / "o").exists()
+
+
+def test_other_peoples_folders_are_left_alone(tmp_path, capsys):
+    (tmp_path / "mine.txt").write_text("mine")
+    assert run_command_line(["label", "anesthesia", "--model", "dawid-skene", "--out", str(tmp_path)]) == 2
+    assert "got one that holds other files" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+
+
+def test_multi_label_answers_have_labels_and_annotators(shared_data):
+    data = catalogue.load(str(shared_data / "medical-relations"), {})
+    fitted = fit_everything("majority-vote", {}, data, {})
+    labels = labels_table(labelled_items(fitted), data)
+    tables = crowd_tables(fitted)
+    assert labels.num_rows == 3142
+    assert any("|" in label for label in labels["label"].to_pylist())
+    assert tables.annotators is not None
+    assert tables.annotators.num_rows == 466
+    assert np.diff(tables.next_items["gain_bits"].to_numpy()).max() <= 0
+
+
+def test_anonymous_votes_have_no_table_of_annotators(shared_data):
+    data = catalogue.load(str(shared_data / "stemming"), {})
+    tables = crowd_tables(fit_everything("majority-vote", {}, data, {}))
+    assert tables.annotators is None
+    assert "ask" not in tables.next_items.column_names
