@@ -90,7 +90,7 @@ class LiaTraining:
     shared_trunk: bool = True
     iterations: Annotated[int, Ge(1)] = 12
     em_iterations: Annotated[int, Ge(0)] = 10
-    epochs: Annotated[int, Ge(1)] = 20
+    epochs: Annotated[int, Ge(1)] = 50
     finetune: Literal["composite", "joint", "none"] = "composite"
     estep_prior: bool = True
     item_weighting: Literal["paper", "code"] = "paper"
