@@ -65,6 +65,7 @@ def read_folder(
         DataError: a file, a row or a value cannot be used; the message says which.
     """
     folder = Path(path)
+    folder_checks.check_files(folder)
     name, title, scale = read_description(folder)
     source = folder_files.answers_path(folder)
     classes = folder_files.read_classes(folder, joined=scale == "multilabel")

@@ -1,17 +1,59 @@
 """The answers to the items of a minibatch, for models that are trained by gradient on the labels themselves."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
 import torch
-from jaxtyping import Float32, Int, Int64
+from jaxtyping import Float32, Int, Int32, Int64
 
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.models._batches import Batch
 from crowdsweep.models._stacked import weights_of
 from crowdsweep.models.networks.tensors import PerReplica, take_rows
+
+
+@final
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ActiveAnswers:
+    """Plain answers, and whose they are. Nothing is held for annotators who answered nothing.
+
+    Attributes:
+        rows: the answers; annotator t of them is the data's annotator `code[t]`. A soft answer is a row for each label
+            that it does not exclude, weighing what it gives to that label.
+        code: ascending.
+        declared: annotators of the data, those who answered nothing among them.
+    """
+
+    rows: Annotations
+    code: Int32[np.ndarray, " active"]
+    declared: int
+
+    @classmethod
+    def of(cls, annotations: Annotations) -> "ActiveAnswers":
+        """Returns the answers of these annotations. O(A log A)."""
+        plain = _plain(annotations)
+        code, annotator = np.unique(plain.annotator, return_inverse=True)
+        rows = replace(plain, annotator=annotator.astype(np.int32), n_annotators=len(code))
+        return cls(rows=rows, code=code.astype(np.int32), declared=annotations.n_annotators)
+
+
+def _plain(annotations: Annotations) -> Annotations:
+    soft = annotations.soft_labels
+    if soft is None:
+        return annotations
+    row, label = np.nonzero(soft)
+    return Annotations.of(
+        item=annotations.item[row],
+        annotator=annotations.annotator[row],
+        label=label,
+        weight=(weights_of(annotations)[row] * soft[row, label]).astype(np.float32),
+        n_items=annotations.n_items,
+        n_annotators=annotations.n_annotators,
+        n_classes=annotations.n_classes,
+        anonymous=annotations.anonymous,
+    )
 
 
 @final

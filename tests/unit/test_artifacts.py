@@ -281,21 +281,6 @@ def test_the_page_draws_a_matrix_of_many_classes(tmp_path: Path) -> None:
     assert "How the crowd answers" not in write_report(tmp_path).read_text()
 
 
-def test_the_report_maps_annotators_of_whom_a_model_kept_vectors(tmp_path: Path) -> None:
-    journal = Journal(tmp_path)
-    vectors = np.random.default_rng(0).normal(size=(12, 4)).astype(np.float32)
-    kept = journal.keep({"annotator_embeddings": vectors, "annotator_errors": np.linspace(0, 1, 12)})
-    events = made_up_trials("lia", "d", [{"test_accuracy": 0.5}] * 2)
-    with_vectors = [
-        TrialFinished(result=replace(event.result, kept=kept)) if isinstance(event, TrialFinished) else event
-        for event in events
-    ]
-    journal.handle_many(made_up_sweep(with_vectors, models=[{"name": "lia", "label": "lia", "params": {}}]))
-    journal.close()
-    assert write_report(tmp_path).read_text().count("Annotators, as lia sees them") == 1
-    assert [file.name for file in tmp_path.glob("*.png")] == ["annotators-1.png"]
-
-
 @pytest.mark.parametrize("how", ["gone", "damaged"])
 def test_trials_whose_arrays_are_lost_are_made_up_for(
     how: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
@@ -333,3 +318,18 @@ def test_trials_whose_arrays_are_lost_are_made_up_for(
     }
     (again,) = comparison_of(after, tmp_path).datasets
     assert [score.metrics for score in again.ranked] == [score.metrics for score in models.ranked]
+
+
+def test_the_report_maps_annotators_of_whom_a_model_kept_vectors(tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    vectors = np.random.default_rng(0).normal(size=(12, 4)).astype(np.float32)
+    kept = journal.keep({"annotator_embeddings": vectors, "annotator_errors": np.linspace(0, 1, 12)})
+    events = made_up_trials("lia", "d", [{"test_accuracy": 0.5}] * 2)
+    with_vectors = [
+        TrialFinished(result=replace(event.result, kept=kept)) if isinstance(event, TrialFinished) else event
+        for event in events
+    ]
+    journal.handle_many(made_up_sweep(with_vectors, models=[{"name": "lia", "label": "lia", "params": {}}]))
+    journal.close()
+    assert write_report(tmp_path).read_text().count("Annotators, as lia sees them") == 1
+    assert [file.name for file in tmp_path.glob("*.png")] == ["annotators-1.png"]

@@ -3,11 +3,14 @@
 import csv
 import gzip
 import os
+import re
+import socket
 import subprocess
 import sys
 import zipfile
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -413,17 +416,6 @@ def test_an_archive_of_features_packed_to_fill_memory_is_refused(tmp_path):
         read_folder(folder)
 
 
-def test_pipes_and_folders_in_place_of_files_are_not_read(tmp_path):
-    folder = folder_of(tmp_path / "data", annotations=GOOD)
-    for name in ("items.csv", "features-x.npz", "dataset.yaml"):
-        os.mkfifo(folder / name)
-    (folder / "classes.csv").mkdir()
-    assert read_folder(folder).items.features is None
-    os.mkfifo(tmp_path / "annotations.csv")
-    with pytest.raises(DataError, match=r"found neither but annotations.csv"):
-        read_folder(tmp_path)
-
-
 def test_texts_in_place_of_labels_are_not_taken_for_classes(tmp_path):
     rows = "item,annotator,label\n" + "".join(f"{i},a,text {i}\n" for i in range(10_001))
     folder = folder_of(tmp_path / "data", annotations=rows)
@@ -547,3 +539,59 @@ def test_annotator_features_are_matched_by_name(tmp_path):
 def test_a_table_of_annotators_that_cannot_be_used_is_told(tmp_path, table, message):
     with pytest.raises(DataError, match=message):
         read_folder(folder_of(tmp_path / "data", annotations=GOOD, annotators=table))
+
+
+def small_folder(folder: Path) -> Path:
+    folder.mkdir()
+    (folder / "annotations.csv").write_text("item,annotator,label\na,x,cat\na,y,dog\nb,x,cat\n")
+    (folder / "items.csv").write_text("item,gold\na,cat\n")
+    (folder / "classes.csv").write_text("label\ncat\ndog\n")
+    (folder / "dataset.yaml").write_text("title: pets\n")
+    np.savez(folder / "features-x.npz", item=np.array(["a", "b"]), features=np.zeros((2, 3), np.float32))
+    return folder
+
+
+def put_in_place(kind: str, path: Path) -> None:
+    path.unlink()
+    match kind:
+        case "a pipe":
+            os.mkfifo(path)
+        case "a device":
+            path.symlink_to("/dev/zero")
+        case "a folder":
+            path.mkdir()
+        case "a socket":
+            with socket.socket(socket.AF_UNIX) as bound:
+                bound.bind(os.path.relpath(path))
+        case _:
+            path.symlink_to(path.name)
+
+
+@pytest.mark.parametrize("kind", ["a pipe", "a device", "a folder", "a socket", "a link that leads nowhere"])
+@pytest.mark.parametrize("name", ["annotations.csv", "items.csv", "classes.csv", "dataset.yaml", "features-x.npz"])
+def test_what_is_no_file_is_refused_and_not_passed_over(
+    name: str, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # the paths of sockets may not be long
+    folder = small_folder(tmp_path / "pets")
+    put_in_place(kind, folder / name)
+    with pytest.raises(DataError, match=re.escape(f"{folder / name}: expected a file, found {kind}")) as refused:
+        read_folder(folder)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_link_to_a_file_is_one(tmp_path: Path) -> None:
+    folder, elsewhere = small_folder(tmp_path / "pets"), small_folder(tmp_path / "elsewhere")
+    for path in folder.iterdir():
+        path.unlink()
+        path.symlink_to(elsewhere / path.name)
+    assert replace(read_folder(folder), name="x").fingerprint == replace(read_folder(elsewhere), name="x").fingerprint
+
+
+@pytest.mark.parametrize("name", ["item", "features"])
+def test_objects_in_an_array_are_not_unpickled(name: str, tmp_path: Path) -> None:
+    folder = small_folder(tmp_path / "pets")
+    arrays = {"item": np.array(["a", "b"]), "features": np.zeros((2, 3))}
+    np.savez(folder / "features-x.npz", **{**arrays, name: arrays[name].astype(object)})
+    with pytest.raises(DataError, match=rf"features-x.npz, {name}.*: expected numbers or texts, got objects"):
+        read_folder(folder)

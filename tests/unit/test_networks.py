@@ -149,8 +149,8 @@ def test_lazy_rows_move_as_a_dense_table_would_and_others_stand_still():
     adam = Adam(learning_rate=0.1, epsilon=1e-10)
     for rows in ([0, 4, 4, 7], [4, 11], [0, 7]):
         flat_rows = torch.tensor(rows)
-        touched, values = tables.gather(flat_rows)
-        (touched.gradient,) = torch.autograd.grad((values**3).sum(), touched.values)
+        touched, which = tables.gather(flat_rows)
+        (touched.gradient,) = torch.autograd.grad((touched.values[which] ** 3).sum(), touched.values)
         tables.step(touched, adam, 2)
         optimiser.zero_grad()
         (torch.nn.functional.embedding(flat_rows, dense, sparse=True) ** 3).sum().backward()

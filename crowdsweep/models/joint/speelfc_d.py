@@ -25,34 +25,30 @@ from typing import Annotated, Any, final
 import numpy as np
 import torch
 from annotated_types import Ge, Gt, Lt
-from jaxtyping import Float
-from scipy.special import expit, log_expit, logit, logsumexp
+from jaxtyping import Float, Float64
+from scipy.special import expit, log_expit, logit
 
-from crowdsweep.arrays import (
-    ItemProbs,
-    Objective,
-    floored_log,
-)
-from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import TrainingData
-from crowdsweep.errors import FitFailed
 from crowdsweep.models._abilities import Abilities, Easiness, abilities_of, label_probs_of_abilities
-from crowdsweep.models._answers import BatchAnswers, StackedAnswers
-from crowdsweep.models._batches import Batch, StackedRows
-from crowdsweep.models._cost import MATRIX_PRODUCT, network_weights
-from crowdsweep.models._stacked import weights_of
-from crowdsweep.models.classifier import Classifier, NetworkPredictor
+from crowdsweep.models._answers import BatchAnswers
+from crowdsweep.models._cost import MATRIX_PRODUCT
+from crowdsweep.models.classifier import Classifier
 from crowdsweep.models.contract import DataShape, FitContext, FitResult, ModelInfo
+from crowdsweep.models.joint._end_to_end import (
+    EndToEnd,
+    Learnt,
+    LogProbs,
+    PerAnswer,
+    Rows,
+    Step,
+    end_to_end_cost,
+    fit_result,
+    posterior_of,
+)
 from crowdsweep.models.networks.dense import Dense
 from crowdsweep.models.networks.initial import constant
 from crowdsweep.models.networks.named import Named
-from crowdsweep.models.networks.replicas import Adam, count_parameters, replica_chunks
-from crowdsweep.models.networks.tables import Table
-from crowdsweep.models.networks.tensors import PerReplica, take_rows
-from crowdsweep.models.networks.values import Values
-from crowdsweep.models.trainer import ReplicaTrainer, Schedule, Snapshot, train
-
-LogProbs = Float[torch.Tensor, "replicas classes batch"]
+from crowdsweep.models.networks.tensors import take_rows
 
 
 @final
@@ -77,64 +73,31 @@ class SpeelfcD:
 
     def fit_batch(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
         """Fits all data sets, as many at a time as the machine's cache holds."""
-        classifier = Named(name="classifier", network=self.classifier.build(data[0]))
-        dropout = classifier.dropouts[0].probability if classifier.dropouts else 0.0
+        dropouts = self.classifier.build(data[0]).dropouts
+        dropout = dropouts[0].probability if dropouts else 0.0
         easiness = Named(
             name="easiness", network=Dense(hidden=self.difficulty_hidden, dropout=dropout).build(data[0].items, 1)
         )
-        floats = count_parameters([*classifier.parameters(), *easiness.parameters()])
-        results: list[FitResult] = []
-        for part in replica_chunks(len(data), floats, contexts[0].device):
-            results += self._fit_together(classifier, easiness, data[part], contexts[part])
-        return results
-
-    def _fit_together(
-        self, classifier: Named, easiness: Named, data: Sequence[TrainingData], contexts: Sequence[FitContext]
-    ) -> list[FitResult]:
-        rows = [np.flatnonzero(part.annotations.labels_per_item > 0) for part in data]
-        if not all(map(len, rows)):
-            raise FitFailed("expected at least one annotation to train on, got none")
-        device = contexts[0].device
         start = float(logit(self.initial_correctness)) / (self.lambda1 + self.lambda2 / 2)
-        trainer = ReplicaTrainer(
-            [*classifier.parameters(), *easiness.parameters()],
-            rows=rows,
-            seeds=[context.seeds for context in contexts],
-            optimiser=Adam(learning_rate=self.classifier.learning_rate),
-            batch_size=self.classifier.batch_size,
-            device=device,
-            dropout=[*classifier.dropouts, *easiness.dropouts],
-            tables={
-                "ability": Table(width=1, start=constant(start), orders=[np.arange(part.n_annotators) for part in data])
-            },
-            row_size=classifier.row_size,
-        )
-        inputs = StackedRows.of([classifier.inputs(part.items) for part in data], device)
-        answers = StackedAnswers([part.annotations for part in data], device)
 
-        def loss(values: Values, batch: Batch) -> tuple[PerReplica, PerReplica]:
-            features, seen = batch.take(inputs), answers.of(batch)
-            easy = self.lambda1 + self.lambda2 * torch.sigmoid(easiness.logits(values, features, batch))
-            ability = values.rows("ability", seen.annotator, seen.place)[:, 0]
-            log_f = torch.log_softmax(classifier.logits(values, features, batch), dim=1)
-            log_probs = log_answer_probs(log_f, easy.flatten(), ability, seen)
-            return -seen.summed(log_probs), seen.weights
+        def log_probs(step: Step) -> PerAnswer:
+            easy = self.lambda1 + self.lambda2 * torch.sigmoid(easiness.logits(step.values, step.inputs, step.batch))
+            ability, which = step.annotators("ability")
+            return log_answer_probs(step.log_f, easy.flatten(), take_rows(ability[:, 0], which), step.seen)
 
-        def predictor(_: int, kept: Snapshot) -> NetworkPredictor:
-            return NetworkPredictor(network=classifier, values=kept.values, device=device)
-
-        reports = [context.report for context in contexts]
-        courses = train(
-            trainer, loss, Schedule(epochs=self.epochs), reports, keep=trainer.snapshot, predictor=predictor
+        training = EndToEnd(
+            classifier=self.classifier,
+            epochs=self.epochs,
+            annotators={"ability": Rows(width=1, start=constant(start))},
+            log_probs=log_probs,
+            networks=[easiness],
         )
         results: list[FitResult] = []
-        for part, course in zip(data, courses, strict=True):
-            values = course.end.values
-            ability = course.end.tables["ability"][: part.n_annotators, 0].astype(np.float64)
-            of_items = NetworkPredictor(network=easiness, values=values, device=device).logits(part.items)[0]
-            easy = self.lambda1 + self.lambda2 * expit(of_items)
-            own = NetworkPredictor(network=classifier, values=values, device=device)
-            results.append(_result(part, own, easy, ability, -np.array(course.losses)))
+        for one in training.fit(data, contexts):
+            ability = np.full(one.data.n_annotators, start)
+            ability[one.answers.code] = one.rows("ability")[:, 0]
+            easy = self.lambda1 + self.lambda2 * expit(one.logits(easiness)[0])
+            results.append(_result(one, easy, ability))
         return results
 
 
@@ -171,38 +134,25 @@ def log_others(log_f: LogProbs) -> LogProbs:
     return torch.where(large, rest, torch.log1p(-log_f.exp().clamp(max=0.5)))
 
 
-def _result(
-    data: TrainingData, predictor: NetworkPredictor, easiness: Easiness, ability: Abilities, objective: Objective
-) -> FitResult:
-    posterior = _posterior(data.annotations, predictor.predict(data.items, "classifier"), easiness, ability)
-    annotators = abilities_of(data.annotations, easiness, ability)
+def _result(learnt: Learnt, easiness: Easiness, ability: Abilities) -> FitResult:
+    rows, prior = learnt.answers.rows, learnt.predictor.predict(learnt.data.items, "classifier")
+    active, wrong_labels = ability[learnt.answers.code], max(rows.n_classes - 1, 1)
 
-    return FitResult(
-        item_probs=posterior,
-        annotators=annotators,
-        label_probs=label_probs_of_abilities(posterior, annotators, easiness),
-        predictor=predictor,
-        objective=objective,
-        iterations=len(objective),
-        extras={"ability": ability, "easiness": easiness},
-    )
+    def log_likelihood(part: slice) -> Float64[np.ndarray, "rows classes"]:
+        product = active[rows.annotator[part]] * easiness[rows.item[part]]
+        right = rows.label[part, None] == np.arange(rows.n_classes)
+        return np.where(right, log_expit(product)[:, None], log_expit(-product)[:, None] - np.log(wrong_labels))
 
-
-def _posterior(annotations: Annotations, prior: ItemProbs, easiness: Easiness, ability: Abilities) -> ItemProbs:
-    """Returns each item's class given the classifier and its labels: log f plus, for each label, log s or log wrong."""
-    product = ability[annotations.annotator] * easiness[annotations.item]
-    log_wrong = log_expit(-product) - np.log(max(annotations.n_classes - 1, 1))
-    gain = weights_of(annotations) * (log_expit(product) - log_wrong)
-    cells = annotations.item.astype(np.int64) * annotations.n_classes + annotations.label
-    votes = np.bincount(cells, weights=gain, minlength=prior.size).reshape(prior.shape)
-    log_joint = floored_log(prior) + votes
-    return np.exp(log_joint - logsumexp(log_joint, axis=1, keepdims=True))
+    posterior = posterior_of(rows, prior, log_likelihood, rows.n_classes)
+    annotators = abilities_of(learnt.data.annotations, easiness, ability)
+    label_probs = label_probs_of_abilities(posterior, annotators, easiness)
+    return fit_result(learnt, posterior, annotators, label_probs, {"ability": ability, "easiness": easiness})
 
 
 def _cost(shape: DataShape, params: Mapping[str, Any]) -> float:
-    easiness = shape.n_features * params["difficulty_hidden"][0] if params["difficulty_hidden"] else shape.n_features
-    products = 3.0 * MATRIX_PRODUCT * shape.n_items * (network_weights(shape, params) + easiness)
-    return params["epochs"] * (products + 10.0 * shape.n_annotations)
+    hidden = params["difficulty_hidden"]
+    easiness = 3.0 * MATRIX_PRODUCT * shape.n_items * shape.n_features * (hidden[0] if hidden else 1)
+    return end_to_end_cost(shape, params, per_answer=10.0) + params["epochs"] * easiness
 
 
 MODEL = ModelInfo(
@@ -211,8 +161,8 @@ MODEL = ModelInfo(
     model=SpeelfcD,
     source="Chen et al. 2020, IJCAI",
     needs=frozenset({"features", "annotators"}),
-    supports=frozenset(),
-    version=3,
+    supports=frozenset({"soft_answers"}),
+    version=4,
     space={
         "lambda1": {"values": [0.001, 0.1, 1]},
         "lambda2": {"values": [1, 10, 100]},

@@ -30,6 +30,15 @@ def constant(value: float) -> Initialiser:
     return fill
 
 
+def repeated(row: Start) -> Initialiser:
+    """Returns an initialiser whose rows are all this one; it draws nothing."""
+
+    def fill(rng: np.random.Generator, shape: tuple[int, ...]) -> Start:  # noqa: ARG001 - an Initialiser
+        return np.broadcast_to(row.astype(np.float32), shape)
+
+    return fill
+
+
 def normal(scale: float) -> Initialiser:
     """Returns an initialiser that draws from N(0, scale^2)."""
 

@@ -58,17 +58,15 @@ class EmbeddingTables:
         self.second = torch.zeros_like(self.values)
         self.steps = np.zeros(len(seeds))
 
-    def gather(
-        self, flat_rows: Int64[torch.Tensor, "*places"]
-    ) -> tuple["TouchedRows", Float32[torch.Tensor, "*places width"]]:
-        """Returns the distinct rows of a batch as an autograd leaf, and the batch's values.
+    def gather(self, flat_rows: Int64[torch.Tensor, "*places"]) -> tuple["TouchedRows", Int64[torch.Tensor, "*places"]]:
+        """Returns the distinct rows of a batch, their values being an autograd leaf, and which of them each place is.
 
         Args:
             flat_rows: replica * rows + row.
         """
         distinct, inverse = self._distinct(flat_rows)
         leaf = take_rows(self.values, distinct).requires_grad_(True)
-        return TouchedRows(rows=distinct, values=leaf), take_rows(leaf, inverse)
+        return TouchedRows(rows=distinct, values=leaf), inverse
 
     def _distinct(
         self, flat_rows: Int64[torch.Tensor, "*places"]

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float, Float32, Int64
 
 from crowdsweep.models.networks.tables import EmbeddingTables, TouchedRows
-from crowdsweep.models.networks.tensors import ReplicaValues, StackedValues
+from crowdsweep.models.networks.tensors import ReplicaValues, StackedValues, take_rows
 
 Output = Float[torch.Tensor, " replicas *shape"]
 
@@ -67,7 +67,13 @@ class Values(StackedValues):
     def rows(
         self, table: str, index: Int64[torch.Tensor, "*places"], places: Int64[torch.Tensor, "*#places"]
     ) -> Float32[torch.Tensor, "*places width"]:
-        """Returns rows of a table; at most once a step for each table.
+        """Returns rows of a table; see `distinct_rows`."""
+        return take_rows(*self.distinct_rows(table, index, places))
+
+    def distinct_rows(
+        self, table: str, index: Int64[torch.Tensor, "*places"], places: Int64[torch.Tensor, "*#places"]
+    ) -> tuple[Float32[torch.Tensor, "distinct width"], Int64[torch.Tensor, "*places"]]:
+        """Returns the rows of a table that these are, each once, and which of them each is; once a step for each table.
 
         Args:
             table: its name.
@@ -80,8 +86,8 @@ class Values(StackedValues):
         if self.step is None or table in self.step.touched:
             raise RuntimeError(f"expected the rows of {table!r} to be taken once, in a step; gather them together")
         tables = self.step.tables[table]
-        self.step.touched[table], found = tables.gather(index + places * tables.rows)
-        return found
+        self.step.touched[table], which = tables.gather(index + places * tables.rows)
+        return self.step.touched[table].values, which
 
     def gradient(self, name: str) -> Output:
         """Returns where the gradient of a parameter goes; in a step only."""

@@ -15,7 +15,7 @@ from jaxtyping import Shaped
 from crowdsweep.arrays import ItemProbs
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models._cost import training_cost
-from crowdsweep.models._em import label_probs_of, label_probs_of_anybody
+from crowdsweep.models._em import label_probs_of, label_probs_of_anybody, winners
 from crowdsweep.models.classifier import Classifier, Lesson, TrainingProtocol, schedule_of, train_classifiers
 from crowdsweep.models.contract import (
     AnnotatorModel,
@@ -76,6 +76,14 @@ def one_hot(winners: ItemProbs, context: FitContext, *, draw: bool) -> ItemProbs
     return np.eye(winners.shape[1])[scores.argmax(axis=1)] * winners.any(axis=1, keepdims=True)
 
 
+def hardened(stages: Sequence[Aggregated], contexts: Sequence[FitContext]) -> list[Aggregated]:
+    """Returns the same with each item's likeliest class as its target; one of them at random where several tie."""
+    return [
+        replace(stage, targets=one_hot(winners(stage.targets) * (stage.targets > 0), context, draw=True))
+        for stage, context in zip(stages, contexts, strict=True)
+    ]
+
+
 @final
 @dataclass(frozen=True, kw_only=True)
 class Training:
@@ -134,6 +142,11 @@ CLASSIFIER_SPACE: Mapping[str, Any] = {
     "learning_rate": {"values": [3e-4, 1e-3, 3e-3]},
     "dropout": {"values": [0.0, 0.2, 0.5]},
     "epochs": {"values": [10, 20, 50]},
+}
+# Of pairs that are compared with models trained end to end: as long as those.
+LONG_SPACE: Mapping[str, Any] = {
+    "learning_rate": {"values": [1e-4, 1e-3, 1e-2]},
+    "epochs": {"values": [50, 200, 1000]},
 }
 
 

@@ -1,0 +1,49 @@
+"""Confusion matrices as rows of free numbers: of each class, a softmax over the answers.
+
+A row is a matrix [observed, true], flat, as the papers write it: what an answer says of each class lies together.
+"""
+
+import numpy as np
+import torch
+from jaxtyping import Float, Float32, Int, Int64
+from scipy.special import softmax
+
+from crowdsweep.arrays import Confusions
+from crowdsweep.models.joint._end_to_end import Rows
+from crowdsweep.models.networks.initial import repeated
+from crowdsweep.models.networks.tensors import take_rows
+
+
+def confident_logits(n_classes: int, correctness: float) -> Float32[np.ndarray, " cells"]:
+    """Returns the logits, flat, of the matrix with this diagonal that treats all errors alike."""
+    diagonal = np.log(correctness) - np.log1p(-correctness) + np.log(max(n_classes - 1, 1))
+    return (diagonal * np.eye(n_classes)).ravel().astype(np.float32)
+
+
+def confident_rows(n_classes: int, correctness: float) -> Rows:
+    """Returns the logits of a matrix for each annotator, all beginning with this diagonal."""
+    return Rows(width=n_classes**2, start=repeated(confident_logits(n_classes, correctness)))
+
+
+def log_columns(
+    logits: Float[torch.Tensor, "distinct cells"],
+    which: Int64[torch.Tensor, " answers"],
+    label: Int64[torch.Tensor, " answers"],
+) -> Float[torch.Tensor, "answers classes"]:
+    """Returns the log-probability of each answer's label for each true class.
+
+    Args:
+        logits: of the annotators who gave the answers.
+        which: of them gave each answer.
+        label: of each answer.
+    """
+    n_classes = round(logits.shape[1] ** 0.5)
+    log_matrices = torch.log_softmax(logits.unflatten(1, (n_classes, n_classes)), dim=1)
+    return take_rows(log_matrices.flatten(0, 1), which * n_classes + label)
+
+
+def softmax_matrices(logits: Float[np.ndarray, "active cells"], places: Int[np.ndarray, " annotators"]) -> Confusions:
+    """Returns the matrices [true, observed] of some annotators."""
+    n_classes = round(logits.shape[1] ** 0.5)
+    own = logits[places].astype(np.float64).reshape(-1, n_classes, n_classes)
+    return softmax(own, axis=1).transpose(0, 2, 1)

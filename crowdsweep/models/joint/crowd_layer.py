@@ -1,0 +1,166 @@
+"""Crowd-Layer: a classifier with one more layer for each annotator, whose output is fitted to the annotator's answers.
+
+The layer takes the classifier's probabilities and gives the logits of the annotator's answers. It is free of any
+constraint, and begins where every annotator repeats the classifier. Once trained it is taken off, and the classifier
+labels items.
+
+Rodrigues and Pereira (2018), "Deep learning from crowds", AAAI, section 4.
+
+    sigma                   f(x): class probabilities: network, hidden, dropout
+    W^r, w^r, s^r, b^r      of annotator r, by `form`:
+      MW                    logits = W^r f: a matrix, beginning at the identity
+      VW                    logits = w^r * f: a weight for each class, beginning at one
+      VB                    logits = f + b^r: a bias for each class, beginning at zero
+      VW+B                  both
+      SW                    logits = s^r f: one weight, beginning at one
+    loss                    mean cross-entropy of softmax(logits) with the observed labels
+
+Deviations: the loss is averaged over observed labels; the authors' code averages over items × annotators, so that its
+steps shrink as labels become sparse. The paper leaves open what an annotator answers given the *true* class; here it is
+the layer's answer to a certain classifier (f one-hot). By these matrices training items are labelled with their own
+labels in mind, where the paper scores f alone, as we do on unseen items. An annotator without answers gets the average
+matrix of the others. As the layer has to leave the identity step by step, `epochs` is in the default space.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated, Any, Literal, final
+
+import numpy as np
+import torch
+from annotated_types import Ge, Gt
+from jaxtyping import Float, Int, Int64
+from scipy.special import softmax
+
+from crowdsweep.arrays import Confusions
+from crowdsweep.data.dataset import TrainingData
+from crowdsweep.models.classifier import Classifier
+from crowdsweep.models.contract import DataShape, FitContext, FitResult, ModelInfo
+from crowdsweep.models.joint._end_to_end import EndToEnd, PerAnswer, Rows, Step, end_to_end_cost, result_of_matrices
+from crowdsweep.models.networks.initial import repeated
+from crowdsweep.models.networks.tensors import take_rows
+
+Form = Literal["MW", "VW", "VB", "VW+B", "SW"]
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class CrowdLayer:
+    """Hyper-parameters of Crowd-Layer.
+
+    Attributes:
+        form: of an annotator's layer: a matrix MW, weights VW, biases VB, both VW+B, or one weight SW.
+        initial_scale: the weights of MW, VW, VW+B and SW at the start, in place of one.
+        epochs: passes over the items.
+    """
+
+    form: Form = "MW"
+    initial_scale: Annotated[float, Gt(0)] = 1.0
+    classifier: Classifier = Classifier()
+    epochs: Annotated[int, Ge(1)] = 200
+
+    def fit_batch(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
+        """Fits all data sets, as many at a time as the machine's cache holds."""
+        n_classes = data[0].n_classes
+
+        def log_probs(step: Step) -> PerAnswer:
+            rows, which = step.annotators("layer")
+            return log_answer_probs(self.form, step.classes(), rows, which, step.seen.label)
+
+        training = EndToEnd(
+            classifier=self.classifier,
+            epochs=self.epochs,
+            annotators={"layer": first_rows(self.form, n_classes, self.initial_scale)},
+            log_probs=log_probs,
+        )
+        return [
+            result_of_matrices(one, partial(matrices_of, self.form, n_classes, one.rows("layer")))
+            for one in training.fit(data, contexts)
+        ]
+
+
+def first_rows(form: Form, n_classes: int, scale: float) -> Rows:
+    """Returns an annotator's layer before training: W [observed, true] flat, w, b, w and b, or s."""
+    weights, biases = np.full(n_classes, scale), np.zeros(n_classes)
+    begins: Mapping[Form, np.ndarray] = {
+        "MW": np.diag(weights).ravel(),
+        "VW": weights,
+        "VB": biases,
+        "VW+B": np.concatenate([weights, biases]),
+        "SW": weights[:1],
+    }
+    return Rows(width=len(begins[form]), start=repeated(begins[form].astype(np.float32)))
+
+
+def log_answer_probs(
+    form: Form,
+    log_f: Float[torch.Tensor, "answers classes"],
+    layers: Float[torch.Tensor, "distinct width"],
+    which: Int64[torch.Tensor, " answers"],
+    label: Int64[torch.Tensor, " answers"],
+) -> PerAnswer:
+    """Returns the log-probability of each answer: log softmax of its annotator's layer.
+
+    Args:
+        form: of the layers.
+        log_f: of the answered item.
+        layers: of the annotators who gave the answers.
+        which: of them gave each answer.
+        label: of each answer.
+    """
+    own, f = take_rows(layers, which), log_f.exp()
+    n_classes = f.shape[1]
+    match form:
+        case "MW":
+            logits = torch.bmm(own.unflatten(1, (n_classes, n_classes)), f[:, :, None])[:, :, 0]
+        case "VW" | "SW":
+            logits = own * f
+        case "VB":
+            logits = f + own
+        case "VW+B":
+            logits = own[:, :n_classes] * f + own[:, n_classes:]
+    return torch.log_softmax(logits, dim=1).gather(1, label[:, None])[:, 0]
+
+
+def matrices_of(
+    form: Form,
+    n_classes: int,
+    layers: Float[np.ndarray, "active width"],
+    places: Int[np.ndarray, " annotators"],
+) -> Confusions:
+    """Returns what some annotators answer where the classifier is certain: softmax of the layer of each unit vector."""
+    own, certain = layers[places].astype(np.float64), np.eye(n_classes)
+    match form:
+        case "MW":
+            logits = own.reshape(-1, n_classes, n_classes).transpose(0, 2, 1)
+        case "VW" | "SW":
+            logits = own[:, None, :] * certain
+        case "VB":
+            logits = certain + own[:, None, :]
+        case "VW+B":
+            logits = own[:, None, :n_classes] * certain + own[:, None, n_classes:]
+    return softmax(logits, axis=2)
+
+
+def _cost(shape: DataShape, params: Mapping[str, Any]) -> float:
+    width = shape.n_classes**2 if params["form"] == "MW" else shape.n_classes
+    return end_to_end_cost(shape, params, per_answer=6.0 * width)
+
+
+MODEL = ModelInfo(
+    name="crowd-layer",
+    title="Crowd-Layer: a classifier with a layer for each annotator on top",
+    model=CrowdLayer,
+    source="Rodrigues and Pereira 2018, AAAI, section 4",
+    needs=frozenset({"features", "annotators"}),
+    supports=frozenset({"soft_answers"}),
+    space={
+        "form": {"values": ["MW", "VW", "VB", "VW+B", "SW"]},
+        "initial_scale": {"values": [1, 4]},
+        "learning_rate": {"values": [1e-3, 3e-3]},
+        "epochs": {"values": [50, 200, 1000]},
+    },
+    cost=_cost,
+    label_symmetric=False,
+)
