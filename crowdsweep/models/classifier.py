@@ -79,17 +79,18 @@ class Classifier:
     learning_rate: Annotated[float, Gt(0)] = 1e-3
     batch_size: Annotated[int, Ge(1)] = 64
 
-    def build(self, data: TrainingData, *, sentences: bool = False) -> Network:
+    def build(self, data: TrainingData, *, sentences: bool = False, n_outputs: int | None = None) -> Network:
         """Returns the network for data of these sizes.
 
         Args:
             data: whose items it reads.
             sentences: whether the model can train one whose rows are sentences (`Network.layout`).
+            n_outputs: how many outputs it has; None: one a class.
 
         Raises:
             FitFailed: the items lack what it reads, or its rows are sentences and the model cannot train it.
         """
-        network = self.network.build(data.items, data.n_classes)
+        network = self.network.build(data.items, data.n_classes if n_outputs is None else n_outputs)
         if not sentences and network.layout(data.items.take(np.arange(min(1, data.n_items)))) is not None:
             raise FitFailed(
                 "expected a network that reads items one by one, got one that reads whole sentences, which this model "

@@ -171,6 +171,20 @@ def test_lia_e_on_bluebirds(shared_data, redundancy, least):
     assert found >= (vote - 0.01 if least is None else least)
 
 
+# Of thirteen settings, tried on three seeds, the one that foretold a held-out tenth of rte's answers best, for both
+# models (-.470 an answer; the others from -.471 to -.517). By five seeds: lia 92.6, lia-e 92.7 %.
+HELDOUT_CHOICE = {"iterations": 5, "epochs": 5, "regularisation": 0.1, "finetune": "none", "predict": "posterior"}
+
+
+@pytest.mark.parametrize("name", ["lia", "lia-e"])
+def test_rte_by_the_settings_that_held_out_answers_choose(shared_data, name):
+    base = catalogue.load(str(shared_data / "rte"), {})
+    trials = [splits.prepare(base, {"training": "all", "redundancy": 10}, seed) for seed in range(5)]
+    results = fitted(name, [trial.training for trial in trials], **HELDOUT_CHOICE)
+    found = [accuracy(one, trial.gold.label) for one, trial in zip(results, trials, strict=True)]
+    assert np.mean(found) >= 0.92
+
+
 def test_expected_and_marginal_losses_are_those_of_explicit_loops():
     """One epoch in one batch: the loss is taken before the step, at parameters that a snapshot at rate 0 gives back."""
     rng = np.random.default_rng(5)

@@ -8,10 +8,11 @@ import torch
 
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import Items, TrainingData
+from crowdsweep.errors import FitFailed
 from crowdsweep.models.aggregate.mmce import Mmce
 from crowdsweep.models.contract import FitContext, fit_all, fit_one
 from crowdsweep.models.networks.dense import Dense
-from crowdsweep.models.networks.embedded import EmbeddedNetwork, reads_vectors
+from crowdsweep.models.networks.embedded import embedded_network
 from crowdsweep.models.networks.values import Values
 from crowdsweep.models.registered import build_model
 from crowdsweep.seeds import SeedStream
@@ -59,7 +60,7 @@ def test_gamma_is_that_of_mmce():
 
 
 def test_an_embedded_network_reads_the_vectors_of_its_items():
-    network = EmbeddedNetwork(network=Dense(hidden=(4,), dropout=0.0).build(reads_vectors(3), 2), n_items=5, width=3)
+    network = embedded_network(Dense(hidden=(4,), dropout=0.0), n_outputs=2, n_items=5, width=3)
     drawn = {p.name: p.start(np.random.default_rng(place), p.shape) for place, p in enumerate(network.parameters())}
     values = Values.of_one(drawn, "cpu")
     found = network.probabilities(values, torch.tensor([[4, 0, 4]]))[0].numpy()
@@ -71,9 +72,14 @@ def test_an_embedded_network_reads_the_vectors_of_its_items():
 
 
 def test_the_gradient_of_a_vector_is_that_of_its_items_alone():
-    network = EmbeddedNetwork(network=Dense(hidden=(4,), dropout=0.0).build(reads_vectors(3), 2), n_items=5, width=3)
+    network = embedded_network(Dense(hidden=(4,), dropout=0.0), n_outputs=2, n_items=5, width=3)
     drawn = {p.name: p.start(np.random.default_rng(place), p.shape) for place, p in enumerate(network.parameters())}
     leaves = {name: torch.from_numpy(array[None]).requires_grad_(True) for name, array in drawn.items()}
     network.logits(Values(leaves), torch.tensor([[1, 3]]), None).square().sum().backward()
     moved = leaves["item vectors"].grad[0].abs().sum(dim=1) > 0
     assert moved.tolist() == [False, True, False, True, False]
+
+
+def test_what_reads_texts_reads_no_vectors():
+    with pytest.raises(FitFailed, match="`network` linear or mlp, which read a vector of each item, got TextCNN"):
+        fit_one(build_model("maj-star-e", {"network": "text_cnn"}), small_data().training, context())

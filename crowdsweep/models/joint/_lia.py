@@ -90,7 +90,7 @@ class LiaTraining:
     shared_trunk: bool = True
     iterations: Annotated[int, Ge(1)] = 12
     em_iterations: Annotated[int, Ge(0)] = 10
-    epochs: Annotated[int, Ge(1)] = 20
+    epochs: Annotated[int, Ge(1)] = 50
     finetune: Literal["composite", "joint", "none"] = "composite"
     estep_prior: bool = True
     item_weighting: Literal["paper", "code"] = "paper"
@@ -366,9 +366,9 @@ class LiaPredictor:
         return self.fitted.classes_of(items)
 
 
-def reading_features(items: Items) -> BuildStream:
-    """Returns what builds the network that reads these items' features."""
-    return lambda classifier, n_outputs: classifier.network.build(items, n_outputs)
+def reading_items(data: TrainingData) -> BuildStream:
+    """Returns what builds the network that reads items such as these: their features, or texts."""
+    return lambda classifier, n_outputs: classifier.build(data, n_outputs=n_outputs)
 
 
 def lia_cost(shape: DataShape, params: Mapping[str, Any]) -> float:

@@ -20,6 +20,7 @@ from crowdsweep.models.trainer import Snapshot
 
 Confused = Float64[np.ndarray, "rows questions true observed"]
 
+_MOST_PAIR_NUMBERS = 1 << 22  # 16 MB
 _TYPICAL_ITEMS, _TYPICAL_ANNOTATORS = 32, 64  # so many stand for all where an average runs over them
 
 
@@ -187,7 +188,8 @@ class FittedLia:
         `annotator_competence`: of each annotator, the probability of a right answer, a mean over typical items (and
         classes). `annotator_errors`: the share of wrong answers, by what is believed of the items; NaN where there are
         none. `annotator_embeddings`: vectors. `pair_confusions`: for each answer, in the order of the annotations, how
-        its annotator answers its item [answers, true, observed] (multi-label: [answers, classes, 2, 2]).
+        its annotator answers its item [answers, true, observed] (multi-label: [answers, classes, 2, 2]); left out
+        where these are more than an artifact may hold.
         """
         rows, n_annotators = self.answers.rows, len(self.code)
         everything = np.arange(rows.n_items)
@@ -203,15 +205,17 @@ class FittedLia:
             ]
             or [np.zeros(0)]
         )
-        by_pair = np.argsort(self._order_of_answers(), kind="stable")
-        confused = self.pairs(self.answers.item[by_pair], self.answers.annotator[by_pair]).astype(np.float32)
-        return {
+        found = {
             "item_difficulty": 1.0 - (right if self.multilabel else right[:, 0]),
             "annotator_competence": competence / self.network.n_questions,
             "annotator_errors": ratio(given - agreeing, given, at_zero=np.nan)[self.code],
             "annotator_embeddings": self.vectors()[self.code],
-            "pair_confusions": confused if self.multilabel else confused[:, 0],
         }
+        if len(self.answers.said) * self.network.n_cells <= _MOST_PAIR_NUMBERS:
+            by_pair = np.argsort(self._order_of_answers(), kind="stable")
+            confused = self.pairs(self.answers.item[by_pair], self.answers.annotator[by_pair]).astype(np.float32)
+            found["pair_confusions"] = confused if self.multilabel else confused[:, 0]
+        return found
 
     def _order_of_answers(self) -> Int64[np.ndarray, " answers"]:
         """Returns a number for each answer that ascends by item, then by the data set's own code of the annotator."""

@@ -19,7 +19,7 @@ from annotated_types import Ge
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
 from crowdsweep.models.joint._lia import LIA_SPACE, SOURCE, LiaTraining, lia_cost
-from crowdsweep.models.networks.embedded import EmbeddedNetwork, reads_vectors
+from crowdsweep.models.networks.embedded import embedded_network
 
 
 @final
@@ -37,12 +37,12 @@ class LiaE:
 
     def fit_batch(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
         """Fits all data sets side by side."""
-        n_items, items = max(part.n_items for part in data), reads_vectors(self.item_embedding)
+        n_items = max(part.n_items for part in data)
         return self.training.fit(
             data,
             contexts,
-            lambda classifier, n: EmbeddedNetwork(
-                network=classifier.network.build(items, n), n_items=n_items, width=self.item_embedding
+            lambda classifier, n: embedded_network(
+                classifier.network, n_outputs=n, n_items=n_items, width=self.item_embedding
             ),
             labels_unseen=False,
         )
@@ -58,8 +58,4 @@ MODEL = ModelInfo(
     space={"item_embedding": {"values": [8, 16, 32]}, **LIA_SPACE},
     cost=lia_cost,
     label_symmetric=False,
-    waived={
-        "no_corner_flips_a_unanimous_item": "with defaults, where annotators share no item, an item's vector and its "
-        "annotators' explain each other, and some items with one answer end elsewhere; to go with better defaults"
-    },
 )

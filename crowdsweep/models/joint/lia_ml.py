@@ -21,7 +21,7 @@ from typing import final
 
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
-from crowdsweep.models.joint._lia import LIA_SPACE, SOURCE, LiaTraining, lia_cost, reading_features
+from crowdsweep.models.joint._lia import LIA_SPACE, SOURCE, LiaTraining, lia_cost, reading_items
 
 
 @final
@@ -37,7 +37,7 @@ class LiaMl:
 
     def fit_batch(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
         """Fits all data sets side by side."""
-        return self.training.fit(data, contexts, reading_features(data[0].items))
+        return self.training.fit(data, contexts, reading_items(data[0]))
 
 
 MODEL = ModelInfo(

@@ -13,7 +13,9 @@ import torch
 from jaxtyping import Float, Int64
 
 from crowdsweep.data.dataset import Items
+from crowdsweep.errors import FitFailed
 from crowdsweep.models.networks.contract import Masks, Network
+from crowdsweep.models.networks.dense import Dense
 from crowdsweep.models.networks.initial import normal
 from crowdsweep.models.networks.replicas import Parameter
 from crowdsweep.models.networks.streams import Dropout
@@ -59,9 +61,8 @@ class EmbeddedNetwork:
         """Returns the items' codes: these have to be all items that the network is trained on."""
         return np.arange(items.n_items)
 
-    def layout(self, items: Items) -> None:  # noqa: ARG002 - a Network
-        """Returns None: a row is an item."""
-        return
+    def layout(self, items: Items) -> None:
+        """See `Network.layout`."""
 
     def logits(self, values: Values, inputs: Inputs, masks: Masks | None) -> Logits:
         """See `Network.logits`."""
@@ -77,6 +78,22 @@ class EmbeddedNetwork:
         return table.gather(1, inputs[:, :, None].expand(len(table), -1, self.width))
 
 
-def reads_vectors(width: int) -> Items:
-    """Returns what to build a network for that reads vectors of this width."""
-    return Items(n_items=0, features=np.zeros((0, width), np.float32))
+def embedded_network(settings: object, *, n_outputs: int, n_items: int, width: int) -> EmbeddedNetwork:
+    """Returns a network of vectors of this width, and a vector for each item.
+
+    Args:
+        settings: of what reads the vectors.
+        n_outputs: how many outputs it has.
+        n_items: how many items there are at most.
+        width: of a vector.
+
+    Raises:
+        FitFailed: the settings are of a network that reads something else.
+    """
+    if not isinstance(settings, Dense):
+        raise FitFailed(
+            f"expected `network` linear or mlp, which read a vector of each item, got {type(settings).__name__}; "
+            f"choose one of these, or a model that reads texts"
+        )
+    vectors = Items(n_items=0, features=np.zeros((0, width), np.float32))
+    return EmbeddedNetwork(network=settings.build(vectors, n_outputs), n_items=n_items, width=width)

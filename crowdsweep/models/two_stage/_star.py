@@ -15,7 +15,7 @@ from crowdsweep.models._em import winners
 from crowdsweep.models.classifier import Classifier
 from crowdsweep.models.contract import FitContext, FitResult, Model, ModelInfo, Predictor, Report
 from crowdsweep.models.networks.dense import Dense
-from crowdsweep.models.networks.embedded import EmbeddedNetwork, reads_vectors
+from crowdsweep.models.networks.embedded import embedded_network
 from crowdsweep.models.trainer import Schedule
 from crowdsweep.models.two_stage._pair import Aggregated, Training, aggregated, fit_pairs, one_hot
 
@@ -59,8 +59,9 @@ class EmbeddedTraining:
         self, data: Sequence[TrainingData], contexts: Sequence[FitContext], stages: Sequence[Aggregated]
     ) -> list[FitResult]:
         """Trains on each data set's targets, all side by side."""
-        network = EmbeddedNetwork(
-            network=self.classifier.network.build(reads_vectors(self.item_embedding), data[0].n_classes),
+        network = embedded_network(
+            self.classifier.network,
+            n_outputs=data[0].n_classes,
             n_items=max(part.n_items for part in data),
             width=self.item_embedding,
         )
