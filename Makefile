@@ -9,7 +9,7 @@ export OMP_NUM_THREADS ?= 1
 # What `make chaos` draws: SEED and FAULTS say which faults, ONLY the number of one, JOBS how many at a time.
 export SEED FAULTS ONLY JOBS
 
-.PHONY: setup demo test chaos check format lint layers types clean
+.PHONY: setup demo test chaos table check format lint layers types clean
 .DEFAULT_GOAL := test
 
 setup: $(VENV)/installed
@@ -28,6 +28,9 @@ test: setup
 
 chaos: setup
 	PYTHONPATH=tests $(BIN)/python -m chaos.campaign
+
+table: setup
+	$(BIN)/python tests/benchmarks/aggregators_table.py
 
 check: setup lint layers types test
 

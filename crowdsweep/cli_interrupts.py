@@ -16,7 +16,7 @@ from types import FrameType
 from crowdsweep.cli_outcome import EXIT_INTERRUPTED
 from crowdsweep.errors import ENDING_SIGNALS, Interrupted, counts_as_press
 
-GRACE_S = 3.0
+GRACE_S = 2.5
 """For what is written and closed after the second press."""
 
 

@@ -15,6 +15,7 @@ import pytest
 from crowdsweep.data.catalogue import COMMON_PARAMS, FOLDER_PARAMS
 from crowdsweep.data.folder_checks import READ_COLUMNS
 from crowdsweep.data.formats.registry import FORMS
+from crowdsweep.models.registered import model_names
 from crowdsweep.registry.parameters import describe_type
 from crowdsweep.search import dimensions
 from crowdsweep.studies.contract import find_template, template_names
@@ -26,6 +27,7 @@ ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 REFERENCE = (ROOT / "search_spaces" / "README.md").read_text(encoding="utf-8")
 DATA = (ROOT / "crowdsweep" / "data" / "README.md").read_text(encoding="utf-8")
+MODELS = (ROOT / "crowdsweep" / "models" / "README.md").read_text(encoding="utf-8")
 BLOCK = re.compile(r"^```(\w+)?(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -133,6 +135,15 @@ def test_the_examples_of_every_form_are_imported(tmp_path: Path) -> None:
     ):
         assert told in printed, told
     assert "messy: usable\n" in printed
+
+
+def test_the_models_readme_runs_and_names_models_that_there_are(tmp_path: Path) -> None:
+    assert "smoothing" in run_tour(MODELS, tmp_path)
+    advised = {name for row in rows_of("Choosing a model", MODELS)[1:] for name in re.findall(r"`([\w-]+)`", row[1])}
+    assert advised <= set(model_names())
+    head, *rows = rows_of("Aggregators on public data", MODELS)
+    assert set(head[1:]) <= set(model_names())
+    assert {len(row) for row in rows} == {len(head)}
 
 
 def test_every_form_and_column_stands_in_the_data_s_readme() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from crowdsweep.data.doors import reading
+from crowdsweep.data.doors import found_at, reading
 from crowdsweep.errors import DataError
 
 _NUMBERS_AND_TEXTS = "fiubUS"
@@ -22,7 +22,7 @@ def read_npy(path: Path) -> np.ndarray:
         DataError: it is none, is cut off, or holds objects.
     """
     if not path.is_file():
-        raise DataError(f"{path}: expected a file, found none")
+        raise DataError(f"{path}: expected a file, found {found_at(path)}")
     with reading(path, "an .npy array of numbers or texts"), path.open("rb") as file:
         return _array(file, path, path.stat().st_size, path.name)
 

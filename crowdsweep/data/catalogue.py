@@ -20,7 +20,7 @@ from crowdsweep.seeds import SeedStream
 SEARCH_PATH = "CROWDSWEEP_DATA"
 # What every dataset takes (`splits.prepare`), and what every folder takes in addition.
 COMMON_PARAMS = ("scenario", "training", "redundancy", "annotator_dropout", "folds")
-FOLDER_PARAMS = ("features", "where")
+FOLDER_PARAMS = ("features", "where", "annotator_features")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,8 +64,9 @@ def load(name: str, params: Mapping[str, Scalar]) -> CrowdDataset:
 
     Args:
         name: a built-in dataset, a folder on the search path `CROWDSWEEP_DATA`, or a folder's path.
-        params: dataset parameters. A built-in takes its own; a folder takes `features` (which features file) and
-            `where` (a filter such as `platform=f8`); the common ones are checked here and applied by `splits.prepare`.
+        params: dataset parameters. A built-in takes its own; a folder takes `features` (which features file),
+            `annotator_features` (which of annotators) and `where` (a filter such as `platform=f8`); the common ones are
+            checked here and applied by `splits.prepare`.
 
     Raises:
         UnknownName: the dataset or a parameter is not known.
@@ -80,8 +81,7 @@ def load(name: str, params: Mapping[str, Scalar]) -> CrowdDataset:
         base = found.base(full)
         return replace(base, params={**full, "version": found.version})
     assert folder is not None  # noqa: S101 - `_find_folder` raised otherwise
-    features, where = (_text_param(params, key) for key in FOLDER_PARAMS)
-    base = read_folder(folder, features=features, where=where)
+    base = read_folder(folder, **{key: _text_param(params, key) for key in FOLDER_PARAMS})
     return replace(base, params={key: params[key] for key in FOLDER_PARAMS if params.get(key) is not None})
 
 

@@ -43,6 +43,8 @@ def describe(dataset: CrowdDataset) -> dict[str, Any]:
         found["gold_of_classes"] = {
             dataset.class_names[code]: int((dataset.gold.label == code).sum()) for code in np.unique(dataset.gold.label)
         }
+    if dataset.annotator_features is not None:
+        found["annotator_features"] = dataset.annotator_features.shape[1]
     if dataset.items.unit is not None:
         found["units"] = len(np.unique(dataset.items.unit))
     if multilabel:

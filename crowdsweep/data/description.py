@@ -9,6 +9,7 @@ from crowdsweep.data.dataset import Scale
 from crowdsweep.data.doors import reading
 from crowdsweep.errors import DataError
 
+DESCRIPTION_FILE = "dataset.yaml"
 _MOST_BYTES, _DEEPEST = 1 << 16, 4  # three keys with a text each need far less
 
 
@@ -18,7 +19,7 @@ def read_description(folder: Path) -> tuple[str, str, Scale]:
     Raises:
         DataError: the folder is not there, or the file is not YAML, or says something else.
     """
-    path = folder / "dataset.yaml"
+    path = folder / DESCRIPTION_FILE
     if not folder.is_dir():
         raise DataError(f"{folder}: expected a dataset folder, found none")
     given = _plain(path) if path.is_file() else {}

@@ -8,6 +8,7 @@ import csv
 import gzip
 import io
 import json
+import stat
 from collections.abc import Generator
 from contextlib import contextmanager
 from itertools import islice
@@ -49,6 +50,16 @@ def reading(path: Path, expected: str) -> Generator[None]:
         ) from error
 
 
+def found_at(path: Path) -> str:
+    """Returns in words what is there where a file is expected."""
+    try:
+        mode = path.stat().st_mode
+    except (OSError, ValueError):
+        return "a link that leads nowhere" if path.is_symlink() else "none"
+    kinds = {stat.S_IFREG: "a file", stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
+    return kinds.get(stat.S_IFMT(mode), "a device")
+
+
 @contextmanager
 def opened_text(path: Path) -> Generator[io.TextIOWrapper]:
     """Opens UTF-8 text, gzipped or not, with or without a byte order mark; line ends stay what they are.
@@ -57,7 +68,7 @@ def opened_text(path: Path) -> Generator[io.TextIOWrapper]:
         DataError: no such file, or one that is not text.
     """
     if not path.is_file():
-        raise DataError(f"{path}: expected a file, found {'a folder' if path.is_dir() else 'none'}")
+        raise DataError(f"{path}: expected a file, found {found_at(path)}")
     with path.open("rb") as file:
         magic = file.read(4)
         file.seek(0)

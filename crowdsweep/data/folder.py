@@ -5,7 +5,9 @@
     items.csv           optional: item; optional split (train, dev, test, unlabelled), gold, text, text_b, for tokens
                         sentence (counted within a split), position and token (which is their text), for multi-label
                         items gold_CLASS (1, 0 or empty) in place of gold where only some classes are known
-    annotators.csv      optional: annotator; declares annotators, also those who gave no label
+    annotators.csv      optional: annotator; declares annotators, also those who gave no label; every other column is
+                        a feature of theirs (`annotator_files`)
+    annotator-features-KIND.npz   optional: arrays `features` [n, d] and `annotator` [n]
     classes.csv         optional: label, name; the classes in order, used or not
     features-KIND.npz   optional: arrays `features` [n, d] and `item` [n]
     dataset.yaml        optional: name, title, scale (nominal, ordinal, multilabel)
@@ -30,6 +32,7 @@ from jaxtyping import Bool, Int8, Int32
 
 from crowdsweep.data import folder_checks, folder_files, tables
 from crowdsweep.data.annotations import Annotations
+from crowdsweep.data.annotator_files import order_annotators, read_annotator_features
 from crowdsweep.data.dataset import SPLITS, CrowdDataset, Gold, Items, NumberedNames
 from crowdsweep.data.description import read_description
 from crowdsweep.data.folder_files import Answers, Classes
@@ -46,18 +49,23 @@ def is_dataset_folder(path: Path) -> bool:
     )
 
 
-def read_folder(path: str | Path, *, features: str | None = None, where: str | None = None) -> CrowdDataset:
+def read_folder(
+    path: str | Path, *, features: str | None = None, where: str | None = None, annotator_features: str | None = None
+) -> CrowdDataset:
     """Reads a dataset folder. Memory grows with the number of rows, not with their width.
 
     Args:
         path: the folder.
         features: which `features-KIND.npz`; needed where there are several; `none` leaves them out.
         where: `column=value`: only annotations with that value in that column.
+        annotator_features: which `annotator-features-KIND.npz`, or `annotators` for the columns of annotators.csv;
+            needed where there are several; `none` leaves them out.
 
     Raises:
         DataError: a file, a row or a value cannot be used; the message says which.
     """
     folder = Path(path)
+    folder_checks.check_files(folder)
     name, title, scale = read_description(folder)
     source = folder_files.answers_path(folder)
     classes = folder_files.read_classes(folder, joined=scale == "multilabel")
@@ -68,7 +76,7 @@ def read_folder(path: str | Path, *, features: str | None = None, where: str | N
         classes = folder_files.infer_classes([*answers.label.texts, *table.get("gold", [])], classes.joined, source)
     folder_checks.check_item_spelling(folder, answers.item.texts, Names.of(table["item"]))
     item_names, unit = _order_items(folder, answers, table)
-    annotator_names = None if answers.annotator is None else _order_annotators(folder, answers.annotator.texts)
+    annotator_names = None if answers.annotator is None else order_annotators(folder, answers.annotator.texts)
     annotations = _annotations(answers, classes, item_names, annotator_names)
     place = item_names.places_of(table["item"])
     return CrowdDataset(
@@ -88,6 +96,9 @@ def read_folder(path: str | Path, *, features: str | None = None, where: str | N
         item_names=item_names,
         annotator_names=NumberedNames("vote", len(annotations)) if annotator_names is None else annotator_names,
         class_names=classes.names,
+        annotator_features=None
+        if annotator_names is None
+        else read_annotator_features(folder, annotator_features, annotator_names),
         unread_columns=folder_checks.unread_columns(folder),
     )
 
@@ -124,13 +135,6 @@ def _order_items(
         names = " and ".join(repr(listed[int(order[place])]) for place in (clash[0], clash[0] + 1))
         raise DataError(f"{folder}: expected one token at each position of a sentence, got {names} at the same one")
     return listed.take(order), unit[order].astype(np.int32)
-
-
-def _order_annotators(folder: Path, answering: Names) -> Names:
-    path = tables.find_table(folder, "annotators")
-    declared = [] if path is None else [batch["annotator"].texts for _, batch in tables.batches(path, ["annotator"])]
-    names = tables.distinct([*declared, answering])
-    return names.take(names.natural_order())
 
 
 def _annotations(answers: Answers, classes: Classes, item_names: Names, annotator_names: Names | None) -> Annotations:
@@ -189,7 +193,8 @@ def _placed_splits(column: Sequence[str] | None, place: np.ndarray, n_items: int
 
 
 def write_folder(dataset: CrowdDataset, path: str | Path) -> None:
-    """Writes a dataset as a folder that `read_folder` gives back; features become `features-default.npz`.
+    """Writes a dataset as a folder that `read_folder` gives back; features become `features-default.npz`, and
+    `annotator-features-default.npz` those of annotators.
 
     Raises:
         DataError: the folder holds files already, or the dataset cannot be written (votes with weights).
@@ -204,6 +209,10 @@ def write_folder(dataset: CrowdDataset, path: str | Path) -> None:
         if dataset.items.features is not None:
             names = np.array(list(dataset.item_names))
             np.savez_compressed(folder / "features-default.npz", features=dataset.items.features, item=names)
+        if dataset.annotator_features is not None:
+            names = np.array(list(dataset.annotator_names))
+            path = folder / "annotator-features-default.npz"
+            np.savez_compressed(path, features=dataset.annotator_features, annotator=names)
 
 
 @contextmanager

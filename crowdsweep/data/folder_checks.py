@@ -6,16 +6,17 @@ from pathlib import Path
 import numpy as np
 
 from crowdsweep.data import tables
+from crowdsweep.data.description import DESCRIPTION_FILE
+from crowdsweep.data.doors import found_at
 from crowdsweep.data.spelling import shared, spelling
 from crowdsweep.data.tables import Names
 from crowdsweep.errors import DataError
 
-# The columns that are read of each file, and what people call those of items.csv elsewhere.
+# The columns that are read of each file (of annotators.csv all are), and what people call those of items.csv elsewhere.
 READ_COLUMNS = {
     "annotations": ("item", "annotator", "label", "weight", "probability"),
     "votes": ("item", "label", "count"),
     "items": ("item", "split", "gold", "text", "text_b", "sentence", "position", "token"),
-    "annotators": ("annotator",),
     "classes": ("label", "name"),
 }
 _MEANT = (
@@ -23,6 +24,21 @@ _MEANT = (
     *("trueanswer", "gt", "expert", "expertlabel", "correct", "correctlabel", "correctanswer", "target"),
     *("split", "set", "fold", "subset", "partition"),
 )
+
+
+def check_files(folder: Path) -> None:
+    """Refuses what has the name of a file that is read and is none: passed over, it would be missing without a word. A
+    link to a file is one.
+
+    Raises:
+        DataError: there is a pipe, a device, a folder, or a link that leads nowhere.
+    """
+    for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+        stem, _, kind = path.name.partition(".")
+        is_table = stem in READ_COLUMNS and kind in tables.KINDS
+        is_features = stem.startswith("features-") and kind == "npz"
+        if (is_table or is_features or path.name == DESCRIPTION_FILE) and not path.is_file():
+            raise DataError(f"{path}: expected a file, found {found_at(path)}; remove it, or put the file there")
 
 
 def check_gold_spelling(folder: Path, labels: Iterable[str], gold: Iterable[str]) -> None:

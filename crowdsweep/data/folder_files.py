@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from jaxtyping import Float64, Int8, Int32, Int64
+from jaxtyping import Float32, Float64, Int8, Int32, Int64
 
 from crowdsweep.arrays import ItemFeatures
 from crowdsweep.data import arrays_on_disk, tables
@@ -313,21 +313,32 @@ def read_features(folder: Path, kind: str | None, item_names: Names) -> ItemFeat
         raise DataError(f"{folder}: several features files; set the dataset parameter features: {' | '.join(kinds)}")
     if kind is not None and kind not in kinds:  # also what keeps a kind such as ../x inside the folder
         raise DataError(f"{folder}: expected features-{kind}.npz, found {', '.join(kinds) or 'no features files'}")
-    path = folder / f"features-{kind or kinds[0]}.npz"
-    features, item = arrays_on_disk.read_npz(path, {"features": "numbers", "item": "texts"})
-    if features.ndim != 2 or item.shape != features.shape[:1] or features.dtype.kind not in "fiub":
-        got = f"{features.dtype} {features.shape} and {item.shape}"
-        raise DataError(f"{path}: expected features as numbers [n, d] and item [n], got {got}")
-    with reading(path, "item ids as texts"):
-        place = Names.of(item.astype(str).tolist()).places_of(item_names)
+    return read_features_of(folder / f"features-{kind or kinds[0]}.npz", "item", item_names, "features")
+
+
+def read_features_of(path: Path, axis: str, names: Names, parameter: str) -> Float32[np.ndarray, "names features"]:
+    """Returns the features in an .npz file, float32, in the order of these names; rows of others are left.
+
+    Args:
+        path: with arrays `features` [n, d] and the ids [n].
+        axis: the name of the array of ids: `item` or `annotator`.
+        names: whose features are wanted.
+        parameter: of the dataset, that can do without them.
+    """
+    features, ids = arrays_on_disk.read_npz(path, {"features": "numbers", axis: "texts"})
+    if features.ndim != 2 or ids.shape != features.shape[:1] or features.dtype.kind not in "fiub":
+        got = f"{features.dtype} {features.shape} and {ids.shape}"
+        raise DataError(f"{path}: expected features as numbers [n, d] and {axis} [n], got {got}")
+    with reading(path, f"{axis} ids as texts"):
+        place = Names.of(ids.astype(str).tolist()).places_of(names)
     lacking = np.flatnonzero(place < 0)
     if len(lacking):
         raise DataError(
-            f"{path}: expected features of every item, {len(lacking)} have none, such as "
-            f"{item_names[int(lacking[0])]!r}; add them, or set the dataset parameter features: none"
+            f"{path}: expected features of every {axis}, {len(lacking)} have none, such as "
+            f"{names[int(lacking[0])]!r}; add them, or set the dataset parameter {parameter}: none"
         )
     with np.errstate(over="ignore"):  # told below
         picked = features[place].astype(np.float32)
     for bad in np.flatnonzero(~np.isfinite(picked).all(axis=1)):
-        raise DataError(f"{path}: expected finite features, got NaN or infinity for item {item_names[int(bad)]!r}")
+        raise DataError(f"{path}: expected finite features, got NaN or infinity for {axis} {names[int(bad)]!r}")
     return picked

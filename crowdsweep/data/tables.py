@@ -25,7 +25,7 @@ from crowdsweep.errors import CrowdsweepError, DataError
 _CODED = pa.dictionary(pa.int32(), pa.string())
 _BLOCK_BYTES = 1 << 20  # Arrow holds dozens of blocks that it read ahead
 _LARGEST_BLOCK = 1 << 26  # no row is longer than that
-_KINDS = ("csv", "csv.gz", "parquet")
+KINDS = ("csv", "csv.gz", "parquet")
 _BATCH_ROWS = 1 << 18
 _RAGGED = re.compile(
     r"(?:Row #(?P<row>\d+): )?Expected (?P<expected>\d+) columns, got (?P<got>\d+): (?P<text>.*)", re.DOTALL
@@ -39,7 +39,7 @@ def find_table(folder: Path, stem: str) -> Path | None:
     Raises:
         DataError: there are several.
     """
-    found = [path for path in (folder / f"{stem}.{kind}" for kind in _KINDS) if path.is_file()]
+    found = [path for path in (folder / f"{stem}.{kind}" for kind in KINDS) if path.is_file()]
     if len(found) > 1:
         names = " and ".join(path.name for path in found)
         raise DataError(f"{folder}: expected one file of {stem}, found {names}; remove one")

@@ -13,7 +13,8 @@ from typing import Any
 
 from crowdsweep.errors import JournalError
 from crowdsweep.journal.kinds import BY_EVENT, BY_NAME
-from crowdsweep.trial.events import Event
+from crowdsweep.journal.typed import check_config, check_types
+from crowdsweep.trial.events import Event, SweepStarted
 
 _NON_FINITE = ("nan", "inf", "-inf")
 
@@ -56,7 +57,11 @@ def decode(text: bytes | str) -> Event:
             f"a row of kind {name!r}, version {version!r}; this crowdsweep reads versions up to {kind.version}{_NEWER}"
         )
     try:
-        return read(data)
+        event = read(data)
+        check_types(event)
+        if isinstance(event, SweepStarted):
+            check_config(event.config)
+        return event
     except (TypeError, KeyError, ValueError, AttributeError, IndexError) as error:
         raise JournalError(f"a row of kind {name!r} without the fields of version {version}: {error}") from error
 

@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Generic, TypeVar
 
 import numpy as np
 from jaxtyping import Bool, Float64
 
 from crowdsweep.models._stacked import StackedCrowds
-from crowdsweep.models.contract import Report
+from crowdsweep.models.contract import Predictor, Report
 
 State = TypeVar("State")
 PerReplica = Float64[np.ndarray, " replicas"]
@@ -39,6 +40,7 @@ def run_steps(
     tolerance: float,
     reports: Sequence[Report],
     change: Callable[[State, State], PerReplica] | None = None,
+    predictor: Callable[[State, int], Predictor] | None = None,
 ) -> Stepped[State]:
     """Repeats a step on all replicas until each has stopped by itself.
 
@@ -55,6 +57,7 @@ def run_steps(
         reports: of each replica; one that answers False stops it.
         change: from the state before and the next one, how much each replica's parameters changed, which then has to
             be within the tolerance too; None where the objective alone decides.
+        predictor: makes a replica's predictor from a state; None where no unseen items are labelled.
     """
     histories: list[list[float]] = [[] for _ in reports]
     active = np.ones(len(reports), dtype=bool)
@@ -65,7 +68,8 @@ def run_steps(
         for replica in np.flatnonzero(active).tolist():
             value, history = float(objective[replica]), histories[replica]
             rises = not history or value - history[-1] > tolerance * abs(value)
-            active[replica] = reports[replica](number + 1, value) and (rises or not rests[replica])
+            made = None if predictor is None else partial(predictor, state, replica)
+            active[replica] = reports[replica](number + 1, value, made) and (rises or not rests[replica])
             history.append(value)
         if not active.any():
             break

@@ -181,6 +181,21 @@ def heat_map(matrix: Sequence[Sequence[float]], class_names: Sequence[str] = ())
     return figure
 
 
+def annotator_map(points: np.ndarray, errors: np.ndarray) -> Figure:
+    """Draws annotators as points of a plane [annotators, 2], darker the larger their share of wrong answers."""
+    with _style():
+        figure = Figure(figsize=(5.2, 4.2))
+        axes = figure.subplots()
+        drawn = axes.scatter(
+            points[:, 0], points[:, 1], c=errors, cmap=_HEAT, vmin=0.0, vmax=1.0, s=22, edgecolors=_INK, linewidths=0.3
+        )
+        axes.set_xticks([])
+        axes.set_yticks([])
+        bar = figure.colorbar(drawn, ax=axes, fraction=0.046, pad=0.04, label="share of wrong answers")
+        bar.outline.set_visible(False)
+    return figure
+
+
 def to_png(figure: Figure) -> bytes:
     """Returns a figure as PNG on white, 144 dots an inch."""
     buffer = io.BytesIO()

@@ -30,6 +30,7 @@ from crowdsweep.metrics.intervals import Estimate
 from crowdsweep.metrics.wording import is_count, readable
 from crowdsweep.models import registered
 from crowdsweep.report import figures, phrases
+from crowdsweep.report.annotator_maps import AnnotatorMap, annotator_maps
 from crowdsweep.report.compare import (
     Comparison,
     DatasetComparison,
@@ -112,7 +113,8 @@ class _Drawing:
 
 
 def write_report(store: Path) -> Path:
-    """Writes `report.html`, `table.md`, `table.csv`, `table.tex` and `results.parquet` into a sweep's store.
+    """Writes `report.html`, `table.md`, `table.csv`, `table.tex` `results.parquet` and maps of annotators,
+    `annotators-1.png` …, where a model keeps vectors of them, into a sweep's store.
 
     Each is made before the first is written, and written whole or not at all.
 
@@ -131,14 +133,17 @@ def write_report(store: Path) -> Path:
     pyarrow.parquet.write_table(everything, parquet)
     notes = [*phrases.unscored(comparison), *_notes(state, comparison)]
     shown = [to_markdown(_for_reading(flat), right=_RIGHT), *map("{}\n".format, notes)]
+    maps = annotator_maps(state, shown_trials(state), open_rows(store, write=False))
     texts = {
         "table.csv": to_csv(flat),
         "table.md": "\n".join(shown),
         "table.tex": to_latex(_for_reading(flat), right=_RIGHT),
-        "report.html": render_page(state, comparison, store),
+        "report.html": render_page(state, comparison, store, maps),
     }
+    drawn = [figures.to_png(figures.annotator_map(one.points, one.errors)) for part in maps.values() for one in part]
     files = {
         "results.parquet": parquet.getvalue(),
+        **{f"annotators-{number}.png": content for number, content in enumerate(drawn, start=1)},
         **{name: text.encode(errors="backslashreplace") for name, text in texts.items()},
     }
     for name, content in files.items():
@@ -158,7 +163,9 @@ def write_report(store: Path) -> Path:
     return store / "report.html"
 
 
-def render_page(state: JournalState, comparison: Comparison, store: Path) -> str:
+def render_page(
+    state: JournalState, comparison: Comparison, store: Path, maps: Mapping[tuple[str, str], Sequence[AnnotatorMap]]
+) -> str:
     """Returns the page's HTML."""
     template = Path(__file__).with_name("page.html.j2").read_text(encoding="utf-8")
     environment = jinja2.Environment(
@@ -185,6 +192,8 @@ def render_page(state: JournalState, comparison: Comparison, store: Path) -> str
         draw_search=_search_figure,
         draw_curve=figures.curve,
         draw_confusion=figures.heat_map,
+        draw_annotators=figures.annotator_map,
+        maps=maps,
         confusions=_confusions(state, trials, comparison, store),
         verdict=phrases.verdict,
         notes=_notes(state, comparison),

@@ -45,12 +45,16 @@ class OptunaPoints:
         """
         self._space = space
         self._sampler = sampler
+        self._goal: Goal = goal
         self._limit = limit
         self._seeds = SeedStream(sampler.seed).child("search")
         self._distributions = {name: _distribution(dimension) for name, dimension in space.dimensions.items()}
         with _QuietOptuna():
             self._optuna = optuna.create_study(direction=goal, sampler=RandomSampler(seed=0))
         self._trials: list[int] = []  # Optuna's number of each proposal
+        self._told: set[int] = set()
+        self._worst: float | None = None  # value so far
+        self._failed: list[int] = []  # before there was a value
         self._asked: set[str] = set()
 
     def ask(self) -> Proposal | None:
@@ -69,18 +73,33 @@ class OptunaPoints:
         return self._proposed(point)
 
     def tell(self, number: int, value: float | None) -> None:
-        """Takes a proposal's value; None, and a value that is not finite, are recorded as a failure.
+        """Takes a proposal's value; None, and a value that is not finite, are a failure.
+
+        Samplers pass over failures, and would propose their neighbours again and again. So a failed point is worth what
+        the worst point so far is; one that fails before there is any value waits for the first.
 
         Raises:
             ValueError: that proposal was never made, or has been told.
         """
         if not 0 <= number < len(self._trials):
             raise ValueError(f"expected the number of a proposal below {len(self._trials)}, got {number}")
+        if number in self._told:
+            raise ValueError(f"expected a proposal that was not told yet, got {number} again")
+        self._told.add(number)
+        if value is None or not math.isfinite(value):
+            self._failed.append(number)
+        else:
+            worse = min if self._goal == "maximize" else max
+            self._worst = value if self._worst is None else worse(self._worst, value)
+            self._tell(number, value)
+        if self._worst is not None:
+            for failed in self._failed:
+                self._tell(failed, self._worst)
+            self._failed.clear()
+
+    def _tell(self, number: int, value: float) -> None:
         with _QuietOptuna():
-            if value is None or not math.isfinite(value):
-                self._optuna.tell(self._trials[number], state=TrialState.FAIL)
-            else:
-                self._optuna.tell(self._trials[number], value)
+            self._optuna.tell(self._trials[number], value)
 
     def adopt(self, proposal: Proposal) -> None:
         """Takes the next proposal as an earlier driver had it.

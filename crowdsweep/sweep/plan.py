@@ -37,6 +37,7 @@ from crowdsweep.trial.runner import check_needs
 from crowdsweep.trial.spec import canonical_json, digest
 
 SEARCH_SEED = 1_000_000
+MOST_TRIALS = 10_000_000  # all of them are laid out in memory
 RACING_SEEDS = 6  # with fewer, so little is left to save after `racing.FEWEST_SEEDS` that nothing is raced
 
 
@@ -196,7 +197,13 @@ def _laid_out(config: SweepConfig, pilots: Pilots) -> Plan:
                 searches.append(_search(config, cell, Space.parse(model.space), why))
     if refused and not cells and not searches:
         raise SweepFileError(f"{config.source or config.name}: {'; '.join(map(str, refused))}")
-    return Plan(config=config, datasets=datasets, cells=cells, searches=searches, refused=refused)
+    made = Plan(config=config, datasets=datasets, cells=cells, searches=searches, refused=refused)
+    if made.n_trials > MOST_TRIALS:
+        raise SweepFileError(
+            f"{config.source or config.name}: expected at most {MOST_TRIALS:,} trials, this asks for {made.n_trials:,} "
+            f"({made.n_search:,} search, {made.n_report:,} report); give fewer points, seeds, models or datasets"
+        )
+    return made
 
 
 def describe_plan(plan: Plan) -> str:

@@ -10,6 +10,8 @@ from crowdsweep.data.dataset import Scalar
 from crowdsweep.search.contract import Goal, Sampler
 
 Engine = Literal["inline", "ray"]
+MOST_OF_EACH = 1_000_000
+"""Points of a search, and seeds of a point: a slip of the finger is told before anything is laid out."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +63,7 @@ class Budget:
     """Limits of a sweep: points of each search, hours of all its runs together and minutes of one trial (None: no
     limit), and what share of its points may fail before it stops (`sweep.allowance`)."""
 
-    points: Annotated[int, Ge(1)] = 20
+    points: Annotated[int, Ge(1), Le(MOST_OF_EACH)] = 20
     hours: Annotated[float, Gt(0)] | None = None
     trial_minutes: Annotated[float, Gt(0)] | None = None
     failed_trials: Annotated[float, Ge(0), Le(1)] = 0.1
@@ -71,9 +73,9 @@ class Budget:
 class Seeds:
     """Number of seeds for each searched point, for each reported point, and how many best points are re-scored."""
 
-    search: Annotated[int, Ge(1)] = 3
-    report: Annotated[int, Ge(1)] = 5
-    rescored: Annotated[int, Ge(1)] = 1
+    search: Annotated[int, Ge(1), Le(MOST_OF_EACH)] = 3
+    report: Annotated[int, Ge(1), Le(MOST_OF_EACH)] = 5
+    rescored: Annotated[int, Ge(1), Le(MOST_OF_EACH)] = 1
 
 
 @dataclass(frozen=True, kw_only=True)

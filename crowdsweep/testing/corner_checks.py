@@ -24,6 +24,7 @@ N_CLASSES = 3
 GOLD = np.array([2, 1, 2, 0, 1, 2, 1, 2, 0, 1, 2, 1])
 MANY = 500  # annotators who all say UNANIMOUS of item 0: not its class, and the rarest of all
 UNANIMOUS = 0
+UNDECIDED = 0.01
 FEW = 60  # items that have one answer each, of all classes alike: a rare one may well be somebody's error
 
 
@@ -127,7 +128,7 @@ def no_corner_flips_a_unanimous_item(info: ModelInfo) -> None:
         counts, found = data.training.annotations.counts.toarray()[items], fitted.item_probs[items]
         said = np.take_along_axis(found, counts.argmax(axis=1)[:, None], axis=1)[:, 0]
         others = np.where(counts > 0, 0.0, found).max(axis=1)
-        # One answer may leave a model with strong priors undecided; five hundred may not.
-        slack = np.where(counts.sum(axis=1) >= MANY, 0.0, 1e-6)
+        # One answer may leave a model with strong priors undecided, to what its search leaves; five hundred may not.
+        slack = np.where(counts.sum(axis=1) >= MANY, 0.0, UNDECIDED)
         flipped = items[said + slack <= others]
         must(not len(flipped), f"in the corner with {where}: not what all their answers say: items {flipped}, {found}")

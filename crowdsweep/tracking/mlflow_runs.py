@@ -6,6 +6,7 @@ Only the client interface with run ids is used: MLflow's fluent interface keeps 
 
 import logging
 import os
+import re
 import shlex
 import time
 import warnings
@@ -425,9 +426,24 @@ def _make_database(uri: str) -> None:
     complete such a database.
     """
     database = database_file(uri)
-    if database is None or database.exists():
+    if database is None:
+        return
+    _remove_drafts(database)
+    if database.exists():
         return
     draft = database.with_name(f"{database.name}.{os.getpid()}.new")
     draft.unlink(missing_ok=True)
     MlflowClient(sqlite_uri(draft)).search_experiments(max_results=1)
     draft.replace(database)
+
+
+def _remove_drafts(database: Path) -> None:
+    """Removes what processes left that were killed while they made this database."""
+    for path in database.parent.glob("*.new*"):
+        if made_by := re.fullmatch(rf"{re.escape(database.name)}\.(\d{{1,9}})\.new(-journal|-wal|-shm)?", path.name):
+            try:
+                os.kill(int(made_by[1]), 0)
+            except ProcessLookupError:
+                path.unlink(missing_ok=True)
+            except OSError:  # somebody else's process
+                continue

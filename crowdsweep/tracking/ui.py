@@ -6,10 +6,10 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Generator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 
 from crowdsweep.errors import BadInput
 from crowdsweep.journal.journal import read_journal
@@ -19,19 +19,30 @@ from crowdsweep.tracking.uri import sqlite_uri
 DATABASE = "mlflow.db"
 ARTIFACTS = "mlartifacts"
 
-_GRACE_S = 3.0
-# Waits for the end of the pipe that its parent holds, however that comes, and ends the server's processes then.
-_WATCH = f"""
-import os, signal, sys, time
+_GRACE_S = 2.0
+_LOOK_S = 0.1
+# Starts the server, and ends all of its processes when the pipe that its parent holds is closed, however that comes.
+_KEEP = f"""
+import os, signal, subprocess, sys, threading
 for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
-    signal.signal(number, signal.SIG_IGN)
-sys.stdin.buffer.read()
-try:
-    os.killpg(int(sys.argv[1]), signal.SIGTERM)
-    time.sleep({_GRACE_S})
-    os.killpg(int(sys.argv[1]), signal.SIGKILL)
-except ProcessLookupError:
-    pass
+    signal.signal(number, lambda *_: None)
+server = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL, start_new_session=True)
+ended = threading.Event()
+def end():
+    sys.stdin.buffer.read()
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(server.pid, number)
+        except ProcessLookupError:
+            pass
+        ended.wait({_GRACE_S})
+    os._exit(0)
+threading.Thread(target=end, daemon=True).start()
+code = server.wait()
+ended.set()
+if code < 0:
+    threading.Event().wait({_GRACE_S})
+os._exit(abs(code))
 """
 
 
@@ -65,50 +76,33 @@ def serve(store: Path, port: int, announce: Callable[[str], object]) -> int:
     announce(f"MLflow on http://127.0.0.1:{port} (Ctrl-C ends it)")
     environment = {**os.environ, "MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true", "PYTHONSAFEPATH": "1"}
     # The server's own children look for modules where they stand: in a folder that is empty.
-    with tempfile.TemporaryDirectory() as nowhere, _signals():
-        server = subprocess.Popen(command, env=environment, cwd=nowhere, start_new_session=True)  # noqa: S603 - our own interpreter and fixed words
-        with _attended(server):
-            try:
-                return server.wait()
-            except _Ended:
-                return 0
-
-
-class _Ended(BaseException):
-    """A signal came."""
+    with tempfile.TemporaryDirectory() as nowhere, _signals() as signals:
+        keeper = subprocess.Popen(  # noqa: S603 - our own interpreter and fixed words
+            [sys.executable, "-I", "-S", "-c", _KEEP, *command],
+            env=environment,
+            cwd=nowhere,
+            stdin=subprocess.PIPE,
+            start_new_session=True,
+        )
+        while keeper.poll() is None and not signals:
+            time.sleep(_LOOK_S)
+        if signals:
+            keeper.communicate()  # it ends when its pipe is closed
+            return 0
+        return keeper.returncode
 
 
 @contextmanager
-def _signals() -> Generator[None]:
-    """Has each signal that asks a process to end raise `_Ended`."""
-
-    def end(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - as `signal` calls it
-        raise _Ended
-
-    before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+def _signals() -> Generator[list[int]]:
+    """Collects the signals that ask a process to end; none of them breaks anything off."""
+    heard: list[int] = []
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, lambda number, _: heard.append(number)) for number in numbers}
     try:
-        yield
+        yield heard
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-@contextmanager
-def _attended(server: "subprocess.Popen[bytes]") -> Generator[None]:
-    """Ends the server and its children afterwards, also where this process is killed."""
-    watch = subprocess.Popen(  # noqa: S603 - our own interpreter and fixed words
-        [sys.executable, "-I", "-S", "-c", _WATCH, str(server.pid)], stdin=subprocess.PIPE, start_new_session=True
-    )
-    try:
-        yield
-    finally:
-        for number in (signal.SIGTERM, signal.SIGKILL):
-            with suppress(ProcessLookupError):
-                os.killpg(server.pid, number)
-            with suppress(subprocess.TimeoutExpired):
-                server.wait(_GRACE_S)
-        watch.kill()
-        watch.communicate()
 
 
 def _check_free(port: int) -> None:

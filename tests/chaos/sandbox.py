@@ -105,8 +105,8 @@ class Sandbox:
         options: of `run`, beside the store.
         environment: of the commands, beside what all of them get.
         known: what had finished before the fault, by key; see `remember`.
-        kept: of these, what can still be read after it.
-        said: by the command that the fault met.
+        kept: of these, what is still there after it, arrays included: it may not be run again.
+        said, code: of the command that the fault met, when it has ended by itself.
         undisturbed: the store of the same sweep that nobody disturbed.
         repaired: whether a repair was asked for.
         servers: what else was started, closed with the sandbox.
@@ -119,6 +119,7 @@ class Sandbox:
     known: dict[str, TrialResult] = field(default_factory=dict[str, TrialResult])
     kept: dict[str, TrialResult] = field(default_factory=dict[str, TrialResult])
     said: str = ""
+    code: int | None = None
     undisturbed: Path = Path()
     repaired: bool = False
     servers: list[Callable[[], object]] = field(default_factory=list[Callable[[], object]])
@@ -196,10 +197,10 @@ class Sandbox:
         Raises:
             AssertionError: it ended in words that are not ours.
         """
-        code = command.end()
+        self.code = command.end()
         self.said = command.said
         assert "Traceback (most recent call last)" not in self.said, self.said[-3000:]
-        return code
+        return self.code
 
     def rows(self) -> int:
         """Returns how many whole rows the journal has now."""
@@ -229,26 +230,34 @@ class Sandbox:
         self.known = dict(read_journal(self.store).results) if self.rows() else {}
 
     def take_stock(self) -> None:
-        """Takes down what can be read after the fault; what was not remembered before it was not touched by it."""
-        self.kept = finishes(self.journal)
-        self.known = self.known or dict(self.kept)
+        """Takes down what is there after the fault, arrays included; what was not remembered was not touched by it."""
+        finished = finishes(self.journal)
+        self.known = self.known or dict(finished)
+        there = {path.stem for path in (self.store / "artifacts").glob("*.npy")}
+        self.kept = {k: one for k, one in finished.items() if {a.digest for a in one.kept.values()} <= {"", *there}}
 
     def go_on(self) -> str:
-        """Runs the sweep to its end as a person does: by the line that was printed, else the same one again.
+        """Runs the sweep to its end as a person does: by the line that was printed, else the same one again; not where
+        the command that the fault met came to it.
 
         Returns:
             Nothing, or why it does not come to its end.
         """
         said = self.said
+        if self._is_done(self.code):
+            return ""
         for _ in range(6):
             told = _AGAIN.findall(said)
             code, said = self.run(told[-1] if told else self.run_line())
-            if code in (DONE, FAILED_TRIALS) and read_journal(self.store).status is SweepStatus.DONE:
-                return ""
-            if "`crowdsweep repair`" in said and not self.repaired:
+            if "`crowdsweep repair" in said and not self.repaired:
                 self.repaired = True
                 self.run("repair store")
+            elif self._is_done(code):
+                return ""
         return f"it does not come to its end: exit code {code}: {said[-1500:]}"
+
+    def _is_done(self, code: int | None) -> bool:
+        return code in (DONE, FAILED_TRIALS) and read_journal(self.store).status is SweepStatus.DONE
 
     def processes(self) -> dict[int, str]:
         """Returns the processes of this sweep that are alive, by id: those that inherited its mark or its session."""

@@ -9,7 +9,7 @@ from chaos.faults import FAULTS, Fault
 
 TEN = (
     "driver SIGKILL",
-    "driver SIGKILL with MLflow",
+    "driver SIGINT",
     "inline worker SIGKILL",
     "Ray actor SIGKILL",
     "tracking server silent",

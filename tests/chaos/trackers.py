@@ -68,6 +68,7 @@ def _on_a_deaf_server(box: Sandbox, draw: Random, *, drips: bool) -> str:
     box.finish(command)
     assert patient or "crowdsweep mirror" in box.said, box.said
     del box.environment[URI]
+    box.code = None  # a person goes on without that server, which writes the runs beside the record
     return how
 
 

@@ -5,16 +5,20 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import dirichlet
+from sklearn.metrics import adjusted_rand_score
 
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import Items, TrainingData
+from crowdsweep.errors import BadInput
 from crowdsweep.models.aggregate._bipartite import Beliefs, ClusterParameters, Edges, edge_counts, propagate
-from crowdsweep.models.aggregate.fmm import FiniteMultinomialMixture, expectation
+from crowdsweep.models.aggregate.fmm import FiniteMultinomialMixture, divergence_from, expectation, expected_logs
 from crowdsweep.models.aggregate.pgm_bp import PgmBp
 from crowdsweep.models.clusters import Clusters, snapped
 from crowdsweep.models.contract import FitContext, fit_all, fit_one
 from crowdsweep.models.registered import build_model
 from crowdsweep.models.two_stage.fmm_guided import FmmGuided
+from crowdsweep.models.two_stage.pgm_annealing_guided import PgmAnnealingGuided
 from crowdsweep.models.two_stage.pgm_bp_guided import PgmBpGuided
 from crowdsweep.seeds import SeedStream
 
@@ -141,7 +145,7 @@ def test_em_step_of_the_mixture_equals_loops() -> None:
     shares = random.dirichlet(np.ones(N_CLUSTERS), size=2)
     labels = random.dirichlet(np.ones(N_CLASSES), size=(2, N_CLUSTERS))
     answered = counts.sum(axis=2) > 0
-    memberships, evidence = expectation(counts, answered, shares, labels)
+    memberships, evidence = expectation(counts, answered, np.log(shares), np.log(labels))
     model = FiniteMultinomialMixture(item_clusters=N_CLUSTERS, label_pseudocount=0.3, cluster_pseudocount=0.7)
     new_shares, new_labels = model.maximisation(counts, memberships)
     for f in range(2):
@@ -165,6 +169,38 @@ def test_em_step_of_the_mixture_equals_loops() -> None:
         np.testing.assert_allclose(new_shares[f], np.array(cluster_counts) / sum(cluster_counts), atol=1e-9)
         for g in range(N_CLUSTERS):
             np.testing.assert_allclose(new_labels[f, g], np.array(label_counts[g]) / sum(label_counts[g]), atol=1e-9)
+
+
+def test_dirichlets_of_the_variational_mixture_equal_many_draws() -> None:
+    parameters, prior = np.array([3.0, 0.8, 5.5]), 0.6
+    draws = SeedStream(11).numpy("draws").dirichlet(parameters, size=200_000)
+    np.testing.assert_allclose(expected_logs(parameters), np.log(draws).mean(axis=0), atol=0.02)
+    density = dirichlet(parameters).logpdf(draws.T) - dirichlet(np.full(3, prior)).logpdf(draws.T)
+    assert divergence_from(parameters[None], prior)[0] == pytest.approx(density.mean(), abs=0.02)
+
+
+@pytest.mark.parametrize("method", ["map", "variational"])
+def test_the_mixture_finds_planted_clusters_and_its_objective_rises(method: str) -> None:
+    random = SeedStream(12).numpy("planted")
+    truth = np.array([[0.8, 0.1, 0.1, 0.0], [0.0, 0.8, 0.1, 0.1], [0.1, 0.0, 0.1, 0.8]])
+    kinds = random.permutation(np.arange(200) % 3)
+    counts = np.stack([random.multinomial(10, truth[kind]) for kind in kinds])
+    item, label = (np.repeat(codes.ravel(), counts.ravel()) for codes in np.indices(counts.shape))
+    rows = Annotations.of(
+        item=item, annotator=np.arange(len(item)) % 50, label=label, n_items=200, n_annotators=50, n_classes=4
+    )
+    data = TrainingData(annotations=rows, items=Items(n_items=200))
+    found = fit_one(build_model("fmm", {"item_clusters": 3, "method": method}), data, FitContext(seeds=SeedStream(0)))
+    assert adjusted_rand_score(kinds, found.extras["item_memberships"].argmax(axis=1)) >= 0.9
+    assert (np.diff(found.objective) >= -1e-8 * np.abs(found.objective[1:])).all()
+    if method == "variational":  # clusters that nobody needs fade
+        many = build_model("fmm", {"item_clusters": 12, "method": method, "iterations": 1000, "tolerance": 1e-9})
+        assert fit_one(many, data, FitContext(seeds=SeedStream(0))).extras["effective_clusters"] < 5
+
+
+def test_a_variational_mixture_needs_a_prior() -> None:
+    with pytest.raises(BadInput, match="label_pseudocount"):
+        build_model("fmm", {"method": "variational", "label_pseudocount": 0})
 
 
 def test_mixtures_of_several_sizes_end_as_each_alone() -> None:
@@ -238,10 +274,13 @@ def test_clusters_that_are_there_are_found() -> None:
     [
         build_model("fmm-guided", {"item_clusters": 2, **CLASSIFIER}),
         build_model("pgm-bp-guided", {"item_clusters": 2, "annotator_clusters": 2, "test_snap": "soft", **CLASSIFIER}),
+        build_model("pgm-annealing-guided", {"item_clusters": 2, "annotator_clusters": 2, "kappa": 50.0, **CLASSIFIER}),
     ],
-    ids=["fmm-guided", "pgm-bp-guided"],
+    ids=["fmm-guided", "pgm-bp-guided", "pgm-annealing-guided"],
 )
-def test_unseen_items_get_the_distribution_of_their_cluster(model: FmmGuided | PgmBpGuided) -> None:
+def test_unseen_items_get_the_distribution_of_their_cluster(
+    model: FmmGuided | PgmBpGuided | PgmAnnealingGuided,
+) -> None:
     """Two clouds of items far apart, whose answers are distributed like (.7, .3, 0) and (0, .2, .8)."""
     random = SeedStream(9).numpy("items")
     kinds = np.arange(80) % 2

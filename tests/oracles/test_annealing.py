@@ -122,6 +122,28 @@ def test_a_cold_sweep_takes_only_what_helps() -> None:
         assert (state.log_joint(TARGET) >= before - 1e-9).all()
 
 
+def test_the_distributions_are_settled_at_the_best_given_the_clusters() -> None:
+    rows = some_rows()
+    annealing = Annealing(edges=Edges.of(rows), target=TARGET)
+    generators = [SeedStream(seed).numpy("annealing") for seed in range(N_COLUMNS)]
+    start = annealing.start(generators).solution
+    found = annealing.settled(start)
+    np.testing.assert_array_equal(found.items, start.items)
+    for column in range(N_COLUMNS):
+        counts = np.full((TARGET.clusters, TARGET.annotator_clusters, TARGET.classes), TARGET.alpha - 1)
+        for i, t, y in zip(rows.item, rows.annotator, rows.label, strict=True):
+            counts[start.items[i, column], start.annotators[t, column], y] += 1
+        expected = counts / counts.sum(axis=2, keepdims=True)
+        np.testing.assert_allclose(np.exp(found.log_labels[..., column]), expected, atol=1e-12)
+        best = log_joint(rows, found, column)
+        random = SeedStream(column).numpy("others")
+        for _ in range(20):
+            gammas = random.gamma(TARGET.proposal_shapes(found))
+            names = ("log_labels", "log_item_shares", "log_annotator_shares")
+            other = replace(found, **dict(zip(names, TARGET.log_distributions(gammas), strict=True)))
+            assert log_joint(rows, other, column) < best
+
+
 def planted(seed: int) -> tuple[TrainingData, np.ndarray, np.ndarray]:
     """200 items in 4 clusters, 50 annotators in 3, ten labels an item; distributions far apart."""
     random = SeedStream(seed).numpy("planted")

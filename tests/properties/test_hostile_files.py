@@ -201,7 +201,14 @@ def folder_files(rng: random.Random) -> dict[str, bytes]:
         "items.csv": table(["item", "gold", "text"], [[f"t{i}", "", "x"] for i in range(4)]),
         "dataset.yaml": rng.choice([b"scale: multilabel\n", b"name: x\ntitle: y\n"]),
         "features-x.npz": npz(rng),
-        "annotators.csv": table(["annotator"], [["w0"], ["w9"]]),
+        "annotators.csv": rng.choice(
+            [
+                table(["annotator"], [["w0"], ["w9"]]),
+                table(
+                    ["annotator", "age", "team"], [[f"w{i}", rng.choice(["", str(i)]), "ab"[i % 2]] for i in range(4)]
+                ),
+            ]
+        ),
     }
     if rng.random() < 0.5:
         files["annotations.parquet"] = parquet(rng)

@@ -35,7 +35,7 @@ ARRAYS = {
     "names": np.array(["a", "déjà vu"]),
     "none": np.zeros((0, 4), dtype=bool),
 }
-SCORES = {"item_scores.dev", "items_scored.dev"}
+SCORES = {"item_scores.dev", "items_scored.dev", "votes_kurtosis.dev"}
 
 
 def local(folder: Path, write: bool) -> Rows:
@@ -252,7 +252,7 @@ def test_what_does_not_fit_is_left_out_where_it_was_made(
 ) -> None:
     monkeypatch.setattr(artifacts, "MOST_BYTES", 20)
     result = diagonal(4)
-    assert set(result.artifacts) == {"items_scored.dev"}  # 8 bytes
+    assert set(result.artifacts) == {"items_scored.dev", "votes_kurtosis.dev"}  # 8 bytes each
     assert set(result.kept) == {"own", "item_scores.dev"}
     assert result.kept["own"] == Artifact(dtype="<i8", shape=(3,))
     assert result.status is Status.OK
@@ -318,3 +318,18 @@ def test_trials_whose_arrays_are_lost_are_made_up_for(
     }
     (again,) = comparison_of(after, tmp_path).datasets
     assert [score.metrics for score in again.ranked] == [score.metrics for score in models.ranked]
+
+
+def test_the_report_maps_annotators_of_whom_a_model_kept_vectors(tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    vectors = np.random.default_rng(0).normal(size=(12, 4)).astype(np.float32)
+    kept = journal.keep({"annotator_embeddings": vectors, "annotator_errors": np.linspace(0, 1, 12)})
+    events = made_up_trials("lia", "d", [{"test_accuracy": 0.5}] * 2)
+    with_vectors = [
+        TrialFinished(result=replace(event.result, kept=kept)) if isinstance(event, TrialFinished) else event
+        for event in events
+    ]
+    journal.handle_many(made_up_sweep(with_vectors, models=[{"name": "lia", "label": "lia", "params": {}}]))
+    journal.close()
+    assert write_report(tmp_path).read_text().count("Annotators, as lia sees them") == 1
+    assert [file.name for file in tmp_path.glob("*.png")] == ["annotators-1.png"]

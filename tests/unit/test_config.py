@@ -189,8 +189,9 @@ def test_the_goal_follows_from_the_metric(sweep) -> None:
 MISTAKES = {
     "unknown key": ("budgets: {points: 3}", SweepFileError, "FILE:8: budgets: unknown key 'budgets'; did you mean 'budget'?"),
     "unknown key inside": ("seeds: {serch: 3}", SweepFileError, "FILE:8: seeds.serch: unknown key 'serch'; did you mean 'search'?"),
-    "text for a number": ("budget:\n  points: many", SweepFileError, "FILE:9: budget.points: expected integer, at least 1; got 'many'"),
-    "number as text": ("seeds: {report: '3'}", SweepFileError, "FILE:8: seeds.report: expected integer, at least 1; got '3'"),
+    "text for a number": ("budget:\n  points: many", SweepFileError, "FILE:9: budget.points: expected integer, at least 1, at most 1000000; got 'many'"),
+    "number as text": ("seeds: {report: '3'}", SweepFileError, "FILE:8: seeds.report: expected integer, at least 1, at most 1000000; got '3'"),
+    "more than anybody means": ("seeds: {search: 1_000_001}", SweepFileError, "FILE:8: seeds.search: expected integer, at least 1, at most 1000000; got 1000001"),
     "true for a number": ("pack: true", SweepFileError, "FILE:8: pack: expected integer, at least 1; got True"),
     "no step at all": ("report_every: 0", SweepFileError, "FILE:8: report_every: expected integer, at least 1; got 0"),
     "unknown rule": ("early_stop: {kind: asha}", SweepFileError, "FILE:8: early_stop.kind: expected one of \"none\", \"wilcoxon\"; got 'asha'"),
@@ -275,7 +276,7 @@ def test_a_wrong_frame_is_told(sweep, tmp_path: Path, text: str, message: str) -
 @pytest.mark.parametrize(
     ("override", "message"),
     [
-        ("seeds.report=no", "--set seeds.report=no: seeds.report: expected integer, at least 1; got False"),
+        ("seeds.report=no", "--set seeds.report=no: seeds.report: expected integer, at least 1, at most 1000000; got False"),
         ("seeds.report", "--set seeds.report: expected key=value, for example --set seeds.report=10"),
         ("models.5.params.smoothing=1", "--set models.5.params.smoothing=1: models: expected a position 0 … 1 of this list, got 5"),
         ("models.cmm=1", "--set models.cmm=1: models: expected a position 0 … 1 of this list, got 'cmm'"),

@@ -3,18 +3,21 @@
 import csv
 import gzip
 import os
+import re
+import socket
 import subprocess
 import sys
 import zipfile
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from crowdsweep.data import catalogue
+from crowdsweep.data import catalogue, splits
 from crowdsweep.data.choices import choices_of
 from crowdsweep.data.dataset import SPLITS
 from crowdsweep.data.folder import read_folder, write_folder
@@ -413,17 +416,6 @@ def test_an_archive_of_features_packed_to_fill_memory_is_refused(tmp_path):
         read_folder(folder)
 
 
-def test_pipes_and_folders_in_place_of_files_are_not_read(tmp_path):
-    folder = folder_of(tmp_path / "data", annotations=GOOD)
-    for name in ("items.csv", "features-x.npz", "dataset.yaml"):
-        os.mkfifo(folder / name)
-    (folder / "classes.csv").mkdir()
-    assert read_folder(folder).items.features is None
-    os.mkfifo(tmp_path / "annotations.csv")
-    with pytest.raises(DataError, match=r"found neither but annotations.csv"):
-        read_folder(tmp_path)
-
-
 def test_texts_in_place_of_labels_are_not_taken_for_classes(tmp_path):
     rows = "item,annotator,label\n" + "".join(f"{i},a,text {i}\n" for i in range(10_001))
     folder = folder_of(tmp_path / "data", annotations=rows)
@@ -481,3 +473,125 @@ def peak_of_reading(folder, comment):
 def test_a_column_that_nobody_asked_for_is_never_held(tmp_path):
     """200 MB of comments cost the few blocks that are read ahead."""
     assert peak_of_reading(tmp_path / "wide", "x" * 1000) - peak_of_reading(tmp_path / "narrow", "x") < 60
+
+
+ANNOTATORS = "annotator,years,language\nx,3,fr\ny,,de\nidle,5,fr\n"
+
+
+def test_columns_of_annotators_are_features_of_theirs(tmp_path):
+    plain = read_folder(folder_of(tmp_path / "data", annotations=GOOD, annotators="annotator\nx\nidle\n"))
+    assert plain.annotator_features is None
+    folder = folder_of(tmp_path / "data", annotators=ANNOTATORS)
+    data = read_folder(folder)
+    assert list(data.annotator_names) == ["idle", "x", "y"]
+    # Years, where they are missing, de, fr.
+    assert data.annotator_features.tolist() == [[5, 0, 0, 1], [3, 0, 0, 1], [4, 1, 1, 0]]
+    assert data.annotator_features.dtype == np.float32
+    without = read_folder(folder, annotator_features="none")
+    assert without.annotator_features is None
+    assert without.fingerprint == plain.fingerprint != data.fingerprint
+    write_folder(data, tmp_path / "again")
+    again = catalogue.load(str(tmp_path / "again"), {})
+    assert again.annotator_features.tolist() == data.annotator_features.tolist()
+    assert splits.prepare(again, {"redundancy": 1}, 0).training.annotator_features.shape == (3, 4)
+    assert splits.prepare(again, {"scenario": "global"}, 0).training.annotator_features is None
+
+
+def test_names_are_no_features(tmp_path):
+    people = [f"w{i}" for i in range(40)]
+    rows = "item,annotator,label\n" + "".join(f"a,{who},{i % 2}\n" for i, who in enumerate(people))
+    table = "annotator,email,team\n" + "".join(f"{who},{who}@x,{i % 3}\n" for i, who in enumerate(people))
+    folder = folder_of(tmp_path / "data", annotations=rows, annotators=table)
+    assert read_folder(folder).annotator_features.tolist() == [[i % 3] for i in range(40)]
+    emails = "\n".join(line.rsplit(",", 1)[0] for line in table.splitlines())
+    assert read_folder(folder_of(folder, annotators=emails)).annotator_features is None
+
+
+def test_annotator_features_are_matched_by_name(tmp_path):
+    folder = folder_of(tmp_path / "data", annotations=GOOD)
+    path = folder / "annotator-features-hours.npz"
+    np.savez(path, features=np.arange(6, dtype=np.float16).reshape(3, 2), annotator=np.array(["y", "gone", "x"]))
+    assert read_folder(folder).annotator_features.tolist() == [[4, 5], [0, 1]]
+    folder_of(folder, annotators=ANNOTATORS)
+    with pytest.raises(DataError, match=r"annotator_features: hours \| annotators \| none"):
+        read_folder(folder)
+    with pytest.raises(DataError, match=r"features of every annotator, 1 have none, such as 'idle'; add them, or set"):
+        read_folder(folder, annotator_features="hours")
+    assert read_folder(folder, annotator_features="annotators").annotator_features.shape == (3, 4)
+    with pytest.raises(DataError, match=r"expected annotator-features-../x.npz, found hours, annotators"):
+        read_folder(folder, annotator_features="../x")
+    np.savez(path, features=np.array([[1.0], [None]], dtype=object), annotator=np.array(["x", "y"]))
+    with pytest.raises(DataError, match="objects"):
+        read_folder(folder, annotator_features="hours")
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ("annotator,age\nx,1\n", r"features of every annotator, 1 are not listed, such as 'y'; add them"),
+        ("annotator,age\nx,1\nY,2\n", r"such as 'y'; 'Y' is listed: is it meant\?; add them"),
+        ("annotator,age\nx,1\ny,2\nx,3\n", r"row 3, column annotator: expected distinct annotators .* got 'x' again"),
+        ("annotator,age\nx,1\ny,inf\n", r"row 2, column age: expected a finite number, got 'inf'"),
+        ("annotator,age\nx,1\ny,1e300\n", r"expected numbers that fit into 32 bits, got a larger one for 'y'"),
+        ("annotator,age\nx,1\ny\n", r"annotators.csv, row 2: expected 2 fields"),
+    ],
+)
+def test_a_table_of_annotators_that_cannot_be_used_is_told(tmp_path, table, message):
+    with pytest.raises(DataError, match=message):
+        read_folder(folder_of(tmp_path / "data", annotations=GOOD, annotators=table))
+
+
+def small_folder(folder: Path) -> Path:
+    folder.mkdir()
+    (folder / "annotations.csv").write_text("item,annotator,label\na,x,cat\na,y,dog\nb,x,cat\n")
+    (folder / "items.csv").write_text("item,gold\na,cat\n")
+    (folder / "classes.csv").write_text("label\ncat\ndog\n")
+    (folder / "dataset.yaml").write_text("title: pets\n")
+    np.savez(folder / "features-x.npz", item=np.array(["a", "b"]), features=np.zeros((2, 3), np.float32))
+    return folder
+
+
+def put_in_place(kind: str, path: Path) -> None:
+    path.unlink()
+    match kind:
+        case "a pipe":
+            os.mkfifo(path)
+        case "a device":
+            path.symlink_to("/dev/zero")
+        case "a folder":
+            path.mkdir()
+        case "a socket":
+            with socket.socket(socket.AF_UNIX) as bound:
+                bound.bind(os.path.relpath(path))
+        case _:
+            path.symlink_to(path.name)
+
+
+@pytest.mark.parametrize("kind", ["a pipe", "a device", "a folder", "a socket", "a link that leads nowhere"])
+@pytest.mark.parametrize("name", ["annotations.csv", "items.csv", "classes.csv", "dataset.yaml", "features-x.npz"])
+def test_what_is_no_file_is_refused_and_not_passed_over(
+    name: str, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # the paths of sockets may not be long
+    folder = small_folder(tmp_path / "pets")
+    put_in_place(kind, folder / name)
+    with pytest.raises(DataError, match=re.escape(f"{folder / name}: expected a file, found {kind}")) as refused:
+        read_folder(folder)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_link_to_a_file_is_one(tmp_path: Path) -> None:
+    folder, elsewhere = small_folder(tmp_path / "pets"), small_folder(tmp_path / "elsewhere")
+    for path in folder.iterdir():
+        path.unlink()
+        path.symlink_to(elsewhere / path.name)
+    assert replace(read_folder(folder), name="x").fingerprint == replace(read_folder(elsewhere), name="x").fingerprint
+
+
+@pytest.mark.parametrize("name", ["item", "features"])
+def test_objects_in_an_array_are_not_unpickled(name: str, tmp_path: Path) -> None:
+    folder = small_folder(tmp_path / "pets")
+    arrays = {"item": np.array(["a", "b"]), "features": np.zeros((2, 3))}
+    np.savez(folder / "features-x.npz", **{**arrays, name: arrays[name].astype(object)})
+    with pytest.raises(DataError, match=rf"features-x.npz, {name}.*: expected numbers or texts, got objects"):
+        read_folder(folder)

@@ -9,7 +9,17 @@ import numpy as np
 import pytest
 
 from crowdsweep.metrics.intervals import Estimate
-from crowdsweep.report.figures import Bar, curve, heat_map, means_with_intervals, search_curve, to_png, to_svg
+from crowdsweep.report.annotator_maps import laid_out
+from crowdsweep.report.figures import (
+    Bar,
+    annotator_map,
+    curve,
+    heat_map,
+    means_with_intervals,
+    search_curve,
+    to_png,
+    to_svg,
+)
 from crowdsweep.studies.contract import Curve, CurveLine
 
 
@@ -108,3 +118,22 @@ def test_pyplot_is_never_imported() -> None:
         "sys.exit('matplotlib.pyplot' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_map_of_annotators_keeps_neighbours_near_and_leaves_out_who_said_nothing() -> None:
+    rng = np.random.default_rng(0)
+    group = np.arange(40) % 2
+    vectors = (rng.normal(0, 0.1, (40, 8)) + 5.0 * group[:, None]).astype(np.float32)
+    errors = np.where(np.arange(40) < 4, np.nan, 0.1 + 0.5 * group)
+    drawn = laid_out(vectors, errors)
+    assert drawn is not None
+    points, shares = drawn
+    assert points.shape == (36, 2)
+    np.testing.assert_array_equal(shares, errors[4:])
+    again = laid_out(vectors, errors)
+    assert again is not None
+    np.testing.assert_array_equal(points, again[0])
+    distance = np.linalg.norm(points[:, None] - points[None], axis=2) + 1e9 * np.eye(36)
+    assert (group[4:][distance.argmin(axis=1)] == group[4:]).mean() > 0.9
+    assert laid_out(vectors[:6], errors[:6]) is None
+    assert to_png(annotator_map(points, shares)).startswith(b"\x89PNG")

@@ -3,9 +3,12 @@
 import json
 import logging
 import math
+import os
 import shutil
 import socket
 import sqlite3
+import subprocess
+import sys
 import threading
 import time
 from base64 import b64encode
@@ -370,6 +373,17 @@ def test_the_database_is_one_file_when_nobody_writes(store: Path) -> None:
 
 def database_files(store: Path) -> set[str]:
     return {path.name for path in store.glob("mlflow.db*")}
+
+
+def test_what_a_killed_process_left_of_a_database_is_removed(store: Path) -> None:
+    ended = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, check=True)
+    dead, living = int(ended.stdout), os.getppid()
+    doomed = [store / f"mlflow.db.{dead}.new{side}" for side in ("", "-journal")]
+    kept = [store / f"mlflow.db.{living}.new", store / "mlflow.db.new", store / f"other.db.{dead}.new"]
+    for path in (*doomed, *kept):
+        path.touch()
+    sweep(store, outcomes((0,)))
+    assert [path for path in (*doomed, *kept) if path.exists()] == kept
 
 
 def test_somebody_who_reads_keeps_the_log_and_stops_nobody(store: Path) -> None:

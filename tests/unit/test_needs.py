@@ -24,8 +24,8 @@ def test_needs_follow_the_settings() -> None:
     assert needs("soft-mv", network="text_cnn") == needs("soft-mv", network="tagger") == {"text"}
     assert needs("dl-em", network="text_cnn") == needs("dl-em") - {"features"} | {"text"}
     assert needs("ideal", network="text_cnn") == {"gold", "text"}
-    assert needs("fmm") == set()
-    assert needs("fmm", network="text_cnn") == {"text"}
+    assert needs("fmm-guided") == {"features"}
+    assert needs("fmm-guided", network="text_cnn") == {"text"}
     assert needs("stl") == {"features"}
     assert needs("mtl", labels="gold", network="text_cnn") == {"gold", "text"}
 

@@ -71,6 +71,27 @@ def test_dawid_skene_first_teaches_its_posterior_and_keeps_its_annotators():
     np.testing.assert_array_equal(fitted.annotators.confusion(everybody), first.annotators.confusion(everybody))
 
 
+def test_mv_mlp_is_hard_mv_with_other_defaults():
+    params = {"epochs": 5, "hidden": [8]}
+    first, second = (fit_one(built(name, **params), _data(), _context(3)) for name in ("mv-mlp", "hard-mv"))
+    np.testing.assert_array_equal(first.item_probs, second.item_probs)
+
+
+def test_glad_first_teaches_its_likeliest_class_and_keeps_its_annotators():
+    # Two agree all along, a third contradicts them. Of item 9 the two disagree, of item 10 one of them and the third.
+    rows = [(item, annotator, item % 3) for item in range(9) for annotator in (0, 1)]
+    rows += [(item, 2, (item + 1) % 3) for item in range(9)] + [(9, 0, 1), (9, 1, 0), (10, 0, 1), (10, 2, 0)]
+    data, params = _data(rows, 11, np.eye(11, dtype=np.float32)), {"ability_spread": 2.0}
+    fitted = fit_one(built("glad-mlp", **params, **MANY_STEPS), data, _context())
+    first = fit_one(built("glad", **params), data, _context())
+    assert first.item_probs[9].max() < 0.8  # which would be learnt as it is
+    assert first.item_probs[10].argmax() == 1
+    clear = [*range(9), 10]
+    np.testing.assert_array_equal(fitted.item_probs[clear].argmax(axis=1), first.item_probs[clear].argmax(axis=1))
+    assert fitted.item_probs.max(axis=1).min() > 0.98
+    np.testing.assert_array_equal(fitted.annotators.confusion(np.arange(3)), first.annotators.confusion(np.arange(3)))
+
+
 def test_ideal_learns_gold_and_not_the_labels():
     gold = Gold(item=np.array([0, 1], np.int32), label=np.array([2, 1], np.int32))
     fitted = fit_one(built("ideal", **MANY_STEPS), _data(), _context(gold=gold))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from crowdsweep.data import catalogue
-from crowdsweep.errors import BadInput, UnknownName
+from crowdsweep.errors import BadInput, SweepFileError, UnknownName
 from crowdsweep.sweep.plan import describe_plan, make_plan
 from crowdsweep.sweepfile.read import parse_sweep
 from crowdsweep.sweepfile.records import SweepConfig
@@ -233,3 +233,13 @@ def test_summary_is_json_and_words_agree_with_it() -> None:
     assert "45 training items, 5 annotators, 315 annotations, 4 classes" in words
     assert "searches 3 points by heldout_loglik (maximize)" in words
     assert "19 trials (9 search, 10 report)" in words
+
+
+def test_a_slip_of_the_finger_is_told_before_anything_is_laid_out() -> None:
+    models = ["majority-vote", "uniform", "wawa", "dawid-skene", "one-coin", "mace"]
+    many = {"name": "many", "datasets": ["anesthesia"], "models": models, "seeds": {"report": 1_000_000}}
+    assert make_plan(parse_sweep(many)).n_trials == 6_000_000
+    searched = [{"name": "dawid-skene", "search": {"smoothing": {"min": 0.0, "max": 1.0}}}]
+    budget = {"points": 1_000_000}
+    with pytest.raises(SweepFileError, match=r"many: expected at most 10,000,000 trials, this asks for 20,000,005 \("):
+        make_plan(parse_sweep({**many, "models": searched, "budget": budget, "seeds": {"search": 20}}))

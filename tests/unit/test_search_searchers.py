@@ -179,14 +179,34 @@ def test_the_limit_ends_a_search() -> None:
     assert searcher.ask() is None
 
 
-def test_a_failed_point_is_never_a_score() -> None:
-    searcher = OptunaPoints(NUMERIC, Sampler(), "maximize", limit=50)
-    for value in (None, float("nan"), float("inf"), 0.5):
+@pytest.mark.parametrize(
+    ("goal", "worst"), [("maximize", [0.5, 0.5, 0.5, 0.2, 0.2]), ("minimize", [0.5, 0.5, 0.5, 0.2, 0.5])]
+)
+def test_a_failed_point_is_worth_the_worst_so_far(goal: str, worst: list[float]) -> None:
+    searcher = OptunaPoints(NUMERIC, Sampler(), goal, limit=50)
+    for value in (None, float("nan"), 0.5, 0.2, None):
         proposal = searcher.ask()
         assert proposal is not None
         searcher.tell(proposal.number, value)
-    complete = [trial.value for trial in searcher._optuna.trials if trial.state.name == "COMPLETE"]
-    assert complete == [0.5]
+    told = [trial.value for trial in searcher._optuna.trials if trial.state.name == "COMPLETE"]
+    assert told == worst
+    with pytest.raises(ValueError, match="expected a proposal that was not told yet, got 4 again"):
+        searcher.tell(4, None)
+    assert searcher.ask() is not None
+
+
+def test_a_search_of_which_nothing_succeeds_goes_on() -> None:
+    searcher = OptunaPoints(NUMERIC, Sampler(), "maximize", limit=20)
+    assert len(play(searcher, 20, lambda _: None)[0]) == 20
+
+
+def test_a_search_keeps_away_from_where_points_fail() -> None:
+    """Of a space of which half fails, and where nothing else can be learnt; all of the late points fall there where
+    failures are passed over."""
+    searcher = OptunaPoints(Space.parse({"x": {"min": 0.0, "max": 1.0}}), Sampler(), "maximize", limit=60)
+    noise = iter(number * 7 % 11 / 11 for number in range(60))
+    proposals, _ = play(searcher, 60, lambda point: (next(noise), None)[point["x"] > 0.5])
+    assert sum(proposal.point["x"] > 0.5 for proposal in proposals[30:]) <= 15
 
 
 def test_a_number_that_was_never_proposed_is_refused() -> None:

@@ -129,5 +129,5 @@ def test_texts_are_missed_by_name() -> None:
 
 
 def test_guided_classifiers_read_texts() -> None:
-    (fit,) = fitted("fmm", {**TEXT, "item_clusters": 2, "restarts": 1, "epochs": 2}, [texts(0, 30)], [0])
+    (fit,) = fitted("fmm-guided", {**TEXT, "item_clusters": 2, "restarts": 1, "epochs": 2}, [texts(0, 30)], [0])
     assert fit.predictor is not None

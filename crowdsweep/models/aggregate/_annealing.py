@@ -21,7 +21,7 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Bool, Float64, Int64
 
-from crowdsweep.arrays import LOG_FLOOR
+from crowdsweep.arrays import floored_log, normalised_rows
 from crowdsweep.models.aggregate._bipartite import Edges
 
 Proposal = Literal["local", "prior"]
@@ -74,9 +74,9 @@ class Target:
         of_pairs = gammas[: self.n_labels].reshape(self.clusters, self.annotator_clusters, self.classes, -1)
         of_items, of_annotators = np.split(gammas[self.n_labels :], [self.clusters])
         return (
-            np.log(np.maximum(of_pairs / of_pairs.sum(axis=2, keepdims=True), LOG_FLOOR)),
-            np.log(np.maximum(of_items / of_items.sum(axis=0), LOG_FLOOR)),
-            np.log(np.maximum(of_annotators / of_annotators.sum(axis=0), LOG_FLOOR)),
+            floored_log(of_pairs / of_pairs.sum(axis=2, keepdims=True)),
+            floored_log(of_items / of_items.sum(axis=0)),
+            floored_log(of_annotators / of_annotators.sum(axis=0)),
         )
 
 
@@ -286,6 +286,17 @@ class Annealing:
             annotator_sizes=_sizes(solution.annotators, target.annotator_clusters),
         )
 
+    def settled(self, solution: Solution) -> Solution:
+        """Returns the solution with the distributions that suit its clusters best: counts plus pseudo-counts,
+        normalised; uniform where there are neither."""
+        target, state = self.target, self.state(solution)
+        return replace(
+            solution,
+            log_labels=_log_normalised(state.counts + (target.alpha - 1), axis=2),
+            log_item_shares=_log_normalised(state.item_sizes + (target.gamma - 1), axis=0),
+            log_annotator_shares=_log_normalised(state.annotator_sizes + (target.tau - 1), axis=0),
+        )
+
     def _places(self, at: Solution) -> EdgePlaces:
         edges, target, n_columns = self.edges, self.target, at.n_columns
         places = (at.items * (target.annotator_clusters * target.classes * n_columns)).take(edges.item, axis=0)
@@ -297,6 +308,10 @@ class Annealing:
 def others(now: Codes, n_clusters: int, steps: Float64[np.ndarray, "_ columns"]) -> Codes:
     """Returns another cluster for each node, all others equally likely; the same where there is no other."""
     return (now + 1 + (steps * (n_clusters - 1)).astype(np.int64)) % n_clusters
+
+
+def _log_normalised(table: Float64[np.ndarray, "*shape"], axis: int) -> Float64[np.ndarray, "*shape"]:
+    return floored_log(np.moveaxis(normalised_rows(np.moveaxis(table, axis, -1)), -1, axis))
 
 
 def _gains(log_labels: LabelTable, places: EdgePlaces, moves: EdgePlaces) -> Float64[np.ndarray, "edges columns"]:

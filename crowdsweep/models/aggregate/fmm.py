@@ -9,23 +9,24 @@ Weerasooriya, Ororbia and Homan, the FMM baseline (there: variational Bayes of b
     pi       cluster shares                       item_shares
     theta    label distribution of each cluster   labels
     w_i      cluster of item i                    memberships (posterior)
-    lambda   Dirichlet over labels                label_pseudocount (added to counts)
-    gamma    Dirichlet over clusters              cluster_pseudocount (added to counts)
+    lambda   Dirichlet over labels                label_pseudocount (added to counts; variational: its parameter)
+    gamma    Dirichlet over clusters              cluster_pseudocount (likewise)
 
-Deviations: MAP-EM instead of variational Bayes; the restart with the best objective instead of the one with the median
-training KL. As in the paper's code, what a cluster predicts is the summed counts of the items assigned to it by argmax.
-An item without answers has memberships pi and does not count in the M-step. Restarts begin at random training items,
-each mixed with a second one so that equal items do not begin as equal clusters. The classifier around it is
-`fmm-guided`.
+Deviations: MAP-EM, variational Bayes being an option (`method`); the restart with the best objective instead of the one
+with the median training KL. As in the paper's code, what a cluster predicts is the summed counts of the items assigned
+to it by argmax. An item without answers has memberships pi and does not count in the M-step. Restarts begin at random
+training items, each mixed with a second one so that equal items do not begin as equal clusters. The classifier around
+it is `fmm-guided`.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated, final
+from typing import Annotated, Literal, final
 
 import numpy as np
 from annotated_types import Ge
 from jaxtyping import Bool, Float64, Int64
+from scipy.special import digamma, gammaln
 
 from crowdsweep.arrays import floored_log, normalised_rows
 from crowdsweep.data.dataset import TrainingData
@@ -34,6 +35,7 @@ from crowdsweep.models.aggregate._clustered import FittedClusters, RestartReport
 from crowdsweep.models.clusters import ClusteredCrowd, Clusters, Snap, snapped
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
 
+Method = Literal["map", "variational"]
 Counts = Float64[np.ndarray, "fits items classes"]
 Memberships = Float64[np.ndarray, "fits items clusters"]
 Shares = Float64[np.ndarray, "fits clusters"]
@@ -47,6 +49,8 @@ class FiniteMultinomialMixture:
 
     Attributes:
         item_clusters: number of clusters.
+        method: the most probable shares and distributions (`map`), or a Dirichlet over each (`variational`, which
+            takes pseudo-counts above 0): small clusters then fade.
         label_pseudocount: added to each cluster's count of each label.
         cluster_pseudocount: added to each cluster's number of items.
         restarts: fits from different random items, of which the one with the best objective is kept.
@@ -56,12 +60,21 @@ class FiniteMultinomialMixture:
     """
 
     item_clusters: Annotated[int, Ge(1)] = 10
+    method: Method = "map"
     label_pseudocount: Annotated[float, Ge(0)] = 0.1
     cluster_pseudocount: Annotated[float, Ge(0)] = 0.5
     restarts: Annotated[int, Ge(1)] = 5
     iterations: Annotated[int, Ge(1)] = 200
     tolerance: Annotated[float, Ge(0)] = 1e-6
     snap: Snap = "hard"
+
+    def __post_init__(self) -> None:
+        """Raises ValueError: variational Bayes is asked for with a prior that is none."""
+        if self.method == "variational" and min(self.label_pseudocount, self.cluster_pseudocount) <= 0:
+            raise ValueError(
+                "method: variational needs label_pseudocount and cluster_pseudocount above 0, the parameters of its "
+                f"Dirichlets; got {self.label_pseudocount} and {self.cluster_pseudocount}"
+            )
 
     def fit_batch(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
         """Fits all restarts of all data sets side by side."""
@@ -126,14 +139,18 @@ class FiniteMultinomialMixture:
     ) -> list["Mixture"]:
         """Runs EM on several fits at once, each on the counts of its replica; each stops by itself."""
         n_fits, n_clusters = len(replicas), self.item_clusters
-        shares, labels = np.full((n_fits, n_clusters), 1.0 / n_clusters), start
         answered = counts.sum(axis=2) > 0
+        shares, labels = np.full((n_fits, n_clusters), 1.0 / n_clusters), start
+        if self.method == "variational":  # as if the answers were spread over the clusters evenly
+            shares = self.cluster_pseudocount + shares * answered.sum(axis=1)[replicas][:, None]
+            labels = self.label_pseudocount + start * (counts.sum(axis=(1, 2))[replicas] / n_clusters)[:, None, None]
         done: dict[int, Mixture] = {}
         histories: list[list[float]] = [[] for _ in range(n_fits)]
         active = np.arange(n_fits)
         mine, mask = counts[replicas], answered[replicas]
         for number in range(self.iterations):
-            memberships, evidence = expectation(mine, mask, shares, labels)
+            log_shares, log_labels = self._logarithms(shares), self._logarithms(labels)
+            memberships, evidence = expectation(mine, mask, log_shares, log_labels)
             objective = evidence + self._log_prior(shares, labels)
             owners = replicas[active]
             told = {
@@ -145,7 +162,14 @@ class FiniteMultinomialMixture:
                 converged = bool(history) and value - history[-1] <= self.tolerance * abs(value)
                 history.append(value)
                 if converged or stops[place]:
-                    done[fit] = Mixture(shares[place], labels[place], np.array(history), converged)
+                    done[fit] = Mixture(
+                        shares=normalised_rows(shares[place]),
+                        labels=normalised_rows(labels[place]),
+                        log_shares=log_shares[place],
+                        log_labels=log_labels[place],
+                        objective=np.array(history),
+                        converged=converged,
+                    )
                     stops[place] = True
             if stops.any():
                 active, mine, mask, memberships = active[~stops], mine[~stops], mask[~stops], memberships[~stops]
@@ -155,13 +179,22 @@ class FiniteMultinomialMixture:
         return [done[fit] for fit in range(n_fits)]
 
     def maximisation(self, counts: Counts, memberships: Memberships) -> tuple[Shares, Distributions]:
-        """M-step: counts plus pseudo-counts, normalised; uniform where there is no mass at all."""
-        return (
-            normalised_rows(memberships.sum(axis=1) + self.cluster_pseudocount),
-            normalised_rows(memberships.transpose(0, 2, 1) @ counts + self.label_pseudocount),
-        )
+        """M-step: counts plus pseudo-counts, normalised; uniform where there is no mass at all. Variational: not
+        normalised, the parameters of the Dirichlets."""
+        shares = memberships.sum(axis=1) + self.cluster_pseudocount
+        labels = memberships.transpose(0, 2, 1) @ counts + self.label_pseudocount
+        return (shares, labels) if self.method == "variational" else (normalised_rows(shares), normalised_rows(labels))
+
+    def _logarithms(self, table: Float64[np.ndarray, "*rows"]) -> Float64[np.ndarray, "*rows"]:
+        """Returns log of the probabilities along the last axis; variational: their expectation under the Dirichlet."""
+        return expected_logs(table) if self.method == "variational" else floored_log(table)
 
     def _log_prior(self, shares: Shares, labels: Distributions) -> Float64[np.ndarray, " fits"]:
+        """Returns what the prior adds to the objective; variational: minus the divergences of the Dirichlets from it,
+        which makes of the objective the evidence lower bound."""
+        if self.method == "variational":
+            of_labels = divergence_from(labels, self.label_pseudocount).sum(axis=1)
+            return -of_labels - divergence_from(shares, self.cluster_pseudocount)
         return self.label_pseudocount * floored_log(labels).sum(axis=(1, 2)) + self.cluster_pseudocount * floored_log(
             shares
         ).sum(axis=1)
@@ -169,8 +202,7 @@ class FiniteMultinomialMixture:
     def _result(
         self, mixture: "Mixture", counts: Float64[np.ndarray, "items classes"], reporter: RestartReporter
     ) -> FittedClusters:
-        log_joint = floored_log(mixture.shares) + counts @ floored_log(mixture.labels).T
-        memberships, _ = normalised(log_joint)
+        memberships, _ = normalised(mixture.log_shares + counts @ mixture.log_labels.T)
         members = winners(memberships) * (counts.sum(axis=1, keepdims=True) > 0)
         distributions = normalised_rows(members.T @ counts, at_zero=mixture.labels)
         crowd = ClusteredCrowd(
@@ -193,28 +225,42 @@ class FiniteMultinomialMixture:
         return FittedClusters(result=result, crowd=crowd, reporter=reporter)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Mixture:
-    """A fitted mixture: its shares, each cluster's label distribution, the objective of each step."""
+    """A fitted mixture: its shares, each cluster's label distribution, what stood for their logarithms in the last
+    E-step, the objective of each step."""
 
     shares: Float64[np.ndarray, " clusters"]
     labels: Float64[np.ndarray, "clusters classes"]
+    log_shares: Float64[np.ndarray, " clusters"]
+    log_labels: Float64[np.ndarray, "clusters classes"]
     objective: Float64[np.ndarray, " steps"]
     converged: bool
 
 
 def expectation(
-    counts: Counts, answered: Bool[np.ndarray, "fits items"], shares: Shares, labels: Distributions
+    counts: Counts, answered: Bool[np.ndarray, "fits items"], log_shares: Shares, log_labels: Distributions
 ) -> tuple[Memberships, Float64[np.ndarray, " fits"]]:
     """E-step of several fits: memberships, zero for items without answers, and the log-likelihood of all counts.
 
     The multinomial coefficients, which no parameter changes, are left out of the likelihood. O(N G K) per fit.
     """
-    memberships, evidence = normalised(
-        counts @ floored_log(labels).transpose(0, 2, 1) + floored_log(shares)[:, None, :]
-    )
+    memberships, evidence = normalised(counts @ log_labels.transpose(0, 2, 1) + log_shares[:, None, :])
     memberships *= answered[:, :, None]
     return memberships, (evidence * answered).sum(axis=1)
+
+
+def expected_logs(parameters: Float64[np.ndarray, "*rows"]) -> Float64[np.ndarray, "*rows"]:
+    """Returns E[log p] of p drawn from a Dirichlet with these parameters, along the last axis."""
+    return digamma(parameters) - digamma(parameters.sum(axis=-1, keepdims=True))
+
+
+def divergence_from(parameters: Float64[np.ndarray, "*rows _"], prior: float) -> Float64[np.ndarray, "*rows"]:
+    """Returns KL(Dirichlet(parameters) || Dirichlet(prior, prior, ...)) along the last axis, in nats."""
+    size = parameters.shape[-1]
+    normalisers = gammaln(parameters.sum(axis=-1)) - gammaln(parameters).sum(axis=-1)
+    normalisers -= gammaln(size * prior) - size * gammaln(prior)
+    return normalisers + ((parameters - prior) * expected_logs(parameters)).sum(axis=-1)
 
 
 MODEL = ModelInfo(
@@ -224,7 +270,7 @@ MODEL = ModelInfo(
     source="Weerasooriya, Ororbia and Homan, FMM",
     supports=frozenset({"votes", "soft_answers"}),
     space={
-        "item_clusters": {"min": 2, "max": 20},
+        "item_clusters": {"min": 2, "max": 40},
         "label_pseudocount": {"values": [0.01, 0.1, 1]},
         "cluster_pseudocount": {"values": [0.5, 1, 2]},
     },

@@ -18,7 +18,8 @@ reported objective is the share of answers that agree with what their item is ta
 Annotators have one accuracy each, counted with `smoothing` against what an item's other answers say, in the last round.
 
 Where some annotators answer far more than others, many rounds drift to whatever those agree on (rte: 50 % right, and
-crowd-kit's alike); the default space therefore searches the number of rounds.
+crowd-kit's alike); the default space therefore searches the number of rounds. Held-out answers do not tell the default,
+crowd-kit's, from 2 or 20 on the average of 17 public datasets (all within 0.001 nats an answer).
 """
 
 from collections.abc import Sequence

@@ -16,10 +16,12 @@ Weerasooriya, Ororbia and Homan, algorithm 2 and equations 1 and 3.
 Deviations: the paper does not say what is proposed or when it ends. Clusters are proposed evenly among the others;
 distributions from Dirichlet(kappa * current + 1) (`proposal: prior` draws them from their priors, which are all but
 never taken once it is cold). All items are judged at once, then all annotators, which is exact (`_annealing.py`). The
-best state is kept by the joint with the answers, which the listing leaves out, instead of a queue of states. Items and
-annotators without answers take no part; an item then has the clusters' shares, an annotator those of all answers.
-Probabilities of clusters are those of each item or annotator given all others in the best state. Weighted answers count
-as repeats, soft ones by their label alone. The classifier around it is `pgm-annealing-guided`.
+best state is kept by the joint with the answers, which the listing leaves out, instead of a queue of states; in the end
+its distributions become the best ones given its clusters, which only raises the joint and leaves no trace of chance in
+clusters without answers. Items and annotators without answers take no part; an item then has the clusters' shares, an
+annotator those of all answers. Probabilities of clusters are those of each item or annotator given all others in that
+state. Weighted answers count as repeats, soft ones by their label alone. The classifier around it is
+`pgm-annealing-guided`.
 """
 
 from collections.abc import Sequence
@@ -131,7 +133,7 @@ class PgmAnnealing:
                 owners, value, waited, best = owners[stays], value[stays], waited[stays], best.take(stays)
                 generators = [one for one, kept in zip(generators, stays, strict=True) if kept]
                 state = annealing.state(state.solution.take(stays))
-        return [self._result(crowd, run) for run in runs]
+        return [self._result(crowd, run, annealing.settled(run.best)) for run in runs]
 
     def _is_behind(
         self, value: Float64[np.ndarray, " columns"], owners: Int64[np.ndarray, " columns"]
@@ -154,8 +156,8 @@ class PgmAnnealing:
             kappa=self.kappa,
         )
 
-    def _result(self, active: "ActiveCrowd", run: "Run") -> FittedClusters:
-        crowd = active.crowd(run.best)
+    def _result(self, active: "ActiveCrowd", run: "Run", found: Solution) -> FittedClusters:
+        crowd = active.crowd(found)
         result = FitResult(
             item_probs=snapped(crowd.items, crowd.clusters.distributions, self.snap),
             label_probs=crowd.label_probs,

@@ -48,13 +48,14 @@ class Snorkel:
 
     Attributes:
         penalty: half of it times the square of each annotator's weight is taken from the mean log-likelihood of an
-            item. At 0.1, which Snorkel 0.7 is often called with, the weights of sparse data are so small that EM is the
-            power method and drifts as `kos.py` does.
+            item. The default foretells held-out answers best, on average over 17 public datasets (five splits of each,
+            0.000001 to 0.1); gold had no part in it. At 0.1, which Snorkel 0.7 is often called with, the weights of
+            sparse data are so small that EM is the power method and drifts as `kos.py` does.
         iterations: limit of EM steps.
         tolerance: stop once the objective rises by less than this share of itself.
     """
 
-    penalty: Annotated[float, Gt(0)] = 0.001
+    penalty: Annotated[float, Gt(0)] = 0.0003
     iterations: Annotated[int, Ge(1)] = 100
     tolerance: Annotated[float, Ge(0)] = 1e-8
 
@@ -135,8 +136,9 @@ MODEL = ModelInfo(
     model=Snorkel,
     source="Ratner et al. 2016 and 2017, the generative model without correlations",
     supports=frozenset({"votes", "soft_answers"}),
-    space={"penalty": {"values": [0.0001, 0.001, 0.01, 0.1]}},
+    space={"penalty": {"values": [0.0001, 0.0003, 0.001, 0.01, 0.1]}},
     cost=lambda shape, params: 4.0 * params["iterations"] * shape.n_annotations * shape.n_classes,
+    version=2,
     deterministic=True,
     monotone_objective=True,
 )

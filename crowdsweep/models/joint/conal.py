@@ -9,7 +9,7 @@ Chu, Ma and Wang (2021), "Learning from Crowds by Modeling Common Confusions", A
 
     f(x)                        class probabilities: network, hidden, dropout
     W^g, W^r                    common matrix, and annotator r's: softmaxes over the answers
-    v_i, u_r                    embeddings of item and annotator, of unit length: embedding
+    v_i, u_r                    embeddings of item and annotator, of unit length: gate_embedding
     omega_ir = sigmoid(v_i u_r) probability that the common matrix speaks, in (.27, .73)
     p(y | k) = omega W^g[y, k] + (1 - omega) W^r[y, k]
     loss = mean over observed labels of - log sum_k f_k p(y | k) - lambda |W^r - W^g|      separation
@@ -68,14 +68,14 @@ class Conal:
 
     Attributes:
         initial_correctness: probability of a right answer by each matrix at the start.
-        embedding: width of the embeddings of items and annotators.
+        gate_embedding: width of the embeddings of items and annotators.
         gate_hidden: widths of the hidden layers of the network that embeds items.
         separation: how much the distance of own matrices from the common one is worth.
         epochs: passes over the items.
     """
 
     initial_correctness: Annotated[float, Gt(0), Lt(1)] = 0.8
-    embedding: Annotated[int, Ge(1)] = 20
+    gate_embedding: Annotated[int, Ge(1)] = 20
     gate_hidden: tuple[Annotated[int, Ge(1)], ...] = (128,)
     separation: Annotated[float, Ge(0)] = 1e-5
     classifier: Classifier = Classifier()
@@ -85,7 +85,7 @@ class Conal:
         """Fits all data sets, as many at a time as the machine's cache holds."""
         n_classes = data[0].n_classes
         gate = Named(
-            name="gate", network=Dense(hidden=self.gate_hidden, dropout=0.0).build(data[0].items, self.embedding)
+            name="gate", network=Dense(hidden=self.gate_hidden, dropout=0.0).build(data[0].items, self.gate_embedding)
         )
         common = confident_logits(n_classes, self.initial_correctness)
 
@@ -97,7 +97,7 @@ class Conal:
             epochs=self.epochs,
             annotators={
                 "matrix": confident_rows(n_classes, self.initial_correctness),
-                "embedding": Rows(width=self.embedding, start=normal(self.embedding**-0.5)),
+                "embedding": Rows(width=self.gate_embedding, start=normal(self.gate_embedding**-0.5)),
             },
             log_probs=log_probs,
             networks=[gate],
@@ -237,8 +237,8 @@ def _unit_rows(vectors: Float64[np.ndarray, "rows width"]) -> Float64[np.ndarray
 
 def _cost(shape: DataShape, params: Mapping[str, Any]) -> float:
     hidden = params["gate_hidden"]
-    gate = 3.0 * MATRIX_PRODUCT * shape.n_items * shape.n_features * (hidden[0] if hidden else params["embedding"])
-    per_answer = 8.0 * shape.n_classes**2 + 6.0 * params["embedding"]
+    gate = 3.0 * MATRIX_PRODUCT * shape.n_items * shape.n_features * (hidden[0] if hidden else params["gate_embedding"])
+    per_answer = 8.0 * shape.n_classes**2 + 6.0 * params["gate_embedding"]
     return end_to_end_cost(shape, params, per_answer) + params["epochs"] * gate
 
 

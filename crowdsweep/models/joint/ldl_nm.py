@@ -16,7 +16,8 @@ Deviations: phi is v / (1 + |v|), which the paper misprints; the histograms y_I 
 trained on; the epoch is chosen on the annotations of dev items (else of a seeded tenth of the training items, set
 aside), where the paper trains 200 epochs; annotators start at N(0, 1/J_A), since orthogonal columns over many rows are
 all but zero, drawn in an order that their answers decide. The ensemble keeps W_P, which Eq. 12 drops. An annotator
-without a row to learn from is not asked, and is foretold to answer as those who are asked do on average.
+without a row to learn from is not asked, and is foretold to answer as those who are asked do on average;
+`infer_annotator` (algorithm 4) finds the embedding of one from a few answers, and foretells the others.
 """
 
 from collections.abc import Mapping, Sequence
@@ -39,6 +40,7 @@ from crowdsweep.models._stacked import weights_of
 from crowdsweep.models.classifier import mean_cross_entropy, watched_of
 from crowdsweep.models.contract import DataShape, FitContext, FitResult, LabelProbs, ModelInfo
 from crowdsweep.models.joint._ldl_network import Activation, Aggregation, AnnotatorEnsemble, LdlNetwork
+from crowdsweep.models.joint._unseen_annotator import infer_annotator as infer_annotator  # noqa: PLC0414 - one door
 from crowdsweep.models.networks.contract import features_of
 from crowdsweep.models.networks.initial import normal
 from crowdsweep.models.networks.replicas import Adam, count_parameters, replica_chunks

@@ -15,7 +15,7 @@ from jaxtyping import Shaped
 from crowdsweep.arrays import ItemProbs
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models._cost import training_cost
-from crowdsweep.models._em import label_probs_of, label_probs_of_anybody
+from crowdsweep.models._em import label_probs_of, label_probs_of_anybody, winners
 from crowdsweep.models.classifier import Classifier, Lesson, TrainingProtocol, schedule_of, train_classifiers
 from crowdsweep.models.contract import (
     AnnotatorModel,
@@ -28,6 +28,7 @@ from crowdsweep.models.contract import (
     fit_unchecked,
     nobody_listens,
 )
+from crowdsweep.models.networks.contract import Network
 from crowdsweep.models.trainer import Schedule
 
 
@@ -75,6 +76,14 @@ def one_hot(winners: ItemProbs, context: FitContext, *, draw: bool) -> ItemProbs
     return np.eye(winners.shape[1])[scores.argmax(axis=1)] * winners.any(axis=1, keepdims=True)
 
 
+def hardened(stages: Sequence[Aggregated], contexts: Sequence[FitContext]) -> list[Aggregated]:
+    """Returns the same with each item's likeliest class as its target; one of them at random where several tie."""
+    return [
+        replace(stage, targets=one_hot(winners(stage.targets) * (stage.targets > 0), context, draw=True))
+        for stage, context in zip(stages, contexts, strict=True)
+    ]
+
+
 @final
 @dataclass(frozen=True, kw_only=True)
 class Training:
@@ -103,12 +112,17 @@ def fit_pairs(
     data: Sequence[TrainingData],
     contexts: Sequence[FitContext],
     stages: Sequence[Aggregated],
+    network: Network | None = None,
 ) -> list[FitResult]:
-    """Trains a classifier on each data set's targets, all side by side; the objective is minus the training loss."""
+    """Trains a classifier on each data set's targets, all side by side; the objective is minus the training loss.
+
+    `network` is what is trained; by default what the classifier's settings say of the items.
+    """
     lessons = [
         Lesson(data=part, targets=stage.targets, seeds=context.seeds.child("classifier"), report=context.report)
         for part, context, stage in zip(data, contexts, stages, strict=True)
     ]
+    trained = train_classifiers(classifier, lessons, schedule, contexts[0].device, network=network)
     return [
         FitResult(
             item_probs=one.probs,
@@ -120,7 +134,7 @@ def fit_pairs(
             iterations=len(one.losses),
             extras=stage.extras or {},
         )
-        for one, stage in zip(train_classifiers(classifier, lessons, schedule, contexts[0].device), stages, strict=True)
+        for one, stage in zip(trained, stages, strict=True)
     ]
 
 
@@ -128,6 +142,11 @@ CLASSIFIER_SPACE: Mapping[str, Any] = {
     "learning_rate": {"values": [3e-4, 1e-3, 3e-3]},
     "dropout": {"values": [0.0, 0.2, 0.5]},
     "epochs": {"values": [10, 20, 50]},
+}
+# Of pairs that are compared with models trained end to end: as long as those.
+LONG_SPACE: Mapping[str, Any] = {
+    "learning_rate": {"values": [1e-4, 1e-3, 1e-2]},
+    "epochs": {"values": [50, 200, 1000]},
 }
 
 

@@ -1,0 +1,380 @@
+"""How LIA is trained: rounds of EM on the answers, then on their marginal likelihood, all replicas side by side.
+
+What `lia`, `lia-e` and `lia-ml` share; they differ in what reads an item and in how many questions it answers.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, final
+
+import numpy as np
+import torch
+from annotated_types import Ge
+from jaxtyping import Float32, Int64
+
+from crowdsweep.data import thinning
+from crowdsweep.data.dataset import Items, TrainingData
+from crowdsweep.errors import FitFailed
+from crowdsweep.models._answers import BatchAnswers
+from crowdsweep.models._batches import Batch, StackedRows
+from crowdsweep.models._cost import MATRIX_PRODUCT, network_weights, stopping_share
+from crowdsweep.models._stacked import weights_of
+from crowdsweep.models.classifier import Classifier
+from crowdsweep.models.contract import DataShape, FitContext, FitResult, Predictor
+from crowdsweep.models.joint._lia_answers import Answers, Beliefs, SaidInBatch, StackedSaid, answers_of, as_probs
+from crowdsweep.models.joint._lia_fitted import FittedLia
+from crowdsweep.models.joint._lia_network import (
+    Annotators,
+    LiaNetwork,
+    LogClasses,
+    LogConfusions,
+    describing_network,
+    standardised,
+)
+from crowdsweep.models.networks.contract import Network
+from crowdsweep.models.networks.dense import Dense
+from crowdsweep.models.networks.initial import normal, zeros
+from crowdsweep.models.networks.named import Named
+from crowdsweep.models.networks.replicas import Adam, count_parameters, replica_chunks
+from crowdsweep.models.networks.tables import Table
+from crowdsweep.models.networks.tensors import PerReplica, take_rows
+from crowdsweep.models.networks.values import Values
+from crowdsweep.models.trainer import Course, ReplicaTrainer, Schedule
+
+MOST_CELLS = 1 << 16
+SET_ASIDE = 0.1
+
+BuildStream = Callable[[Classifier, int], Network]
+
+SOURCE = "Platanios, Al-Shedivat, Xing and Mitchell 2020, Learning from Imperfect Annotations"
+LIA_SPACE: Mapping[str, Any] = {
+    "regularisation": {"values": [0.0, 0.03, 0.1, 0.25, 1.0]},
+    "hidden": {"values": [[16], [16, 16], [16, 16, 16, 16], [32, 32, 32, 32]]},
+    "annotator_embedding": {"values": [8, 16, 32]},
+    "latent": {"values": [1, 2, 4, 8]},
+    "iterations": {"values": [5, 12]},
+    "em_iterations": {"values": [2, 5, 10]},
+    "epochs": {"values": [3, 5, 10, 20, 50]},
+    "finetune": {"values": ["none", "composite", "joint"]},
+    "predict": {"values": ["h", "posterior"]},
+    "patience": {"values": [None, 2]},
+}
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class LiaTraining:
+    """Hyper-parameters of LIA.
+
+    Attributes:
+        latent: L, how many ways to err an item and an annotator may share.
+        annotator_embedding: width of an annotator's vector.
+        annotator_hidden: widths of the hidden layers between annotators' features, where there are any, and vectors.
+        shared_trunk: an item's classes and its difficulty come from one network.
+        iterations: rounds in all.
+        em_iterations: rounds of EM, the first; the others fine-tune.
+        epochs: passes over the items in a round.
+        finetune: what rounds after EM push up: the likelihood of each answer by itself, of all answers to an item
+            together, or EM's expectation still.
+        estep_prior: the classifier counts in the posterior of an item.
+        item_weighting: the classifier's loss counts once an item, or (as in the authors' code) once an answer.
+        regularisation: gamma, how much confusions are held near uniform; divided by the answers an item.
+        predict: what labels the training items: the classifier, or the posterior given their answers.
+        patience: stop after so many rounds that foretell no better a tenth of the answers, set aside; null trains all
+            rounds on all answers.
+    """
+
+    latent: Annotated[int, Ge(1)] = 1
+    annotator_embedding: Annotated[int, Ge(1)] = 16
+    annotator_hidden: tuple[Annotated[int, Ge(1)], ...] = (16,)
+    shared_trunk: bool = True
+    iterations: Annotated[int, Ge(1)] = 12
+    em_iterations: Annotated[int, Ge(0)] = 10
+    epochs: Annotated[int, Ge(1)] = 20
+    finetune: Literal["composite", "joint", "none"] = "composite"
+    estep_prior: bool = True
+    item_weighting: Literal["paper", "code"] = "paper"
+    regularisation: Annotated[float, Ge(0)] = 0.1
+    predict: Literal["h", "posterior"] = "h"
+    patience: Annotated[int, Ge(1)] | None = None
+    classifier: Classifier = Classifier(network=Dense(hidden=(16, 16, 16, 16), dropout=0.0), learning_rate=3e-3)
+
+    def fit(
+        self,
+        data: Sequence[TrainingData],
+        contexts: Sequence[FitContext],
+        stream: BuildStream,
+        *,
+        labels_unseen: bool = True,
+    ) -> list[FitResult]:
+        """Fits all data sets, as many at a time as the machine's cache holds.
+
+        Args:
+            data: all nominal or all multi-label.
+            contexts: of each.
+            stream: builds what reads items, with so many outputs.
+            labels_unseen: whether it reads items that were not trained on.
+        """
+        network = self._network(data[0], stream)
+        results: list[FitResult] = []
+        for part in replica_chunks(len(data), count_parameters(network.parameters()), contexts[0].device):
+            results += _Replicas(self, network, data[part], contexts[part]).results(labels_unseen=labels_unseen)
+        return results
+
+    def _network(self, data: TrainingData, stream: BuildStream) -> LiaNetwork:
+        multilabel = data.scale == "multilabel"
+        n_questions, n_classes = (data.n_classes, 2) if multilabel else (1, data.n_classes)
+        n_logits, n_cells = n_questions * n_classes, n_questions * n_classes**2 * self.latent
+        if n_cells > MOST_CELLS:
+            raise FitFailed(
+                f"expected classes² × latent of at most {MOST_CELLS}, got {n_cells}: every answer has a matrix of its "
+                f"own; lower latent, or choose a model with fewer parameters"
+            )
+        described = None
+        if data.annotator_features is not None:
+            described = describing_network(
+                data.annotator_features.shape[1], self.annotator_hidden, self.annotator_embedding
+            )
+        shared = self.shared_trunk
+        return LiaNetwork(
+            classes=Named(name="items", network=stream(self.classifier, n_logits + n_cells if shared else n_logits)),
+            difficulty=None if shared else Named(name="difficulty", network=stream(self.classifier, n_cells)),
+            describing=described,
+            n_questions=n_questions,
+            n_classes=n_classes,
+            latent=self.latent,
+            width=self.annotator_embedding,
+        )
+
+
+@final
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Crowd:
+    """What one replica learns from.
+
+    Attributes:
+        data: the whole of it.
+        code: of each annotator in the answers: its place in an order that only the answers decide.
+        answers: that are trained on.
+        aside: that training is watched by; None for none.
+        every: both.
+        features: of annotators, by their codes in the answers.
+    """
+
+    data: TrainingData
+    code: Int64[np.ndarray, " annotators"]
+    answers: Answers
+    aside: Answers | None
+    every: Answers
+    features: Float32[np.ndarray, "annotators _"] | None
+
+    @classmethod
+    def of(cls, data: TrainingData, context: FitContext, *, watched: bool) -> "_Crowd":
+        if not len(data.annotations):
+            raise FitFailed("expected at least one annotation to train on, got none")
+        every, code = answers_of(data, context.seeds.numpy("order"))
+        kept = np.ones(len(every.said), dtype=bool)
+        if watched:
+            pairs = thinning.pairs_of(every.rows)
+            kept = thinning.keep_for_fit(every.rows, SET_ASIDE, context.seeds.numpy("set aside"), pairs)
+        features = None if data.annotator_features is None else standardised(data.annotator_features)[np.argsort(code)]
+        return cls(
+            data=data,
+            code=code,
+            answers=every.take(kept),
+            aside=None if kept.all() else every.take(~kept),
+            every=every,
+            features=features,
+        )
+
+
+@final
+class _Replicas:
+    """Several fits in training."""
+
+    def __init__(
+        self, model: LiaTraining, network: LiaNetwork, data: Sequence[TrainingData], contexts: Sequence[FitContext]
+    ) -> None:
+        device = contexts[0].device
+        self._model, self._network, self._contexts, self._device = model, network, contexts, device
+        watched = model.patience is not None
+        self._crowds = [_Crowd.of(part, context, watched=watched) for part, context in zip(data, contexts, strict=True)]
+        self._own_inputs = [network.classes.inputs(part.items) for part in data]
+        start = zeros if network.describing is not None else normal(model.annotator_embedding**-0.5)
+        orders = [np.arange(part.n_annotators) for part in data]
+        self._trainer = ReplicaTrainer(
+            network.parameters(),
+            rows=[np.flatnonzero(crowd.answers.rows.labels_per_item > 0) for crowd in self._crowds],
+            seeds=[context.seeds for context in contexts],
+            optimiser=Adam(learning_rate=model.classifier.learning_rate),
+            batch_size=model.classifier.batch_size,
+            device=device,
+            dropout=network.dropouts,
+            tables={"annotators": Table(width=model.annotator_embedding, start=start, orders=orders)},
+            row_size=network.n_cells + max(stream.row_size for stream in network.streams),
+        )
+        self._inputs = StackedRows.of(self._own_inputs, device)
+        self._said = StackedSaid([crowd.answers for crowd in self._crowds], device)
+        self._described = Annotators.of([crowd.features for crowd in self._crowds], device)
+        per_item = [
+            weights_of(crowd.answers.rows).sum() / np.count_nonzero(crowd.answers.rows.labels_per_item)
+            for crowd in self._crowds
+        ]
+        self._pull = torch.tensor(model.regularisation / np.array(per_item), dtype=torch.float32, device=device)
+        beliefs = [np.ascontiguousarray(crowd.answers.votes(), np.float32) for crowd in self._crowds]
+        longest = max(map(len, beliefs))
+        self._beliefs = torch.zeros(len(data), longest, network.n_questions, network.n_classes, device=device)
+        for replica, believed in enumerate(beliefs):
+            self._believe(replica, believed)
+        starts = torch.arange(len(data), device=device) * longest
+        self._stacked_beliefs = StackedRows(table=self._beliefs.flatten(0, 1), starts=starts)
+
+    def _believe(self, replica: int, beliefs: Beliefs | Float32[np.ndarray, "items questions classes"]) -> None:
+        self._beliefs[replica, : len(beliefs)] = torch.from_numpy(beliefs.astype(np.float32))
+
+    def results(self, *, labels_unseen: bool) -> list[FitResult]:
+        """Trains all replicas until each has stopped."""
+        model = self._model
+        courses = [Course[FittedLia]() for _ in self._contexts]
+        schedule = Schedule(epochs=model.iterations, patience=model.patience)
+        for iteration in range(model.iterations):
+            expects = iteration < model.em_iterations or model.finetune == "none"
+            loss = self._expected if expects else self._marginal
+            lost: dict[int, float] = {}
+            for _ in range(model.epochs):
+                lost = self._trainer.run_epoch(loss)
+            for replica in self._trainer.active:
+                courses[replica].losses.append(lost[replica])
+            stopping = self._look(iteration, courses, schedule, labels_unseen=labels_unseen)
+            self._trainer.drop(stopping)
+            if not self._trainer.active:
+                break
+        return [self._result(replica, course, labels_unseen=labels_unseen) for replica, course in enumerate(courses)]
+
+    def _look(
+        self, iteration: int, courses: Sequence[Course[FittedLia]], schedule: Schedule, *, labels_unseen: bool
+    ) -> list[int]:
+        """E-step, where one is due; reports; returns which replicas end here."""
+        model, last = self._model, iteration == self._model.iterations - 1
+        stopping: list[int] = []
+        for replica in self._trainer.active:
+            course, now, crowd = courses[replica], self._fitted(replica), self._crowds[replica]
+            if model.patience is not None:
+                aside = crowd.aside
+                course.look(now, None if aside is None else now.loss(self._labels(now), aside))
+            course.converged = course.ends(schedule)
+
+            def reported(now: FittedLia = now, course: Course[FittedLia] = course) -> Predictor:
+                return LiaPredictor(fitted=course.kept or now)
+
+            goes_on = self._contexts[replica].report(
+                iteration + 1, -course.losses[-1], reported if labels_unseen else None
+            )
+            if course.converged or not goes_on or last:
+                stopping.append(replica)
+                course.kept = course.kept or now
+            elif iteration + 1 < model.em_iterations or model.finetune == "none":
+                self._believe(replica, now.posterior(prior=model.estep_prior))
+        return stopping
+
+    def _fitted(self, replica: int) -> FittedLia:
+        crowd = self._crowds[replica]
+        return FittedLia(
+            network=self._network,
+            snapshot=self._trainer.snapshot(replica),
+            inputs=self._own_inputs[replica],
+            features=crowd.features,
+            answers=crowd.answers,
+            code=crowd.code,
+            multilabel=crowd.data.scale == "multilabel",
+            device=self._device,
+        )
+
+    def _labels(self, fitted: FittedLia) -> Beliefs:
+        if self._model.predict == "h":
+            return fitted.classifier
+        return fitted.posterior(prior=self._model.estep_prior)
+
+    def _expected(self, values: Values, batch: Batch) -> tuple[PerReplica, PerReplica]:
+        """The M-step's loss: of the classifier once an item, of the confusions once an answer."""
+        beliefs = batch.take(self._stacked_beliefs)
+        log_classes, log_q, seen, said, penalty = self._logs(values, batch)
+        log_said = (log_q * said[:, :, None]).sum(dim=3)
+        gained = (take_rows(beliefs.flatten(0, 1), seen.item) * log_said).sum(dim=(1, 2))
+        of_items = (beliefs * log_classes).sum(dim=(2, 3))
+        if self._model.item_weighting == "code":
+            counts = torch.zeros(of_items.numel(), device=self._device).index_add_(0, seen.item, seen.weight)
+            of_items = of_items * counts.view(of_items.shape)
+        elif batch.mask is not None:
+            of_items = of_items * batch.mask
+        return penalty - seen.summed(gained) - of_items.sum(dim=1), batch.sizes
+
+    def _marginal(self, values: Values, batch: Batch) -> tuple[PerReplica, PerReplica]:
+        """Minus the likelihood of the answers, the classes summed out: of each by itself, or of all to an item."""
+        log_classes, log_q, seen, said, penalty = self._logs(values, batch)
+        if self._model.finetune == "composite":
+            log_answers = (take_rows(log_classes.flatten(0, 1), seen.item)[..., None] + log_q).logsumexp(dim=2)
+            return penalty - seen.summed((said * log_answers).sum(dim=(1, 2))), batch.sizes
+        log_said = (log_q * said[:, :, None]).sum(dim=3) * seen.weight[:, None, None]
+        per_item = log_classes.flatten(0, 1).index_add(0, seen.item, log_said)
+        gained = per_item.logsumexp(dim=2).sum(dim=1).view(batch.rows.shape)
+        return penalty - (gained if batch.mask is None else gained * batch.mask).sum(dim=1), batch.sizes
+
+    def _logs(
+        self, values: Values, batch: Batch
+    ) -> tuple[LogClasses, LogConfusions, BatchAnswers, SaidInBatch, PerReplica]:
+        """Returns the classifier's logs, each answer's log-confusions, the answers, what they say, and the penalty."""
+        seen, said = self._said.of(batch)
+        log_classes, difficulty = self._network.of_items(values, batch.take(self._inputs), batch)
+        own = values.rows("annotators", seen.annotator, seen.place)
+        competence = self._network.competence(values, own, self._described.seen(seen, batch), seen.place)
+        log_q = self._network.log_confusions(take_rows(difficulty.flatten(0, 1), seen.item), competence)
+        penalty = torch.zeros_like(batch.sizes)
+        if self._model.regularisation:
+            penalty = seen.summed((log_q**2).sum(dim=(1, 2, 3))) * self._pull[batch.block.replicas]
+        return log_classes, log_q, seen, said, penalty
+
+    def _result(self, replica: int, course: Course[FittedLia], *, labels_unseen: bool) -> FitResult:
+        crowd, end = self._crowds[replica], course.end.with_answers(self._crowds[replica].every)
+        beliefs = self._labels(end)
+        annotators = end.annotators(beliefs)
+        return FitResult(
+            item_probs=as_probs(beliefs, multilabel=crowd.data.scale == "multilabel"),
+            annotators=annotators,
+            label_probs=lambda item, annotator: end.foretold(beliefs, item, annotator),
+            predictor=LiaPredictor(fitted=end) if labels_unseen else None,
+            objective=-np.array(course.losses),
+            converged=course.converged or self._model.patience is None,
+            iterations=len(course.losses),
+            extras=end.extras(beliefs, annotators),
+        )
+
+
+@final
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LiaPredictor:
+    """Labels unseen items with the classifier."""
+
+    fitted: FittedLia
+
+    @property
+    def uses(self) -> tuple[str, ...]:
+        return ("classifier",)
+
+    def predict(self, items: Items, use: str) -> np.ndarray:  # noqa: ARG002 - there is one use
+        """Returns the classifier's probabilities."""
+        return self.fitted.classes_of(items)
+
+
+def reading_features(items: Items) -> BuildStream:
+    """Returns what builds the network that reads these items' features."""
+    return lambda classifier, n_outputs: classifier.network.build(items, n_outputs)
+
+
+def lia_cost(shape: DataShape, params: Mapping[str, Any]) -> float:
+    """Returns the cost of all rounds: of each item the network, of each answer its annotator's and its own matrix."""
+    passes = params["iterations"] * params["epochs"] * stopping_share(params)
+    weights = network_weights(shape, params)
+    cells = shape.n_classes**2 * params["latent"]
+    of_items = 3.0 * MATRIX_PRODUCT * shape.n_items * weights
+    return passes * (of_items + shape.n_annotations * cells * (20.0 + params["annotator_embedding"] * MATRIX_PRODUCT))

@@ -1,0 +1,280 @@
+"""A fitted LIA: what it says of items, of annotators, and of the two together."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import final
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Float32, Float64, Int, Int64, Shaped
+
+from crowdsweep.arrays import ClassConfusions, Confusions, ItemProbs, ratio
+from crowdsweep.data.dataset import Items
+from crowdsweep.models._em import chunks
+from crowdsweep.models._stacked import weights_of
+from crowdsweep.models.joint._lia_answers import Answers, Beliefs, as_probs
+from crowdsweep.models.joint._lia_network import LiaNetwork
+from crowdsweep.models.networks.values import Values
+from crowdsweep.models.trainer import Snapshot
+
+Confused = Float64[np.ndarray, "rows questions true observed"]
+
+_TYPICAL_ITEMS, _TYPICAL_ANNOTATORS = 32, 64  # so many stand for all where an average runs over them
+
+
+@final
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FittedLia:
+    """What a replica has learnt, and whom it knows.
+
+    Attributes:
+        network, snapshot: the shapes and what is in them.
+        inputs: what the network reads of the training items.
+        features: of annotators, if they have any.
+        answers: that it was trained on.
+        code: of each annotator, as it stands in the answers.
+        multilabel: whether questions are classes.
+    """
+
+    network: LiaNetwork
+    snapshot: Snapshot
+    inputs: Shaped[np.ndarray, " items *shape"]
+    features: Float32[np.ndarray, "annotators _"] | None
+    answers: Answers
+    code: Int64[np.ndarray, " annotators"]
+    multilabel: bool
+    device: str
+
+    def with_answers(self, answers: Answers) -> "FittedLia":
+        """Returns the same with other answers to judge items by."""
+        return replace(self, answers=answers)
+
+    @cached_property
+    def _values(self) -> Values:
+        # Doubles: what is said of an annotator may not depend on who else is asked about, to the last digit.
+        wide = {name: torch.from_numpy(array[None].astype(np.float64)) for name, array in self.snapshot.values.items()}
+        return Values({name: array.to(self.device) for name, array in wide.items()})
+
+    @cached_property
+    def _vectors(self) -> Float[torch.Tensor, "annotators width"]:
+        return torch.from_numpy(self.snapshot.tables["annotators"]).to(self.device, torch.float64)
+
+    @cached_property
+    def _features(self) -> Float[torch.Tensor, "annotators _"] | None:
+        return None if self.features is None else torch.from_numpy(self.features).to(self.device, torch.float64)
+
+    @cached_property
+    def _of_items(self) -> tuple[Beliefs, Float[torch.Tensor, "items cells"]]:
+        """The classifier's log-probabilities, and the difficulty, of the training items."""
+        return self._read(self.inputs)
+
+    @torch.no_grad()
+    def _read(self, inputs: Shaped[np.ndarray, " items *shape"]) -> tuple[Beliefs, Float[torch.Tensor, "items cells"]]:
+        network, read = self.network, torch.from_numpy(np.array(inputs)).to(self.device)
+        read = read.to(torch.float64) if read.is_floating_point() else read
+        size = network.n_cells + max(stream.row_size for stream in network.streams)
+        logs, hard = (
+            [np.zeros((0, network.n_questions, network.n_classes))],
+            [torch.zeros(0, network.n_cells, dtype=torch.float64)],
+        )
+        for part in chunks(len(inputs), size):
+            log_classes, difficulty = network.of_items(self._values, read[None, part], None)
+            logs.append(log_classes[0].cpu().numpy())
+            hard.append(difficulty[0].cpu())
+        return np.concatenate(logs), torch.cat(hard).to(self.device)
+
+    def classes_of(self, items: Items) -> ItemProbs:
+        """Returns what the classifier says of any items."""
+        log_classes, _ = self._read(self.network.classes.inputs(items))
+        return as_probs(_exponentials(log_classes), multilabel=self.multilabel)
+
+    @property
+    def classifier(self) -> Beliefs:
+        """What the classifier says of the training items."""
+        return _exponentials(self._of_items[0])
+
+    def posterior(self, *, prior: bool) -> Beliefs:
+        """Returns the classes of the training items given their answers; `prior` counts the classifier in."""
+        log_joint = self._of_items[0].copy() if prior else np.zeros_like(self._of_items[0])
+        answers, weight = self.answers, weights_of(self.answers.rows)
+        said = answers.said.astype(np.float64)
+        for part in chunks(len(answers.said), self.network.n_cells):
+            log_q = np.log(np.maximum(self.pairs(answers.item[part], answers.annotator[part]), 1e-30))
+            gained = np.einsum("ajkl,ajl->ajk", log_q, said[part])
+            np.add.at(log_joint, answers.item[part], weight[part, None, None] * gained)
+        return _exponentials(log_joint)
+
+    @torch.no_grad()
+    def pairs(self, item: Int[np.ndarray, " rows"], annotator: Int[np.ndarray, " rows"]) -> Confused:
+        """Returns how annotators, by their codes in the answers, answer items; rows sum to one."""
+        shape = (self.network.n_questions, self.network.n_classes, self.network.n_classes)
+        found = np.empty((len(item), *shape))
+        for part in chunks(len(item), self.network.n_cells):
+            who = torch.from_numpy(annotator[part].astype(np.int64)).to(self.device)
+            what = torch.from_numpy(item[part].astype(np.int64)).to(self.device)
+            competence = self.network.competence(
+                self._values,
+                self._vectors[who],
+                None if self._features is None else self._features[who],
+                torch.zeros_like(who),
+            )
+            log_q = self.network.log_confusions(self._of_items[1][what], competence)
+            found[part] = log_q.exp().cpu().numpy()
+        return found
+
+    @cached_property
+    def known(self) -> Bool[np.ndarray, " annotators"]:
+        """Whether anything is known of each annotator, by the codes in the answers: an answer, or features."""
+        if self.features is not None:
+            return np.ones(len(self.code), dtype=bool)
+        return self.answers.rows.labels_per_annotator > 0
+
+    @cached_property
+    def crowd(self) -> tuple[Int64[np.ndarray, " typical"], Float64[np.ndarray, " typical"]]:
+        """Annotators who stand for all, and the share of each: what is foretold of one of whom nothing is known."""
+        given = self.answers.rows.labels_per_annotator
+        active = np.flatnonzero(given)
+        if len(active) <= _TYPICAL_ANNOTATORS:
+            return active, given[active] / max(given.sum(), 1)
+        middles = (np.arange(_TYPICAL_ANNOTATORS) + 0.5) / _TYPICAL_ANNOTATORS
+        picked = active[np.searchsorted(np.cumsum(given[active]), middles * given.sum())]
+        return picked, np.full(len(picked), 1.0 / len(picked))
+
+    def of_crowd(self, item: Int[np.ndarray, " rows"]) -> Confused:
+        """Returns how the crowd answers each of these items."""
+        members, share = self.crowd
+        asked, place = np.unique(item, return_inverse=True)
+        found = np.zeros((len(asked), self.network.n_questions, self.network.n_classes, self.network.n_classes))
+        for member, weight in zip(members, share, strict=True):
+            found += weight * self.pairs(asked, np.full(len(asked), member))
+        return found[place]
+
+    def foretold(
+        self, beliefs: Beliefs, item: Int[np.ndarray, " rows"], annotator: Int[np.ndarray, " rows"]
+    ) -> Float64[np.ndarray, "rows _"]:
+        """Returns the probability of each answer that an annotator may give an item."""
+        code = self.code[annotator]
+        unknown = ~self.known[code]
+        out = np.empty((len(item), self.network.n_questions, self.network.n_classes))
+        for part in chunks(len(item), self.network.n_cells):
+            confused = self.pairs(item[part], code[part])
+            if unknown[part].any():
+                confused[unknown[part]] = self.of_crowd(item[part][unknown[part]])
+            out[part] = np.einsum("rjk,rjkl->rjl", beliefs[item[part]], confused)
+        return as_probs(out, multilabel=self.multilabel)
+
+    def loss(self, beliefs: Beliefs, aside: Answers) -> float:
+        """Returns minus the mean log-probability of answers that were not trained on."""
+        lost, weight = np.zeros(len(aside.said)), weights_of(aside.rows)
+        for part in chunks(len(lost), self.network.n_cells):
+            probs = np.einsum(
+                "rjk,rjkl->rjl", beliefs[aside.item[part]], self.pairs(aside.item[part], aside.annotator[part])
+            )
+            lost[part] = -(aside.said[part] * np.log(np.maximum(probs, 1e-12))).sum(axis=(1, 2))
+        return float(weight @ lost / weight.sum())
+
+    def annotators(self, beliefs: Beliefs) -> "LiaAnnotators":
+        """Returns how annotators answer typical items."""
+        answered = np.flatnonzero(self.answers.rows.labels_per_item > 0)
+        places = np.linspace(0, len(answered) - 1, min(_TYPICAL_ITEMS, len(answered))).round().astype(np.int64)
+        return LiaAnnotators(fitted=self, items=answered[places], beliefs=beliefs[answered[places]])
+
+    def extras(self, beliefs: Beliefs, annotators: "LiaAnnotators") -> Mapping[str, Shaped[np.ndarray, "..."]]:
+        """Returns what LIA promises besides labels.
+
+        `item_difficulty`: of each item (multi-label: and class), how probably somebody of the crowd answers it wrongly.
+        `annotator_competence`: of each annotator, the probability of a right answer, a mean over typical items (and
+        classes). `annotator_errors`: the share of wrong answers, by what is believed of the items; NaN where there are
+        none. `annotator_embeddings`: vectors. `pair_confusions`: for each answer, in the order of the annotations, how
+        its annotator answers its item [answers, true, observed] (multi-label: [answers, classes, 2, 2]).
+        """
+        rows, n_annotators = self.answers.rows, len(self.code)
+        everything = np.arange(rows.n_items)
+        right = np.einsum("ijk,ijkk->ij", beliefs, self.of_crowd(everything))
+        agreed = (beliefs[self.answers.item] * self.answers.said).sum(axis=2).mean(axis=1)
+        given = np.bincount(rows.annotator, weights_of(rows), minlength=n_annotators)
+        agreeing = np.bincount(rows.annotator, weights_of(rows) * agreed, minlength=n_annotators)
+        shares = annotators.beliefs.mean(axis=0)
+        competence = np.concatenate(
+            [
+                np.einsum("jk,ajkk->a", shares, annotators.matrices(np.arange(n_annotators)[part]))
+                for part in chunks(n_annotators, _TYPICAL_ITEMS * self.network.n_cells)
+            ]
+            or [np.zeros(0)]
+        )
+        by_pair = np.argsort(self._order_of_answers(), kind="stable")
+        confused = self.pairs(self.answers.item[by_pair], self.answers.annotator[by_pair]).astype(np.float32)
+        return {
+            "item_difficulty": 1.0 - (right if self.multilabel else right[:, 0]),
+            "annotator_competence": competence / self.network.n_questions,
+            "annotator_errors": ratio(given - agreeing, given, at_zero=np.nan)[self.code],
+            "annotator_embeddings": self.vectors()[self.code],
+            "pair_confusions": confused if self.multilabel else confused[:, 0],
+        }
+
+    def _order_of_answers(self) -> Int64[np.ndarray, " answers"]:
+        """Returns a number for each answer that ascends by item, then by the data set's own code of the annotator."""
+        own = np.argsort(self.code)
+        return self.answers.item * len(own) + own[self.answers.annotator]
+
+    @torch.no_grad()
+    def vectors(self) -> Float32[np.ndarray, "annotators width"]:
+        """Returns the annotators' vectors, by the codes in the answers."""
+        if self._features is None or self.network.describing is None:
+            return self._vectors.to(torch.float32).cpu().numpy()
+        described = self.network.describing.logits(self._values, self._features[None], None)[0].transpose(0, 1)
+        return (self._vectors + described).to(torch.float32).cpu().numpy()
+
+
+@final
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LiaAnnotators:
+    """An `AnnotatorModel`: how annotators answer typical items, of each class those that are believed to be of it.
+
+    Attributes:
+        fitted: what is asked.
+        items: who is typical.
+        beliefs: of these.
+    """
+
+    fitted: FittedLia
+    items: Int64[np.ndarray, " typical"]
+    beliefs: Beliefs
+
+    @property
+    def n_annotators(self) -> int:
+        return len(self.fitted.code)
+
+    def confusion(self, annotators: Int[np.ndarray, " annotators"]) -> Confusions | ClassConfusions:
+        """Returns the matrices of these annotators; unknown ones answer as the crowd does."""
+        found = self.matrices(annotators)
+        return found if self.fitted.multilabel else found[:, 0]
+
+    def global_confusion(self) -> None:
+        return None
+
+    def matrices(self, annotators: Int[np.ndarray, " annotators"]) -> Confused:
+        """Returns a matrix for each annotator and question."""
+        code = self.fitted.code[annotators]
+        found = self._of(code)
+        unknown = ~self.fitted.known[code]
+        if unknown.any():
+            members, share = self.fitted.crowd
+            found[unknown] = np.tensordot(share, self._of(members), axes=1)
+        return found
+
+    def _of(self, code: Int64[np.ndarray, " annotators"]) -> Confused:
+        total = self.beliefs.sum(axis=0)[:, :, None]
+        shape = (self.fitted.network.n_questions, self.fitted.network.n_classes, self.fitted.network.n_classes)
+        found = np.zeros((len(code), *shape))
+        for item, believed in zip(self.items, self.beliefs, strict=True):
+            share = ratio(believed[:, :, None], total, at_zero=1.0 / len(self.items))
+            found += share * self.fitted.pairs(np.full(len(code), item), code)
+        return found
+
+
+def _exponentials(logs: Beliefs) -> Beliefs:
+    """Returns the probabilities of these logarithms, normalised."""
+    probs = np.exp(logs - logs.max(axis=2, keepdims=True))
+    return probs / probs.sum(axis=2, keepdims=True)

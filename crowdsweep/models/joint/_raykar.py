@@ -1,0 +1,100 @@
+"""What raykar and raykar-prior share: EM of Dawid-Skene's matrices and a softmax regression, both M-steps exact."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from crowdsweep.arrays import ItemProbs
+from crowdsweep.data.dataset import TrainingData
+from crowdsweep.models._em import (
+    PerReplica,
+    annotator_model,
+    confusion_columns,
+    evenly,
+    label_probs_of,
+    log_answers,
+    log_confusion_prior,
+    normalised,
+    soft_vote,
+    stack,
+)
+from crowdsweep.models._steps import Active, of_items, run_steps
+from crowdsweep.models.contract import FitContext, FitResult
+from crowdsweep.models.joint._softmax_regression import (
+    RegressionEM,
+    Regressions,
+    ReplicaWeights,
+    SoftmaxPredictor,
+)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Beliefs:
+    """What EM goes by: the posterior of the flat items, the regression of each replica."""
+
+    posterior: ItemProbs
+    weights: ReplicaWeights
+
+
+def fit_raykar(
+    em: RegressionEM, smoothing: float, data: Sequence[TrainingData], contexts: Sequence[FitContext]
+) -> list[FitResult]:
+    """Runs EM on all data sets; each stops by itself.
+
+    Args:
+        em: how it is fitted.
+        smoothing: pseudo-counts in every cell of the confusion matrices.
+        data: agree in the numbers of classes and features.
+        contexts: one for each.
+    """
+    crowds, regressions = stack([part.annotations for part in data]), Regressions(data=data, penalty=em.penalty)
+    pseudo_answers = evenly(crowds, smoothing)
+
+    def step(now: Beliefs) -> tuple[Beliefs, PerReplica]:
+        columns = confusion_columns(crowds, now.posterior, pseudo_answers)
+        weights = regressions.learn(now.posterior * crowds.answered[:, None], now.weights)
+        log_joint = regressions.log_probs(weights) + log_answers(crowds, columns)
+        posterior, log_evidence = normalised(log_joint)
+        objective = crowds.replica_sums(log_evidence * crowds.answered)
+        objective += log_confusion_prior(crowds, columns) + regressions.log_prior(weights)
+        return Beliefs(posterior=posterior, weights=weights), objective
+
+    def kept(active: Active, updated: Beliefs, before: Beliefs) -> Beliefs:
+        return Beliefs(
+            posterior=of_items(crowds, active, updated.posterior, before.posterior),
+            weights=np.where(active[:, None, None], updated.weights, before.weights),
+        )
+
+    def predictor(now: Beliefs, replica: int) -> SoftmaxPredictor:
+        return regressions.predictor(now.weights, replica)
+
+    stepped = run_steps(
+        Beliefs(posterior=soft_vote(crowds), weights=regressions.start()),
+        step,
+        kept,
+        iterations=em.iterations,
+        tolerance=em.tolerance,
+        reports=[context.report for context in contexts],
+        predictor=predictor,
+    )
+    end = stepped.state
+    columns = confusion_columns(crowds, end.posterior, pseudo_answers)
+    results: list[FitResult] = []
+    for replica in range(len(data)):
+        mine = crowds.annotators_of(replica)
+        # The crowd is all annotators together, each of whom has pseudo-counts of its own.
+        annotators = annotator_model(crowds, columns, replica, smoothing=smoothing * (mine.stop - mine.start))
+        item_probs = end.posterior[crowds.items_of(replica)]
+        results.append(
+            FitResult(
+                item_probs=item_probs,
+                annotators=annotators,
+                label_probs=label_probs_of(item_probs, annotators),
+                predictor=predictor(end, replica),
+                objective=stepped.objectives[replica],
+                converged=stepped.converged[replica],
+                iterations=len(stepped.objectives[replica]),
+            )
+        )
+    return results

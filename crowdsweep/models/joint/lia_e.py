@@ -1,0 +1,65 @@
+"""LIA-E: LIA where items have no features, only a vector each, learned with everything else.
+
+Each item is free to be as difficult as its answers say, and what it shares with others is what its vector and the one
+network make of it. It labels the items that it was trained on and no others.
+
+Platanios, Al-Shedivat, Xing and Mitchell (2020), "Learning from Imperfect Annotations", LIA-E.
+
+    the symbols are those of `lia`, x_i being the item's vector    item_embedding
+
+Deviations: those of `lia`. Vectors are drawn from N(0, 1), as standardised features are spread.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, final
+
+from annotated_types import Ge
+
+from crowdsweep.data.dataset import TrainingData
+from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
+from crowdsweep.models.joint._lia import LIA_SPACE, SOURCE, LiaTraining, lia_cost
+from crowdsweep.models.networks.embedded import EmbeddedNetwork, reads_vectors
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class LiaE:
+    """Hyper-parameters of LIA-E.
+
+    Attributes:
+        item_embedding: width of an item's vector.
+        training: those of LIA.
+    """
+
+    item_embedding: Annotated[int, Ge(1)] = 16
+    training: LiaTraining = LiaTraining()
+
+    def fit_batch(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
+        """Fits all data sets side by side."""
+        n_items, items = max(part.n_items for part in data), reads_vectors(self.item_embedding)
+        return self.training.fit(
+            data,
+            contexts,
+            lambda classifier, n: EmbeddedNetwork(
+                network=classifier.network.build(items, n), n_items=n_items, width=self.item_embedding
+            ),
+            labels_unseen=False,
+        )
+
+
+MODEL = ModelInfo(
+    name="lia-e",
+    title="LIA-E: LIA with a learned vector for each item in place of features",
+    model=LiaE,
+    source=f"{SOURCE}, LIA-E",
+    needs=frozenset({"annotators"}),
+    supports=frozenset({"soft_answers"}),
+    space={"item_embedding": {"values": [8, 16, 32]}, **LIA_SPACE},
+    cost=lia_cost,
+    label_symmetric=False,
+    waived={
+        "no_corner_flips_a_unanimous_item": "with defaults, where annotators share no item, an item's vector and its "
+        "annotators' explain each other, and some items with one answer end elsewhere; to go with better defaults"
+    },
+)

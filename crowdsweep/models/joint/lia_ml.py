@@ -1,0 +1,53 @@
+"""LIA-ML: LIA on multi-label data, every class a question of its own, answered by networks that share their trunk.
+
+An answer says of each class whether it applies. All classes share one trunk on the item's features and one vector for
+each annotator; each has its own classifier, its own difficulty and its own competence on top of them.
+
+Platanios, Al-Shedivat, Xing and Mitchell (2020), "Learning from Imperfect Annotations", LIA-ML (there the classes are
+14 relations between medical terms).
+
+    the symbols are those of `lia`, each with a further axis of questions, h and Q being of two classes
+
+Whoever answered an item has answered every class, as everywhere here: a question that was not put to somebody has to be
+a data set of its own. An item without answers takes part in nothing, which is the mask of the paper.
+
+Deviations: those of `lia`; one head for each class, as in the authors' code, where their text has embeddings of labels.
+Nominal data are one question of K classes, on which this is `lia`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import final
+
+from crowdsweep.data.dataset import TrainingData
+from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
+from crowdsweep.models.joint._lia import LIA_SPACE, SOURCE, LiaTraining, lia_cost, reading_features
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class LiaMl:
+    """Hyper-parameters of LIA-ML.
+
+    Attributes:
+        training: those of LIA.
+    """
+
+    training: LiaTraining = LiaTraining()
+
+    def fit_batch(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
+        """Fits all data sets side by side."""
+        return self.training.fit(data, contexts, reading_features(data[0].items))
+
+
+MODEL = ModelInfo(
+    name="lia-ml",
+    title="LIA-ML: LIA on multi-label data, a question a class, one trunk",
+    model=LiaMl,
+    source=f"{SOURCE}, LIA-ML",
+    needs=frozenset({"features", "annotators"}),
+    supports=frozenset({"multilabel", "soft_answers"}),
+    space=LIA_SPACE,
+    cost=lia_cost,
+    label_symmetric=False,
+)

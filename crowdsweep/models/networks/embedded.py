@@ -1,0 +1,82 @@
+"""A network that reads, in place of features, a vector which it learns for each item.
+
+It knows the items that it is trained on and no others. All vectors are one parameter, so that a step costs the number
+of items, which is small beside its products while items are below some hundred thousand.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int64
+
+from crowdsweep.data.dataset import Items
+from crowdsweep.models.networks.contract import Masks, Network
+from crowdsweep.models.networks.initial import normal
+from crowdsweep.models.networks.replicas import Parameter
+from crowdsweep.models.networks.streams import Dropout
+from crowdsweep.models.networks.tensors import Inputs, Logits, Probs
+from crowdsweep.models.networks.values import Values
+
+_VECTORS = "item vectors"
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class EmbeddedNetwork:
+    """A network of vectors, and a vector for each item.
+
+    Attributes:
+        network: what reads the vectors.
+        n_items: how many there are at most; data sets of one stack may have fewer.
+        width: of a vector.
+    """
+
+    network: Network
+    n_items: int
+    width: int
+
+    @property
+    def n_classes(self) -> int:
+        return self.network.n_classes
+
+    @property
+    def dropouts(self) -> Sequence[Dropout]:
+        return self.network.dropouts
+
+    @property
+    def row_size(self) -> int:
+        return self.network.row_size
+
+    def parameters(self) -> list[Parameter]:
+        """Returns the vectors, from N(0, 1), and the network's parameters."""
+        vectors = Parameter(name=_VECTORS, shape=(self.n_items, self.width), start=normal(1.0))
+        return [vectors, *self.network.parameters()]
+
+    def inputs(self, items: Items) -> Int64[np.ndarray, " items"]:
+        """Returns the items' codes: these have to be all items that the network is trained on."""
+        return np.arange(items.n_items)
+
+    def layout(self, items: Items) -> None:  # noqa: ARG002 - a Network
+        """Returns None: a row is an item."""
+        return
+
+    def logits(self, values: Values, inputs: Inputs, masks: Masks | None) -> Logits:
+        """See `Network.logits`."""
+        return self.network.logits(values, self._vectors(values, inputs), masks)
+
+    @torch.no_grad()
+    def probabilities(self, values: Values, inputs: Inputs) -> Probs:
+        """See `Network.probabilities`."""
+        return self.network.probabilities(values, self._vectors(values, inputs))
+
+    def _vectors(self, values: Values, inputs: Inputs) -> Float[torch.Tensor, "replicas rows width"]:
+        table = values[_VECTORS]
+        return table.gather(1, inputs[:, :, None].expand(len(table), -1, self.width))
+
+
+def reads_vectors(width: int) -> Items:
+    """Returns what to build a network for that reads vectors of this width."""
+    return Items(n_items=0, features=np.zeros((0, width), np.float32))

@@ -1,0 +1,92 @@
+"""What P1's two-stage baselines share: the labels of an aggregator, of which LIA's network of items learns the winners.
+
+`maj-star` and `mmce-star` read features. The `-e` variants read a vector that is learned for each item, so that the
+network can but learn by heart what it is taught, and labels no other items.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Literal, final
+
+from annotated_types import Ge
+
+from crowdsweep.data.dataset import TrainingData
+from crowdsweep.models._em import winners
+from crowdsweep.models.classifier import Classifier
+from crowdsweep.models.contract import FitContext, FitResult, Model, ModelInfo, Predictor, Report
+from crowdsweep.models.networks.dense import Dense
+from crowdsweep.models.networks.embedded import EmbeddedNetwork, reads_vectors
+from crowdsweep.models.trainer import Schedule
+from crowdsweep.models.two_stage._pair import Aggregated, Training, aggregated, fit_pairs, one_hot
+
+Ties = Literal["random", "first"]
+
+LIA_CLASSIFIER = Classifier(network=Dense(hidden=(16, 16, 16, 16), dropout=0.0), learning_rate=3e-3)
+STAR_TRAINING = Training(classifier=LIA_CLASSIFIER, epochs=100)
+STAR_SPACE: Mapping[str, Any] = {
+    "hidden": {"values": [[16], [16, 16], [16, 16, 16, 16], [32, 32, 32, 32]]},
+    "learning_rate": {"values": [1e-3, 3e-3, 1e-2]},
+    "epochs": {"values": [20, 50, 100]},
+}
+SOURCE = "Platanios, Al-Shedivat, Xing and Mitchell 2020, Learning from Imperfect Annotations, Table 2"
+
+
+def taught(model: Model, data: Sequence[TrainingData], contexts: Sequence[FitContext], ties: Ties) -> list[Aggregated]:
+    """Returns the classes that an aggregator finds likeliest; ties are drawn, or the first class wins."""
+    stages = aggregated(model, data, contexts)
+    targets = [winners(stage.targets) * stage.targets.any(axis=1, keepdims=True) for stage in stages]
+    return [
+        replace(stage, targets=one_hot(own, context, draw=ties == "random"))
+        for stage, own, context in zip(stages, targets, contexts, strict=True)
+    ]
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class EmbeddedTraining:
+    """Hyper-parameters of a network that learns a vector for each item.
+
+    Attributes:
+        item_embedding: width of an item's vector.
+        epochs: passes over the items.
+    """
+
+    item_embedding: Annotated[int, Ge(1)] = 16
+    classifier: Classifier = replace(LIA_CLASSIFIER, learning_rate=1e-2)
+    epochs: Annotated[int, Ge(1)] = 100
+
+    def fit(
+        self, data: Sequence[TrainingData], contexts: Sequence[FitContext], stages: Sequence[Aggregated]
+    ) -> list[FitResult]:
+        """Trains on each data set's targets, all side by side."""
+        network = EmbeddedNetwork(
+            network=self.classifier.network.build(reads_vectors(self.item_embedding), data[0].n_classes),
+            n_items=max(part.n_items for part in data),
+            width=self.item_embedding,
+        )
+        known = [replace(context, report=_without_predictor(context.report)) for context in contexts]
+        schedule = Schedule(epochs=self.epochs)
+        fitted = fit_pairs(self.classifier, schedule, data, known, stages, network)
+        return [replace(one, predictor=None) for one in fitted]
+
+
+def _without_predictor(report: Report) -> Report:
+    """Returns the report of a fit that labels no unseen items."""
+
+    def told(step: int, objective: float, predictor: Callable[[], Predictor] | None = None) -> bool:  # noqa: ARG001
+        return report(step, objective)
+
+    return told
+
+
+def embedded(name: str, title: str, model: type[Any], space: Mapping[str, Any]) -> ModelInfo:
+    """Returns what the platform knows of a model that holds an `EmbeddedTraining`."""
+    return ModelInfo(
+        name=name,
+        title=title,
+        model=model,
+        source=SOURCE,
+        supports=frozenset({"votes", "soft_answers"}),
+        space={"item_embedding": {"values": [8, 16, 32]}, **space},
+        label_symmetric=False,
+    )

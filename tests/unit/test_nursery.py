@@ -1,0 +1,40 @@
+"""The keeper of the inline engine's workers ends with its driver, and without a word."""
+
+import os
+import signal
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from crowdsweep.sweep import worker
+from crowdsweep.sweep.nursery import ALIVE, REPORT
+
+
+def until(state: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not state():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_a_keeper_whose_driver_is_killed_says_nothing(capfd: pytest.CaptureFixture[str]) -> None:
+    """Its driver goes at the very moment at which it has the end of a worker to tell."""
+    keeper = worker._started()
+    ours, theirs = socket.socketpair()
+    with ours:
+        socket.send_fds(keeper.control, [b"w"], [theirs.fileno()])
+        theirs.close()
+        process, status = REPORT.unpack(keeper.control.recv(REPORT.size, socket.MSG_WAITALL))
+        assert status == ALIVE
+        keeper.process.send_signal(signal.SIGSTOP)
+        os.waitpid(keeper.process.pid, os.WUNTRACED)  # until it stands still
+        os.kill(process, signal.SIGKILL)
+        until(lambda: Path(f"/proc/{process}/stat").read_text().split()[2] == "Z")  # gone, and its parent was told
+        keeper.control.close()
+        keeper.process.send_signal(signal.SIGCONT)
+        assert keeper.process.wait(60) == 0
+    until(lambda: not Path(f"/proc/{process}").exists())
+    assert capfd.readouterr().err == ""
