@@ -276,6 +276,7 @@ def train(
     keep: Callable[[int], Kept],
     predictor: Callable[[int, Kept], Predictor],
     watched: Callable[[int, Kept], float | None] | None = None,
+    before: Callable[[Sequence[int]], None] | None = None,
 ) -> list[Course[Kept]]:
     """Trains all replicas until each has stopped by itself, or is told to.
 
@@ -288,11 +289,14 @@ def train(
         predictor: makes a predictor of a replica from what was kept of it.
         watched: of each replica, the loss on rows that are not trained on; None where it has none. Needed where the
             schedule has patience.
+        before: is called before each epoch with the replicas that still train; what the loss reads may change there.
     """
     courses = [Course[Kept]() for _ in reports]
     for epoch in range(schedule.epochs):
         stopping: list[int] = []
         rate = 1.0 if schedule.rate is None else schedule.rate(epoch)
+        if before is not None:
+            before(trainer.active)
         for replica, lost in trainer.run_epoch(loss, rate).items():
             course = courses[replica]
             course.losses.append(lost)

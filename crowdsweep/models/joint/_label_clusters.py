@@ -29,15 +29,19 @@ class Starts:
         self._points = LabelPoints.of(self._votes) if groups > 1 else None
         self._groups, self._seeds = groups, seeds
 
+    def clusters(self, number: int) -> Int32[np.ndarray, "items classes"]:
+        """Returns the group that each label of each item is taken to come from at first."""
+        if self._points is None:
+            return np.zeros(self._counts.shape, np.int32)
+        return self._points.clusters(self._groups, self._seeds.child(number))
+
     def of_restart(self, number: int) -> GroupMatrices:
         """Returns the expected label counts of the first M-step: a label's group is its cluster, its true class the
         vote.
 
         q_ij(m, k) = 1[cluster of (i, j) is m] * softMV_i(k), hence Q^m_kj = sum_i r_ij q_ij(m, k).
         """
-        clusters = np.zeros(self._counts.shape, np.int32)
-        if self._points is not None:
-            clusters = self._points.clusters(self._groups, self._seeds.child(number))
+        clusters = self.clusters(number)
         return np.stack([self._votes.T @ (self._counts * (clusters == group)) for group in range(self._groups)])
 
 

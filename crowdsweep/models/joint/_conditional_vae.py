@@ -1,0 +1,74 @@
+"""A variational autoencoder of items' features whose encoder and decoder are told the class: the bound for each class.
+
+    z ~ N(0, I)                                     latent, `latent` wide
+    x | z, t ~ N(decoder(z, t), variance)           one variance for each feature
+    q(z | x, t) = N(mean, deviation^2)              encoder(x, t)
+
+Encoder and decoder have one hidden layer, which the class moves by a vector of its own. One z is drawn for each class,
+all from the same standard normal numbers, so that the bounds of the classes differ by the class alone.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import final
+
+import torch
+from jaxtyping import Float
+
+from crowdsweep.models.networks.initial import glorot_uniform, zeros
+from crowdsweep.models.networks.replicas import Parameter
+from crowdsweep.models.networks.values import Values
+
+_LOG_LIMIT = 8.0  # log-variances stay within it: a feature that never varies would ask for -infinity
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class ConditionalVae:
+    """Sizes: D features, K classes, hidden units, latent numbers."""
+
+    n_features: int
+    n_classes: int
+    hidden: int
+    latent: int
+
+    @property
+    def row_size(self) -> int:
+        """Roughly how many numbers a step holds for one row."""
+        return self.n_classes * max(self.n_features, 2 * self.hidden, 4 * self.latent)
+
+    def parameters(self) -> list[Parameter]:
+        """Returns the parameters of one replica."""
+        features, classes, hidden, latent = self.n_features, self.n_classes, self.hidden, self.latent
+        shapes = {
+            "encoder item": (features, hidden),
+            "encoder class": (classes, hidden),
+            "encoder out": (hidden, 2 * latent),
+            "decoder latent": (latent, hidden),
+            "decoder class": (classes, hidden),
+            "decoder out": (hidden, features),
+        }
+        biases = {"encoder bias": (1, 2 * latent), "decoder bias": (1, features), "variance": (1, features)}
+        return [
+            *(Parameter(name=name, shape=shape, start=glorot_uniform) for name, shape in shapes.items()),
+            *(Parameter(name=name, shape=shape, start=zeros) for name, shape in biases.items()),
+        ]
+
+    def bounds(
+        self,
+        values: Values,
+        features: Float[torch.Tensor, "replicas batch features"],
+        noise: Float[torch.Tensor, "replicas batch latent"],
+    ) -> Float[torch.Tensor, "replicas classes batch"]:
+        """Returns a draw of E log p(x | z, t) - KL(q(z | x, t) || p(z)) for each class t."""
+        units = (features @ values["encoder item"])[:, None] + values["encoder class"][:, :, None]
+        encoded = torch.relu(units) @ values["encoder out"][:, None] + values["encoder bias"][:, None]
+        mean, log_variance = encoded.split(self.latent, dim=3)
+        log_variance = log_variance.clamp(-_LOG_LIMIT, _LOG_LIMIT)
+        latent = mean + (0.5 * log_variance).exp() * noise[:, None]
+        distance = 0.5 * (mean.square() + log_variance.exp() - log_variance - 1.0).sum(dim=3)
+        units = latent @ values["decoder latent"][:, None] + values["decoder class"][:, :, None]
+        decoded = torch.relu(units) @ values["decoder out"][:, None] + values["decoder bias"][:, None]
+        width = values["variance"].clamp(-_LOG_LIMIT, _LOG_LIMIT)[:, None]
+        misses = (features[:, None] - decoded).square() * (-width).exp() + width + math.log(2.0 * math.pi)
+        return -0.5 * misses.sum(dim=3) - distance
