@@ -39,6 +39,7 @@ from crowdsweep.models.joint._softmax_regression import FeatureMap, Inputs, Soft
 
 Rows = Float64[np.ndarray, "rows width"]
 Scores = Float64[np.ndarray, "rows classes"]
+BlockFeatures = Float64[np.ndarray, "annotators labels _"]
 
 _MOST_NUMBERS = 1 << 28  # 2 GB: of all annotators' inverses
 
@@ -135,37 +136,41 @@ class _Block(Protocol):
 class _Grams:
     """Annotators with equally many labels, by the products of their items."""
 
-    def __init__(self, features: Float64[np.ndarray, "annotators labels inputs"], penalty: float) -> None:
+    def __init__(self, features: BlockFeatures, penalty: float) -> None:
         self._gram = features @ features.transpose(0, 2, 1)
         self._inverse = np.linalg.inv(0.5 * self._gram + penalty * np.eye(features.shape[1]))
 
     def product(self, rows: Rows) -> Rows:
         """See `_Block`."""
-        return self._times(self._gram, rows)
+        return (self._gram @ _cut(rows, self._gram)).reshape(rows.shape)
 
     def solve(self, rows: Rows) -> Rows:
         """See `_Block`."""
-        return self._times(self._inverse, rows)
-
-    def _times(self, matrices: Float64[np.ndarray, "annotators labels labels"], rows: Rows) -> Rows:
-        return (matrices @ rows.reshape(*matrices.shape[:2], -1)).reshape(rows.shape)
+        return (self._inverse @ _cut(rows, self._gram)).reshape(rows.shape)
 
 
 @final
 class _Wide:
-    """One annotator with more labels than there are features."""
+    """Annotators with equally many labels, of whom there are more than features."""
 
-    def __init__(self, features: Inputs, penalty: float) -> None:
+    def __init__(self, features: BlockFeatures, penalty: float) -> None:
         self._features, self._penalty = features, penalty
-        self._factor = cho_factor(features.T @ features + 2.0 * penalty * np.eye(features.shape[1]))
+        self._transposed = features.transpose(0, 2, 1)
+        self._inverse = np.linalg.inv(self._transposed @ features + 2.0 * penalty * np.eye(features.shape[2]))
 
     def product(self, rows: Rows) -> Rows:
         """See `_Block`."""
-        return self._features @ (self._features.T @ rows)
+        return (self._features @ (self._transposed @ _cut(rows, self._features))).reshape(rows.shape)
 
     def solve(self, rows: Rows) -> Rows:
         """See `_Block`."""
-        return (rows - self._features @ cho_solve(self._factor, self._features.T @ rows)) / self._penalty
+        explained = self._features @ (self._inverse @ (self._transposed @ _cut(rows, self._features)))
+        return (rows - explained.reshape(rows.shape)) / self._penalty
+
+
+def _cut(rows: Rows, by: BlockFeatures) -> BlockFeatures:
+    """Returns the rows of each annotator of a block."""
+    return rows.reshape(*by.shape[:2], rows.shape[1])
 
 
 @final
@@ -306,17 +311,12 @@ def _blocks(
     penalty: float,
 ) -> Iterator[tuple[slice, _Block]]:
     """Cuts the labels, whose annotators' sizes ascend, into blocks that bound what is gathered at once."""
-    start = 0
-    for size in np.unique(sizes).tolist():
-        many = int((sizes == size).sum())
-        wide = size > inputs.shape[1]
-        for part in chunks(many, size * inputs.shape[1]) if not wide else (slice(n, n + 1) for n in range(many)):
+    start, width = 0, inputs.shape[1]
+    for size, many in zip(*(found.tolist() for found in np.unique(sizes, return_counts=True)), strict=True):
+        for part in chunks(many, size * width):
             rows = slice(start + part.start * size, start + part.stop * size)
-            features = root[rows, None] * inputs[item[rows]]
-            yield (
-                rows,
-                _Wide(features, penalty) if wide else _Grams(features.reshape(-1, size, inputs.shape[1]), penalty),
-            )
+            features = (root[rows, None] * inputs[item[rows]]).reshape(-1, size, width)
+            yield rows, (_Wide if size > width else _Grams)(features, penalty)
         start += many * size
 
 
