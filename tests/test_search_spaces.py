@@ -21,7 +21,7 @@ def planned(path: Path, *overrides: str) -> Plan:
 
 
 def test_the_files_that_the_documentation_names_are_here() -> None:
-    assert {path.stem for path in SWEEPS} >= {*EMBEDDED, "labelme", "jobs", "soft-labels"}
+    assert {path.stem for path in SWEEPS} >= {*EMBEDDED, "labelme", "jobs", "jobs-textfree", "soft-labels"}
 
 
 @pytest.mark.parametrize("path", SWEEPS, ids=lambda path: path.stem)
@@ -63,6 +63,33 @@ def test_jobs_can_be_planned(shared_data: Path, monkeypatch: pytest.MonkeyPatch)
     assert {search.metric.name for search in plan.searches} == {"dev_kl"}
 
 
+@pytest.mark.parametrize(("name", "n_trials"), [("jobs", 45), ("jobs-textfree", 39)])
+def test_label_distributions_run_through_when_they_are_made_short(
+    shared_data: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, n_trials: int
+) -> None:
+    """One point a search, one seed, few steps: every cell has a result, print stands beside it."""
+    monkeypatch.setenv("CROWDSWEEP_DATA", str(shared_data))
+    path = FOLDER / f"{name}.yaml"
+    short = ["budget.points=1", "seeds={search: 1, report: 1}", "engine=inline", "tracking={enabled: false}"]
+    for number, model in enumerate(load_sweep(path).models):
+        cut = {"epochs": 2} if model.name in ("pd", "ldl-nm") or model.name.endswith("-guided") else {}
+        if model.name.startswith(("pgm-bp", "pgm-annealing", "fmm")):
+            cut |= {"restarts": 1, "iterations": 3}
+        short += [f"models.{number}.params.{key}={value}" for key, value in cut.items()]
+    open_and_run(load_sweep(path, short), tmp_path, quiet=True)
+    state = read_journal(tmp_path)
+    assert [result.status for result in state.results.values()] == ["ok"] * n_trials
+    comparison = comparison_of(state, tmp_path)
+    assert all(entry.ours is not None for entry in comparison.published)
+    for block in comparison.datasets:
+        assert {score.model for score in block.ranked} >= {
+            "marginal", "uniform", "pd", "ldl-nm", "fmm", "pgm-bp", "pgm-annealing"
+        }  # fmt: skip
+    marginal = [entry for entry in comparison.published if entry.published.model == "marginal"]
+    assert len(marginal) == 3 * (name == "jobs-textfree")
+    assert all(abs(entry.difference) <= 0.0005 for entry in marginal if entry.difference is not None)
+
+
 def test_soft_labels_runs_through_when_it_is_made_short(
     shared_data: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -91,7 +118,12 @@ def test_soft_labels_runs_through_when_it_is_made_short(
 
 @pytest.mark.parametrize(
     ("name", "metric", "value"),
-    [("labelme", "test_accuracy", 0.8307), ("jobs", "train_kl", 1.190), ("soft-labels", "test_macro_f1", 0.6059)],
+    [
+        ("labelme", "test_accuracy", 0.8307),
+        ("jobs", "train_kl", 1.190),
+        ("jobs-textfree", "test_kl.soft", 0.819),
+        ("soft-labels", "test_macro_f1", 0.6059),
+    ],
 )
 def test_printed_values_stand_in_the_metrics_own_units(name: str, metric: str, value: float) -> None:
     published = load_sweep(FOLDER / f"{name}.yaml").published
