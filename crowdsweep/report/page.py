@@ -31,6 +31,7 @@ from crowdsweep.metrics.wording import is_count, readable
 from crowdsweep.models import registered
 from crowdsweep.report import figures, phrases
 from crowdsweep.report.annotator_maps import AnnotatorMap, annotator_maps
+from crowdsweep.report.baselines import baseline_lines, baseline_table, baseline_values
 from crowdsweep.report.compare import (
     Comparison,
     DatasetComparison,
@@ -47,6 +48,7 @@ from crowdsweep.report.table import comparison_rows, results_table, to_csv, to_l
 from crowdsweep.studies.contract import (
     ScoredBy,
     StudyReport,
+    StudyTable,
     check_knobs,
     find_template,
     with_datasets,
@@ -132,7 +134,8 @@ def write_report(store: Path) -> Path:
     parquet = io.BytesIO()
     pyarrow.parquet.write_table(everything, parquet)
     notes = [*phrases.unscored(comparison), *_notes(state, comparison)]
-    shown = [to_markdown(_for_reading(flat), right=_RIGHT), *map("{}\n".format, notes)]
+    shown = [to_markdown(_for_reading(flat), right=_RIGHT), *_without_a_fit(state, comparison, store)]
+    shown += map("{}\n".format, notes)
     maps = annotator_maps(state, shown_trials(state), open_rows(store, write=False))
     texts = {
         "table.csv": to_csv(flat),
@@ -194,6 +197,7 @@ def render_page(
         draw_confusion=figures.heat_map,
         draw_annotators=figures.annotator_map,
         maps=maps,
+        baselines=_baselines(state, comparison, store),
         confusions=_confusions(state, trials, comparison, store),
         verdict=phrases.verdict,
         notes=_notes(state, comparison),
@@ -376,6 +380,29 @@ def _confusions(
                 found[block.dataset, block.dataset_params] = (score.model, mean.tolist())
                 break
     return found
+
+
+def _baselines(state: JournalState, comparison: Comparison, store: Path) -> dict[tuple[str, str], StudyTable]:
+    """Returns the table of predictions that take no fit, by dataset, of those that compare label distributions."""
+    values = baseline_values(state, shown_trials(state), open_rows(store, write=False))
+    tables = {
+        (block.dataset, block.dataset_params): baseline_table(
+            block, values.get((block.dataset, block.dataset_params), {})
+        )
+        for block in comparison.datasets
+    }
+    return {place: table for place, table in tables.items() if table is not None}
+
+
+def _without_a_fit(state: JournalState, comparison: Comparison, store: Path) -> list[str]:
+    """Returns the same of all datasets as Markdown; nothing where none compares label distributions."""
+    values = baseline_values(state, shown_trials(state), open_rows(store, write=False))
+    lines = [
+        line
+        for block in comparison.datasets
+        for line in baseline_lines(block, values.get((block.dataset, block.dataset_params), {}))
+    ]
+    return [to_markdown(pa.Table.from_pylist(lines), right=("value",))] if lines else []
 
 
 def _for_reading(flat: pa.Table) -> pa.Table:
