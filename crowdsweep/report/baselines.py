@@ -24,10 +24,11 @@ from crowdsweep.trial.spec import canonical_json
 
 MetricValues = Mapping[tuple[str, str], float]
 """(baseline, metric) → mean over the seeds."""
-_WHAT = {MARGINAL: "the crowd's mean distribution", UNIFORM: "every class alike", HISTOGRAM: "the item's own answers"}
+_NAMES = (MARGINAL, UNIFORM, HISTOGRAM)
 NOTE = (
-    "Computed from the training answers, without a fit. The item's own answers are those that trained, and items of "
-    "dev and test have none; where all that is known of a training item trained, their divergence is 0 by construction."
+    "Computed from the training answers, without a fit. marginal: the crowd's mean distribution for every item; "
+    "uniform: every class alike; histogram: each training item's own answers, of those that trained, of which dev and "
+    "test items have none (0 by construction where all that is known of an item trained)."
 )
 
 
@@ -65,8 +66,7 @@ def baseline_table(block: DatasetComparison, values: MetricValues) -> StudyTable
         title="",
         columns=("without a fit", *map(readable, metrics)),
         rows=[
-            (f"{name}: {what}", *(show_number(values.get((name, metric)), metric) or "–" for metric in metrics))
-            for name, what in _WHAT.items()
+            (name, *(show_number(values.get((name, metric)), metric) or "–" for metric in metrics)) for name in _NAMES
         ],
         note=NOTE,
     )
@@ -79,7 +79,7 @@ def baseline_lines(block: DatasetComparison, values: MetricValues) -> list[dict[
     if not _compares_distributions(block, values):
         return []
     found: list[dict[str, str]] = []
-    for name in _WHAT:
+    for name in _NAMES:
         metric = f"train_{kind}" if name == HISTOGRAM else block.metric.partition(".")[0]
         if (name, metric) in values:
             value = show_number(values[name, metric], metric)

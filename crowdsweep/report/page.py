@@ -30,7 +30,6 @@ from crowdsweep.metrics.intervals import Estimate
 from crowdsweep.metrics.wording import is_count, readable
 from crowdsweep.models import registered
 from crowdsweep.report import figures, phrases
-from crowdsweep.report.annotator_maps import AnnotatorMap, annotator_maps
 from crowdsweep.report.baselines import baseline_lines, baseline_table, baseline_values
 from crowdsweep.report.compare import (
     Comparison,
@@ -42,6 +41,7 @@ from crowdsweep.report.compare import (
 from crowdsweep.report.comparison_table import comparison_table
 from crowdsweep.report.flagged import flagged_notes
 from crowdsweep.report.kept_scores import KeptScores
+from crowdsweep.report.maps import Maps, maps_of, pictures
 from crowdsweep.report.references import References
 from crowdsweep.report.soft_labels import soft_label_tables
 from crowdsweep.report.table import comparison_rows, results_table, to_csv, to_latex, to_markdown
@@ -115,8 +115,8 @@ class _Drawing:
 
 
 def write_report(store: Path) -> Path:
-    """Writes `report.html`, `table.md`, `table.csv`, `table.tex`, `results.parquet`, and maps of annotators,
-    `annotators-1.png` …, where a model keeps vectors of them, into a sweep's store.
+    """Writes `report.html`, `table.md`, `table.csv`, `table.tex`, `results.parquet`, and, where models keep what they
+    are drawn from, maps (`maps.pictures`: `annotators-1.png` …) into a sweep's store.
 
     Each is made before the first is written, and written whole or not at all.
 
@@ -136,17 +136,16 @@ def write_report(store: Path) -> Path:
     notes = [*phrases.unscored(comparison), *_notes(state, comparison)]
     shown = [to_markdown(_for_reading(flat), right=_RIGHT), *_without_a_fit(state, comparison, store)]
     shown += map("{}\n".format, notes)
-    maps = annotator_maps(state, shown_trials(state), open_rows(store, write=False))
+    maps = maps_of(state, open_rows(store, write=False))
     texts = {
         "table.csv": to_csv(flat),
         "table.md": "\n".join(shown),
         "table.tex": to_latex(_for_reading(flat), right=_RIGHT),
         "report.html": render_page(state, comparison, store, maps),
     }
-    drawn = [figures.to_png(figures.annotator_map(one.points, one.errors)) for part in maps.values() for one in part]
     files = {
         "results.parquet": parquet.getvalue(),
-        **{f"annotators-{number}.png": content for number, content in enumerate(drawn, start=1)},
+        **dict(pictures(maps)),
         **{name: text.encode(errors="backslashreplace") for name, text in texts.items()},
     }
     for name, content in files.items():
@@ -166,9 +165,7 @@ def write_report(store: Path) -> Path:
     return store / "report.html"
 
 
-def render_page(
-    state: JournalState, comparison: Comparison, store: Path, maps: Mapping[tuple[str, str], Sequence[AnnotatorMap]]
-) -> str:
+def render_page(state: JournalState, comparison: Comparison, store: Path, maps: Maps) -> str:
     """Returns the page's HTML."""
     template = Path(__file__).with_name("page.html.j2").read_text(encoding="utf-8")
     environment = jinja2.Environment(
@@ -196,6 +193,8 @@ def render_page(
         draw_curve=figures.curve,
         draw_confusion=figures.heat_map,
         draw_annotators=figures.annotator_map,
+        draw_items=figures.item_map,
+        draw_clusters=figures.cluster_labels,
         maps=maps,
         baselines=_baselines(state, comparison, store),
         confusions=_confusions(state, trials, comparison, store),

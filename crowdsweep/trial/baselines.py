@@ -8,7 +8,8 @@ keeps the scores of three predictions that take no fit, made from its own traini
     histogram    each training item's own distribution, of the answers that trained: what any smoothing must beat where
                  these are few, and zero divergence by construction where they are all that is known of the item
 
-Trials on the same data keep the same array, which is written once.
+Trials on the same data keep the same array, which is written once; so are the names of the classes, which figures of
+distributions are labelled with.
 """
 
 from collections.abc import Iterator
@@ -25,21 +26,24 @@ from crowdsweep.models.contract import FitContext, fit_one
 from crowdsweep.seeds import SeedStream
 from crowdsweep.trial.scoring import scored_part
 
-BASELINES = "baselines"
+BASELINES, CLASSES = "baselines", "class_names"
 MARGINAL, UNIFORM, HISTOGRAM = "marginal", "uniform", "histogram"
 _METRICS = (ACCURACY, "log_loss", "brier", "kl", "kl_reverse", "js")
 _ROW = [("baseline", "<U9"), ("metric", "<U16"), ("value", "<f8")]
 
 
 def baseline_scores(trial: TrialData) -> dict[str, np.ndarray]:
-    """Returns one array of rows (baseline, metric, value); nothing where no distributions are compared."""
+    """Returns an array of rows (baseline, metric, value), and what the classes are called; nothing where no
+    distributions are compared."""
     rows = [
         (name, f"{split}_{info.name}", info.score(scored))
         for name, split, scored in _scored(trial)
         for info in ITEM_METRICS
         if info.name in _METRICS
     ]
-    return {BASELINES: np.array(rows, dtype=_ROW)} if rows else {}
+    if not rows:
+        return {}
+    return {BASELINES: np.array(rows, dtype=_ROW), CLASSES: np.array(trial.class_names, dtype=np.str_)}
 
 
 def _scored(trial: TrialData) -> Iterator[tuple[str, str, ScoredItems]]:
