@@ -135,6 +135,28 @@ def random_tree(random: np.random.Generator, n_items: int, n_annotators: int) ->
     return np.array(edges)
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_on_a_tree_em_never_loses(seed: int) -> None:
+    """Where the E-step is exact and the M-step counts by edges, each step of EM raises evidence and prior together."""
+    random = SeedStream(seed).numpy("tree")
+    tied = random_tree(random, 30, 12)
+    rows = Annotations.of(
+        item=tied[:, 0],
+        annotator=tied[:, 1],
+        label=random.integers(N_CLASSES, size=len(tied)),
+        n_items=30,
+        n_annotators=12,
+        n_classes=N_CLASSES,
+    )
+    model = PgmBp(
+        item_clusters=3, annotator_clusters=2, restarts=1, edge_marginals=True, sweeps=100, sweep_tolerance=0.0
+    )
+    data = TrainingData(annotations=rows, items=Items(n_items=30))
+    objective = fit_one(model, data, FitContext(seeds=SeedStream(seed))).objective
+    assert len(objective) > 2
+    assert (np.diff(objective) >= -1e-9 * np.abs(objective[1:])).all()
+
+
 def test_restarts_race_and_those_behind_are_given_up() -> None:
     """Each restart's own course is known from a fit of one restart that has its seeds."""
     assert race(10, 60) == [(9, 4), (20, 2), (60, 1)]
