@@ -40,6 +40,7 @@ from crowdsweep.report.compare import (
 )
 from crowdsweep.report.comparison_table import comparison_table
 from crowdsweep.report.flagged import flagged_notes
+from crowdsweep.report.guidance import guidance_tables
 from crowdsweep.report.kept_scores import KeptScores
 from crowdsweep.report.maps import Maps, maps_of, pictures
 from crowdsweep.report.references import References
@@ -184,6 +185,7 @@ def render_page(state: JournalState, comparison: Comparison, store: Path, maps: 
         table_name=(state.config.get("published") or {}).get("table") or "the paper",
         searches=list(searches(state, comparison)),
         study=study_report(state),
+        guidance=guidance_tables(state, open_rows(store, write=False), comparison.datasets),
         soft_labels=soft_label_tables(state, open_rows(store, write=False)),
         failed=failed[:_MAX_SHOWN_FAILURES],
         n_failed=len(failed),

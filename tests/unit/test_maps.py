@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from data_folders import two_kinds
 
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import Items, TrainingData
@@ -17,28 +18,11 @@ from crowdsweep.sweep.launch import open_and_run
 from crowdsweep.sweepfile.read import parse_sweep
 
 
-def written(folder: Path) -> str:
-    """Sixty items of two kinds that features tell apart, answered by twenty annotators."""
-    rng = np.random.default_rng(0)
-    kind = np.arange(60) % 2
-    said = [(i, w, (kind[i] if rng.random() < 0.9 else rng.integers(3))) for i in range(60) for w in range(20)]
-    folder.mkdir()
-    lines = [f"i{i},w{w},{label}" for i, w, label in said if rng.random() < 0.5]
-    (folder / "annotations.csv").write_text("\n".join(["item,annotator,label", *lines]) + "\n")
-    splits = ["train"] * 40 + ["dev"] * 10 + ["test"] * 10
-    items = [f"i{i},{split}" for i, split in enumerate(splits)]
-    (folder / "items.csv").write_text("\n".join(["item,split", *items]) + "\n")
-    (folder / "classes.csv").write_text("label,name\n0,calm\n1,angry\n2,other\n")
-    features = np.stack([kind, 1 - kind], axis=1) + rng.normal(0, 0.05, (60, 2))
-    np.savez(folder / "features-x.npz", features=features, item=np.array([f"i{i}" for i in range(60)]))
-    return str(folder)
-
-
 def swept(tmp_path: Path, *models: Any) -> Maps:
     config = parse_sweep(
         {
             "name": "some",
-            "datasets": [written(tmp_path / "data")],
+            "datasets": [two_kinds(tmp_path / "data")],
             "models": list(models),
             "seeds": {"report": 2},
             "engine": "inline",
