@@ -26,6 +26,7 @@ def test_the_files_that_the_documentation_names_are_here() -> None:
         *EMBEDDED,
         "labelme",
         "jobs",
+        "jobs-textfree",
         "soft-labels",
         "lia-redundancy",
         "medical",
@@ -142,9 +143,35 @@ def test_a_papers_sweep_runs_through_when_it_is_made_short(
     assert all(entry.published.dataset_params.get("redundancy", 5) != 5 for entry in thinned_otherwise)
 
 
+@pytest.mark.parametrize(("name", "n_trials"), [("jobs", 45), ("jobs-textfree", 39)])
+def test_label_distributions_run_through_when_they_are_made_short(
+    shared_data: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, n_trials: int
+) -> None:
+    """One point a search, one seed, few steps: every cell has a result, print stands beside it."""
+    monkeypatch.setenv("CROWDSWEEP_DATA", str(shared_data))
+    path = FOLDER / f"{name}.yaml"
+    open_and_run(load_sweep(path, [*brief(path), "budget.points=1"]), tmp_path, quiet=True)
+    state = read_journal(tmp_path)
+    assert [result.status for result in state.results.values()] == ["ok"] * n_trials
+    comparison = comparison_of(state, tmp_path)
+    assert all(entry.ours is not None for entry in comparison.published)
+    for block in comparison.datasets:
+        assert {score.model for score in block.ranked} >= {
+            "marginal", "uniform", "pd", "ldl-nm", "fmm", "pgm-bp", "pgm-annealing"
+        }  # fmt: skip
+    marginal = [entry for entry in comparison.published if entry.published.model == "marginal"]
+    assert len(marginal) == 3 * (name == "jobs-textfree")
+    assert all(abs(entry.difference) <= 0.0005 for entry in marginal if entry.difference is not None)
+
+
 @pytest.mark.parametrize(
     ("name", "metric", "value"),
-    [("labelme", "test_accuracy", 0.8307), ("jobs", "train_kl", 1.190), ("soft-labels", "test_macro_f1", 0.6059)],
+    [
+        ("labelme", "test_accuracy", 0.8307),
+        ("jobs", "train_kl", 1.190),
+        ("jobs-textfree", "test_kl.soft", 0.819),
+        ("soft-labels", "test_macro_f1", 0.6059),
+    ],
 )
 def test_printed_values_stand_in_the_metrics_own_units(name: str, metric: str, value: float) -> None:
     published = load_sweep(FOLDER / f"{name}.yaml").published

@@ -30,9 +30,11 @@ import pyarrow.csv as pa_csv
 import yaml
 from jaxtyping import Bool, Int8, Int32
 
+from crowdsweep.arrays import ItemFeatures
 from crowdsweep.data import folder_checks, folder_files, tables
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.annotator_files import order_annotators, read_annotator_features
+from crowdsweep.data.choices import choices_of
 from crowdsweep.data.dataset import SPLITS, CrowdDataset, Gold, Items, NumberedNames
 from crowdsweep.data.description import read_description
 from crowdsweep.data.folder_files import Answers, Classes
@@ -56,7 +58,8 @@ def read_folder(
 
     Args:
         path: the folder.
-        features: which `features-KIND.npz`; needed where there are several; `none` leaves them out.
+        features: which `features-KIND.npz`; needed where there are several; `none` leaves them out. With
+            `column=value`, what the annotations with that value say of each item (`_features_of_answers`).
         where: `column=value`: only annotations with that value in that column.
         annotator_features: which `annotator-features-KIND.npz`, or `annotators` for the columns of annotators.csv;
             needed where there are several; `none` leaves them out.
@@ -86,7 +89,9 @@ def read_folder(
         annotations=annotations,
         items=Items(
             n_items=len(item_names),
-            features=folder_files.read_features(folder, features, item_names),
+            features=folder_files.read_features(folder, features, item_names)
+            if features is None or "=" not in features
+            else _features_of_answers(source, features, where, classes, item_names),
             text=_placed_texts(table.get("text", table.get("token")), place, len(item_names)),
             text_b=_placed_texts(table.get("text_b"), place, len(item_names)),
             unit=unit,
@@ -104,6 +109,38 @@ def read_folder(
             *(f"items: {name}" for name in folder_files.gold_of_no_class(table, classes)),
         ),
     )
+
+
+def _features_of_answers(
+    source: Path, condition: str, where: str | None, classes: Classes, item_names: Names
+) -> ItemFeatures:
+    """Returns as features how one part of the annotators answered, the other part being who is learned from.
+
+    A feature for each class: its share of the item's answers that meet the condition, one answer more being spread
+    evenly over the classes (multi-label: half of one more answer choosing each). With n answers of which c say so,
+    (c + 1 / classes) / (n + 1).
+
+    Raises:
+        DataError: answers could be features and be learned from at once.
+    """
+    column, _, value = condition.partition("=")
+    other, _, learned = (where or "").partition("=")
+    if other != column or learned == value:
+        raise DataError(
+            f"dataset parameter features: {condition} makes features of answers, and no answer may be learned from as "
+            f"well: expected `where: {column}=…` with another value, got {where!r}"
+        )
+    answers = folder_files.read_answers(source, classes, condition)
+    answers = answers.keep(item_names.places_of(answers.item.texts)[answers.item.codes] >= 0)
+    annotator_names = None if answers.annotator is None else answers.annotator.texts
+    heard = _annotations(answers, classes, item_names, annotator_names)
+    if classes.joined:
+        choices = choices_of(heard)
+        shares, evenly = choices.shares(), 0.5
+        judged = np.bincount(choices.item, weights=choices.weight, minlength=len(item_names))
+    else:
+        shares, evenly, judged = heard.label_distribution(), 1.0 / heard.n_classes, heard.counts.sum(axis=1)
+    return ((judged[:, None] * shares + evenly) / (judged[:, None] + 1.0)).astype(np.float32)
 
 
 def _spelled(classes: Classes, *columns: Iterable[str]) -> list[list[str]]:

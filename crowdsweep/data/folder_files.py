@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from jaxtyping import Float32, Float64, Int8, Int32, Int64
+from jaxtyping import Bool, Float32, Float64, Int8, Int32, Int64
 
 from crowdsweep.arrays import ItemFeatures
 from crowdsweep.data import arrays_on_disk, tables
@@ -76,6 +76,17 @@ class Answers:
     weight: Float64[np.ndarray, " rows"] | None = None
     probability: Float64[np.ndarray, " rows"] | None = None
     count: Float64[np.ndarray, " rows"] | None = None
+
+    def keep(self, mask: Bool[np.ndarray, " rows"]) -> "Answers":
+        """Returns these rows alone."""
+        return Answers(
+            item=self.item.keep(mask),
+            label=self.label.keep(mask),
+            annotator=None if self.annotator is None else self.annotator.keep(mask),
+            weight=None if self.weight is None else self.weight[mask],
+            probability=None if self.probability is None else self.probability[mask],
+            count=None if self.count is None else self.count[mask],
+        )
 
 
 def answers_path(folder: Path) -> Path:

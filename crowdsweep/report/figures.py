@@ -196,6 +196,82 @@ def annotator_map(points: np.ndarray, errors: np.ndarray) -> Figure:
     return figure
 
 
+def item_map(points: np.ndarray, classes: np.ndarray, class_names: Sequence[str] = ()) -> Figure:
+    """Draws items as points of a plane [items, 2], each class in its colour and marker, the most frequent first."""
+    codes, sizes = np.unique(classes, return_counts=True)
+    with _style():
+        figure = Figure(figsize=(5.2, 4.2))
+        axes = figure.subplots()
+        for place, code in enumerate(codes[np.argsort(-sizes, kind="stable")].tolist()):
+            mine = points[classes == code]
+            axes.plot(
+                mine[:, 0],
+                mine[:, 1],
+                linestyle="none",
+                color=PALETTE[place % len(PALETTE)],
+                marker=_MARKERS[place % len(_MARKERS)],
+                markersize=4.5,
+                markeredgewidth=0,
+                alpha=0.8,
+                label=f"{_class_name(class_names, code)} ({len(mine)})",
+            )
+        axes.set_axis_off()
+        _legend(axes)
+    return figure
+
+
+def cluster_labels(
+    labels: np.ndarray, item_sizes: np.ndarray, annotator_sizes: np.ndarray, class_names: Sequence[str] = ()
+) -> Figure:
+    """Draws the label distributions of clusters [clusters, annotator_clusters, classes].
+
+    One panel a class, clusters of items down, of annotators across, each labelled with its size: what an annotator of
+    that kind says of an item of that kind reads off one cell in all panels. With one cluster of annotators, classes
+    stand across one panel.
+    """
+    n_classes = labels.shape[2]
+    names = [_class_name(class_names, code) for code in range(n_classes)]
+    down, across = ([f"{size:.0f}" for size in sizes] for sizes in (item_sizes, annotator_sizes))
+    if labels.shape[1] == 1:
+        panels, titles, across, cell = [labels[:, 0]], [""], [_cut(name, 24) for name in names], 0.26
+    else:
+        panels, titles, cell = [labels[:, :, code] for code in range(n_classes)], names, 0.17
+    tall, wide = panels[0].shape
+    width, height = max(1.1, cell * wide), cell * tall
+    beside = min(len(panels), max(1, int(8.4 / (width + 0.25))))
+    stacked = -(-len(panels) // beside)
+    below = 0.3 + 0.075 * max(map(len, across))
+    with _style():
+        size = (1.7 + beside * (width + 0.25), below + stacked * (height + 0.35))
+        figure = Figure(figsize=size, layout="constrained")
+        drawn = figure.subplots(stacked, beside, squeeze=False)
+        for number, axes in enumerate(drawn.flat):
+            if number >= len(panels):
+                axes.set_axis_off()
+                continue
+            axes.imshow(panels[number], cmap=_HEAT, vmin=0.0, vmax=1.0, aspect="auto")
+            axes.set_title(_cut(titles[number], int(width / 0.07)), fontsize=8, pad=3)
+            left, lowest = number % beside == 0, number + beside >= len(panels)
+            axes.set_yticks(range(tall), down if left else [""] * tall, fontsize=7)
+            axes.set_xticks(range(wide), across if lowest else [""] * wide, fontsize=7, rotation=90)
+            axes.tick_params(length=0, pad=2)
+            axes.spines[:].set_visible(False)
+        figure.supylabel("items in each cluster", fontsize=9)
+        figure.supxlabel("annotators in each cluster" if annotator_sizes.size else "class", fontsize=9)
+        image = drawn[0, 0].images[0]
+        bar = figure.colorbar(image, ax=drawn.ravel().tolist(), aspect=30, shrink=0.8, pad=0.02, label="probability")
+        bar.outline.set_visible(False)
+    return figure
+
+
+def _cut(name: str, length: int) -> str:
+    return name if len(name) <= length else name[: max(1, length - 1)] + "…"
+
+
+def _class_name(class_names: Sequence[str], code: int) -> str:
+    return class_names[code] if code < len(class_names) else f"class {code}"
+
+
 def to_png(figure: Figure) -> bytes:
     """Returns a figure as PNG on white, 144 dots an inch."""
     buffer = io.BytesIO()

@@ -30,7 +30,7 @@ from crowdsweep.metrics.intervals import Estimate
 from crowdsweep.metrics.wording import is_count, readable
 from crowdsweep.models import registered
 from crowdsweep.report import figures, phrases
-from crowdsweep.report.annotator_maps import AnnotatorMap, annotator_maps
+from crowdsweep.report.baselines import baseline_lines, baseline_table, baseline_values
 from crowdsweep.report.compare import (
     Comparison,
     DatasetComparison,
@@ -40,13 +40,16 @@ from crowdsweep.report.compare import (
 )
 from crowdsweep.report.comparison_table import comparison_table
 from crowdsweep.report.flagged import flagged_notes
+from crowdsweep.report.guidance import guidance_tables
 from crowdsweep.report.kept_scores import KeptScores
+from crowdsweep.report.maps import Maps, maps_of, pictures
 from crowdsweep.report.references import References
 from crowdsweep.report.soft_labels import soft_label_tables
 from crowdsweep.report.table import comparison_rows, results_table, to_csv, to_latex, to_markdown
 from crowdsweep.studies.contract import (
     ScoredBy,
     StudyReport,
+    StudyTable,
     check_knobs,
     find_template,
     with_datasets,
@@ -113,8 +116,8 @@ class _Drawing:
 
 
 def write_report(store: Path) -> Path:
-    """Writes `report.html`, `table.md`, `table.csv`, `table.tex`, `results.parquet`, and maps of annotators,
-    `annotators-1.png` …, where a model keeps vectors of them, into a sweep's store.
+    """Writes `report.html`, `table.md`, `table.csv`, `table.tex`, `results.parquet`, and, where models keep what they
+    are drawn from, maps (`maps.pictures`: `annotators-1.png` …) into a sweep's store.
 
     Each is made before the first is written, and written whole or not at all.
 
@@ -132,18 +135,18 @@ def write_report(store: Path) -> Path:
     parquet = io.BytesIO()
     pyarrow.parquet.write_table(everything, parquet)
     notes = [*phrases.unscored(comparison), *_notes(state, comparison)]
-    shown = [to_markdown(_for_reading(flat), right=_RIGHT), *map("{}\n".format, notes)]
-    maps = annotator_maps(state, shown_trials(state), open_rows(store, write=False))
+    shown = [to_markdown(_for_reading(flat), right=_RIGHT), *_without_a_fit(state, comparison, store)]
+    shown += map("{}\n".format, notes)
+    maps = maps_of(state, open_rows(store, write=False))
     texts = {
         "table.csv": to_csv(flat),
         "table.md": "\n".join(shown),
         "table.tex": to_latex(_for_reading(flat), right=_RIGHT),
         "report.html": render_page(state, comparison, store, maps),
     }
-    drawn = [figures.to_png(figures.annotator_map(one.points, one.errors)) for part in maps.values() for one in part]
     files = {
         "results.parquet": parquet.getvalue(),
-        **{f"annotators-{number}.png": content for number, content in enumerate(drawn, start=1)},
+        **dict(pictures(maps)),
         **{name: text.encode(errors="backslashreplace") for name, text in texts.items()},
     }
     for name, content in files.items():
@@ -163,9 +166,7 @@ def write_report(store: Path) -> Path:
     return store / "report.html"
 
 
-def render_page(
-    state: JournalState, comparison: Comparison, store: Path, maps: Mapping[tuple[str, str], Sequence[AnnotatorMap]]
-) -> str:
+def render_page(state: JournalState, comparison: Comparison, store: Path, maps: Maps) -> str:
     """Returns the page's HTML."""
     template = Path(__file__).with_name("page.html.j2").read_text(encoding="utf-8")
     environment = jinja2.Environment(
@@ -184,6 +185,7 @@ def render_page(
         table_name=(state.config.get("published") or {}).get("table") or "the paper",
         searches=list(searches(state, comparison)),
         study=study_report(state),
+        guidance=guidance_tables(state, open_rows(store, write=False), comparison.datasets),
         soft_labels=soft_label_tables(state, open_rows(store, write=False)),
         failed=failed[:_MAX_SHOWN_FAILURES],
         n_failed=len(failed),
@@ -193,7 +195,10 @@ def render_page(
         draw_curve=figures.curve,
         draw_confusion=figures.heat_map,
         draw_annotators=figures.annotator_map,
+        draw_items=figures.item_map,
+        draw_clusters=figures.cluster_labels,
         maps=maps,
+        baselines=_baselines(state, comparison, store),
         confusions=_confusions(state, trials, comparison, store),
         verdict=phrases.verdict,
         notes=_notes(state, comparison),
@@ -376,6 +381,29 @@ def _confusions(
                 found[block.dataset, block.dataset_params] = (score.model, mean.tolist())
                 break
     return found
+
+
+def _baselines(state: JournalState, comparison: Comparison, store: Path) -> dict[tuple[str, str], StudyTable]:
+    """Returns the table of predictions that take no fit, by dataset, of those that compare label distributions."""
+    values = baseline_values(state, shown_trials(state), open_rows(store, write=False))
+    tables = {
+        (block.dataset, block.dataset_params): baseline_table(
+            block, values.get((block.dataset, block.dataset_params), {})
+        )
+        for block in comparison.datasets
+    }
+    return {place: table for place, table in tables.items() if table is not None}
+
+
+def _without_a_fit(state: JournalState, comparison: Comparison, store: Path) -> list[str]:
+    """Returns the same of all datasets as Markdown; nothing where none compares label distributions."""
+    values = baseline_values(state, shown_trials(state), open_rows(store, write=False))
+    lines = [
+        line
+        for block in comparison.datasets
+        for line in baseline_lines(block, values.get((block.dataset, block.dataset_params), {}))
+    ]
+    return [to_markdown(pa.Table.from_pylist(lines), right=("value",))] if lines else []
 
 
 def _for_reading(flat: pa.Table) -> pa.Table:

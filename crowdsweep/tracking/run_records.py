@@ -13,6 +13,7 @@ from typing import Any, Literal
 from crowdsweep.errors import plain
 from crowdsweep.journal.shown import ShownTrial
 from crowdsweep.trial.artifacts import Artifact
+from crowdsweep.trial.baselines import BASELINES, CLASSES
 from crowdsweep.trial.item_scores import is_item_scores
 from crowdsweep.trial.result import Status, TrialResult
 from crowdsweep.trial.spec import Phase, TrialSpec, canonical_json
@@ -140,7 +141,7 @@ def trial_record(trial: ShownTrial, result: TrialResult, *, sweep: str, environm
         arrays={
             _file_name(name): artifact
             for name, artifact in result.kept.items()
-            if artifact.digest and not is_item_scores(name)
+            if artifact.digest and name not in (BASELINES, CLASSES) and not is_item_scores(name)
         },
         status=ENDINGS[result.status],
         seconds=result.wall_s,

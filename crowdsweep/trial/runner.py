@@ -21,6 +21,7 @@ from crowdsweep.models.contract import FitContext, FitResult, Model, ModelInfo, 
 from crowdsweep.seeds import SeedStream
 from crowdsweep.trial import memory
 from crowdsweep.trial.artifacts import within_limit
+from crowdsweep.trial.baselines import baseline_scores
 from crowdsweep.trial.events import TrialProgressed
 from crowdsweep.trial.fit_checks import checked_fit
 from crowdsweep.trial.flags import flags_of
@@ -268,7 +269,7 @@ def _scored(
                 raise NonFiniteMetric(f"{name} is {value}: something that the model gives is no probability")
         arrays = dict(fitted.extras)
         if reported:
-            arrays |= item_scores(metrics, items, trial)
+            arrays |= item_scores(metrics, items, trial) | baseline_scores(trial)
         if confusion is not None and len(confusion) > MOST_CLASSES_INLINE:
             arrays[CROWD_CONFUSION], confusion = confusion, None
         artifacts, left_out = within_limit(arrays)

@@ -51,7 +51,7 @@ def scored_items(fit: FitResult, trial: TrialData) -> dict[tuple[str, str], Scor
     found: dict[tuple[str, str], ScoredItems] = {}
     for split, evaluation in trial.evaluation.items():
         for suffix, predicted in _predicted(split, fit, evaluation, trial):
-            scored = _scored_items(evaluation, predicted, trial)
+            scored = scored_part(evaluation, predicted, trial)
             if scored is not None:
                 found[split, suffix] = scored
     return found
@@ -105,7 +105,7 @@ def score_of(metric: str, predictor: Predictor, trial: TrialData) -> float | Non
     if use and use not in uses:
         return None
     predicted = _predictions(predictor, evaluation.items, use or uses[0], trial.training)
-    scored = _scored_items(evaluation, predicted, trial)
+    scored = scored_part(evaluation, predicted, trial)
     if scored is None or not _applies(info, scored):
         return None
     value = info.score(scored)
@@ -151,8 +151,14 @@ def _checked_label_probs(label_probs: LabelProbs, n_classes: int) -> LabelProbs:
     return checked
 
 
-def _scored_items(evaluation: EvaluationSet, probs: ItemProbs, trial: TrialData) -> ScoredItems | None:
-    """Returns the items that are scored, with their predictions; None where there are none."""
+def scored_part(evaluation: EvaluationSet, probs: ItemProbs, trial: TrialData) -> ScoredItems | None:
+    """Returns the items of a split that are scored, with what is predicted for them; None where there are none.
+
+    Args:
+        evaluation: the split.
+        probs: for all of its items.
+        trial: of which it is part.
+    """
     kept = evaluation.has_gold if evaluation.has_gold.any() else np.ones(len(evaluation.scored), dtype=bool)
     if not kept.any():
         return None

@@ -12,10 +12,11 @@ from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import Items, TrainingData
 from crowdsweep.errors import BadInput
 from crowdsweep.models.aggregate._bipartite import Beliefs, ClusterParameters, Edges, edge_counts, propagate
+from crowdsweep.models.aggregate._clustered import RestartReporter
 from crowdsweep.models.aggregate.fmm import FiniteMultinomialMixture, divergence_from, expectation, expected_logs
-from crowdsweep.models.aggregate.pgm_bp import PgmBp
+from crowdsweep.models.aggregate.pgm_bp import PgmBp, race
 from crowdsweep.models.clusters import Clusters, snapped
-from crowdsweep.models.contract import FitContext, fit_all, fit_one
+from crowdsweep.models.contract import FitContext, fit_all, fit_one, nobody_listens
 from crowdsweep.models.registered import build_model
 from crowdsweep.models.two_stage.fmm_guided import FmmGuided
 from crowdsweep.models.two_stage.pgm_annealing_guided import PgmAnnealingGuided
@@ -78,6 +79,117 @@ def test_beliefs_on_trees_are_the_exact_marginals(tree: str) -> None:
     np.testing.assert_allclose(found.annotators, annotators / total, atol=1e-9)
     assert found.log_evidence == pytest.approx(np.log(total), rel=1e-9)
     np.testing.assert_allclose(edge_counts(edges, given, found), counts / total, atol=1e-9)
+
+
+@pytest.mark.parametrize("n_annotators", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("n_items", [1, 2, 3, 4, 5])
+def test_the_e_step_on_random_trees_equals_enumeration(n_items: int, n_annotators: int) -> None:
+    """Trees that tie all items and annotators together; of two clusters each, all assignments are summed."""
+    n_nodes, n_classes = n_items + n_annotators, 3
+    bits = (np.arange(2**n_nodes)[:, None] >> np.arange(n_nodes)) & 1
+    w, z = bits[:, :n_items], bits[:, n_items:]
+    for seed in range(4):
+        random = SeedStream(seed).numpy(f"{n_items} x {n_annotators}")
+        tied = random_tree(random, n_items, n_annotators)
+        rows = Annotations.of(
+            item=tied[:, 0],
+            annotator=tied[:, 1],
+            label=random.integers(n_classes, size=len(tied)),
+            n_items=n_items,
+            n_annotators=n_annotators,
+            n_classes=n_classes,
+        )
+        given = ClusterParameters(
+            item_shares=random.dirichlet(np.ones(2)),
+            annotator_shares=random.dirichlet(np.ones(2)),
+            labels=random.dirichlet(np.ones(n_classes), size=(2, 2)),
+        )
+        p = given.item_shares[w].prod(axis=1) * given.annotator_shares[z].prod(axis=1)
+        for i, t, y in zip(rows.item, rows.annotator, rows.label, strict=True):
+            p = p * given.labels[w[:, i], z[:, t], y]
+        counts = np.zeros((2, 2, n_classes))
+        for i, t, y in zip(rows.item, rows.annotator, rows.label, strict=True):
+            np.add.at(counts[:, :, y], (w[:, i], z[:, t]), p)
+        edges = Edges.of(rows)
+        begun = Beliefs.start(
+            edges, random.dirichlet(np.ones(2), size=n_items), random.dirichlet(np.ones(2), size=n_annotators)
+        )
+        found = propagate(edges, given, begun, sweeps=n_nodes, tolerance=0.0)
+        np.testing.assert_allclose(found.items[:, 1], p @ w / p.sum(), atol=1e-9)
+        np.testing.assert_allclose(found.annotators[:, 1], p @ z / p.sum(), atol=1e-9)
+        assert found.log_evidence == pytest.approx(np.log(p.sum()), rel=1e-9)
+        np.testing.assert_allclose(edge_counts(edges, given, found), counts / p.sum(), atol=1e-9)
+
+
+def random_tree(random: np.random.Generator, n_items: int, n_annotators: int) -> np.ndarray:
+    """Returns edges (item, annotator) that tie all nodes together without a way round: of all in a random order, those
+    that join what was apart."""
+    part = np.arange(n_items + n_annotators)
+    edges: list[tuple[int, int]] = []
+    for place in random.permutation(n_items * n_annotators):
+        i, t = divmod(int(place), n_annotators)
+        if part[i] != part[n_items + t]:
+            part[part == part[i]] = part[n_items + t]
+            edges.append((i, t))
+    assert len(edges) == n_items + n_annotators - 1
+    return np.array(edges)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_on_a_tree_em_never_loses(seed: int) -> None:
+    """Where the E-step is exact and the M-step counts by edges, each step of EM raises evidence and prior together."""
+    random = SeedStream(seed).numpy("tree")
+    tied = random_tree(random, 30, 12)
+    rows = Annotations.of(
+        item=tied[:, 0],
+        annotator=tied[:, 1],
+        label=random.integers(N_CLASSES, size=len(tied)),
+        n_items=30,
+        n_annotators=12,
+        n_classes=N_CLASSES,
+    )
+    model = PgmBp(
+        item_clusters=3, annotator_clusters=2, restarts=1, edge_marginals=True, sweeps=100, sweep_tolerance=0.0
+    )
+    data = TrainingData(annotations=rows, items=Items(n_items=30))
+    objective = fit_one(model, data, FitContext(seeds=SeedStream(seed))).objective
+    assert len(objective) > 2
+    assert (np.diff(objective) >= -1e-9 * np.abs(objective[1:])).all()
+
+
+def test_restarts_race_and_those_behind_are_given_up() -> None:
+    """Each restart's own course is known from a fit of one restart that has its seeds."""
+    assert race(10, 60) == [(9, 4), (20, 2), (60, 1)]
+    assert race(1, 60) == [(9, 1), (20, 1), (60, 1)]
+    random = SeedStream(20).numpy("rows")
+    rows = Annotations.of(
+        item=np.repeat(np.arange(40), 5),
+        annotator=random.integers(0, 12, 200),
+        label=random.integers(0, N_CLASSES, 200),
+        n_items=40,
+        n_annotators=12,
+        n_classes=N_CLASSES,
+    )
+    model = PgmBp(item_clusters=3, annotator_clusters=2, restarts=10, tolerance=0.0)
+    edges, seeds, reporter = Edges.of(rows), SeedStream(0), RestartReporter(nobody_listens)
+    runs = [model._start(rows, edges, seeds.child(f"restart {restart}")) for restart in range(10)]
+    for run in runs:
+        model._advance(run, edges, 60, reporter)
+    alive = list(runs)
+    for step, kept in ((9, 4), (20, 2)):
+        alive = sorted(alive, key=lambda run: -run.objective[min(step, len(run.objective)) - 1])[:kept]
+    steps: list[int] = []
+
+    def note(step: int, objective: float, predictor: object = None) -> bool:
+        steps.append(step)
+        return True
+
+    found = fit_one(
+        model, TrainingData(annotations=rows, items=Items(n_items=40)), FitContext(seeds=seeds, report=note)
+    )
+    assert found.objective.tolist() == max(alive, key=lambda run: run.value).objective
+    assert 60 < steps[-1] <= 10 * 9 + 4 * 11 + 2 * 40
+    assert len({round(run.value, 3) for run in runs}) > 3  # there is something to choose
 
 
 def test_product_counts_equal_loops() -> None:

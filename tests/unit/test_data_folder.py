@@ -147,6 +147,43 @@ def test_where_keeps_only_the_rows_that_meet_it(shared_data):
         read_folder(shared_data / "jobs-q1", where="plattform=f8")
 
 
+PARTED = (
+    "item,annotator,platform,label\n"
+    "a,1,x,yes\na,2,y,yes\na,3,y,yes\na,4,y,no\nb,1,x,no\nc,2,y,no\n"  # nobody of x answered c, nobody of y b
+)
+
+
+def test_how_some_answered_can_be_the_features_of_who_learns_from_the_others(tmp_path):
+    folder = folder_of(tmp_path / "data", annotations=PARTED)
+    data = catalogue.load(str(folder), {"where": "platform=x", "features": "platform=y"})
+    assert (list(data.item_names), data.class_names, len(data.annotations)) == (["a", "b"], ("no", "yes"), 2)
+    assert data.items.features == pytest.approx(np.array([[1.5 / 4, 2.5 / 4], [0.5, 0.5]]))  # one answer more, evenly
+    swapped = catalogue.load(str(folder), {"where": "platform=y", "features": "platform=x"})
+    assert swapped.items.features == pytest.approx(np.array([[0.25, 0.75], [0.5, 0.5]]))
+    assert len({data.fingerprint, swapped.fingerprint}) == 2
+
+
+def test_chosen_classes_of_some_can_be_features(tmp_path):
+    rows = "item,annotator,platform,label\na,1,x,p\na,2,y,p|q\na,3,y,\nb,1,x,q\n"
+    folder = folder_of(tmp_path / "data", annotations=rows)
+    (folder / "dataset.yaml").write_text("scale: multilabel\n")
+    data = read_folder(folder, where="platform=x", features="platform=y")
+    assert data.items.features == pytest.approx(np.array([[1.5 / 3, 1.5 / 3], [0.5, 0.5]]))
+
+
+@pytest.mark.parametrize("where", [None, "platform=y", "item=a"])
+def test_no_answer_is_both_a_feature_and_learned_from(tmp_path, where):
+    folder = folder_of(tmp_path / "data", annotations=PARTED)
+    with pytest.raises(DataError, match=r"expected `where: platform=…` with another value, got "):
+        read_folder(folder, features="platform=y", where=where)
+
+
+def test_a_feature_of_a_class_that_nobody_else_gave_must_be_declared(tmp_path):
+    folder = folder_of(tmp_path / "data", annotations=PARTED + "a,5,y,perhaps\n")
+    with pytest.raises(DataError, match=r"expected one of the classes no, yes, got 'perhaps'.* declare the class"):
+        read_folder(folder, features="platform=y", where="platform=x")
+
+
 @pytest.mark.parametrize(
     ("files", "message"),
     [

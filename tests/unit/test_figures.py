@@ -13,8 +13,10 @@ from crowdsweep.report.annotator_maps import laid_out
 from crowdsweep.report.figures import (
     Bar,
     annotator_map,
+    cluster_labels,
     curve,
     heat_map,
+    item_map,
     means_with_intervals,
     search_curve,
     to_png,
@@ -137,3 +139,34 @@ def test_a_map_of_annotators_keeps_neighbours_near_and_leaves_out_who_said_nothi
     assert (group[4:][distance.argmin(axis=1)] == group[4:]).mean() > 0.9
     assert laid_out(vectors[:6], errors[:6]) is None
     assert to_png(annotator_map(points, shares)).startswith(b"\x89PNG")
+
+
+def test_clusters_have_a_panel_for_each_class_labelled_with_sizes() -> None:
+    labels = np.random.default_rng(0).dirichlet(np.ones(5), size=(3, 4))
+    names = ["a class with a name that no panel holds", "b", "c", "d", "e"]
+    figure = cluster_labels(labels, np.array([70.0, 20.5, 1.0]), np.array([9.0, 8.0, 7.0, 6.0]), names)
+    panels = [axes for axes in figure.axes if axes.images]
+    assert [axes.get_title() for axes in panels][1:] == names[1:]
+    assert panels[0].get_title().startswith("a class")
+    assert panels[0].get_title().endswith("…")
+    for code, axes in enumerate(panels):
+        np.testing.assert_array_equal(axes.images[0].get_array(), labels[:, :, code])
+    assert [text.get_text() for text in panels[0].get_yticklabels()] == ["70", "20", "1"]
+    assert [text.get_text() for text in panels[-1].get_xticklabels()] == ["9", "8", "7", "6"]
+    assert to_png(figure)
+
+
+def test_clusters_of_items_alone_have_one_panel_with_the_classes_across() -> None:
+    labels = np.random.default_rng(0).dirichlet(np.ones(3), size=(2, 1))
+    figure = cluster_labels(labels, np.array([5.0, 2.0]), np.empty(0))
+    (panel,) = [axes for axes in figure.axes if axes.images]
+    np.testing.assert_array_equal(panel.images[0].get_array(), labels[:, 0])
+    assert [text.get_text() for text in panel.get_xticklabels()] == ["class 0", "class 1", "class 2"]
+
+
+def test_items_have_the_colour_and_marker_of_their_class() -> None:
+    classes = np.array([1, 1, 1, 4, 4, 0, *[7, 8, 9, 10, 11, 12]])
+    figure = item_map(np.arange(24.0).reshape(12, 2), classes, ["zero", "one"])
+    lines = figure.axes[0].get_lines()
+    assert [line.get_label() for line in lines][:3] == ["one (3)", "class 4 (2)", "zero (1)"]
+    assert len({(line.get_color(), line.get_marker()) for line in lines}) == len(set(classes.tolist()))

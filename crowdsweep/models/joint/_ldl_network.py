@@ -131,11 +131,27 @@ class LdlNetwork:
     @torch.no_grad()
     def label_probs(self, values: Values, features: RowFeatures, annotators: RowEmbeddings) -> Probs:
         """Returns what these annotators would say of these items, row by row."""
+        logits = torch.bmm(self._encoded(values, features, annotators), values["heads"][:, :, : self.n_classes])
+        return torch.softmax(logits.to(torch.float64), dim=2)
+
+    @torch.no_grad()
+    def latents(
+        self,
+        values: Values,
+        features: Float[torch.Tensor, "replicas items features"],
+        annotators: Float[torch.Tensor, "replicas members width"],
+    ) -> Float[torch.Tensor, "replicas items latent"]:
+        """Returns z_E of each item, a mean over these annotators. O(items * annotators * J_P) in memory."""
+        n_items, n_members = features.shape[1], annotators.shape[1]
+        asked = features.repeat_interleave(n_members, dim=1)
+        found = self._encoded(values, asked, annotators.repeat(1, n_items, 1))
+        return found.unflatten(1, (n_items, n_members)).mean(dim=2)
+
+    def _encoded(self, values: Values, features: RowFeatures, annotators: RowEmbeddings) -> Units:
+        """Returns z_E, row by row, not followed by autograd."""
         joined = activate(self.activation, torch.cat([torch.bmm(features, values["item"]), annotators], dim=2))
         fused = activate(self.activation, torch.bmm(joined, values["fusion"]))
-        encoded = activate(self.activation, torch.baddbmm(fused, fused, values["encoder"]))
-        logits = torch.bmm(encoded, values["heads"][:, :, : self.n_classes])
-        return torch.softmax(logits.to(torch.float64), dim=2)
+        return activate(self.activation, torch.baddbmm(fused, fused, values["encoder"]))
 
     @torch.no_grad()
     def ensemble(
@@ -205,6 +221,12 @@ class AnnotatorEnsemble:
         head = "item" if use == "item_head" else "label"
         found = self.network.ensemble(self.stacked(), features, members, head=head, aggregation=self.aggregation)
         return found[0].cpu().numpy()
+
+    def latents(self, items: Items) -> Float32[np.ndarray, "items latent"]:
+        """Returns z_E of each item, a mean over what the annotators make of it."""
+        features = torch.from_numpy(np.array(features_of(items), np.float32)).to(self.device)[None]
+        members = torch.from_numpy(self.annotators).to(self.device)[None]
+        return self.network.latents(self.stacked(), features, members)[0].cpu().numpy()
 
     def stacked(self) -> Values:
         """Returns the parameters as a stack of one replica."""

@@ -18,6 +18,8 @@ aside), where the paper trains 200 epochs; annotators start at N(0, 1/J_A), sinc
 all but zero, drawn in an order that their answers decide. The ensemble keeps W_P, which Eq. 12 drops. An annotator
 without a row to learn from is not asked, and is foretold to answer as those who are asked do on average;
 `infer_annotator` (algorithm 4) finds the embedding of one from a few answers, and foretells the others.
+
+Besides labels (`extras`): `item_latents` and `item_classes`, the latent space of some training items.
 """
 
 from collections.abc import Mapping, Sequence
@@ -49,7 +51,8 @@ from crowdsweep.models.networks.tensors import PerReplica
 from crowdsweep.models.networks.values import Values
 from crowdsweep.models.trainer import ReplicaTrainer, Schedule, Snapshot, train
 
-_WATCHING_ANNOTATORS = 64  # of the ensemble that the epoch is chosen by
+_WATCHING_ANNOTATORS = 64  # of the ensemble that the epoch is chosen by, and whose latent space is kept
+_MAPPED_ITEMS = 512  # whose latent vectors are kept
 
 
 @final
@@ -129,7 +132,7 @@ class LdlNm:
 
         def watched(replica: int, kept: Snapshot) -> float | None:
             own = sets[replica]
-            return own.loss(ensemble(replica, kept, max(1, len(own.members) // _WATCHING_ANNOTATORS)))
+            return own.loss(ensemble(replica, kept, own.every))
 
         schedule = Schedule(epochs=self.epochs, patience=self.patience)
         reports = [context.report for context in contexts]
@@ -144,6 +147,7 @@ class LdlNm:
                 objective=-np.array(course.losses),
                 converged=course.converged,
                 iterations=len(course.losses),
+                extras=_latent_space(part, sets[replica], ensemble(replica, course.end, sets[replica].every)),
             )
             for replica, (part, course) in enumerate(zip(data, courses, strict=True))
         ]
@@ -173,6 +177,11 @@ class TrainingSet:
     item_shares: ItemProbs
     annotator_shares: Float64[np.ndarray, "annotators classes"]
     watched: tuple[Items, Float64[np.ndarray, "watched classes"]] | None
+
+    @property
+    def every(self) -> int:
+        """Which members a small ensemble has: of so many, one."""
+        return max(1, len(self.members) // _WATCHING_ANNOTATORS)
 
     def loss(self, ensemble: AnnotatorEnsemble) -> float | None:
         """Returns the mean cross-entropy on the watched items."""
@@ -269,6 +278,22 @@ class HeadsLoss:
             weight = weight * batch.mask
         gained = (torch.stack(wanted, dim=2) * log_heads).sum(dim=(2, 3))
         return -(gained * weight).sum(dim=1), batch.sizes
+
+
+def _latent_space(
+    data: TrainingData, own: TrainingSet, ensemble: AnnotatorEnsemble
+) -> Mapping[str, Shaped[np.ndarray, "..."]]:
+    """Returns what a map of the items is drawn from (P0's figure 4).
+
+    `item_latents`: z_E of labelled training items, evenly spaced where there are many, a mean over some annotators.
+    `item_classes`: the class that most of an item's annotators gave it, the first of ties.
+    """
+    labelled = np.flatnonzero(data.annotations.labels_per_item > 0)
+    shown = labelled[np.linspace(0, len(labelled) - 1, min(len(labelled), _MAPPED_ITEMS)).round().astype(np.int64)]
+    return {
+        "item_latents": ensemble.latents(data.items.take(shown)).astype(np.float16),
+        "item_classes": own.item_shares[shown].argmax(axis=1).astype(np.int32),
+    }
 
 
 def _label_probs(

@@ -124,12 +124,13 @@ GUIDED_SPACE: Mapping[str, Any] = {
 }
 
 
-def guided(clusters: ModelInfo, model: type[Any]) -> ModelInfo:
+def guided(clusters: ModelInfo, model: type[Any], version: int = 1) -> ModelInfo:
     """Returns what the platform knows of a classifier around this model of clusters.
 
     Args:
         clusters: the model of labels alone.
         model: the dataclass, which holds it and a `Guided`.
+        version: raised with that of the model of labels.
     """
     inner = clusters.cost
     return ModelInfo(
@@ -139,6 +140,7 @@ def guided(clusters: ModelInfo, model: type[Any]) -> ModelInfo:
         source="Weerasooriya, Ororbia and Homan, equations 1 and 2",
         needs=clusters.needs | frozenset[Need]({"features"}),
         supports=clusters.supports,
+        version=version,
         space={**clusters.space, **GUIDED_SPACE},
         cost=lambda shape, params: (0.0 if inner is None else inner(shape, params)) + training_cost(shape, params),
         monotone_objective=clusters.monotone_objective,

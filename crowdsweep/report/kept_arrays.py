@@ -1,0 +1,59 @@
+"""Arrays that models brought beside their numbers, as the report draws them: of each model its first seed's."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from crowdsweep.journal.artifacts import array_of
+from crowdsweep.journal.rows import Rows
+from crowdsweep.journal.shown import ShownTrial
+from crowdsweep.journal.state import JournalState
+from crowdsweep.trial.result import Status
+from crowdsweep.trial.spec import canonical_json
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class KeptArrays:
+    """What one trial kept.
+
+    Attributes:
+        place: dataset and its parameters, canonical JSON.
+        model, seed: whose.
+        arrays: those that were asked for, and those that may be missing where they are there.
+    """
+
+    place: tuple[str, str]
+    model: str
+    seed: int
+    arrays: Mapping[str, np.ndarray]
+
+
+def first_seeds(
+    state: JournalState, trials: Iterable[ShownTrial], rows: Rows, names: Iterable[str], more: Iterable[str] = ()
+) -> Iterator[KeptArrays]:
+    """Yields the arrays of each model on each dataset, of its first seed that kept all of these.
+
+    Args:
+        state: what the journal says.
+        trials: of which the chosen ones count.
+        rows: what the arrays lie beside.
+        names: what a trial must have kept.
+        more: what is read as well where it is there.
+    """
+    wanted, optional = list(names), list(more)
+    first: dict[tuple[tuple[str, str], str], ShownTrial] = {}
+    for trial in trials:
+        result = state.results.get(trial.spec.key)
+        if not trial.chosen or result is None or result.status is not Status.OK or not set(wanted) <= set(result.kept):
+            continue
+        place = trial.spec.dataset, canonical_json(dict(trial.spec.dataset_params))
+        known = first.setdefault((place, trial.label), trial)
+        if trial.spec.seed < known.spec.seed:
+            first[place, trial.label] = trial
+    for (place, label), trial in first.items():
+        kept = state.results[trial.spec.key].kept
+        found = {name: array_of(rows, kept[name]) for name in [*wanted, *optional] if name in kept}
+        arrays = {name: array for name, array in found.items() if array is not None}
+        if set(wanted) <= set(arrays):
+            yield KeptArrays(place=place, model=label, seed=trial.spec.seed, arrays=arrays)

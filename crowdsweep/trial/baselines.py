@@ -1,0 +1,85 @@
+"""What knows nothing of a single item, or nothing but its own answers: the scale on which divergences are read.
+
+Where dev or test items are scored against the label distribution of their own annotations, every trial of the report
+keeps the scores of three predictions that take no fit, made from its own training data:
+
+    marginal     the crowd's mean distribution for every item, as the model of that name
+    uniform      every class alike, as the model of that name
+    histogram    each training item's own distribution, of the answers that trained: what any smoothing must beat where
+                 these are few, and zero divergence by construction where they are all that is known of the item
+
+Trials on the same data keep the same array, which is written once; so are the names of the classes, which figures of
+distributions are labelled with.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from crowdsweep.arrays import ItemProbs
+from crowdsweep.data.choices import choices_of
+from crowdsweep.data.dataset import TrialData
+from crowdsweep.metrics.known import ACCURACY, ITEM_METRICS, ScoredItems
+from crowdsweep.models import registered
+from crowdsweep.models.contract import FitContext, fit_one
+from crowdsweep.seeds import SeedStream
+from crowdsweep.trial.scoring import scored_part
+
+BASELINES, CLASSES = "baselines", "class_names"
+MARGINAL, UNIFORM, HISTOGRAM = "marginal", "uniform", "histogram"
+_METRICS = (ACCURACY, "log_loss", "brier", "kl", "kl_reverse", "js")
+_ROW = [("baseline", "<U9"), ("metric", "<U16"), ("value", "<f8")]
+
+
+def baseline_scores(trial: TrialData) -> dict[str, np.ndarray]:
+    """Returns an array of rows (baseline, metric, value), and what the classes are called; nothing where no
+    distributions are compared."""
+    rows = [
+        (name, f"{split}_{info.name}", info.score(scored))
+        for name, split, scored in _scored(trial)
+        for info in ITEM_METRICS
+        if info.name in _METRICS
+    ]
+    if not rows:
+        return {}
+    return {BASELINES: np.array(rows, dtype=_ROW), CLASSES: np.array(trial.class_names, dtype=np.str_)}
+
+
+def _scored(trial: TrialData) -> Iterator[tuple[str, str, ScoredItems]]:
+    """Yields each baseline's predictions for the items of each split that is scored against distributions."""
+    splits = [split for split, part in trial.evaluation.items() if not part.has_gold.any()]
+    if not {"dev", "test"} & set(splits):  # training items against their own votes rank nobody
+        return
+    context = FitContext(seeds=SeedStream(0))  # neither draws anything
+    for name in (MARGINAL, UNIFORM):
+        constant = fit_one(registered.build_model(name, {}), trial.training, context).item_probs[0]
+        for split in splits:
+            part = trial.evaluation[split]
+            scored = scored_part(part, np.tile(constant, (part.items.n_items, 1)), trial)
+            if scored is not None:
+                yield name, split, scored
+    if "train" in splits:
+        scored = _histogram(trial)
+        if scored is not None:
+            yield HISTOGRAM, "train", scored
+
+
+def _histogram(trial: TrialData) -> ScoredItems | None:
+    """Returns the training items that kept an answer, each with the distribution of those that it kept."""
+    annotations, part = trial.training.annotations, trial.evaluation["train"]
+    kept = annotations.labels_per_item[part.scored] > 0
+    if not kept.any():
+        return None
+    own: ItemProbs = (
+        choices_of(annotations).shares() if trial.training.scale == "multilabel" else annotations.label_distribution()
+    )
+    answered = replace(
+        part,
+        scored=part.scored[kept],
+        code=part.code[kept],
+        reference=part.reference[kept],
+        has_gold=part.has_gold[kept],
+        known=None if part.known is None else part.known[kept],
+    )
+    return scored_part(answered, own, trial)

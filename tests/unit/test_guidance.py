@@ -1,0 +1,76 @@
+"""What the report says of guidance by clusters, and of snapping to them."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from data_folders import two_kinds
+
+from crowdsweep.journal.journal import open_rows, read_journal
+from crowdsweep.report.guidance import guidance_tables
+from crowdsweep.report.page import comparison_of, write_report
+from crowdsweep.studies.contract import StudyTable
+from crowdsweep.sweep.launch import open_and_run
+from crowdsweep.sweepfile.read import parse_sweep
+
+FAST = {"restarts": 1, "iterations": 5, "item_clusters": 3, "epochs": 5}
+
+
+def tables_of(tmp_path: Path, *models: Any) -> tuple[list[StudyTable], Path]:
+    config = parse_sweep(
+        {
+            "name": "some",
+            "datasets": [two_kinds(tmp_path / "data")],
+            "models": list(models),
+            "seeds": {"report": 3},
+            "engine": "inline",
+            "tracking": {"enabled": False},
+        }
+    )
+    store = tmp_path / "store"
+    open_and_run(config, store, quiet=True)
+    state = read_journal(store)
+    rows = open_rows(store, write=False)
+    return guidance_tables(state, rows, comparison_of(state, store).datasets), store
+
+
+@pytest.mark.parametrize("snap", ["hard", "none"])
+def test_every_use_stands_beside_the_prediction_as_it_is(tmp_path: Path, snap: str) -> None:
+    """Whichever use the model labels with: what has a suffix in the results is told by the hyper-parameter."""
+    (table,), store = tables_of(
+        tmp_path, {"name": "pd", "params": {"epochs": 5}}, {"name": "fmm-guided", "params": {**FAST, "test_snap": snap}}
+    )
+    assert [tuple(row[:3]) for row in table.rows] == [
+        ("fmm-guided", "as it is", "pd"),
+        ("fmm-guided", "snapped, soft", "as it is"),
+        ("fmm-guided", "snapped, hard", "as it is"),
+    ]
+    state = read_journal(store)
+    runs = [state.results[key].metrics for key, spec in state.specs.items() if spec.model == "fmm-guided"]
+    plain = [state.results[key].metrics for key, spec in state.specs.items() if spec.model == "pd"]
+
+    def mean(metrics: list[Any], name: str) -> float:
+        return sum(one[name] for one in metrics) / 3
+
+    as_it_is = mean(runs, "test_kl" if snap == "none" else "test_kl.none")
+    soft, hard = mean(runs, "test_kl.soft"), mean(runs, "test_kl" if snap == "hard" else "test_kl.hard")
+    shown = [tuple(float(str(cell)) for cell in row[3:6]) for row in table.rows]
+    for numbers, (one, other) in zip(
+        shown, [(as_it_is, mean(plain, "test_kl")), (soft, as_it_is), (hard, as_it_is)], strict=True
+    ):
+        assert numbers == pytest.approx((one, other, one - other), abs=1e-4)
+    assert all(str(row[6]).startswith("[") for row in table.rows)
+    write_report(store)
+    assert 'href="#guidance"' in (store / "report.html").read_text()
+
+
+def test_without_a_guided_model_there_is_no_section(tmp_path: Path) -> None:
+    tables, store = tables_of(tmp_path, {"name": "pd", "params": {"epochs": 2}}, "marginal")
+    assert not tables
+    write_report(store)
+    assert "guidance" not in (store / "report.html").read_text()
+
+
+def test_without_the_plain_classifier_snapping_is_still_told(tmp_path: Path) -> None:
+    (table,), _ = tables_of(tmp_path, {"name": "fmm-guided", "params": FAST})
+    assert [row[1] for row in table.rows] == ["snapped, soft", "snapped, hard"]

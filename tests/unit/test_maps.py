@@ -1,0 +1,91 @@
+"""What models learned of items and clusters, as the report draws it from what trials kept."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from data_folders import two_kinds
+
+from crowdsweep.data.annotations import Annotations
+from crowdsweep.data.dataset import Items, TrainingData
+from crowdsweep.journal.journal import open_rows, read_journal
+from crowdsweep.models.contract import FitContext, fit_one
+from crowdsweep.models.registered import build_model
+from crowdsweep.report.maps import Maps, maps_of, pictures
+from crowdsweep.report.page import write_report
+from crowdsweep.seeds import SeedStream
+from crowdsweep.sweep.launch import open_and_run
+from crowdsweep.sweepfile.read import parse_sweep
+
+
+def swept(tmp_path: Path, *models: Any) -> Maps:
+    config = parse_sweep(
+        {
+            "name": "some",
+            "datasets": [two_kinds(tmp_path / "data")],
+            "models": list(models),
+            "seeds": {"report": 2},
+            "engine": "inline",
+            "tracking": {"enabled": False},
+        }
+    )
+    open_and_run(config, tmp_path / "store", quiet=True)
+    write_report(tmp_path / "store")
+    return maps_of(read_journal(tmp_path / "store"), open_rows(tmp_path / "store", write=False))
+
+
+def test_clusters_are_drawn_largest_first_without_the_empty_ones(tmp_path: Path) -> None:
+    clusters = {"restarts": 2, "iterations": 20}
+    maps = swept(
+        tmp_path,
+        {"name": "pgm-bp", "params": {**clusters, "item_clusters": 6, "annotator_clusters": 3}},
+        {"name": "fmm", "params": {**clusters, "item_clusters": 2}},
+        "majority-vote",
+    )
+    (found,) = maps.clusters.values()
+    by_model = {one.model: one for one in found}
+    assert by_model.keys() == {"pgm-bp", "fmm"}
+    graph, mixture = by_model["pgm-bp"], by_model["fmm"]
+    assert (graph.seed, graph.n_item_clusters, graph.n_annotator_clusters) == (0, 6, 3)
+    assert graph.labels.shape == (len(graph.item_sizes), len(graph.annotator_sizes), 3)
+    assert (np.diff(graph.item_sizes) <= 0).all()
+    assert graph.item_sizes.min() >= 0.5
+    assert (graph.item_sizes.sum(), graph.annotator_sizes.sum()) == (40, 20)
+    assert 1 <= graph.effective_items <= len(graph.item_sizes) <= 6
+    assert mixture.labels.shape == (2, 1, 3)
+    assert not len(mixture.annotator_sizes)
+    assert mixture.class_names == ("calm", "angry", "other")
+    assert mixture.summary.startswith("2 clusters of items, 2 in use (2.0 effective).")
+    names = [name for name, _ in pictures(maps)]
+    assert names == ["clusters-1.png", "clusters-2.png"]
+    page = (tmp_path / "store" / "report.html").read_text()
+    assert "Clusters, as pgm-bp finds them" in page
+    assert (tmp_path / "store" / "clusters-2.png").is_file()
+
+
+def test_items_of_a_kind_stand_together(tmp_path: Path) -> None:
+    maps = swept(tmp_path, {"name": "ldl-nm", "params": {"epochs": 30, "learning_rate": 0.01}})
+    ((drawn,),) = maps.items.values()
+    assert (drawn.model, drawn.seed, drawn.points.shape) == ("ldl-nm", 0, (40, 2))
+    assert drawn.classes.tolist() == [0, 1] * 20
+    assert drawn.class_names == ("calm", "angry", "other")
+    distance = np.linalg.norm(drawn.points[:, None] - drawn.points[None], axis=2) + 1e9 * np.eye(40)
+    assert (drawn.classes[distance.argmin(axis=1)] == drawn.classes).mean() > 0.9
+    page = (tmp_path / "store" / "report.html").read_text()
+    assert "Items, as ldl-nm sees them" in page
+    assert (tmp_path / "store" / "items-1.png").is_file()
+
+
+def test_latent_vectors_of_many_items_are_thinned() -> None:
+    rng = np.random.default_rng(0)
+    sizes = {"n_items": 700, "n_annotators": 90, "n_classes": 2}
+    annotations = Annotations.of(
+        item=np.arange(700), annotator=rng.integers(90, size=700), label=rng.integers(2, size=700), **sizes
+    )
+    data = TrainingData(annotations=annotations, items=Items(n_items=700, features=np.ones((700, 3), np.float32)))
+    model = build_model("ldl-nm", {"epochs": 1, "latent": 8})
+    extras = fit_one(model, data, FitContext(seeds=SeedStream(0))).extras
+    assert extras["item_latents"].shape == (512, 8)
+    assert np.isfinite(extras["item_latents"]).all()
+    picked = np.linspace(0, 699, 512).round().astype(int)
+    assert extras["item_classes"].tolist() == annotations.label[picked].tolist()
