@@ -204,10 +204,10 @@ def fit(model: str, data: Any, /, *, seeds: int = DEFAULT_SEEDS, **params: Any) 
     with one_thread():
         fitted = fit_everything(model, given, loaded.dataset, loaded.params, n_seeds=int(seeds))
     command = _command(model, loaded, seeds, given)
-    return Fit(fitted=_to_keep(fitted), source=loaded.source, why="named in Python", command=command)
+    return Fit(fitted=to_keep(fitted), source=loaded.source, why="named in Python", command=command)
 
 
-def _to_keep(fitted: Fitted) -> Fitted:
+def to_keep(fitted: Fitted) -> Fitted:
     """Returns it without what only held-out answers are scored by: functions, which cannot be pickled."""
     return replace(fitted, fits=[replace(one, result=replace(one.result, label_probs=None)) for one in fitted.fits])
 

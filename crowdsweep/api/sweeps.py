@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from crowdsweep.api.fits import Fit
+from crowdsweep.api.fits import Fit, to_keep
 from crowdsweep.api.notebook import as_html
 from crowdsweep.api.threads import one_thread
 from crowdsweep.console.status import sweep_status
@@ -104,7 +104,7 @@ class Results:
         with one_thread():
             fitted = fit_chosen(chosen)
         command = f"crowdsweep.results({str(self.store)!r}).label({words})"
-        return Fit(fitted=fitted, source=chosen.dataset, why=chosen.why, command=command)
+        return Fit(fitted=to_keep(fitted), source=chosen.dataset, why=chosen.why, command=command)
 
     @property
     def _state(self) -> JournalState:

@@ -2,8 +2,10 @@
 
 import json
 import os
+import pickle
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,6 +25,8 @@ from crowdsweep.errors import BadInput, DataError, UnknownName
 from crowdsweep.labelling.classifiers import load_classifier
 from crowdsweep.report.table import TRIAL_COLUMNS
 from crowdsweep.seeds import SeedStream
+from crowdsweep.sweep.driver import SweepOutcome
+from crowdsweep.trial.events import SweepStatus
 
 ROWS = {
     "item": ["p2", "p1", "p1", "p2", "p10", "p10"],
@@ -185,12 +189,23 @@ def test_predictions_are_what_items_without_answers_get(pictures, tmp_path) -> N
     assert told["label"].equals(fit.labels.filter(pa.compute.equal(fit.labels["labelled_by"], "classifier"))["label"])
 
 
+class Stream:
+    """What polars, DuckDB and others give to Arrow."""
+
+    def __init__(self, rows) -> None:
+        self._table = pa.table(rows)
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        return self._table.__arrow_c_stream__(requested_schema)
+
+
 @pytest.mark.parametrize(
     "form",
     [
         lambda rows: rows,
         pd.DataFrame,
         pa.table,
+        Stream,
         lambda rows: pa.table(rows).to_batches()[0],
         lambda rows: pd.DataFrame(rows).astype("category"),
         lambda rows: pd.DataFrame(rows, index=list("abcdef")),
@@ -315,7 +330,8 @@ def test_a_sweep_is_the_command_s_sweep(tmp_path, capsys) -> None:
     ours.label().save(tmp_path / "two")
     for name in ("labels.csv", "annotators.csv", "next.csv", "probabilities.parquet"):
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
-    assert ours.label(model="dawid-skene", seeds=1).params["smoothing"] in (0.5, 2)
+    named = pickle.loads(pickle.dumps(ours.label(model="dawid-skene", seeds=1)))
+    assert named.params["smoothing"] in (0.5, 2)
     told, other = (yaml.safe_load((tmp_path / name / "label.yaml").read_text()) for name in ("two", "one"))
     assert told["why"] == other["why"]
     assert "crowdsweep.results(" in told["command"]
@@ -336,6 +352,18 @@ def test_what_failed_in_a_sweep_is_told(misbehaving, tmp_path, caplog) -> None:
     found = cs.run(sweep, store=tmp_path / "s", quiet=True)
     assert found.status["failed"] == 2
     assert "s: 2 trials failed; `status` says why" in caplog.text
+
+
+def test_an_interrupted_sweep_is_an_interrupt(tmp_path, monkeypatch) -> None:
+    outcome = SweepOutcome(status=SweepStatus.INTERRUPTED, planned=4, finished=1, failed=0, ran=1, dropped=True)
+    monkeypatch.setattr("crowdsweep.api.sweeps.open_and_run", lambda *_, **__: outcome)
+    with pytest.raises(KeyboardInterrupt, match="nothing that finished is lost"):
+        cs.run(SWEEP, store=tmp_path / "s")
+
+
+def test_a_sweep_needs_the_thread_that_hears_ctrl_c(tmp_path) -> None:
+    with ThreadPoolExecutor(1) as threads, pytest.raises(BadInput, match="in the main thread"):
+        threads.submit(cs.run, SWEEP, store=tmp_path / "s").result()
 
 
 def test_bad_sweeps_are_the_command_s_errors(tmp_path) -> None:
