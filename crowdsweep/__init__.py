@@ -1,1 +1,57 @@
-"""Hyper-parameter sweeps for models that learn from crowd annotations."""
+"""Hyper-parameter sweeps for models that learn from crowd annotations.
+
+    import crowdsweep as cs
+
+    data = cs.load("pets")                        a dataset folder, a catalogue name, or a table of answers
+    fit = cs.fit("dawid-skene", data, smoothing=0.01)
+    fit.labels.to_pandas()                        Arrow tables; .probabilities, .annotators, .next_items
+    found = cs.run("sweep.yaml")                  .table, .recommended(), .label()
+
+What is here is imported when it is first used, so that `import crowdsweep` costs next to nothing. Errors are those of
+`crowdsweep.errors`; what a person gave that cannot be used is a `BadInput`, which is a `ValueError`.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from crowdsweep.api.estimator import CrowdClassifier
+    from crowdsweep.api.fits import Fit, fit
+    from crowdsweep.api.loading import Data, load
+    from crowdsweep.api.sweeps import Results, results, run
+
+    __version__: str
+
+    def models() -> dict[str, str]: ...
+
+
+__all__ = ["CrowdClassifier", "Data", "Fit", "Results", "__version__", "fit", "load", "models", "results", "run"]
+
+_HOMES = {
+    "CrowdClassifier": "crowdsweep.api.estimator",
+    "Data": "crowdsweep.api.loading",
+    "Fit": "crowdsweep.api.fits",
+    "Results": "crowdsweep.api.sweeps",
+    "fit": "crowdsweep.api.fits",
+    "load": "crowdsweep.api.loading",
+    "results": "crowdsweep.api.sweeps",
+    "run": "crowdsweep.api.sweeps",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Imports what is asked for; afterwards it stands here."""
+    if name == "models":  # the package of that name, which can be called: importing any model puts it here
+        return import_module("crowdsweep.models")
+    if name == "__version__":
+        value: Any = import_module("importlib.metadata").version("crowdsweep")
+    elif name in _HOMES:
+        value = getattr(import_module(_HOMES[name]), name)
+    else:
+        raise AttributeError(f"module 'crowdsweep' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

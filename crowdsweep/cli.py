@@ -4,6 +4,7 @@ Heavy libraries are imported inside the commands that need them, so that `--help
 """
 
 import json
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -206,7 +207,7 @@ def label(
     words += ["--seeds", str(chosen.n_seeds), "--out", str(folder)]
     check_folder(folder)  # before the fit, which may take long
     click.echo(f"{chosen.model}: {plain(chosen.why)}")
-    names = write_labels(fit_chosen(chosen), chosen, folder, words)
+    names = write_labels(fit_chosen(chosen), chosen, folder, shlex.join(words))
     click.echo(f"{folder}: {', '.join(names)}")
 
 

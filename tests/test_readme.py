@@ -67,6 +67,9 @@ def test_every_command_of_the_tour_runs(tour: tuple[Path, str]) -> None:
     assert (folder / "crowdsweep-runs/first/report.html").stat().st_size > 10_000
     assert (folder / "imported/annotations.csv").is_file()
     assert "0 to go" in printed
+    command, python = (folder / name / "labels.csv" for name in ("labels", "pets-labels"))
+    assert len(command.read_text().splitlines()) == len(python.read_text().splitlines()) == 6
+    assert "[0 1] [[0." in printed  # the estimator's
 
 
 def test_the_added_model_dataset_and_template_are_in_the_report(tour: tuple[Path, str]) -> None:

@@ -1,7 +1,5 @@
 """What `crowdsweep label` writes: a folder of tables, a classifier, and what makes it again."""
 
-import shlex
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -48,7 +46,7 @@ def check_folder(folder: Path) -> None:
         raise BadInput(f"{folder}: expected a new or empty folder, or one of labels, got one that holds other files")
 
 
-def write_labels(fitted: Fitted, chosen: Chosen, folder: Path, command: Sequence[str]) -> list[str]:
+def write_labels(fitted: Fitted, chosen: Chosen, folder: Path, command: str) -> list[str]:
     """Writes everything that is known now, whole or not at all; what an earlier call wrote there is replaced.
 
     Args:
@@ -79,7 +77,7 @@ def write_labels(fitted: Fitted, chosen: Chosen, folder: Path, command: Sequence
     return sorted(path.name + ("/" if path.is_dir() else "") for path in folder.iterdir())
 
 
-def _write_all(fitted: Fitted, chosen: Chosen, folder: Path, command: Sequence[str]) -> None:
+def _write_all(fitted: Fitted, chosen: Chosen, folder: Path, command: str) -> None:
     labelled = labelled_items(fitted)
     crowd = crowd_tables(fitted)
     labels = labels_table(labelled, fitted.dataset)
@@ -102,9 +100,9 @@ def _write_all(fitted: Fitted, chosen: Chosen, folder: Path, command: Sequence[s
     (folder / RECIPE).write_text(_recipe(fitted, chosen, command), encoding="utf-8")
 
 
-def _recipe(fitted: Fitted, chosen: Chosen, command: Sequence[str]) -> str:
+def _recipe(fitted: Fitted, chosen: Chosen, command: str) -> str:
     told: dict[str, Any] = {
-        "command": shlex.join(command),
+        "command": command,
         "model": fitted.model,
         "why": chosen.why,
         "params": dict(fitted.params),

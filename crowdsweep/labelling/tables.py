@@ -59,17 +59,8 @@ def labels_table(labelled: Labelled, dataset: CrowdDataset) -> pa.Table:
     Of multi-label items the label joins all classes that are more probable than not, its probability is that of exactly
     these, classes being independent, and the answers that agree are those of single classes.
     """
-    multilabel = dataset.scale == "multilabel"
-    probs, names = labelled.probs, np.array(dataset.class_names, dtype=object)
-    if multilabel:
-        chosen = probs > 0.5
-        label = [JOIN.join(names[row]) for row in chosen]
-        probability = np.where(chosen, probs, 1.0 - probs).prod(axis=1)
-        entropy = (_plogp(probs) + _plogp(1.0 - probs)).sum(axis=1)
-    else:
-        best = probs.argmax(axis=1)
-        label, probability = names[best].tolist(), probs[np.arange(len(probs)), best]
-        entropy = _plogp(probs).sum(axis=1)
+    multilabel, probs = dataset.scale == "multilabel", labelled.probs
+    entropy = _plogp(probs) + _plogp(1.0 - probs) if multilabel else _plogp(probs)
     answers = questions_of(dataset.annotations.of_items(labelled.code), probs, multilabel=multilabel)
     says = answers.belief[answers.question].argmax(axis=1) == answers.answer
     item = answers.question // dataset.n_classes if multilabel else answers.question
@@ -80,9 +71,8 @@ def labels_table(labelled: Labelled, dataset: CrowdDataset) -> pa.Table:
     return pa.Table.from_pydict(
         {
             "item": [dataset.item_names[int(code)] for code in labelled.code],
-            "label": label,
-            "probability": probability,
-            "entropy": entropy,
+            **decided(probs, dataset.class_names, multilabel=multilabel),
+            "entropy": entropy.sum(axis=1),
             "answers": given // (dataset.n_classes if multilabel else 1),
             "agreement": agreement,
             "split": [SPLITS[code] if code else "" for code in dataset.split[labelled.code]],
@@ -90,6 +80,17 @@ def labels_table(labelled: Labelled, dataset: CrowdDataset) -> pa.Table:
             "fits_agree": labelled.fits_agree,
         }
     )
+
+
+def decided(probs: ItemProbs, class_names: Sequence[str], *, multilabel: bool) -> dict[str, Any]:
+    """Returns the columns `label` and `probability`, as `labels_table` has them."""
+    names = np.array(class_names, dtype=object)
+    if multilabel:
+        chosen = probs > 0.5
+        probability = np.where(chosen, probs, 1.0 - probs).prod(axis=1)
+        return {"label": [JOIN.join(names[row]) for row in chosen], "probability": probability}
+    best = probs.argmax(axis=1)
+    return {"label": names[best].tolist(), "probability": probs[np.arange(len(probs)), best]}
 
 
 def probabilities_table(labelled: Labelled, dataset: CrowdDataset) -> pa.Table:

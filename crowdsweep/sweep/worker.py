@@ -12,12 +12,13 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
-import crowdsweep
 from crowdsweep.errors import SlotLost
 from crowdsweep.sweep.nursery import ALIVE, REPORT, Question, Work, end
 
-_ROOT = str(Path(crowdsweep.__file__).parents[1])
+_ROOT = str(Path(__file__).parents[2])
 _START_S = 60.0
+# Trials compute on one thread, whoever starts them: the command line, which says so to itself, or another program.
+_ONE_THREAD = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
 class WorkerDied(Exception):
@@ -170,6 +171,7 @@ def _started() -> _Keeper:
         # `-P`: nothing is imported from where a person stands.
         process = subprocess.Popen(  # noqa: S603 - our own interpreter and fixed words
             [sys.executable, "-P", "-c", program],
+            env={**dict.fromkeys(_ONE_THREAD, "1"), **os.environ},
             stdin=subprocess.DEVNULL,
             stdout=2,  # what models print is no result of the command
             pass_fds=[theirs.fileno()],

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from crowdsweep.sweep import worker
-from crowdsweep.sweep.nursery import ALIVE, REPORT
+from crowdsweep.sweep.nursery import ALIVE, DONE, REPORT, Question
 
 
 def until(state: Callable[[], bool]) -> None:
@@ -38,3 +38,18 @@ def test_a_keeper_whose_driver_is_killed_says_nothing(capfd: pytest.CaptureFixtu
         assert keeper.process.wait(60) == 0
     until(lambda: not Path(f"/proc/{process}").exists())
     assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize(("set_here", "there"), [(None, "1"), ("3", "3")])
+def test_workers_compute_on_one_thread_unless_a_person_says_otherwise(
+    set_here: str | None, there: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    if set_here is not None:
+        monkeypatch.setenv("OMP_NUM_THREADS", set_here)
+    nursery = worker.Nursery()
+    try:
+        nursery.worker().give(Question(function=os.getenv, arguments=("OMP_NUM_THREADS",)))
+        assert nursery.news(60.0) == (DONE, there)
+    finally:
+        nursery.close()

@@ -1,0 +1,100 @@
+"""Answers as a matrix of items × annotators -> a dataset."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Int64, Shaped
+
+from crowdsweep.data.annotations import Annotations
+from crowdsweep.data.dataset import CrowdDataset, Gold, Items, NumberedNames
+from crowdsweep.data.formats.rows import is_missing
+from crowdsweep.errors import DataError
+
+_NO_ANSWER = ("-1", "-1.0", "None", "<NA>", "NaT")
+_MISSING = "-1, NaN, None and empty cells are no answers"
+
+Matrix = Shaped[np.ndarray, "items annotators"]
+Given = Bool[np.ndarray, "items annotators"]
+
+
+def dataset_of_answers(
+    answers: Matrix, items: Items, *, annotators: Sequence[str] | None = None, all_given: bool = False
+) -> tuple[CrowdDataset, Shaped[np.ndarray, " classes"]]:
+    """Returns a dataset of these answers, and its classes as they stand in the matrix, ascending.
+
+    Args:
+        answers: of any type of label.
+        items: what else is known of its rows.
+        annotators: names of its columns; their numbers where it is None.
+        all_given: whether nothing in it is missing.
+
+    Raises:
+        DataError: there are other numbers of items, values of several types, values that are no classes, or fewer than
+            two classes.
+    """
+    if len(answers) != items.n_items:
+        raise DataError(f"y: expected a row of answers for each of {items.n_items} items, got {len(answers)} rows")
+    given = np.ones(answers.shape, dtype=bool) if all_given else _given(answers)
+    classes, label = _classes(answers[given])
+    item, annotator = np.nonzero(given)
+    n_items, n_annotators = answers.shape
+    none = np.empty(0, np.int32)
+    dataset = CrowdDataset(
+        name="answers",
+        annotations=Annotations.of(
+            item=item,
+            annotator=annotator,
+            label=label,
+            n_items=n_items,
+            n_annotators=n_annotators,
+            n_classes=len(classes),
+        ),
+        items=items,
+        split=np.zeros(n_items, dtype=np.int8),
+        gold=Gold(item=none, label=none),
+        item_names=NumberedNames("", n_items),
+        annotator_names=NumberedNames("", n_annotators) if annotators is None else tuple(annotators),
+        class_names=tuple(map(str, classes.tolist())),
+    )
+    return dataset, classes
+
+
+def _given(answers: Matrix) -> Given:
+    """Tells which cells hold an answer."""
+    if answers.dtype.kind in "fiu":
+        return ~(np.isnan(answers) | (answers == -1))
+    if answers.dtype.kind == "b":
+        return np.ones(answers.shape, dtype=bool)
+    texts = [[str(cell) for cell in row] for row in answers.tolist()]
+    return np.array([[not (is_missing(text) or text in _NO_ANSWER) for text in row] for row in texts], dtype=bool)
+
+
+def _classes(
+    values: Shaped[np.ndarray, " answers"],
+) -> tuple[Shaped[np.ndarray, " classes"], Int64[np.ndarray, " answers"]]:
+    """Returns the distinct values and which of them each answer is."""
+    if values.dtype.kind == "O":
+        values = _of_one_type(values.tolist())
+    if values.dtype.kind not in "fiubUS":
+        raise DataError(f"y: expected labels that are texts or numbers, got {values.dtype}")
+    if values.dtype.kind == "f":
+        whole = values.astype(np.int64)
+        if not (whole == values).all():
+            raise DataError(
+                f"y: Unknown label type: expected classes, got the number {values[whole != values].tolist()[0]!r}"
+            )
+        values = whole  # a column of integers in which one is missing becomes one of floats
+    classes, label = np.unique(values, return_inverse=True)
+    if len(classes) < 2:
+        got = f"one class, {classes.tolist()[0]!r}" if len(classes) else "no answer"
+        raise DataError(f"y: expected answers of at least two classes, got {got}; {_MISSING}")
+    return classes, label.astype(np.int64)
+
+
+def _of_one_type(values: list[Any]) -> np.ndarray:
+    if values and not all(isinstance(value, str) for value in values):
+        kinds = sorted({type(value).__name__ for value in values})
+        if "str" in kinds:
+            raise DataError(f"y: expected labels of one type, got {' and '.join(kinds)}")
+    return np.array(values)

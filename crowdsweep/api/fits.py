@@ -1,0 +1,264 @@
+"""A model fitted to everything, from Python: the tables that `crowdsweep label` writes, and predictions."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from crowdsweep.api.loading import Data, as_table, load, numbers_of
+from crowdsweep.api.notebook import as_html
+from crowdsweep.api.threads import one_thread
+from crowdsweep.arrays import ItemProbs
+from crowdsweep.data.dataset import Items
+from crowdsweep.errors import BadInput, FitFailed
+from crowdsweep.labelling.fitted import Fitted, fit_everything
+from crowdsweep.labelling.tables import (
+    CrowdTables,
+    Labelled,
+    crowd_tables,
+    decided,
+    labelled_items,
+    labels_table,
+    probabilities_table,
+)
+from crowdsweep.models import registered
+from crowdsweep.trial.model_calls import ModelFault
+
+DEFAULT_SEEDS = 5
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Fit:
+    """A fitted model; `fit` and `Results.label` make it. All tables are of Arrow: `.to_pandas()` is its own.
+
+    Attributes:
+        fitted: what was fitted to what, and each of its fits.
+        source: the folder or name that the dataset was loaded from; empty for a table.
+        why: this model, in words.
+        command: that makes it again.
+    """
+
+    fitted: Fitted
+    source: str = ""
+    why: str
+    command: str
+
+    @property
+    def model(self) -> str:
+        """Its registered name."""
+        return self.fitted.model
+
+    @property
+    def params(self) -> Mapping[str, Any]:
+        """All its hyper-parameters."""
+        return self.fitted.params
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Names of the classes, in the order of all probabilities."""
+        return self.fitted.dataset.class_names
+
+    @property
+    def labels(self) -> pa.Table:
+        """A row an item: `item`, `label`, `probability`, `entropy` (nats), `answers`, `agreement` (the share of the
+        answers that are the label), `split`, `labelled_by` (`annotations`, or `classifier` where nobody labelled it),
+        `fits_agree`."""
+        return labels_table(self._labelled, self.fitted.dataset)
+
+    @property
+    def probabilities(self) -> pa.Table:
+        """`item`, and a column for each class."""
+        return probabilities_table(self._labelled, self.fitted.dataset)
+
+    @property
+    def annotators(self) -> pa.Table | None:
+        """A row an annotator: number of answers, accuracy with its interval, agreement with the others, bias, and
+        whether they answer without looking; None where nobody knows who they are."""
+        return self._crowd.annotators
+
+    @property
+    def confusion(self) -> pa.Table | None:
+        """Rows `annotator`, `true`, `given`, `expected` (number of such answers); None as for `annotators`."""
+        return self._crowd.confusion
+
+    @property
+    def next_items(self) -> pa.Table:
+        """The items by what one more label is expected to tell (`gain_bits`), most first, and whom to `ask`."""
+        return self._crowd.next_items
+
+    def predict(self, features: Any) -> pa.Table:
+        """Labels items by the classifier that was trained.
+
+        Args:
+            features: numbers [items, features]; or a table of the same columns of numbers, with `item` where wanted; of
+                a model that reads texts, texts.
+
+        Returns:
+            `label` and `probability` of each, after `item` where that was given.
+
+        Raises:
+            BadInput: the model labels only items with answers, or these are no such features.
+        """
+        names, probs = self._predicted(features)
+        multilabel = self.fitted.dataset.scale == "multilabel"
+        return pa.Table.from_pydict({**names, **decided(probs, self.classes, multilabel=multilabel)})
+
+    def predict_proba(self, features: Any) -> pa.Table:
+        """Returns a column for each class, after `item` where that was given; see `predict`."""
+        names, probs = self._predicted(features)
+        return pa.Table.from_pydict({**names, **{name: probs[:, place] for place, name in enumerate(self.classes)}})
+
+    def probabilities_of(self, items: Items) -> ItemProbs:
+        """Returns the classifier's probabilities [items, classes], the mean over the fits.
+
+        Raises:
+            BadInput: the model has no classifier, or that cannot read these items.
+        """
+        if not self.fitted.predictors:
+            raise BadInput(
+                f"model {self.model!r}: it labels only items that have answers, which are in `labels`; to label others "
+                f"by their features choose a model with a classifier, such as dl-ds or cmm"
+            )
+        known, given = self.fitted.dataset.items.features, items.features
+        if known is not None and given is not None and known.shape[1] != given.shape[1]:
+            raise BadInput(f"features: expected shape [items, {known.shape[1]}], got {list(given.shape)}")
+        try:
+            with one_thread():
+                return np.mean(self.fitted.predictions(items), axis=0)
+        except (FitFailed, ModelFault) as error:
+            raise BadInput(f"features: model {self.model!r} cannot read these: {error}") from error
+
+    def save(self, folder: str | Path) -> None:
+        """Writes what `crowdsweep label` writes: labels.csv and .parquet, annotators.csv, next.csv, the classifier, …
+
+        Args:
+            folder: a new or an empty one, or one that labels were written to.
+
+        Raises:
+            BadInput: it holds something else.
+            NotWritten: it cannot be written.
+        """
+        # It knows of sweeps, reports and networks, which a fit need not wait for.
+        from crowdsweep.labelling.chosen import Chosen  # noqa: PLC0415
+        from crowdsweep.labelling.folder import check_folder, write_labels  # noqa: PLC0415
+
+        chosen = Chosen(
+            model=self.model,
+            params=self.params,
+            dataset=self.source or self.fitted.dataset.name,
+            dataset_params=self.fitted.dataset_params,
+            n_seeds=len(self.fitted.seeds),
+            why=self.why,
+        )
+        check_folder(Path(folder))
+        with one_thread():
+            write_labels(self.fitted, chosen, Path(folder), f"{self.command}.save({str(folder)!r})")
+
+    def __repr__(self) -> str:
+        fits = "1 fit" if len(self.fitted.fits) == 1 else f"{len(self.fitted.fits)} fits"
+        return (
+            f"<Fit {self.model} on {self.fitted.dataset.name}: {fits}, {self.fitted.training.n_items} items labelled>"
+        )
+
+    def _repr_html_(self) -> str:
+        facts = {"why": self.why, "fits": len(self.fitted.fits), **self.params}
+        return as_html(f"{self.model} on {self.fitted.dataset.name}", facts, self.labels)
+
+    @cached_property
+    def _labelled(self) -> Labelled:
+        with one_thread():
+            return labelled_items(self.fitted)
+
+    @cached_property
+    def _crowd(self) -> CrowdTables:
+        with one_thread():
+            return crowd_tables(self.fitted)
+
+    def _predicted(self, features: Any) -> tuple[dict[str, Any], ItemProbs]:
+        names, items = _items_of(features)
+        return names, self.probabilities_of(items)
+
+
+def fit(model: str, data: Any, /, *, seeds: int = DEFAULT_SEEDS, **params: Any) -> Fit:
+    """Fits a model to every answer of a dataset, whatever its split, as `crowdsweep label DATA --model MODEL` does.
+
+    Args:
+        model: a name that `models()` lists.
+        data: what `load` returned, or takes.
+        seeds: fits, which are averaged after their classes are aligned; a model without chance is fitted once.
+        params: its hyper-parameters; `crowdsweep models NAME` describes them.
+
+    Raises:
+        BadInput: the model or a parameter is not known, or the model cannot take these data.
+        FitFailed: a fit failed.
+    """
+    loaded = load(data)
+    if isinstance(seeds, bool) or not isinstance(seeds, int | np.integer) or seeds < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise BadInput(f"seeds: expected a whole number of at least 1, got {seeds!r}")
+    given = {name: _without_numpy(value) for name, value in params.items()}
+    registered.build_model(model, given)  # loads what it computes with, before that is held to one thread
+    with one_thread():
+        fitted = fit_everything(model, given, loaded.dataset, loaded.params, n_seeds=int(seeds))
+    command = _command(model, loaded, seeds, given)
+    return Fit(fitted=to_keep(fitted), source=loaded.source, why="named in Python", command=command)
+
+
+def to_keep(fitted: Fitted) -> Fitted:
+    """Returns it without what only held-out answers are scored by: functions, which cannot be pickled."""
+    return replace(fitted, fits=[replace(one, result=replace(one.result, label_probs=None)) for one in fitted.fits])
+
+
+def _command(model: str, loaded: Data, seeds: int, params: Mapping[str, Any]) -> str:
+    """Returns the line of Python that fits again."""
+    words = [repr(loaded.source), *(f"{name}={value!r}" for name, value in loaded.params.items())]
+    data = f"crowdsweep.load({', '.join(words)})" if loaded.source else "TABLE"
+    settings = [f"seeds={int(seeds)}", *(f"{name}={value!r}" for name, value in params.items())]
+    return f"crowdsweep.fit({model!r}, {data}, {', '.join(settings)})"
+
+
+def _without_numpy(value: Any) -> Any:
+    """Returns numbers of numpy as Python's: a grid of them is a common thing to search."""
+    return value.tolist() if isinstance(value, np.generic | np.ndarray) else value
+
+
+def _items_of(given: Any) -> tuple[dict[str, Any], Items]:
+    """Returns the column `item`, where there is one, and what is known of the items."""
+    if isinstance(given, Mapping) or hasattr(given, "__arrow_c_stream__") or hasattr(given, "__arrow_c_array__"):
+        table = as_table(given, "features")
+        names = {"item": table.column("item")} if "item" in table.column_names else {}
+        matrix = numbers_of(table.drop_columns(list(names)), "features")
+        return names, Items(n_items=len(matrix), features=_as_features(matrix))
+    if isinstance(given, Sequence) and given and all(isinstance(text, str) for text in given):
+        return {}, Items(n_items=len(given), text=list(given))
+    return {}, items_with(given)
+
+
+def items_with(features: Any) -> Items:
+    """Returns items of which these features are known.
+
+    Args:
+        features: numbers [items, features].
+
+    Raises:
+        BadInput: they are none.
+    """
+    try:
+        matrix = np.asarray(features, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise BadInput(f"features: expected numbers [items, features]: {error}") from error
+    if matrix.ndim != 2:
+        raise BadInput(f"features: expected numbers [items, features], got shape {list(matrix.shape)}")
+    return Items(n_items=len(matrix), features=_as_features(matrix))
+
+
+def _as_features(matrix: np.ndarray) -> np.ndarray:
+    with np.errstate(over="ignore"):  # told below
+        features = np.ascontiguousarray(matrix, dtype=np.float32)
+    if not np.isfinite(features).all():
+        row = int(np.flatnonzero(~np.isfinite(features).all(axis=1))[0])
+        raise BadInput(f"features, row {row}: expected finite numbers, got NaN or infinity")
+    return features

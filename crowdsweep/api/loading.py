@@ -1,0 +1,260 @@
+"""Answers as a dataset: from a folder, by a name, or from a table in memory.
+
+A table takes the way of a folder: it is written as one that lives for a moment, and read by what reads all folders. So
+both are checked alike, and the same rows give the same dataset, in whichever form they come.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from crowdsweep.api.notebook import as_html
+from crowdsweep.data import catalogue
+from crowdsweep.data.dataset import CrowdDataset, Scalar
+from crowdsweep.data.describe import describe
+from crowdsweep.data.folder import read_folder, write_folder
+from crowdsweep.errors import BadInput, DataError, shortened
+
+_NEEDED = ("item", "annotator", "label")
+_ANSWER_COLUMNS = (*_NEEDED, "weight", "probability")
+_WHOLE_BELOW = 2.0**53  # up to here a float says which whole number it is
+_IN_CLASSES_FILE = "declare them in classes.csv (label, name)"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Data:
+    """A dataset that was loaded; `load` makes it.
+
+    Attributes:
+        dataset: all that is known of it.
+        source: the folder or name that loads it again; empty for a table.
+        params: dataset parameters that it was loaded with.
+    """
+
+    dataset: CrowdDataset
+    source: str = ""
+    params: Mapping[str, Scalar] = field(default_factory=dict[str, Scalar])
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Names of the classes, in the order of all probabilities."""
+        return self.dataset.class_names
+
+    @property
+    def items(self) -> list[str]:
+        """Names of the items, in the order of their rows."""
+        return list(self.dataset.item_names)
+
+    def describe(self) -> dict[str, Any]:
+        """Returns counts, redundancy and agreement, as `crowdsweep data describe --json` prints them."""
+        return describe(self.dataset)
+
+    def save(self, folder: str | Path) -> None:
+        """Writes it as a dataset folder, which sweeps and commands take.
+
+        Raises:
+            DataError: the folder holds files already, or cannot be written.
+        """
+        write_folder(self.dataset, Path(folder))
+
+    def __repr__(self) -> str:
+        facts = ", ".join(f"{value} {name}" for name, value in self._counts().items())
+        return f"<Data {self.dataset.name}: {facts}>"
+
+    def _repr_html_(self) -> str:
+        return as_html(
+            self.dataset.title or self.dataset.name, {**self._counts(), "classes are": ", ".join(self.classes)}
+        )
+
+    def _counts(self) -> dict[str, Any]:
+        rows = self.dataset.annotations
+        annotators = "anonymous" if rows.anonymous else rows.n_active_annotators
+        counts: dict[str, Any] = {"items": self.dataset.items.n_items, "annotators": annotators, "labels": len(rows)}
+        counts["classes"] = self.dataset.n_classes
+        if self.dataset.items.features is not None:
+            counts["features"] = self.dataset.items.features.shape[1]
+        return counts
+
+
+def load(source: Any, /, *, features: Any = None, classes: Sequence[str] | None = None, **params: Scalar) -> Data:
+    """Loads answers.
+
+    Args:
+        source: a dataset folder or a name of the catalogue, as commands take them; or a table with the columns `item`,
+            `annotator`, `label` and, where there is some, `weight`, `probability` and `gold`: a dict of columns, or
+            anything of pandas, polars, DuckDB … that speaks Arrow (`__arrow_c_stream__`). A missing value is a null or
+            NaN; rows without a label are refused. Numbers are taken for names of classes: 1.0 is 1.
+        features: of a folder: which `features-KIND.npz`. Of a table: another table, with the column `item` and columns
+            of numbers; items that only stand there have no answers yet, and a classifier labels them.
+        classes: of a table: all class labels in their order, used or not; None for those that occur.
+        params: further dataset parameters, such as `scenario`.
+
+    Raises:
+        BadInput: something of that cannot be used; the message says which.
+    """
+    if isinstance(source, Data):
+        if params or features is not None or classes is not None:
+            raise BadInput("load: expected parameters where data are loaded first, got some for data that are loaded")
+        return source
+    if isinstance(source, CrowdDataset):
+        return load(Data(dataset=source, params=source.params), features=features, classes=classes, **params)
+    if isinstance(source, str | Path):
+        if classes is not None:
+            raise BadInput(f"classes: {source} is a folder or a name, which has its own; give them with a table")
+        if features is not None and not isinstance(features, str):
+            raise BadInput(f"features: expected the KIND of a features file of {source}, got {_kind(features)}")
+        given = {**params, **({} if features is None else {"features": features})}
+        return Data(dataset=catalogue.load(str(source), given), source=str(source), params=given)
+    catalogue.check_params(params, (), "table")
+    return Data(dataset=_of_table(source, features, classes), params=params)
+
+
+def as_table(given: Any, what: str) -> pa.Table:
+    """Returns anything that Arrow takes for a table as one; numbers that are whole are integers.
+
+    Args:
+        given: a dict of columns, or what speaks Arrow.
+        what: what messages call it.
+
+    Raises:
+        DataError: it is none.
+    """
+    if isinstance(given, Mapping):
+        columns = {
+            str(name): _taken(pa.Table.from_pydict, {"": column}, f"{what}, column {name}")
+            for name, column in given.items()
+        }
+        table = _taken(pa.Table.from_pydict, {name: column.column(0) for name, column in columns.items()}, what)
+    elif hasattr(given, "__arrow_c_stream__") or hasattr(given, "__arrow_c_array__"):
+        table = _taken(pa.table, given, what)
+    else:
+        raise DataError(
+            f"{what}: expected a folder, a name, or a table (a dict of columns; pandas, polars or Arrow), got "
+            f"{_kind(given)}"
+        )
+    twice = sorted({name for name in table.column_names if table.column_names.count(name) > 1})
+    if twice:
+        raise DataError(f"{what}: expected distinct column names, got {twice[0]!r} twice")
+    return pa.Table.from_pydict({name: _plain(table.column(name)) for name in table.column_names})
+
+
+def _taken(make: Callable[[Any], pa.Table], given: Any, what: str) -> pa.Table:
+    try:
+        return make(given)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        reason = shortened(" ".join(map(str, error.args)))
+        raise DataError(f"{what}: expected columns of one length, each of texts or of numbers: {reason}") from error
+
+
+def _plain(column: Any) -> Any:
+    """Returns values in place of a dictionary's codes, and whole numbers as integers: one that is missing has made
+    floats of them."""
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if pa.types.is_floating(column.type):
+        values: Any = pc.if_else(pc.is_nan(column), None, column)
+        known: Any = values.drop_null().to_numpy()
+        if len(known) and (np.abs(known) < _WHOLE_BELOW).all() and (known % 1 == 0).all():
+            return values.cast(pa.int64())
+    return column
+
+
+def _of_table(given: Any, features: Any, classes: Sequence[str] | None) -> CrowdDataset:
+    table = as_table(given, "table")
+    for name in _NEEDED:
+        if name not in table.column_names:
+            there = ", ".join(map(repr, table.column_names)) or "none"
+            raise DataError(f"table: expected a column {name!r}, got columns {there}; rename it")
+    described = None if features is None else _features(features)
+    with TemporaryDirectory(prefix="crowdsweep-table-") as place:
+        folder = Path(place) / "table"
+        folder.mkdir()
+        answers = table.select([name for name in _ANSWER_COLUMNS if name in table.column_names])
+        pq.write_table(answers, folder / "annotations.parquet")
+        if classes is not None:
+            pq.write_table(pa.Table.from_pydict({"label": [str(name) for name in classes]}), folder / "classes.parquet")
+        try:
+            items = _items(table, () if described is None else described[0])
+            if items is not None:
+                pq.write_table(items, folder / "items.parquet")
+            if described is not None:
+                ids = np.array(described[0], dtype=np.str_)
+                np.savez(folder / "features-default.npz", item=ids, features=described[1])
+            return read_folder(folder)
+        except DataError as error:
+            raise DataError(_in_words_of_tables(str(error), folder)) from error
+
+
+def _items(table: pa.Table, described: Sequence[str]) -> pa.Table | None:
+    """Returns the gold of items, with the items that only features are known of; None where there are neither."""
+    gold: dict[str, str] = {}
+    if "gold" in table.column_names:
+        told = pa.Table.from_pydict({name: _texts(table, name, "table") for name in ("item", "gold")})
+        pairs: Any = told.group_by(["item", "gold"]).aggregate([])
+        for item, label in zip(*(pairs.column(name).to_pylist() for name in ("item", "gold")), strict=True):
+            if item and label and gold.setdefault(item, label) != label:
+                raise DataError(
+                    f"table, column gold: expected one gold class for item {item!r}, got {gold[item]!r} and {label!r}; "
+                    f"correct one of them"
+                )
+    names = list(dict.fromkeys([*gold, *described]))
+    return pa.Table.from_pydict({"item": names, "gold": [gold.get(name, "") for name in names]}) if names else None
+
+
+def _features(given: Any) -> tuple[list[str], np.ndarray]:
+    """Returns ids of items and what is known of them, float64 [items, features]."""
+    table = as_table(given, "features")
+    if "item" not in table.column_names:
+        raise DataError(f"features: expected a column 'item', got columns {', '.join(table.column_names)}; rename it")
+    names: list[Any] = _texts(table, "item", "features").to_pylist()
+    if len(set(names)) < len(names) or not all(names):
+        raise DataError("features, column item: expected each item once, got one again, or an empty field")
+    return names, numbers_of(table.drop_columns(["item"]), "features")
+
+
+def numbers_of(table: pa.Table, what: str) -> np.ndarray:
+    """Returns the columns of a table as a matrix of float64.
+
+    Raises:
+        DataError: there is none, or one is not of numbers.
+    """
+    columns: list[np.ndarray] = []
+    for name in table.column_names:
+        column: Any = table.column(name)
+        if not (
+            pa.types.is_integer(column.type) or pa.types.is_floating(column.type) or pa.types.is_boolean(column.type)
+        ):
+            raise DataError(f"{what}, column {name}: expected numbers, got {column.type}")
+        columns.append(column.cast(pa.float64()).to_numpy())
+    if not columns:
+        raise DataError(f"{what}: expected columns of numbers, got none")
+    return np.stack(columns, axis=1)
+
+
+def _texts(table: pa.Table, name: str, what: str) -> Any:
+    try:
+        column: Any = table.column(name)
+        if pa.types.is_boolean(column.type):  # as `data.tables` says them
+            column = pc.if_else(column, "True", "False")
+        return column.cast(pa.string())
+    except pa.ArrowException as error:
+        raise DataError(f"{what}, column {name}: expected texts or numbers, got {table.column(name).type}") from error
+
+
+def _in_words_of_tables(message: str, folder: Path) -> str:
+    """Returns what is said of the files of a folder as it is said of the columns of a table."""
+    for file in folder.iterdir():
+        message = message.replace(str(file), "features" if file.suffix == ".npz" else "table")
+    message = message.replace(str(folder), "table").replace(_IN_CLASSES_FILE, "declare them by `classes`")
+    return message.replace("declare both in classes.csv (label, name)", "declare both by `classes`")
+
+
+def _kind(value: object) -> str:
+    return type(value).__name__

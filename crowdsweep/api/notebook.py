@@ -1,0 +1,49 @@
+"""How results look in a notebook: a heading, a few facts, the first rows of a table."""
+
+from collections.abc import Mapping
+from html import escape
+from typing import Any
+
+import pyarrow as pa
+
+from crowdsweep.errors import plain, shortened
+
+_ROWS = 8
+_STYLE = "margin:0;text-align:left;vertical-align:top"
+
+
+def as_html(title: str, facts: Mapping[str, Any], table: pa.Table | None = None) -> str:
+    """Returns HTML; everything that stands in it is escaped.
+
+    Args:
+        title: a few words.
+        facts: name and value.
+        table: of which the first rows are shown.
+    """
+    lines = [f"<strong>{_cell(title)}</strong>"]
+    if facts:
+        rows = "".join(
+            f'<tr><th style="{_STYLE}">{_cell(name)}</th><td style="{_STYLE}">{_cell(value)}</td></tr>'
+            for name, value in facts.items()
+        )
+        lines.append(f"<table>{rows}</table>")
+    if table is not None:
+        lines.append(_table(table))
+    return "<div>" + "".join(lines) + "</div>"
+
+
+def _table(table: pa.Table) -> str:
+    head = "".join(f"<th>{_cell(name)}</th>" for name in table.column_names)
+    columns = [column.to_pylist() for column in table.slice(0, _ROWS).columns]
+    body = "".join(
+        "<tr>" + "".join(f"<td>{_cell(value)}</td>" for value in row) + "</tr>" for row in zip(*columns, strict=True)
+    )
+    more = f"<div>… {table.num_rows:,} rows</div>" if table.num_rows > _ROWS else ""
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    text = f"{value:.4g}" if isinstance(value, float) else str(value)
+    return escape(plain(shortened(" ".join(text.split()))))

@@ -1,0 +1,220 @@
+"""Sweeps from Python: run one, or open what one has found."""
+
+import json
+import logging
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from crowdsweep.api.fits import Fit, to_keep
+from crowdsweep.api.notebook import as_html
+from crowdsweep.api.threads import one_thread
+from crowdsweep.console.status import sweep_status
+from crowdsweep.errors import BadInput, Interrupted, Where
+from crowdsweep.journal.journal import read_journal
+from crowdsweep.journal.state import JournalState
+from crowdsweep.labelling.chosen import Chosen, chosen_of_sweep
+from crowdsweep.labelling.folder import fit_chosen
+from crowdsweep.models import registered
+from crowdsweep.report.comparison_table import comparison_table
+from crowdsweep.report.figures import heat_map, to_png
+from crowdsweep.report.page import comparison_of, write_report
+from crowdsweep.report.table import TablePhase, results_table
+from crowdsweep.sweep.driver import SweepOutcome
+from crowdsweep.sweep.launch import open_and_run
+from crowdsweep.sweepfile.located import with_overrides
+from crowdsweep.sweepfile.read import load_sweep, parse_sweep
+from crowdsweep.sweepfile.records import Engine, SweepConfig
+
+DEFAULT_STORES = Path("crowdsweep-runs")
+_SHOWN = ("dataset", "rank", "model", "metric", "mean", "low", "high", "n", "failed")
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Results:
+    """What a sweep has found so far; `run` and `results` make it. Its record is read whenever something is asked.
+
+    Attributes:
+        store: the sweep's folder.
+    """
+
+    store: Path
+
+    @property
+    def table(self) -> pa.Table:
+        """A row a trial of the report, as `crowdsweep results` prints them."""
+        return self.trials()
+
+    def trials(self, phase: TablePhase = "report") -> pa.Table:
+        """Returns a row a trial: of the `report`, of the `search`, or `all`."""
+        return results_table(self._state, phase)
+
+    @property
+    def comparison(self) -> pa.Table:
+        """A row for each model on each dataset, best first: rank, mean and interval of the metric that ranks, test
+        against the best, seconds; `table.csv` of the report."""
+        with one_thread():
+            return comparison_table(comparison_of(self._state, self.store))
+
+    @property
+    def status(self) -> dict[str, Any]:
+        """How far it is: counts, the best so far, the latest failures; as `crowdsweep status --json` prints it."""
+        return sweep_status(self._state)
+
+    @property
+    def report(self) -> Path:
+        """The report's page."""
+        return self.store / "report.html"
+
+    def recommended(self, dataset: str | None = None) -> Chosen:
+        """Returns the model that the report recommends: its `model`, `params`, and `why`.
+
+        Args:
+            dataset: of a sweep with several.
+
+        Raises:
+            BadInput: there are several datasets and none is named, there is no such dataset, or nothing is ranked yet.
+        """
+        with one_thread():
+            return chosen_of_sweep(self.store, dataset, None, None)
+
+    def label(self, dataset: str | None = None, *, model: str | None = None, seeds: int | None = None) -> Fit:
+        """Fits the recommended model, at its chosen point, to everything, as `crowdsweep label DIR` does.
+
+        Args:
+            dataset: of a sweep with several.
+            model: another than the recommended one, as the sweep file calls it.
+            seeds: fits that are averaged; the sweep's report seeds where it is None.
+
+        Raises:
+            BadInput: as `recommended`; or the dataset has changed since the sweep ran.
+            FitFailed: a fit failed.
+        """
+        given = {"dataset": dataset, "model": model, "seeds": seeds}
+        words = ", ".join(f"{name}={value!r}" for name, value in given.items() if value is not None)
+        with one_thread():
+            chosen = chosen_of_sweep(self.store, dataset, model, seeds)
+        registered.build_model(chosen.model, chosen.params)  # loads what it computes with
+        with one_thread():
+            fitted = fit_chosen(chosen)
+        command = f"crowdsweep.results({str(self.store)!r}).label({words})"
+        return Fit(fitted=to_keep(fitted), source=chosen.dataset, why=chosen.why, command=command)
+
+    @property
+    def _state(self) -> JournalState:
+        return read_journal(self.store)
+
+    def __repr__(self) -> str:
+        found = self.status
+        return f"<Results {found['name']}: {found['status']}, {found['done']} of {found['total']} trials done>"
+
+    def _repr_html_(self) -> str:
+        found = self.status
+        facts = {name: found[name] for name in ("status", "done", "failed", "total")}
+        return as_html(found["name"], {**facts, "folder": self.store}, self.comparison.select(list(_SHOWN)))
+
+
+def results(store: str | Path, /) -> Results:
+    """Opens what a sweep has found; it may still run.
+
+    Args:
+        store: its folder.
+
+    Raises:
+        BadInput: there is no such folder.
+        JournalError: there is no sweep in it.
+    """
+    place = Path(store)
+    if not place.is_dir():
+        raise BadInput(f"{place}: expected the folder of a sweep's record, found nothing there; run a sweep first")
+    read_journal(place)
+    return Results(store=place)
+
+
+def run(
+    sweep: str | Path | Mapping[str, Any],
+    /,
+    *,
+    store: str | Path | None = None,
+    overrides: Mapping[str, Any] | None = None,
+    engine: Engine | None = None,
+    address: str | None = None,
+    retry_failed: bool = False,
+    quiet: bool = False,
+) -> Results:
+    """Runs a sweep, or goes on with it: what its record already holds is not done again. Then writes the report.
+
+    Ctrl-C ends it in order, and is raised when all is written; twice, at once.
+
+    Args:
+        sweep: a sweep file, or what stands in one; folders in it are looked up beside the file, else here.
+        store: where the record goes; `crowdsweep-runs/NAME` where it is None.
+        overrides: single keys, such as `{"seeds.report": 3}`.
+        engine: `inline` or `ray` in place of the sweep's.
+        address: of a Ray cluster to join.
+        retry_failed: runs again what failed in earlier runs.
+        quiet: no progress.
+
+    Raises:
+        BadInput: it cannot be run as it stands; nothing was run or written.
+        JournalLocked: another driver is at work on this record.
+        InfeasibleRequest: the cluster has no room for a single slot.
+        NotWritten: the report could not be written; the record is kept.
+        KeyboardInterrupt: it was interrupted; call it again to go on.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        raise BadInput(
+            "run: expected to be called in the main thread, which alone hears Ctrl-C; start a process for it"
+        )
+    config = _config(sweep, overrides or {})
+    place = DEFAULT_STORES / config.name if store is None else Path(store)
+    with one_thread():
+        outcome = open_and_run(
+            config,
+            place,
+            engine=engine,
+            address=address,
+            quiet=quiet,
+            draw=lambda matrix: to_png(heat_map(matrix)),
+            retry_failed=retry_failed,
+        )
+        if not outcome.dropped:
+            write_report(place)
+    if outcome.status == "interrupted":
+        raise Interrupted(f"{config.name}: interrupted; nothing that finished is lost, run it again to go on")
+    for words in _to_tell(outcome):
+        _log.warning("%s: %s", config.name, words)
+    return results(place)
+
+
+def _config(sweep: str | Path | Mapping[str, Any], overrides: Mapping[str, Any]) -> SweepConfig:
+    words = [f"{key}={json.dumps(value)}" for key, value in overrides.items()]
+    if isinstance(sweep, str | Path):
+        return load_sweep(sweep, words)
+    value, where = with_overrides(sweep, Where(), words)
+    return parse_sweep(value, where=where)
+
+
+def _to_tell(outcome: SweepOutcome) -> list[str]:
+    """Returns what should be known of a sweep that ended otherwise than all well."""
+    told: list[str] = []
+    if outcome.status == "over_budget":
+        told.append(
+            f"stopped: {outcome.failed} of {outcome.finished} trials failed, more than budget.failed_trials allows "
+            f"({outcome.allowed}); `status` says why"
+        )
+    elif outcome.failed:
+        told.append(f"{outcome.failed} trials failed; `status` says why, retry_failed=True tries them again")
+    if outcome.status == "out_of_time":
+        told.append(f"budget.hours is used up; {outcome.finished} of {outcome.planned} trials are done")
+    if outcome.lost:
+        told.append(f"{outcome.lost} trials were lost with their slots; run it again to try them again")
+    if outcome.refused:
+        told.append(f"{outcome.refused} searches could not be made; the report says why")
+    return [*told, *(f"{broken}; the record is kept, run it again" for broken in outcome.broken)]
