@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from crowdsweep.journal.journal import open_rows, read_journal
+from crowdsweep.models import registered
 from crowdsweep.report.page import comparison_of
 from crowdsweep.report.soft_labels import soft_label_tables
 from crowdsweep.sweep.launch import open_and_run
@@ -21,7 +22,15 @@ def planned(path: Path, *overrides: str) -> Plan:
 
 
 def test_the_files_that_the_documentation_names_are_here() -> None:
-    assert {path.stem for path in SWEEPS} >= {*EMBEDDED, "labelme", "jobs", "soft-labels"}
+    assert {path.stem for path in SWEEPS} >= {
+        *EMBEDDED,
+        "labelme",
+        "jobs",
+        "soft-labels",
+        "lia-redundancy",
+        "medical",
+        "polarity-and-genre",
+    }
 
 
 @pytest.mark.parametrize("path", SWEEPS, ids=lambda path: path.stem)
@@ -87,6 +96,50 @@ def test_soft_labels_runs_through_when_it_is_made_short(
         }
     tables = soft_label_tables(state, open_rows(tmp_path, write=False))
     assert [len(table.rows) for table in tables] == [6] * 4  # three comparisons, and of the folds of tags the kurtosis
+
+
+# Hyper-parameters that say how long a model trains.
+BRIEF = {"epochs": 1, "iterations": 2, "em_iterations": 1, "restarts": 1}
+
+
+def brief(path: Path) -> list[str]:
+    """Overrides that train every model of a sweep file as shortly as can be, without tracking, in this process."""
+    overrides = ["seeds.report=1", "seeds.search=1", "engine=inline", "tracking={enabled: false}"]
+    for number, model in enumerate(load_sweep(path).models):
+        known = registered.full_params(model.name, model.params)
+        for name in BRIEF.keys() & known.keys():
+            value = BRIEF[name]
+            changed = f"search={{{name}: {{values: [{value}]}}}}" if name in model.space else f"params.{name}={value}"
+            overrides.append(f"models.{number}.{changed}")
+    return overrides
+
+
+@pytest.mark.parametrize(
+    ("name", "more", "cells"),
+    [
+        ("lia-redundancy", ["study.labels_per_item={bluebirds: [5], word-similarity: [5], rte: [5]}"], 62),
+        ("medical", [], 17),
+        ("polarity-and-genre", ["budget.points=1"], 27),
+    ],
+)
+def test_a_papers_sweep_runs_through_when_it_is_made_short(
+    shared_data: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    name: str,
+    more: list[str],
+    cells: int,
+) -> None:
+    """One seed, one redundancy beside the whole crowd, few epochs: every cell has a result, and stands beside print."""
+    monkeypatch.setenv("CROWDSWEEP_DATA", str(shared_data))
+    path = FOLDER / f"{name}.yaml"
+    open_and_run(load_sweep(path, [*brief(path), *more]), tmp_path, quiet=True)
+    state = read_journal(tmp_path)
+    assert {result.status for result in state.results.values()} == {"ok"}
+    comparison = comparison_of(state, tmp_path)
+    assert sum(len(block.scores) for block in comparison.datasets) == cells
+    thinned_otherwise = [entry for entry in comparison.published if entry.ours is None]
+    assert all(entry.published.dataset_params.get("redundancy", 5) != 5 for entry in thinned_otherwise)
 
 
 @pytest.mark.parametrize(

@@ -248,9 +248,8 @@ def written_whole(folder: Path) -> Generator[Path]:
                 yield place
             except DataError as error:
                 raise DataError(str(error).replace(str(place), str(folder))) from error
-            target.mkdir(parents=True, exist_ok=True)
-            for file in place.iterdir():
-                file.rename(target / file.name)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            place.rename(target)  # at once; an empty folder that is there gives way
     except (OSError, UnicodeError) as error:
         raise DataError(f"{folder}: expected a folder that can be written: {error}; choose another place") from error
 

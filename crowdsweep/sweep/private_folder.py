@@ -20,6 +20,7 @@ from typing import IO
 PREFIX = "crowdsweep-"
 VARIABLE = "CROWDSWEEP_RAY_FOLDER"
 """Names the folder to all processes that are started while it is there."""
+_LEGIBLE = "SPT_NOENV"  # tells Ray's agents not to write their title over the environment that they were started with
 _LOCK = "lock"
 _LONGEST_BASE = 16  # characters: sockets lie deep inside, and their paths must stay under 108
 _BEING_MADE_S = 60.0
@@ -39,6 +40,7 @@ class PrivateFolder:
         fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         draft.rename(self._path / _LOCK)  # whoever finds it finds it locked
         os.environ[VARIABLE] = str(self._path)
+        os.environ[_LEGIBLE] = "1"
 
     def made(self, name: str) -> Path:
         """Returns a folder inside, empty when it is new."""

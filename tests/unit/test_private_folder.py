@@ -7,10 +7,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from crowdsweep.sweep.cluster import Cluster
 from crowdsweep.sweep.private_folder import VARIABLE, PrivateFolder
 
 DIES = """
@@ -105,3 +107,38 @@ def test_a_folder_that_got_no_lock_is_somebody_s_for_a_minute(age_s: float, stay
     os.utime(being_made, (time.time() - age_s,) * 2)
     PrivateFolder().close()
     assert being_made.exists() is stays
+
+
+@pytest.mark.ray
+@pytest.mark.xdist_group("ray")
+@pytest.mark.skipif(sys.platform != "linux", reason="environments of processes are read from /proc")
+def test_every_process_of_a_cluster_of_ours_tells_which_folder_it_belongs_to(ray_cluster: Cluster) -> None:
+    """Ray's agents would write their title over the beginning of what they tell."""
+    del ray_cluster
+    name = f"{VARIABLE}={os.environ[VARIABLE]}".encode()
+    parents: dict[int, int] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # it has ended
+            parents[int(stat.parent.name)] = parent_of(stat.read_text())
+    cluster = {child for child, parent in parents.items() if parent == os.getpid()}
+    cluster |= {child for child, parent in parents.items() if parent in cluster}
+    titles = {process: Path(f"/proc/{process}/cmdline").read_bytes().rstrip(b"\0") for process in cluster}
+    agents = [
+        process for process, title in titles.items() if title in (b"ray::DashboardAgent", b"ray::RuntimeEnvAgent")
+    ]
+    assert len(agents) == 2
+    for process in agents:
+        told = Path(f"/proc/{process}/environ").read_bytes()
+        assert name in told.split(b"\0")
+        assert not told.startswith(b"\0")
+
+
+def title_of(process: int) -> str:
+    with suppress(OSError):  # it has ended
+        return Path(f"/proc/{process}/cmdline").read_text().rstrip("\0")
+    return ""
+
+
+def parent_of(stat: str) -> int:
+    """Returns the parent's id of a line of /proc/PID/stat; the name before it may hold anything."""
+    return int(stat.rpartition(")")[2].split()[1])
