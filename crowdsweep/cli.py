@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from crowdsweep.cli_data import data
+from crowdsweep.cli_init import init
 from crowdsweep.cli_outcome import (
     EXIT_BAD_INPUT,
     EXIT_FAILED_TRIALS,
@@ -27,7 +28,7 @@ from crowdsweep.errors import BadInput, CrowdsweepError, plain
 
 if TYPE_CHECKING:
     from crowdsweep.report.table import TablePhase
-    from crowdsweep.sweepfile.records import Engine
+    from crowdsweep.sweepfile.records import Engine, SweepConfig
 
 DEFAULT_STORES = Path("crowdsweep-runs")
 
@@ -65,6 +66,7 @@ def commands() -> None:
 
 
 commands.add_command(data)
+commands.add_command(init)
 
 
 @commands.command()
@@ -86,12 +88,14 @@ def run(
     retry_failed: bool,
     overrides: tuple[str, ...],
 ) -> int:
-    """Run a sweep file, or go on with it: what the record already holds is not done again."""
+    """Run a sweep file, or go on with it: what the record already holds is not done again.
+
+    SWEEP may also be a dataset's folder: its sweep.yaml is run, or, where it has none, the one that `init` would write.
+    """
     from crowdsweep.report.page import write_report
     from crowdsweep.sweep.launch import open_and_run
-    from crowdsweep.sweepfile.read import load_sweep
 
-    config = load_sweep(sweep, overrides)
+    config = _asked_sweep(sweep, overrides)
     place = store if store is not None else DEFAULT_STORES / config.name
     words = ["crowdsweep", "run", str(sweep), "--store", str(place)]
     words += ["--engine", engine] if engine else []
@@ -112,6 +116,8 @@ def run(
             click.echo(f"report:  {page}")
             click.echo(f"results: {page.with_name('results.parquet')}")
             click.echo(f"MLflow:  crowdsweep ui {place}")
+            if len({dataset.name for dataset in config.datasets}) == 1:
+                click.echo(f"labels:  crowdsweep label {shlex.quote(str(place))}")
     finally:  # how to go on is said also where the report cannot be written
         code = exit_code(outcome)
         for line in closing_words(outcome, config, Again(words=words, overrides=overrides), str(place)):
@@ -124,11 +130,10 @@ def run(
 @overrides_option
 @as_json
 def plan(sweep: Path, overrides: tuple[str, ...], as_json: bool) -> None:
-    """Say what a sweep would run and about how long it would take; runs none of it."""
+    """Say what a sweep (or that of a dataset's folder) would run and about how long it would take; runs none of it."""
     from crowdsweep.sweep.plan import describe_plan, make_plan
-    from crowdsweep.sweepfile.read import load_sweep
 
-    made = make_plan(load_sweep(sweep, overrides))
+    made = make_plan(_asked_sweep(sweep, overrides))
     click.echo(_json(made.summary()) if as_json else describe_plan(made))
 
 
@@ -298,6 +303,15 @@ def datasets(name: str | None, as_json: bool) -> None:
 
     described = describe(load(name, {}))
     click.echo(_json(described) if as_json else describe_text(described))
+
+
+def _asked_sweep(sweep: Path, overrides: tuple[str, ...]) -> "SweepConfig":
+    from crowdsweep.newcomer.begin import asked_sweep
+
+    asked = asked_sweep(sweep, overrides)
+    if asked.note:
+        click.echo(plain(asked.note), err=True)
+    return asked.config
 
 
 def _draw_confusion(matrix: Sequence[Sequence[float]]) -> bytes:

@@ -255,6 +255,18 @@ def write_folder(dataset: CrowdDataset, path: str | Path) -> None:
             np.savez_compressed(path, features=dataset.annotator_features, annotator=names)
 
 
+def check_new(folder: Path) -> None:
+    """Checks that a folder can be written anew.
+
+    Raises:
+        DataError: it holds files already, or is a file.
+    """
+    if folder.is_dir() and any(folder.iterdir()):
+        raise DataError(f"{folder}: expected a new or empty folder, got one that holds files; choose another")
+    if folder.exists() and not folder.is_dir():
+        raise DataError(f"{folder}: expected a new or empty folder, got a file; choose another")
+
+
 @contextmanager
 def written_whole(folder: Path) -> Generator[Path]:
     """Yields a folder to write into that becomes `folder` in the end; where anything fails, nothing is left behind.
@@ -262,9 +274,8 @@ def written_whole(folder: Path) -> Generator[Path]:
     Raises:
         DataError: the folder holds files already, or cannot be written.
     """
+    check_new(folder)
     target = folder.resolve()
-    if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise DataError(f"{folder}: expected a new or empty folder, got one that holds files; choose another")
     above = next(place for place in target.parents if place.is_dir())
     try:
         with TemporaryDirectory(prefix=".crowdsweep-", dir=above) as beside:

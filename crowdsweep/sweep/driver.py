@@ -131,6 +131,7 @@ class Driver:
         self._specs: dict[str, TrialSpec] = {}
         self._owners: dict[str, list[SearchRun]] = {}
         self._ready: deque[tuple[list[TrialSpec], Watch]] = deque()
+        self._first: deque[tuple[list[TrialSpec], Watch]] = deque()  # before these: what is reported, soon to be seen
         self._n_ready = 0
         self._flying: dict[str, int] = {}  # key → number of its batch
         self._batches: dict[int, int] = {}  # number of a batch → trials of it that have not finished
@@ -213,17 +214,19 @@ class Driver:
                     self._owners.setdefault(spec.key, []).append(run)
             self._failed.update((s.key, s) for s in fresh if s.key in self._results and self._results[s.key].failure)
             if missing := [spec for spec in fresh if spec.key not in self._results]:
-                self._ready.append((missing, watch))
+                queue = self._first if missing[0].phase == "report" else self._ready
+                queue.append((missing, watch))
                 self._n_ready += len(missing)
 
     def _submit(self) -> None:
-        while self._ready and len(self._batches) < self._executor.slots + AHEAD:
-            group, watch = self._ready.popleft()
+        while self._n_ready and len(self._batches) < self._executor.slots + AHEAD:
+            queue = self._first or self._ready
+            group, watch = queue.popleft()
             idle = max(1, self._executor.slots - len(self._batches))
             size = min(self._plan.config.pack, max(1, -(-self._n_ready // idle)))
             specs, rest = group[:size], group[size:]
             if rest:
-                self._ready.appendleft((rest, watch))
+                queue.appendleft((rest, watch))
             self._n_ready -= len(specs)
             self._submitted += 1
             self._flying.update((spec.key, self._submitted) for spec in specs)
@@ -298,7 +301,7 @@ class Driver:
             self._stopping = SweepStatus.INTERRUPTED
         elif self._allowance.exceeded(self._failed.values()):
             self._stopping = SweepStatus.OVER_BUDGET
-        elif hours is not None and self._clock() - self._started > hours * 3600 and (self._ready or self._flying):
+        elif hours is not None and self._clock() - self._started > hours * 3600 and (self._n_ready or self._flying):
             self._stopping = SweepStatus.OUT_OF_TIME
         else:
             return

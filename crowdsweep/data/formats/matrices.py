@@ -12,6 +12,7 @@ from pathlib import Path
 from crowdsweep.data import arrays_on_disk
 from crowdsweep.data.doors import opened_text, reading, separator_of
 from crowdsweep.data.formats.delimited import told
+from crowdsweep.data.formats.gold import GoldClasses, gold_file, gold_rows
 from crowdsweep.data.formats.rows import Asked, Gathering, ImportedRows, is_missing, text_of
 from crowdsweep.errors import DataError
 
@@ -24,43 +25,40 @@ _CORNER = re.compile(r"(unnamed: ?0|index|idx|id|item|task|question|example|samp
 
 def read_matrix(path: Path, asked: Asked) -> ImportedRows:
     """Reads a matrix of classes; what has no header and no index is called by its position."""
-    del asked
-    return _from_matrix(path, prefix="", headed=None)
+    return _from_matrix(path, asked, prefix="", headed=None)
 
 
 def read_snorkel(path: Path, asked: Asked) -> ImportedRows:
     """Reads a label matrix; labelling functions without a name are called lf0, lf1, …"""
-    del asked
-    return _from_matrix(path, prefix="lf", headed=None)
+    return _from_matrix(path, asked, prefix="lf", headed=None)
 
 
 def read_cleanlab(path: Path, asked: Asked) -> ImportedRows:
     """Reads cleanlab's wide table of several annotators: its first line names them."""
-    del asked
-    return _from_matrix(path, prefix="", headed=True)
+    return _from_matrix(path, asked, prefix="", headed=True)
 
 
-def _from_matrix(path: Path, prefix: str, headed: bool | None) -> ImportedRows:
-    gathered = Gathering(path)
+def _from_matrix(path: Path, asked: Asked, prefix: str, headed: bool | None) -> ImportedRows:
+    gathered, gold = Gathering(path), GoldClasses()
     cells, is_table = _cells(path)
     if not cells:
         raise DataError(f"{path}: expected a matrix, the file is empty")
-    header, body = _parted(path, cells, is_table, headed, gathered)
-    width = len(cells[0])
-    for number, line in enumerate(body):
-        if len(line) != width:
-            raise DataError(f"{path}, item {number}: expected {width} cells as in the first row, got {len(line)}")
-    indexed = is_table and _has_index(header, body)
-    if indexed:
+    header, body = _parted(path, cells, is_table, True if asked.item is not None else headed, gathered)
+    _check_widths(path, len(cells[0]), body)
+    file = gold_file(asked.gold, header, path)
+    header, body, classes = _without_gold(header, body, asked.gold if file is None else None)
+    header, body = _item_first(path, header, body, asked.item)
+    width = len(body[0])
+    indexed = asked.item is not None or (is_table and _has_index(header, body))
+    if indexed and asked.item is None:
         gathered.notes.append("the first column was read as the ids of items")
     annotators = header[indexed:] if header else [f"{prefix}{place}" for place in range(width - indexed)]
     if not annotators or not _all_named(annotators):
         raise DataError(
             f"{path}: expected a distinct name for each annotator in the first line, got {', '.join(annotators[:8])}"
         )
-    codes = all(
-        is_missing(cell) or _CODE.fullmatch(cell) for cell in {cell for line in body for cell in line[indexed:]}
-    )
+    labels = {cell for line in body for cell in line[indexed:]}
+    codes = all(is_missing(cell) or _CODE.fullmatch(cell) for cell in {*labels, *classes})
     seen: set[str] = set()
     for number, line in enumerate(body):
         where = f"{path}, item {number}"
@@ -72,7 +70,43 @@ def _from_matrix(path: Path, prefix: str, headed: bool | None) -> ImportedRows:
             if not is_missing(cell) and cell not in _MISSING:
                 # A column of integers in which one is missing becomes a column of floats: there, 1.0 is the code 1.
                 gathered.answer(item, annotator, [cell.partition(".")[0] if codes else cell], where)
-    return gathered.imported(multilabel=False)
+        if classes and classes[number] not in _MISSING:
+            known = classes[number].partition(".")[0] if codes else classes[number]
+            gold.add(item, known, f"{where}, column {asked.gold}")
+    if file is not None:
+        for where, item, label in gold_rows(file, header[0] if indexed and header else "item"):
+            gold.add(gathered.item(item, where), label, where)
+    return gathered.imported(multilabel=False, gold=gold.found)
+
+
+def _check_widths(path: Path, width: int, body: list[list[str]]) -> None:
+    for number, line in enumerate(body):
+        if len(line) != width:
+            raise DataError(f"{path}, item {number}: expected {width} cells as in the first row, got {len(line)}")
+
+
+def _without_gold(
+    header: list[str], body: list[list[str]], column: str | None
+) -> tuple[list[str], list[list[str]], list[str]]:
+    """Returns header and lines without the column of gold, and that column; nothing where there is none."""
+    if column is None:
+        return header, body, []
+    place = header.index(column)
+    rest = [line[:place] + line[place + 1 :] for line in [header, *body]]
+    return rest[0], rest[1:], [line[place] for line in body]
+
+
+def _item_first(
+    path: Path, header: list[str], body: list[list[str]], column: str | None
+) -> tuple[list[str], list[list[str]]]:
+    """Returns header and lines with the column of ids at the front, where it was named."""
+    if column is None:
+        return header, body
+    if column not in header:
+        raise DataError(f"{path}: expected a column {column} of item ids, got {', '.join(header)}")
+    place = header.index(column)
+    moved = [[line[place], *line[:place], *line[place + 1 :]] for line in [header, *body]]
+    return moved[0], moved[1:]
 
 
 def _cells(path: Path) -> tuple[list[list[str]], bool]:

@@ -16,6 +16,7 @@ from crowdsweep.data.formats.rows import Asked, ImportedRows
 from crowdsweep.errors import DataError, UnknownName
 
 _COLUMNS = ("item", "annotator", "label", "gold", "weight")
+_OF_MATRICES = ("item", "gold")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,12 +40,16 @@ FORMS: Mapping[str, Form] = {
     "csv": Form(title="any table with a row an answer, by the names of its columns", read=read_csv, asks=_COLUMNS),
     "crowd-kit": Form(title="table with the columns task, worker, label", read=read_crowd_kit),
     "matrix": Form(
-        title="items × annotators: CSV, text or .npy; -1, NaN or an empty cell is no answer", read=read_matrix
+        title="items × annotators: CSV, text or .npy; -1, NaN or an empty cell is no answer",
+        read=read_matrix,
+        asks=_OF_MATRICES,
     ),
     "cleanlab": Form(
-        title="the same with a header in any case: cleanlab's table of several annotators", read=read_cleanlab
+        title="the same with a header in any case: cleanlab's table of several annotators",
+        read=read_cleanlab,
+        asks=_OF_MATRICES,
     ),
-    "snorkel": Form(title="label matrix, items × labelling functions", read=read_snorkel),
+    "snorkel": Form(title="label matrix, items × labelling functions", read=read_snorkel, asks=_OF_MATRICES),
     "peerannot": Form(title="answers.json: item, annotator, label", read=read_peerannot),
     "label-studio": Form(title="JSON or JSON_MIN export", read=read_label_studio, asks=("question",)),
     "argilla": Form(title="records of version 1 or 2 as JSON", read=read_argilla, asks=("question",)),

@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 from crowdsweep.errors import DataError, UnknownName
 
+LONGEST_NAME = 10_000  # characters of an id or a label, which stand in every table, message and figure
+
 
 class Row(NamedTuple):
     """One answer.
@@ -69,7 +71,7 @@ def text_of(value: object, expected: str, where: str) -> str:
     """Returns an id or a label as text: texts as they are, 3.0 as 3 (numbers have no spelling), true as True.
 
     Raises:
-        DataError: there is none, or something else.
+        DataError: there is none, or something else, or it is too long to be a name.
     """
     if isinstance(value, float) and math.isfinite(value):
         value = int(value) if value.is_integer() else value
@@ -78,6 +80,11 @@ def text_of(value: object, expected: str, where: str) -> str:
         return str(value)
     if not isinstance(value, str) or is_missing(value):
         raise DataError(f"{where}: expected {expected}, got {shown(value)}; fill it in, or take it out of the file")
+    if len(value) > LONGEST_NAME:
+        raise DataError(
+            f"{where}: expected {expected} of at most {LONGEST_NAME:,} characters, got {len(value):,}, {shown(value)}; "
+            f"is this the column that was meant, and are its quotes closed?"
+        )
     _check_characters(value, expected, where)
     return value
 
@@ -97,6 +104,8 @@ def shown(value: object) -> str:
     """Returns a value as a message says it."""
     if value is None:
         return "null"
+    if isinstance(value, str):
+        value = value[:61]
     text = repr(value) if not isinstance(value, dict | list) else {dict: "an object", list: "a list"}[type(value)]
     return text if len(text) <= 60 else text[:57] + "…"
 

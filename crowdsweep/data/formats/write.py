@@ -1,7 +1,7 @@
 """Makes a dataset folder of imported rows: whole and checked, or not at all."""
 
 import csv
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import yaml
@@ -15,8 +15,19 @@ from crowdsweep.data.tables import Names
 from crowdsweep.errors import DataError
 
 
-def write_rows(imported: ImportedRows, folder: Path, title: str = "") -> CrowdDataset:
+def write_rows(
+    imported: ImportedRows,
+    folder: Path,
+    title: str = "",
+    beside: Callable[[CrowdDataset], Mapping[str, str]] | None = None,
+) -> CrowdDataset:
     """Writes annotations.csv, items.csv, classes.csv and dataset.yaml, and reads them back.
+
+    Args:
+        imported: the rows.
+        folder: where to.
+        title: of the dataset; the folder's name by default.
+        beside: returns the texts of further files, by name, that belong beside the dataset.
 
     Raises:
         DataError: the folder exists and is not empty, cannot be written, or the rows are no dataset. Nothing is left
@@ -48,7 +59,10 @@ def write_rows(imported: ImportedRows, folder: Path, title: str = "") -> CrowdDa
         about = {"name": name, "title": title or name, "scale": "multilabel" if imported.multilabel else "nominal"}
         text = yaml.safe_dump(about, sort_keys=False, allow_unicode=True)
         (place / "dataset.yaml").write_text(text, encoding="utf-8")
-        return read_folder(place)
+        dataset = read_folder(place)
+        for file, content in (beside(dataset) if beside else {}).items():
+            (place / file).write_text(content, encoding="utf-8")
+        return dataset
 
 
 def _classes(imported: ImportedRows) -> list[str]:

@@ -1,0 +1,122 @@
+"""`crowdsweep init`: from a file of labels, or a dataset's folder, to a sweep that runs."""
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from crowdsweep.cli_data import FORM_NAMES
+from crowdsweep.errors import BadInput, plain
+
+if TYPE_CHECKING:
+    from crowdsweep.newcomer.begin import Begun
+    from crowdsweep.newcomer.guess import Guess
+
+_NOTHING = "-"
+"""What a person types for no column."""
+
+
+@click.command()
+@click.argument("source", metavar="LABELS", type=click.Path(path_type=Path))
+@click.argument("folder", type=click.Path(path_type=Path), required=False)
+@click.option("--form", type=click.Choice(FORM_NAMES), help="Of the file, as in `data import`; guessed by default.")
+@click.option("--item", metavar="COLUMN", help="The column of item ids.")
+@click.option("--annotator", metavar="COLUMN", help="The column of annotator ids.")
+@click.option("--label", metavar="COLUMN", help="The column of labels.")
+@click.option("--gold", metavar="COLUMN|FILE", help="The column of gold, or a table of items and gold.")
+@click.option("--weight", metavar="COLUMN", help="The column of weights.")
+@click.option("--question", help="Which question, where an export has several.")
+@click.option("--normalise", is_flag=True, help="Join what differs only in case, spaces or 1.0 for 1; says what.")
+def init(source: Path, folder: Path | None, form: str | None, normalise: bool, **columns: str | None) -> None:
+    """Make a dataset FOLDER of a file of LABELS, and a sweep file that runs as it is.
+
+    LABELS is a CSV or an export of another tool, of which the columns are guessed, and asked on a terminal. It may also
+    be a dataset's folder, which then gets the sweep file.
+    """
+    from crowdsweep.data.folder import check_new, is_dataset_folder
+    from crowdsweep.data.formats.rows import Asked
+    from crowdsweep.newcomer.begin import begin_with_file, begin_with_folder
+    from crowdsweep.newcomer.guess import guess_file, settled
+
+    told = Asked(**columns)
+    if is_dataset_folder(source):
+        if folder is not None or form is not None or normalise or told != Asked():
+            raise BadInput(f"{source}: is a dataset's folder already; it takes no FOLDER and no options")
+        _tell(source, begin_with_folder(source))
+        return
+    place = folder or Path(source.name.partition(".")[0] or "labels")
+    guess = guess_file(source, told, form)
+    check_new(place)  # before anything is asked
+    if guess.first and _on_terminal():
+        guess = _confirmed(guess)
+    guess = settled(source, guess)
+    click.echo(plain(f"{source}: {guess.what}"))
+    _tell(place, begin_with_file(source, guess, place, normalise=normalise))
+
+
+def _on_terminal() -> bool:
+    """Tells whether a person can be asked."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def _confirmed(guess: "Guess") -> "Guess":
+    """Shows what a table was taken for, and has a person say what it is."""
+    from crowdsweep.newcomer.guess import shown_columns
+
+    for line in shown_columns(guess):
+        click.echo(plain(line), err=True)
+    if guess.doubts:
+        click.echo(plain(f"not sure: {'; '.join(guess.doubts)}"), err=True)
+    elif click.confirm(plain(f"{guess.what}: is that right?"), default=True, err=True):
+        return guess
+    answer = click.prompt(
+        "Is a row one answer, or an item with a column for each annotator?",
+        type=click.Choice(["answer", "item"]),
+        default="answer" if guess.form == "csv" else "item",
+        err=True,
+    )
+    if answer == "answer":
+        needed, others = ("item", "annotator", "label"), ("gold", "weight")
+    else:
+        needed, others = (), ("item", "gold")
+    given = {role: _asked_column(guess, role, needed=role in needed) for role in (*needed, *others)}
+    return replace(
+        guess,
+        form="csv" if answer == "answer" else "cleanlab",
+        asked=replace(guess.asked, **{"annotator": None, "label": None, "weight": None, **given}),
+        what=", ".join(f"{role} is {column!r}" for role, column in given.items() if column is not None),
+        doubts=(),
+    )
+
+
+def _asked_column(guess: "Guess", role: str, *, needed: bool) -> str | None:
+    """Has a person name the column of a role; None where there is none."""
+    before = getattr(guess.asked, role) or (None if needed else _NOTHING)
+    hint = "" if needed else f", or {_NOTHING} for none"
+    while True:
+        said = click.prompt(f"The column of {role if role == 'gold' else f'{role}s'}{hint}", default=before, err=True)
+        if said in guess.header:
+            return said
+        if not needed and said == _NOTHING:
+            return None
+        if role == "gold" and Path(said).is_file():
+            return said
+        click.echo(plain(f"there is no column {said!r}, but {', '.join(guess.header)}"), err=True)
+
+
+def _tell(folder: Path, begun: "Begun") -> None:
+    """Says what was written and what to type next."""
+    from crowdsweep.newcomer.sweep_text import next_commands
+
+    data, rows = begun.dataset, begun.dataset.annotations
+    for note in begun.notes:
+        click.echo(plain(f"note: {note}"))
+    crowd = "anonymous votes" if rows.anonymous else f"{rows.n_active_annotators} annotators"
+    models = [one.candidate.name for one in begun.chosen if not one.left_out]
+    click.echo(f"{folder}: {data.items.n_items} items, {crowd}, {len(rows)} labels, {data.n_classes} classes")
+    click.echo(f"{folder / begun.files[0]}: {len(models)} models that fit: {', '.join(models)}")
+    click.echo("next:")
+    for line in next_commands(folder):
+        click.echo(f"  {line}")

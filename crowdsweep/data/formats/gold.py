@@ -1,0 +1,77 @@
+"""Trusted classes that come with labels: in a column of the table, or in a table of their own.
+
+picture,gold
+p1,cat
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from crowdsweep.data.formats.delimited import header_of, records
+from crowdsweep.data.formats.rows import is_missing, shown, text_of
+from crowdsweep.errors import DataError
+
+_ITEM_COLUMNS = ("item", "task")  # of a file of gold, beside what the labels' own file calls them
+_GOLD_COLUMNS = ("gold", "truth", "label")  # in the order in which they are looked for
+
+
+class GoldClasses:
+    """Trusted classes by item, one each."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, tuple[str, ...]] = {}
+
+    def add(self, item: str, label: str, where: str) -> None:
+        """Adds the class of an item; nothing where the cell is empty.
+
+        Raises:
+            DataError: the item has another already.
+        """
+        if is_missing(label):
+            return
+        if self.found.setdefault(item, (label,)) != (label,):
+            raise DataError(
+                f"{where}: expected one gold class for item {shown(item)}, got {shown(label)} after "
+                f"{shown(self.found[item][0])}; correct one of them"
+            )
+
+
+def gold_file(asked: str | None, header: Sequence[str], path: Path) -> Path | None:
+    """Returns the file that `--gold` names; None where it names a column, or nothing.
+
+    Args:
+        asked: what stands behind `--gold`.
+        header: of the table of labels.
+        path: of the same, for the message.
+
+    Raises:
+        DataError: there is neither such a column nor such a file.
+    """
+    if asked is None or asked in header:
+        return None
+    if not Path(asked).is_file():
+        raise DataError(f"--gold {asked}: expected a column of {path} ({', '.join(header)}) or a file, found neither")
+    return Path(asked)
+
+
+def gold_rows(path: Path, item: str = "item", label: str = "gold") -> Iterator[tuple[str, str, str]]:
+    """Yields (where, item, class) of a file of gold.
+
+    Args:
+        path: the file.
+        item, label: what the columns of items and classes may be called too: as in the file of labels.
+
+    Raises:
+        DataError: it has no such columns, or an item without an id.
+    """
+    header = header_of(path)
+    item_column = next((name for name in (item, *_ITEM_COLUMNS) if name in header), None)
+    rest = [name for name in header if name != item_column]
+    gold_column = next((name for name in (*_GOLD_COLUMNS, label) if name in rest), rest[0] if len(rest) == 1 else None)
+    if item_column is None or gold_column is None:
+        raise DataError(
+            f"{path}: expected the columns {item} (or item, task) and gold, got {', '.join(header) or 'an empty file'}"
+        )
+    for where, record in records(path, [item_column, gold_column]):
+        name = text_of(record[item_column], "an item id", f"{where}, column {item_column}")
+        yield f"{where}, column {gold_column}", name, record[gold_column]

@@ -1,0 +1,205 @@
+"""What a file of labels is: which form of `data import`, which of its columns, and how sure that is."""
+
+import csv
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from crowdsweep.data.doors import found_at, opened_text, reading
+from crowdsweep.data.formats.delimited import header_of, records
+from crowdsweep.data.formats.gold import gold_file
+from crowdsweep.data.formats.json_text import objects_of
+from crowdsweep.data.formats.registry import FORMS
+from crowdsweep.data.formats.rows import Asked, shown
+from crowdsweep.errors import BadInput, DataError, UnknownName
+from crowdsweep.newcomer.roles import Table, looks_headless, one_of_each, roles_of, wide_columns
+
+ROWS = 20_000
+"""Of a table that are looked at."""
+_LINES_SHOWN = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Guess:
+    """What a file is taken for.
+
+    Attributes:
+        form: of `data import`.
+        asked: its columns.
+        what: the same in words, for people.
+        header: of a table; empty where the file is none.
+        first: its first lines, cut to be shown.
+        doubts: what is not sure, in sentences; empty where all is.
+    """
+
+    form: str
+    asked: Asked
+    what: str
+    header: tuple[str, ...] = ()
+    first: tuple[tuple[str, ...], ...] = ()
+    doubts: tuple[str, ...] = ()
+
+
+def guess_file(path: Path, told: Asked | None = None, form: str | None = None) -> Guess:
+    """Returns what a file of labels is taken for.
+
+    Args:
+        path: the file, or the folder of an export.
+        told: columns (and the question) that a person named: these stand.
+        form: the form that a person named.
+
+    Raises:
+        DataError: there is no such file, it is empty, or it is no table and none of the forms.
+        UnknownName: there is no such form, or no such column.
+    """
+    told = told or Asked()
+    if form is not None and form != "csv":
+        if form not in FORMS:
+            raise UnknownName("form", form, FORMS)
+        return Guess(form=form, asked=told, what=FORMS[form].title)
+    if path.is_dir() and not any(path.glob("*.json*")):
+        raise DataError(
+            f"{path}: expected a file of labels, or a folder: of a dataset (annotations.csv), or of exports (a .jsonl "
+            f"an annotator); found neither"
+        )
+    if path.is_dir() or path.suffix.lower() == ".zip":
+        return Guess(form="doccano", asked=told, what=FORMS["doccano"].title)
+    if not path.is_file():
+        raise DataError(f"{path}: expected a file of labels, or a dataset's folder, found {found_at(path)}")
+    if path.suffix == ".npy":
+        return Guess(form="matrix", asked=told, what=FORMS["matrix"].title)
+    with reading(path, "a table of text (CSV)"), opened_text(path) as file:
+        start = file.read(4096).lstrip()
+    if not start:
+        raise DataError(f"{path}: expected a table of labels, the file is empty")
+    if start[0] in "[{":
+        name = _form_of_json(path)
+        return Guess(form=name, asked=told, what=FORMS[name].title)
+    return _guess_table(path, told, rows_are_answers=form == "csv")
+
+
+def settled(path: Path, guess: Guess) -> Guess:
+    """Returns a guess that is sure.
+
+    Raises:
+        BadInput: it is not; the message has the doubts, the columns and the options that settle it.
+    """
+    if guess.doubts:
+        said = " ".join(f"--{role} {shown(column)}" for role, column in _columns(guess.asked).items())
+        raise BadInput(
+            f"{path}: cannot tell which column is what ({'; '.join(guess.doubts)}); the columns are "
+            f"{_listed(guess.header)}; say it by --item, --annotator and --label COLUMN"
+            f"{f' (the guess is {said})' if said else ''}, or, of a table with a column an annotator, by --form matrix"
+        )
+    return guess
+
+
+def shown_columns(guess: Guess) -> list[str]:
+    """Returns the first lines of a table, a column below the other, to be shown."""
+    width = max(map(len, map(_cut, guess.header)), default=0)
+    columns = zip(guess.header, zip(*guess.first, strict=True), strict=True)
+    return [f"  {_cut(name):<{width}}  {'  '.join(cells)}" for name, cells in columns]
+
+
+def _guess_table(path: Path, told: Asked, *, rows_are_answers: bool) -> Guess:
+    header = tuple(header_of(path))
+    roles = _columns(told)
+    for role, column in roles.items():
+        if role == "gold":
+            gold_file(column, header, path)
+        elif column not in header:
+            raise UnknownName(f"column of {path}", column, map(_cut, header), f"--{role}")
+    if any(name.startswith("Answer.") for name in header) and "WorkerId" in header and not roles:
+        return Guess(form="mturk", asked=told, what=FORMS["mturk"].title, header=header)
+    if len(header) < 2:
+        raise DataError(
+            f"{path}: expected a table with columns of items, annotators and labels, got one column, "
+            f"{shown(header[0] if header else '')}; cells are separated by commas, semicolons, tabs or bars"
+        )
+    table = Table(header=header, rows=[tuple(record[name] for name in header) for record in _some(path)])
+    if not table.rows:
+        raise DataError(f"{path}: expected rows below the columns {_listed(header)}, found none")
+    first = tuple(tuple(_cut(cell, 24) for cell in row) for row in table.rows[:_LINES_SHOWN])
+    beside = {key: value for key, value in roles.items() if key == "gold" and value not in header}
+    inside = {key: value for key, value in roles.items() if key not in beside}
+    if looks_headless(table) and not roles:
+        raise DataError(
+            f"{path}: expected the names of columns in the first line, got {_listed(header)}, which looks like an "
+            f"answer; put a line such as item,annotator,label above it (a table with a column an annotator and no "
+            f"such line: --form matrix)"
+        )
+    wide = None if rows_are_answers or inside.keys() - {"item", "gold"} or one_of_each(table) else wide_columns(table)
+    if wide is not None:
+        item, gold = inside.get("item", wide[0]), {"gold": wide[1], **roles}.get("gold")
+        asked = Asked(item=item or None, gold=gold)
+        n_people = len(header) - (item is not None) - (gold in header)
+        words = [f"a table with a column for each of {n_people} annotators"]
+        words += [f"items in {shown(item)}"] if item else ["items by their number"]
+        words += [f"gold in {shown(gold)}"] if gold else []
+        return Guess(form="cleanlab", asked=asked, what=", ".join(words), header=header, first=first)
+    found = roles_of(table, inside)
+    columns = {**found.columns, **beside}
+    words = [f"{role} is {shown(column)}" for role, column in columns.items()]
+    return Guess(
+        form="csv",
+        asked=Asked(**columns),
+        what=f"a table with a row an answer: {', '.join(words)}",
+        header=header,
+        first=first,
+        doubts=found.doubts,
+    )
+
+
+def _some(path: Path) -> list[dict[str, str]]:
+    return [record for _, record in islice(records(path, []), ROWS)]
+
+
+def _columns(asked: Asked) -> dict[str, str]:
+    """Returns the columns that are named, by role."""
+    named = {role: getattr(asked, role) for role in ("item", "annotator", "label", "gold", "weight")}
+    return {role: column for role, column in named.items() if column is not None}
+
+
+def _form_of_json(path: Path) -> str:
+    """Tells the tool that wrote a JSON file by the keys of its first record."""
+    with opened_text(path) as file:
+        try:
+            first = next((record for _, record in objects_of(path, file)), {})
+        except DataError as error:
+            raise DataError(f"{error} (this file begins as JSON does; labels may also come as a table, CSV)") from error
+    keys = set(first)
+    if first and all(isinstance(value, dict) for value in first.values()):
+        return "peerannot"
+    marks = {
+        "argilla": lambda: "responses" in keys or any(key.endswith(".responses") for key in keys) or _answered(first),
+        "label-studio": lambda: bool({"annotations", "completions", "annotation_id", "lead_time"} & keys),
+        "prodigy": lambda: bool({"_input_hash", "_annotator_id", "_session_id", "accept"} & keys),
+        "doccano": lambda: "label" in keys,
+        "label-studio ": lambda: "annotator" in keys,  # JSON_MIN, whose other keys are the person's own
+    }
+    for name, holds in marks.items():
+        if holds():
+            return name.strip()
+    raise DataError(
+        f"{path}: cannot tell which tool wrote this JSON; its records have {_listed(tuple(keys))}; name the form by "
+        f"--form, one of {', '.join(FORMS)}"
+    )
+
+
+def _answered(record: Mapping[str, Any]) -> bool:
+    """Tells whether a record has a question as Argilla 1's data sets have it."""
+    return any(isinstance(value, dict) and {"user_id", "value"} <= set(value) for value in record.values())
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    """Returns names as a line of CSV, as they stand in the file, cut where they are long or many."""
+    line = io.StringIO()
+    csv.writer(line, lineterminator="").writerow([_cut(name) for name in names[:12]])
+    return line.getvalue() + (f", … ({len(names)} columns)" if len(names) > 12 else "")
+
+
+def _cut(text: str, most: int = 40) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"

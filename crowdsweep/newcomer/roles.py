@@ -1,0 +1,215 @@
+"""Which column of a table is what: by its name where that tells, else by what stands in it.
+
+A name is taken apart into words (`amt_worker_ids`: amt, worker, id), and a role has words that people use for it. What
+no name tells is told by the contents, and only where a single column is left for it; otherwise nobody is sure.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from crowdsweep.data.formats.rows import is_missing, shown
+
+MOST_CLASSES = 100
+"""Of a column that is taken for labels by its contents alone."""
+_FEW = 20
+_WORDS: Mapping[str, tuple[str, ...]] = {  # the surest first
+    "item": (
+        *("item", "task", "question", "example", "sample", "instance", "object", "record", "document", "doc"),
+        *("image", "picture", "photo", "img", "video", "clip", "audio", "sentence", "tweet", "post", "comment"),
+        *("review", "product", "hit", "unit", "file", "filename", "url", "text", "id", "index", "idx", "row"),
+    ),
+    "annotator": (
+        *("annotator", "worker", "rater", "labeler", "labeller", "coder", "grader", "judge", "turker", "assessor"),
+        *("contributor", "volunteer", "participant", "respondent", "reviewer", "user", "username", "person", "player"),
+        *("member", "student", "email", "who", "by"),
+    ),
+    "label": (
+        *("label", "answer", "response", "class", "category", "annotation", "judgment", "judgement", "rating", "vote"),
+        *("choice", "tag", "verdict", "opinion", "decision", "grade", "score", "said", "value", "output"),
+    ),
+    "weight": ("weight", "weights"),
+}
+_GOLD = (
+    *("gold", "truth", "groundtruth", "goldlabel", "labelgold", "goldstandard", "goldanswer", "truelabel", "labeltrue"),
+    *("ytrue", "trueanswer", "gt", "correctlabel", "correctanswer", "expertlabel"),
+)
+_SURELY_GOLD = ("gold", "truth", "groundtruth")
+_PERHAPS_GOLD = ("correct", "expert", "target")  # where the column is nothing else, and its classes are the labels'
+_OF_IDS = ("id", "name", "no", "nr", "code", "key")
+_OF_NOTHING = ("time", "date", "timestamp", "duration", "second", "minute", "hour", "confidence", "certainty", "note")
+_DECIMAL = re.compile(r"[+-]?[0-9]*\.[0-9]*[1-9][0-9]*")
+_PART = re.compile(r"[a-z]+|[A-Z]+(?![a-z])|[A-Z][a-z]*|[^\W\d_a-zA-Z]+")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """The first rows of a table.
+
+    Attributes:
+        header: names of the columns.
+        rows: cells of the rows that were looked at.
+    """
+
+    header: tuple[str, ...]
+    rows: Sequence[Sequence[str]]
+
+    def column(self, name: str) -> list[str]:
+        """Returns the cells of a column that hold something."""
+        place = self.header.index(name)
+        return [row[place] for row in self.rows if not is_missing(row[place])]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Roles:
+    """Which column is what.
+
+    Attributes:
+        columns: by role: item, annotator, label, and gold and weight where there are such.
+        doubts: what is not sure, in sentences; empty where all is.
+    """
+
+    columns: Mapping[str, str]
+    doubts: tuple[str, ...] = field(default=())
+
+
+def roles_of(table: Table, told: Mapping[str, str]) -> Roles:
+    """Returns the roles of a table with a row an answer.
+
+    Args:
+        table: the table.
+        told: roles that a person gave a column.
+    """
+    found = dict(told)
+    if "gold" not in found and (gold := [name for name in table.header if _is_gold(name)]):
+        found["gold"] = min(gold, key=lambda name: not set(_SURELY_GOLD) & set(_words_of(name)))
+    doubts = [*_by_names(table, found), *_by_contents(table, found, told)]
+    if "gold" in found and "gold" not in told and not _agrees(table, found):
+        del found["gold"]
+    elif "gold" not in found:
+        perhaps = [name for name in table.header if name not in found.values() and name.lower() in _PERHAPS_GOLD]
+        if perhaps and _agrees(table, {**found, "gold": perhaps[0]}):
+            found["gold"] = perhaps[0]
+    return Roles(columns=found, doubts=tuple(dict.fromkeys(doubts)))
+
+
+def _by_names(table: Table, found: dict[str, str]) -> Iterator[str]:
+    """Finds the roles that names tell, and yields what is not sure."""
+    for role in ("annotator", "label", "item", "weight"):  # `item` also has words that stand in the names of others
+        if role not in found and (named := _named(table, role, found)):
+            found[role] = named[0]
+            if len(named) > 1:
+                yield f"{role} may be {' or '.join(map(shown, named[:4]))}"
+
+
+def _by_contents(table: Table, found: dict[str, str], told: Mapping[str, str]) -> Iterator[str]:
+    """Finds the roles that are left, and yields what is not sure."""
+    for role in ("label", "item", "annotator"):
+        if role not in found:
+            left = [name for name in table.header if name not in found.values() and _can_be(table, role, name)]
+            left.sort(key=lambda name: len(set(table.column(name))), reverse=role == "item")
+            if left:
+                found[role] = left[0]
+            if len(left) != 1:
+                may = f"{role} may be {' or '.join(map(shown, left[:4]))}"
+                yield may if left else f"no column looks like {role}s"
+        elif role not in told and not _can_be(table, role, found[role], named=True):
+            yield f"{shown(found[role])} does not look like {role}s"
+
+
+def wide_columns(table: Table) -> tuple[str | None, str | None] | None:
+    """Returns the columns of item ids and of gold of a table with a column an annotator; None where it is none.
+
+    The answers of annotators are of one small set of classes, so that each column shares most of what stands in it with
+    others; ids and texts do not.
+    """
+    gold = [name for name in table.header if _is_gold(name)]
+    rest = [name for name in table.header if name not in gold[:1]]
+    column = {name: table.column(name) for name in rest}
+    first = rest[0] if rest else ""
+    ids = len(column.get(first, [])) == len(table.rows) == len(set(column.get(first, [])))
+    for answers, item in ((rest[1:], first), (rest, None)):
+        if (item is None or ids) and len(answers) > 1 and _share_classes([column[name] for name in answers]):
+            return item, gold[0] if gold else None
+    return None
+
+
+def one_of_each(table: Table) -> bool:
+    """Tells whether one column alone is named for annotators, and another alone for labels: a row is an answer."""
+    by, label = _named(table, "annotator", {}), _named(table, "label", {})
+    return len(by) == len(label) == 1 and by != label
+
+
+def looks_headless(table: Table) -> bool:
+    """Tells whether the first line is an answer like those below it: it holds what its columns hold, and no names."""
+    known = any(_named(table, role, {}) for role in ("annotator", "label"))
+    again = [name for name in dict.fromkeys(table.header) if name and name in set(table.column(name))]
+    return not known and bool(again)
+
+
+def _share_classes(columns: Sequence[Sequence[str]]) -> bool:
+    """Tells whether columns hold one small set of classes."""
+    sets = [set(column) - {"-1", "-1.0"} for column in columns]
+    filled = sum(map(len, columns))
+    classes = set[str]().union(*sets)
+    if not 2 <= len(classes) <= min(MOST_CLASSES, max(_FEW, filled // 2)):
+        return False
+    times = {name: sum(name in held for held in sets) for name in classes}
+    return all(not held or 2 * sum(times[name] > 1 for name in held) >= len(held) for held in sets)
+
+
+def _words_of(name: str) -> list[str]:
+    """Returns the words of a name, in the singular and in small letters."""
+    words = (part.lower() for part in _PART.findall(name))
+    return [word if word.endswith("ss") else word.removesuffix("s") for word in words]
+
+
+def _is_gold(name: str) -> bool:
+    words = _words_of(name)
+    return "".join(word for word in words if word not in _OF_IDS) in _GOLD or bool(set(_SURELY_GOLD) & set(words))
+
+
+def _named(table: Table, role: str, taken: Mapping[str, str]) -> list[str]:
+    """Returns the columns whose names say this role as well as any does; several where they say it equally well."""
+    ranks: dict[str, tuple[bool, int, int, bool]] = {}
+    for name in table.header:
+        words = _words_of(name)
+        said = [_WORDS[role].index(word) for word in (*words, "".join(words)) if word in _WORDS[role]]
+        if not said or name in taken.values() or _is_gold(name):
+            continue
+        if (role == "label" and {"id", *_OF_NOTHING} & set(words)) or (role == "item" and not _repeats(table, name)):
+            continue
+        of_another = role == "annotator" and bool(set(words) & set(_WORDS["label"]))  # worker_answer, beside worker
+        more = [word for word in words if word not in _OF_IDS]
+        ranks[name] = (of_another, min(said), len(more), "id" not in words)
+    best = min(ranks.values(), default=None)
+    return [name for name, rank in ranks.items() if rank == best]
+
+
+def _repeats(table: Table, name: str) -> bool:
+    cells = table.column(name)
+    return len(set(cells)) < len(cells) or len(cells) <= _FEW
+
+
+def _can_be(table: Table, role: str, name: str, *, named: bool = False) -> bool:
+    """Tells whether what stands in a column can have this role: ids come again, and classes are few."""
+    cells = table.column(name)
+    distinct = len(set(cells))
+    if not named and (set(_OF_NOTHING) & set(_words_of(name)) or any(map(_DECIMAL.fullmatch, cells))):
+        return False
+    if role == "label":
+        return distinct <= max(_FEW, len(cells) // 2) if named else 2 <= distinct <= min(MOST_CLASSES, len(cells) // 2)
+    return role == "annotator" or _repeats(table, name) if named else distinct > 1 and _repeats(table, name)
+
+
+def _agrees(table: Table, found: Mapping[str, str]) -> bool:
+    """Tells whether a column holds one class for each item, as the labels call them."""
+    if not {"item", "label"} <= found.keys():
+        return False
+    item, gold = (table.header.index(found[role]) for role in ("item", "gold"))
+    classes: dict[str, set[str]] = {}
+    for row in table.rows:
+        if not is_missing(row[gold]):
+            classes.setdefault(row[item], set()).add(row[gold])
+    known, labels = set[str]().union(*classes.values()), set(table.column(found["label"]))
+    return bool(known) and all(len(held) == 1 for held in classes.values()) and 2 * len(known & labels) >= len(known)
