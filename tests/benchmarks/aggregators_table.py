@@ -99,12 +99,16 @@ def theirs(name: str, trial: TrialData) -> np.ndarray | None:
     if rows.anonymous or rows.probability is not None or (name == "KOS" and rows.n_classes > 2):
         return None
     table = pd.DataFrame({"task": rows.item, "worker": rows.annotator, "label": rows.label})
+    names = np.arange(rows.n_classes)
+    if name == "MACE":  # of crowd-kit 1.4: it mixes annotators and labels up that do not appear in ascending order
+        table["worker"] = pd.factorize(rows.annotator)[0]
+        table["label"], names = pd.factorize(rows.label)
     random = {"random_state": 0} if name in ("KOS", "MMSR", "MACE") else {}
     # Of scikit-learn 1.6 and later crowd-kit's Wawa and ZeroBasedSkill ask for tags that they do not have.
     peer = type(name, (getattr(aggregation, name), BaseEstimator), {})
     model = peer(**random)
     if hasattr(model, "fit_predict_proba"):
-        found = model.fit_predict_proba(table)
+        found = model.fit_predict_proba(table).rename(columns=dict(enumerate(names)))
         return found.reindex(index=range(rows.n_items), columns=range(rows.n_classes), fill_value=0.0).to_numpy()
     labels = model.fit_predict(table).reindex(range(rows.n_items), fill_value=0).to_numpy()
     return np.eye(rows.n_classes)[labels.astype(int)]
