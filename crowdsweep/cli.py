@@ -25,12 +25,11 @@ from crowdsweep.cli_outcome import (
     exit_code,
 )
 from crowdsweep.errors import BadInput, CrowdsweepError, plain
+from crowdsweep.journal.stores import DEFAULT_STORES
 
 if TYPE_CHECKING:
     from crowdsweep.report.table import TablePhase
     from crowdsweep.sweepfile.records import Engine, SweepConfig
-
-DEFAULT_STORES = Path("crowdsweep-runs")
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 store_argument = click.argument("store", metavar="DIR", type=click.Path(path_type=Path))

@@ -1,8 +1,12 @@
 """Dataset folders that tests write."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+
+from crowdsweep.sweep.launch import open_and_run
+from crowdsweep.sweepfile.read import parse_sweep
 
 GOOD = "item,annotator,label\na,x,yes\nb,y,no\n"
 
@@ -29,3 +33,19 @@ def two_kinds(folder: Path) -> str:
     features = np.stack([kind, 1 - kind], axis=1) + rng.normal(0, 0.05, (60, 2))
     np.savez(folder / "features-x.npz", features=features, item=np.array([f"i{i}" for i in range(60)]))
     return str(folder)
+
+
+def swept_two_kinds(place: Path, *models: Any, seeds: int) -> Path:
+    """Runs models on these items and returns the sweep's store."""
+    config = parse_sweep(
+        {
+            "name": "some",
+            "datasets": [two_kinds(place / "data")],
+            "models": list(models),
+            "seeds": {"report": seeds},
+            "engine": "inline",
+            "tracking": {"enabled": False},
+        }
+    )
+    open_and_run(config, place / "store", quiet=True)
+    return place / "store"

@@ -11,11 +11,12 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from crowdsweep.api.answers import dataset_of_answers
-from crowdsweep.api.fits import DEFAULT_SEEDS, Fit, fit
+from crowdsweep.api.fits import Fit, fit
 from crowdsweep.api.loading import Data
 from crowdsweep.arrays import ItemProbs
 from crowdsweep.data.dataset import CrowdDataset, Items
 from crowdsweep.errors import BadInput
+from crowdsweep.labelling.fitted import DEFAULT_SEEDS
 
 
 class CrowdClassifier(ClassifierMixin, BaseEstimator):

@@ -15,7 +15,7 @@ from crowdsweep.api.threads import one_thread
 from crowdsweep.arrays import ItemProbs
 from crowdsweep.data.dataset import Items
 from crowdsweep.errors import BadInput, FitFailed
-from crowdsweep.labelling.fitted import Fitted, fit_everything
+from crowdsweep.labelling.fitted import DEFAULT_SEEDS, Fitted, fit_everything
 from crowdsweep.labelling.tables import (
     CrowdTables,
     Labelled,
@@ -27,8 +27,6 @@ from crowdsweep.labelling.tables import (
 )
 from crowdsweep.models import registered
 from crowdsweep.trial.model_calls import ModelFault
-
-DEFAULT_SEEDS = 5
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)

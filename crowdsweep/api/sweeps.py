@@ -17,6 +17,7 @@ from crowdsweep.console.status import sweep_status
 from crowdsweep.errors import BadInput, Interrupted, Where
 from crowdsweep.journal.journal import read_journal
 from crowdsweep.journal.state import JournalState
+from crowdsweep.journal.stores import DEFAULT_STORES
 from crowdsweep.labelling.chosen import Chosen, chosen_of_sweep
 from crowdsweep.labelling.folder import fit_chosen
 from crowdsweep.models import registered
@@ -30,7 +31,6 @@ from crowdsweep.sweepfile.located import with_overrides
 from crowdsweep.sweepfile.read import load_sweep, parse_sweep
 from crowdsweep.sweepfile.records import Engine, SweepConfig
 
-DEFAULT_STORES = Path("crowdsweep-runs")
 _SHOWN = ("dataset", "rank", "model", "metric", "mean", "low", "high", "n", "failed")
 
 _log = logging.getLogger(__name__)

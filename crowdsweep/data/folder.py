@@ -285,8 +285,12 @@ def written_whole(folder: Path) -> Generator[Path]:
                 yield place
             except DataError as error:
                 raise DataError(str(error).replace(str(place), str(folder))) from error
-            target.parent.mkdir(parents=True, exist_ok=True)
-            place.rename(target)  # at once; an empty folder that is there gives way
+            if target.exists():  # it stays: somebody may stand in it
+                for file in place.iterdir():
+                    file.rename(target / file.name)
+            else:
+                target.parent.mkdir(parents=True, exist_ok=True)
+                place.rename(target)
     except (OSError, UnicodeError) as error:
         raise DataError(f"{folder}: expected a folder that can be written: {error}; choose another place") from error
 

@@ -6,18 +6,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from crowdsweep.data.dataset import Scalar
 from crowdsweep.errors import BadInput, UnknownName
 from crowdsweep.journal.journal import read_journal
 from crowdsweep.journal.shown import shown_trials
 from crowdsweep.journal.state import JournalState
-from crowdsweep.labelling.fitted import LEAVES_OUT
+from crowdsweep.labelling.fitted import DEFAULT_SEEDS, LEAVES_OUT
 from crowdsweep.metrics.wording import readable
 from crowdsweep.models import registered
 from crowdsweep.report.compare import DatasetComparison
 from crowdsweep.report.page import comparison_of
+from crowdsweep.sweepfile.located import parse_yaml
 from crowdsweep.trial.spec import TrialSpec, canonical_json
 
 
@@ -37,7 +36,7 @@ class Chosen:
     params: Mapping[str, Any]
     dataset: str
     dataset_params: Mapping[str, Scalar] = field(default_factory=dict)
-    n_seeds: int = 5
+    n_seeds: int = DEFAULT_SEEDS
     fingerprint: str = ""
     why: str
 
@@ -49,7 +48,7 @@ def chosen_of_dataset(dataset: str, model: str | None, settings: Sequence[str], 
         dataset: a folder, or a name of the catalogue.
         model: registered name.
         settings: `name=value` of hyper-parameters, values in YAML.
-        n_seeds: 5 where it is None.
+        n_seeds: `DEFAULT_SEEDS` where it is None.
 
     Raises:
         BadInput: no model is named, or a setting is not one of its.
@@ -61,7 +60,7 @@ def chosen_of_dataset(dataset: str, model: str | None, settings: Sequence[str], 
         )
     params = dict(map(_setting, settings))
     registered.full_params(model, params)
-    return Chosen(model=model, params=params, dataset=dataset, n_seeds=n_seeds or 5, why="named by --model")
+    return Chosen(model=model, params=params, dataset=dataset, n_seeds=n_seeds or DEFAULT_SEEDS, why="named by --model")
 
 
 def chosen_of_sweep(store: Path, dataset: str | None, model: str | None, n_seeds: int | None) -> Chosen:
@@ -131,7 +130,4 @@ def _setting(text: str) -> tuple[str, Any]:
     name, equals, value = text.partition("=")
     if not equals:
         raise BadInput(f"--set {text}: expected NAME=VALUE, such as smoothing=0.1")
-    try:
-        return name, yaml.safe_load(value)
-    except yaml.YAMLError as error:
-        raise BadInput(f"--set {text}: expected a value in YAML, got {value!r}") from error
+    return name, parse_yaml(value, f"--set {name}")[0]

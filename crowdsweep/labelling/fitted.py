@@ -23,6 +23,8 @@ from crowdsweep.trial.fit_checks import checked_fit
 from crowdsweep.trial.model_calls import ModelFault, guarded
 from crowdsweep.trial.runner import check_needs
 
+DEFAULT_SEEDS = 5
+"""Fits that are averaged, where nobody says how many."""
 LEAVES_OUT = ("redundancy", "annotator_dropout", "folds")
 """Dataset parameters by which a sweep trains on less than everything."""
 Order = Int64[np.ndarray, " classes"]
@@ -114,7 +116,7 @@ def fit_everything(
     dataset: CrowdDataset,
     dataset_params: Mapping[str, Scalar],
     *,
-    n_seeds: int = 5,
+    n_seeds: int = DEFAULT_SEEDS,
     device: str = "cpu",
 ) -> Fitted:
     """Fits a model to every annotated item of a dataset, whatever its split, with nothing thinned or held out.

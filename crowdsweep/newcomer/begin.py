@@ -14,13 +14,10 @@ from crowdsweep.data.formats.write import write_rows
 from crowdsweep.errors import BadInput, DataError, error_words
 from crowdsweep.newcomer.choices import Chosen, choose, facts_of
 from crowdsweep.newcomer.guess import Guess
-from crowdsweep.newcomer.sweep_text import redundancy_text, sweep_text
+from crowdsweep.newcomer.sweep_text import STUDY_FILE, SWEEP_FILE, redundancy_text, sweep_text
 from crowdsweep.sweepfile.located import parse_yaml, with_overrides
 from crowdsweep.sweepfile.read import load_sweep, parse_sweep
 from crowdsweep.sweepfile.records import SweepConfig
-
-SWEEP_FILE = "sweep.yaml"
-STUDY_FILE = "redundancy.yaml"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -203,8 +203,6 @@ def choose(facts: Facts, name: str) -> list[Chosen]:
 
 def _can(candidate: Candidate, facts: Facts, name: str) -> bool:
     """Tells whether the data bring what a model needs, and whether it is ranked among the others."""
-    if candidate.name not in registered.model_names():
-        return False
     info = registered.model_info(candidate.name)
     needs = info.needs_of(registered.build_model(candidate.name, candidate.params))
     try:

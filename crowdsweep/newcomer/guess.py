@@ -173,16 +173,16 @@ def _form_of_json(path: Path) -> str:
     keys = set(first)
     if first and all(isinstance(value, dict) for value in first.values()):
         return "peerannot"
-    marks = {
-        "argilla": lambda: "responses" in keys or any(key.endswith(".responses") for key in keys) or _answered(first),
-        "label-studio": lambda: bool({"annotations", "completions", "annotation_id", "lead_time"} & keys),
-        "prodigy": lambda: bool({"_input_hash", "_annotator_id", "_session_id", "accept"} & keys),
-        "doccano": lambda: "label" in keys,
-        "label-studio ": lambda: "annotator" in keys,  # JSON_MIN, whose other keys are the person's own
-    }
-    for name, holds in marks.items():
-        if holds():
-            return name.strip()
+    marks = (
+        ("argilla", "responses" in keys or any(key.endswith(".responses") for key in keys) or _answered(first)),
+        ("label-studio", bool({"annotations", "completions", "annotation_id", "lead_time"} & keys)),
+        ("prodigy", bool({"_input_hash", "_annotator_id", "_session_id", "accept"} & keys)),
+        ("doccano", "label" in keys),
+        ("label-studio", "annotator" in keys),  # JSON_MIN, whose other keys are the person's own
+    )
+    for name, holds in marks:
+        if holds:
+            return name
     raise DataError(
         f"{path}: cannot tell which tool wrote this JSON; its records have {_listed(tuple(keys))}; name the form by "
         f"--form, one of {', '.join(FORMS)}"

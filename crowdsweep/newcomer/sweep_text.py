@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import yaml
 
+from crowdsweep.journal.stores import DEFAULT_STORES
 from crowdsweep.metrics.known import ACCURACY, HELDOUT, KL
 from crowdsweep.metrics.wording import words
 from crowdsweep.models import registered
@@ -17,6 +18,7 @@ from crowdsweep.newcomer.choices import HELDOUT as SHARE
 from crowdsweep.newcomer.choices import POINTS, REPORT_SEEDS, SEARCH_SEEDS, Chosen, Facts
 from crowdsweep.sweep.requirements import default_metric
 
+SWEEP_FILE, STUDY_FILE = "sweep.yaml", "redundancy.yaml"
 HOURS = 0.15
 _AT_ONCE_S = 60.0  # what takes no longer than this on one core does not wait for Ray to start
 _LEVELS = (1, 2, 3, 5, 7, 10, 15, 20)
@@ -71,14 +73,13 @@ def redundancy_text(folder: Path, facts: Facts, chosen: Sequence[Chosen], *, dat
     if not levels:
         return None
     studied = [one for one in chosen if not one.left_out and "gold" not in _needs(one)][:_STUDIED]
-    file = folder / "redundancy.yaml"
     lines = [
         *_comment(
             f"How many labels does an item of {folder.name or folder} need? The labels of each item are thinned, and "
             f"all are run as well; samples are nested, and the same for every model."
         ),
         "#",
-        f"#   crowdsweep run {shlex.quote(str(file))}",
+        f"#   crowdsweep run {shlex.quote(str(folder / STUDY_FILE))}",
         "",
         yaml.safe_dump({"name": f"{sweep_name(folder)}-redundancy"}).strip(),
         f"study: {{template: redundancy, labels_per_item: {levels}}}",
@@ -95,8 +96,8 @@ def redundancy_text(folder: Path, facts: Facts, chosen: Sequence[Chosen], *, dat
 
 def next_commands(folder: Path) -> list[str]:
     """Returns what a person types next, a command a line, each with what it does."""
-    file = shlex.quote(str(folder / "sweep.yaml"))
-    store = shlex.quote(f"crowdsweep-runs/{sweep_name(folder)}")
+    file = shlex.quote(str(folder / SWEEP_FILE))
+    store = shlex.quote(str(DEFAULT_STORES / sweep_name(folder)))
     told = {
         f"crowdsweep plan {file}": "what it will run, and about how long",
         f"crowdsweep run {file}": "runs it; stopped, it goes on where it was",
@@ -155,7 +156,7 @@ def _limits(taken: Sequence[Chosen]) -> Iterator[str]:
 
 def _study_words(folder: Path, facts: Facts) -> str:
     if _levels(facts):
-        return f"How many labels does an item need? {shlex.quote(str(folder / 'redundancy.yaml'))} asks that."
+        return f"How many labels does an item need? {shlex.quote(str(folder / STUDY_FILE))} asks that."
     return (
         f"How many labels an item needs cannot be asked of these data: half of the items have {facts.labels_per_item} "
         f"or fewer, and some would have to be left out (study: {{template: redundancy}})."

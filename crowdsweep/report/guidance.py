@@ -49,7 +49,7 @@ class _Runs:
 
 def guidance_tables(state: JournalState, rows: Rows, blocks: Sequence[DatasetComparison]) -> list[StudyTable]:
     """Returns a table for each dataset on which a guided model ran; none where none did."""
-    ran = _ran(state)
+    ran, kept = _ran(state), KeptScores(state, rows)
     tables: list[StudyTable] = []
     for block in blocks:
         models = ran.get((block.dataset, block.dataset_params), {})
@@ -59,7 +59,7 @@ def guidance_tables(state: JournalState, rows: Rows, blocks: Sequence[DatasetCom
             row
             for runs in models.values()
             if _SNAP in runs.params
-            for row in _of_model(state, KeptScores(state, rows), metric, runs, plain)
+            for row in _of_model(state, kept, metric, runs, plain)
         ]
         if compared:
             columns = ("model", "prediction", "beside", readable(metric), "other's", "difference", "95 % interval", "p")

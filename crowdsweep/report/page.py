@@ -30,7 +30,7 @@ from crowdsweep.metrics.intervals import Estimate
 from crowdsweep.metrics.wording import is_count, readable
 from crowdsweep.models import registered
 from crowdsweep.report import figures, phrases
-from crowdsweep.report.baselines import baseline_lines, baseline_table, baseline_values
+from crowdsweep.report.baselines import MetricValues, baseline_lines, baseline_table, baseline_values
 from crowdsweep.report.compare import (
     Comparison,
     DatasetComparison,
@@ -135,14 +135,16 @@ def write_report(store: Path) -> Path:
     parquet = io.BytesIO()
     pyarrow.parquet.write_table(everything, parquet)
     notes = [*phrases.unscored(comparison), *_notes(state, comparison)]
-    shown = [to_markdown(_for_reading(flat), right=_RIGHT), *_without_a_fit(state, comparison, store)]
+    rows = open_rows(store, write=False)
+    baselines = baseline_values(state, shown_trials(state), rows)
+    shown = [to_markdown(_for_reading(flat), right=_RIGHT), *_without_a_fit(comparison, baselines)]
     shown += map("{}\n".format, notes)
-    maps = maps_of(state, open_rows(store, write=False))
+    maps = maps_of(state, rows)
     texts = {
         "table.csv": to_csv(flat),
         "table.md": "\n".join(shown),
         "table.tex": to_latex(_for_reading(flat), right=_RIGHT),
-        "report.html": render_page(state, comparison, store, maps),
+        "report.html": render_page(state, comparison, store, maps, baselines),
     }
     files = {
         "results.parquet": parquet.getvalue(),
@@ -166,7 +168,13 @@ def write_report(store: Path) -> Path:
     return store / "report.html"
 
 
-def render_page(state: JournalState, comparison: Comparison, store: Path, maps: Maps) -> str:
+def render_page(
+    state: JournalState,
+    comparison: Comparison,
+    store: Path,
+    maps: Maps,
+    baselines: Mapping[tuple[str, str], MetricValues],
+) -> str:
     """Returns the page's HTML."""
     template = Path(__file__).with_name("page.html.j2").read_text(encoding="utf-8")
     environment = jinja2.Environment(
@@ -198,7 +206,7 @@ def render_page(state: JournalState, comparison: Comparison, store: Path, maps: 
         draw_items=figures.item_map,
         draw_clusters=figures.cluster_labels,
         maps=maps,
-        baselines=_baselines(state, comparison, store),
+        baselines=_baselines(comparison, baselines),
         confusions=_confusions(state, trials, comparison, store),
         verdict=phrases.verdict,
         notes=_notes(state, comparison),
@@ -383,9 +391,10 @@ def _confusions(
     return found
 
 
-def _baselines(state: JournalState, comparison: Comparison, store: Path) -> dict[tuple[str, str], StudyTable]:
+def _baselines(
+    comparison: Comparison, values: Mapping[tuple[str, str], MetricValues]
+) -> dict[tuple[str, str], StudyTable]:
     """Returns the table of predictions that take no fit, by dataset, of those that compare label distributions."""
-    values = baseline_values(state, shown_trials(state), open_rows(store, write=False))
     tables = {
         (block.dataset, block.dataset_params): baseline_table(
             block, values.get((block.dataset, block.dataset_params), {})
@@ -395,9 +404,8 @@ def _baselines(state: JournalState, comparison: Comparison, store: Path) -> dict
     return {place: table for place, table in tables.items() if table is not None}
 
 
-def _without_a_fit(state: JournalState, comparison: Comparison, store: Path) -> list[str]:
+def _without_a_fit(comparison: Comparison, values: Mapping[tuple[str, str], MetricValues]) -> list[str]:
     """Returns the same of all datasets as Markdown; nothing where none compares label distributions."""
-    values = baseline_values(state, shown_trials(state), open_rows(store, write=False))
     lines = [
         line
         for block in comparison.datasets

@@ -5,16 +5,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from one_trial import run_one
 
-from crowdsweep.data import catalogue
-from crowdsweep.data.dataset import Scalar
 from crowdsweep.report.page import write_report
 from crowdsweep.sweep.launch import open_and_run
 from crowdsweep.sweepfile.read import parse_sweep
 from crowdsweep.trial.baselines import BASELINES
 from crowdsweep.trial.result import TrialResult
-from crowdsweep.trial.runner import run_batch
-from crowdsweep.trial.spec import Phase, TrialSpec
 
 
 def written(folder: Path, *, gold: bool = False, multilabel: bool = False) -> str:
@@ -30,23 +27,6 @@ def written(folder: Path, *, gold: bool = False, multilabel: bool = False) -> st
     if multilabel:
         (folder / "dataset.yaml").write_text("scale: multilabel\n")
     return str(folder)
-
-
-def run_one(folder: str, model: str, phase: Phase = "report", **params: Scalar) -> TrialResult:
-    base = catalogue.load(folder, {})
-    spec = TrialSpec(
-        model=model,
-        params={},
-        model_version=1,
-        dataset=folder,
-        dataset_params=params,
-        fingerprint=base.fingerprint,
-        seed=0,
-        phase=phase,
-    )
-    (result,) = run_batch([spec], base, "cpu", lambda _: True)
-    assert result.failure is None, result.failure
-    return result
 
 
 def values_of(result: TrialResult) -> dict[tuple[str, str], float]:

@@ -189,6 +189,21 @@ def test_batches_hold_one_cell_and_at_most_pack_trials_and_never_flood_the_slots
     assert slots.most_in_flight <= 3 + 1
 
 
+def test_what_a_search_has_chosen_is_handed_over_before_what_others_still_search() -> None:
+    """A person sees an answer soon: it does not wait for all points that another search has come up with."""
+    short, long = {"values": [0.5, 0.7]}, {"min": 0.0, "max": 1.0}
+    models = [
+        {"name": "dawid-skene", "label": "short", "search": {"smoothing": short}},
+        {"name": "dawid-skene", "label": "long", "search": {"smoothing": long}},
+    ]
+    both = make_plan(config_of(models=models, sampler={"parallel": 10}, pack=1))
+    _, slots = drive(both, MemoryJournal(), slots=1)
+    phases = [batch.specs[0].phase for batch in slots.batches]
+    first = phases.index("report")
+    assert "search" not in phases[first : first + 5]
+    assert "search" in phases[first + 5 :]
+
+
 def test_one_cell_is_spread_over_all_slots() -> None:
     lone = make_plan(config_of(models=["majority-vote"], seeds={"report": 12}, pack=20))
     _, slots = drive(lone, MemoryJournal(), slots=4)

@@ -4,31 +4,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from data_folders import two_kinds
+from data_folders import swept_two_kinds
 
 from crowdsweep.journal.journal import open_rows, read_journal
 from crowdsweep.report.guidance import guidance_tables
 from crowdsweep.report.page import comparison_of, write_report
 from crowdsweep.studies.contract import StudyTable
-from crowdsweep.sweep.launch import open_and_run
-from crowdsweep.sweepfile.read import parse_sweep
 
 FAST = {"restarts": 1, "iterations": 5, "item_clusters": 3, "epochs": 5}
 
 
 def tables_of(tmp_path: Path, *models: Any) -> tuple[list[StudyTable], Path]:
-    config = parse_sweep(
-        {
-            "name": "some",
-            "datasets": [two_kinds(tmp_path / "data")],
-            "models": list(models),
-            "seeds": {"report": 3},
-            "engine": "inline",
-            "tracking": {"enabled": False},
-        }
-    )
-    store = tmp_path / "store"
-    open_and_run(config, store, quiet=True)
+    store = swept_two_kinds(tmp_path, *models, seeds=3)
     state = read_journal(store)
     rows = open_rows(store, write=False)
     return guidance_tables(state, rows, comparison_of(state, store).datasets), store

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pyarrow.csv
 import pytest
+from one_trial import run_one
 
-from crowdsweep.data import catalogue
 from crowdsweep.journal.artifacts import FOLDER
 from crowdsweep.journal.journal import read_journal
 from crowdsweep.report.compare import DatasetComparison
@@ -16,8 +16,6 @@ from crowdsweep.report.phrases import intervals_over
 from crowdsweep.sweep.launch import open_and_run
 from crowdsweep.sweepfile.read import parse_sweep
 from crowdsweep.trial.result import TrialResult
-from crowdsweep.trial.runner import run_batch
-from crowdsweep.trial.spec import Phase, TrialSpec
 
 
 def write_votes(folder: Path, *, gold: bool = True, multilabel: bool = False) -> str:
@@ -35,22 +33,6 @@ def write_votes(folder: Path, *, gold: bool = True, multilabel: bool = False) ->
         lines = [f"i{i},{'ab'[true[i]]}" for i in range(30)]
         (folder / "items.csv").write_text("\n".join(["item,gold", *lines]) + "\n")
     return str(folder)
-
-
-def run_one(folder: str, *, phase: Phase = "report") -> TrialResult:
-    base = catalogue.load(folder, {})
-    spec = TrialSpec(
-        model="majority-vote",
-        params={},
-        model_version=1,
-        dataset=folder,
-        fingerprint=base.fingerprint,
-        seed=0,
-        phase=phase,
-    )
-    (result,) = run_batch([spec], base, "cpu", lambda _: True)
-    assert result.failure is None, result.failure
-    return result
 
 
 def scores_of(result: TrialResult) -> dict[str, np.ndarray]:

@@ -215,6 +215,7 @@ def test_a_sweep_that_trains_on_less_labels_everything(params, named, tmp_path):
         (["gaussians", "--model", "cmm"], "its crowd is drawn anew from each seed"),
         (["anesthesia", "--model", "dawid-skene", "--set", "smoothing"], "expected NAME=VALUE"),
         (["anesthesia", "--model", "dawid-skene", "--set", "smoothing=-1"], "smoothing"),
+        (["anesthesia", "--model", "dawid-skene", "--set", "smoothing=["], "--set smoothing:1: this is not YAML"),
         (["anesthesia", "--model", "cmm"], "needs features"),
         (["anesthesia", "--model", "dawid-skene", "--dataset", "x"], "no sweep's folder"),
     ],
@@ -225,6 +226,12 @@ def test_what_cannot_be_labelled_is_said_in_one_line(words, message, capsys, tmp
     assert message in told
     assert told.count("\n") == 1
     assert not (tmp_path / "o").exists()
+
+
+def test_settings_are_read_as_sweep_files_are(tmp_path):
+    words = ["label", "anesthesia", "--model", "dawid-skene", "--set", "tolerance=1e-9", "--out", str(tmp_path / "o")]
+    assert run_command_line(words) == 0
+    assert yaml.safe_load((tmp_path / "o" / "label.yaml").read_text())["params"]["tolerance"] == 1e-9
 
 
 def test_other_peoples_folders_are_left_alone(tmp_path, capsys):

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from data_folders import two_kinds
+from data_folders import swept_two_kinds
 
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import Items, TrainingData
@@ -14,24 +14,12 @@ from crowdsweep.models.registered import build_model
 from crowdsweep.report.maps import Maps, maps_of, pictures
 from crowdsweep.report.page import write_report
 from crowdsweep.seeds import SeedStream
-from crowdsweep.sweep.launch import open_and_run
-from crowdsweep.sweepfile.read import parse_sweep
 
 
 def swept(tmp_path: Path, *models: Any) -> Maps:
-    config = parse_sweep(
-        {
-            "name": "some",
-            "datasets": [two_kinds(tmp_path / "data")],
-            "models": list(models),
-            "seeds": {"report": 2},
-            "engine": "inline",
-            "tracking": {"enabled": False},
-        }
-    )
-    open_and_run(config, tmp_path / "store", quiet=True)
-    write_report(tmp_path / "store")
-    return maps_of(read_journal(tmp_path / "store"), open_rows(tmp_path / "store", write=False))
+    store = swept_two_kinds(tmp_path, *models, seeds=2)
+    write_report(store)
+    return maps_of(read_journal(store), open_rows(store, write=False))
 
 
 def test_clusters_are_drawn_largest_first_without_the_empty_ones(tmp_path: Path) -> None:
