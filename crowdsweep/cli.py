@@ -24,6 +24,7 @@ from crowdsweep.cli_outcome import (
     closing_words,
     exit_code,
 )
+from crowdsweep.cli_schema import schema
 from crowdsweep.errors import BadInput, CrowdsweepError, plain
 from crowdsweep.journal.stores import DEFAULT_STORES
 
@@ -66,6 +67,7 @@ def commands() -> None:
 
 commands.add_command(data)
 commands.add_command(init)
+commands.add_command(schema)
 
 
 @commands.command()
