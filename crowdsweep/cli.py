@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from crowdsweep.cli_data import data
+from crowdsweep.cli_help import Commands
 from crowdsweep.cli_init import init
 from crowdsweep.cli_outcome import (
     EXIT_BAD_INPUT,
@@ -34,7 +35,11 @@ if TYPE_CHECKING:
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 store_argument = click.argument("store", metavar="DIR", type=click.Path(path_type=Path))
 overrides_option = click.option(
-    "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change one key, such as `seeds.report=3`."
+    "--set",
+    "overrides",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Change one key: `seeds.report=3`, `models.cmm.params.groups=4`.",
 )
 sweep_argument = click.argument("sweep", metavar="SWEEP", type=click.Path(path_type=Path))
 
@@ -58,7 +63,7 @@ def run_command_line(arguments: Sequence[str]) -> int:
     return code if isinstance(code, int) else EXIT_OK
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(package_name="crowdsweep")
 def commands() -> None:
     """Find out which model of crowd annotations is best on your data, with which settings, and how sure that is."""

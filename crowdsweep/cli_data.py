@@ -5,6 +5,8 @@ from pathlib import Path
 
 import click
 
+from crowdsweep.cli_help import Commands
+
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 FORM_NAMES = (
     "csv",
@@ -21,7 +23,7 @@ FORM_NAMES = (
 )
 
 
-@click.group()
+@click.group(cls=Commands)
 def data() -> None:
     """Import, check, describe and simulate crowd annotations."""
 
