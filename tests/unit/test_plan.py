@@ -9,7 +9,8 @@ import pytest
 
 from crowdsweep.data import catalogue
 from crowdsweep.errors import BadInput, SweepFileError, UnknownName
-from crowdsweep.sweep.plan import describe_plan, make_plan
+from crowdsweep.sweep.plan import make_plan
+from crowdsweep.sweep.plan_table import describe_plan
 from crowdsweep.sweepfile.read import parse_sweep
 from crowdsweep.sweepfile.records import SweepConfig
 
@@ -231,7 +232,7 @@ def test_summary_is_json_and_words_agree_with_it() -> None:
     assert summary["estimated_slot_seconds"] > 0
     words = describe_plan(plan)
     assert "45 training items, 5 annotators, 315 annotations, 4 classes" in words
-    assert "searches 3 points by heldout_loglik (maximize)" in words
+    assert "dawid-skene\t14\t~1 s\t3 points by held-out log-likelihood" in words
     assert "19 trials (9 search, 10 report)" in words
 
 
