@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from crowdsweep.cli_compare import compare
 from crowdsweep.cli_completion import completion, datasets_named, models_named, stores_named, stores_or_datasets_named
 from crowdsweep.cli_data import data
 from crowdsweep.cli_help import Commands
@@ -70,7 +71,7 @@ def commands() -> None:
     """Find out which model of crowd annotations is best on your data, with which settings, and how sure that is."""
 
 
-for command in (data, init, list_stores, status, stop, completion):
+for command in (data, init, list_stores, status, stop, compare, completion):
     commands.add_command(command)
 
 
