@@ -9,6 +9,8 @@ import pytest
 
 from crowdsweep.data import catalogue
 from crowdsweep.errors import BadInput, SweepFileError, UnknownName
+from crowdsweep.models import registered
+from crowdsweep.models.contract import DataShape
 from crowdsweep.sweep.plan import make_plan
 from crowdsweep.sweep.plan_table import describe_plan
 from crowdsweep.sweepfile.read import parse_sweep
@@ -244,3 +246,16 @@ def test_a_slip_of_the_finger_is_told_before_anything_is_laid_out() -> None:
     budget = {"points": 1_000_000}
     with pytest.raises(SweepFileError, match=r"many: expected at most 10,000,000 trials, this asks for 20,000,005 \("):
         make_plan(parse_sweep({**many, "models": searched, "budget": budget, "seeds": {"search": 20}}))
+
+
+@pytest.mark.parametrize(("epochs", "least", "most"), [(8, 1.0, 1.0), (12, 0.85, 0.95), (100, 0.3, 0.45)])
+def test_a_fit_that_is_watched_is_foreseen_to_run_its_patience_out(epochs: int, least: float, most: float) -> None:
+    shape = DataShape(n_items=1000, n_annotators=5, n_classes=12, n_annotations=5000, n_features=0)
+    given = {"network": "tagger", "epochs": epochs, "labels": "silver"}
+
+    def cost(patience: int | None) -> float:
+        params = registered.full_params("stl", {**given, "patience": patience})
+        assert (priced := registered.model_info("stl").cost) is not None
+        return priced(shape, params)
+
+    assert least <= cost(10) / cost(None) <= most
