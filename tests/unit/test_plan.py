@@ -255,7 +255,8 @@ def test_a_fit_that_is_watched_is_foreseen_to_run_its_patience_out(epochs: int, 
 
     def cost(patience: int | None) -> float:
         params = registered.full_params("stl", {**given, "patience": patience})
-        assert (priced := registered.model_info("stl").cost) is not None
+        priced = registered.model_info("stl").cost
+        assert priced is not None
         return priced(shape, params)
 
     assert least <= cost(10) / cost(None) <= most
