@@ -83,7 +83,7 @@ def scores_table(block: DatasetComparison, comparison: Comparison) -> PageTable:
         for score in block.scores
     ]
     words = {0, columns.index("as good?"), len(columns) - 1}
-    return PageTable(columns=columns, rows=rows, words=frozenset(words))
+    return _without_empty_columns(PageTable(columns=columns, rows=rows, words=frozenset(words)))
 
 
 def certainty_table(block: DatasetComparison) -> PageTable:
@@ -123,7 +123,7 @@ def certainty_table(block: DatasetComparison) -> PageTable:
         "test",
         "p (Holm)",
     ]
-    return PageTable(columns=columns, rows=rows, words=frozenset({0, 7}))
+    return _without_empty_columns(PageTable(columns=columns, rows=rows, words=frozenset({0, 7})))
 
 
 def metrics_tables(block: DatasetComparison) -> list[PageTable]:
@@ -185,7 +185,7 @@ def cost_table(comparison: Comparison) -> PageTable:
         "Seconds are a trial's share of its batch. Memory is the highest of the process while the batch ran, libraries "
         "included."
     )
-    return PageTable(columns=columns, rows=rows, words=frozenset({0, 1, 5}), note=note)
+    return _without_empty_columns(PageTable(columns=columns, rows=rows, words=frozenset({0, 1, 5}), note=note))
 
 
 def selected_table(search: SearchShown) -> PageTable:
@@ -217,6 +217,17 @@ def printed_of(block: DatasetComparison, comparison: Comparison) -> Mapping[str,
 def named(score: Score) -> str:
     """Returns a model's name, marked where it saw gold."""
     return f"{score.model} (saw gold)" if score.saw_gold else score.model
+
+
+def _without_empty_columns(table: PageTable) -> PageTable:
+    """Returns a table without the columns in which no row says anything."""
+    kept = [n for n in range(len(table.columns)) if n == 0 or any(row.cells[n] not in ("", "–") for row in table.rows)]
+    return replace(
+        table,
+        columns=[table.columns[n] for n in kept],
+        rows=[replace(row, cells=[row.cells[n] for n in kept]) for row in table.rows],
+        words=frozenset(place for place, n in enumerate(kept) if n in table.words),
+    )
 
 
 def _reached(score: Score, metric: str) -> str:

@@ -88,7 +88,7 @@ def slices(points: SearchedPoints, metric: str) -> Figure:
     across = min(2, len(names))
     down = -(-len(names) // across)
     with style():
-        figure = Figure(figsize=(WIDTH + 0.6, 0.3 + 1.7 * down), layout="constrained")
+        figure = Figure(figsize=(WIDTH + 0.6, 0.7 + 1.7 * down), layout="constrained")
         panels = figure.subplots(down, across, squeeze=False, sharey=True)
         for number, axes in enumerate(panels.flat):
             if number >= len(names):
