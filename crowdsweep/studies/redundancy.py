@@ -380,7 +380,7 @@ def _worth_labelling(group: Group, needs: Mapping[str, Need], tolerance: float) 
     gain, amount = need.last_gain, _amount(group.metric, tolerance)
     told = f"{_gain(group.metric, gain)} from {need.most} labels per item to {_all(group)}"
     if gain.low is not None and gain.low > 0 and gain.mean > tolerance:
-        sentence = f"More labels are worth it: {name} still gains, {told}."
+        sentence = f"More labels still help on these items: {name} gains {told}."
     elif need.surely is not None:
         noun = "label" if need.surely == 1 else "labels"
         sentence = (

@@ -193,7 +193,7 @@ def test_one_winner_everywhere_is_said_with_who_is_as_good() -> None:
 @pytest.mark.parametrize(
     ("fewer", "said"),
     [
-        (WORSE, "More labels are worth it: a still gains, +10.1 points from 1 labels per item to all labels."),
+        (WORSE, "More labels still help on these items: a gains +10.1 points from 1 labels per item to all labels."),
         (BEST, "More labels of the same kind bring little: a comes within 1 point"),
         ([0.6, 0.99, 0.9, 0.7, 0.8, 0.75], "Whether more labels would help a is not settled"),
     ],
