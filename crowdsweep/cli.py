@@ -91,6 +91,7 @@ def run(
 
     SWEEP may also be a dataset's folder: its sweep.yaml is run, or, where it has none, the one that `init` would write.
     """
+    from crowdsweep.report.in_mlflow import show_when_ended
     from crowdsweep.report.page import write_report
     from crowdsweep.sweep.launch import open_and_run
 
@@ -111,6 +112,7 @@ def run(
     try:
         if not outcome.dropped:
             page = write_report(place)
+            show_when_ended(place)
             click.echo(page.with_name("table.md").read_text())
             click.echo(f"report:  {page}")
             click.echo(f"results: {page.with_name('results.parquet')}")
@@ -220,9 +222,11 @@ def label(
 @click.option("--uri", help="Where to write; MLFLOW_TRACKING_URI, else the database beside the record.")
 def mirror(store: Path, uri: str | None) -> None:
     """Rebuild MLflow's runs from the record: what is missing or incomplete is written again."""
+    from crowdsweep.report.in_mlflow import show_in_mlflow
     from crowdsweep.sweep.launch import rebuild_mirror
 
     click.echo(rebuild_mirror(_existing(store), uri, draw=_draw_confusion))
+    show_in_mlflow(store, uri)
 
 
 @commands.command()

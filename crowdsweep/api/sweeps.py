@@ -23,6 +23,7 @@ from crowdsweep.labelling.folder import fit_chosen
 from crowdsweep.models import registered
 from crowdsweep.report.comparison_table import comparison_table
 from crowdsweep.report.figures import heat_map, to_png
+from crowdsweep.report.in_mlflow import show_when_ended
 from crowdsweep.report.page import comparison_of, write_report
 from crowdsweep.report.table import TablePhase, results_table
 from crowdsweep.sweep.driver import SweepOutcome
@@ -186,6 +187,7 @@ def run(
         )
         if not outcome.dropped:
             write_report(place)
+            show_when_ended(place)
     if outcome.status == "interrupted":
         raise Interrupted(f"{config.name}: interrupted; nothing that finished is lost, run it again to go on")
     for words in _to_tell(outcome):

@@ -43,6 +43,23 @@ def _point_to(database: Path, folder: str) -> None:
             )
 
 
+def experiment_in(database: Path, name: str, tag: str) -> tuple[str, bool] | None:
+    """Returns the id of an experiment, and whether it has a tag; None where there is no such experiment.
+
+    Args:
+        database: a sqlite file of MLflow, which can be read.
+        name: of the experiment.
+        tag: of it.
+    """
+    with closing(sqlite3.connect(database, timeout=_PATIENCE_S)) as rows:
+        found = rows.execute(
+            "SELECT experiment_id, EXISTS (SELECT 1 FROM experiment_tags AS t "
+            "WHERE t.experiment_id = e.experiment_id AND t.key = ?) FROM experiments AS e WHERE name = ?",
+            (tag, name),
+        ).fetchone()
+    return None if found is None else (str(found[0]), bool(found[1]))
+
+
 def write_inside(folder: str, artifacts: str, name: str, content: bytes) -> None:
     """Writes a file of a run whose artifacts lie in files.
 
