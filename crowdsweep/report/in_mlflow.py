@@ -129,7 +129,11 @@ def sweep_page(state: JournalState, store: Path) -> SweepPage:
         else {},
         files={**files, SWEEP_FILE: yaml.safe_dump(config, sort_keys=False, allow_unicode=True).encode()},
         cells={trial.spec.cell_key: CellShown(name=cell_name(trial)) for trial in trials} | points | ranked,
-        compared={"Compare the ranked models": list(ranked), **searches},
+        compared={
+            "Compare the ranked models": list(ranked),
+            # A comparison opens with what its first run was first measured by: of a ranked one, that is not the search.
+            **{title: sorted(keys, key=lambda key: key in ranked) for title, keys in searches.items()},
+        },
         params=_differing(shown),
     )
 
@@ -188,7 +192,7 @@ def _numbers(score: Score, metric: str) -> dict[str, float]:
     estimate = score.metrics[metric]
     found = {RANK: score.rank, SCORE: estimate.mean, LOW: estimate.low, HIGH: estimate.high}
     found["wall_s"] = None if score.wall_s is None else score.wall_s.mean
-    return {name: _rounded(value) for name, value in found.items() if value is not None}
+    return {name: _rounded(float(value)) for name, value in found.items() if value is not None}
 
 
 def _rounded(value: float) -> float:

@@ -98,12 +98,16 @@ class Resources:
 class Tracking:
     """Where MLflow runs go; `enabled: false` leaves MLflow out.
 
-    `uri` None means the environment, else a database beside the journal.
+    Attributes:
+        uri: None means the environment, else a database beside the journal.
+        register: name in MLflow's model registry. When the sweep has ended, the model that its report recommends is
+            fitted to everything, as `crowdsweep label` does, and its classifier becomes a version of that name.
     """
 
     experiment: str = ""
     enabled: bool = True
     uri: str | None = None
+    register: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,7 +19,17 @@ os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")  # its 7 take minutes, and we try again ourselves
 
 from mlflow import MlflowClient
-from mlflow.entities import Dataset, DatasetInput, InputTag, LifecycleStage, Metric, Param, RunTag
+from mlflow.entities import (
+    Dataset,
+    DatasetInput,
+    InputTag,
+    LifecycleStage,
+    LoggedModelOutput,
+    LoggedModelStatus,
+    Metric,
+    Param,
+    RunTag,
+)
 from mlflow.exceptions import MlflowException
 
 from crowdsweep.tracking.artifact_files import bring_along, write_inside
@@ -46,6 +56,7 @@ if "MLFLOW_LOGGING_LEVEL" not in os.environ:
     for told_by_us in ("mlflow.store.db.utils", "urllib3.connectionpool"):  # each failure, before it reaches us
         logging.getLogger(told_by_us).setLevel(logging.CRITICAL)
 
+_EXISTS = "RESOURCE_ALREADY_EXISTS"
 _BEYOND_REPAIR = "INVALID_PARAMETER_VALUE"
 
 
@@ -85,7 +96,8 @@ class MlflowDoor:
             self._database.hasten()
             if database is not None and folder is not None:
                 bring_along(database, folder)
-        client = MlflowClient(self._uri)
+        # Left out, the registry would be whatever this process, or the folder it stands in, has.
+        client = MlflowClient(self._uri, registry_uri=os.environ.get("MLFLOW_REGISTRY_URI") or self._uri)
         found = client.get_experiment_by_name(self._experiment)
         if found is None:
             tags = {**KIND_OF_EXPERIMENT, **view(())}
@@ -195,6 +207,37 @@ class MlflowDoor:
         for name, value in tags.items():
             if known.get(name) != value:
                 self._opened.set_experiment_tag(self._experiment_id, name, value)
+
+    def model_of(self, run_id: str, tag: str, value: str) -> str | None:
+        """Returns the id of a logged model of a run that has this tag; None where there is none."""
+        for model in self._opened.search_logged_models([self._experiment_id], f"tags.`{tag}` = '{value}'"):
+            if model.source_run_id == run_id and model.status == LoggedModelStatus.READY:
+                return model.model_id
+        return None
+
+    def add_model(self, run_id: str, name: str, folder: Path, tags: Mapping[str, str]) -> str:
+        """Logs a model that was saved in a folder as a run's; returns its id."""
+        client = self._opened
+        model = client.create_logged_model(self._experiment_id, name, run_id, dict(tags))
+        client.log_model_artifacts(model.model_id, str(folder))
+        client.finalize_logged_model(model.model_id, LoggedModelStatus.READY)
+        client.log_outputs(run_id, [LoggedModelOutput(model.model_id, step=0)])
+        return model.model_id
+
+    def register(self, name: str, model: str, run_id: str) -> str:
+        """Makes a logged model a version of a registered one, unless it is one; returns the version."""
+        try:
+            self._opened.create_registered_model(name)
+        except MlflowException as error:
+            if error.error_code != _EXISTS:
+                raise
+        source = f"models:/{model}"
+        if not self._uri.startswith(("http", "databricks")):  # MLflow looks these up in the process's own database
+            source = self._opened.get_logged_model(model).artifact_location
+        for version in self._opened.search_model_versions(f"name = '{name}'"):
+            if version.source == source:
+                return str(version.version)
+        return str(self._opened.create_model_version(name, source, run_id, model_id=model).version)
 
     def end(self, run_id: str, status: str) -> None:
         """Ends a run."""

@@ -12,6 +12,9 @@ from typing import Any, Literal
 
 from crowdsweep.errors import plain
 from crowdsweep.journal.shown import ShownTrial
+from crowdsweep.metrics.known import HELDOUT, metric_kind
+from crowdsweep.metrics.ranking import ranking_metric
+from crowdsweep.metrics.wording import is_count
 from crowdsweep.trial.artifacts import Artifact
 from crowdsweep.trial.baselines import BASELINES, CLASSES
 from crowdsweep.trial.item_scores import is_item_scores
@@ -42,6 +45,9 @@ BETWEEN = " · "
 
 Kind = Literal["cell", "trial", "sweep"]
 Ending = Literal["FINISHED", "FAILED", "KILLED"]
+_IN_THE_FILE_ALONE = frozenset(
+    {"brier", "ece", "entropy", "js", "kl_reverse", "js_annotators_crowd", "js_global", "js_global_weighted"}
+)
 OVER_SEEDS = "over_seeds.csv"
 """Of a cell: mean, standard deviation and n of each metric."""
 ENDINGS: Mapping[Status, Ending] = {Status.OK: "FINISHED", Status.FAILED: "FAILED", Status.STOPPED: "KILLED"}
@@ -158,8 +164,8 @@ def trial_record(trial: ShownTrial, result: TrialResult, *, sweep: str, environm
 
 
 def cell_record(shown: ShownTrial, trials: Iterable[CellTrial], *, sweep: str) -> RunRecord:
-    """Returns the parent run of a cell: the mean of each metric over its seeds, under the metric's own name; its
-    standard deviation and n stand in a file, numbers of trials in tags.
+    """Returns the parent run of a cell: the mean over its seeds of a few metrics, under their own names, the one that
+    ranks or chooses first. Means, standard deviations and n of all stand in a file, numbers of trials in tags.
 
     Only trials that are asked for are summarised; all of them where none is. Where some trials are for the report, only
     those are: the points of a search were chosen by their scores.
@@ -174,12 +180,12 @@ def cell_record(shown: ShownTrial, trials: Iterable[CellTrial], *, sweep: str) -
     reported = [trial for trial in asked or known if trial.phase == "report"]
     used = reported or asked or known
     done = [trial.metrics for trial in used if trial.status is Status.OK]
-    metrics: dict[str, float] = {}
+    means: dict[str, float] = {}
     table = ["metric,mean,sd,n"]
     for name in sorted({name for one in done for name in one}):
         values = [one[name] for one in done if name in one and math.isfinite(one[name])]
         if values:
-            metrics[name] = fmean(values)
+            means[name] = fmean(values)
             table.append(f"{name},{fmean(values)!r},{stdev(values) if len(values) > 1 else ''},{len(values)}")
     tags = {
         **_shared_tags(shown, kind="cell", key=spec.cell_key, sweep=sweep),
@@ -194,10 +200,26 @@ def cell_record(shown: ShownTrial, trials: Iterable[CellTrial], *, sweep: str) -
         name=cell_name(shown),
         tags=_fitting(tags, TAG_LIMIT),
         params=params_of(spec),
-        metrics={_key(name): value for name, value in metrics.items()},
+        metrics={_key(name): means[name] for name in _few(means, searched=not reported)},
         texts={OVER_SEEDS: "\n".join(table) + "\n"} if done else {},
         status="FAILED" if used and not done else "FINISHED",
     )
+
+
+def _few(names: Iterable[str], *, searched: bool) -> list[str]:
+    """Returns the metrics that a cell shows. MLflow keeps them in the order in which they are first written, and a
+    comparison of runs opens with the first one.
+
+    Args:
+        names: of all that it has.
+        searched: whether they are of a search, which looks at dev items, or at held-out answers.
+    """
+    shown = [name for name in names if metric_kind(name) not in _IN_THE_FILE_ALONE and not is_count(name)]
+    headed = shown
+    if searched:
+        headed = [name for name in shown if name.startswith("dev_")] or [HELDOUT] * (HELDOUT in shown) or shown
+    first, _ = ranking_metric(headed)
+    return sorted(shown, key=lambda name: (name != first, name))
 
 
 def cell_name(shown: ShownTrial) -> str:
