@@ -12,7 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from crowdsweep.cli_compare import compare
+from crowdsweep.cli_completion import completion, datasets_named, models_named, stores_named, stores_or_datasets_named
 from crowdsweep.cli_data import data
+from crowdsweep.cli_help import Commands
 from crowdsweep.cli_init import init
 from crowdsweep.cli_outcome import (
     EXIT_BAD_INPUT,
@@ -24,17 +27,22 @@ from crowdsweep.cli_outcome import (
     closing_words,
     exit_code,
 )
+from crowdsweep.cli_schema import schema
+from crowdsweep.cli_stores import as_json, list_stores, named_store, status, stop, store_argument
 from crowdsweep.errors import BadInput, CrowdsweepError, plain
-from crowdsweep.journal.stores import DEFAULT_STORES
+from crowdsweep.journal.stores import DEFAULT_STORES, asked_store, stores_in
 
 if TYPE_CHECKING:
     from crowdsweep.report.table import TablePhase
     from crowdsweep.sweepfile.records import Engine, SweepConfig
 
-as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
-store_argument = click.argument("store", metavar="DIR", type=click.Path(path_type=Path))
+record_argument = click.argument("store", metavar="DIR", type=click.Path(path_type=Path), shell_complete=stores_named)
 overrides_option = click.option(
-    "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change one key, such as `seeds.report=3`."
+    "--set",
+    "overrides",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Change one key: `seeds.report=3`, `models.cmm.params.groups=4`.",
 )
 sweep_argument = click.argument("sweep", metavar="SWEEP", type=click.Path(path_type=Path))
 
@@ -58,14 +66,14 @@ def run_command_line(arguments: Sequence[str]) -> int:
     return code if isinstance(code, int) else EXIT_OK
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(package_name="crowdsweep")
 def commands() -> None:
     """Find out which model of crowd annotations is best on your data, with which settings, and how sure that is."""
 
 
-commands.add_command(data)
-commands.add_command(init)
+for command in (data, init, schema, list_stores, status, stop, compare, completion):
+    commands.add_command(command)
 
 
 @commands.command()
@@ -91,6 +99,8 @@ def run(
 
     SWEEP may also be a dataset's folder: its sweep.yaml is run, or, where it has none, the one that `init` would write.
     """
+    from crowdsweep.cli_results import shown_results
+    from crowdsweep.console.tables import terminal_width
     from crowdsweep.labelling.in_mlflow import label_and_register
     from crowdsweep.report.in_mlflow import show_when_ended
     from crowdsweep.report.page import write_report
@@ -112,12 +122,15 @@ def run(
     )
     try:
         if not outcome.dropped:
+            if not quiet:
+                click.echo(f"{config.name}: writing the report…", err=True)
             page = write_report(place)
             show_when_ended(place)
-            click.echo(page.with_name("table.md").read_text())
+            click.echo(f"{shown_results(place, terminal_width())}\n")
             click.echo(f"report:  {page}")
             click.echo(f"results: {page.with_name('results.parquet')}")
-            click.echo(f"MLflow:  crowdsweep ui {place}")
+            if config.tracking.enabled:
+                click.echo(f"MLflow:  crowdsweep ui {shlex.quote(str(place))}")
             if len({dataset.name for dataset in config.datasets}) == 1:
                 click.echo(f"labels:  crowdsweep label {shlex.quote(str(place))}")
             if config.tracking.register and outcome.status == "done":
@@ -135,22 +148,12 @@ def run(
 @as_json
 def plan(sweep: Path, overrides: tuple[str, ...], as_json: bool) -> None:
     """Say what a sweep (or that of a dataset's folder) would run and about how long it would take; runs none of it."""
-    from crowdsweep.sweep.plan import describe_plan, make_plan
+    from crowdsweep.console.tables import terminal_width
+    from crowdsweep.sweep.plan import make_plan
+    from crowdsweep.sweep.plan_table import describe_plan
 
     made = make_plan(_asked_sweep(sweep, overrides))
-    click.echo(_json(made.summary()) if as_json else describe_plan(made))
-
-
-@commands.command()
-@store_argument
-@as_json
-def status(store: Path, as_json: bool) -> None:
-    """Say how far a sweep is: done, failed, best so far. Works while it runs."""
-    from crowdsweep.console.status import describe_status, sweep_status
-    from crowdsweep.journal.journal import read_journal
-
-    found = sweep_status(read_journal(_existing(store)))
-    click.echo(_json(found) if as_json else describe_status(found))
+    click.echo(_json(made.summary()) if as_json else describe_plan(made, terminal_width()))
 
 
 @commands.command()
@@ -160,27 +163,32 @@ def status(store: Path, as_json: bool) -> None:
 @click.option(
     "--all-trials", is_flag=True, help="Also trials that the sweep file asked for earlier, marked by `asked`."
 )
-def results(store: Path, form: str, phase: "TablePhase", all_trials: bool) -> None:
+def results(store: Path | None, form: str, phase: "TablePhase", all_trials: bool) -> None:
     """Print one row a trial: what it was, how it ended, what it cost and every metric."""
     from crowdsweep.journal.journal import read_journal
     from crowdsweep.report.table import results_table, to_csv, to_json, to_latex, to_markdown
 
     render = {"csv": to_csv, "json": to_json, "md": to_markdown, "latex": to_latex}[form]
-    click.echo(render(results_table(read_journal(_existing(store)), phase, every=all_trials)).rstrip("\n"))
+    click.echo(render(results_table(read_journal(named_store(store)), phase, every=all_trials)).rstrip("\n"))
 
 
 @commands.command()
 @store_argument
-def report(store: Path) -> None:
+def report(store: Path | None) -> None:
     """Write report.html, table.md, table.csv, table.tex and results.parquet from the record."""
     from crowdsweep.report.page import write_report
 
-    click.echo(write_report(_existing(store)))
+    click.echo(write_report(named_store(store)))
 
 
 @commands.command()
-@click.argument("place", metavar="DIR")
-@click.option("--model", metavar="NAME", help="Another model than the one that the sweep's report recommends.")
+@click.argument("place", metavar="[DIR]", required=False, shell_complete=stores_or_datasets_named)
+@click.option(
+    "--model",
+    shell_complete=models_named,
+    metavar="NAME",
+    help="Another model than the one that the sweep's report recommends.",
+)
 @click.option("--dataset", metavar="NAME", help="Of a sweep with several datasets, the one to label.")
 @click.option("--out", type=click.Path(path_type=Path), help="Where to write; DIR/labels by default.")
 @click.option("--seeds", type=click.IntRange(1), help="Fits that are averaged; the sweep's report seeds, else 5.")
@@ -193,7 +201,7 @@ def report(store: Path) -> None:
     help="Also write files that this tool reads.",
 )
 def label(
-    place: str,
+    place: str | None,
     model: str | None,
     dataset: str | None,
     out: Path | None,
@@ -203,12 +211,14 @@ def label(
 ) -> None:
     """Fit the model that a sweep recommends to all data, and write labels, annotators and what to label next.
 
-    DIR is the folder of a sweep, or, with --model, a dataset's folder or name.
+    DIR is the folder of a sweep, by default the latest here, or, with --model, a dataset's folder or name.
     """
     from crowdsweep.labelling.chosen import chosen_of_dataset, chosen_of_sweep
     from crowdsweep.labelling.folder import check_folder, fit_chosen, write_labels
     from crowdsweep.labelling.in_mlflow import log_and_tell
 
+    if place is None:
+        place = str(named_store(None))
     store = Path(place)
     if (store / "journal.jsonl").exists():
         if settings:
@@ -239,24 +249,25 @@ def label(
 
 
 @commands.command()
-@store_argument
+@record_argument
 @click.option("--uri", help="Where to write; MLFLOW_TRACKING_URI, else the database beside the record.")
 def mirror(store: Path, uri: str | None) -> None:
     """Rebuild MLflow's runs from the record: what is missing or incomplete is written again."""
     from crowdsweep.report.in_mlflow import show_in_mlflow
     from crowdsweep.sweep.launch import rebuild_mirror
 
-    click.echo(rebuild_mirror(_existing(store), uri, draw=_draw_confusion))
+    click.echo(rebuild_mirror(asked_store(store), uri, draw=_draw_confusion))
     show_in_mlflow(store, uri)
 
 
 @commands.command()
-@store_argument
+@record_argument
 def repair(store: Path) -> None:
     """Put a damaged record right by the rows that can be read, keeping a copy; `run` then makes up for the others."""
     from crowdsweep.journal.repair import repair_journal
 
-    done = repair_journal(_existing(store))
+    store = asked_store(store)
+    done = repair_journal(store)
     if done.copy is None:
         click.echo(f"{store}: sound, {done.kept} rows; nothing was changed")
         return
@@ -275,9 +286,7 @@ def replay(key: str, store: Path | None, as_json: bool) -> int:
     """Run one trial again, alone, by its key (or the start of it), and compare with the record."""
     from crowdsweep.sweep.replay import replay_trial
 
-    stores = (
-        [_existing(store)] if store is not None else sorted(p.parent for p in DEFAULT_STORES.glob("*/journal.jsonl"))
-    )
+    stores = [asked_store(store)] if store is not None else sorted(stores_in())
     outcome = replay_trial(key, stores)
     click.echo(_json(outcome.to_mapping()) if as_json else outcome.describe())
     return EXIT_OK if outcome.same else EXIT_FAILED_TRIALS
@@ -286,15 +295,15 @@ def replay(key: str, store: Path | None, as_json: bool) -> int:
 @commands.command()
 @store_argument
 @click.option("--port", default=5000, show_default=True)
-def ui(store: Path, port: int) -> int:
+def ui(store: Path | None, port: int) -> int:
     """Open a sweep's runs in MLflow, served on 127.0.0.1 until Ctrl-C."""
     from crowdsweep.tracking.ui import serve
 
-    return serve(_existing(store), port, announce=click.echo)
+    return serve(named_store(store), port, announce=click.echo)
 
 
 @commands.command()
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=models_named)
 @click.option("--space", is_flag=True, help="Print the default search space of NAME, as a file to change and search.")
 @as_json
 def models(name: str | None, space: bool, as_json: bool) -> None:
@@ -313,7 +322,7 @@ def models(name: str | None, space: bool, as_json: bool) -> None:
 
 
 @commands.command()
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=datasets_named)
 @as_json
 def datasets(name: str | None, as_json: bool) -> None:
     """List the datasets that can be named (built in, and folders on CROWDSWEEP_DATA), or describe one."""
@@ -344,21 +353,14 @@ def _draw_confusion(matrix: Sequence[Sequence[float]]) -> bytes:
     return to_png(heat_map(matrix))
 
 
-def _existing(store: Path) -> Path:
-    if not store.is_dir():
-        known = sorted(str(p) for p in DEFAULT_STORES.glob("*") if p.is_dir())
-        hint = f"there are {', '.join(known)}" if known else "run a sweep first: `crowdsweep run SWEEP`"
-        raise BadInput(f"{store}: expected the folder of a sweep's record, found nothing there; {hint}")
-    return store
-
-
 def _print_titles(titles: dict[str, str], as_json: bool) -> None:
     if as_json:
         click.echo(_json([{"name": name, "title": title} for name, title in titles.items()]))
         return
-    width = max(map(len, titles), default=0)
-    for name, title in titles.items():
-        click.echo(plain(f"{name:<{width}}  {title}"))
+    from crowdsweep.console.tables import Column, Grid, render, terminal_width
+
+    columns = (Column(title="name"), Column(title="what it is", wraps=True))
+    click.echo(render(Grid(columns=columns, groups={"": list(titles.items())}), terminal_width()))
 
 
 def _json(value: Any) -> str:

@@ -5,6 +5,9 @@ from pathlib import Path
 
 import click
 
+from crowdsweep.cli_completion import datasets_named
+from crowdsweep.cli_help import Commands
+
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 FORM_NAMES = (
     "csv",
@@ -21,7 +24,7 @@ FORM_NAMES = (
 )
 
 
-@click.group()
+@click.group(cls=Commands)
 def data() -> None:
     """Import, check, describe and simulate crowd annotations."""
 
@@ -60,7 +63,7 @@ def import_(form: str, source: Path, folder: Path | None, normalise: bool, title
 
 
 @data.command()
-@click.argument("dataset")
+@click.argument("dataset", shell_complete=datasets_named)
 @as_json
 def check(dataset: str, as_json: bool) -> None:
     """Report everything that is odd about DATASET (a folder or a name), and refuse what cannot be used."""
@@ -77,7 +80,7 @@ def check(dataset: str, as_json: bool) -> None:
 
 
 @data.command()
-@click.argument("dataset")
+@click.argument("dataset", shell_complete=datasets_named)
 @as_json
 def describe(dataset: str, as_json: bool) -> None:
     """Print counts, labels per item and annotator, agreement and accuracy of DATASET (a folder or a name)."""

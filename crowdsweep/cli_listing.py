@@ -1,11 +1,10 @@
 """What can be named, and all that is known of one model: what `crowdsweep models` and `crowdsweep datasets` print."""
 
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
 from pathlib import Path
 from textwrap import fill
-from typing import Any, Literal, get_args, get_origin
+from typing import Any
 
 import yaml
 
@@ -54,7 +53,7 @@ def describe_model(name: str) -> dict[str, Any]:
                 "about": parameter.about,
                 **({"when": when} if when else {}),
             }
-            for parameter, when in _parameters(name)
+            for parameter, when in registered.every_parameter(name)
         },
         "default search space": {key: dict(shape) for key, shape in info.space.items()},
     }
@@ -74,7 +73,7 @@ def model_in_words(name: str) -> str:
         lines.append(fill(f"{key:<12}{words}", COLUMNS, subsequent_indent=" " * 12))
     lines += ["", "hyper-parameters" if described["hyper-parameters"] else "no hyper-parameters"]
     space = Space.parse(described["default search space"])
-    for parameter, when in _parameters(name):
+    for parameter, when in registered.every_parameter(name):
         searched = space.dimensions.get(parameter.name)
         lines += ["", fill(_about(parameter), COLUMNS, initial_indent="  ", subsequent_indent=" " * 6)]
         facts = [*_facts(parameter, when), *([f"searched: {searched}"] if searched is not None else [])]
@@ -98,7 +97,7 @@ def space_file(name: str) -> str:
     shapes = json.loads(json.dumps(dict(registered.model_info(name).space)))  # lists for tuples
     if not shapes:
         raise BadInput(f"there is nothing to search in {name!r}: it has no default space")
-    known = {parameter.name: (parameter, when) for parameter, when in _parameters(name)}
+    known = {parameter.name: (parameter, when) for parameter, when in registered.every_parameter(name)}
     head = (
         f"Default space of {name}: {_points(Space.parse(shapes))}. Save this as spaces/{name}.yaml beside a sweep "
         f"file, change it, and write `search: {name}` there."
@@ -108,34 +107,6 @@ def space_file(name: str) -> str:
         lines += ["", _comment(_about(known[key][0])), _comment("; ".join(_facts(*known[key])))]
         lines.append(f"{key}: {yaml.safe_dump(shape, default_flow_style=True, sort_keys=False, width=10_000).strip()}")
     return "\n".join(lines)
-
-
-def _parameters(name: str) -> Iterator[tuple[Parameter, Mapping[str, list[str]]]]:
-    """Yields all hyper-parameters, and for those that only some choices of another bring, which ones."""
-    found = registered.parameters(name)
-    chosen: dict[str, dict[str, list[str]]] = {}
-    for choosing in list(found.values()):
-        choices = get_args(choosing.hint) if get_origin(choosing.hint) is Literal else ()
-        brought = {choice: registered.parameters(name, {choosing.name: choice}) for choice in choices}
-        for parameters in brought.values():
-            found = {**found, **{key: known for key, known in parameters.items() if key not in found}}
-        found = {key: replace(known, about=_about_each(key, known.about, brought)) for key, known in found.items()}
-        for key in found:
-            having = [choice for choice, parameters in brought.items() if key in parameters]
-            if 0 < len(having) < len(brought):
-                chosen.setdefault(key, {})[choosing.name] = having
-    yield from ((parameter, chosen.get(key, {})) for key, parameter in found.items())
-
-
-def _about_each(key: str, about: str, brought: Mapping[str, Mapping[str, Parameter]]) -> str:
-    """Returns what a parameter means; where that depends on a choice, for each choice."""
-    meanings: dict[str, list[str]] = {}
-    for choice, parameters in brought.items():
-        if key in parameters and parameters[key].about:
-            meanings.setdefault(parameters[key].about.rstrip("."), []).append(choice)
-    if len(meanings) < 2:
-        return about
-    return "; ".join(f"with {', '.join(choices)}: {meaning}" for meaning, choices in meanings.items())
 
 
 def _about(parameter: Parameter) -> str:

@@ -26,7 +26,7 @@ DOORS = {
     "jinja2": ["report/page.py"],
     "sklearn": ["models/joint/*.py", "data/sources/digits.py", "report/plane.py", "api/estimator.py"],
     "torch": ["models/*.py", "seeds.py"],
-    "rich": ["console/live.py"],
+    "rich": ["console/live.py", "console/tables.py"],
     "click": ["cli*.py"],
     "pandas": [],
 }

@@ -28,6 +28,8 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 REFERENCE = (ROOT / "search_spaces" / "README.md").read_text(encoding="utf-8")
 DATA = (ROOT / "crowdsweep" / "data" / "README.md").read_text(encoding="utf-8")
 MODELS = (ROOT / "crowdsweep" / "models" / "README.md").read_text(encoding="utf-8")
+ROOMS = ("clusters", "crowdsweep", "search_spaces", "tests")
+PAGES = [ROOT / "README.md", *(page for room in ROOMS for page in sorted((ROOT / room).rglob("README.md")))]
 BLOCK = re.compile(r"^```(\w+)?(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -65,22 +67,25 @@ def tour(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 def test_every_command_of_the_tour_runs(tour: tuple[Path, str]) -> None:
     folder, printed = tour
     assert (folder / "crowdsweep-runs/first/report.html").stat().st_size > 10_000
-    assert (folder / "imported/annotations.csv").is_file()
+    assert (folder / "crowdsweep-runs/photos/report.html").stat().st_size > 10_000
     assert "0 to go" in printed
-    command, python = (folder / name / "labels.csv" for name in ("labels", "pets-labels"))
-    assert len(command.read_text().splitlines()) == len(python.read_text().splitlines()) == 6
+    for written in ("crowdsweep-runs/photos/labels", "crowdsweep-runs/first/labels", "labels", "photos-labels"):
+        assert len((folder / written / "labels.csv").read_text().splitlines()) == 6, written
     assert "[0 1] [[0." in printed  # the estimator's
 
 
-def test_the_added_model_dataset_and_template_are_in_the_report(tour: tuple[Path, str]) -> None:
-    page = (tour[0] / "crowdsweep-runs/effort/report.html").read_text(encoding="utf-8")
-    assert "weighted-vote" in page
-    assert "Accuracy against the labels of each item" in page
-    assert page.count("<svg") >= 2
+@pytest.fixture(scope="module")
+def with_a_model(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """Runs the tour of the models' README once, and returns the folder and what was printed."""
+    folder = tmp_path_factory.mktemp("models")
+    return folder, run_tour(MODELS, folder)
 
 
-def test_the_added_model_passes_the_contract(tour: tuple[Path, str]) -> None:
-    environment = {**os.environ, "CROWDSWEEP_PLUGINS": str(tour[0] / "plugins")}
+def test_the_added_model_is_in_the_report_and_passes_the_contract(with_a_model: tuple[Path, str]) -> None:
+    folder, printed = with_a_model
+    assert "weighted-vote" in (folder / "crowdsweep-runs/votes/report.html").read_text(encoding="utf-8")
+    assert "smoothing" in printed
+    environment = {**os.environ, "CROWDSWEEP_PLUGINS": str(folder / "plugins")}
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "0", "-k", "weighted-vote"]
     done = subprocess.run(
         [*command, str(ROOT / "tests/contracts/test_models.py")],
@@ -95,31 +100,59 @@ def test_the_added_model_passes_the_contract(tour: tuple[Path, str]) -> None:
     assert re.search(r"\d{2,} passed", done.stdout), done.stdout[-500:]
 
 
-def test_the_two_commands_are_targets_of_the_makefile() -> None:
+def test_the_commands_of_make_are_targets_of_the_makefile() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    named = {a or b for a, b in re.findall(r"`make (\w+)`|^make (\w+)", README, re.MULTILINE)}
-    assert {"demo", "test"} <= named
+    text = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
+    named = {a or b for a, b in re.findall(r"`make (\w+)`|^make (\w+)", text, re.MULTILINE)}
+    assert {"demo", "test", "check", "chaos", "table"} <= named
     for target in named:
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), f"make {target}"
 
 
-def test_every_path_that_is_named_exists() -> None:
-    named = re.findall(r"`((?:search_spaces|clusters|crowdsweep|tests)/[\w./-]+)`", README)
-    assert len(named) > 5
-    for path in named:
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_every_path_that_is_named_exists(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    for path in re.findall(r"`((?:search_spaces|clusters|crowdsweep|tests)/[\w./-]+)`", text):
         assert (ROOT / path).exists(), path
+    for picture in re.findall(r"!\[[^]]*\]\(([^)]+)\)", text):
+        assert (page.parent / picture).stat().st_size > 1000, picture
+
+
+def test_the_readme_is_short_and_leads_to_every_other_page() -> None:
+    assert len(README.splitlines()) < 300
+    led = {row[0].strip("`") for row in rows_of("Where the rest stands", README)[1:]}
+    assert led == {page.relative_to(ROOT).as_posix() for page in PAGES} - {"README.md"}
+
+
+@pytest.mark.parametrize(
+    ("page", "section", "files"),
+    [
+        ("tests/README.md", "Tests", "tests/*/"),
+        ("tests/benchmarks/README.md", "What it costs, and whether it is right", "tests/benchmarks/*.py"),
+        ("clusters/README.md", "Clusters", "clusters/*.yaml"),
+        ("search_spaces/README.md", "Sweep files", "search_spaces/*.yaml"),
+    ],
+)
+def test_a_room_s_readme_names_what_is_in_it(page: str, section: str, files: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8").replace(f"# {section}\n", f"\n## {section}\n", 1)
+    told = {row[0].strip("`/") for row in rows_of(section, text)[1:]}
+    assert told == {path.name for path in ROOT.glob(files) if path.name != "__pycache__"}
 
 
 def test_the_sweep_files_of_the_reference_are_planned_and_run(tmp_path: Path) -> None:
     printed = run_tour(REFERENCE, tmp_path)
     assert (tmp_path / "crowdsweep-runs/labels/report.html").is_file()
+    page = (tmp_path / "crowdsweep-runs/effort/report.html").read_text(encoding="utf-8")
+    assert "Accuracy against the labels of each item" in page
+    assert page.count("<svg") >= 2
+    assert json.loads((tmp_path / "sweep.schema.json").read_text(encoding="utf-8"))["required"]
     for told in (
-        "dawid-skene on digits: 20 trials",  # --set
-        'digits {"redundancy":2,"scenario":"global"}',
-        "cmm on gaussians: 41 trials",  # 12 points × 3 seeds, and 5
-        "dawid-skene on gaussians: 41 trials",  # 12 of 16 points, from the file
-        "searches 8 points by heldout_loglik",
-        'dawid-skene on anesthesia {"redundancy":5}: 3 trials',
+        "digits\tdawid-skene\t20\t",  # --set
+        "digits global (redundancy 2)",
+        "gaussians\tcmm\t41\t",  # 12 points × 3 seeds, and 5
+        "gaussians\tdawid-skene\t41\t",  # 12 of 16 points, from the file
+        "\t8 points by held-out log-likelihood",
+        "anesthesia (redundancy 5)\tdawid-skene\t3\t",
     ):
         assert told in printed, told
 
@@ -135,14 +168,21 @@ def test_the_examples_of_every_form_are_imported(tmp_path: Path) -> None:
         "1  classes that differ only in spelling: 'Yes' = 'yes'; correct the file",
         "1  columns that look meant and are not read: items.csv: truth; gold, split and text are read",
         "tidy: usable, nothing odd",
+        "reviews-1: 4 items, 3 annotators, 10 labels, 2 classes",
+        "reviews-3: 4 items, 3 annotators, 10 labels, 2 classes",
+        "moons",
     ):
         assert told in printed, told
+    guessed, told = ((tmp_path / f"reviews-{n}" / "items.csv").read_text() for n in (1, 2))
+    assert guessed == told
+    assert (tmp_path / "crowdsweep-runs/moons/report.html").is_file()
     assert "messy: usable\n" in printed
 
 
-def test_the_models_readme_runs_and_names_models_that_there_are(tmp_path: Path) -> None:
-    assert "smoothing" in run_tour(MODELS, tmp_path)
-    advised = {name for row in rows_of("Choosing a model", MODELS)[1:] for name in re.findall(r"`([\w-]+)`", row[1])}
+def test_the_models_that_are_advised_and_compared_are_there() -> None:
+    rows = [*rows_of("Choosing a model", MODELS), *rows_of("Which model?", README)]
+    advised = {name for row in rows for name in re.findall(r"`([a-z][a-z-]+)`", " ".join(row))} - {"text"}
+    assert len(advised) > 20
     assert advised <= set(model_names())
     head, *rows = rows_of("Aggregators on public data", MODELS)
     assert set(head[1:]) <= set(model_names())
@@ -205,7 +245,7 @@ def test_parameters_of_datasets_and_keys_of_models_stand_in_the_reference() -> N
 
 def test_every_distribution_stands_in_the_reference() -> None:
     told = {row[0].strip("`"): re.findall(r"`(\w+)`", row[1]) for row in rows_of("Spaces")[1:]}
-    assert told == {kind: list(needed) for kind, (needed, _) in dimensions._KINDS.items()}
+    assert told == {kind: list(needed) for kind, needed in dimensions.KEYS_OF.items()}
 
 
 def test_every_knob_of_the_templates_stands_in_the_reference() -> None:

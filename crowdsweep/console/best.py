@@ -12,6 +12,7 @@ from typing import Any
 from crowdsweep.metrics.known import Goal
 from crowdsweep.metrics.ranking import ranking_metric
 from crowdsweep.metrics.wording import goal_of
+from crowdsweep.trial.naming import dataset_words
 from crowdsweep.trial.plan_record import PlanRecord
 from crowdsweep.trial.spec import Phase, TrialSpec, canonical_json
 
@@ -56,19 +57,24 @@ class Bests:
         cells = [*(plan.cells or ()), *plan.searches]
         self._saw_gold = {cell.key for cell in cells if cell.sees_gold}
         self._searched_for = {cell.key: cell.metric for cell in plan.searches}
-        self._gold = {_name(row.dataset, row.dataset_params): row.gold for row in plan.datasets}
+        self._gold = {_place(row.dataset, row.dataset_params): row.gold for row in plan.datasets}
+        self._among = {row.dataset for row in plan.datasets}
+        self._names: dict[str, str] = {}
         self._cells: dict[str, dict[tuple[Phase, str, str], _Cell]] = {}
 
     def expect(self, spec: TrialSpec, label: str, search: str) -> None:
         """Takes note of a trial before it has run: the first re-scored point of a search is the one that stands for
         it, as long as any of its trials goes well."""
         if (search or spec.cell_key) not in self._saw_gold:
-            cells = self._cells.setdefault(_name(spec.dataset, spec.dataset_params), {})
+            place = _place(spec.dataset, spec.dataset_params)
+            if place not in self._names:
+                self._names[place] = dataset_words(spec.dataset, spec.dataset_params, self._among)
+            cells = self._cells.setdefault(place, {})
             cells.setdefault((spec.phase, search, spec.cell_key), _Cell(model=label, search=search, phase=spec.phase))
 
     def add(self, spec: TrialSpec, search: str, metrics: Mapping[str, float]) -> None:
         """Takes the metrics of an expected trial that went well."""
-        cells = self._cells.get(_name(spec.dataset, spec.dataset_params), {})
+        cells = self._cells.get(_place(spec.dataset, spec.dataset_params), {})
         cell = cells.get((spec.phase, search, spec.cell_key))
         if cell is not None:
             for name, value in metrics.items():
@@ -76,20 +82,20 @@ class Bests:
                 cell.counts[name] = cell.counts.get(name, 0) + 1
 
     def found(self) -> dict[str, Best]:
-        """Returns the best cell of each dataset that has one, by the dataset's name with its parameters."""
-        bests = ((dataset, self._best(dataset, list(cells.values()))) for dataset, cells in self._cells.items())
+        """Returns the best cell of each dataset that has one, by the dataset as people call it."""
+        bests = ((self._names[place], self._best(place, list(cells.values()))) for place, cells in self._cells.items())
         return {dataset: best for dataset, best in bests if best is not None}
 
-    def _best(self, dataset: str, cells: Sequence[_Cell]) -> Best | None:
+    def _best(self, place: str, cells: Sequence[_Cell]) -> Best | None:
         scored = [cell for cell in cells if cell.counts]
         reported: dict[str, _Cell] = {}  # the first point of each search, and every fixed one
-        for place, cell in enumerate(scored):
+        for number, cell in enumerate(scored):
             if cell.phase == "report":
-                reported.setdefault(cell.search or str(place), cell)
+                reported.setdefault(cell.search or str(number), cell)
         if reported:
             scored = list(reported.values())
             present = dict.fromkeys(name for cell in scored for name in cell.counts)
-            metric, goal = ranking_metric(list(present), self._wanted, self._gold.get(dataset))
+            metric, goal = ranking_metric(list(present), self._wanted, self._gold.get(place))
         else:
             searched = (self._searched_for.get(cell.search, "") for cell in scored)
             metric = next((name for name in searched if name), "")
@@ -102,5 +108,5 @@ class Bests:
         return Best(model=best.model, metric=metric, value=value, seeds=seeds, phase=best.phase)
 
 
-def _name(dataset: str, params: Mapping[str, Any]) -> str:
-    return f"{dataset} {canonical_json(dict(params))}" if params else dataset
+def _place(dataset: str, params: Mapping[str, Any]) -> str:
+    return f"{dataset} {canonical_json(dict(params))}"

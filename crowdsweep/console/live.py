@@ -13,8 +13,11 @@ from rich.text import Text
 
 from crowdsweep.console.best import Best
 from crowdsweep.console.progress import Progress
+from crowdsweep.console.tables import Column, Grid, drawn
+from crowdsweep.console.wording import about_words, clock_words, number_words, score_words
 from crowdsweep.errors import plain
 from crowdsweep.journal.state import JournalState
+from crowdsweep.metrics.wording import words
 from crowdsweep.trial.events import BatchLost, Event, SweepFinished, SweepStarted, SweepStatus, TrialFinished
 from crowdsweep.trial.result import Status
 
@@ -22,8 +25,18 @@ _log = logging.getLogger(__name__)
 
 _LINES_OF_FAILURES = 20
 _LINES_OF_FLAGS = 5
-_BESTS_SHOWN = 12
+_BESTS_TOLD = 5  # in plain lines, each time
 _RUNNING_SHOWN = 8
+_OTHER_LINES = 6  # of a live view, besides bests and what runs
+_BEST_COLUMNS = (
+    Column(title="dataset", wraps=True),
+    Column(title="best so far"),
+    Column(title="score", right=True),
+    Column(title="metric", drop=2),
+    Column(title="over", drop=1),
+)
+_LONGEST_S = 60.0  # between two plain lines
+_PART_OF_TIME = 20
 
 
 class Terminal(Console):
@@ -41,7 +54,7 @@ class ConsoleMirror:
         quiet: write nothing.
         console: where to; standard error by default, so that standard output stays clean for results.
         look: tells what the journal says now, so that a sweep that goes on counts on.
-        every_s: least seconds between two plain lines of progress.
+        every_s: least seconds between two plain lines of progress; the longer a sweep lasts the rarer they are.
         clock: seconds, monotonic.
     """
 
@@ -60,6 +73,8 @@ class ConsoleMirror:
         self._every_s = every_s
         self._clock = clock
         self._told_at = clock()
+        self._told_why = ""
+        self._told_best: dict[str, str] = {}  # dataset → the model that was last said to be best
         self._failure_lines = 0
         self._flag_lines = 0
         self._off = quiet
@@ -100,9 +115,9 @@ class ConsoleMirror:
                 self.close()
                 self._line(self._closing_words())
             case _:
-                if self._live is None and self._clock() - self._told_at >= self._every_s:
+                if self._live is None and self._clock() - self._told_at >= self._pause_s():
                     self._told_at = self._clock()
-                    self._line(self._progress_words())
+                    self._tell_progress()
 
     def _start(self) -> None:
         if self._console.is_terminal and not self._console.is_dumb_terminal:
@@ -112,11 +127,27 @@ class ConsoleMirror:
             self._live.start()
             return
         progress = self._progress
-        before = progress.finished
-        self._line(f"{progress.total} trials known" + (f", {before} of them finished earlier" if before else ""))
+        before = f", {progress.finished} of them finished earlier" if progress.finished else ""
+        self._line(f"{progress.name}: {progress.total} trials{before}")
 
     def _line(self, words: str) -> None:
-        self._console.print(Text(plain(f"{self._progress.name}: {words}")))
+        self._console.print(Text(plain(words)))
+
+    def _pause_s(self) -> float:
+        return max(self._every_s, min(_LONGEST_S, self._progress.elapsed_s / _PART_OF_TIME))
+
+    def _tell_progress(self) -> None:
+        times, why = self._times()
+        self._line(f"{self._counts()}; {times}")
+        if why and why != self._told_why:
+            self._line(why)
+        self._told_why = why
+        bests = self._progress.best()
+        fresh = [dataset for dataset, best in bests.items() if self._told_best.get(dataset) != best.model]
+        for dataset in fresh[:_BESTS_TOLD]:
+            best = bests[dataset]
+            self._told_best[dataset] = best.model
+            self._line(f"best on {dataset}: {best.model}, {score_words(best.value, best.metric)}")
 
     def _tell_failure(self) -> None:
         self._failure_lines += 1
@@ -132,18 +163,6 @@ class ConsoleMirror:
         elif self._flag_lines == _LINES_OF_FLAGS + 1:
             self._line("more trials are flagged; `crowdsweep results` has a column of flags")
 
-    def _progress_words(self) -> str:
-        return "; ".join(
-            [
-                self._counts(),
-                self._times(),
-                *(
-                    f"best on {dataset}: {best.model}, {best.metric} {best.value:.4f} ({_seeds(best)})"
-                    for dataset, best in list(self._progress.best().items())[:_BESTS_SHOWN]
-                ),
-            ]
-        )
-
     def _closing_words(self) -> str:
         progress = self._progress
         words = {
@@ -153,56 +172,67 @@ class ConsoleMirror:
             SweepStatus.OVER_BUDGET: "stopped: more trials failed than budget.failed_trials allows",
             SweepStatus.INCOMPLETE: "incomplete; run it again and what is missing is tried again",
         }[progress.status]
-        return f"{words}; {self._counts()}; {_duration(progress.elapsed_s)}"
+        return f"{progress.name}: {words}; {self._counts()}; {clock_words(progress.elapsed_s)}"
 
     def _counts(self) -> str:
+        """Returns how many trials are done; of what went otherwise than well only what there is."""
         progress = self._progress
-        stopped = progress.counts[Status.STOPPED]
-        told = f", {stopped} stopped early" if stopped else ""
-        lost = f", {progress.lost} actors lost" if progress.lost else ""
-        return (
-            f"{progress.finished} of {progress.total} trials, {progress.counts[Status.FAILED]} failed{told}, "
-            f"{len(progress.running)} running{lost}"
-        )
+        stopped, failed, running = progress.counts[Status.STOPPED], progress.counts[Status.FAILED], progress.running
+        parts = [
+            f"{progress.finished} of {progress.total} trials",
+            *([f"{failed} failed"] if failed else []),
+            *([f"{stopped} stopped early"] if stopped else []),
+            *([f"{len(running)} running"] if running else []),
+            *([f"{progress.lost} actors lost"] if progress.lost else []),
+        ]
+        return ", ".join(parts)
 
-    def _times(self) -> str:
-        left = self._progress.left_s
-        told = "" if left is None else f", about {_duration(left)} left"
-        return f"{_duration(self._progress.elapsed_s)} gone{told}"
+    def _times(self) -> tuple[str, str]:
+        """Returns how long it has taken and will take, and why that is more than was said before."""
+        gone = f"{clock_words(self._progress.elapsed_s)} gone"
+        left = self._progress.left()
+        if left is None:
+            return gone, ""
+        seconds, why = left
+        return f"{gone}, about {about_words(seconds)} left", f"that is more than was said before: {why}" if why else ""
 
     def _view(self) -> RenderableType:
         """Called from the live view's own thread as well."""
         with self._guard:
             progress = self._progress
             head = Table.grid(padding=(0, 2))
-            head.add_row(
-                Text(progress.name, style="bold"),
-                ProgressBar(total=max(progress.total, 1), completed=progress.finished, width=20),
-                Text(self._counts(), style="red" if progress.counts[Status.FAILED] else ""),
-                Text(self._times(), style="dim"),
-            )
-            parts: list[RenderableType] = [head]
-            bests = progress.best()
-            if bests:
-                table = Table(box=None, padding=(0, 2), header_style="dim")
-                for column in ("dataset", "best so far", "metric", "mean", "of"):
-                    table.add_column(column, justify="right" if column == "mean" else "left")
-                for dataset, best in list(bests.items())[:_BESTS_SHOWN]:
-                    cells = (plain(dataset), plain(best.model), best.metric, f"{best.value:.4f}", _seeds(best))
-                    table.add_row(*map(Text, cells))
-                parts.append(table)
-            parts += [Text(words, style="dim", overflow="ellipsis") for words in progress.scores()[-_RUNNING_SHOWN:]]
-            parts += [Text(f"flagged: {words}", style="yellow", overflow="ellipsis") for words in progress.flagged]
-            parts += [Text(f"failed: {failure}", style="red", overflow="ellipsis") for failure in progress.failures]
+            counts = Text(self._counts(), style="red" if progress.counts[Status.FAILED] else "")
+            bar = ProgressBar(total=max(progress.total, 1), completed=progress.finished, width=20)
+            head.add_row(Text(plain(progress.name), style="bold", no_wrap=True, overflow="ellipsis"), bar)
+            running = progress.scores()[-_RUNNING_SHOWN:]
+            times, why = self._times()
+            parts: list[RenderableType] = [head, counts, Text(times, style="dim")]
+            parts += [Text(plain(why), style="dim")] if why else []
+            parts += self._best_table(self._console.height - _OTHER_LINES - len(running))
+            parts += [_cut(words, "dim") for words in running]
+            parts += [_cut(f"flagged: {words}", "yellow") for words in progress.flagged]
+            parts += [_cut(f"failed: {failure}", "red") for failure in progress.failures]
             return Group(*parts)
+
+    def _best_table(self, most: int) -> list[RenderableType]:
+        """Returns the best model of each dataset, of so many datasets as there is room for."""
+        bests = list(self._progress.best().items())
+        if not bests:
+            return []
+        shown = bests if len(bests) <= most else bests[: max(1, most - 1)]
+        rows = [
+            (dataset, best.model, number_words(best.value, best.metric), words(best.metric), _seeds(best))
+            for dataset, best in shown
+        ]
+        more = len(bests) - len(shown)
+        parts: list[RenderableType] = list(drawn(Grid(columns=_BEST_COLUMNS, groups={"": rows}), self._console.width))
+        return [*parts, Text(f"and {more} more datasets", style="dim")] if more else parts
+
+
+def _cut(words: str, style: str) -> Text:
+    return Text(words, style=style, no_wrap=True, overflow="ellipsis")
 
 
 def _seeds(best: Best) -> str:
     number = "1 seed" if best.seeds == 1 else f"{best.seeds} seeds"
     return number if best.phase == "report" else f"{number} of a search"
-
-
-def _duration(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

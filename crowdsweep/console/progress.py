@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from crowdsweep.console.best import Best, Bests
+from crowdsweep.console.time_left import Cell, TimeLeft, Work
+from crowdsweep.console.wording import score_words
 from crowdsweep.errors import plain, shortened
 from crowdsweep.journal.shown import one_each, shown_trials
 from crowdsweep.journal.state import JournalState
@@ -22,11 +24,13 @@ from crowdsweep.trial.events import (
     TrialStarted,
 )
 from crowdsweep.trial.flags import flag_words
+from crowdsweep.trial.naming import dataset_words
 from crowdsweep.trial.plan_record import PlanRecord
 from crowdsweep.trial.result import Status, TrialResult
-from crowdsweep.trial.spec import TrialSpec, canonical_json
+from crowdsweep.trial.spec import TrialSpec
 
 LAST_FAILURES = 3
+_ANY: Cell = ("", "")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +39,7 @@ class _Asked:
 
     Attributes:
         label: of its model.
-        dataset: with its parameters.
+        dataset: with its parameters, as people call it.
         search: that it belongs to; empty where its point is fixed.
         watched: the metric that is scored while it trains.
     """
@@ -68,8 +72,15 @@ class Progress:
         self._look = look
         self._clock = clock
         self._began = clock()
-        self._here = 0
+        self._at_work_from: float | None = None  # when the first trial began
+        self._work = Work()  # of the trials that have finished here
+        self._left = TimeLeft()
+        self._seen_before = (0, 0)  # trials that were known, and actors lost, when no reason was shown last
         self._planned_total = 0
+        self._planned: Counter[Cell] = Counter()  # trials that the plan has of each cell, at most
+        self._known: Counter[Cell] = Counter()  # those that were asked for
+        self._done: Counter[Cell] = Counter()
+        self._among: set[str] = set()
         self._asked: dict[str, _Asked] = {}
         self._earlier: Mapping[str, TrialResult] = {}
         self._outcome: dict[str, Status] = {}
@@ -99,12 +110,21 @@ class Progress:
         """Seconds since this driver began."""
         return self._clock() - self._began
 
-    @property
-    def left_s(self) -> float | None:
-        """Seconds that the known trials still take at the rate so far; None before the first has finished."""
-        if not self._here:
+    def left(self) -> tuple[float, str] | None:
+        """Returns the seconds that the known trials still take, and why that is more than was said before, or nothing;
+        None before the first has finished here, and when all have."""
+        now = self._clock()
+        known = {cell: n - self._done[cell] for cell, n in (self._planned | self._known).items()}
+        to_go = {cell: n for cell, n in known.items() if n > 0}
+        to_go[_ANY] = max(0, self.total - self.finished - sum(to_go.values()))  # of which the plan says no more
+        if self._at_work_from is None or self.finished >= self.total:
             return None
-        return (self.total - self.finished) * self.elapsed_s / self._here
+        estimate_s = self._work.left_s(to_go, now - self._at_work_from)
+        fresh, rising = self._left.shown_s is None, bool(self._left.why)
+        self._left.update(estimate_s, now, lambda: self._why_longer(to_go))
+        if fresh or (rising and not self._left.why):
+            self._seen_before = (self.total, self.lost)
+        return None if self._left.shown_s is None else (self._left.shown_s, self._left.why)
 
     def take(self, event: Event) -> None:
         """Takes one event."""
@@ -117,13 +137,17 @@ class Progress:
             case TrialPlanned(spec=spec, label=label, search=search):
                 self._ask(spec, label or spec.model, search)
             case TrialStarted(key=key):
+                self._at_work()
                 self.running.setdefault(key, None)
             case TrialProgressed(key=key):
+                self._at_work()
                 before = self.running.get(key)
                 known = before.score if before is not None and event.score is None else event.score
                 self.running[key] = replace(event, score=known)
             case TrialFinished(result=result):
-                self._here += 1
+                self._at_work()
+                if (asked := self._asked.get(result.key)) is not None:
+                    self._work.add((asked.label, asked.dataset), result.wall_s)
                 self._finish(result)
             case BatchLost(keys=keys):
                 self.lost += 1
@@ -154,21 +178,42 @@ class Progress:
     def _words(self, event: TrialProgressed) -> str:
         asked = self._asked.get(event.key)
         words = f"{self.describe(event.key)}: step {event.step}"
-        return words if event.score is None else f"{words}, {asked.watched if asked else 'score'} {event.score:.4f}"
+        if event.score is None:
+            return words
+        return f"{words}, {score_words(event.score, asked.watched if asked else 'score')}"
 
     def _plan(self, config: Mapping[str, Any], plan: PlanRecord) -> None:
         self._planned_total = plan.n_trials
         self._watched = {cell.key: cell.metric for cell in [*(plan.cells or ()), *plan.searches]}
         self._bests = Bests(config, plan)
+        self._among = {row.dataset for row in plan.datasets}
+        self._planned = Counter()
+        for cell in [*(plan.cells or ()), *plan.searches]:
+            self._planned[cell.label, dataset_words(cell.dataset, cell.dataset_params, self._among)] += cell.n_trials
+
+    def _at_work(self) -> None:
+        if self._at_work_from is None:
+            self._at_work_from = self._clock()
+
+    def _why_longer(self, to_go: Mapping[Cell, int]) -> str:
+        known, lost = self._seen_before
+        if self.lost > lost:
+            return "actors were lost"
+        if self.total > known:
+            return "there are more trials"
+        longest = self._work.longest(to_go)
+        at_work = next((asked for key in self.running if (asked := self._asked.get(key)) is not None), None)
+        if longest is None and at_work is not None:
+            longest = (at_work.label, at_work.dataset)
+        return f"{longest[0]} on {longest[1]} takes long" if longest else "trials take longer"
 
     def _ask(self, spec: TrialSpec, label: str, search: str) -> None:
-        params = f" {canonical_json(dict(spec.dataset_params))}" if spec.dataset_params else ""
+        dataset = dataset_words(spec.dataset, spec.dataset_params, self._among)
         watched = self._watched.get(search or spec.cell_key, "score")
         fresh = spec.key not in self._asked
-        self._asked[spec.key] = _Asked(
-            spec=spec, label=label, dataset=spec.dataset + params, search=search, watched=watched
-        )
+        self._asked[spec.key] = _Asked(spec=spec, label=label, dataset=dataset, search=search, watched=watched)
         self._bests.expect(spec, label, search)
+        self._known[label, dataset] += fresh
         if fresh and spec.key in self._earlier:
             self._finish(self._earlier[spec.key])
 
@@ -176,9 +221,12 @@ class Progress:
         self.running.pop(result.key, None)
         if result.flags:
             self.flagged.append(f"{self.describe(result.key)}: {flag_words(result.flags)}")
+        asked = self._asked.get(result.key)
         before = self._outcome.get(result.key)
         if before is not None:  # it failed, or was stopped, in an earlier run of this sweep
             self.counts[before] -= 1
+        elif asked is not None:
+            self._done[asked.label, asked.dataset] += 1
         self._outcome[result.key] = result.status
         self.counts[result.status] += 1
         if result.failure is not None:
@@ -186,6 +234,5 @@ class Progress:
             self.failures.append(
                 f"{self.describe(result.key)}: {plain(result.failure.kind)}: {message[0] if message else 'no message'}"
             )
-        asked = self._asked.get(result.key)
         if asked is not None and result.status is Status.OK:
             self._bests.add(asked.spec, asked.search, result.metrics)

@@ -3,12 +3,24 @@
 from typing import Any
 
 from crowdsweep.console.progress import Progress
+from crowdsweep.console.tables import Column, Grid, render
+from crowdsweep.console.wording import number_words
 from crowdsweep.errors import plain
 from crowdsweep.journal.shown import points_of, shown_searches
 from crowdsweep.journal.state import JournalState
+from crowdsweep.journal.stores import Driver
+from crowdsweep.metrics.wording import words
+from crowdsweep.trial.events import SweepStatus
 from crowdsweep.trial.result import Status
 
 LATEST_FAILURES = 5
+_BEST_COLUMNS = (
+    Column(title="dataset", wraps=True),
+    Column(title="best so far"),
+    Column(title="score", right=True),
+    Column(title="metric", drop=2),
+    Column(title="over", drop=1),
+)
 
 
 def sweep_status(state: JournalState) -> dict[str, Any]:
@@ -55,33 +67,54 @@ def sweep_status(state: JournalState) -> dict[str, Any]:
     }
 
 
-def describe_status(found: dict[str, Any]) -> str:
-    """Returns what `sweep_status` found as lines."""
+def state_words(status: SweepStatus, driver: Driver | None) -> str:
+    """Returns a sweep's state as people say it; a sweep whose driver died without a word is `broken off`."""
+    if status is SweepStatus.RUNNING:
+        return "running" if driver is not None else "broken off"
+    return status.replace("_", " ")
+
+
+def describe_status(found: dict[str, Any], state: str, width: int | None) -> str:
+    """Returns what `sweep_status` found as lines.
+
+    Args:
+        found: of `sweep_status`.
+        state: in words.
+        width: of the terminal; None where there is none.
+    """
     left = found["total"] - found["done"] - found["failed"] - found["stopped"] - found["lost"]
     lost = f"{found['lost']} lost with their slots, " if found["lost"] else ""
     stopped = f"{found['stopped']} stopped early, " if found["stopped"] else ""
     lines = [
-        f"{found['name']}: {found['status']}",
-        f"  {found['done']} done, {found['failed']} failed, {lost}{stopped}{left} to go of {found['total']} trials",
+        f"{found['name']}: {state}",
+        f"{found['done']} done, {found['failed']} failed, {lost}{stopped}{left} to go of {found['total']} trials",
     ]
+    if state == "broken off":
+        lines.append("its process is gone without a word; run the sweep again and it goes on, nothing is lost")
     if found["lost"]:
-        lines.append("  `crowdsweep run` tries those again that were lost: they say nothing of their models")
+        lines.append("`crowdsweep run` tries those again that were lost: they say nothing of their models")
     if found["failed"]:
-        lines.append("  `crowdsweep run SWEEP --retry-failed` tries the failed trials again")
+        lines.append("`crowdsweep run SWEEP --retry-failed` tries the failed trials again")
     if found["trials_lost_and_run_again"]:
-        lines.append(f"  {found['trials_lost_and_run_again']} times a trial's slot was lost and it ran again")
+        lines.append(f"{found['trials_lost_and_run_again']} times a trial's slot was lost and it ran again")
     if found["left_out"]:
         lines.append(
-            f"  {found['left_out']} finished trials are left out: the sweep file does not ask for them any more "
+            f"{found['left_out']} finished trials are left out: the sweep file does not ask for them any more "
             f"(`crowdsweep results DIR --all-trials` shows them)"
         )
     lines += [
-        f"  best on {best['dataset']}: {best['model']}, {best['metric']} {best['mean']:.4f} over {best['seeds']} seeds"
-        + (" of a search" if best["phase"] == "search" else "")
-        for best in found["best"]
-    ]
-    lines += [
-        f"  failed: {failure['trial']} ({failure['key']}): {failure['kind']}: {failure['message']}"
+        f"failed: {failure['trial']} ({failure['key']}): {failure['kind']}: {failure['message']}"
         for failure in found["failures"]
     ]
-    return plain("\n".join(lines))
+    rows = [
+        (
+            best["dataset"],
+            best["model"],
+            number_words(best["mean"], best["metric"]),
+            words(best["metric"]),
+            f"{best['seeds']} seeds" + (" of a search" if best["phase"] == "search" else ""),
+        )
+        for best in found["best"]
+    ]
+    table = ["", render(Grid(columns=_BEST_COLUMNS, groups={"": rows}), width)] if rows else []
+    return "\n".join([plain("\n".join(lines)), *table])

@@ -8,8 +8,11 @@ can always be given by its path. A built-in source is a module with a constant `
 import math
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
+from typing import Annotated, Literal
+
+from annotated_types import Ge, Lt
 
 from crowdsweep.data.dataset import CrowdDataset, Scalar
 from crowdsweep.data.folder import is_dataset_folder, read_folder
@@ -18,9 +21,44 @@ from crowdsweep.registry import discovery
 from crowdsweep.seeds import SeedStream
 
 SEARCH_PATH = "CROWDSWEEP_DATA"
-# What every dataset takes (`splits.prepare`), and what every folder takes in addition.
-COMMON_PARAMS = ("scenario", "training", "redundancy", "annotator_dropout", "folds")
-FOLDER_PARAMS = ("features", "where", "annotator_features")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommonParams:
+    """What every dataset takes (`check_params` checks it, `splits.prepare` applies it).
+
+    Attributes:
+        scenario: whether annotators are known; in `global` every label is an annotator of its own.
+        training: `split`: train items only, the default where there are any; `all`: every annotated item.
+        redundancy: at most so many labels of each training item, drawn by the trial's seed.
+        annotator_dropout: share of the annotators who are left out of training.
+        folds: cross-validation instead of the dataset's splits: one fold tests, the next is the dev items.
+    """
+
+    scenario: Literal["individual", "global"] | None = None
+    training: Literal["split", "all"] | None = None
+    redundancy: Annotated[int, Ge(1)] | None = None
+    annotator_dropout: Annotated[float, Ge(0), Lt(1)] | None = None
+    folds: Annotated[int, Ge(3)] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class FolderParams:
+    """What every folder takes in addition.
+
+    Attributes:
+        features: which `features-NAME.npz`, or how those answered for which something holds: `platform=mt`.
+        where: only the annotations for which something holds: `platform=f8`.
+        annotator_features: which `annotator-features-NAME.npz`; `annotators` for its table, `none` for none.
+    """
+
+    features: str | None = None
+    where: str | None = None
+    annotator_features: str | None = None
+
+
+COMMON_PARAMS = tuple(field.name for field in fields(CommonParams))
+FOLDER_PARAMS = tuple(field.name for field in fields(FolderParams))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,6 +6,7 @@ import fcntl
 import json
 import logging
 import os
+import shlex
 import socket
 import stat
 from collections.abc import Iterator, Mapping, Sequence
@@ -253,8 +254,8 @@ def _take_lock(path: Path) -> int:
 
 def _locked(folder: Path) -> JournalLocked:
     return JournalLocked(
-        f"{folder}: another driver is writing this sweep: {_who(folder / LOCK_FILE)}. Wait for it, stop it (Ctrl-C or "
-        f"`kill -INT` on its pid), or give another folder with --store"
+        f"{folder}: another driver is writing this sweep: {_who(folder / LOCK_FILE)}. Wait for it, stop it "
+        f"(`crowdsweep stop {shlex.quote(str(folder))}`), or give another folder with --store"
     )
 
 

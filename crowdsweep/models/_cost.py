@@ -10,7 +10,8 @@ from crowdsweep.models.contract import DataShape
 # of labelme and jobs come within a factor of three of the seconds that their trials took.
 MATRIX_PRODUCT = 1 / 64
 _SYMBOLS = 20  # of a text, for want of its length
-# Shares of the epochs that are run where training stops by itself: by the paper's 3 % rule, and by watched items.
+# Shares of the epochs that are run where training stops by itself: by the paper's 3 % rule, and by watched items (of
+# the epochs beyond the patience, without which nothing stops).
 STOPPED_BY_LOSS = 0.2
 STOPPED_BY_WATCHING = 0.3
 
@@ -38,6 +39,8 @@ def training_cost(shape: DataShape, params: Mapping[str, Any]) -> float:
 
 def stopping_share(params: Mapping[str, Any]) -> float:
     """Returns the share of the epochs or iterations that is typically run under the rule that stops training."""
-    if params.get("patience") is not None:
-        return STOPPED_BY_WATCHING if params["patience"] < params["epochs"] else 1.0
+    patience = params.get("patience")
+    if patience is not None:
+        epochs = params["epochs"]
+        return min(1.0, (patience + STOPPED_BY_WATCHING * max(0, epochs - patience)) / epochs)
     return STOPPED_BY_LOSS if params.get("protocol") == "paper" else 1.0

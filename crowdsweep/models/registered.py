@@ -11,7 +11,7 @@ from typing import Any
 from crowdsweep.errors import BadInput
 from crowdsweep.models.contract import Model, ModelInfo
 from crowdsweep.registry import discovery
-from crowdsweep.registry.parameters import Parameter, build, flat, parameters_of
+from crowdsweep.registry.parameters import Parameter, build, every_parameter_of, flat, parameters_of
 
 
 def model_names() -> list[str]:
@@ -55,6 +55,15 @@ def parameters(name: str, params: Mapping[str, Any] | None = None) -> dict[str, 
         UnknownName: there is no such model.
     """
     return parameters_of(model_info(name).model, params)
+
+
+def every_parameter(name: str) -> list[tuple[Parameter, Mapping[str, list[str]]]]:
+    """Returns the hyper-parameters of a model whatever is chosen; see `registry.parameters.every_parameter_of`.
+
+    Raises:
+        UnknownName: there is no such model.
+    """
+    return every_parameter_of(model_info(name).model)
 
 
 @cache

@@ -1,7 +1,8 @@
 """A newcomer's first step: a dataset folder with sweep files in it, or the sweep that a folder is run by."""
 
 import shlex
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from crowdsweep.data.dataset import CrowdDataset, Scalar
 from crowdsweep.data.folder import is_dataset_folder
 from crowdsweep.data.formats.normalise import normalised
 from crowdsweep.data.formats.registry import read_form
+from crowdsweep.data.formats.rows import ImportedRows, shown
 from crowdsweep.data.formats.write import write_rows
 from crowdsweep.errors import BadInput, DataError, error_words
 from crowdsweep.newcomer.choices import Chosen, choose, facts_of
@@ -18,6 +20,8 @@ from crowdsweep.newcomer.sweep_text import STUDY_FILE, SWEEP_FILE, redundancy_te
 from crowdsweep.sweepfile.located import parse_yaml, with_overrides
 from crowdsweep.sweepfile.read import load_sweep, parse_sweep
 from crowdsweep.sweepfile.records import SweepConfig
+
+_NO_ANSWERS = ("na", "n/a", "<na>", "null", "none", "missing", "?", "-", "-1", "-99", "-999")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,13 +67,14 @@ def begin_with_file(path: Path, guess: Guess, folder: Path, *, normalise: bool =
     chosen: list[Chosen] = []
 
     def beside(dataset: CrowdDataset) -> dict[str, str]:
-        made, models = _texts(dataset, folder, {})
+        made, models = _texts(dataset, folder, {}, ())
         texts.update(made)
         chosen.extend(models)
         return made
 
     dataset = write_rows(imported, folder, beside=beside)
-    return Begun(dataset=dataset, chosen=tuple(chosen), files=tuple(texts), notes=tuple(imported.notes))
+    notes = (*imported.notes, *_perhaps_no_answers(imported))
+    return Begun(dataset=dataset, chosen=tuple(chosen), files=tuple(texts), notes=notes)
 
 
 def begin_with_folder(folder: Path) -> Begun:
@@ -78,8 +83,8 @@ def begin_with_folder(folder: Path) -> Begun:
     Raises:
         DataError: it is no dataset's folder, holds a sweep file already, or cannot be written.
     """
-    dataset, params = _loaded(folder)
-    texts, chosen = _texts(dataset, folder, params)
+    found = _loaded(folder)
+    texts, chosen = _texts(found.dataset, folder, found.params, found.notes)
     for name in texts:
         if (folder / name).exists():
             raise DataError(f"{folder / name}: stands there already, and is kept; move it away to have it written anew")
@@ -92,7 +97,7 @@ def begin_with_folder(folder: Path) -> Begun:
         for path in written:
             path.unlink(missing_ok=True)
         raise DataError(f"{folder}: cannot be written: {error_words(error)}; copy it to a place that can") from error
-    return Begun(dataset=dataset, chosen=tuple(chosen), files=tuple(texts))
+    return Begun(dataset=found.dataset, chosen=tuple(chosen), files=tuple(texts), notes=found.notes)
 
 
 def asked_sweep(path: Path, overrides: Iterable[str] = ()) -> AskedSweep:
@@ -110,8 +115,8 @@ def asked_sweep(path: Path, overrides: Iterable[str] = ()) -> AskedSweep:
     file = path / SWEEP_FILE
     if file.is_file():
         return AskedSweep(config=load_sweep(file, overrides), note=f"{path}: running its {SWEEP_FILE}")
-    dataset, params = _loaded(path)
-    facts = facts_of(dataset, params)
+    found = _loaded(path)
+    facts = facts_of(found.dataset, found.params)
     chosen = choose(facts, str(path))
     text = sweep_text(path, facts, chosen, dataset=str(path.resolve()))
     value, where = with_overrides(*parse_yaml(text, f"default sweep of {path}"), tuple(overrides))
@@ -120,11 +125,32 @@ def asked_sweep(path: Path, overrides: Iterable[str] = ()) -> AskedSweep:
         f"{path}: {n_models} models that fit these data; to see and change the sweep, write it into the folder: "
         f"`crowdsweep init {shlex.quote(str(path))}`"
     )
-    return AskedSweep(config=parse_sweep(value, "", where), note=note)
+    return AskedSweep(config=parse_sweep(value, "", where), note=" ".join([*found.notes, note]))
 
 
-def _loaded(folder: Path) -> tuple[CrowdDataset, dict[str, Scalar]]:
-    """Returns a folder's dataset, and the parameters that it takes to load it."""
+def _perhaps_no_answers(imported: ImportedRows) -> Iterator[str]:
+    """Yields a sentence on each class that is called as other programs write an answer that was not given."""
+    counts = Counter(label for row in imported.rows for label in row.labels)
+    for label, count in counts.items():
+        if label.strip().lower() in _NO_ANSWERS:
+            yield (
+                f"{count:,} answers are {shown(label)}, taken for a class like any other; where that means that there "
+                f"is no answer, empty those cells (or drop those rows) and begin anew"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Loaded:
+    """A folder's dataset, the parameters that it takes to load it, and why these, in sentences."""
+
+    dataset: CrowdDataset
+    params: dict[str, Scalar]
+    notes: tuple[str, ...]
+
+
+def _loaded(folder: Path) -> _Loaded:
+    """Loads a folder as it can be: of several kinds of features the first, without features of annotators that are not
+    whole or of several kinds."""
     if not is_dataset_folder(folder):
         record = (folder / "journal.jsonl").exists()
         hint = (
@@ -134,13 +160,34 @@ def _loaded(folder: Path) -> tuple[CrowdDataset, dict[str, Scalar]]:
         )
         raise BadInput(f"{folder}: expected a dataset's folder, with annotations.csv or votes.csv; {hint}")
     kinds = sorted(path.name.removeprefix("features-").removesuffix(".npz") for path in folder.glob("features-*.npz"))
-    params: dict[str, Scalar] = {"features": kinds[0]} if len(kinds) > 1 else {}
-    return catalogue.load(str(folder.resolve()), params), params
+    params: dict[str, Scalar] = {}
+    notes: list[str] = []
+    if len(kinds) > 1:
+        params["features"] = kinds[0]
+        notes.append(
+            f"There are features of several kinds, and those of {kinds[0]} are taken; "
+            f"`features: [{', '.join(kinds)}]` runs every model on each kind."
+        )
+    place = str(folder.resolve())
+    try:
+        dataset = catalogue.load(place, params)
+    except DataError as error:
+        if not (any(folder.glob("annotators.*")) or any(folder.glob("annotator-features-*.npz"))):
+            raise
+        params["annotator_features"] = "none"
+        try:
+            dataset = catalogue.load(place, params)
+        except DataError:
+            raise error from None
+        notes.append(f"Features of annotators are left out: {error}")
+    return _Loaded(dataset=dataset, params=params, notes=tuple(notes))
 
 
-def _texts(dataset: CrowdDataset, folder: Path, params: dict[str, Scalar]) -> tuple[dict[str, str], list[Chosen]]:
+def _texts(
+    dataset: CrowdDataset, folder: Path, params: dict[str, Scalar], notes: tuple[str, ...]
+) -> tuple[dict[str, str], list[Chosen]]:
     facts = facts_of(dataset, params)
     chosen = choose(facts, str(folder))
     study = redundancy_text(folder, facts, chosen)
-    texts = {SWEEP_FILE: sweep_text(folder, facts, chosen)}
+    texts = {SWEEP_FILE: sweep_text(folder, facts, chosen, notes=notes)}
     return texts if study is None else {**texts, STUDY_FILE: study}, chosen

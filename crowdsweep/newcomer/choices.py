@@ -50,6 +50,12 @@ class Facts:
         return not self.trial.training.annotations.anonymous
 
     @property
+    def only_text(self) -> bool:
+        """Whether items have a text, and no features; a text is read for one class an item."""
+        items, scale = self.trial.training.items, self.trial.training.scale
+        return items.text is not None and items.features is None and scale != "multilabel"
+
+    @property
     def unseen(self) -> str:
         """The split of items that no fit sees and that models are ranked on; empty where there is none."""
         able = self.trial.training.items.features is not None
@@ -70,6 +76,7 @@ class Candidate:
         why: in a few words.
         when: on which data it is.
         searched: whether its settings matter enough to be searched.
+        unseen: whether it says something of items that no fit sees, though it learns from labels alone.
         params: hyper-parameters.
     """
 
@@ -77,6 +84,7 @@ class Candidate:
     why: str
     when: Callable[[Facts], bool] = lambda _: True
     searched: bool = False
+    unseen: bool = False
     params: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -103,6 +111,12 @@ def _has_features(facts: Facts) -> bool:
 
 CANDIDATES = (
     Candidate(name="majority-vote", why="the yardstick: nothing should do worse"),
+    Candidate(
+        name="marginal",
+        why="one answer for every item: what can be said without looking at it",
+        when=lambda f: f.trial.training.scale == "multilabel",
+        unseen=True,
+    ),
     Candidate(
         name="multinomial", why="one confusion matrix for the whole crowd", when=lambda f: not f.known, searched=True
     ),
@@ -189,7 +203,7 @@ def choose(facts: Facts, name: str) -> list[Chosen]:
     left, chosen = SECONDS, dict[str, Chosen]()
     for one in fitting:
         seconds = REPORT_SEEDS * costs[one.name]
-        late = seconds > left
+        late = seconds > left and bool(chosen)  # the cheapest is run whatever it costs
         left -= 0 if late else seconds
         words = f"{_minutes(seconds)} on one core" if late else ""
         chosen[one.name] = Chosen(candidate=one, search=False, seconds=seconds, left_out=words)
@@ -209,7 +223,7 @@ def _can(candidate: Candidate, facts: Facts, name: str) -> bool:
         check_needs(info, needs, facts.trial, name)
     except DataError:
         return False
-    return not facts.unseen or bool(needs & {"features", "text"})
+    return not facts.unseen or candidate.unseen or bool(needs & {"features", "text"})
 
 
 def _points(candidate: Candidate) -> int:

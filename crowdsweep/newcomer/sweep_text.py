@@ -19,7 +19,7 @@ from crowdsweep.newcomer.choices import POINTS, REPORT_SEEDS, SEARCH_SEEDS, Chos
 from crowdsweep.sweep.requirements import default_metric
 
 SWEEP_FILE, STUDY_FILE = "sweep.yaml", "redundancy.yaml"
-HOURS = 0.15
+HOURS = 0.12
 _AT_ONCE_S = 60.0  # what takes no longer than this on one core does not wait for Ray to start
 _LEVELS = (1, 2, 3, 5, 7, 10, 15, 20)
 _FEWEST_LABELS = 3  # an item, of a study of how many are needed
@@ -32,7 +32,9 @@ def sweep_name(folder: Path) -> str:
     return re.sub(r"[^A-Za-z0-9._-]+", "-", folder.resolve().name).strip("-._")[:150] or "labels"
 
 
-def sweep_text(folder: Path, facts: Facts, chosen: Sequence[Chosen], *, dataset: str = ".") -> str:
+def sweep_text(
+    folder: Path, facts: Facts, chosen: Sequence[Chosen], *, dataset: str = ".", notes: Sequence[str] = ()
+) -> str:
     """Returns the sweep file of a dataset.
 
     Args:
@@ -40,6 +42,7 @@ def sweep_text(folder: Path, facts: Facts, chosen: Sequence[Chosen], *, dataset:
         facts: of the dataset.
         chosen: models, those that are left out too.
         dataset: what the sweep file calls the dataset's folder: by default the one in which the file stands.
+        notes: on the dataset's parameters, in sentences.
     """
     taken = [one for one in chosen if not one.left_out]
     lines = [
@@ -51,6 +54,7 @@ def sweep_text(folder: Path, facts: Facts, chosen: Sequence[Chosen], *, dataset:
         "",
         yaml.safe_dump({"name": sweep_name(folder)}).strip(),
         "datasets:",
+        *(line for note in notes for line in _comment(note, "  ")),
         f"  - {_flow({'name': dataset, **facts.params})}",
         "",
         *_comment(_metric_words(facts, taken)),
@@ -62,6 +66,11 @@ def sweep_text(folder: Path, facts: Facts, chosen: Sequence[Chosen], *, dataset:
     if late := [one for one in chosen if one.left_out]:
         lines += _comment("Left out, as they would take long here; take the `#` away where there is time:", "  ")
         lines += [f"  # - {_entry(one)}  # {one.candidate.why}; {one.left_out}" for one in late]
+    if facts.only_text:
+        lines += _comment(
+            "A classifier that reads the texts, and labels those that nobody has; it takes its time:", "  "
+        )
+        lines += ["  # - {name: soft-mv, params: {network: text_cnn}}"]
     lines += ["", *_limits(taken), "", *_comment(_study_words(folder, facts))]
     return "\n".join(lines) + "\n"
 
@@ -187,13 +196,16 @@ def _engine(seconds: float) -> str:
 
 
 def _sizes(facts: Facts) -> str:
-    training = facts.trial.training
+    training, evaluation = facts.trial.training, facts.trial.evaluation
     labels = training.annotations
+    apart = {split: evaluation[split] for split in ("dev", "test") if split in evaluation}
     crowd = f"{labels.n_active_annotators:,} annotators" if facts.known else "annotators that nobody knows"
-    told = f"{training.n_items:,} items, {crowd}, {len(labels):,} labels, {training.n_classes:,} classes"
+    told = f"{training.n_items:,} items" + (" to train on" if apart else "")
+    told += "".join(f", {part.items.n_items:,} {split} items" for split, part in apart.items())
+    told += f", {crowd}, {len(labels):,} labels, {training.n_classes:,} classes"
     if features := facts.offer.shape.n_features:
         told += f", {features:,} features"
-    n_gold = len(np.unique(facts.trial.gold.item))
+    n_gold = len(np.unique(facts.trial.gold.item)) + sum(int(part.has_gold.sum()) for part in apart.values())
     return told + (f", gold of {n_gold:,} items" if n_gold else ", no gold")
 
 

@@ -73,6 +73,27 @@ def parameters_of(owner: type[Any], given: Mapping[str, Any] | None = None) -> d
     return found
 
 
+def every_parameter_of(owner: type[Any]) -> list[tuple[Parameter, Mapping[str, list[str]]]]:
+    """Returns the hyper-parameters of a record whatever is chosen, each with the choices that bring it: by the name of
+    what chooses, and empty where all of its choices do."""
+    found = parameters_of(owner)
+    brought_by: dict[str, dict[str, list[str]]] = {}
+    for choosing in list(found.values()):
+        choices = get_args(choosing.hint) if get_origin(choosing.hint) is Literal else ()
+        brought = {choice: parameters_of(owner, {choosing.name: choice}) for choice in choices}
+        for parameters in brought.values():
+            found = {**found, **{key: known for key, known in parameters.items() if key not in found}}
+        found = {
+            key: dataclasses.replace(known, about=_about_each(key, known.about, brought))
+            for key, known in found.items()
+        }
+        for key in found:
+            having = [choice for choice, parameters in brought.items() if key in parameters]
+            if 0 < len(having) < len(brought):
+                brought_by.setdefault(key, {})[choosing.name] = having
+    return [(parameter, brought_by.get(key, {})) for key, parameter in found.items()]
+
+
 def build(owner: type[Any], params: Mapping[str, Any], subject: str) -> Any:
     """Returns the record with these flat parameters, all others at their defaults.
 
@@ -146,7 +167,7 @@ def describe_type(hint: Any) -> str:
 
 def _walk(owner: type[Any], default: Any, given: Mapping[str, Any]) -> Iterator[Parameter]:
     """Yields the parameters of a record whose defaults are those of the instance `default`, where there is one."""
-    hints, about = _hints(owner), _lines_of(owner)
+    hints, about = _hints(owner), lines_of(owner)
     for field, variants in _fields(owner):
         held = _default(field) if default is None else getattr(default, field.name)
         if variants is not None:
@@ -173,6 +194,17 @@ def _walk(owner: type[Any], default: Any, given: Mapping[str, Any]) -> Iterator[
                 default=None if held is dataclasses.MISSING else _jsonable(held),
                 required=held is dataclasses.MISSING,
             )
+
+
+def _about_each(key: str, about: str, brought: Mapping[str, Mapping[str, Parameter]]) -> str:
+    """Returns what a parameter means; where that depends on a choice, for each choice."""
+    meanings: dict[str, list[str]] = {}
+    for choice, parameters in brought.items():
+        if key in parameters and parameters[key].about:
+            meanings.setdefault(parameters[key].about.rstrip("."), []).append(choice)
+    if len(meanings) < 2:
+        return about
+    return "; ".join(f"with {', '.join(choices)}: {meaning}" for meaning, choices in meanings.items())
 
 
 def _homes(owner: type[Any], name: str, given: Mapping[str, Any]) -> Iterator[str]:
@@ -251,8 +283,8 @@ def _is_record(hint: Any) -> bool:
 
 
 @cache
-def _lines_of(owner: type[Any]) -> dict[str, str]:
-    """Returns the line of each field in the `Attributes:` of a docstring; `a, b: text` is a line for both."""
+def lines_of(owner: type[Any]) -> dict[str, str]:
+    """Returns the line of each field in the `Attributes:` of a record's docstring; `a, b: text` is a line for both."""
     _, found, section = inspect.cleandoc(owner.__doc__ or "").partition("Attributes:\n")
     lines: dict[str, str] = {}
     if not found:

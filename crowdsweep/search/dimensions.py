@@ -292,6 +292,8 @@ _KINDS: dict[str, tuple[tuple[str, ...], Callable[[Mapping[str, Any], Where], Di
     "q_log_uniform_values": (("min", "max", "q"), _log_steps),
     "normal": (("mu", "sigma"), _normal),
 }
+KEYS_OF: Mapping[str, tuple[str, ...]] = {kind: needed for kind, (needed, _) in _KINDS.items()}
+"""What each distribution needs beside its name."""
 _EXPONENTS = "its limits are exponents of e; write log_uniform_values with the limits themselves"
 _REFUSED = {
     "log_uniform": _EXPONENTS,

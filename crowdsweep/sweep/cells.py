@@ -13,7 +13,8 @@ from crowdsweep.search.space import Space
 from crowdsweep.sweep.pilots import Pilots
 from crowdsweep.sweep.requirements import Offer
 from crowdsweep.sweepfile.records import Metric
-from crowdsweep.trial.spec import Phase, TrialSpec, canonical_json, digest
+from crowdsweep.trial.naming import dataset_words
+from crowdsweep.trial.spec import Phase, TrialSpec, digest
 
 OPERATIONS_PER_SECOND = 2e8  # of `ModelInfo.cost`, one trial of a batch on one core: rough, within a factor of five
 TRIAL_OVERHEAD_S = 0.01
@@ -51,7 +52,7 @@ class PlannedDataset:
         return self.offer.only_own_votes and not self.holds_out
 
     def __str__(self) -> str:
-        return f"{self.name} {canonical_json(dict(self.params))}" if self.params else self.name
+        return dataset_words(self.name, self.params)
 
 
 @dataclass(frozen=True, kw_only=True)

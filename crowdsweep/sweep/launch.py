@@ -4,7 +4,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Generator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 
 from crowdsweep.errors import BadInput, JournalLocked
@@ -55,8 +55,16 @@ def open_and_run(
         JournalLocked: another driver is at work on this record.
         InfeasibleRequest: the cluster has no room for a single slot.
     """
-    if (engine or config.engine) == "ray":
-        wanted_address(address)  # before the data are loaded, which may take long
+    used = engine or config.engine
+    joined = wanted_address(address) if used == "ray" else None  # before the data are loaded, which may take long
+
+    def say(words: str) -> None:
+        if not quiet:
+            with suppress(OSError, ValueError):  # nobody reads any more
+                sys.stderr.write(f"{config.name}: {words}\n")
+                sys.stderr.flush()
+
+    say("reading the data…")
     plan = make_plan(config)
     for note in plan.notes:
         _log.warning("%s", note)
@@ -67,8 +75,10 @@ def open_and_run(
     with ExitStack() as stack:
         journal = stack.enter_context(closing(Journal(store)))
         interrupts = stack.enter_context(Interrupts())  # to the very end: nothing that closes is broken off
+        if used == "ray":
+            say("starting Ray…" if joined == "local" else f"joining the Ray cluster at {joined}…")
         with interrupts.abortable(at_once=True):
-            executor = stack.enter_context(closing(_executor(plan, engine or config.engine, address)))
+            executor = stack.enter_context(closing(_executor(plan, used, address)))
             mirrors = _mirrors(plan, store, journal, quiet, draw, interrupts)
         interrupts.listen()
         return run_sweep(

@@ -5,7 +5,7 @@ Seeds: a reported point has the seeds 0, 1, …, `seeds.report` - 1; a searched 
 model meets the same seeds. The axis of a study template is laid out here, as datasets like any others.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -206,27 +206,6 @@ def _laid_out(config: SweepConfig, pilots: Pilots) -> Plan:
     return made
 
 
-def describe_plan(plan: Plan) -> str:
-    """Returns the plan in words, one line a cell or search."""
-    summary = plan.summary()
-    lines = [f"sweep {summary['name']}"]
-    for row in summary["datasets"]:
-        sizes = f"{row['items']} training items, {row['annotators']} annotators, {row['annotations']} annotations"
-        lines.append(f"  dataset {row['dataset']}: {sizes}, {row['classes']} classes")
-    for row in [*summary["cells"], *summary["searches"]]:
-        search = f", searches {row['points']} points by {row['metric']} ({row['goal']})" if "points" in row else ""
-        lines.append(f"  {row['label']} on {row['dataset']}: {row['trials']} trials, {_time_of(row)}{search}")
-    trials = summary["trials"]
-    unknown = sum(row["seconds"] is None for row in [*summary["cells"], *summary["searches"]])
-    lines.append(
-        f"{trials['total']} trials ({trials['search']} search, {trials['report']} report), very roughly "
-        f"{_duration(summary['estimated_slot_seconds'])} on one slot"
-        + (f", and what takes an unknown time ({unknown} of the lines above)" if unknown else "")
-    )
-    lines += [f"note: {note}" for note in summary["notes"]]
-    return "\n".join(lines)
-
-
 def _ready(
     entry: DatasetEntry, bases: dict[str, CrowdDataset], config: SweepConfig
 ) -> tuple[PlannedDataset, TrialData]:
@@ -360,12 +339,6 @@ def _timed(cell: Cell, trials: int, pilots: Pilots) -> dict[str, Any]:
     return {"trials": trials, "seconds": None if seconds is None else seconds * trials, "told_by": told_by}
 
 
-def _time_of(row: Mapping[str, Any]) -> str:
-    if row["seconds"] is None:
-        return "time unknown"
-    return f"~{_duration(row['seconds'])}" + (" (measured)" if row["told_by"] == "pilot" else "")
-
-
 def _dataset_row(dataset: PlannedDataset) -> dict[str, Any]:
     shape = dataset.offer.shape
     return {
@@ -377,9 +350,3 @@ def _dataset_row(dataset: PlannedDataset) -> dict[str, Any]:
         "classes": shape.n_classes,
         "features": shape.n_features,
     }
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -13,6 +13,7 @@ from typing import Any
 import yaml
 
 from crowdsweep.errors import KeyPath, SweepFileError, Where, error_words, shortened, suggestion
+from crowdsweep.sweepfile.entries import found_path
 
 _PLAIN_TAGS = ("tag:yaml.org,2002:map", "tag:yaml.org,2002:seq")
 _MERGE = "tag:yaml.org,2002:merge"
@@ -185,7 +186,8 @@ class _Unfolding:
 
 
 def with_overrides(value: Any, where: Where, overrides: Sequence[str]) -> tuple[Any, Where]:
-    """Returns the value with each `a.b.0.c=YAML` put in its place; mappings on the way are made where they lack.
+    """Returns the value with each `a.b.c=YAML` put in its place; mappings on the way are made where they lack. Entries
+    of a list are told by name or position (`entries`).
 
     A plain name in a list (`models: [cmm]`) becomes `{name: cmm}` where something is set inside it.
 
@@ -198,7 +200,7 @@ def with_overrides(value: Any, where: Where, overrides: Sequence[str]) -> tuple[
         if not equals or not key.strip():
             raise SweepFileError(f"--set {shortened(override)}: expected key=value, for example --set seeds.report=10")
         origin = f"--set {override}"
-        path: KeyPath = tuple(int(part) if part.isdigit() else part for part in key.strip().split("."))
+        path = found_path(value, key.strip().split("."), Where({(): origin}))
         value = _replaced(value, path, parse_yaml(text, origin)[0], Where({(): origin}))
         for known in [known for known in origins if known[: len(path)] == path]:
             del origins[known]
@@ -211,8 +213,8 @@ def _replaced(value: Any, path: KeyPath, new: Any, where: Where) -> Any:
         return new
     head, rest = path[0], path[1:]
     if isinstance(value, list):
-        if not isinstance(head, int) or head >= len(value):
-            raise SweepFileError(where.says(f"expected a position 0 … {len(value) - 1} of this list, got {head!r}"))
+        if not isinstance(head, int):
+            raise SweepFileError(where.says(f"this list is empty: there is nothing to set {head!r} in"))
         return [_replaced(part, rest, new, where.at(head)) if i == head else part for i, part in enumerate(value)]
     if isinstance(value, str) and where.path:
         value = {"name": value}

@@ -34,7 +34,11 @@ from crowdsweep.sweepfile.located import read_yaml, with_overrides
 from crowdsweep.sweepfile.records import DatasetEntry, Metric, ModelEntry, StudyEntry, SweepConfig
 
 MOST_DATASETS = 10_000  # the product of an entry's lists
-_SWEEP_KEYS = [key for key in field_types(SweepConfig) if key != "source"]
+SWEEP_KEYS = tuple(key for key in field_types(SweepConfig) if key != "source")
+MODEL_KEYS = ("name", "label", "params", "search", "datasets")
+METRIC_KEYS = tuple(field_types(Metric))
+SWEEP_NAME = "[A-Za-z0-9][A-Za-z0-9._-]{0,199}"
+"""A regular expression: a sweep's name is a folder's."""
 
 
 def load_sweep(path: str | Path, overrides: Iterable[str] = ()) -> SweepConfig:
@@ -65,7 +69,7 @@ def parse_sweep(mapping: Any, source: str = "", where: Where | None = None) -> S
         SweepFileError, SpaceError, UnknownName: as `load_sweep`.
     """
     where = where or Where.of(source)
-    given = dict(mapping_of(mapping, where, _SWEEP_KEYS))
+    given = dict(mapping_of(mapping, where, SWEEP_KEYS))
     for key in ("name", "datasets", "models"):
         if given.get(key) is None:
             raise SweepFileError(where.says(f"a sweep needs name, datasets and models; {key} is missing"))
@@ -164,7 +168,7 @@ def _resolved(name: str, folder: Path, where: Where) -> str:
 def _models(given: Any, where: Where, folder: Path, datasets: Sequence[str]) -> Iterator[ModelEntry]:
     seen: dict[str, Where] = {}
     for place, entry in named_entries(given, where, "model"):
-        mapping_of(entry, place, ("name", "label", "params", "search", "datasets"))
+        mapping_of(entry, place, MODEL_KEYS)
         name = text(entry["name"], place.at("name"))
         if name not in registered.model_names():
             raise UnknownName("model", name, registered.model_names(), str(place.at("name")))
@@ -237,7 +241,7 @@ def _check_params(model: str, params: Mapping[str, Any], where: Where) -> None:
 
 
 def _metric(given: Any, where: Where, models: Sequence[ModelEntry]) -> Metric:
-    given = {"name": given} if isinstance(given, str) else mapping_of(given, where, ("name", "goal"))
+    given = {"name": given} if isinstance(given, str) else mapping_of(given, where, METRIC_KEYS)
     if "name" not in given:
         raise SweepFileError(where.says("expected name, for example {name: dev_accuracy}"))
     name = text(given["name"], where.at("name"))
@@ -314,7 +318,7 @@ def _check_register(config: SweepConfig, where: Where) -> None:
 
 def _sweep_name(given: Any, where: Where) -> str:
     name = text(given, where)
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}", name):
+    if not re.fullmatch(SWEEP_NAME, name):
         raise SweepFileError(
             where.says(
                 f"expected letters, digits, `-`, `_`, `.`, at most 200 (it names a folder); got {shortened(name)!r}"

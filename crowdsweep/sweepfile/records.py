@@ -52,7 +52,12 @@ class ModelEntry:
 
 @dataclass(frozen=True, kw_only=True)
 class Metric:
-    """What a search optimises; None as the sweep's metric means: chosen by dataset."""
+    """What a search optimises; None as the sweep's metric means: chosen by dataset.
+
+    Attributes:
+        name: `dev_accuracy`, `dev_kl`, `heldout_loglik`, …
+        goal: the metric's own; only said to be checked.
+    """
 
     name: str
     goal: Goal
@@ -60,8 +65,14 @@ class Metric:
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """Limits of a sweep: points of each search, hours of all its runs together and minutes of one trial (None: no
-    limit), and what share of its points may fail before it stops (`sweep.allowance`)."""
+    """Limits of a sweep; None: no limit.
+
+    Attributes:
+        points: of each search.
+        hours: of all runs of the sweep together.
+        trial_minutes: of one trial; one that runs longer is ended, and fails.
+        failed_trials: share of points that may fail before the sweep stops, at least three (`sweep.allowance`).
+    """
 
     points: Annotated[int, Ge(1), Le(MOST_OF_EACH)] = 20
     hours: Annotated[float, Gt(0)] | None = None
@@ -71,7 +82,13 @@ class Budget:
 
 @dataclass(frozen=True, kw_only=True)
 class Seeds:
-    """Number of seeds for each searched point, for each reported point, and how many best points are re-scored."""
+    """How many seeds.
+
+    Attributes:
+        search: fits of each searched point; its score is their mean.
+        report: fits of each reported point, on other seeds.
+        rescored: how many of a search's best points are fitted on the report seeds.
+    """
 
     search: Annotated[int, Ge(1), Le(MOST_OF_EACH)] = 3
     report: Annotated[int, Ge(1), Le(MOST_OF_EACH)] = 5
@@ -80,15 +97,23 @@ class Seeds:
 
 @dataclass(frozen=True, kw_only=True)
 class EarlyStop:
-    """Which points of a search are given up early: `wilcoxon` stops those that lose to the best one on their first
-    seeds, and takes at least six search seeds."""
+    """Whether points of a search are given up early.
+
+    Attributes:
+        kind: `wilcoxon` stops points that lose to the best one on their first seeds; it takes six search seeds or more.
+    """
 
     kind: Literal["none", "wilcoxon"] = "none"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Resources:
-    """What one slot is given."""
+    """What one slot is given.
+
+    Attributes:
+        cpu: CPUs of a slot: of one batch at a time.
+        gpu: GPUs of a slot; a half lets two share one.
+    """
 
     cpu: Annotated[float, Gt(0)] = 1.0
     gpu: Annotated[float, Ge(0)] = 0.0
@@ -96,10 +121,12 @@ class Resources:
 
 @dataclass(frozen=True, kw_only=True)
 class Tracking:
-    """Where MLflow runs go; `enabled: false` leaves MLflow out.
+    """Where MLflow runs go.
 
     Attributes:
-        uri: None means the environment, else a database beside the journal.
+        experiment: MLflow's; the sweep's name where it is empty.
+        enabled: whether runs go to MLflow.
+        uri: where; None means MLFLOW_TRACKING_URI, else a database beside the journal.
         register: name in MLflow's model registry. When the sweep has ended, the model that its report recommends is
             fitted to everything, as `crowdsweep label` does, and its classifier becomes a version of that name.
     """
@@ -130,7 +157,12 @@ class PublishedValue:
 
 @dataclass(frozen=True, kw_only=True)
 class Published:
-    """Printed numbers for the report, and the table they stand in."""
+    """Printed numbers for the report.
+
+    Attributes:
+        table: which printed table the report sets beside its own numbers.
+        values: of that table.
+    """
 
     table: str = ""
     values: tuple[PublishedValue, ...] = ()
@@ -138,7 +170,12 @@ class Published:
 
 @dataclass(frozen=True, kw_only=True)
 class StudyEntry:
-    """A study template and its knobs."""
+    """A study template and its knobs.
+
+    Attributes:
+        template: lays an axis over the datasets and has a section of the report.
+        knobs: its settings, which stand beside `template`.
+    """
 
     template: str
     knobs: Mapping[str, Any] = field(default_factory=dict)
@@ -146,8 +183,12 @@ class StudyEntry:
 
 @dataclass(frozen=True, kw_only=True)
 class Heldout:
-    """Share of the annotations that search trials give up when the metric is `heldout_loglik`, and report trials where
-    a dataset has nothing else to be scored by: no gold, and no dev or test items."""
+    """Held-out answers.
+
+    Attributes:
+        fraction: share of the annotations that search trials give up when the metric is `heldout_loglik`, and report
+            trials where a dataset has nothing else to be scored by: no gold, and no dev or test items.
+    """
 
     fraction: Annotated[float, Gt(0), Lt(1)] = 0.1
 
@@ -157,7 +198,21 @@ class SweepConfig:
     """One sweep file.
 
     Attributes:
+        name: of the sweep, its folder and its MLflow experiment.
+        datasets: what the models run on; a list of values in an entry is an axis.
+        models: what is fitted: at one point, or searched.
+        metric: what searches optimise; chosen by dataset where it is left out.
+        budget: limits.
+        seeds: how many.
+        sampler: how points are proposed.
+        early_stop: whether points of a search are given up early.
+        resources: what one slot is given.
+        engine: Ray actors, or one process beside the command's.
+        tracking: where MLflow runs go.
+        study: a question with an axis and a section of the report of its own.
+        published: printed numbers for the report.
         protocol: given to every model that has such a parameter, unless its own params say otherwise.
+        heldout: answers that are held out.
         pack: most trials in one batch.
         report_every: epochs or EM steps from one score on dev data to the next while fits go on.
         source: the file's path, for messages; empty where there is none.

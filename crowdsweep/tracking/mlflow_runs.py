@@ -116,7 +116,8 @@ class MlflowMirror:
             nonlocal told_at
             if gone_s - told_at > _TELL_EVERY_S or (not told_at and gone_s > _TELL_FIRST_S):
                 told_at = gone_s
-                self._tell(f"MLflow: {len(self._waiting)} runs to go; Ctrl-C leaves them to {self._later}")
+                n = f"{len(self._waiting)} runs to go" if self._waiting else "writing the last"
+                self._tell(f"MLflow: {n}; Ctrl-C leaves them to {self._later}")
             return self._presses() == before and before < _PRESSES_TO_DROP
 
         self._thread.close(finish if self._started else None, wait)

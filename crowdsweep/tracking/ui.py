@@ -1,5 +1,6 @@
 """Opens a sweep's runs in MLflow's own pages, on loopback."""
 
+import errno
 import os
 import signal
 import socket
@@ -23,6 +24,8 @@ ARTIFACTS = "mlartifacts"
 
 _GRACE_S = 2.0
 _LOOK_S = 0.1
+_LINES_OF_LOG = 30
+_NEAR = 50
 # Starts the server, and ends all of its processes when the pipe that its parent holds is closed, however that comes.
 _KEEP = f"""
 import os, signal, subprocess, sys, threading
@@ -82,12 +85,15 @@ def serve(store: Path, port: int, announce: Callable[[str], object]) -> int:
     announce(f"MLflow (Ctrl-C ends it): {link}")
     environment = {**os.environ, "MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true", "PYTHONSAFEPATH": "1"}
     # The server's own children look for modules where they stand: in a folder that is empty.
-    with tempfile.TemporaryDirectory() as nowhere, _signals() as signals:
+    # What it logs is for nobody, unless it ends by itself.
+    with tempfile.TemporaryDirectory() as nowhere, tempfile.TemporaryFile() as log, _signals() as signals:
         keeper = subprocess.Popen(  # noqa: S603 - our own interpreter and fixed words
             [sys.executable, "-I", "-S", "-c", _KEEP, *command],
             env=environment,
             cwd=nowhere,
             stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=log,
             start_new_session=True,
         )
         shown = not _has_screen()
@@ -99,6 +105,8 @@ def serve(store: Path, port: int, announce: Callable[[str], object]) -> int:
         if signals:
             keeper.communicate()  # it ends when its pipe is closed
             return 0
+        log.seek(0)
+        announce("\n".join(log.read().decode(errors="replace").splitlines()[-_LINES_OF_LOG:]))
         return keeper.returncode
 
 
@@ -135,9 +143,22 @@ def _signals() -> Generator[list[int]]:
 
 
 def _check_free(port: int) -> None:
+    error = _why_not(port)
+    if error is None:
+        return
+    if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
+        free = next((near for near in range(port + 1, min(port + _NEAR, 65536)) if _why_not(near) is None), None)
+        other = "" if free is None else f", such as --port {free}"
+        raise BadInput(f"--port: port {port} is busy, another program listens there; give another{other}") from error
+    raise BadInput(f"--port: cannot listen on port {port} ({error}); give another") from error
+
+
+def _why_not(port: int) -> Exception | None:
+    """Returns why nobody could listen on a port; None where one can."""
     try:
         with socket.socket() as asked:
             asked.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             asked.bind(("127.0.0.1", port))
     except (OSError, OverflowError) as error:
-        raise BadInput(f"--port: cannot listen on port {port} ({error}); give another") from error
+        return error
+    return None

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -163,27 +164,41 @@ def test_run_again_does_nothing_again(store: Path, capsys: pytest.CaptureFixture
     assert (store / "journal.jsonl").read_text().count("trial_finished") == before
 
 
-def test_the_ui_shows_the_runs(store: Path) -> None:
+def test_the_ui_shows_the_runs_and_says_little_else(store: Path, tmp_path: Path) -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    server = subprocess.Popen(
-        [sys.executable, "-m", "crowdsweep", "ui", str(store), "--port", str(port)],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
+    with (tmp_path / "said").open("wb") as said:
+        server = subprocess.Popen(
+            [sys.executable, "-m", "crowdsweep", "ui", str(store), "--port", str(port)],
+            stdout=said,
+            stderr=said,
+            start_new_session=True,
+        )
     try:
         found = wait_for(f"http://127.0.0.1:{port}/api/2.0/mlflow/experiments/get-by-name?experiment_name=small")
         experiment = found["experiment"]["experiment_id"]
         query = {"experiment_ids": [experiment], "max_results": 100}
         runs = wait_for(f"http://127.0.0.1:{port}/api/2.0/mlflow/runs/search", query)["runs"]
     finally:
-        os.killpg(server.pid, 15)
+        os.killpg(server.pid, signal.SIGINT)
         server.wait(timeout=30)
+    assert server.returncode == 0
+    (line,) = (tmp_path / "said").read_text().splitlines()
+    assert f"http://127.0.0.1:{port}" in line
     nested = [run for run in runs if any(tag["key"] == "mlflow.parentRunId" for tag in run["data"]["tags"])]
     assert len(nested) == 20
     assert {run["info"]["status"] for run in runs} == {"FINISHED"}
+
+
+def test_a_busy_port_is_told_with_a_free_one(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.socket() as busy:
+        busy.bind(("127.0.0.1", 0))
+        busy.listen()
+        port = busy.getsockname()[1]
+        assert run_command_line(["ui", str(store), "--port", str(port)]) == 2
+    said = capsys.readouterr().err
+    assert f"port {port} is busy, another program listens there; give another, such as --port " in said
 
 
 def wait_for(url: str, body: dict | None = None) -> dict:

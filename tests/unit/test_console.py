@@ -4,6 +4,7 @@ import contextlib
 import io
 import os
 import pty
+import re
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -63,14 +64,34 @@ def lines(events: list[Event], *, seconds_apart: float, **options: object) -> li
 
 def test_plain_lines() -> None:
     told = lines([*a_sweep(), SweepFinished(status=SweepStatus.DONE, time=0.0)], seconds_apart=10.0)
-    assert told[0] == "a-sweep: 4 trials known"
-    assert (
-        'a-sweep: failed: [red]dl-ds on digits {"annotators":100}, seed 1: NonFiniteObjective: the objective is nan'
-        in told
-    )
-    assert "a-sweep: 1 of 4 trials, 0 failed, 1 running; 0:50 gone, about 2:30 left; " in "\n".join(told)
-    assert told[-2].endswith('best on digits {"annotators":100}: cmm, test_accuracy 0.7500 (1 seed)')
-    assert told[-1] == "a-sweep: finished; 3 of 4 trials, 1 failed, 0 running; 1:40"
+    place = "digits (annotators 100)"
+    assert told[0] == "a-sweep: 4 trials"
+    assert f"failed: [red]dl-ds on {place}, seed 1: NonFiniteObjective: the objective is nan" in told
+    assert "1 of 4 trials, 1 running; 0:50 gone, about 1 min left" in told
+    assert [line for line in told if "more than" in line] == [
+        f"that is more than was said before: [red]dl-ds on {place} takes long"
+    ], "once"
+    assert f"best on {place}: [red]dl-ds, test accuracy 50.0 %" in told
+    assert f"best on {place}: cmm, test accuracy 75.0 %" in told
+    assert told[-1] == "a-sweep: finished; 3 of 4 trials, 1 failed; 1:40"
+    assert max(map(len, told)) < 100
+
+
+def test_a_best_model_is_told_when_it_changes() -> None:
+    events: list[Event] = [started()]
+    for seed in range(30):
+        one = spec(seed)
+        events += [TrialPlanned(spec=one), ok(one.key, test_accuracy=0.7 + seed / 1000)]
+    told = lines(events, seconds_apart=10.0)
+    assert sum(line.startswith("best on") for line in told) == 1
+
+
+def test_the_longer_a_sweep_lasts_the_rarer_are_its_lines() -> None:
+    events: list[Event] = [started()]
+    for seed in range(1000):
+        events += [TrialPlanned(spec=spec(seed)), ok(spec(seed).key)]
+    told = [line for line in lines(events, seconds_apart=5.0) if "gone" in line]
+    assert 160 <= len(told) <= 260, "one a minute of 10,000 seconds, and more at first"
 
 
 def test_plain_lines_do_not_flood() -> None:
@@ -96,7 +117,7 @@ def test_a_resumed_sweep_counts_on(tmp_path: object) -> None:
         look=lambda: journal.state,
     )
     journal.close()
-    assert told[0] == "a-sweep: 4 trials known, 3 of them finished earlier"
+    assert told[0] == "a-sweep: 4 trials, 3 of them finished earlier"
     assert "3 of 4 trials, 1 failed" in told[-1]
 
 
@@ -193,8 +214,8 @@ def test_running_trials_show_their_latest_score() -> None:
     progress.take(TrialProgressed(key=one.key, step=10, objective=0.0, score=0.75))
     progress.take(TrialProgressed(key=one.key, step=14, objective=0.0))
     progress.take(TrialProgressed(key=other.key, step=3, objective=0.0))
-    place = 'fixed on digits {"annotators":100}, seed'
-    assert progress.scores() == [f"{place} 1: step 3", f"{place} 0: step 14, dev_accuracy 0.7500"]
+    place = "fixed on digits (annotators 100), seed"
+    assert progress.scores() == [f"{place} 1: step 3", f"{place} 0: step 14, dev accuracy 75.0 %"]
     assert list(progress.running) == [other.key, one.key], "an engine may tell of progress before it tells of the start"
     progress.take(TrialStarted(key=one.key, slot="slot 1"))
     progress.take(ok(one.key))
@@ -223,24 +244,48 @@ def _read_to_the_end(terminal: int, into: list[bytes]) -> None:
             into.append(data)
 
 
-def test_live_view_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+def shown_on_a_terminal(monkeypatch: pytest.MonkeyPatch, events: Sequence[Event], columns: int, rows: int = 40) -> str:
+    """Returns all that a live view of these events wrote to a pseudo-terminal."""
     monkeypatch.setenv("TERM", "xterm")
     outer, inner = pty.openpty()
     shown: list[bytes] = []
     reader = threading.Thread(target=_read_to_the_end, args=(outer, shown))
     reader.start()
     with os.fdopen(inner, "w") as terminal:
-        mirror = ConsoleMirror(console=Console(file=terminal, width=110))
-        running = TrialProgressed(key=spec(9).key, step=7, objective=0.0)
-        for event in [*a_sweep(), running, SweepFinished(status=SweepStatus.INTERRUPTED, time=0.0)]:
+        mirror = ConsoleMirror(console=Console(file=terminal, width=columns, height=rows))
+        for event in events:
             mirror.handle(event)
         mirror.close()
     reader.join()
     os.close(outer)
-    seen = b"".join(shown).decode()
-    for words in ("3 of 4 trials, 1 failed", "step 7", "best so far", "cmm", "0.7500", "interrupted; run it again"):
+    return b"".join(shown).decode()
+
+
+def _lines_of(seen: str) -> list[str]:
+    return [re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", line).strip("\r") for line in seen.splitlines()]
+
+
+@pytest.mark.parametrize("columns", [60, 100, 160, 200])
+def test_live_view_on_a_terminal(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    running = TrialProgressed(key=spec(9).key, step=7, objective=0.0)
+    events = [*a_sweep(), running, SweepFinished(status=SweepStatus.INTERRUPTED, time=0.0)]
+    seen = shown_on_a_terminal(monkeypatch, events, columns)
+    for words in ("3 of 4 trials, 1 failed", "step 7", "best so far", "cmm", "75.0 %", "interrupted; run it again"):
         assert words in seen
     assert "\x1b[" in seen, "a view that redraws itself"
+    assert max(map(len, _lines_of(seen))) <= columns
+
+
+def test_live_view_shows_the_best_of_each_dataset_that_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    events: list[Event] = [started()]
+    for number in range(50):
+        one = replace(spec(0, model=f"model-{number}"), dataset="/far/away/set", dataset_params={"redundancy": number})
+        events += [TrialPlanned(spec=one), ok(one.key)]
+    for rows, fits in ((200, 50), (30, 23)):
+        last = shown_on_a_terminal(monkeypatch, events, 100, rows).split("a-sweep")[-1]
+        assert sum("set (redundancy" in line and "model-" in line for line in _lines_of(last)) == fits
+        assert ("more datasets" in last) == (fits < 50)
+        assert "/far" not in last
 
 
 class Gone(io.StringIO):

@@ -224,6 +224,26 @@ def test_bad_arguments_get_one_clear_line_and_leave_nothing(
     assert sorted(tmp_path.rglob("*")) == before
 
 
+def test_a_class_that_may_mean_no_answer_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    cells = [["x" if (item * who) % 3 else "y" for who in range(4)] for item in range(12)]
+    cells[0][2] = cells[5][1] = "NA"
+    written(
+        tmp_path / "wide.csv", [["item", "ann", "bob", "cy", "di"], *([f"i{n}", *row] for n, row in enumerate(cells))]
+    )
+    assert run_command_line(["init", "wide.csv"]) == 0
+    assert "note: 2 answers are 'NA', taken for a class" in capsys.readouterr().out
+    cells[0][2] = cells[5][1] = ""
+    written(
+        tmp_path / "empty.csv", [["item", "ann", "bob", "cy", "di"], *([f"i{n}", *row] for n, row in enumerate(cells))]
+    )
+    assert run_command_line(["init", "empty.csv"]) == 0
+    assert "46 labels, 2 classes" in (printed := capsys.readouterr().out)
+    assert "note:" not in printed
+
+
 def on_a_terminal(folder: Path, *arguments: str, typed: dict[str, str]) -> str:
     """Runs `crowdsweep init` on a pseudo-terminal, types an answer when its question comes, returns what was shown."""
     ours, theirs = pty.openpty()

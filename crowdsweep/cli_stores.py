@@ -1,0 +1,93 @@
+"""Commands about the records of sweeps: which are here, how far one is, and how to end it from another terminal."""
+
+import json
+import shlex
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+
+from crowdsweep.cli_completion import stores_named
+from crowdsweep.journal.stores import DEFAULT_STORES, asked_store, driver_of, stores_in
+
+as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+store_argument = click.argument(
+    "store", metavar="[DIR]", required=False, type=click.Path(path_type=Path), shell_complete=stores_named
+)
+"""The folder of a sweep's record, or its name below crowdsweep-runs/; the latest there where it is left out."""
+
+
+def named_store(given: Path | None) -> Path:
+    """Returns the folder that a person means, and says which one where none was given.
+
+    Raises:
+        BadInput: there is none.
+    """
+    store = asked_store(given)
+    if given is None:
+        click.echo(f"{store}: the latest sweep here", err=True)
+    return store
+
+
+@click.command("list")
+@click.argument("folder", type=click.Path(path_type=Path), default=DEFAULT_STORES)
+@as_json
+def list_stores(folder: Path, as_json: bool) -> None:
+    """List the sweeps here, the latest first: state, size, best model and when.
+
+    FOLDER holds a folder for each sweep; crowdsweep-runs by default.
+    """
+    from crowdsweep.console.listing import LIST_COLUMNS, list_rows, listed
+    from crowdsweep.console.tables import Grid, render, terminal_width
+
+    found = [listed(store) for store in stores_in(folder)]
+    if as_json:
+        click.echo(json.dumps(found, indent=2, ensure_ascii=False))
+    elif found:
+        rows = list_rows(found, datetime.now(UTC))
+        click.echo(render(Grid(columns=LIST_COLUMNS, groups={"": rows}), terminal_width()))
+    else:
+        click.echo(f"no sweep has run here: {folder} holds none; `crowdsweep run SWEEP` runs one", err=True)
+
+
+@click.command()
+@store_argument
+@as_json
+def status(store: Path | None, as_json: bool) -> None:
+    """Say how far a sweep is: done, failed, best so far. Works while it runs."""
+    from crowdsweep.console.status import describe_status, state_words, sweep_status
+    from crowdsweep.console.tables import terminal_width
+    from crowdsweep.journal.journal import read_journal
+
+    place = named_store(store)
+    state = read_journal(place)
+    found = sweep_status(state)
+    if as_json:
+        click.echo(json.dumps(found, indent=2, ensure_ascii=False, default=str))
+    else:
+        click.echo(describe_status(found, state_words(state.status, driver_of(place)), terminal_width()))
+
+
+@click.command()
+@store_argument
+def stop(store: Path | None) -> None:
+    """End a running sweep as Ctrl-C does: what runs is finished first. A second `stop` meanwhile ends it at once.
+
+    Without DIR it is the one sweep that runs here.
+    """
+    from crowdsweep.console.status import state_words
+    from crowdsweep.journal.journal import read_journal
+    from crowdsweep.sweep.stopping import ask_to_stop, the_running_one, wait_for_end
+
+    place = the_running_one() if store is None else asked_store(store)
+    driver = ask_to_stop(place)
+    click.echo(
+        f"{place}: told process {driver.pid} to stop; it finishes what runs first (`crowdsweep stop` once more ends it "
+        f"at once, Ctrl-C here only stops waiting)"
+    )
+    wait_for_end(place, driver)
+    state = read_journal(place)
+    click.echo(
+        f"{state.name}: {state_words(state.status, None)}; the sweep goes on when it is run again; "
+        f"`crowdsweep status {shlex.quote(str(place))}` says how far it is"
+    )

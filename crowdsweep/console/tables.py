@@ -1,0 +1,126 @@
+"""Tables for a terminal of any width, drawn by rich; tab-separated where nobody looks at a terminal."""
+
+import io
+import os
+import shutil
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from rich.cells import cell_len
+from rich.console import Console, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from crowdsweep.errors import plain
+
+_GAP = 2
+_NARROWEST = 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Column:
+    """One column.
+
+    Attributes:
+        title: its head.
+        right: it stands to the right, as numbers do.
+        wraps: a long text goes on below; else it is cut where there is no room at all.
+        drop: where a terminal is too narrow, the column with the greatest number goes first; 0 stays.
+    """
+
+    title: str
+    right: bool = False
+    wraps: bool = False
+    drop: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Grid:
+    """A table in groups.
+
+    Attributes:
+        columns: from left to right.
+        groups: heading → rows of cells; an empty heading is not shown.
+        group: what the headings are, for the first column of tab-separated text; empty where there are none.
+    """
+
+    columns: Sequence[Column]
+    groups: Mapping[str, Sequence[Sequence[str]]]
+    group: str = ""
+
+
+def terminal_width() -> int | None:
+    """Returns the columns of the terminal that standard output goes to; None where that is none."""
+    return max(_NARROWEST, shutil.get_terminal_size().columns) if sys.stdout.isatty() else None
+
+
+def render(grid: Grid, width: int | None) -> str:
+    """Returns a table as text.
+
+    Args:
+        grid: the table.
+        width: of the terminal; None for tab-separated lines, a header before them and no colours.
+    """
+    if width is None:
+        return _tabs(grid)
+    out = io.StringIO()
+    colours = "standard" if os.environ.get("TERM") != "dumb" else None
+    console = Console(file=out, width=width, height=100, force_terminal=True, color_system=colours, highlight=False)
+    for part in drawn(grid, width):
+        console.print(part)
+    return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
+
+
+def drawn(grid: Grid, width: int) -> Iterator[RenderableType]:
+    """Yields what a table looks like on a terminal that is so wide."""
+    kept, widths = _fitting(grid, width)
+    for number, (heading, rows) in enumerate(grid.groups.items()):
+        if heading:
+            yield Text(("\n" if number else "") + plain(heading), style="bold")
+        yield _drawn(grid, kept, widths, rows, head=bool(heading) or not number)
+
+
+def _tabs(grid: Grid) -> str:
+    head = [*([grid.group] if grid.group else []), *(column.title for column in grid.columns)]
+    rows = [[*([heading] if grid.group else []), *row] for heading, rows in grid.groups.items() for row in rows]
+    return "\n".join("\t".join(" ".join(plain(cell).split()) for cell in row) for row in [head, *rows])
+
+
+def _fitting(grid: Grid, width: int) -> tuple[list[int], list[int]]:
+    """Returns the columns that there is room for, and how wide each of them would be."""
+    rows = [row for rows in grid.groups.values() for row in rows]
+    widths = [
+        max([cell_len(column.title), *(cell_len(plain(row[place])) for row in rows)])
+        for place, column in enumerate(grid.columns)
+    ]
+    kept = [place for place in range(len(grid.columns)) if any(row[place] for row in rows) or not rows]
+
+    def needed(least_of_wrapped: int) -> int:
+        least = [
+            min(wide, least_of_wrapped) if column.wraps else wide
+            for column, wide in zip(grid.columns, widths, strict=True)
+        ]
+        return sum(least[place] + _GAP for place in kept) - _GAP
+
+    while needed(_NARROWEST) > width and any(grid.columns[place].drop for place in kept):
+        kept.remove(max(kept, key=lambda place: grid.columns[place].drop))
+    return kept, widths if needed(_NARROWEST) <= width else [0] * len(widths)
+
+
+def _drawn(
+    grid: Grid, kept: Sequence[int], widths: Sequence[int], rows: Sequence[Sequence[str]], *, head: bool
+) -> Table:
+    table = Table(box=None, padding=(0, _GAP, 0, 0), header_style="dim", show_header=head, pad_edge=False)
+    for place in kept:
+        column = grid.columns[place]
+        table.add_column(
+            Text(column.title),
+            justify="right" if column.right else "left",
+            no_wrap=not column.wraps,
+            overflow="fold" if column.wraps else "ellipsis",
+            min_width=None if column.wraps else widths[place],
+        )
+    for row in rows:
+        table.add_row(*(Text(plain(row[place])) for place in kept))
+    return table

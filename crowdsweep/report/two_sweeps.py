@@ -1,0 +1,188 @@
+"""Two sweeps beside each other: what their sweep files say differently, and the scores of what both have run.
+
+A model on a dataset is paired with the one of the same label on the dataset of the same name and parameters. Where the
+data are the same too, both are scored by the same metric, and seeds are in common, their trials are paired seed by
+seed, as models of one sweep are (`report.paired`), with Holm's correction over all pairs.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from statistics import fmean as mean
+from typing import Any
+
+from crowdsweep.journal.shown import shown_trials
+from crowdsweep.journal.state import JournalState
+from crowdsweep.metrics.known import HELDOUT
+from crowdsweep.report.compare import Comparison, DatasetComparison, Score
+from crowdsweep.report.paired import PairedTest, holm, paired_test
+from crowdsweep.search.contract import Goal
+from crowdsweep.trial.naming import dataset_words
+from crowdsweep.trial.spec import canonical_json
+
+LEFT_OUT = ("name",)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pair:
+    """A model on a dataset in both sweeps, or in one of them.
+
+    Attributes:
+        dataset: as people call it.
+        model: its label.
+        metric, goal: what both are scored by; of the one where the other has none.
+        first, second: mean scores, over the seeds that both have where they are paired, else over each sweep's own;
+            None where there is none.
+        test: of second minus first over the seeds that both have; None where they cannot be paired.
+        why: they cannot; empty where they can.
+    """
+
+    dataset: str
+    model: str
+    metric: str
+    goal: Goal
+    first: float | None
+    second: float | None
+    test: PairedTest | None = None
+    why: str = ""
+
+    @property
+    def told_apart(self) -> str:
+        """What the test says of the second: `better`, `worse`, `not told apart`, `the same`; empty without a test."""
+        if self.test is None or self.test.difference is None:
+            return ""
+        difference = self.test.difference.mean
+        if self.test.p is None and difference == 0:
+            return "the same"
+        if not self.test.distinguishable:
+            return "not told apart" if self.test.p is not None else "not tested"
+        return "better" if (difference > 0) == (self.goal == "maximize") else "worse"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sweep:
+    """One of the two: its record, and what its report compares."""
+
+    state: JournalState
+    comparison: Comparison
+
+
+def differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
+    """Returns what two sweep files say differently: key path, both values; None where one says nothing.
+
+    Entries of lists are told by their label or name, so that their order does not matter. The sweeps' names are left
+    out.
+
+    Args:
+        first, second: sweep files with their defaults, as journals keep them.
+    """
+    found = [*_differences(first, second, "")]
+    return [(key, one, other) for key, one, other in found if key not in LEFT_OUT]
+
+
+def _differences(first: Any, second: Any, path: str) -> Iterator[tuple[str, Any, Any]]:
+    one, other = _parts(first), _parts(second)
+    if one is None or other is None:
+        if first != second:
+            yield path, first, second
+        return
+    for key in dict.fromkeys([*one, *other]):
+        yield from _differences(one.get(key), other.get(key), f"{path}.{key}" if path else key)
+
+
+def pairs_of(first: Sweep, second: Sweep) -> list[Pair]:
+    """Returns the models of both sweeps, dataset by dataset, in the order of the first."""
+    one, other = _cells(first), _cells(second)
+    keys = list(dict.fromkeys([*one, *other]))
+    paired = sum(key in one and key in other for key in keys)
+    found = [_pair(key, one.get(key), other.get(key), paired) for key in keys]
+    tested = [place for place, pair in enumerate(found) if pair.test is not None and pair.test.p is not None]
+    corrected = holm([pair.test.p for place in tested if (pair := found[place]).test and pair.test.p is not None])
+    for place, p_holm in zip(tested, corrected, strict=True):
+        test = found[place].test
+        assert test is not None  # noqa: S101 - these are the tested ones
+        found[place] = replace(found[place], test=replace(test, p_holm=p_holm))
+    datasets = list(dict.fromkeys(pair.dataset for pair in found))
+    return sorted(found, key=lambda pair: datasets.index(pair.dataset))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Cell:
+    block: DatasetComparison
+    score: Score
+    fingerprint: str
+
+
+def _cells(sweep: Sweep) -> dict[tuple[str, str], _Cell]:
+    """Returns every model of a sweep by dataset and label."""
+    among = {block.dataset for block in sweep.comparison.datasets}
+    prints = {
+        (trial.spec.dataset, canonical_json(dict(trial.spec.dataset_params))): trial.spec.fingerprint
+        for trial in shown_trials(sweep.state)
+        if trial.chosen
+    }
+    params = {
+        (row.dataset, canonical_json(dict(row.dataset_params))): row.dataset_params for row in sweep.state.plan.datasets
+    }
+    found: dict[tuple[str, str], _Cell] = {}
+    for block in sweep.comparison.datasets:
+        place = (block.dataset, block.dataset_params)
+        name = dataset_words(block.dataset, params.get(place, {}), among)
+        for score in block.scores:
+            found[name, score.model] = _Cell(block=block, score=score, fingerprint=prints.get(place, ""))
+    return found
+
+
+def _pair(key: tuple[str, str], first: _Cell | None, second: _Cell | None, paired: int) -> Pair:
+    known = first or second
+    assert known is not None  # noqa: S101 - keys are of one or the other
+    pair = Pair(
+        dataset=key[0],
+        model=key[1],
+        metric=known.block.metric,
+        goal=known.block.goal,
+        first=_mean(first),
+        second=_mean(second),
+    )
+    if first is None or second is None:
+        return replace(pair, why="new" if first is None else "missing")
+    if first.block.metric != second.block.metric:
+        return replace(pair, second=None, why=f"the second is ranked by {second.block.metric or 'nothing'}")
+    if first.fingerprint != second.fingerprint:
+        return replace(pair, why="other data under the same name")
+    if pair.first is None or pair.second is None:
+        return replace(pair, why="no score")
+    heldouts = {cell.block.references.heldout if cell.block.metric == HELDOUT else 0.0 for cell in (first, second)}
+    if len(heldouts) > 1:
+        return replace(pair, why="other annotations were held out")
+    test = paired_test(second.score.scores, first.score.scores, paired, heldouts.pop())
+    if test.difference is None:
+        return replace(pair, why=test.reason)
+    one, other = first.score.scores.by_seed, second.score.scores.by_seed
+    common = sorted(one.keys() & other.keys())
+    return replace(
+        pair, test=test, first=mean(one[seed] for seed in common), second=mean(other[seed] for seed in common)
+    )
+
+
+def _mean(cell: _Cell | None) -> float | None:
+    found = None if cell is None else cell.score.metrics.get(cell.block.metric)
+    return None if found is None else found.mean
+
+
+def _parts(value: Any) -> dict[str, Any] | None:
+    """Returns what stands in a mapping by its keys, and in a list of entries by their names; None for other values."""
+    if isinstance(value, Mapping):
+        return {str(key): part for key, part in value.items()}
+    if not isinstance(value, list) or not value or not all(map(_entry_name, value)):
+        return None
+    found: dict[str, Any] = {}
+    for part in value:
+        name = _entry_name(part)
+        nth = sum(known.partition("#")[0] == name for known in found)
+        found[name + (f"#{nth + 1}" if nth else "")] = part
+    return found
+
+
+def _entry_name(part: Any) -> str:
+    named = isinstance(part, Mapping) and isinstance(part.get("name"), str)
+    return str(part.get("label") or part["name"]) if named else ""

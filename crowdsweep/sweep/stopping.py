@@ -1,0 +1,74 @@
+"""Ends a sweep from another terminal, as Ctrl-C does in its own."""
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from crowdsweep.errors import BadInput
+from crowdsweep.journal.journal import read_journal
+from crowdsweep.journal.stores import DEFAULT_STORES, Driver, driver_of, stores_in
+from crowdsweep.trial.events import SweepStatus
+
+LOOK_S = 0.2
+
+
+def running_driver(store: Path) -> Driver | None:
+    """Returns who works on a sweep that has not ended; None where nobody does.
+
+    Raises:
+        JournalError: there is no sweep in that folder.
+    """
+    driver = driver_of(store)
+    unknown = driver is not None and not driver.here  # whether it lives: then the record decides
+    return None if unknown and read_journal(store).status is not SweepStatus.RUNNING else driver
+
+
+def the_running_one(folder: Path = DEFAULT_STORES) -> Path:
+    """Returns the folder of the one sweep that runs in a folder.
+
+    Raises:
+        BadInput: none runs there, or several do.
+    """
+    running = [store for store in stores_in(folder) if running_driver(store) is not None]
+    if len(running) != 1:
+        told = (
+            f"{len(running)} run: name one of {', '.join(map(str, running))}" if running else f"none of {folder} runs"
+        )
+        raise BadInput(f"expected the folder of a sweep that runs, as {told}")
+    return running[0]
+
+
+def ask_to_stop(store: Path) -> Driver:
+    """Presses Ctrl-C for a sweep: what runs is finished, written, and the sweep ends. The second time it ends at once.
+
+    Raises:
+        BadInput: nobody works on it, or a process that cannot be reached from here.
+    """
+    driver = running_driver(store)
+    if driver is None:
+        raise BadInput(
+            f"{store}: expected a sweep that runs, and none does; `crowdsweep status {store}` says how far it is"
+        )
+    who = f"process {driver.pid} on {driver.host}, since {driver.since}"
+    if not driver.here:
+        raise BadInput(
+            f"{store}: this sweep is run by {who}, another machine than this: stop it there, by `crowdsweep stop` or "
+            f"`kill -INT {driver.pid}`"
+        )
+    try:
+        os.kill(driver.pid, signal.SIGINT)
+    except PermissionError:
+        raise BadInput(
+            f"{store}: this sweep is run by {who}, which belongs to another user: ask them to stop it"
+        ) from None
+    except ProcessLookupError:
+        pass  # it has just ended
+    return driver
+
+
+def wait_for_end(store: Path, driver: Driver, sleep: Callable[[float], None] = time.sleep) -> None:
+    """Returns when a driver works on a sweep no more."""
+    while driver_of(store) == driver:
+        sleep(LOOK_S)
