@@ -101,6 +101,8 @@ def run(
     """
     from crowdsweep.cli_results import shown_results
     from crowdsweep.console.tables import terminal_width
+    from crowdsweep.labelling.in_mlflow import label_and_register
+    from crowdsweep.report.in_mlflow import show_when_ended
     from crowdsweep.report.page import write_report
     from crowdsweep.sweep.launch import open_and_run
 
@@ -123,6 +125,7 @@ def run(
             if not quiet:
                 click.echo(f"{config.name}: writing the report…", err=True)
             page = write_report(place)
+            show_when_ended(place)
             click.echo(f"{shown_results(place, terminal_width())}\n")
             click.echo(f"report:  {page}")
             click.echo(f"results: {page.with_name('results.parquet')}")
@@ -130,6 +133,8 @@ def run(
                 click.echo(f"MLflow:  crowdsweep ui {shlex.quote(str(place))}")
             if len({dataset.name for dataset in config.datasets}) == 1:
                 click.echo(f"labels:  crowdsweep label {shlex.quote(str(place))}")
+            if config.tracking.register and outcome.status == "done":
+                label_and_register(place, click.echo, news=outcome.ran > 0)
     finally:  # how to go on is said also where the report cannot be written
         code = exit_code(outcome)
         for line in closing_words(outcome, config, Again(words=words, overrides=overrides), str(place)):
@@ -196,6 +201,13 @@ def report(store: Path | None, live: bool) -> None:
 @click.option("--out", type=click.Path(path_type=Path), help="Where to write; DIR/labels by default.")
 @click.option("--seeds", type=click.IntRange(1), help="Fits that are averaged; the sweep's report seeds, else 5.")
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A hyper-parameter, without a sweep.")
+@click.option(
+    "--export",
+    "exports",
+    multiple=True,
+    type=click.Choice(["label-studio", "crowd-kit", "cleanlab"]),
+    help="Also write files that this tool reads.",
+)
 def label(
     place: str | None,
     model: str | None,
@@ -203,6 +215,7 @@ def label(
     out: Path | None,
     seeds: int | None,
     settings: tuple[str, ...],
+    exports: tuple[str, ...],
 ) -> None:
     """Fit the model that a sweep recommends to all data, and write labels, annotators and what to label next.
 
@@ -210,6 +223,7 @@ def label(
     """
     from crowdsweep.labelling.chosen import chosen_of_dataset, chosen_of_sweep
     from crowdsweep.labelling.folder import check_folder, fit_chosen, write_labels
+    from crowdsweep.labelling.in_mlflow import log_and_tell
 
     if place is None:
         place = str(named_store(None))
@@ -226,11 +240,20 @@ def label(
         folder = out or Path("crowdsweep-labels") / store.name
     words = ["crowdsweep", "label", place, *(["--model", model] if model else [])]
     words += [*(["--dataset", dataset] if dataset else []), *(part for one in settings for part in ("--set", one))]
-    words += ["--seeds", str(chosen.n_seeds), "--out", str(folder)]
+    words += [
+        "--seeds",
+        str(chosen.n_seeds),
+        "--out",
+        str(folder),
+        *(part for one in exports for part in ("--export", one)),
+    ]
     check_folder(folder)  # before the fit, which may take long
     click.echo(f"{chosen.model}: {plain(chosen.why)}")
-    names = write_labels(fit_chosen(chosen), chosen, folder, shlex.join(words))
+    fitted = fit_chosen(chosen)
+    names = write_labels(fitted, chosen, folder, shlex.join(words), exports)
     click.echo(f"{folder}: {', '.join(names)}")
+    if (store / "journal.jsonl").exists():
+        log_and_tell(store, folder, fitted, click.echo)
 
 
 @commands.command()
@@ -238,9 +261,11 @@ def label(
 @click.option("--uri", help="Where to write; MLFLOW_TRACKING_URI, else the database beside the record.")
 def mirror(store: Path, uri: str | None) -> None:
     """Rebuild MLflow's runs from the record: what is missing or incomplete is written again."""
+    from crowdsweep.report.in_mlflow import show_in_mlflow
     from crowdsweep.sweep.launch import rebuild_mirror
 
     click.echo(rebuild_mirror(asked_store(store), uri, draw=_draw_confusion))
+    show_in_mlflow(store, uri)
 
 
 @commands.command()

@@ -20,9 +20,11 @@ from crowdsweep.journal.state import JournalState
 from crowdsweep.journal.stores import DEFAULT_STORES
 from crowdsweep.labelling.chosen import Chosen, chosen_of_sweep
 from crowdsweep.labelling.folder import fit_chosen
+from crowdsweep.labelling.in_mlflow import label_and_register
 from crowdsweep.models import registered
 from crowdsweep.report.comparison_table import comparison_table
 from crowdsweep.report.figures import heat_map, to_png
+from crowdsweep.report.in_mlflow import show_when_ended
 from crowdsweep.report.of_sweep import comparison_of
 from crowdsweep.report.page import write_report
 from crowdsweep.report.table import TablePhase, results_table
@@ -187,6 +189,9 @@ def run(
         )
         if not outcome.dropped:
             write_report(place)
+            show_when_ended(place)
+        if config.tracking.register and outcome.status == "done":
+            label_and_register(place, _log.info, news=outcome.ran > 0)
     if outcome.status == "interrupted":
         raise Interrupted(f"{config.name}: interrupted; nothing that finished is lost, run it again to go on")
     for words in _to_tell(outcome):

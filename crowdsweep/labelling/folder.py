@@ -1,5 +1,6 @@
 """What `crowdsweep label` writes: a folder of tables, a classifier, and what makes it again."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,6 +14,7 @@ from crowdsweep.data import catalogue
 from crowdsweep.errors import BadInput, NotWritten
 from crowdsweep.labelling.chosen import Chosen
 from crowdsweep.labelling.classifiers import plain_classifier, save_classifiers
+from crowdsweep.labelling.exports import exported
 from crowdsweep.labelling.fitted import Fitted, fit_everything
 from crowdsweep.labelling.tables import crowd_tables, labelled_items, labels_table, probabilities_table
 from crowdsweep.report.table import to_csv
@@ -46,7 +48,7 @@ def check_folder(folder: Path) -> None:
         raise BadInput(f"{folder}: expected a new or empty folder, or one of labels, got one that holds other files")
 
 
-def write_labels(fitted: Fitted, chosen: Chosen, folder: Path, command: str) -> list[str]:
+def write_labels(fitted: Fitted, chosen: Chosen, folder: Path, command: str, exports: Sequence[str] = ()) -> list[str]:
     """Writes everything that is known now, whole or not at all; what an earlier call wrote there is replaced.
 
     Args:
@@ -54,11 +56,13 @@ def write_labels(fitted: Fitted, chosen: Chosen, folder: Path, command: str) -> 
         chosen: what was asked for.
         folder: where to; see `check_folder`.
         command: that does it again.
+        exports: forms of other tools, which are written too (`exports.FORMS`).
 
     Returns:
         The names of what was written.
 
     Raises:
+        BadInput: a form of another tool cannot hold these labels.
         NotWritten: it cannot be written.
     """
     try:
@@ -66,7 +70,7 @@ def write_labels(fitted: Fitted, chosen: Chosen, folder: Path, command: str) -> 
         with TemporaryDirectory(prefix=".labels-", dir=folder.parent) as beside:
             fresh, old = Path(beside) / "fresh", Path(beside) / "old"
             fresh.mkdir()
-            _write_all(fitted, chosen, fresh, command)
+            _write_all(fitted, chosen, fresh, command, exports)
             if folder.exists():
                 folder.rename(old)
             fresh.rename(folder)
@@ -77,7 +81,7 @@ def write_labels(fitted: Fitted, chosen: Chosen, folder: Path, command: str) -> 
     return sorted(path.name + ("/" if path.is_dir() else "") for path in folder.iterdir())
 
 
-def _write_all(fitted: Fitted, chosen: Chosen, folder: Path, command: str) -> None:
+def _write_all(fitted: Fitted, chosen: Chosen, folder: Path, command: str, exports: Sequence[str]) -> None:
     labelled = labelled_items(fitted)
     crowd = crowd_tables(fitted)
     labels = labels_table(labelled, fitted.dataset)
@@ -93,6 +97,8 @@ def _write_all(fitted: Fitted, chosen: Chosen, folder: Path, command: str) -> No
     for name, table in parquet.items():
         if table is not None:
             pq.write_table(table, folder / f"{name}.parquet")
+    for name, content in exported(labelled, fitted, exports).items():
+        (folder / name).write_bytes(content)
     plain = [one for predictor in fitted.predictors if (one := plain_classifier(predictor)) is not None]
     if plain and len(plain) == len(fitted.fits):
         aligned = [one.reordered(fit.order) for one, fit in zip(plain, fitted.fits, strict=True)]

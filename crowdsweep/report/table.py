@@ -109,6 +109,11 @@ def to_markdown(table: pa.Table, *, right: Sequence[str] | None = None) -> str:
     return "".join(f"| {' | '.join(row)} |\n" for row in zip(*columns, strict=True))
 
 
+def as_markdown(text: str) -> str:
+    """Returns a text that Markdown shows as it is: no link, code, HTML or table."""
+    return _MARKDOWN.sub(r"\\\g<0>", text)
+
+
 def to_latex(table: pa.Table, *, right: Sequence[str] | None = None) -> str:
     """Returns a `tabular` that needs no package; every character that LaTeX takes for a command is escaped.
 

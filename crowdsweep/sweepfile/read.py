@@ -90,6 +90,7 @@ def parse_sweep(mapping: Any, source: str = "", where: Where | None = None) -> S
     config = SweepConfig(**read)
     _check_published(config, where)
     _check_grid(config, where)
+    _check_register(config, where)
     return config
 
 
@@ -293,6 +294,26 @@ def _check_grid(config: SweepConfig, where: Where) -> None:
             )
         if size > config.budget.points:
             raise SweepFileError(inner.says(f"the grid has {size} points, budget.points is {config.budget.points}"))
+
+
+def _check_register(config: SweepConfig, where: Where) -> None:
+    name, place = config.tracking.register, where.at("tracking", "register")
+    if not name:
+        return
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._ -]{0,199}", name):
+        raise SweepFileError(
+            place.says(f"expected letters, digits, spaces, `-`, `_`, `.`, at most 200; got {shortened(name)!r}")
+        )
+    if not config.tracking.enabled:
+        raise SweepFileError(place.says("expected tracking.enabled: true beside it; MLflow registers what it tracks"))
+    names = {dataset.name for dataset in config.datasets}
+    if len(names) > 1:
+        raise SweepFileError(
+            place.says(
+                f"expected one dataset, whose recommended model is registered, got {len(names)}; leave it out, and say "
+                f"`crowdsweep label DIR --dataset NAME` when the sweep has ended"
+            )
+        )
 
 
 def _sweep_name(given: Any, where: Where) -> str:

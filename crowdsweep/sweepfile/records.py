@@ -127,11 +127,14 @@ class Tracking:
         experiment: MLflow's; the sweep's name where it is empty.
         enabled: whether runs go to MLflow.
         uri: where; None means MLFLOW_TRACKING_URI, else a database beside the journal.
+        register: name in MLflow's model registry. When the sweep has ended, the model that its report recommends is
+            fitted to everything, as `crowdsweep label` does, and its classifier becomes a version of that name.
     """
 
     experiment: str = ""
     enabled: bool = True
     uri: str | None = None
+    register: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

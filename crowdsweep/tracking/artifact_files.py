@@ -9,10 +9,16 @@ from urllib.parse import unquote, urlsplit
 from crowdsweep.tracking.background import Rejected
 
 _PATIENCE_S = 5.0
+_OF_MODELS = (
+    ("logged_models", "artifact_location"),
+    ("model_versions", "source"),
+    ("model_versions", "storage_location"),
+)
 
 
 def bring_along(database: Path, folder: str) -> None:
-    """Has every experiment whose artifacts lie in files, and its runs, point to the folder beside the database.
+    """Has every experiment whose artifacts lie in files, its runs and its models point to the folder beside the
+    database.
 
     MLflow keeps absolute places: those of a store that was moved or copied lead to where it lay before.
 
@@ -41,6 +47,28 @@ def _point_to(database: Path, folder: str) -> None:
                 "WHERE experiment_id = ? AND substr(artifact_uri, 1, ?) = ?",
                 (folder, len(location) + 1, experiment, len(location), location),
             )
+            for table, column in _OF_MODELS:
+                rows.execute(
+                    f"UPDATE {table} SET {column} = ? || substr({column}, ?) WHERE substr({column}, 1, ?) = ?",  # noqa: S608 - our own words
+                    (folder, len(location) + 1, len(location) + 1, location + "/"),
+                )
+
+
+def experiment_in(database: Path, name: str, tag: str) -> tuple[str, bool] | None:
+    """Returns the id of an experiment, and whether it has a tag; None where there is no such experiment.
+
+    Args:
+        database: a sqlite file of MLflow, which can be read.
+        name: of the experiment.
+        tag: of it.
+    """
+    with closing(sqlite3.connect(database, timeout=_PATIENCE_S)) as rows:
+        found = rows.execute(
+            "SELECT experiment_id, EXISTS (SELECT 1 FROM experiment_tags AS t "
+            "WHERE t.experiment_id = e.experiment_id AND t.key = ?) FROM experiments AS e WHERE name = ?",
+            (tag, name),
+        ).fetchone()
+    return None if found is None else (str(found[0]), bool(found[1]))
 
 
 def write_inside(folder: str, artifacts: str, name: str, content: bytes) -> None:

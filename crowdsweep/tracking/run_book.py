@@ -10,7 +10,6 @@ from crowdsweep.errors import JournalError
 from crowdsweep.journal.shown import ShownTrial
 from crowdsweep.tracking.run_records import (
     ASKED,
-    CHOSEN,
     INTERRUPTED,
     KEY,
     KIND,
@@ -153,6 +152,7 @@ class RunBook:
         self._done: dict[str, tuple[str, str]] = {}
         self._cells: dict[str, _Cell] = {}
         self._open_cells: set[str] = set()
+        self._changed: set[str] = set()  # cells whose files are not those of their numbers
         self._untold: dict[str, str] = {}
         self._marks: dict[str, str] = {}  # run → what its tag `ASKED` says
 
@@ -235,16 +235,20 @@ class RunBook:
         """Draws and ends the runs of all cells, and lets go of the experiment."""
         self._be_open()
         self.write_cells()
-        for key in sorted(self._open_cells):
+        for key in sorted(self._open_cells | self._changed):
             cell = self._cells.get(key)
             if cell is not None:
-                self._illustrate(key, cell)
                 record = cell_record(cell.shown, cell.trials.values(), sweep=self._sweep)
-                self._experiment.end(self._runs[key].run_id, record.status)
+                self._illustrate(key, cell, record)
+                if key in self._open_cells:
+                    self._experiment.end(self._runs[key].run_id, record.status)
             self._open_cells.discard(key)
+            self._changed.discard(key)
         self._experiment.close()
 
-    def _illustrate(self, key: str, cell: _Cell) -> None:
+    def _illustrate(self, key: str, cell: _Cell, record: RunRecord) -> None:
+        for name, text in record.texts.items():
+            self._experiment.write_file(self._runs[key], name, text.encode())
         matrix = mean_confusion(cell.trials.values())
         if matrix is not None and self._draw is not None:
             self._experiment.write_file(self._runs[key], "confusion.png", self._draw(matrix))
@@ -273,7 +277,7 @@ class RunBook:
             run = self._create(record)
             self._open_cells.add(record.key)
         if not record.params.items() <= run.params.items():
-            self._write(run, replace(record, metrics={}), cell.shown.spec)
+            self._write(run, replace(record, metrics={}, texts={}), cell.shown.spec)
         cell.described = True
 
     def _mark_run(self, key: str, *, asked: bool) -> None:
@@ -323,10 +327,11 @@ class RunBook:
 
     def _summarise(self, key: str, cell: _Cell) -> None:
         record = cell_record(cell.shown, cell.trials.values(), sweep=self._sweep)
-        run, tags = self._runs[key], {name: record.tags[name] for name in (PHASE, ASKED, CHOSEN)}
-        stands = key in self._found and tags.items() <= run.tags.items() and run.metrics == record.metrics
-        if not stands:
+        run, tags = self._runs[key], record.tags
+        known = tags.items() <= run.tags.items() and record.metrics.items() <= run.metrics.items()
+        if key not in self._found or not known:
             self._found.discard(key)
+            self._changed.add(key)
             self._experiment.summarise(run.run_id, record.metrics, step=len(cell.trials), tags=tags)
         cell.dirty = False
 

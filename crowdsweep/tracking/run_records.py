@@ -12,9 +12,13 @@ from typing import Any, Literal
 
 from crowdsweep.errors import plain
 from crowdsweep.journal.shown import ShownTrial
+from crowdsweep.metrics.known import HELDOUT, metric_kind
+from crowdsweep.metrics.ranking import ranking_metric
+from crowdsweep.metrics.wording import is_count
 from crowdsweep.trial.artifacts import Artifact
 from crowdsweep.trial.baselines import BASELINES, CLASSES
 from crowdsweep.trial.item_scores import is_item_scores
+from crowdsweep.trial.naming import dataset_words
 from crowdsweep.trial.result import Status, TrialResult
 from crowdsweep.trial.spec import Phase, TrialSpec, canonical_json
 
@@ -36,8 +40,16 @@ INTERRUPTED, STORE = PREFIX + "interrupted", PREFIX + "store"
 PARENT = "mlflow.parentRunId"
 MARKER = "…"
 
-Kind = Literal["cell", "trial"]
+BETWEEN = " · "
+"""Between the parts of a run's name."""
+
+Kind = Literal["cell", "trial", "sweep"]
 Ending = Literal["FINISHED", "FAILED", "KILLED"]
+_IN_THE_FILE_ALONE = frozenset(
+    {"brier", "ece", "entropy", "js", "kl_reverse", "js_annotators_crowd", "js_global", "js_global_weighted"}
+)
+OVER_SEEDS = "over_seeds.csv"
+"""Of a cell: mean, standard deviation and n of each metric."""
 ENDINGS: Mapping[Status, Ending] = {Status.OK: "FINISHED", Status.FAILED: "FAILED", Status.STOPPED: "KILLED"}
 """How MLflow calls the end of a trial's run."""
 _UNUSUAL = re.compile(r"[^\w\-. :/]")
@@ -49,7 +61,7 @@ class RunRecord:
     """All that one run of MLflow holds.
 
     Attributes:
-        kind, key: which cell or trial.
+        kind, key: which cell or trial, or the sweep.
         name: for people.
         tags, params: within MLflow's limits.
         metrics: finite; the last value of each.
@@ -98,11 +110,8 @@ def trial_record(trial: ShownTrial, result: TrialResult, *, sweep: str, environm
     metrics = {name: value for name, value in result.metrics.items() if math.isfinite(value)}
     costs = {
         "wall_s": result.wall_s,
-        "batch_wall_s": result.batch_wall_s,
-        "batch_size": float(result.batch_size),
         "peak_bytes": float(result.peak_bytes),
         "iterations": float(result.iterations),
-        "converged": float(result.converged),
     }
     metrics.update((name, value) for name, value in costs.items() if math.isfinite(value))
     tags = {
@@ -114,6 +123,9 @@ def trial_record(trial: ShownTrial, result: TrialResult, *, sweep: str, environm
         PHASE: spec.phase,
         PREFIX + "device": result.device,
         PREFIX + "trial_host": result.host,
+        PREFIX + "batch_size": str(result.batch_size),
+        PREFIX + "batch_wall_s": f"{result.batch_wall_s:.6g}",
+        PREFIX + "converged": _yes_or_no(result.converged),
         **{PREFIX + name: value for name, value in environment.items()},
     }
     if "git_commit" in environment:
@@ -132,9 +144,12 @@ def trial_record(trial: ShownTrial, result: TrialResult, *, sweep: str, environm
     return RunRecord(
         kind="trial",
         key=spec.key,
-        name=_cut(f"{trial.label} · {spec.dataset} · seed {spec.seed}", KEY_LIMIT),
+        name=_cut(
+            BETWEEN.join((trial.label, dataset_words(spec.dataset, spec.dataset_params), f"seed {spec.seed}")),
+            KEY_LIMIT,
+        ),
         tags=_fitting(tags, TAG_LIMIT),
-        params=_fitting({**_params(spec), "seed": str(spec.seed)}, PARAM_LIMIT),
+        params={**params_of(spec), "seed": str(spec.seed)},
         metrics={_key(name): value for name, value in metrics.items()},
         histories=_histories(result, metrics),
         texts=texts,
@@ -149,7 +164,8 @@ def trial_record(trial: ShownTrial, result: TrialResult, *, sweep: str, environm
 
 
 def cell_record(shown: ShownTrial, trials: Iterable[CellTrial], *, sweep: str) -> RunRecord:
-    """Returns the parent run of a cell: mean, sd and n of each metric over its seeds.
+    """Returns the parent run of a cell: the mean over its seeds of a few metrics, under their own names, the one that
+    ranks or chooses first. Means, standard deviations and n of all stand in a file, numbers of trials in tags.
 
     Only trials that are asked for are summarised; all of them where none is. Where some trials are for the report, only
     those are: the points of a search were chosen by their scores.
@@ -164,30 +180,54 @@ def cell_record(shown: ShownTrial, trials: Iterable[CellTrial], *, sweep: str) -
     reported = [trial for trial in asked or known if trial.phase == "report"]
     used = reported or asked or known
     done = [trial.metrics for trial in used if trial.status is Status.OK]
-    metrics = {f"trials_{status}": float(sum(trial.status is status for trial in used)) for status in Status}
+    means: dict[str, float] = {}
+    table = ["metric,mean,sd,n"]
     for name in sorted({name for one in done for name in one}):
         values = [one[name] for one in done if name in one and math.isfinite(one[name])]
         if values:
-            metrics[f"{name}_mean"] = fmean(values)
-            metrics[f"{name}_n"] = float(len(values))
-        if len(values) > 1:
-            metrics[f"{name}_sd"] = stdev(values)
-    searched = f" · {canonical_json(dict(spec.point))}" if spec.point else ""
+            means[name] = fmean(values)
+            table.append(f"{name},{fmean(values)!r},{stdev(values) if len(values) > 1 else ''},{len(values)}")
     tags = {
         **_shared_tags(shown, kind="cell", key=spec.cell_key, sweep=sweep),
         PHASE: "report" if reported else "search",
         ASKED: _yes_or_no(bool(asked) or not known),
         CHOSEN: _yes_or_no(any(trial.chosen for trial in known)),
+        **{f"{PREFIX}trials_{status}": str(sum(trial.status is status for trial in used)) for status in Status},
     }
     return RunRecord(
         kind="cell",
         key=spec.cell_key,
-        name=_cut(f"{shown.label} · {spec.dataset}{searched}", KEY_LIMIT),
+        name=cell_name(shown),
         tags=_fitting(tags, TAG_LIMIT),
-        params=_fitting(_params(spec), PARAM_LIMIT),
-        metrics={_key(name): value for name, value in metrics.items() if math.isfinite(value)},
+        params=params_of(spec),
+        metrics={_key(name): means[name] for name in _few(means, searched=not reported)},
+        texts={OVER_SEEDS: "\n".join(table) + "\n"} if done else {},
         status="FAILED" if used and not done else "FINISHED",
     )
+
+
+def _few(names: Iterable[str], *, searched: bool) -> list[str]:
+    """Returns the metrics that a cell shows. MLflow keeps them in the order in which they are first written, and a
+    comparison of runs opens with the first one.
+
+    Args:
+        names: of all that it has.
+        searched: whether they are of a search, which looks at dev items, or at held-out answers.
+    """
+    shown = [name for name in names if metric_kind(name) not in _IN_THE_FILE_ALONE and not is_count(name)]
+    headed = shown
+    if searched:
+        headed = [name for name in shown if name.startswith("dev_")] or [HELDOUT] * (HELDOUT in shown) or shown
+    first, _ = ranking_metric(headed)
+    return sorted(shown, key=lambda name: (name != first, name))
+
+
+def cell_name(shown: ShownTrial) -> str:
+    """Returns how the run of a cell without a rank is called: its model, its dataset, and the searched parameters."""
+    spec = shown.spec
+    point = ", ".join(f"{name} {_text(value)}" for name, value in spec.point.items())
+    parts = (shown.label, dataset_words(spec.dataset, spec.dataset_params), point)
+    return _cut(BETWEEN.join(part for part in parts if part), KEY_LIMIT)
 
 
 def mean_confusion(trials: Iterable[CellTrial]) -> list[list[float]] | None:
@@ -215,15 +255,16 @@ def _shared_tags(shown: ShownTrial, *, kind: Kind, key: str, sweep: str) -> dict
     }
 
 
-def _params(spec: TrialSpec) -> dict[str, str]:
-    """Hyper-parameters under their own names, dataset parameters as `dataset.NAME`."""
-    return {
+def params_of(spec: TrialSpec) -> dict[str, str]:
+    """Returns hyper-parameters under their own names, dataset parameters as `dataset.NAME`, within MLflow's limits."""
+    params = {
         "model": spec.model,
         "dataset": spec.dataset,
         "heldout_fraction": _text(spec.heldout_fraction),
         **{f"dataset.{name}": _text(value) for name, value in spec.dataset_params.items()},
         **{name: _text(value) for name, value in spec.params.items()},
     }
+    return _fitting(params, PARAM_LIMIT)
 
 
 def _histories(result: TrialResult, metrics: Mapping[str, float]) -> dict[str, list[tuple[int, float]]]:

@@ -8,13 +8,15 @@ import subprocess
 import sys
 import tempfile
 import time
+import webbrowser
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 
 from crowdsweep.errors import BadInput
 from crowdsweep.journal.journal import read_journal
-from crowdsweep.tracking.artifact_files import bring_along
+from crowdsweep.tracking.artifact_files import bring_along, experiment_in
+from crowdsweep.tracking.sweep_page import VIEW_TAG, runs_link
 from crowdsweep.tracking.uri import sqlite_uri
 
 DATABASE = "mlflow.db"
@@ -59,8 +61,11 @@ def serve(store: Path, port: int, announce: Callable[[str], object]) -> int:
     """
     database = store.absolute() / DATABASE
     if not database.is_file():
-        for uri in read_journal(store).runs:
-            if uri.startswith(("http://", "https://", "databricks")):
+        for uri, created in read_journal(store).runs.items():
+            if uri.startswith(("http://", "https://")):
+                announce(f"this sweep is tracked on {uri}: {uri}/{runs_link(created.experiment_id, viewed=False)}")
+                return 0
+            if uri.startswith("databricks"):
                 announce(f"this sweep is tracked on {uri}: open it there")
                 return 0
         raise BadInput(
@@ -76,7 +81,8 @@ def serve(store: Path, port: int, announce: Callable[[str], object]) -> int:
     command = [sys.executable, "-P", "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port)]
     command += ["--backend-store-uri", sqlite_uri(database)]
     command += ["--artifacts-destination", str(database.with_name(ARTIFACTS)), "--workers", "1"]
-    announce(f"MLflow on http://127.0.0.1:{port} (Ctrl-C ends it)")
+    link = f"http://127.0.0.1:{port}/{_runs_of(store, database)}"
+    announce(f"MLflow (Ctrl-C ends it): {link}")
     environment = {**os.environ, "MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true", "PYTHONSAFEPATH": "1"}
     # The server's own children look for modules where they stand: in a folder that is empty.
     # What it logs is for nobody, unless it ends by itself.
@@ -90,7 +96,11 @@ def serve(store: Path, port: int, announce: Callable[[str], object]) -> int:
             stderr=log,
             start_new_session=True,
         )
+        shown = not _has_screen()
         while keeper.poll() is None and not signals:
+            if not shown and _answers(port):
+                shown = True
+                webbrowser.open(link)
             time.sleep(_LOOK_S)
         if signals:
             keeper.communicate()  # it ends when its pipe is closed
@@ -98,6 +108,25 @@ def serve(store: Path, port: int, announce: Callable[[str], object]) -> int:
         log.seek(0)
         announce("\n".join(log.read().decode(errors="replace").splitlines()[-_LINES_OF_LOG:]))
         return keeper.returncode
+
+
+def _runs_of(store: Path, database: Path) -> str:
+    """Returns the link to the sweep's runs, between the server's pages; nothing where they are not known."""
+    state = read_journal(store)
+    name = state.config.get("tracking", {}).get("experiment") or state.name
+    found = experiment_in(database, name, VIEW_TAG)
+    return "" if found is None else runs_link(found[0], viewed=found[1])
+
+
+def _has_screen() -> bool:
+    """Whether a person sits before this terminal who has windows: else a browser would take the terminal."""
+    windows = sys.platform != "linux" or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    return bool(windows) and sys.stdout.isatty()
+
+
+def _answers(port: int) -> bool:
+    with socket.socket() as asked:
+        return asked.connect_ex(("127.0.0.1", port)) == 0
 
 
 @contextmanager

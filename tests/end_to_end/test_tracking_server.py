@@ -53,7 +53,7 @@ def runs_on(server: KillableServer) -> dict[str, Any]:
 def check_runs(server: KillableServer, seeds: Sequence[int]) -> None:
     runs = runs_on(server)
     cell = runs.pop(spec(0).cell_key)
-    assert (cell.info.status, cell.data.metrics["trials_ok"]) == ("FINISHED", len(seeds) - 1)
+    assert (cell.info.status, cell.data.tags["crowdsweep.trials_ok"]) == ("FINISHED", str(len(seeds) - 1))
     assert cell.data.params["smoothing"] == "0.01"
     assert set(runs) == {spec(seed).key for seed in seeds}
     for seed in seeds:

@@ -24,6 +24,7 @@ def empty_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
     mirror.handle(started())
     mirror.close()
     with sqlite3.connect(path) as database:
+        database.execute("DELETE FROM experiment_tags")
         database.execute("DELETE FROM experiments WHERE name = 'template'")
     return path
 

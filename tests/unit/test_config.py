@@ -100,6 +100,20 @@ def test_a_list_in_a_dataset_is_an_axis(sweep) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("tracking.register=a/b", "expected letters, digits"),
+        ("tracking.enabled=false", "expected tracking.enabled: true"),
+        ("datasets=[anesthesia, gaussians]", "expected one dataset, whose recommended model is registered, got 2"),
+    ],
+)
+def test_a_model_is_registered_by_a_name_where_mlflow_tracks_one_dataset(sweep, change: str, said: str) -> None:
+    assert sweep(SMALL, "tracking.register=my labels").tracking.register == "my labels"
+    with pytest.raises(SweepFileError, match=rf"tracking\.register: {said}"):
+        sweep(SMALL, "tracking.register=my labels", change)
+
+
 def test_defaults_are_those_that_the_design_names(sweep) -> None:
     config = sweep("name: least\ndatasets: [anesthesia]\nmodels: [majority-vote]\n")
     assert (config.seeds.report, config.seeds.search, config.budget.points) == (5, 3, 20)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from mlflow.entities import Run
 from mlflow_sweeps import SEEDS, outcomes, runs_in, sql, sweep
 
 from crowdsweep.errors import BadInput
@@ -31,6 +32,20 @@ from crowdsweep.trial.events import Event, RunsCreated, TrialFinished, TrialPlan
 from crowdsweep.trial.result import Status
 
 
+def counts(cell: Run) -> tuple[int, int, int]:
+    """Returns how many trials of a cell are ok, failed, stopped."""
+    ok, failed, stopped = (int(cell.data.tags[f"crowdsweep.trials_{status}"]) for status in Status)
+    return ok, failed, stopped
+
+
+def over_seeds(store: Path, cell: Run) -> dict[str, list[float]]:
+    """Returns mean, standard deviation and n of each metric of a cell."""
+    path = MlflowClient(tracking_uri(store)).download_artifacts(cell.info.run_id, "over_seeds.csv")
+    head, *rows = [line.split(",") for line in Path(path).read_text().splitlines()]
+    assert head == ["metric", "mean", "sd", "n"]
+    return {row[0]: [float(value) for value in row[1:]] for row in rows}
+
+
 def test_a_sweep_as_mlflow_shows_it(store: Path) -> None:
     state = sweep(store, outcomes())
     cells, trials = runs_in(store)
@@ -38,10 +53,9 @@ def test_a_sweep_as_mlflow_shows_it(store: Path) -> None:
     assert cell.info.status == "FINISHED"
     assert cell.data.params["groups"] == "2"
     assert cell.data.params["dataset.annotators"] == "100"
-    assert cell.data.metrics["test_accuracy_mean"] == pytest.approx(0.6)
-    assert cell.data.metrics["test_accuracy_sd"] == pytest.approx(0.1)
-    assert cell.data.metrics["test_accuracy_n"] == 3
-    assert (cell.data.metrics["trials_ok"], cell.data.metrics["trials_failed"]) == (3, 1)
+    assert cell.data.metrics == {"test_accuracy": pytest.approx(0.6), "dev_kl": 1.0}
+    assert over_seeds(store, cell)["test_accuracy"] == [pytest.approx(0.6), pytest.approx(0.1), 3]
+    assert counts(cell) == (3, 1, 0)
     assert set(trials) == {spec(seed, groups=2).key for seed in SEEDS}
     run = trials[spec(1, groups=2).key]
     assert run.info.status == "FINISHED"
@@ -98,7 +112,8 @@ def test_going_on_records_nothing_twice(store: Path) -> None:
     assert len(trials) == 3
     assert before.items() <= {key: run.info.run_id for key, run in trials.items()}.items()
     (cell,) = cells.values()
-    assert (cell.info.status, cell.data.metrics["trials_ok"]) == ("FINISHED", 3)
+    assert (cell.info.status, counts(cell)) == ("FINISHED", (3, 0, 0))
+    assert over_seeds(store, cell)["test_accuracy"][2] == 3
 
 
 def test_a_success_replaces_the_failure_before_it(store: Path) -> None:
@@ -150,7 +165,7 @@ def test_a_database_that_stops_taking_rows_is_mended_by_mirror(
         spec(seed, groups=2).key: "FAILED" if seed == 3 else "FINISHED" for seed in SEEDS
     }
     (cell,) = cells.values()
-    assert (cell.info.status, cell.data.metrics["test_accuracy_n"]) == ("FINISHED", 3)
+    assert (cell.info.status, counts(cell)) == ("FINISHED", (3, 1, 0))
     assert rebuild(state, tracking_uri(store), "an experiment").written == 0
 
 
@@ -224,8 +239,8 @@ def test_a_watched_metric_has_its_history_and_ends_with_its_final_value(store: P
     assert [trials[key].info.status for key in (good.key, early.key)] == ["FINISHED", "KILLED"]
     assert trials[early.key].data.tags["crowdsweep.status"] == "stopped"
     (cell,) = cells.values()
-    assert (cell.data.metrics["trials_ok"], cell.data.metrics["trials_stopped"]) == (1, 1)
-    assert cell.data.metrics["dev_accuracy_mean"] == 0.9
+    assert counts(cell) == (1, 0, 1)
+    assert cell.data.metrics["dev_accuracy"] == 0.9
     assert rebuild(read_journal(store), tracking_uri(store), "an experiment").written == 0
 
 
@@ -269,13 +284,13 @@ def test_what_the_sweep_does_not_ask_for_any_more_is_marked_and_counts_nowhere(s
         cells, trials = runs_in(store)
         votes = [cell for cell in cells.values() if cell.data.tags["crowdsweep.label"] == "vote"]
         (current,) = [cell for cell in votes if float(cell.data.params["smoothing"]) == smoothing]
-        assert current.data.metrics["trials_ok"] == seeds
+        assert counts(current)[0] == seeds
         assert current.info.run_name.startswith("vote · anesthesia")
         assert {cell.data.tags["crowdsweep.asked"] for cell in votes if cell is not current} <= {"false"}
         chosen = [cell for cell in cells.values() if cell.data.tags["crowdsweep.chosen"] == "true"]
         assert {cell.data.tags["crowdsweep.label"] for cell in chosen} == {"vote", "one-coin"}
         assert len(chosen) == 2
-        assert {cell.data.metrics["trials_ok"] for cell in chosen} == {seeds}
+        assert {counts(cell)[0] for cell in chosen} == {seeds}
         return {
             (run.data.params["smoothing"], run.data.tags["crowdsweep.seed"]): run.data.tags["crowdsweep.asked"]
             for run in trials.values()
@@ -327,18 +342,18 @@ def test_a_cell_reports_what_was_not_searched() -> None:
     shown = ShownTrial(spec=spec(0), label="m")
     searched = [CellTrial(phase="search", status=Status.OK, metrics={"a": 9.0})] * 3
     alone = cell_record(shown, searched, sweep="s")
-    assert (alone.metrics["a_mean"], alone.metrics["a_sd"]) == (9.0, 0.0)
+    assert (alone.metrics, alone.texts["over_seeds.csv"].splitlines()[1]) == ({"a": 9.0}, "a,9.0,0.0,3")
     reported = [
         CellTrial(phase="report", status=Status.OK, metrics={"a": 1.0}),
         CellTrial(phase="report", status=Status.FAILED),
         CellTrial(phase="report", status=Status.OK, metrics={"a": 5.0}, asked=False),
     ]
     both = cell_record(shown, [*searched, *reported], sweep="s")
-    assert (both.metrics["a_mean"], both.metrics["a_n"], both.metrics["trials_failed"]) == (1.0, 1, 1)
-    assert "a_sd" not in both.metrics
+    assert (both.metrics, both.texts["over_seeds.csv"].splitlines()[1]) == ({"a": 1.0}, "a,1.0,,1")
+    assert both.tags["crowdsweep.trials_failed"] == "1"
     assert cell_record(shown, reported[1:2], sweep="s").status == "FAILED"
     outdated = cell_record(shown, reported[2:], sweep="s")
-    assert (outdated.metrics["a_mean"], outdated.tags["crowdsweep.asked"]) == (5.0, "false")
+    assert (outdated.metrics["a"], outdated.tags["crowdsweep.asked"]) == (5.0, "false")
 
 
 def test_nothing_is_printed(store: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,110 @@
+"""The classifier that `crowdsweep label` wrote, logged in MLflow beside the runs of its sweep."""
+
+import logging
+import shlex
+from collections.abc import Callable
+from hashlib import blake2b
+from pathlib import Path
+
+import numpy as np
+
+from crowdsweep.errors import BadInput, CrowdsweepError
+from crowdsweep.journal.journal import read_journal
+from crowdsweep.labelling.chosen import chosen_of_sweep
+from crowdsweep.labelling.classifiers import load_classifier
+from crowdsweep.labelling.fitted import Fitted
+from crowdsweep.labelling.folder import RECIPE, check_folder, fit_chosen, write_labels
+from crowdsweep.tracking.sweep_page import store_id
+from crowdsweep.tracking.uri import database_file, tracking_uri, without_credentials
+
+_EXAMPLES = 2  # of a batch: one alone would become the only size that the program takes
+
+_log = logging.getLogger(__name__)
+
+
+def log_and_tell(store: Path, folder: Path, fitted: Fitted, tell: Callable[[str], object]) -> None:
+    """Logs the classifier of a sweep's labels, and says how it is served, or why it is not there: the labels are."""
+    try:
+        uri = log_labels_classifier(store, folder, fitted)
+    except BadInput as error:
+        _log.warning("%s; the labels are written, label again to log it", error)
+        return
+    if uri is not None:
+        place = without_credentials(tracking_uri(store, read_journal(store).config.get("tracking", {}).get("uri")))
+        tell(f"MLflow:  MLFLOW_TRACKING_URI={shlex.quote(place)} mlflow models serve --env-manager local -m {uri}")
+
+
+def label_and_register(store: Path, tell: Callable[[str], object], *, news: bool) -> None:
+    """Does what `crowdsweep label` does of a sweep that has ended, whose file says `tracking.register`, so that its
+    classifier is registered. Never raises: the sweep has ended well whatever becomes of it.
+
+    Args:
+        store: of the sweep.
+        tell: takes what was done, in words.
+        news: whether the sweep has other results than before; without, labels that stand are left as they are.
+    """
+    folder = store / "labels"
+    if not news and (folder / RECIPE).is_file():
+        return
+    try:
+        chosen = chosen_of_sweep(store, None, None, None)
+        check_folder(folder)
+        fitted = fit_chosen(chosen)
+        names = write_labels(fitted, chosen, folder, shlex.join(["crowdsweep", "label", str(store)]))
+    except (CrowdsweepError, OSError) as error:
+        _log.warning("tracking.register: nothing could be registered: %s", error)
+        return
+    tell(f"{folder}: {', '.join(names)}")
+    if not (folder / "classifier").is_dir():
+        _log.warning("tracking.register: %s has no classifier that could be registered; see --model", chosen.model)
+    log_and_tell(store, folder, fitted, tell)
+
+
+def log_labels_classifier(store: Path, folder: Path, fitted: Fitted) -> str | None:
+    """Logs a classifier as a model on the run on top of its sweep, and registers it where the sweep file says so
+    (`tracking.register`). One that was logged before is left as it is.
+
+    Args:
+        store: of the sweep.
+        folder: where labels were written.
+        fitted: what they were written of.
+
+    Returns:
+        The model's URI; None where there is no classifier, or the sweep's runs are not in MLflow.
+
+    Raises:
+        BadInput: MLflow cannot be written.
+    """
+    state, place = read_journal(store), folder / "classifier"
+    tracking = state.config.get("tracking", {})
+    features = fitted.dataset.items.features
+    if not tracking.get("enabled", True) or not place.is_dir() or features is None:
+        return None
+    uri = tracking_uri(store, tracking.get("uri"))
+    database = database_file(uri)
+    if without_credentials(uri) not in state.runs and (database is None or not database.is_file()):
+        return None
+    from crowdsweep.models.networks.averaged import AveragedNetworks  # noqa: PLC0415 - torch takes seconds to import
+    from crowdsweep.tracking.mlflow_model import ServedClassifier, log_classifier  # noqa: PLC0415 - and so does mlflow
+
+    saved = load_classifier(place)
+    example = np.resize(features[:_EXAMPLES], (_EXAMPLES, features.shape[1])).astype(np.float32)
+    served = ServedClassifier(
+        module=AveragedNetworks([fit.values for fit in saved.fits]),
+        example=example,
+        classes=saved.class_names,
+        digest=_digest(place),
+        facts={"model": fitted.model, "dataset": fitted.dataset.name, "fingerprint": fitted.dataset.fingerprint},
+    )
+    experiment = tracking.get("experiment") or state.name
+    return log_classifier(
+        uri, experiment, state.name, store_id(state.started[0]), served, tracking.get("register") or ""
+    )
+
+
+def _digest(folder: Path) -> str:
+    found = blake2b(digest_size=16)
+    for path in sorted(folder.iterdir()):
+        found.update(path.name.encode())
+        found.update(path.read_bytes())
+    return found.hexdigest()

@@ -1,0 +1,248 @@
+"""A sweep's answer as MLflow shows it: the run on top with the report, and runs of cells named by rank and score."""
+
+import json
+import logging
+import shlex
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import yaml
+
+from crowdsweep.journal.journal import read_journal
+from crowdsweep.journal.shown import ShownTrial, one_each, points_of, shown_searches, shown_trials
+from crowdsweep.journal.state import JournalState
+from crowdsweep.metrics.wording import is_share, readable, words
+from crowdsweep.report.compare import DatasetComparison, Score
+from crowdsweep.report.of_sweep import comparison_of
+from crowdsweep.report.phrases import verdict
+from crowdsweep.report.table import as_markdown, to_markdown
+from crowdsweep.tracking.run_records import BETWEEN, PREFIX, cell_name, params_of
+from crowdsweep.tracking.sweep_page import (
+    HIGH,
+    LOW,
+    POINT,
+    RANK,
+    RANKED,
+    SCORE,
+    SEARCHED,
+    CellShown,
+    SweepPage,
+    store_id,
+)
+from crowdsweep.tracking.uri import discreetly, tracking_uri, without_credentials
+from crowdsweep.trial.naming import dataset_words
+from crowdsweep.trial.result import Status
+from crowdsweep.trial.spec import canonical_json
+
+FILES = ("report.html", "table.md", "table.csv", "table.tex")
+SWEEP_FILE = "sweep.yaml"
+_LOOK_S = 0.1
+_PATIENCE_S = 60.0
+
+_log = logging.getLogger(__name__)
+Place = tuple[str, str, str, str]
+"""Label, dataset, its parameters, point: where the report's trials of a cell stand."""
+
+
+def show_when_ended(store: Path) -> None:
+    """Writes the page of a sweep that has ended into MLflow, where the sweep's runs went there. Never raises: what
+    could not be written is said in a warning, with the command that makes up for it."""
+    state = read_journal(store)
+    tracking = state.config.get("tracking", {})
+    if not tracking.get("enabled", True):
+        return
+    uri = tracking_uri(store, tracking.get("uri"))
+    known = state.runs.get(without_credentials(uri))
+    if known is None or not state.results.keys() <= known.runs.keys():
+        return  # the mirror has said so
+    failed: list[str] = ["it took too long"]
+
+    def write() -> None:
+        try:
+            _write(state, store, uri)
+            failed.clear()
+        except Exception as error:  # noqa: BLE001 - whatever MLflow raises, the sweep has ended well
+            failed[:] = [discreetly(f"{type(error).__name__}: {error}", uri)]
+
+    thread, until = threading.Thread(target=write, daemon=True), time.monotonic() + _PATIENCE_S
+    thread.start()
+    try:
+        while thread.is_alive() and time.monotonic() < until:
+            thread.join(_LOOK_S)
+    except KeyboardInterrupt:
+        failed[:] = ["it was broken off"]
+    if failed:
+        later = shlex.join(["crowdsweep", "mirror", str(store)])
+        _log.warning("MLflow lacks the sweep's own page: %s; `%s` writes it", failed[0], later)
+
+
+def show_in_mlflow(store: Path, uri: str | None = None) -> None:
+    """Writes the page of a sweep into MLflow as it stands now.
+
+    Args:
+        store: of the sweep.
+        uri: as for `tracking_uri`; the sweep's where it is None.
+
+    Raises:
+        BadInput: MLflow cannot be written.
+    """
+    state = read_journal(store)
+    _write(state, store, tracking_uri(store, uri or state.config.get("tracking", {}).get("uri")))
+
+
+def _write(state: JournalState, store: Path, uri: str) -> None:
+    from crowdsweep.tracking.mlflow_page import publish  # noqa: PLC0415 - mlflow takes seconds to import
+
+    publish(uri, state.config.get("tracking", {}).get("experiment") or state.name, sweep_page(state, store))
+
+
+def sweep_page(state: JournalState, store: Path) -> SweepPage:
+    """Returns what MLflow is to show of a sweep.
+
+    Args:
+        state: what its journal says.
+        store: where its report lies.
+    """
+    blocks = comparison_of(state, store).datasets
+    trials = one_each(shown_trials(state, every=True)).values()
+    shown = shown_trials(state)
+    counted = {_place(trial): trial for trial in shown if trial.chosen}
+    points, searches = _points(state, shown)
+    ranked = dict(_ranked(blocks, counted, points))
+    results = [state.results.get(trial.spec.key) for trial in trials if trial.asked]
+    statuses = Counter(result.status for result in results if result is not None)
+    best = next((cell for cell in ranked.values() if cell.metrics.get(RANK) == 1.0), None)
+    config = json.loads(json.dumps(dict(state.config)))
+    files = {name: (store / name).read_bytes() for name in FILES if (store / name).is_file()}
+    return SweepPage(
+        sweep=state.name,
+        store=store_id(state.started[0]) if state.started else "",
+        description=[_described(block) for block in blocks] or ["No trial has finished yet."],
+        tags={PREFIX + "state": state.status, **{f"{PREFIX}trials_{one}": str(statuses[one]) for one in Status}},
+        metrics={name: best.metrics[name] for name in (SCORE, LOW, HIGH) if name in best.metrics}
+        if best and len(blocks) == 1
+        else {},
+        files={**files, SWEEP_FILE: yaml.safe_dump(config, sort_keys=False, allow_unicode=True).encode()},
+        cells={trial.spec.cell_key: CellShown(name=cell_name(trial)) for trial in trials} | points | ranked,
+        compared={
+            "Compare the ranked models": list(ranked),
+            # A comparison opens with what its first run was first measured by: of a ranked one, that is not the search.
+            **{title: sorted(keys, key=lambda key: key in ranked) for title, keys in searches.items()},
+        },
+        params=_differing(shown),
+    )
+
+
+def _points(state: JournalState, shown: Sequence[ShownTrial]) -> tuple[dict[str, CellShown], dict[str, list[str]]]:
+    """Returns the cells of searched points, by key; and for each search what a comparison of them is called, with their
+    keys, best first."""
+    cells: dict[str, CellShown] = {}
+    compared: dict[str, list[str]] = {}
+    for number, search in enumerate(shown_searches(state)):
+        values = {
+            canonical_json(dict(point)): state.values.get(search.key, {}).get(place)
+            for place, point in points_of(state, search).items()
+        }
+        scored: dict[str, tuple[float, ShownTrial]] = {}
+        for trial in shown:
+            value = values.get(canonical_json(dict(trial.spec.point)))
+            if trial.search == search.key and trial.spec.phase == "search" and value is not None:
+                scored[trial.spec.cell_key] = (value, trial)
+        sign = -1.0 if search.goal == "maximize" else 1.0
+        order = sorted(scored, key=lambda key: sign * scored[key][0])
+        for place, key in enumerate(order):
+            value, trial = scored[key]
+            cells[key] = CellShown(
+                name=cell_name(trial), order=f"{POINT}.{number:06d}.{place:06d}", metrics={SEARCHED: _rounded(value)}
+            )
+        title = as_markdown(f"{search.label} on {dataset_words(search.dataset, search.dataset_params)}")
+        compared[f"Compare the {len(order)} points of {title}: hyper-parameters against {words(search.metric)}"] = order
+    return cells, compared
+
+
+def _ranked(
+    blocks: Sequence[DatasetComparison], counted: Mapping[Place, ShownTrial], points: Mapping[str, CellShown]
+) -> Iterator[tuple[str, CellShown]]:
+    """Yields the cells that have a score, by key: on each dataset ranked ones first, then those that saw gold."""
+    for number, block in enumerate(blocks):
+        for place, score in enumerate([*block.ranked, *block.gold]):
+            trial = counted.get((score.model, block.dataset, block.dataset_params, score.point))
+            if trial is None:
+                continue
+            spec = trial.spec
+            named = dataset_words(spec.dataset, spec.dataset_params, [other.dataset for other in blocks])
+            beginning = "gold" if score.rank is None else str(score.rank)
+            searched = points[spec.cell_key].metrics if spec.cell_key in points else {}
+            yield (
+                spec.cell_key,
+                CellShown(
+                    name=BETWEEN.join((beginning, score.model, named, _worth(score, block.metric))),
+                    order=f"{RANKED}.{number:06d}.{place:06d}",
+                    metrics={**searched, **_numbers(score, block.metric)},
+                ),
+            )
+
+
+def _numbers(score: Score, metric: str) -> dict[str, float]:
+    estimate = score.metrics[metric]
+    found = {RANK: score.rank, SCORE: estimate.mean, LOW: estimate.low, HIGH: estimate.high}
+    found["wall_s"] = None if score.wall_s is None else score.wall_s.mean
+    return {name: _rounded(float(value)) for name, value in found.items() if value is not None}
+
+
+def _rounded(value: float) -> float:
+    """Returns a number that fits a column; all digits stand in the metrics that it is made of."""
+    return float(f"{value:.4g}")
+
+
+def _worth(score: Score, metric: str) -> str:
+    mean = score.metrics[metric].mean
+    return f"{100 * mean:.1f} %" if is_share(metric) else f"{mean:.4g}"
+
+
+def _described(block: DatasetComparison) -> str:
+    """Returns Markdown: the answer for a dataset, and its ranking."""
+    title = as_markdown(dataset_words(block.dataset, json.loads(block.dataset_params)))
+    lines = [f"**{title}.** {as_markdown(verdict(block))}"]
+    if block.ranked:
+        columns: dict[str, list[Any]] = {"rank": [], "model": [], readable(block.metric): [], "95 % interval": []}
+        for score in block.ranked:
+            estimate = score.metrics[block.metric]
+            interval = (
+                "" if estimate.low is None else f"{_amount(estimate.low, block)} to {_amount(estimate.high, block)}"
+            )
+            row = (str(score.rank), score.model, _amount(estimate.mean, block), interval)
+            for column, value in zip(columns.values(), row, strict=True):
+                column.append(value)
+        lines.append(to_markdown(pa.table(columns)))
+    return "\n\n".join(lines)
+
+
+def _amount(value: float | None, block: DatasetComparison) -> str:
+    if value is None:
+        return ""
+    return f"{100 * value:.1f}" if is_share(block.metric) else f"{value:.4g}"
+
+
+def _place(trial: ShownTrial) -> Place:
+    spec = trial.spec
+    params, point = canonical_json(dict(spec.dataset_params)), canonical_json(dict(spec.point))
+    return trial.label, spec.dataset, params, point
+
+
+def _differing(trials: Sequence[ShownTrial]) -> list[str]:
+    """Returns the hyper-parameters and dataset parameters that are not the same in all of these trials: those that were
+    searched first."""
+    searched = {name for trial in trials for name in trial.spec.point}
+    values: dict[str, set[str]] = {}
+    told = {trial.spec.cell_key: params_of(trial.spec) for trial in trials}
+    for params in told.values():
+        for name, value in params.items():
+            values.setdefault(name, set()).add(value)
+    several = [name for name, found in values.items() if name != "model" and len(found) > 1]
+    return sorted({*several, *searched}, key=lambda name: (name not in searched, name))

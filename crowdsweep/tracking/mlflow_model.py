@@ -1,0 +1,113 @@
+"""A sweep's classifier as a model of MLflow, which `mlflow models serve` answers requests with.
+
+It is written as a program of `torch.export` (MLflow's format pt2): no pickle, and nothing of this package is needed to
+load it.
+"""
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float32
+
+from crowdsweep.errors import BadInput
+from crowdsweep.tracking.background import Rejected
+from crowdsweep.tracking.mlflow_door import MlflowDoor, MlflowException
+from crowdsweep.tracking.run_records import PREFIX
+from crowdsweep.tracking.uri import discreetly, without_credentials
+
+NAME = "classifier"
+CLASSES = "classes"
+DIGEST = PREFIX + "digest"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ServedClassifier:
+    """What is to be logged.
+
+    Attributes:
+        module: of torch, features [items, features] to probabilities [items, classes].
+        example: two items or more.
+        classes: names, in the order of the probabilities.
+        digest: of the weights: what was logged before is not logged again.
+        facts: what else stands in the model's metadata, such as the model that trained it.
+    """
+
+    module: Any
+    example: Float32[np.ndarray, "items features"]
+    classes: Sequence[str]
+    digest: str
+    facts: dict[str, str]
+
+
+def log_classifier(uri: str, experiment: str, sweep: str, store: str, served: ServedClassifier, register: str) -> str:
+    """Logs a classifier on the run on top of a sweep, and registers it where that is asked for.
+
+    Args:
+        uri: MLflow's tracking URI.
+        experiment: its name.
+        sweep, store: the sweep's name and the id of its store.
+        served: the classifier.
+        register: name in MLflow's model registry; empty for none.
+
+    Returns:
+        The model's URI, `models:/…`.
+
+    Raises:
+        BadInput: MLflow cannot be written, or lacks the run of the sweep.
+    """
+    try:
+        return _log(MlflowDoor(uri, experiment), sweep, store, served, register)
+    except (OSError, MlflowException, Rejected) as error:
+        raise BadInput(
+            f"MLflow at {without_credentials(uri)}: the classifier cannot be logged: {discreetly(str(error), uri)}"
+        ) from None
+
+
+def _log(door: MlflowDoor, sweep: str, store: str, served: ServedClassifier, register: str) -> str:
+    door.open()
+    try:
+        top = next((run for run in door.runs(f"tags.`{PREFIX}kind` = 'sweep'") if _is_of(run.tags, sweep, store)), None)
+        if top is None:
+            raise Rejected("there is no run of the sweep yet; `crowdsweep mirror` writes it")
+        model = door.model_of(top.run_id, DIGEST, served.digest)
+        if model is None:
+            with TemporaryDirectory() as place:
+                folder = Path(place) / NAME
+                _save(folder, served)
+                model = door.add_model(top.run_id, NAME, folder, {DIGEST: served.digest, **served.facts})
+        if register:
+            return f"models:/{register}/{door.register(register, model, top.run_id)}"
+        return f"models:/{model}"
+    finally:
+        door.close()
+
+
+def _is_of(tags: Any, sweep: str, store: str) -> bool:
+    return tags.get(PREFIX + "sweep") == sweep and tags.get(PREFIX + "store") == store
+
+
+def _save(folder: Path, served: ServedClassifier) -> None:
+    # Of MLflow about types of its own, when they are imported. Not `catch_warnings`: see `MlflowDoor`.
+    warnings.filterwarnings("ignore", message=r"(\x1b\[[\d;]*m)?Any type hint is inferred as AnyType")
+    from mlflow import pytorch  # noqa: PLC0415 - torch takes seconds to import
+    from mlflow.models import ModelSignature  # noqa: PLC0415
+    from mlflow.types import Schema, TensorSpec  # noqa: PLC0415
+
+    n_features, n_classes = served.example.shape[1], len(served.classes)
+    inputs = Schema([TensorSpec(np.dtype(np.float32), (-1, n_features))])
+    outputs = Schema([TensorSpec(np.dtype(np.float64), (-1, n_classes))])
+    pytorch.save_model(
+        served.module,
+        str(folder),
+        signature=ModelSignature(inputs=inputs, outputs=outputs),
+        input_example=served.example,
+        serialization_format="pt2",
+        pip_requirements=[f"{name}=={version(name)}" for name in ("mlflow", "torch", "numpy")],
+        metadata={CLASSES: list(served.classes), **served.facts},
+    )

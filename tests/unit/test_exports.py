@@ -1,0 +1,136 @@
+"""Labels in the forms of other tools, read as those tools read them."""
+
+import io
+import json
+from xml.etree import ElementTree
+
+import numpy as np
+import pandas as pd
+import pytest
+from crowdkit.aggregation import DawidSkene
+
+from crowdsweep.cli import run_command_line
+from crowdsweep.data.annotations import Annotations
+from crowdsweep.data.dataset import CrowdDataset, Gold, Items
+from crowdsweep.data.folder import write_folder
+from crowdsweep.data.formats.label_studio import read_label_studio
+from crowdsweep.data.formats.rows import Asked
+from crowdsweep.errors import BadInput
+from crowdsweep.labelling.exports import exported
+from crowdsweep.labelling.fitted import fit_everything
+from crowdsweep.labelling.tables import labelled_items
+
+ITEM = [0, 0, 0, 1, 1, 2, 2, 2, 2]
+ANNOTATOR = [0, 1, 3, 0, 1, 0, 1, 3, 3]
+LABEL = [2, 2, 0, 1, 1, 0, 0, 0, 2]
+
+
+@pytest.fixture
+def dataset():
+    """Four items, of which one has no answer, and four annotators, of whom one never answered."""
+    return CrowdDataset(
+        name="moods",
+        annotations=Annotations.of(
+            item=np.array(ITEM),
+            annotator=np.array(ANNOTATOR),
+            label=np.array(LABEL),
+            n_items=4,
+            n_annotators=4,
+            n_classes=3,
+        ),
+        items=Items(n_items=4, text=["so it goes", "oh!", '"<why>"', "mm"]),
+        split=np.zeros(4, dtype=np.int8),
+        gold=Gold(item=np.empty(0, np.int32), label=np.empty(0, np.int32)),
+        item_names=("7", "8", "9", "10"),
+        annotator_names=("ann", "bob", "cy", "di"),
+        class_names=("1", "0", "a & b"),
+    )
+
+
+def files_of(dataset, *forms):
+    fitted = fit_everything("dawid-skene", {}, dataset, {})
+    labelled = labelled_items(fitted)
+    return labelled, exported(labelled, fitted, forms)
+
+
+def test_label_studio_gets_predictions_and_the_interface_that_shows_them(dataset):
+    labelled, files = files_of(dataset, "label-studio")
+    tasks = json.loads(files["label-studio.json"])
+    assert [task["data"] for task in tasks] == [
+        {"item": "7", "text": "so it goes"},
+        {"item": "8", "text": "oh!"},
+        {"item": "9", "text": '"<why>"'},
+    ]
+    interface = ElementTree.fromstring(files["label-studio.xml"])
+    (shown,), (choices,) = interface.findall("Text"), interface.findall("Choices")
+    assert (shown.get("value"), choices.get("toName"), choices.get("choice")) == ("$text", shown.get("name"), "single")
+    assert [choice.get("value") for choice in choices] == list(dataset.class_names)
+    for task, probs in zip(tasks, labelled.probs, strict=True):
+        (prediction,) = task["predictions"]
+        assert (prediction["model_version"], prediction["score"]) == ("dawid-skene", probs.max())
+        (result,) = prediction["result"]
+        assert (result["from_name"], result["to_name"], result["type"]) == (choices.get("name"), "text", "choices")
+        assert result["value"] == {"choices": [dataset.class_names[probs.argmax()]]}
+
+
+def test_a_prediction_is_what_label_studio_exports_once_it_was_accepted(dataset, tmp_path):
+    """Accepted predictions come back as annotations with the same result, which `data import` reads."""
+    _, files = files_of(dataset, "label-studio")
+    tasks = json.loads(files["label-studio.json"])
+    for number, task in enumerate(tasks):
+        task["id"] = number
+        task["annotations"] = [{"completed_by": 1, "result": task.pop("predictions")[0]["result"]}]
+    path = tmp_path / "export.json"
+    path.write_text(json.dumps(tasks))
+    assert [row.labels for row in read_label_studio(path, Asked()).rows] == [("a & b",), ("0",), ("1",)]
+
+
+@pytest.mark.filterwarnings("ignore:The (inplace|copy) keyword")  # crowd-kit's, under pandas 3.1 (2026-11)
+def test_crowd_kit_reads_its_own_series_and_frame(dataset):
+    _, files = files_of(dataset, "crowd-kit")
+    rows = pd.DataFrame(
+        {
+            "task": [dataset.item_names[one] for one in ITEM[:-1]],
+            "worker": [dataset.annotator_names[one] for one in ANNOTATOR[:-1]],
+            "label": [dataset.class_names[one] for one in LABEL[:-1]],
+        }
+    )
+    theirs = DawidSkene(n_iter=10)
+    labels = theirs.fit_predict(rows)
+    ours = pd.read_parquet(io.BytesIO(files["crowd-kit-labels.parquet"]))["agg_label"]
+    assert (ours.index.name, ours.name) == (labels.index.name, labels.name)
+    assert set(ours.index) == set(labels.index)
+    assert all(isinstance(label, str) for label in ours)
+    probabilities = pd.read_parquet(io.BytesIO(files["crowd-kit-probabilities.parquet"]))
+    assert probabilities.index.name == theirs.probas_.index.name
+    assert set(theirs.probas_.columns) <= set(probabilities.columns)
+    assert probabilities.idxmax(axis=1).tolist() == ours.tolist()
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)
+
+
+def test_cleanlab_gets_its_matrix_and_probabilities(dataset):
+    labelled, files = files_of(dataset, "cleanlab")
+    matrix = pd.read_parquet(io.BytesIO(files["cleanlab-labels.parquet"]))
+    probs = np.load(io.BytesIO(files["cleanlab-pred-probs.npy"]), allow_pickle=False)
+    assert json.loads(files["cleanlab-classes.json"]) == ["1", "0", "a & b"]
+    assert matrix.index.tolist() == ["7", "8", "9"]
+    assert matrix.columns.tolist() == ["ann", "bob", "di"], "who never answered would be a column without answers"
+    np.testing.assert_array_equal(matrix.to_numpy(float), [[2, 2, 0], [1, 1, np.nan], [0, 0, 2]])
+    np.testing.assert_array_equal(probs, labelled.probs)
+    assert probs.shape == (len(matrix), dataset.n_classes)
+
+
+def test_what_a_form_cannot_hold_is_refused(dataset, monkeypatch):
+    monkeypatch.setattr("crowdsweep.labelling.exports._MOST_CELLS", 8)
+    with pytest.raises(BadInput, match="3 items × 3 annotators"):
+        files_of(dataset, "cleanlab")
+
+
+def test_the_command_writes_them_beside_the_labels(dataset, tmp_path):
+    write_folder(dataset, tmp_path / "moods")
+    words = ["label", str(tmp_path / "moods"), "--model", "dawid-skene", "--out", str(tmp_path / "out")]
+    assert run_command_line([*words, "--export", "cleanlab", "--export", "label-studio"]) == 0
+    names = {path.name for path in (tmp_path / "out").iterdir()}
+    assert {"labels.csv", "label-studio.json", "label-studio.xml", "cleanlab-labels.parquet"} <= names
+    assert not [name for name in names if name.startswith("crowd-kit")]
+    assert "--export cleanlab --export label-studio" in (tmp_path / "out" / "label.yaml").read_text()
