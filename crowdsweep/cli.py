@@ -174,8 +174,16 @@ def results(store: Path | None, form: str, phase: "TablePhase", all_trials: bool
 
 @commands.command()
 @store_argument
-def report(store: Path | None) -> None:
+@click.option(
+    "--live", is_flag=True, help="Write it again while the sweep runs; the open page follows. Ctrl-C ends it."
+)
+def report(store: Path | None, live: bool) -> None:
     """Write report.html, table.md, table.csv, table.tex and results.parquet from the record."""
+    if live:
+        from crowdsweep.report.live import live_report
+
+        live_report(named_store(store), click.echo)
+        return
     from crowdsweep.report.page import write_report
 
     click.echo(write_report(named_store(store)))

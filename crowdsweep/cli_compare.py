@@ -23,7 +23,7 @@ def compare(first: Path, second: Path, as_json: bool) -> None:
     """Compare two sweeps: what their sweep files say differently, and their scores, paired where the trials match."""
     from crowdsweep.console.tables import Column, Grid, render, terminal_width
     from crowdsweep.journal.journal import read_journal
-    from crowdsweep.report.page import comparison_of
+    from crowdsweep.report.of_sweep import comparison_of
     from crowdsweep.report.two_sweeps import Sweep, differences, pairs_of
 
     stores = [asked_store(first), asked_store(second)]

@@ -21,7 +21,7 @@ def shown_results(store: Path, width: int | None) -> str:
     """
     from crowdsweep.console.tables import render
     from crowdsweep.journal.journal import read_journal
-    from crowdsweep.report.page import comparison_of
+    from crowdsweep.report.of_sweep import comparison_of
 
     comparison = comparison_of(read_journal(store), store)
     lines = (store / "table.md").read_text(encoding="utf-8").splitlines()

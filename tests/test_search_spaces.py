@@ -6,7 +6,7 @@ import pytest
 
 from crowdsweep.journal.journal import open_rows, read_journal
 from crowdsweep.models import registered
-from crowdsweep.report.page import comparison_of
+from crowdsweep.report.of_sweep import comparison_of
 from crowdsweep.report.soft_labels import soft_label_tables
 from crowdsweep.sweep.launch import open_and_run
 from crowdsweep.sweep.plan import Plan, make_plan

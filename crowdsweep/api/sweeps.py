@@ -25,7 +25,8 @@ from crowdsweep.models import registered
 from crowdsweep.report.comparison_table import comparison_table
 from crowdsweep.report.figures import heat_map, to_png
 from crowdsweep.report.in_mlflow import show_when_ended
-from crowdsweep.report.page import comparison_of, write_report
+from crowdsweep.report.of_sweep import comparison_of
+from crowdsweep.report.page import write_report
 from crowdsweep.report.table import TablePhase, results_table
 from crowdsweep.sweep.driver import SweepOutcome
 from crowdsweep.sweep.launch import open_and_run

@@ -183,7 +183,9 @@ def _read_start(data: Data) -> SweepStarted:
     record = PlanRecord(
         **_with(
             plan,
-            datasets=tuple(DatasetRecord(**row) for row in plan["datasets"]),
+            datasets=tuple(
+                DatasetRecord(**_with(row, class_names=tuple(row.get("class_names", ())))) for row in plan["datasets"]
+            ),
             cells=None if plan["cells"] is None else tuple(CellRecord(**row) for row in plan["cells"]),
             searches=tuple(CellRecord(**row) for row in plan["searches"]),
             refused=tuple(RefusedRecord(**row) for row in plan.get("refused", ())),

@@ -15,7 +15,7 @@ from crowdsweep.labelling.fitted import DEFAULT_SEEDS, LEAVES_OUT
 from crowdsweep.metrics.wording import readable
 from crowdsweep.models import registered
 from crowdsweep.report.compare import DatasetComparison
-from crowdsweep.report.page import comparison_of
+from crowdsweep.report.of_sweep import comparison_of
 from crowdsweep.sweepfile.located import parse_yaml
 from crowdsweep.trial.spec import TrialSpec, canonical_json
 

@@ -19,7 +19,7 @@ from crowdsweep.newcomer.choices import POINTS, REPORT_SEEDS, SEARCH_SEEDS, Chos
 from crowdsweep.sweep.requirements import default_metric
 
 SWEEP_FILE, STUDY_FILE = "sweep.yaml", "redundancy.yaml"
-HOURS = 0.12
+HOURS = 0.1
 _AT_ONCE_S = 60.0  # what takes no longer than this on one core does not wait for Ray to start
 _LEVELS = (1, 2, 3, 5, 7, 10, 15, 20)
 _FEWEST_LABELS = 3  # an item, of a study of how many are needed

@@ -14,8 +14,8 @@ from crowdsweep.journal.shown import ShownTrial
 from crowdsweep.journal.state import JournalState
 from crowdsweep.metrics.known import ACCURACY, SPLITS, metric_kind
 from crowdsweep.metrics.wording import readable
+from crowdsweep.report.amounts import show_number
 from crowdsweep.report.compare import DatasetComparison
-from crowdsweep.report.phrases import show_number
 from crowdsweep.studies.contract import StudyTable
 from crowdsweep.trial.artifacts import Artifact
 from crowdsweep.trial.baselines import BASELINES, HISTOGRAM, MARGINAL, UNIFORM

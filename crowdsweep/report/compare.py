@@ -113,12 +113,14 @@ class MeanRanks:
 
     Attributes:
         ranks: model → mean rank (ties share), best first.
+        each: model → its rank on each of these datasets.
         n_datasets: how many they are averaged over.
         statistic, p: Friedman's test; None where it does not apply.
         reason: why not; empty where it does.
     """
 
     ranks: Mapping[str, float]
+    each: Mapping[str, Sequence[float]]
     n_datasets: int
     statistic: float | None = None
     p: float | None = None
@@ -226,10 +228,11 @@ def mean_ranks(datasets: Sequence[DatasetComparison]) -> MeanRanks | None:
         return None
     order = sorted(models)
     losses = np.array([[_loss(block, model) for model in order] for block in usable])
-    ranks = stats.rankdata(losses, axis=1).mean(axis=0)
-    means: list[float] = ranks.tolist()
+    ranks = stats.rankdata(losses, axis=1)
+    means: list[float] = ranks.mean(axis=0).tolist()
+    each: dict[str, list[float]] = dict(zip(order, ranks.T.tolist(), strict=True))
     by_model = {model: mean for mean, model in sorted(zip(means, order, strict=True))}
-    result = MeanRanks(ranks=by_model, n_datasets=len(usable))
+    result = MeanRanks(ranks=by_model, each={model: each[model] for model in by_model}, n_datasets=len(usable))
     if len(usable) < 3 or len(models) < 3:
         return replace(result, reason="Friedman's test needs at least three datasets and three models")
     if len({block.dataset for block in usable}) < len(usable):

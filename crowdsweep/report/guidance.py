@@ -15,10 +15,10 @@ from crowdsweep.journal.rows import Rows
 from crowdsweep.journal.shown import shown_trials
 from crowdsweep.journal.state import JournalState
 from crowdsweep.metrics.wording import readable
+from crowdsweep.report.amounts import show_interval, show_number, show_p
 from crowdsweep.report.compare import DatasetComparison
 from crowdsweep.report.kept_scores import KeptScores
 from crowdsweep.report.paired import Scores, paired_test
-from crowdsweep.report.phrases import show_interval, show_number, show_p
 from crowdsweep.studies.contract import Cell, StudyTable
 from crowdsweep.trial.result import Status
 from crowdsweep.trial.spec import canonical_json
@@ -95,8 +95,11 @@ def _of_model(
             runs.label,
             "as it is" if use == _AS_IT_IS else f"snapped, {use}",
             other.label if use == _AS_IT_IS else "as it is",
-            *(show_number(float(np.mean(list(part.by_seed.values()))), metric) for part in (first, second)),
-            "" if test.difference is None else show_number(test.difference.mean, metric),
+            *(
+                show_number(float(np.mean(list(part.by_seed.values()))), metric, test.difference)
+                for part in (first, second)
+            ),
+            "" if test.difference is None else show_number(test.difference.mean, metric, test.difference),
             "" if test.difference is None else show_interval(test.difference, metric),
             show_p(test.p).removeprefix("= "),
         ]

@@ -18,7 +18,7 @@ from crowdsweep.journal.shown import ShownTrial, one_each, points_of, shown_sear
 from crowdsweep.journal.state import JournalState
 from crowdsweep.metrics.wording import is_share, readable, words
 from crowdsweep.report.compare import DatasetComparison, Score
-from crowdsweep.report.page import comparison_of
+from crowdsweep.report.of_sweep import comparison_of
 from crowdsweep.report.phrases import verdict
 from crowdsweep.report.table import as_markdown, to_markdown
 from crowdsweep.tracking.run_records import BETWEEN, PREFIX, cell_name, params_of

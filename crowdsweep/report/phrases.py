@@ -1,12 +1,11 @@
-"""Numbers and answers as people read them."""
+"""What the numbers of a report rest on, in sentences: tests, intervals, what was chosen by what."""
 
-import json
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from crowdsweep.metrics.intervals import Estimate
 from crowdsweep.metrics.known import HELDOUT
 from crowdsweep.metrics.wording import is_share, words
+from crowdsweep.report.amounts import listed, show_interval, show_number, show_p
 from crowdsweep.report.compare import Comparison, DatasetComparison, Score, describe_dataset
 from crowdsweep.trial.plan_record import CellRecord, RefusedRecord
 from crowdsweep.trial.spec import canonical_json
@@ -15,7 +14,7 @@ from crowdsweep.trial.spec import canonical_json
 def verdict(block: DatasetComparison) -> str:
     """Returns the answer for one dataset in a sentence or two: the winner, and whether the runner-up is told apart."""
     if not block.ranked:
-        return _why_unranked(block)
+        return why_unranked(block)
     best, *rest = block.ranked
     mean, metric = best.metrics[block.metric], block.metric
     where = "at one seed" if mean.n == 1 else f"over {mean.n} seeds"
@@ -49,6 +48,25 @@ def ranked_by_heldout(comparison: Comparison) -> list[str]:
     return [sentence]
 
 
+def worth_of_heldout(comparison: Comparison) -> list[str]:
+    """Returns, for the first screen, what a ranking without gold is worth; nothing where all datasets have gold."""
+    blocks = [block for block in comparison.datasets if block.references.heldout and block.metric == HELDOUT]
+    if not blocks:
+        return []
+    where = "There" if len(blocks) == len(comparison.datasets) else f"On {listed(unique(blocks))} there"
+    sentence = (
+        f"{where} is no gold. Models are ranked by how probable they take answers to be that were held out. That says "
+        f"who describes this crowd best; how many items a model labels right is not known, and a few hundred items "
+        f"with gold would tell."
+    )
+    return [sentence]
+
+
+def unique(blocks: Sequence[DatasetComparison]) -> list[str]:
+    """Returns the names of the datasets, each once."""
+    return list(dict.fromkeys(block.dataset for block in blocks))
+
+
 def collapse(estimate: Estimate) -> str:
     """Returns `3 of 20 seeds collapsed: …`; nothing where none did."""
     if not estimate.collapsed:
@@ -59,7 +77,7 @@ def collapse(estimate: Estimate) -> str:
 def unscored(comparison: Comparison) -> list[str]:
     """Returns a sentence for each dataset on which nothing can score a model."""
     blocks = [block for block in comparison.datasets if not block.metric and block.references.only_own_votes]
-    return [f"{block.title}: {_why_unranked(block)}" for block in blocks]
+    return [f"{block.title}: {why_unranked(block)}" for block in blocks]
 
 
 def chosen_by_gold(comparison: Comparison, searches: Sequence[CellRecord]) -> list[str]:
@@ -141,53 +159,8 @@ def intervals_over(block: DatasetComparison) -> str:
     return " ".join(parts)
 
 
-def show_number(value: float | None, metric: str) -> str:
-    """Returns a metric's value for reading: percent with two decimals, or three significant decimals."""
-    if value is None:
-        return ""
-    return f"{100 * value:.2f}" if is_share(metric) else f"{value:.4f}"
-
-
-def show_interval(estimate: Estimate, metric: str) -> str:
-    """Returns `[81.20, 83.10]`, or nothing where there is no interval."""
-    if estimate.low is None or estimate.high is None:
-        return ""
-    return f"[{show_number(estimate.low, metric)}, {show_number(estimate.high, metric)}]"
-
-
-def show_spread(estimate: Estimate, metric: str) -> str:
-    """Returns `82.15 ± 0.95`: the mean and half its interval."""
-    mean = show_number(estimate.mean, metric)
-    if estimate.low is None or estimate.high is None:
-        return mean
-    return f"{mean} ± {show_number((estimate.high - estimate.low) / 2, metric)}"
-
-
-def show_p(p: float | None) -> str:
-    """Returns `= .034` or `< .001`."""
-    if p is None:
-        return ""
-    return "< .001" if p < 0.001 else f"= {p:.3f}".replace("= 0", "= ")
-
-
-def show_seconds(seconds: float | None) -> str:
-    """Returns seconds with three significant digits."""
-    return "" if seconds is None else f"{seconds:.3g} s"
-
-
-def show_bytes(size: int | None) -> str:
-    """Returns bytes as MiB."""
-    return "" if size is None else f"{size / 2**20:,.0f} MiB"
-
-
-def show_point(point: str | Mapping[str, Any]) -> str:
-    """Returns a point as `groups 3, smoothing 0.1`; a dash for the defaults."""
-    values: Mapping[str, Any] = json.loads(point) if isinstance(point, str) else point
-    shown = (f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}" for name, value in values.items())
-    return ", ".join(shown) or "–"
-
-
-def _why_unranked(block: DatasetComparison) -> str:
+def why_unranked(block: DatasetComparison) -> str:
+    """Returns why no model of a dataset is ranked."""
     if block.references.heldout and any(score.metrics for score in block.unranked):
         return "No model is ranked: none gives a probability to an answer that it has not seen."
     if block.references.only_own_votes and not block.references.heldout:
@@ -214,4 +187,4 @@ def _about_runner_up(second: Score, metric: str) -> str:
 def _quantity(estimate: Estimate, metric: str, *, difference: bool = False) -> str:
     unit = (" points" if difference else " %") if is_share(metric) else ""
     interval = show_interval(estimate, metric)
-    return f"{show_number(estimate.mean, metric)}{unit} {interval}".rstrip()
+    return f"{show_number(estimate.mean, metric, estimate)}{unit} {interval}".rstrip()

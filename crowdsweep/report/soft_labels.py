@@ -15,10 +15,10 @@ from crowdsweep.journal.shown import ShownTrial, shown_trials
 from crowdsweep.journal.state import JournalState
 from crowdsweep.metrics.soft_labels import bootstrap_p, kurtosis_by_outcome
 from crowdsweep.metrics.wording import readable
+from crowdsweep.report.amounts import show_interval, show_number, show_p
 from crowdsweep.report.compare import describe_dataset
 from crowdsweep.report.kept_scores import KeptScores
 from crowdsweep.report.paired import Scores, paired_test
-from crowdsweep.report.phrases import show_interval, show_number, show_p
 from crowdsweep.studies.contract import StudyTable
 from crowdsweep.trial.item_scores import kurtosis_name
 from crowdsweep.trial.result import Status
@@ -100,14 +100,14 @@ def _compared(
     one, other = scores(multi), scores(single)
     test = paired_test(one, other, comparisons)
     pooled = [mine - theirs for _, theirs, mine in _by_item(kept, metric, single, multi)]
-    means = [show_number(float(np.mean(list(own.by_seed.values()))), metric) for own in (one, other)]
+    means = [show_number(float(np.mean(list(own.by_seed.values()))), metric, test.difference) for own in (one, other)]
     difference = test.difference
     return [
         multi.trial.label,
         single.trial.label,
         multi.what[0],
         *means,
-        "" if difference is None else show_number(difference.mean, metric),
+        "" if difference is None else show_number(difference.mean, metric, difference),
         "" if difference is None else show_interval(difference, metric),
         show_p(test.p),
         show_p(bootstrap_p(np.concatenate(pooled))) if pooled else "",

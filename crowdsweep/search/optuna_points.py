@@ -1,4 +1,4 @@
-"""Points proposed by Optuna: the one file that imports it.
+"""Points proposed by Optuna.
 
 Every proposal is a function of the sampler's seed, the proposal's number and the values told so far: the sampler is
 made anew for each. So a search that is rebuilt from the journal proposes what the first one would have.
@@ -48,8 +48,8 @@ class OptunaPoints:
         self._goal: Goal = goal
         self._limit = limit
         self._seeds = SeedStream(sampler.seed).child("search")
-        self._distributions = {name: _distribution(dimension) for name, dimension in space.dimensions.items()}
-        with _QuietOptuna():
+        self._distributions = {name: distribution_of(dimension) for name, dimension in space.dimensions.items()}
+        with QuietOptuna():
             self._optuna = optuna.create_study(direction=goal, sampler=RandomSampler(seed=0))
         self._trials: list[int] = []  # Optuna's number of each proposal
         self._told: set[int] = set()
@@ -98,7 +98,7 @@ class OptunaPoints:
             self._failed.clear()
 
     def _tell(self, number: int, value: float) -> None:
-        with _QuietOptuna():
+        with QuietOptuna():
             self._optuna.tell(self._trials[number], value)
 
     def adopt(self, proposal: Proposal) -> None:
@@ -122,7 +122,7 @@ class OptunaPoints:
         from the point, rounded as it was written down, so that it is the same when it comes from the journal.
         """
         seed = self._seeds.child(len(self._trials)).integer(attempt) % 2**32
-        with _QuietOptuna():
+        with QuietOptuna():
             self._optuna.sampler = self._make_sampler(seed)
             trial = self._optuna.ask()
             point: dict[str, Any] = {}
@@ -136,7 +136,7 @@ class OptunaPoints:
         """Adds an open trial with this point to Optuna's and returns its number."""
         added: FrozenTrial = create_trial(
             state=TrialState.RUNNING,
-            params={name: _encoded(self._space.dimensions[name], part) for name, part in point.items()},
+            params={name: encoded(self._space.dimensions[name], part) for name, part in point.items()},
             distributions={name: self._distributions[name] for name in point},
         )
         self._optuna.add_trial(added)
@@ -156,7 +156,8 @@ class OptunaPoints:
                 return RandomSampler(seed=seed)
 
 
-def _distribution(dimension: Dimension) -> BaseDistribution:
+def distribution_of(dimension: Dimension) -> BaseDistribution:
+    """Returns what a dimension is to Optuna."""
     match dimension:
         case Choice():
             return CategoricalDistribution(range(dimension.size))  # positions: Optuna takes no lists as choices
@@ -196,7 +197,12 @@ def _decoded(dimension: Dimension, suggested: Any) -> Any:
             return suggested
 
 
-def _encoded(dimension: Dimension, value: Any) -> Any:
+def encoded(dimension: Dimension, value: Any) -> Any:
+    """Returns a value of a dimension as Optuna takes it.
+
+    Raises:
+        ValueError: it is none of a choice's.
+    """
     match dimension:
         case Choice():
             return dimension.index(value)
@@ -208,7 +214,7 @@ def _encoded(dimension: Dimension, value: Any) -> Any:
             return value
 
 
-class _QuietOptuna(AbstractContextManager[None]):
+class QuietOptuna(AbstractContextManager[None]):
     """Keeps Optuna's notes on single trials out of the log, and puts its verbosity back."""
 
     def __enter__(self) -> None:

@@ -100,6 +100,7 @@ class StudyReport:
         title: heading of its section.
         findings: sentences, the most important first.
         notes: what a reader must know to trust the numbers.
+        next_steps: dataset (with its other parameters) → what the measured numbers say is worth doing there.
     """
 
     title: str
@@ -107,6 +108,7 @@ class StudyReport:
     curves: Sequence[Curve] = ()
     tables: Sequence[StudyTable] = ()
     notes: Sequence[str] = ()
+    next_steps: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,6 +123,8 @@ class StudyTemplate:
             sweep; nothing is run or drawn.
         summarise: (table of results, checked knobs) → report. Takes the report phase's rows; works on a sweep that is
             not finished, and on one where trials failed.
+        axis: the dataset parameter that the study moves, where it is one; empty elsewhere.
+        along: what the axis counts, in words: `labels per item`.
     """
 
     name: str
@@ -128,6 +132,8 @@ class StudyTemplate:
     knobs: Mapping[str, Knob]
     plans: Callable[[Mapping[str, Any], SweepConfig], SweepConfig]
     summarise: Callable[[pa.Table, Mapping[str, Any]], StudyReport]
+    axis: str = ""
+    along: str = ""
 
 
 def with_gold_models(table: pa.Table, labels: Iterable[str]) -> pa.Table:

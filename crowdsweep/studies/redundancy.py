@@ -131,10 +131,12 @@ def summarise(table: pa.Table, knobs: Mapping[str, Any]) -> StudyReport:
     findings: list[str] = []
     curves: list[Curve] = []
     tables: list[StudyTable] = []
+    next_steps: dict[str, str] = {}
     for group in _groups(table):
         competitors = {name: points for name, points in group.models.items() if name not in gold}
         needs = {name: need for name, points in competitors.items() if (need := need_of(points, group, tolerance))}
         findings += [_need_sentence(group, name, need, tolerance) for name, need in sorted(needs.items())]
+        next_steps.update(_worth_labelling(group, needs, tolerance))
         curves.append(_curve(group, gold))
         tables += [_means(group), _need_table(group, needs, tolerance)]
         if matches := cheaper_matches(competitors, group.metric):
@@ -150,6 +152,7 @@ def summarise(table: pa.Table, knobs: Mapping[str, Any]) -> StudyReport:
         ]
         if curves
         else [],
+        next_steps=next_steps,
     )
 
 
@@ -366,6 +369,29 @@ def _need_sentence(group: Group, model: str, need: Need, tolerance: float) -> st
     return f"{start} needs {need.enough} {noun} per item ({between}) to come {within}."
 
 
+def _worth_labelling(group: Group, needs: Mapping[str, Need], tolerance: float) -> Mapping[str, str]:
+    """Returns whether more labels would help the model that is best with all of them; nothing of models with a metric
+    of their own."""
+    if group.why or not needs:
+        return {}
+    name, need = max(needs.items(), key=lambda pair: pair[1].full.mean)
+    if need.most is None or need.last_gain is None:
+        return {}
+    gain, amount = need.last_gain, _amount(group.metric, tolerance)
+    told = f"{_gain(group.metric, gain)} from {need.most} labels per item to {_all(group)}"
+    if gain.low is not None and gain.low > 0 and gain.mean > tolerance:
+        sentence = f"More labels still help on these items: {name} gains {told}."
+    elif need.surely is not None:
+        noun = "label" if need.surely == 1 else "labels"
+        sentence = (
+            f"More labels of the same kind bring little: {name} comes within {amount} of what it "
+            f"reaches with {_all(group)} from {need.surely} {noun} per item on."
+        )
+    else:
+        sentence = f"Whether more labels would help {name} is not settled: {told}, and that may be chance."
+    return {group.dataset: sentence}
+
+
 def _all(group: Group) -> str:
     return "all labels" if group.all_labels is None else f"all {group.all_labels} labels"
 
@@ -407,4 +433,6 @@ TEMPLATE = StudyTemplate(
     },
     plans=plans,
     summarise=summarise,
+    axis=_AXIS,
+    along="labels per item",
 )

@@ -164,4 +164,6 @@ TEMPLATE = StudyTemplate(
     },
     plans=plans,
     summarise=summarise,
+    axis=_AXIS,
+    along="annotators",
 )

@@ -64,7 +64,6 @@ def open_and_run(
                 sys.stderr.write(f"{config.name}: {words}\n")
                 sys.stderr.flush()
 
-    say("reading the data…")
     plan = make_plan(config)
     for note in plan.notes:
         _log.warning("%s", note)

@@ -8,6 +8,7 @@ from crowdsweep.sweepfile.read import config_to_mapping
 from crowdsweep.sweepfile.records import SweepConfig
 from crowdsweep.tracking.uri import without_credentials
 from crowdsweep.trial.plan_record import CellRecord, DatasetRecord, PlanRecord, RefusedRecord
+from crowdsweep.trial.result import MOST_CLASSES_INLINE
 
 
 def recorded_config(config: SweepConfig) -> dict[str, Any]:
@@ -28,6 +29,7 @@ def recorded_plan(plan: Plan) -> PlanRecord:
                 dataset_params=dataset.params,
                 gold=dataset.offer.scored,
                 heldout=dataset.report_heldout,
+                class_names=_few(dataset.offer.class_names),
             )
             for dataset in plan.datasets
         ),
@@ -45,6 +47,10 @@ def recorded_plan(plan: Plan) -> PlanRecord:
             for one in plan.refused
         ),
     )
+
+
+def _few(class_names: tuple[str, ...]) -> tuple[str, ...]:
+    return class_names if len(class_names) <= MOST_CLASSES_INLINE else ()
 
 
 def _cell(cell: Cell, key: str, *, points: int = 0, n_trials: int) -> CellRecord:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from crowdsweep.data.dataset import Scalar
+from crowdsweep.trial.result import WHERE_ANY
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,12 +20,14 @@ class DatasetRecord:
         dataset, dataset_params: as in `TrialSpec`.
         gold: split with items to score → whether any of them has gold; else they are scored by their own votes.
         heldout: share of the annotations that report trials give up.
+        class_names: what the classes are called, where they are few enough for a table of them.
     """
 
     dataset: str
     dataset_params: Mapping[str, Scalar] = field(default_factory=dict)
     gold: Mapping[str, bool] = field(default_factory=dict)
     heldout: float = 0.0
+    class_names: Sequence[str] = field(default=(), metadata=WHERE_ANY)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,7 +21,7 @@ from crowdsweep.journal.journal import read_journal
 from crowdsweep.journal.state import JournalState
 from crowdsweep.models import registered
 from crowdsweep.report.comparison_table import comparison_table
-from crowdsweep.report.page import comparison_of, study_report
+from crowdsweep.report.of_sweep import comparison_of, study_report
 from crowdsweep.report.table import results_table
 from crowdsweep.sweep import launch
 from crowdsweep.sweep.driver import SweepOutcome

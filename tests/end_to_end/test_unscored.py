@@ -9,7 +9,8 @@ import yaml
 from crowdsweep.cli import run_command_line
 from crowdsweep.errors import BadInput
 from crowdsweep.journal.journal import read_journal
-from crowdsweep.report.page import comparison_of, write_report
+from crowdsweep.report.of_sweep import comparison_of
+from crowdsweep.report.page import write_report
 from crowdsweep.sweep.launch import open_and_run
 from crowdsweep.sweep.plan import make_plan
 from crowdsweep.sweep.plan_table import describe_plan

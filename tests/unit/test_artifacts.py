@@ -16,7 +16,8 @@ from crowdsweep.journal.journal import Journal, open_rows, read_journal
 from crowdsweep.journal.objects import ObjectRows
 from crowdsweep.journal.repair import repair_journal
 from crowdsweep.journal.rows import Rows
-from crowdsweep.report.page import comparison_of, write_report
+from crowdsweep.report.of_sweep import comparison_of
+from crowdsweep.report.page import write_report
 from crowdsweep.sweep.launch import open_and_run
 from crowdsweep.sweepfile.read import parse_sweep
 from crowdsweep.testing.journals import made_up_sweep, made_up_trials

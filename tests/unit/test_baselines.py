@@ -79,7 +79,7 @@ def test_reports_of_distributions_show_all_three_whatever_models_ran(tmp_path: P
     folder = written(tmp_path / "votes")
     page, table = report_of(tmp_path, {"name": folder, "redundancy": 2}, models=[{"name": "uniform", "label": "flat"}])
     for name in ("marginal", "uniform", "histogram"):
-        assert f"<td>{name}</td>" in page
+        assert f'<td data-label="without a fit">{name}</td>' in page
     lines = [line for line in table.splitlines() if "| uniform" in line or "| histogram" in line]
     assert [("test KL" in line, "train KL" in line) for line in lines] == [(True, False), (False, True)]
     values = {line.split("|")[-2].strip() for line in lines}

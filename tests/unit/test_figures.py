@@ -12,16 +12,23 @@ from crowdsweep.metrics.intervals import Estimate
 from crowdsweep.report.annotator_maps import laid_out
 from crowdsweep.report.figures import (
     Bar,
+    SearchedPoints,
     annotator_map,
     cluster_labels,
     curve,
     heat_map,
+    importances,
     item_map,
+    mean_ranks,
     means_with_intervals,
+    parallel_coordinates,
     search_curve,
+    slices,
     to_png,
     to_svg,
+    training_curves,
 )
+from crowdsweep.report.figures.drawing import spread_out
 from crowdsweep.studies.contract import Curve, CurveLine
 
 
@@ -63,18 +70,21 @@ def test_means_stand_top_down_in_percent_with_their_intervals() -> None:
     assert axes.get_xlabel() == "test accuracy, %"
 
 
-def test_a_curve_on_a_log_axis_has_every_line_and_band() -> None:
+def test_a_curve_on_a_log_axis_has_every_line_named_at_its_end_and_every_interval() -> None:
     drawn = Curve(
         title="t", x_label="annotators", y_label="accuracy", lines=[_line("a"), _line("ideal", True)], log_x=True
     )
     axes = curve(drawn).axes[0]
     assert axes.get_xscale() == "log"
-    assert [line.get_label() for line in axes.lines] == ["a", "ideal"]
+    drawn_lines = [line for line in axes.lines if not str(line.get_label()).startswith("_")]
+    assert [line.get_label() for line in drawn_lines] == ["a", "ideal"]
+    intervals = [list(line.get_ydata()) for line in axes.lines if line not in drawn_lines]
+    assert intervals == [[0.8, 0.95], [0.6, 0.8]] * 2  # none where there is no interval
     assert [text.get_text() for text in axes.get_xticklabels()] == ["100", "1,000", "10,000"]
-    assert axes.lines[0].get_color() != axes.lines[1].get_color()
-    legend = axes.get_legend()
-    assert legend is not None
-    assert [text.get_text() for text in legend.get_texts()] == ["a", "ideal"]
+    named = {text.get_text(): text.get_color() for text in axes.texts}
+    assert named == {line.get_label(): line.get_color() for line in drawn_lines}
+    assert len(set(named.values())) == 2
+    assert axes.get_legend() is None
 
 
 def test_a_long_label_widens_the_picture_instead_of_being_cut() -> None:
@@ -170,3 +180,107 @@ def test_items_have_the_colour_and_marker_of_their_class() -> None:
     lines = figure.axes[0].get_lines()
     assert [line.get_label() for line in lines][:3] == ["one (3)", "class 4 (2)", "zero (1)"]
     assert len({(line.get_color(), line.get_marker()) for line in lines}) == len(set(classes.tolist()))
+
+
+def test_a_model_far_off_leaves_the_scale_to_the_others_and_is_named() -> None:
+    bars = [_bar(name, mean) for name, mean in (("a", 0.90), ("b", 0.88), ("c", 0.87), ("stray", 0.10))]
+    axes = means_with_intervals(bars, "test_accuracy").axes[0]
+    low, high = axes.get_xlim()
+    assert 80 < low < 86
+    assert 91 < high < 95
+    assert axes.get_xlabel() == "test accuracy, %\noff the scale: stray"
+    near = means_with_intervals(bars[:3], "test_accuracy").axes[0]
+    assert near.get_xlabel() == "test accuracy, %"
+
+
+def test_a_line_far_off_leaves_the_scale_to_the_others_and_is_named() -> None:
+    def flat(label: str, y: float) -> CurveLine:
+        return CurveLine(label=label, x=[1.0, 2.0], y=[y, y], low=[None] * 2, high=[None] * 2)
+
+    lines = [flat("a", 0.90), flat("b", 0.88), flat("c", 0.89), flat("stray", 0.10)]
+    axes = curve(Curve(title="t", x_label="labels", y_label="accuracy", lines=lines)).axes[0]
+    assert axes.get_ylim()[0] > 0.8
+    assert axes.get_xlabel() == "labels\noff the scale: stray"
+    assert [text.get_text() for text in axes.texts] == ["b", "c", "a"]
+
+
+def test_intervals_of_several_lines_stand_beside_each_other() -> None:
+    drawn = Curve(title="t", x_label="x", y_label="y", lines=[_line(name) for name in "abc"])
+    axes = curve(drawn).axes[0]
+    firsts = [float(np.asarray(line.get_xdata())[0]) for line in axes.lines if line.get_label() in ("a", "b", "c")]
+    assert firsts == sorted(set(firsts))
+    assert max(abs(x - 100.0) for x in firsts) < 0.15 * 900
+
+
+def test_names_that_would_touch_are_moved_apart_no_farther_than_needed() -> None:
+    assert spread_out([0.1, 0.5, 0.9], 0.1) == pytest.approx([0.1, 0.5, 0.9])
+    assert spread_out([0.5, 0.5, 0.5], 0.1) == pytest.approx([0.4, 0.5, 0.6])
+    assert spread_out([0.1, 0.48, 0.52, 0.9], 0.1) == pytest.approx([0.1, 0.45, 0.55, 0.9])
+    assert spread_out([], 0.1) == []
+
+
+def test_ticks_stand_at_round_numbers() -> None:
+    axes = means_with_intervals([_bar("a", 0.7231), _bar("b", 0.6087)], "test_accuracy").axes[0]
+    steps = set(np.diff(axes.get_xticks()).round(9).tolist())
+    assert len(steps) == 1
+    assert steps.pop() in (1.0, 2.0, 5.0, 10.0)
+
+
+def test_ranks_are_drawn_with_their_mean() -> None:
+    axes = mean_ranks({"a": [1.0, 2.0], "b": [2.0, 1.5]}).axes[0]
+    assert [text.get_text() for text in axes.texts] == ["1.8", "1.5"]  # from below
+    assert [text.get_text() for text in axes.get_yticklabels()] == ["b", "a"]
+
+
+SEARCHED = SearchedPoints(
+    numbers=[0, 1, 3],
+    values=[0.5, 0.7, 0.6],
+    params={
+        "groups": {0: 1, 1: 3, 2: 2},
+        "patience": {0: None, 1: 2, 2: 2},
+        "rate": {0: 0.001, 1: 0.1, 2: 0.01},
+        "only": {1: "x"},
+    },
+    log=frozenset({"rate"}),
+)
+
+
+def test_a_slice_has_the_points_that_have_the_setting() -> None:
+    panels = slices(SEARCHED, "dev_accuracy").axes
+    drawn = {axes.get_xlabel(): np.asarray(axes.collections[0].get_offsets()).tolist() for axes in panels}
+    assert drawn["groups"] == [[1, 50], [3, 70], [2, 60]]
+    assert drawn["only"] == [[0, 70]]
+    assert drawn["patience"] == [[1, 50], [0, 70], [0, 60]]
+    assert drawn["rate"] == [[-3, 50], [-1, 70], [-2, 60]]
+    patience = next(axes for axes in panels if axes.get_xlabel() == "patience")
+    assert [text.get_text() for text in patience.get_xticklabels()] == ["2", "null"]
+
+
+@pytest.mark.parametrize("goal", ["maximize", "minimize"])
+def test_parallel_coordinates_draw_the_best_last(goal: str) -> None:
+    axes = parallel_coordinates(SEARCHED, goal, "dev_accuracy").axes[0]
+    lines = [np.asarray(line.get_ydata(), dtype=float).tolist() for line in axes.lines if len(line.get_ydata()) == 5]
+    best = {"maximize": [1.0, 0.0, 1.0, 0.5, 1.0], "minimize": [0.0, 1.0, 0.0, float("nan"), 0.0]}[goal]
+    np.testing.assert_allclose(lines[-1], best)
+    assert [text.get_text() for text in axes.get_xticklabels()] == [*SEARCHED.params, "dev accuracy, %"]
+
+
+def test_training_curves_have_a_line_for_every_fit_and_one_name_a_model() -> None:
+    fits = {"a": [[(1, 0.5), (2, 0.6)], [(1, 0.4), (2, 0.7)]], "b": [[(1, 0.2), (3, 0.3)]]}
+    axes = training_curves(fits, "dev_accuracy").axes[0]
+    assert [np.asarray(line.get_ydata()).round(6).tolist() for line in axes.lines] == [[50, 60], [40, 70], [20, 30]]
+    assert sorted(text.get_text() for text in axes.texts) == ["a", "b"]
+
+
+def test_importances_are_drawn_largest_on_top() -> None:
+    axes = importances({"a": 0.2, "b": 0.7, "c": 0.1}).axes[0]
+    assert [text.get_text() for text in axes.get_yticklabels()] == ["c", "a", "b"]
+    assert [text.get_text() for text in axes.texts] == ["10 %", "20 %", "70 %"]
+
+
+def test_a_matrix_carries_the_names_of_its_classes() -> None:
+    axes = heat_map([[0.9, 0.1], [0.2, 0.8]], ["yes", "a name of a class that is longer than that"]).axes[0]
+    names = [text.get_text() for text in axes.get_yticklabels()]
+    assert names[0] == "yes"
+    assert names[1].startswith("a name of a class")
+    assert names[1].endswith("…")

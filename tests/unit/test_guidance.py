@@ -8,7 +8,8 @@ from data_folders import swept_two_kinds
 
 from crowdsweep.journal.journal import open_rows, read_journal
 from crowdsweep.report.guidance import guidance_tables
-from crowdsweep.report.page import comparison_of, write_report
+from crowdsweep.report.of_sweep import comparison_of
+from crowdsweep.report.page import write_report
 from crowdsweep.studies.contract import StudyTable
 
 FAST = {"restarts": 1, "iterations": 5, "item_clusters": 3, "epochs": 5}
@@ -45,7 +46,7 @@ def test_every_use_stands_beside_the_prediction_as_it_is(tmp_path: Path, snap: s
     for numbers, (one, other) in zip(
         shown, [(as_it_is, mean(plain, "test_kl")), (soft, as_it_is), (hard, as_it_is)], strict=True
     ):
-        assert numbers == pytest.approx((one, other, one - other), abs=1e-4)
+        assert numbers == pytest.approx((one, other, one - other), abs=5.001e-4)  # three decimals
     assert all(str(row[6]).startswith("[") for row in table.rows)
     write_report(store)
     assert 'href="#guidance"' in (store / "report.html").read_text()

@@ -11,7 +11,8 @@ from one_trial import run_one
 from crowdsweep.journal.artifacts import FOLDER
 from crowdsweep.journal.journal import read_journal
 from crowdsweep.report.compare import DatasetComparison
-from crowdsweep.report.page import comparison_of, write_report
+from crowdsweep.report.of_sweep import comparison_of
+from crowdsweep.report.page import write_report
 from crowdsweep.report.phrases import intervals_over
 from crowdsweep.sweep.launch import open_and_run
 from crowdsweep.sweepfile.read import parse_sweep

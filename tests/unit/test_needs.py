@@ -8,7 +8,7 @@ import pytest
 from crowdsweep.errors import BadInput
 from crowdsweep.journal.journal import read_journal
 from crowdsweep.models import registered
-from crowdsweep.report.page import comparison_of
+from crowdsweep.report.of_sweep import comparison_of
 from crowdsweep.sweep.launch import open_and_run
 from crowdsweep.sweep.plan import make_plan
 from crowdsweep.sweepfile.read import parse_sweep

@@ -19,7 +19,8 @@ from crowdsweep.journal.codec import decode
 from crowdsweep.journal.journal import read_journal
 from crowdsweep.journal.rows import seal, unseal
 from crowdsweep.journal.shown import left_out, shown_trials
-from crowdsweep.report.page import study_report, write_report
+from crowdsweep.report.of_sweep import study_report
+from crowdsweep.report.page import write_report
 from crowdsweep.report.table import comparison_rows, results_table
 from crowdsweep.sweep.launch import open_and_run
 from crowdsweep.sweepfile.read import load_sweep

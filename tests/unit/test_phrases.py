@@ -70,13 +70,13 @@ def test_the_page_shows_what_chose_a_point_beside_fresh_seeds(tmp_path: Path) ->
     journal.handle_many(made_up_sweep(events, models=models, searches=[found]))
     journal.close()
     write_report(tmp_path)
-    assert "Chosen at -0.5800, fresh seeds -0.6100." in (tmp_path / "report.html").read_text()
+    assert "Chosen at -0.580, fresh seeds -0.610." in (tmp_path / "report.html").read_text()
 
 
 def test_no_flattery_where_fresh_seeds_are_not_scored_so() -> None:
     assert flattery(-0.5, None, "heldout_loglik") == ""
     assert flattery(None, Estimate(n=1, mean=0.5), "test_accuracy") == ""
-    assert flattery(0.9, Estimate(n=1, mean=0.85), "dev_accuracy") == "Chosen at 90.00, fresh seeds 85.00."
+    assert flattery(0.9, Estimate(n=1, mean=0.85), "dev_accuracy") == "Chosen at 90.0, fresh seeds 85.0."
 
 
 @pytest.mark.parametrize(("metric", "said"), [("train_accuracy", True), ("heldout_loglik", False)])

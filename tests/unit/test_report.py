@@ -17,8 +17,8 @@ import pytest
 from crowdsweep.errors import JournalError, NotWritten
 from crowdsweep.journal.journal import Journal
 from crowdsweep.metrics.intervals import Estimate
+from crowdsweep.report.amounts import show_interval, show_p, show_point
 from crowdsweep.report.page import write_report
-from crowdsweep.report.phrases import show_interval, show_p, show_point
 from crowdsweep.report.table import comparison_rows, render_table, results_table
 from crowdsweep.testing.journals import folded, made_up_search, made_up_sweep, made_up_trials
 from crowdsweep.trial.events import Event, TrialFinished
@@ -346,12 +346,12 @@ def test_a_folder_without_a_sweep_is_refused(tmp_path: Path) -> None:
 
 def test_intervals_are_shown_in_the_metrics_unit() -> None:
     wide = Estimate(n=2, mean=0.9, sd=0.1, low=-0.2, high=1.3)
-    assert show_interval(wide, "test_accuracy") == "[-20.00, 130.00]"
-    assert show_interval(wide, "test_kl") == "[-0.2000, 1.3000]"
+    assert show_interval(wide, "test_accuracy") == "[-20.0, 130.0]"
+    assert show_interval(wide, "test_kl") == "[-0.200, 1.300]"
     assert show_interval(Estimate(n=1, mean=0.9), "test_kl") == ""
 
 
 def test_small_print() -> None:
     assert [show_p(p) for p in (0.0004, 0.034, 1.0, None)] == ["< .001", "= .034", "= 1.000", ""]
-    assert show_point('{"hidden":[16],"smoothing":0.012345}') == "hidden [16], smoothing 0.01235"
+    assert show_point('{"hidden":[16],"smoothing":0.012345}') == "hidden [16], smoothing 0.0123"
     assert show_point("{}") == "–"

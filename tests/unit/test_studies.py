@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from crowdsweep.errors import SweepFileError, UnknownName
-from crowdsweep.report.page import study_report
+from crowdsweep.report.of_sweep import study_report
 from crowdsweep.report.table import results_table
 from crowdsweep.studies.axis import AxisPoint
 from crowdsweep.studies.contract import (

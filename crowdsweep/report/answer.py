@@ -1,0 +1,213 @@
+"""What the first screen says of a dataset: which model to use, what is as good, at which settings, and how far that is
+from what gold would give."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from crowdsweep.journal.shown import ShownTrial
+from crowdsweep.journal.state import JournalState
+from crowdsweep.metrics.intervals import Estimate
+from crowdsweep.metrics.known import ACCURACY, HELDOUT, metric_kind
+from crowdsweep.metrics.wording import is_share, readable, words
+from crowdsweep.report.amounts import (
+    listed,
+    show_foretold,
+    show_number,
+    show_point,
+    show_score,
+    show_spread,
+    show_times,
+)
+from crowdsweep.report.compare import DatasetComparison, Score
+from crowdsweep.report.phrases import collapse, why_unranked
+from crowdsweep.trial.plan_record import CellRecord
+from crowdsweep.trial.spec import canonical_json
+
+_CHEAPER = 2.0  # times less that is worth a word
+_NO_COST = 0.05  # seconds a trial that nobody minds
+_WHERE = {"test": "on test items", "dev": "on dev items", "train": "on training items"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """What there is to say of one dataset.
+
+    Attributes:
+        block: the comparison that it is drawn from.
+        lead: a sentence or a few: what to use, what is as good, what is worse.
+        warnings: what takes trust from the lead, in sentences.
+        settings: of the model to use; empty where none is.
+        ceiling: what a model that saw gold reaches; empty where none ran.
+    """
+
+    block: DatasetComparison
+    lead: str
+    warnings: tuple[str, ...] = ()
+    settings: str = ""
+    ceiling: str = ""
+
+
+def answer_of(state: JournalState, block: DatasetComparison, trials: Iterable[ShownTrial]) -> Answer:
+    """Returns what to say of a dataset.
+
+    Args:
+        state: what the journal says.
+        block: the comparison on that dataset.
+        trials: all that are shown.
+    """
+    if not block.ranked:
+        return Answer(block=block, lead=why_unranked(block), ceiling=_ceiling(block))
+    best = block.ranked[0]
+    return Answer(
+        block=block,
+        lead=lead(block),
+        warnings=tuple(_warnings(block)),
+        settings=_settings(state, block, best, trials),
+        ceiling=_ceiling(block),
+    )
+
+
+def lead(block: DatasetComparison) -> str:
+    """Returns `Use dl-em: 83.7 % ± 1.1 on test items. dl-ds and cmm cannot be told apart from it; dl-ds costs 18 times
+    less. soft-mv and hard-mv are worse.`"""
+    best = block.ranked[0]
+    told = f"Use {best.model}: {reached(best.metrics[block.metric], block.metric)}."
+    return " ".join([told, *_about_others(block)])
+
+
+def reached(estimate: Estimate, metric: str) -> str:
+    """Returns what a model reaches: `83.7 % ± 1.1 on test items`, `61 % on a held-out answer (…)`, `test KL 0.573 ±
+    0.012 nats`."""
+    if metric == HELDOUT:
+        return (
+            f"{show_foretold(estimate, metric)} on a held-out answer (log-likelihood {show_spread(estimate, metric)})"
+        )
+    if metric_kind(metric) == ACCURACY and (split := metric.partition("_")[0]) in _WHERE:
+        return f"{show_score(estimate, metric)} {_WHERE[split]}"
+    name, _, unit = readable(metric).partition(", ")
+    return f"{name} {show_score(estimate, metric)}" + ("" if is_share(metric) or not unit else f" {unit}")
+
+
+def told_apart(block: DatasetComparison) -> tuple[list[Score], list[Score], list[Score]]:
+    """Returns the models behind the best: those that give the same or cannot be told apart from it, those that are
+    worse, and those that no test compares with it."""
+    alike: list[Score] = []
+    worse: list[Score] = []
+    untested: list[Score] = []
+    for score in block.ranked[1:]:
+        test = score.versus_best
+        if test is not None and (test.p_holm is not None or _same(score)):
+            (worse if test.distinguishable else alike).append(score)
+        else:
+            untested.append(score)
+    return alike, worse, untested
+
+
+def _same(score: Score) -> bool:
+    """Whether a model gives the very numbers of the best."""
+    test = score.versus_best
+    return test is not None and test.p is None and test.difference is not None and test.difference.mean == 0
+
+
+def _about_others(block: DatasetComparison) -> list[str]:
+    best, *rest = block.ranked
+    if not rest:
+        return ["Nothing else was ranked beside it."]
+    alike, worse, untested = told_apart(block)
+    told: list[str] = []
+    if same := [score.model for score in alike if _same(score)]:
+        told.append(f"{listed(same)} {'gives' if len(same) == 1 else 'give'} the same numbers.")
+    if close := [score.model for score in alike if not _same(score)]:
+        told.append(f"{listed(close)} cannot be told apart from it{_cheaper(best, alike, close)}.")
+    elif cheaper := _cheaper(best, alike, []):
+        told.append(f"{cheaper.removeprefix('; ')}.")
+    if worse:
+        names = [score.model for score in worse]
+        all_others = f"The {len(names)} others" if len(names) > 4 and len(names) == len(rest) else listed(names)
+        told.append(f"{all_others} {'is' if len(names) == 1 else 'are'} worse.")
+    if untested:
+        names = [score.model for score in untested]
+        why = untested[0].versus_best.reason if untested[0].versus_best is not None else ""
+        verb = "was" if len(names) == 1 else "were"
+        told.append(f"{listed(names)} {verb} not tested against it{f' ({why})' if why else ''}.")
+    return told
+
+
+def _cheaper(best: Score, alike: list[Score], close: list[str]) -> str:
+    """Returns how much less the cheapest of the models that are as good costs; nothing where it matters little."""
+    if best.wall_s is None or best.wall_s.mean < _NO_COST:
+        return ""
+    timed = [(score.wall_s.mean, score.model) for score in alike if score.wall_s is not None]
+    seconds, model = min(timed, default=(best.wall_s.mean, ""))
+    if not seconds or best.wall_s.mean / seconds < _CHEAPER:
+        return ""
+    times = show_times(best.wall_s.mean / seconds)
+    return f" and costs {times} less" if close == [model] else f"; {model} costs {times} less"
+
+
+def _warnings(block: DatasetComparison) -> list[str]:
+    best = block.ranked[0]
+    found = best.metrics[block.metric]
+    told: list[str] = []
+    if found.collapsed:
+        told.append(f"{best.model}: {collapse(found)}.")
+    if found.n == 1:
+        told.append("One seed: luck of the draw is not seen. Raise seeds.report.")
+    return told
+
+
+def _settings(state: JournalState, block: DatasetComparison, best: Score, trials: Iterable[ShownTrial]) -> str:
+    """Returns the settings of the best model, and where they come from."""
+    place = block.dataset, block.dataset_params
+    cell = next((one for one in _cells(state, block) if one.label == best.model), None)
+    fixed: Mapping[str, Any] = {} if cell is None else cell.params
+    spec = next(
+        (
+            trial.spec
+            for trial in trials
+            if trial.chosen
+            and trial.label == best.model
+            and (trial.spec.dataset, canonical_json(dict(trial.spec.dataset_params))) == place
+        ),
+        None,
+    )
+    if spec is None or not (spec.point or fixed):
+        return "its defaults"
+    parts = [show_point(spec.point)] if spec.point else []
+    if spec.point and cell is not None and cell.metric:
+        tried = f", of {cell.points} points" if cell.points else ""
+        parts[0] += f" (found by a search for {words(cell.metric)}{tried})"
+    if fixed:
+        parts.append(f"{show_point(fixed)} (as the sweep file sets {'it' if len(fixed) == 1 else 'them'})")
+    return "; ".join(parts)
+
+
+def _cells(state: JournalState, block: DatasetComparison) -> Iterable[CellRecord]:
+    for cell in [*(state.plan.cells or ()), *state.plan.searches]:
+        if (cell.dataset, canonical_json(dict(cell.dataset_params))) == (block.dataset, block.dataset_params):
+            yield cell
+
+
+def _ceiling(block: DatasetComparison) -> str:
+    """Returns what the best model that saw gold reaches, and how far the best other one is below it."""
+    if not block.gold:
+        return ""
+    top = block.gold[0]
+    told = f"{top.model}, which learns from gold, reaches {reached(top.metrics[block.metric], block.metric)}"
+    if not block.ranked:
+        return told + "."
+    gap = headroom(block)
+    if gap is None or gap <= 0:
+        return f"{told}: no more than {block.ranked[0].model}."
+    amount = show_number(gap, block.metric) + (" points" if is_share(block.metric) else "")
+    return f"{told}: {amount} better."
+
+
+def headroom(block: DatasetComparison) -> float | None:
+    """Returns how much better the best model that saw gold is than the best that did not, in the metric's units; None
+    where one of them is missing."""
+    if not block.gold or not block.ranked:
+        return None
+    difference = block.gold[0].metrics[block.metric].mean - block.ranked[0].metrics[block.metric].mean
+    return difference if block.goal == "maximize" else -difference

@@ -1,0 +1,184 @@
+"""How figures are drawn and written: colours, sizes, labels. Nothing here touches pyplot or its list of figures.
+
+A figure is drawn once and written as SVG for the page, where ink takes the page's text colour (light or dark), or as
+PNG on white for a tracking server. Colours are Okabe and Ito's, told apart by colour-blind readers; markers and dashes
+say the same again. Figures are drawn narrow, so that a phone need not shrink them until nobody can read them; a wide
+page shows them larger.
+"""
+
+import html
+import io
+import re
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+INK = "#1d2125"  # becomes `currentColor` in SVG
+WIDTH = 4.2  # inches, of a figure before its labels
+_DASHES = ("-", "--", "-.", ":")
+_ENLARGED = 1.4  # times its own width that a page may show a figure
+_FAR = 12.0  # times the usual distance from the middle: beyond, a value leaves the scale to the others
+_STYLE: Any = {
+    "svg.fonttype": "path",  # letters as outlines: no font of the reader's can make a label overflow
+    "svg.hashsalt": "crowdsweep",
+    "font.size": 9,
+    "axes.edgecolor": INK,
+    "axes.labelcolor": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "text.color": INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.linewidth": 0.8,
+    "legend.frameon": False,
+    "figure.facecolor": "none",
+    "axes.facecolor": "none",
+    "savefig.facecolor": "none",
+    "text.parse_math": False,  # names are names, whatever dollars they hold
+}
+
+
+@contextmanager
+def style() -> Generator[None]:
+    """Draws by our own settings alone: matplotlib reads a `matplotlibrc` of the folder that a person stands in, which
+    may have it run LaTeX."""
+    with mpl.rc_context():
+        mpl.rcdefaults()
+        mpl.rcParams.update(_STYLE)
+        yield
+
+
+@dataclass(frozen=True, kw_only=True)
+class LineEnd:
+    """Where a line ends, and what it is called."""
+
+    x: float
+    y: float
+    text: str
+    color: str
+
+
+def label_ends(axes: Axes, ends: Sequence[LineEnd]) -> None:
+    """Writes the name of each line beside its end, in its colour, and moves names apart that would touch. The limits of
+    the axes must stand."""
+    if not ends:
+        return
+    points = axes.get_position().height * axes.figure.get_figheight() * 72.0  # pyright: ignore[reportAttributeAccessIssue]
+    low, high = axes.get_ylim()
+    order = sorted(ends, key=lambda end: end.y)
+    wanted = [(min(max(end.y, low), high) - low) / (high - low) for end in order]
+    for end, fraction in zip(order, spread_out(wanted, 11.0 / points), strict=True):
+        axes.annotate(
+            end.text,
+            xy=(end.x, min(max(end.y, low), high)),
+            xytext=(1.04, fraction),
+            textcoords="axes fraction",
+            color=end.color,
+            va="center",
+            fontsize=8.5,
+            annotation_clip=False,
+            arrowprops={"arrowstyle": "-", "color": end.color, "linewidth": 0.6, "alpha": 0.6, "shrinkA": 1},
+        )
+
+
+def spread_out(wanted: Sequence[float], gap: float) -> list[float]:
+    """Returns places at least `gap` apart, as near to the wanted ones (ascending) as blocks of touching names allow."""
+    blocks: list[tuple[float, int]] = []  # of names that touch: mean of what their first place should be, and how many
+    for place in wanted:
+        start, size = place, 1
+        while blocks and blocks[-1][0] + blocks[-1][1] * gap > start:
+            before, n_before = blocks.pop()
+            start = (before * n_before + (start - n_before * gap) * size) / (n_before + size)
+            size += n_before
+        blocks.append((start, size))
+    return [start + gap * step for start, size in blocks for step in range(size)]
+
+
+def scale_of(values: Sequence[float], half_widths: Sequence[float]) -> tuple[float, float]:
+    """Returns the range of values that a scale should show: all of them, unless some lie so far off (12 times the usual
+    distance from the middle) that the others would be one blot.
+
+    Args:
+        values: at least one.
+        half_widths: of the values' intervals, where they have any; what lies within the usual one is never far.
+    """
+    array = np.asarray(values, dtype=np.float64)
+    middle = float(np.median(array))
+    usual = max(float(np.median(np.abs(array - middle))), float(np.median(half_widths)) if len(half_widths) else 0.0)
+    near = array[np.abs(array - middle) <= _FAR * usual] if usual > 0 else array
+    return float(near.min()), float(near.max())
+
+
+def round_ticks(most: int = 5, *, whole: bool = False) -> MaxNLocator:
+    """Returns what puts ticks at numbers that people count in: 1, 2, 5 and tens of these."""
+    return MaxNLocator(most, steps=[1, 2, 5, 10], integer=whole)
+
+
+def line_style(place: int) -> dict[str, Any]:
+    """Returns the looks of the `place`th line of a figure: colour and marker, and dashes beyond six lines."""
+    return {
+        "color": PALETTE[place % len(PALETTE)],
+        "marker": MARKERS[place % len(MARKERS)],
+        "linestyle": _DASHES[(place // len(PALETTE)) % len(_DASHES)],
+    }
+
+
+def reference_style() -> dict[str, Any]:
+    """Returns the looks of an upper bound, which is no competitor."""
+    return {"color": INK, "marker": "", "linestyle": (0, (2, 2))}
+
+
+def grid(axes: Axes, which: Any) -> None:
+    """Draws pale lines behind everything: of `x`, `y` or `both`."""
+    axes.grid(visible=True, axis=which, color=INK, alpha=0.13, linewidth=0.8)
+    axes.set_axisbelow(True)
+
+
+def legend(axes: Axes) -> None:
+    """Names what is drawn to the right of the axes, where lines have no ends that could be named."""
+    if axes.get_legend_handles_labels()[0]:
+        axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), handlelength=1.6)
+
+
+def to_png(figure: Figure) -> bytes:
+    """Returns a figure as PNG on white, 144 dots an inch."""
+    buffer = io.BytesIO()
+    with style():
+        figure.savefig(buffer, format="png", dpi=144, bbox_inches="tight", facecolor="white")
+    return buffer.getvalue()
+
+
+def to_svg(figure: Figure, name: str, description: str) -> str:
+    """Returns a figure as an `<svg>` element for a page.
+
+    Args:
+        name: makes the element's ids unique on its page; letters, digits and dashes.
+        description: what a screen reader says.
+    """
+    buffer = io.StringIO()
+    with style():
+        figure.savefig(buffer, format="svg", bbox_inches="tight", metadata={"Date": None})
+    svg = buffer.getvalue()
+    svg = svg[svg.index("<svg") :]
+    svg = re.sub(r"<!--.*?-->|<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+    svg = re.sub(r'\bid="', f'id="{name}-', svg)
+    svg = re.sub(r'href="#', f'href="#{name}-', svg).replace("url(#", f"url(#{name}-")
+    svg = svg.replace(INK, "currentColor")
+    width = re.search(r'viewBox="[\d.]+ [\d.]+ ([\d.]+)', svg)
+    if width is None:
+        raise ValueError("expected matplotlib's SVG to have a viewBox")
+    label = html.escape(description, quote=True)
+    shown = _ENLARGED * float(width[1]) * 4 / 3
+    head = f'<svg role="img" aria-label="{label}" style="max-width:{shown:.0f}px"'
+    svg = re.sub(r'(<svg[^>]*?) width="[\d.]+pt"', r"\1", svg, count=1)
+    svg = re.sub(r'(<svg[^>]*?) height="[\d.]+pt"', r"\1", svg, count=1)
+    return svg.replace("<svg", head, 1).strip()

@@ -1,0 +1,82 @@
+"""What a sweep's record answers: its models compared as its file asks for it, and the summary of its study."""
+
+from pathlib import Path
+
+from crowdsweep.errors import UnknownName
+from crowdsweep.journal.journal import open_rows
+from crowdsweep.journal.state import JournalState
+from crowdsweep.models import registered
+from crowdsweep.report.compare import Comparison, compare, no_item_scores
+from crowdsweep.report.kept_scores import KeptScores
+from crowdsweep.report.references import References
+from crowdsweep.report.table import comparison_rows
+from crowdsweep.studies.contract import (
+    ScoredBy,
+    StudyReport,
+    StudyTemplate,
+    check_knobs,
+    find_template,
+    with_datasets,
+    with_gold_models,
+)
+from crowdsweep.sweepfile.records import Metric, PublishedValue
+from crowdsweep.trial.spec import canonical_json
+
+
+def template_of(state: JournalState) -> StudyTemplate | None:
+    """Returns the sweep's study template; None where it has none."""
+    entry = state.config.get("study")
+    return find_template(entry["template"]) if entry else None
+
+
+def study_report(state: JournalState) -> StudyReport | None:
+    """Returns the section of the sweep's study template; None where it has none."""
+    template = template_of(state)
+    if template is None:
+        return None
+    knobs = {name: value for name, value in state.config["study"].items() if name != "template"}
+    rows = comparison_rows(state)
+    table = with_gold_models(rows.filter(rows["chosen"]), _gold_labels(state))
+    datasets = {
+        row.dataset: ScoredBy(training_gold=row.gold.get("train", True), heldout=row.heldout)
+        for row in sorted(state.plan.datasets, key=lambda row: row.heldout)
+    }
+    return template.summarise(with_datasets(table, datasets), check_knobs(template, knobs))
+
+
+def comparison_of(state: JournalState, store: Path | None = None) -> Comparison:
+    """Compares the models of a sweep, as its file asks for it.
+
+    Args:
+        state: what its journal says.
+        store: where the scores of single items lie; without, intervals and tests vary over seeds alone.
+    """
+    wanted = state.config.get("metric")
+    printed = (state.config.get("published") or {}).get("values", ())
+    return compare(
+        comparison_rows(state),
+        metric=Metric(name=wanted["name"], goal=wanted["goal"]) if wanted else None,
+        published=[PublishedValue(**value) for value in printed],
+        gold_models=_gold_labels(state),
+        references={
+            (row.dataset, canonical_json(dict(row.dataset_params))): References(gold=row.gold, heldout=row.heldout)
+            for row in state.plan.datasets
+        },
+        item_scores=no_item_scores if store is None else KeptScores(state, open_rows(store, write=False)),
+    )
+
+
+def _gold_labels(state: JournalState) -> frozenset[str]:
+    """Returns the labels of models that need gold. A plan of the first format does not say: there, a model that is not
+    installed any more is taken for one that does not."""
+    if state.plan.cells is not None:
+        return frozenset(cell.label for cell in [*state.plan.cells, *state.plan.searches] if cell.sees_gold)
+    labels: set[str] = set()
+    for entry in state.config.get("models", ()):
+        try:
+            needs = registered.model_info(entry["name"]).needs
+        except UnknownName:
+            continue
+        if "gold" in needs:
+            labels.add(entry.get("label") or entry["name"])
+    return frozenset(labels)
