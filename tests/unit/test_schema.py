@@ -1,7 +1,10 @@
 """The JSON Schema that editors check sweep files by: it takes what the validator takes, refuses what it can tell."""
 
 import json
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from pathlib import Path
@@ -25,7 +28,9 @@ from crowdsweep.sweepfile.schema import sweep_schema
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = (ROOT / "search_spaces" / "README.md").read_text(encoding="utf-8")
-EXAMPLES = dict(re.findall(r"^```yaml (\S+)\n(.*?)^```$", REFERENCE, re.MULTILINE | re.DOTALL))
+BLOCKS = dict(re.findall(r"^```(?:yaml|python) (\S+)\n(.*?)^```$", REFERENCE, re.MULTILINE | re.DOTALL))
+EXAMPLES = {name: text for name, text in BLOCKS.items() if name.endswith(".yaml")}
+PLUGINS = {name: text for name, text in BLOCKS.items() if name.startswith("plugins/")}
 TWO_NETWORKS = {
     "network": {"values": ["linear", "mlp"]},
     "hidden": {"values": [[8], [8, 4]], "when": {"network": "mlp"}},
@@ -62,9 +67,20 @@ def test_the_sweep_files_that_come_along_are_valid(editor: Draft7Validator, path
     assert problems(editor, parse_yaml(path.read_text(encoding="utf-8"), path.name)[0]) == []
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
-def test_the_examples_of_the_reference_are_valid(editor: Draft7Validator, name: str) -> None:
-    assert problems(editor, parse_yaml(EXAMPLES[name], name)[0]) == []
+def test_the_examples_of_the_reference_are_valid_where_its_plugins_are(tmp_path: Path) -> None:
+    (tmp_path / "plugins").mkdir()
+    for name, text in PLUGINS.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    command = [sys.executable, "-P", "-m", "crowdsweep", "schema"]
+    environment = {**os.environ, "CROWDSWEEP_PLUGINS": str(tmp_path / "plugins"), "PYTHONPATH": str(ROOT)}
+    printed = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+    editor = Draft7Validator(json.loads(printed))
+    wrong = {name: problems(editor, parse_yaml(text, name)[0]) for name, text in EXAMPLES.items()}
+    assert {name: said for name, said in wrong.items() if said} == {}
+
+
+def test_a_template_of_a_plugin_is_unknown_without_it(editor: Draft7Validator) -> None:
+    assert problems(editor, parse_yaml(EXAMPLES["effort.yaml"], "effort.yaml")[0]) != []
 
 
 def test_the_sweep_files_that_init_writes_are_valid(editor: Draft7Validator, tmp_path: Path) -> None:
