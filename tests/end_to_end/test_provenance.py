@@ -160,7 +160,7 @@ def test_an_edited_sweep_shows_what_a_fresh_one_shows(place: Path, edited: Calla
     assert not [row for row in everything if row["chosen"] and not row["asked"]]
     left_out = len(everything) - len(rows_of(fresh))
     assert shown["left_out"] == left_out
-    assert (f"{left_out} finished trials are left out" in describe_status(shown)) is (left_out > 0)
+    assert (f"{left_out} finished trials are left out" in describe_status(shown, "done", None)) is (left_out > 0)
 
 
 def test_what_was_asked_for_before_is_not_run_again(place: Path) -> None:
