@@ -7,6 +7,7 @@ import json
 import shlex
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -123,7 +124,8 @@ def run(
     try:
         if not outcome.dropped:
             if not quiet:
-                click.echo(f"{config.name}: writing the report…", err=True)
+                with suppress(OSError):  # a terminal that was closed costs nobody the report
+                    click.echo(f"{config.name}: writing the report…", err=True)
             page = write_report(place)
             show_when_ended(place)
             click.echo(f"{shown_results(place, terminal_width())}\n")

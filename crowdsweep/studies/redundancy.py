@@ -374,7 +374,7 @@ def _worth_labelling(group: Group, needs: Mapping[str, Need], tolerance: float) 
     of their own."""
     if group.why or not needs:
         return {}
-    name, need = max(needs.items(), key=lambda pair: pair[1].full.mean)
+    name, need = max(sorted(needs.items()), key=lambda pair: pair[1].full.mean)  # the order of trials decides no tie
     if need.most is None or need.last_gain is None:
         return {}
     gain, amount = need.last_gain, _amount(group.metric, tolerance)

@@ -17,7 +17,12 @@ from crowdsweep.report.table import results_table
 from crowdsweep.trial.result import TrialResult
 
 COST = ("wall_s", "batch_wall_s", "batch_size", "peak_bytes", "host")
-_COST_CELL = re.compile(r'<td class="r">[\d.]+ (s|ms|min|h|KiB|MiB|GiB)</td>|\d{4}-\d\d-\d\d \d\d:\d\d UTC')
+# Of the page: what a trial took, who is cheaper, and when it was written.
+_COSTS = re.compile(
+    r'<td data-label="(?:seconds a trial|memory)"[^>]*>[^<]*</td>'
+    r"|(?:;| and) [^;.]*costs [\d.,]+ times less"
+    r"|\d{4}-\d\d-\d\d \d\d:\d\d UTC"
+)
 _STORE_FILES = re.compile(
     r"journal\.(jsonl|lock)|artifacts|artifacts/[0-9a-f]{32}\.npy|report\.html|table\.(md|csv|tex)|results\.parquet"
 )
@@ -110,7 +115,7 @@ def readable(path: Path) -> list[str]:
         rows = list(csv.DictReader(text.splitlines()))
         return [str({name: cell for name, cell in row.items() if name not in COST}) for row in rows]
     if path.suffix == ".html":
-        return _COST_CELL.sub("", text).splitlines()
+        return _COSTS.sub("", text).splitlines()
     mark = "|" if path.suffix == ".md" else "&"
     return [_before_last(line.removesuffix(mark), mark) for line in text.splitlines()]
 
