@@ -11,9 +11,9 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from crowdsweep.console.best import Best
+from crowdsweep.console.best import BEST_COLUMNS, Best
 from crowdsweep.console.progress import Progress
-from crowdsweep.console.tables import Column, Grid, drawn
+from crowdsweep.console.tables import Grid, drawn
 from crowdsweep.console.wording import about_words, clock_words, number_words, score_words
 from crowdsweep.errors import plain
 from crowdsweep.journal.state import JournalState
@@ -28,13 +28,6 @@ _LINES_OF_FLAGS = 5
 _BESTS_TOLD = 5  # in plain lines, each time
 _RUNNING_SHOWN = 8
 _OTHER_LINES = 6  # of a live view, besides bests and what runs
-_BEST_COLUMNS = (
-    Column(title="dataset", wraps=True),
-    Column(title="best so far"),
-    Column(title="score", right=True),
-    Column(title="metric", drop=2),
-    Column(title="over", drop=1),
-)
 _LONGEST_S = 60.0  # between two plain lines
 _PART_OF_TIME = 20
 
@@ -225,7 +218,7 @@ class ConsoleMirror:
             for dataset, best in shown
         ]
         more = len(bests) - len(shown)
-        parts: list[RenderableType] = list(drawn(Grid(columns=_BEST_COLUMNS, groups={"": rows}), self._console.width))
+        parts: list[RenderableType] = list(drawn(Grid(columns=BEST_COLUMNS, groups={"": rows}), self._console.width))
         return [*parts, Text(f"and {more} more datasets", style="dim")] if more else parts
 
 

@@ -2,8 +2,9 @@
 
 from typing import Any
 
+from crowdsweep.console.best import BEST_COLUMNS
 from crowdsweep.console.progress import Progress
-from crowdsweep.console.tables import Column, Grid, render
+from crowdsweep.console.tables import Grid, render
 from crowdsweep.console.wording import number_words
 from crowdsweep.errors import plain
 from crowdsweep.journal.shown import points_of, shown_searches
@@ -14,13 +15,6 @@ from crowdsweep.trial.events import SweepStatus
 from crowdsweep.trial.result import Status
 
 LATEST_FAILURES = 5
-_BEST_COLUMNS = (
-    Column(title="dataset", wraps=True),
-    Column(title="best so far"),
-    Column(title="score", right=True),
-    Column(title="metric", drop=2),
-    Column(title="over", drop=1),
-)
 
 
 def sweep_status(state: JournalState) -> dict[str, Any]:
@@ -116,5 +110,5 @@ def describe_status(found: dict[str, Any], state: str, width: int | None) -> str
         )
         for best in found["best"]
     ]
-    table = ["", render(Grid(columns=_BEST_COLUMNS, groups={"": rows}), width)] if rows else []
+    table = ["", render(Grid(columns=BEST_COLUMNS, groups={"": rows}), width)] if rows else []
     return "\n".join([plain("\n".join(lines)), *table])

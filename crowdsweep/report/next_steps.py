@@ -84,6 +84,11 @@ def _of_dataset(answer: Answer, crowd: CrowdMatrix | None) -> Iterator[str]:
     if gap is not None and limited:
         amount = show_number(gap, block.metric) + (" points" if is_share(block.metric) else "")
         yield f"Better labels, or more, could bring up to about {amount}: so far above is {block.gold[0].model}."
+    elif gap is not None and gap < -half:
+        yield (
+            f"{block.gold[0].model}, though it learns from gold, is below {best.model}: as it is set it is no ceiling, "
+            f"and says nothing of more labels. Train it longer, or give it another network."
+        )
     elif gap is not None:
         yield (
             f"More labels would hardly help {best.model}: {block.gold[0].model}, which learns from gold, is not "

@@ -134,6 +134,8 @@ def test_what_to_do_next_is_what_was_measured() -> None:
     assert only == "Better labels, or more, could bring up to about 9.9 points: so far above is ideal."
     (no_gap,) = steps(trials("a", BEST) + trials("ideal", CLOSE))[1:]
     assert no_gap.startswith("More labels would hardly help a")
+    (no_ceiling,) = steps(trials("a", BEST) + trials("ideal", [0.6, 0.601, 0.599]))[1:]
+    assert no_ceiling.startswith("ideal, though it learns from gold, is below a: as it is set it is no ceiling")
     weak = CrowdMatrix(place=("d", "{}"), model="ds", matrix=[[0.6, 0.4], [0.5, 0.5]])
     (crowd,) = steps(trials("a", BEST), [weak])[1:]
     assert "an answer is right in 55 % of cases (chance: 50 %)" in crowd
