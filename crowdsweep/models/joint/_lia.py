@@ -372,7 +372,8 @@ def reading_items(data: TrainingData) -> BuildStream:
 
 def lia_cost(shape: DataShape, params: Mapping[str, Any]) -> float:
     """Returns the cost of all rounds: of each item the network, of each answer its annotator's and its own matrix."""
-    passes = params["iterations"] * params["epochs"] * stopping_share(params)
+    rounds = params["iterations"]
+    passes = rounds * params["epochs"] * stopping_share({"patience": params["patience"], "epochs": rounds})
     weights = network_weights(shape, params)
     cells = shape.n_classes**2 * params["latent"]
     of_items = 3.0 * MATRIX_PRODUCT * shape.n_items * weights
