@@ -43,6 +43,7 @@ from crowdsweep.report.searches import SearchShown, searches
 from crowdsweep.report.soft_labels import soft_label_tables
 from crowdsweep.report.table import results_table, to_csv, to_latex, to_markdown
 from crowdsweep.report.training import training_curves
+from crowdsweep.report.unseen_annotators import unseen_tables
 from crowdsweep.report.winners import winners_of
 from crowdsweep.trial.events import SweepStatus
 from crowdsweep.trial.result import Failure, Status
@@ -206,10 +207,12 @@ def _rooms(state: JournalState, comparison: Comparison, store: Path) -> dict[str
     rows = open_rows(store, write=False)
     guidance = guidance_tables(state, rows, comparison.datasets)
     soft_labels = soft_label_tables(state, rows)
+    unseen = unseen_tables(state, shown_trials(state), rows)
     return {
         "training": training_curves(state),
         "guidance": [page_tables.study_table(table) for table in guidance],
         "soft_labels": [page_tables.study_table(table) for table in soft_labels],
+        "unseen": {place: page_tables.study_table(table) for place, table in unseen.items()},
         "printed_values": page_tables.printed_table(comparison),
         "cost": page_tables.cost_table(comparison),
         "table_name": (state.config.get("published") or {}).get("table") or "the paper",

@@ -160,6 +160,70 @@ def test_an_unseen_annotator_is_told_by_a_few_answers() -> None:
         assert (found.answers(data.items.take(others)).argmax(axis=1) == kind[others]).mean() > 0.9
 
 
+def contradicting(annotators: int, seed: int = 0) -> TrainingData:
+    """400 items of five features; the first half of the annotators answer by the first feature, the others contradict
+    them; five answers an item."""
+    random = np.random.default_rng(seed)
+    features = random.normal(size=(400, 5)).astype(np.float32)
+    truth = (features[:, 0] > 0).astype(np.int64)
+    annotator = np.concatenate([random.choice(annotators, 5, replace=False) for _ in range(400)])
+    item = np.repeat(np.arange(400), 5)
+    label = np.where(annotator < annotators // 2, truth[item], 1 - truth[item])
+    rows = Annotations.of(
+        item=item, annotator=annotator, label=label, n_items=400, n_annotators=annotators, n_classes=2
+    )
+    return TrainingData(annotations=rows, items=Items(n_items=400, features=features))
+
+
+def test_annotators_left_out_are_foretold_from_half_of_their_answers() -> None:
+    """The crowd as a whole answers one way as often as the other; who an annotator is decides."""
+    data = contradicting(40)
+    model = LdlNm(epochs=40, patience=40, learning_rate=5e-3, dropout=0.0, unseen_annotators=0.25)
+    fitted = fit_one(model, data, FitContext(seeds=SeedStream(0)))
+    unseen, loglik = fitted.extras["unseen"], fitted.extras["unseen_loglik"]
+    assert len(unseen) == len(set(unseen)) == 10  # a quarter; all of them answered ten items or more
+    assert loglik.shape == (10, 2)
+    assert abs(loglik[:, 0].mean() - np.log(0.5)) < 0.2
+    assert loglik[:, 1].mean() > np.log(0.8)
+    for place, annotator in enumerate(unseen):  # the naive twin: one annotator at a time
+        mine = data.annotations.take(data.annotations.annotator == annotator)
+        told, asked = mine.item[::2], mine.item[1::2]
+        wanted, given = (np.eye(2)[mine.label[part]] for part in (np.s_[::2], np.s_[1::2]))
+        alone = infer_annotator(fitted.predictor, data.items.take(told), wanted, head="label", step_size=0.5)
+        said = np.log((alone.answers(data.items.take(asked)) * given).sum(axis=1)).mean()
+        assert loglik[place, 1] == pytest.approx(said, abs=1e-4)
+
+
+def test_an_annotator_who_is_left_out_teaches_nothing() -> None:
+    """Rows of theirs that count for seven change nothing in what is said of the items; they are unknown annotators."""
+    data = contradicting(40)
+    rows = data.annotations
+
+    def fitted(weight: np.ndarray) -> FitResult:
+        weighted = Annotations.of(
+            item=rows.item,
+            annotator=rows.annotator,
+            label=rows.label,
+            weight=weight,
+            n_items=400,
+            n_annotators=40,
+            n_classes=2,
+        )
+        model = LdlNm(epochs=3, unseen_annotators=0.25)
+        return fit_one(model, TrainingData(annotations=weighted, items=data.items), FitContext(seeds=SeedStream(0)))
+
+    first = fitted(np.ones(len(rows)))
+    left_out = np.isin(rows.annotator, first.extras["unseen"])
+    other = fitted(np.where(left_out, 7.0, 1.0))
+    np.testing.assert_array_equal(other.extras["unseen"], first.extras["unseen"])
+    np.testing.assert_array_equal(other.item_probs, first.item_probs)
+    assert not np.array_equal(fitted(np.where(left_out, 1.0, 7.0)).item_probs, first.item_probs)
+    assert first.label_probs is not None
+    items = np.arange(5, dtype=np.int32)
+    said = first.label_probs(items, np.full(5, first.extras["unseen"][0]))
+    np.testing.assert_allclose(said, first.predictor.predict(data.items.take(items), "ensemble"))
+
+
 def test_the_divergence_of_algorithm_4_is_that_of_the_head() -> None:
     random = np.random.default_rng(1)
     features = random.normal(size=(30, 4)).astype(np.float32)

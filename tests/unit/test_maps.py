@@ -4,15 +4,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from data_folders import swept_two_kinds
 
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import Items, TrainingData
+from crowdsweep.journal.artifacts import array_of
 from crowdsweep.journal.journal import open_rows, read_journal
+from crowdsweep.journal.shown import shown_trials
 from crowdsweep.models.contract import FitContext, fit_one
 from crowdsweep.models.registered import build_model
 from crowdsweep.report.maps import Maps, maps_of, pictures
 from crowdsweep.report.page import write_report
+from crowdsweep.report.unseen_annotators import unseen_tables
 from crowdsweep.seeds import SeedStream
 
 
@@ -62,6 +66,25 @@ def test_items_of_a_kind_stand_together(tmp_path: Path) -> None:
     page = (tmp_path / "store" / "report.html").read_text()
     assert "Items, as ldl-nm sees them" in page
     assert (tmp_path / "store" / "items-1.png").is_file()
+
+
+def test_annotators_left_out_of_training_stand_in_a_table(tmp_path: Path) -> None:
+    left_out = {"name": "ldl-nm", "params": {"epochs": 30, "learning_rate": 0.01, "unseen_annotators": 0.5}}
+    swept(tmp_path, left_out, {"name": "ldl-nm", "label": "ldl-nm of all", "params": {"epochs": 2}})
+    store = tmp_path / "store"
+    state, rows = read_journal(store), open_rows(store, write=False)
+    (table,) = unseen_tables(state, shown_trials(state), rows).values()
+    ((model, annotators, crowd, inferred, gain, between),) = table.rows
+    (key,) = [key for key, spec in state.specs.items() if spec.params["unseen_annotators"] and spec.seed == 0]
+    loglik = array_of(rows, state.results[key].kept["unseen_loglik"])
+    assert loglik is not None
+    by_crowd, by_own = loglik.mean(axis=0)
+    assert (model, annotators) == ("ldl-nm", str(len(loglik)))
+    assert (crowd, inferred) == (f"{100 * np.exp(by_crowd):.0f} %", f"{100 * np.exp(by_own):.0f} %")
+    assert float(str(gain)) == pytest.approx(by_own - by_crowd, abs=5.001e-4)
+    assert str(between).startswith("[")
+    page = (store / "report.html").read_text()
+    assert "Annotators that a model was not trained on" in page
 
 
 def test_latent_vectors_of_many_items_are_thinned() -> None:

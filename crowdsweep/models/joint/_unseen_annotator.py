@@ -12,20 +12,24 @@ The paper matches item distributions with the item head (`head: item`); an annot
 with the head that says what annotators say (`head: label`).
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 import torch
-from jaxtyping import Float32, Float64
+from jaxtyping import Bool, Float32, Float64, Int64
 
 from crowdsweep.arrays import ItemProbs
+from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import Items
 from crowdsweep.errors import BadInput
 from crowdsweep.models.joint._ldl_network import HEADS, AnnotatorEnsemble
 from crowdsweep.models.networks.contract import features_of
 
 Head = Literal["label", "item"]
+
+_MOST_ITEMS = 128  # of one annotator that `inferred_loglik` looks at
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -83,28 +87,111 @@ def infer_annotator(
     if not items.n_items or wanted.shape != (items.n_items, ensemble.network.n_classes):
         expected = f"at least one item and distributions of shape [items, {ensemble.network.n_classes}]"
         raise BadInput(f"expected {expected} to tell an annotator by; got {items.n_items} items and {wanted.shape}")
+    who = np.zeros(items.n_items, np.int64)
+    found = _inferred(ensemble, items, wanted, who, head=head, step_size=step_size, decay=decay, steps=steps)
+    return UnseenAnnotator(
+        ensemble=ensemble,
+        embedding=found.embeddings[0],
+        divergences=np.array([now[0] for now, moved in found.course if moved[0]], np.float64),
+    )
+
+
+def inferred_loglik(
+    ensemble: AnnotatorEnsemble, items: Items, annotations: Annotations, annotators: Int64[np.ndarray, " annotators"]
+) -> Float64[np.ndarray, "annotators 2"]:
+    """Returns how well answers of annotators whom the network was not trained on are foretold from others of theirs.
+
+    Of the items that one answered, every second tells the embedding (`infer_annotator`, by the `label` head), and the
+    others' answers are foretold.
+
+    Args:
+        ensemble: the predictor of a fit of ldl-nm.
+        items: those that `annotations` are of.
+        annotations: with at least two items of each of these annotators.
+        annotators: distinct codes.
+
+    Returns:
+        The mean log-probability in nats of an annotator's answers by the mean of the known annotators, and by the
+        annotator's own embedding.
+    """
+    answers = [_answers(annotations, annotator) for annotator in annotators.tolist()]
+    told, asked = ([(item[part], shares[part]) for item, shares in answers] for part in (np.s_[::2], np.s_[1::2]))
+    seen_items, seen, seen_by = _stacked(told)
+    step_size = 0.5  # one-hot answers are far from a network's: the first steps may be wide, and halve where they fail
+    inferred = _inferred(ensemble, items.take(seen_items), seen, seen_by, head="label", step_size=step_size)
+    asked_items, given, given_by = _stacked(asked)
+    others = items.take(asked_items)
+    embeddings = torch.from_numpy(inferred.embeddings[given_by]).to(ensemble.device)
+    with torch.no_grad():
+        own = _log_said(ensemble, _features(ensemble, others), embeddings, "label").cpu().numpy()
+    crowd = np.log(replace(ensemble, aggregation="mean").predict(others, "ensemble"))
+    counts = np.bincount(given_by)
+    return np.stack([np.bincount(given_by, (given * said).sum(axis=1)) / counts for said in (crowd, own)], axis=1)
+
+
+def _answers(annotations: Annotations, annotator: int) -> tuple[Int64[np.ndarray, " items"], ItemProbs]:
+    """Returns the first items that somebody answered, and what shares of which answers they were given."""
+    first, end = annotations.annotator_pointers[annotator : annotator + 2]
+    mine = annotations.take(annotations.by_annotator[first:end])
+    items = np.flatnonzero(mine.labels_per_item)[:_MOST_ITEMS]
+    return items, mine.of_items(items).label_distribution()
+
+
+def _stacked(
+    answers: Sequence[tuple[Int64[np.ndarray, " _"], Float64[np.ndarray, "_ classes"]]],
+) -> tuple[Int64[np.ndarray, " rows"], Float64[np.ndarray, "rows classes"], Int64[np.ndarray, " rows"]]:
+    """Returns the rows of all annotators one after another, with each row's annotator by place."""
+    items, shares = (np.concatenate(column) for column in zip(*answers, strict=True))
+    return items, shares, np.repeat(np.arange(len(answers)), [len(item) for item, _ in answers])
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Inferred:
+    """Embeddings of some annotators, and how they came to be: after each step the divergences, and who moved."""
+
+    embeddings: Float32[np.ndarray, "annotators annotator_embedding"]
+    course: Sequence[tuple[Float64[np.ndarray, " annotators"], Bool[np.ndarray, " annotators"]]]
+
+
+def _inferred(
+    ensemble: AnnotatorEnsemble,
+    items: Items,
+    wanted: ItemProbs,
+    who: Int64[np.ndarray, " items"],
+    *,
+    head: Head,
+    step_size: float,
+    decay: float = 1e-3,
+    steps: int = 50,
+) -> _Inferred:
+    """Goes downhill for all annotators at once: row by row an item, what is wanted there, and of which annotator."""
     features = _features(ensemble, items)
     target = torch.from_numpy(np.array(wanted)).to(ensemble.device)
-    negative_entropy = torch.xlogy(target, target).sum(dim=1).mean()
+    negative_entropy = torch.xlogy(target, target).sum(dim=1)
+    of = torch.from_numpy(who).to(ensemble.device)
+    counts = torch.bincount(of).to(torch.float64)
 
-    def divergence(embedding: torch.Tensor) -> torch.Tensor:
-        return negative_entropy - (target * _log_said(ensemble, features, embedding, head)).sum(dim=1).mean()
+    def measured(embeddings: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        followed = embeddings.detach().requires_grad_()
+        log_said = _log_said(ensemble, features, followed[of], head)
+        apart = torch.zeros_like(counts).index_add(0, of, negative_entropy - (target * log_said).sum(dim=1)) / counts
+        (slopes,) = torch.autograd.grad(apart.sum(), followed)
+        return apart.detach(), slopes
 
-    embedding = torch.zeros(ensemble.network.annotator_embedding, device=ensemble.device, requires_grad=True)
-    loss = divergence(embedding)
-    kept = [float(loss.detach())]
+    embeddings = torch.zeros(len(counts), ensemble.network.annotator_embedding, device=ensemble.device)
+    apart, slopes = measured(embeddings)
+    sizes = torch.full((len(counts), 1), step_size, device=ensemble.device)
+    course = [(apart.cpu().numpy(), np.ones(len(counts), bool))]
     for _ in range(steps):
-        (slope,) = torch.autograd.grad(loss, embedding, retain_graph=True)
-        moved = (embedding - step_size * slope - decay * embedding).detach().requires_grad_()
-        there = divergence(moved)
-        if (value := float(there.detach())) < kept[-1]:
-            embedding, loss = moved, there
-            kept.append(value)
-        else:
-            step_size /= 2
-    return UnseenAnnotator(
-        ensemble=ensemble, embedding=embedding.detach().cpu().numpy(), divergences=np.array(kept, np.float64)
-    )
+        moved = embeddings - sizes * slopes - decay * embeddings
+        there, slopes_there = measured(moved)
+        falls = there < apart
+        embeddings = torch.where(falls[:, None], moved, embeddings)
+        slopes = torch.where(falls[:, None], slopes_there, slopes)
+        apart = torch.where(falls, there, apart)
+        sizes = torch.where(falls[:, None], sizes, sizes / 2)
+        course.append((apart.cpu().numpy(), falls.cpu().numpy()))
+    return _Inferred(embeddings=embeddings.cpu().numpy(), course=course)
 
 
 def _features(ensemble: AnnotatorEnsemble, items: Items) -> torch.Tensor:
@@ -112,7 +199,7 @@ def _features(ensemble: AnnotatorEnsemble, items: Items) -> torch.Tensor:
 
 
 def _log_said(ensemble: AnnotatorEnsemble, features: torch.Tensor, embedding: torch.Tensor, head: str) -> torch.Tensor:
-    """Returns the log-probabilities of a head for each item [items, classes], in float64."""
+    """Returns the log-probabilities of a head [items, classes], float64, of one annotator or of one for each item."""
     annotators = embedding.expand(1, features.shape[1], -1)
     heads = ensemble.network.log_heads(ensemble.stacked(), features, annotators, None, 1.0)
     return heads[0, :, HEADS.index(head)].to(torch.float64)

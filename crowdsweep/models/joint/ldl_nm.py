@@ -17,16 +17,19 @@ trained on; the epoch is chosen on the annotations of dev items (else of a seede
 aside), where the paper trains 200 epochs; annotators start at N(0, 1/J_A), since orthogonal columns over many rows are
 all but zero, drawn in an order that their answers decide. The ensemble keeps W_P, which Eq. 12 drops. An annotator
 without a row to learn from is not asked, and is foretold to answer as those who are asked do on average;
-`infer_annotator` (algorithm 4) finds the embedding of one from a few answers, and foretells the others.
+`infer_annotator` (algorithm 4) finds the embedding of one from a few answers, and foretells the others; with
+`unseen_annotators` a fit says how well that goes.
 
-Besides labels (`extras`): `item_latents` and `item_classes`, the latent space of some training items.
+Besides labels (`extras`): `item_latents` and `item_classes`, the latent space of some training items; `unseen` and
+`unseen_loglik`, the codes of annotators left out and how well their answers were foretold (`inferred_loglik`).
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, final
+from typing import Annotated, Any, cast, final
 
 import numpy as np
+import scipy.sparse as sp
 import torch
 from annotated_types import Ge, Gt, Lt
 from jaxtyping import Bool, Float32, Float64, Int64, Shaped
@@ -43,6 +46,7 @@ from crowdsweep.models.classifier import mean_cross_entropy, watched_of
 from crowdsweep.models.contract import DataShape, FitContext, FitResult, LabelProbs, ModelInfo
 from crowdsweep.models.joint._ldl_network import Activation, Aggregation, AnnotatorEnsemble, LdlNetwork
 from crowdsweep.models.joint._unseen_annotator import infer_annotator as infer_annotator  # noqa: PLC0414 - one door
+from crowdsweep.models.joint._unseen_annotator import inferred_loglik
 from crowdsweep.models.networks.contract import features_of
 from crowdsweep.models.networks.initial import normal
 from crowdsweep.models.networks.replicas import Adam, count_parameters, replica_chunks
@@ -53,6 +57,8 @@ from crowdsweep.models.trainer import ReplicaTrainer, Schedule, Snapshot, train
 
 _WATCHING_ANNOTATORS = 64  # of the ensemble that the epoch is chosen by, and whose latent space is kept
 _MAPPED_ITEMS = 512  # whose latent vectors are kept
+_FEWEST_ITEMS = 10  # of an annotator who is left out: five that tell of them, five to be foretold
+_MOST_UNSEEN = 256  # annotators that are left out
 
 
 @final
@@ -72,6 +78,9 @@ class LdlNm:
         aggregation: how the annotators' answers are averaged.
         max_annotators: members of the ensemble; a seeded sample where more are active.
         item_balanced: every item counts the same, instead of every annotation.
+        unseen_annotators: share of the annotators of ten items or more that is left out of training, at most 256: the
+            embedding of each is inferred from half of these items, the answers to the others are foretold. They count
+            as unknown in all else.
     """
 
     item_embedding: Annotated[int, Ge(1)] = 64
@@ -88,6 +97,7 @@ class LdlNm:
     aggregation: Aggregation = "mean"
     max_annotators: Annotated[int, Ge(1)] = 2048
     item_balanced: bool = False
+    unseen_annotators: Annotated[float, Ge(0), Lt(1)] = 0.0
 
     def fit_batch(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
         """Fits all data sets, as many at a time as the machine's cache holds."""
@@ -147,7 +157,10 @@ class LdlNm:
                 objective=-np.array(course.losses),
                 converged=course.converged,
                 iterations=len(course.losses),
-                extras=_latent_space(part, sets[replica], ensemble(replica, course.end, sets[replica].every)),
+                extras={
+                    **_latent_space(part, sets[replica], ensemble(replica, course.end, sets[replica].every)),
+                    **_foretold(part, sets[replica], asked),
+                },
             )
             for replica, (part, course) in enumerate(zip(data, courses, strict=True))
         ]
@@ -164,6 +177,7 @@ class TrainingSet:
         order: annotators, in such an order.
         members: annotators of the final ensemble.
         taught: whether each annotator has a row to learn from.
+        unseen: annotators that were left out on purpose.
         weight: of every annotation.
         item_shares, annotator_shares: the histograms y_I and y_A; zeros where an annotator has no row.
         watched: items that the epoch is chosen on, with their label distributions; None where nothing can be spared.
@@ -173,6 +187,7 @@ class TrainingSet:
     order: Int64[np.ndarray, " annotators"]
     members: Int64[np.ndarray, " members"]
     taught: Bool[np.ndarray, " annotators"]
+    unseen: Int64[np.ndarray, " unseen"]
     weight: Float64[np.ndarray, " annotations"]
     item_shares: ItemProbs
     annotator_shares: Float64[np.ndarray, "annotators classes"]
@@ -196,18 +211,21 @@ def _training_set(model: LdlNm, data: TrainingData, context: FitContext) -> Trai
     if not len(annotations):
         raise FitFailed("expected at least one annotation to train on, got none")
     order = annotator_order(annotations, context.seeds.numpy("order"))
-    labelled = np.flatnonzero(annotations.labels_per_item > 0)
+    unseen = _left_out(model, annotations, order, context)
+    seen = ~np.isin(annotations.annotator, unseen)
+    known = annotations.take(seen) if len(unseen) else annotations
+    labelled = np.flatnonzero(known.labels_per_item > 0)
     watched, aside = watched_of(data), np.empty(0, np.int64)
     if watched is None and len(labelled) >= 10:
         aside = context.seeds.numpy("set aside").permutation(labelled)[: len(labelled) // 10]
-        watched = data.items.take(aside), annotations.label_distribution()[aside]
+        watched = data.items.take(aside), known.label_distribution()[aside]
     weight = weights_of(annotations)
     if model.item_balanced:
-        weight = weight / annotations.labels_per_item[annotations.item]
+        weight = weight / np.maximum(known.labels_per_item, 1)[annotations.item]
         weight *= len(weight) / weight.sum()
     place = np.argsort(order)
     canonical = np.lexsort((annotations.label, place[annotations.annotator], annotations.item))
-    rows = canonical[~np.isin(annotations.item[canonical], aside)]
+    rows = canonical[~np.isin(annotations.item[canonical], aside) & seen[canonical]]
     taught = np.bincount(annotations.annotator[rows], minlength=annotations.n_annotators) > 0
     active = order[taught[order]]
     if len(active) > model.max_annotators:
@@ -219,11 +237,30 @@ def _training_set(model: LdlNm, data: TrainingData, context: FitContext) -> Trai
         order=order,
         members=active,
         taught=taught,
+        unseen=unseen,
         weight=weight,
-        item_shares=annotations.label_distribution(),
+        item_shares=known.label_distribution(),
         annotator_shares=_histograms(annotations, rows),
         watched=watched,
     )
+
+
+def _left_out(
+    model: LdlNm, annotations: Annotations, order: Int64[np.ndarray, " annotators"], context: FitContext
+) -> Int64[np.ndarray, " unseen"]:
+    """Returns the annotators that are not trained on, drawn without regard to how they are numbered."""
+    if not model.unseen_annotators:
+        return np.empty(0, np.int64)
+    enough = order[np.diff(_items_answered(annotations).indptr)[order] >= _FEWEST_ITEMS]
+    n_out = min(int(model.unseen_annotators * len(enough)), _MOST_UNSEEN)
+    return context.seeds.numpy("unseen").permutation(enough)[:n_out]
+
+
+def _items_answered(annotations: Annotations) -> sp.csr_array:
+    """Returns which items each annotator answered [annotators, items]."""
+    shape = (annotations.n_annotators, annotations.n_items)
+    answered = sp.coo_array((np.ones(len(annotations)), (annotations.annotator, annotations.item)), shape=shape)
+    return cast(sp.csr_array, answered.tocsr())
 
 
 def _histograms(
@@ -294,6 +331,16 @@ def _latent_space(
         "item_latents": ensemble.latents(data.items.take(shown)).astype(np.float16),
         "item_classes": own.item_shares[shown].argmax(axis=1).astype(np.int32),
     }
+
+
+def _foretold(
+    data: TrainingData, own: TrainingSet, ensemble: AnnotatorEnsemble
+) -> Mapping[str, Shaped[np.ndarray, "..."]]:
+    """Returns how well the annotators that were left out are foretold; nothing where none was."""
+    if not len(own.unseen):
+        return {}
+    loglik = inferred_loglik(ensemble, data.items, data.annotations, own.unseen)
+    return {"unseen": own.unseen.astype(np.int32), "unseen_loglik": loglik}
 
 
 def _label_probs(
