@@ -17,13 +17,13 @@ def main() -> None:
     All is closed and written when it returns. Libraries' threads are not waited for: one that looks for a cluster that
     is gone, or still reads, may crash the process at its end and take the exit code with it.
     """
-    from crowdsweep.cli_interrupts import Attention
-    from crowdsweep.cli_outcome import EXIT_BAD_INPUT, EXIT_INTERRUPTED
+    from crowdsweep.cli.interrupts import Attention
+    from crowdsweep.cli.outcome import EXIT_BAD_INPUT, EXIT_INTERRUPTED
 
     attention = Attention()
     code = 1
     try:
-        from crowdsweep.cli import run_command_line
+        from crowdsweep.cli.commands import run_command_line
 
         code = run_command_line(sys.argv[1:])
     except BaseException as error:
@@ -40,7 +40,7 @@ def main() -> None:
 
 def _interrupted(error: BaseException) -> int:
     """Says that a command was broken off; what else that led to is said too, on the same line."""
-    from crowdsweep.cli_outcome import EXIT_INTERRUPTED
+    from crowdsweep.cli.outcome import EXIT_INTERRUPTED
     from crowdsweep.errors import Interrupted, error_words, plain
 
     more = "" if isinstance(error, Interrupted) else f" ({type(error).__name__}: {plain(error_words(error))})"

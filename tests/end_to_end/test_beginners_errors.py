@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from crowdsweep.cli import run_command_line
+from crowdsweep.cli.commands import run_command_line
 
 GOOD_ROWS = "item,annotator,label\na,x,yes\na,y,no\nb,x,yes\nb,y,yes\nc,y,no\n"
 

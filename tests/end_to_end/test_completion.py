@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from crowdsweep.cli import run_command_line
-from crowdsweep.cli_completion import dataset_names
+from crowdsweep.cli.commands import run_command_line
+from crowdsweep.cli.completion import dataset_names
 from crowdsweep.data import catalogue
 from crowdsweep.registry import discovery
 
@@ -64,7 +64,7 @@ def test_nothing_heavy_is_imported_to_complete() -> None:
     script = """
 import sys
 from click.shell_completion import BashComplete
-from crowdsweep.cli import commands
+from crowdsweep.cli.commands import commands
 complete = BashComplete(commands, {}, "crowdsweep", "X").get_completions
 print(len([*complete(["models"], "cm"), *complete(["datasets"], "ga"), *complete(["status"], "")]), end=" ")
 print(sorted({"numpy", "torch", "ray", "mlflow", "optuna", "rich", "pydantic"} & set(sys.modules)))

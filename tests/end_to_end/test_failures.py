@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from crowdsweep.cli import run_command_line
+from crowdsweep.cli.commands import run_command_line
 from crowdsweep.errors import JournalLocked
 from crowdsweep.journal.journal import Journal, read_journal
 from crowdsweep.sweep.launch import open_and_run, rebuild_mirror

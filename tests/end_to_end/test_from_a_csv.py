@@ -9,7 +9,7 @@ import pyarrow.csv as pa_csv
 import pytest
 from crowdkit.aggregation import DawidSkene
 
-from crowdsweep.cli import run_command_line
+from crowdsweep.cli.commands import run_command_line
 from crowdsweep.journal.journal import read_journal
 
 SMALL = ["seeds.report=2", "seeds.search=1", "budget.points=2", "tracking.enabled=false"]

@@ -9,7 +9,7 @@ import pyarrow.csv as pa_csv
 import pytest
 import yaml
 
-from crowdsweep.cli import run_command_line
+from crowdsweep.cli.commands import run_command_line
 from crowdsweep.journal.journal import read_journal
 from crowdsweep.newcomer import choices
 from crowdsweep.newcomer.begin import asked_sweep

@@ -25,7 +25,7 @@ from browser import Browser, chromium
 from mlflow.entities import Run
 
 import crowdsweep as cs
-from crowdsweep.cli import run_command_line
+from crowdsweep.cli.commands import run_command_line
 from crowdsweep.data import catalogue
 from crowdsweep.labelling.classifiers import load_classifier
 from crowdsweep.tracking.mlflow_runs import MlflowClient, tracking_uri

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import yaml
 
-from crowdsweep.cli import run_command_line
+from crowdsweep.cli.commands import run_command_line
 from crowdsweep.console.status import describe_status, sweep_status
 from crowdsweep.journal.journal import read_journal
 from crowdsweep.journal.state import JournalState

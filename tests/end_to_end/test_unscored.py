@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from crowdsweep.cli import run_command_line
+from crowdsweep.cli.commands import run_command_line
 from crowdsweep.errors import BadInput
 from crowdsweep.journal.journal import read_journal
 from crowdsweep.report.of_sweep import comparison_of

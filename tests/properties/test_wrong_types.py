@@ -22,7 +22,7 @@ N_CHANGES = 100
 COMMANDS = """
 import random, sys, traceback
 from pathlib import Path
-from crowdsweep.cli import run_command_line
+from crowdsweep.cli.commands import run_command_line
 for store in map(Path, sys.argv[1:]):
     for command in (["results", "--phase", "all"], ["status"], ["report"]):
         try:

@@ -3,7 +3,7 @@
 import pytest
 from click.testing import CliRunner
 
-from crowdsweep.cli import commands
+from crowdsweep.cli.commands import commands
 
 
 @pytest.mark.parametrize("columns", [40, 60, 100, 200])

@@ -16,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import crowdsweep as cs
-from crowdsweep.cli import run_command_line
+from crowdsweep.cli.commands import run_command_line
 from crowdsweep.errors import BadInput, DataError, UnknownName
 
 QUICK = {"network": "linear", "learning_rate": 0.1, "epochs": 30}

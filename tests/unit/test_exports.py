@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from crowdkit.aggregation import DawidSkene
 
-from crowdsweep.cli import run_command_line
+from crowdsweep.cli.commands import run_command_line
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import CrowdDataset, Gold, Items
 from crowdsweep.data.folder import write_folder

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from crowdkit.aggregation import DawidSkene
 
-from crowdsweep.cli import run_command_line
+from crowdsweep.cli.commands import run_command_line
 from crowdsweep.data import catalogue
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import CrowdDataset, Gold, Items

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from crowdsweep.cli import run_command_line
+from crowdsweep.cli.commands import run_command_line
 from crowdsweep.models import registered
 from crowdsweep.search.space import Space
 from crowdsweep.sweepfile.read import load_sweep

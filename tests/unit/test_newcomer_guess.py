@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from crowdsweep.cli import run_command_line
+from crowdsweep.cli.commands import run_command_line
 from crowdsweep.data.formats.registry import FORMS
 from crowdsweep.data.formats.rows import Asked
 from crowdsweep.errors import BadInput

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from annotated_types import Ge
 
-from crowdsweep.cli import run_command_line
+from crowdsweep.cli.commands import run_command_line
 from crowdsweep.data import catalogue
 from crowdsweep.data.dataset import TrainingData, TrialData
 from crowdsweep.data.splits import prepare

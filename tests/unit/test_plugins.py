@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from crowdsweep.cli import run_command_line
+from crowdsweep.cli.commands import run_command_line
 from crowdsweep.data import catalogue
 from crowdsweep.errors import BadInput, UnknownName
 from crowdsweep.models import registered

@@ -18,7 +18,7 @@ import pytest
 import yaml
 
 import crowdsweep as cs
-from crowdsweep.cli import run_command_line
+from crowdsweep.cli.commands import run_command_line
 from crowdsweep.data.folder import write_folder
 from crowdsweep.data.simulate import simulate_crowd
 from crowdsweep.errors import BadInput, DataError, UnknownName

@@ -13,7 +13,7 @@ from typing import Any, get_args
 import pytest
 from jsonschema import Draft7Validator
 
-from crowdsweep.cli import run_command_line
+from crowdsweep.cli.commands import run_command_line
 from crowdsweep.data.catalogue import COMMON_PARAMS, FOLDER_PARAMS, check_params, names, source
 from crowdsweep.errors import BadInput
 from crowdsweep.models import registered

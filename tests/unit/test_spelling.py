@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from crowdsweep.cli import run_command_line
-from crowdsweep.cli_data import FORM_NAMES
+from crowdsweep.cli.commands import run_command_line
+from crowdsweep.cli.data import FORM_NAMES
 from crowdsweep.data.folder import read_folder
 from crowdsweep.data.formats.registry import FORMS
 from crowdsweep.data.oddities import mistakes

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from crowdsweep.cli import run_command_line
+from crowdsweep.cli.commands import run_command_line
 from crowdsweep.console.listing import when_words
 from crowdsweep.errors import BadInput
 from crowdsweep.journal.journal import Journal, read_journal

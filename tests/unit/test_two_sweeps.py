@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from crowdsweep.cli import run_command_line
+from crowdsweep.cli.commands import run_command_line
 from crowdsweep.report.two_sweeps import differences
 from crowdsweep.sweep.launch import open_and_run
 from crowdsweep.sweepfile.read import parse_sweep

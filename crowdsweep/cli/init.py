@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from crowdsweep.cli_data import FORM_NAMES
+from crowdsweep.cli.data import FORM_NAMES
 from crowdsweep.errors import BadInput, plain
 
 if TYPE_CHECKING:

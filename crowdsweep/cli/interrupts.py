@@ -13,7 +13,7 @@ import time
 from contextlib import suppress
 from types import FrameType
 
-from crowdsweep.cli_outcome import EXIT_INTERRUPTED
+from crowdsweep.cli.outcome import EXIT_INTERRUPTED
 from crowdsweep.errors import ENDING_SIGNALS, Interrupted, counts_as_press
 
 GRACE_S = 2.5

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from crowdsweep.cli_completion import stores_named
+from crowdsweep.cli.completion import stores_named
 from crowdsweep.journal.stores import DEFAULT_STORES, asked_store, driver_of, stores_in
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")

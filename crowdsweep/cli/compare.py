@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from crowdsweep.cli_completion import stores_named
-from crowdsweep.cli_stores import as_json
+from crowdsweep.cli.completion import stores_named
+from crowdsweep.cli.stores import as_json
 from crowdsweep.errors import plain, shortened
 from crowdsweep.journal.stores import asked_store
 

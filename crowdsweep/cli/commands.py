@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from crowdsweep.cli_compare import compare
-from crowdsweep.cli_completion import completion, datasets_named, models_named, stores_named, stores_or_datasets_named
-from crowdsweep.cli_data import data
-from crowdsweep.cli_help import Commands
-from crowdsweep.cli_init import init
-from crowdsweep.cli_outcome import (
+from crowdsweep.cli.compare import compare
+from crowdsweep.cli.completion import completion, datasets_named, models_named, stores_named, stores_or_datasets_named
+from crowdsweep.cli.data import data
+from crowdsweep.cli.help import Commands
+from crowdsweep.cli.init import init
+from crowdsweep.cli.outcome import (
     EXIT_BAD_INPUT,
     EXIT_FAILED_TRIALS,
     EXIT_INTERRUPTED,
@@ -28,8 +28,8 @@ from crowdsweep.cli_outcome import (
     closing_words,
     exit_code,
 )
-from crowdsweep.cli_schema import schema
-from crowdsweep.cli_stores import as_json, list_stores, named_store, status, stop, store_argument
+from crowdsweep.cli.schema import schema
+from crowdsweep.cli.stores import as_json, list_stores, named_store, status, stop, store_argument
 from crowdsweep.errors import BadInput, CrowdsweepError, plain
 from crowdsweep.journal.stores import DEFAULT_STORES, asked_store, stores_in
 
@@ -100,7 +100,7 @@ def run(
 
     SWEEP may also be a dataset's folder: its sweep.yaml is run, or, where it has none, the one that `init` would write.
     """
-    from crowdsweep.cli_results import shown_results
+    from crowdsweep.cli.results import shown_results
     from crowdsweep.console.tables import terminal_width
     from crowdsweep.labelling.in_mlflow import label_and_register
     from crowdsweep.report.in_mlflow import show_when_ended
@@ -318,7 +318,7 @@ def ui(store: Path | None, port: int) -> int:
 @as_json
 def models(name: str | None, space: bool, as_json: bool) -> None:
     """List the models, or describe one: source, needs, hyper-parameters, search space."""
-    from crowdsweep.cli_listing import describe_model, model_in_words, space_file
+    from crowdsweep.cli.listing import describe_model, model_in_words, space_file
     from crowdsweep.registry.discovery import titles
 
     if name is None and space:
@@ -336,7 +336,7 @@ def models(name: str | None, space: bool, as_json: bool) -> None:
 @as_json
 def datasets(name: str | None, as_json: bool) -> None:
     """List the datasets that can be named (built in, and folders on CROWDSWEEP_DATA), or describe one."""
-    from crowdsweep.cli_listing import dataset_titles
+    from crowdsweep.cli.listing import dataset_titles
 
     if name is None:
         _print_titles(dataset_titles(), as_json)

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import click
 
-from crowdsweep.cli_completion import datasets_named
-from crowdsweep.cli_help import Commands
+from crowdsweep.cli.completion import datasets_named
+from crowdsweep.cli.help import Commands
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 FORM_NAMES = (
