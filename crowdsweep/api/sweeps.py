@@ -25,8 +25,8 @@ from crowdsweep.models import registered
 from crowdsweep.report.comparison_table import comparison_table
 from crowdsweep.report.figures import heat_map, to_png
 from crowdsweep.report.in_mlflow import show_when_ended
-from crowdsweep.report.of_sweep import comparison_of
-from crowdsweep.report.page import write_report
+from crowdsweep.report.of_sweep import compared_sweep, comparison_of
+from crowdsweep.report.page import write_pages
 from crowdsweep.report.table import TablePhase, results_table
 from crowdsweep.sweep.driver import SweepOutcome
 from crowdsweep.sweep.launch import open_and_run
@@ -188,8 +188,9 @@ def run(
             retry_failed=retry_failed,
         )
         if not outcome.dropped:
-            write_report(place)
-            show_when_ended(place)
+            compared = compared_sweep(place)
+            write_pages(compared)
+            show_when_ended(compared)
         if config.tracking.register and outcome.status == "done":
             label_and_register(place, _log.info, news=outcome.ran > 0)
     if outcome.status == "interrupted":

@@ -104,7 +104,8 @@ def run(
     from crowdsweep.console.tables import terminal_width
     from crowdsweep.labelling.in_mlflow import label_and_register
     from crowdsweep.report.in_mlflow import show_when_ended
-    from crowdsweep.report.page import write_report
+    from crowdsweep.report.of_sweep import compared_sweep
+    from crowdsweep.report.page import write_pages
     from crowdsweep.sweep.launch import open_and_run
 
     config = _asked_sweep(sweep, overrides)
@@ -126,9 +127,10 @@ def run(
             if not quiet:
                 with suppress(OSError):  # a terminal that was closed costs nobody the report
                     click.echo(f"{config.name}: writing the report…", err=True)
-            page = write_report(place)
-            show_when_ended(place)
-            click.echo(f"{shown_results(place, terminal_width())}\n")
+            compared = compared_sweep(place)
+            page = write_pages(compared)
+            show_when_ended(compared)
+            click.echo(f"{shown_results(compared, terminal_width())}\n")
             click.echo(f"report:  {page}")
             click.echo(f"results: {page.with_name('results.parquet')}")
             if config.tracking.enabled:

@@ -2,29 +2,27 @@
 
 import json
 import textwrap
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from crowdsweep.console.tables import Grid
     from crowdsweep.report.compare import Comparison, DatasetComparison, Score
+    from crowdsweep.report.of_sweep import ComparedSweep
 
 NO_SCORE = "–"
 
 
-def shown_results(store: Path, width: int | None) -> str:
+def shown_results(compared: "ComparedSweep", width: int | None) -> str:
     """Returns the results of a sweep for people: tables, then the notes of `table.md` below.
 
     Args:
-        store: of the sweep; its report has been written.
+        compared: the sweep; its report has been written.
         width: of the terminal; None for tab-separated lines.
     """
     from crowdsweep.console.tables import render
-    from crowdsweep.journal.journal import read_journal
-    from crowdsweep.report.of_sweep import comparison_of
 
-    comparison = comparison_of(read_journal(store), store)
-    lines = (store / "table.md").read_text(encoding="utf-8").splitlines()
+    comparison = compared.comparison
+    lines = (compared.store / "table.md").read_text(encoding="utf-8").splitlines()
     notes = [line for line in lines if line.strip() and not line.startswith("|")]
     if width is not None:
         notes = [textwrap.fill(note, width, break_long_words=False, break_on_hyphens=False) for note in notes]

@@ -13,12 +13,11 @@ from typing import Any
 import pyarrow as pa
 import yaml
 
-from crowdsweep.journal.journal import read_journal
 from crowdsweep.journal.shown import ShownTrial, one_each, points_of, shown_searches, shown_trials
 from crowdsweep.journal.state import JournalState
 from crowdsweep.metrics.wording import is_share, readable, words
 from crowdsweep.report.compare import DatasetComparison, Score
-from crowdsweep.report.of_sweep import comparison_of
+from crowdsweep.report.of_sweep import ComparedSweep, compared_sweep
 from crowdsweep.report.phrases import verdict
 from crowdsweep.report.table import as_markdown, to_markdown
 from crowdsweep.tracking.run_records import BETWEEN, PREFIX, cell_name, params_of
@@ -49,10 +48,10 @@ Place = tuple[str, str, str, str]
 """Label, dataset, its parameters, point: where the report's trials of a cell stand."""
 
 
-def show_when_ended(store: Path) -> None:
+def show_when_ended(compared: ComparedSweep) -> None:
     """Writes the page of a sweep that has ended into MLflow, where the sweep's runs went there. Never raises: what
     could not be written is said in a warning, with the command that makes up for it."""
-    state = read_journal(store)
+    store, state = compared.store, compared.state
     tracking = state.config.get("tracking", {})
     if not tracking.get("enabled", True):
         return
@@ -64,7 +63,7 @@ def show_when_ended(store: Path) -> None:
 
     def write() -> None:
         try:
-            _write(state, store, uri)
+            _write(compared, uri)
             failed.clear()
         except Exception as error:  # noqa: BLE001 - whatever MLflow raises, the sweep has ended well
             failed[:] = [discreetly(f"{type(error).__name__}: {error}", uri)]
@@ -91,24 +90,20 @@ def show_in_mlflow(store: Path, uri: str | None = None) -> None:
     Raises:
         BadInput: MLflow cannot be written.
     """
-    state = read_journal(store)
-    _write(state, store, tracking_uri(store, uri or state.config.get("tracking", {}).get("uri")))
+    compared = compared_sweep(store)
+    _write(compared, tracking_uri(store, uri or compared.state.config.get("tracking", {}).get("uri")))
 
 
-def _write(state: JournalState, store: Path, uri: str) -> None:
+def _write(compared: ComparedSweep, uri: str) -> None:
     from crowdsweep.tracking.mlflow_page import publish  # noqa: PLC0415 - mlflow takes seconds to import
 
-    publish(uri, state.config.get("tracking", {}).get("experiment") or state.name, sweep_page(state, store))
+    state = compared.state
+    publish(uri, state.config.get("tracking", {}).get("experiment") or state.name, sweep_page(compared))
 
 
-def sweep_page(state: JournalState, store: Path) -> SweepPage:
-    """Returns what MLflow is to show of a sweep.
-
-    Args:
-        state: what its journal says.
-        store: where its report lies.
-    """
-    blocks = comparison_of(state, store).datasets
+def sweep_page(compared: ComparedSweep) -> SweepPage:
+    """Returns what MLflow is to show of a sweep, its report among it where that has been written."""
+    store, state, blocks = compared.store, compared.state, compared.comparison.datasets
     trials = one_each(shown_trials(state, every=True)).values()
     shown = shown_trials(state)
     counted = {_place(trial): trial for trial in shown if trial.chosen}

@@ -5,7 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from crowdsweep.journal.journal import read_journal
-from crowdsweep.report.page import RUNS, write_report
+from crowdsweep.report.of_sweep import ComparedSweep, comparison_of
+from crowdsweep.report.page import RUNS, write_pages
 
 EVERY = 10
 """Seconds between two looks at the record, and after which the page loads itself again."""
@@ -36,7 +37,8 @@ def live_report(
         state, began = read_journal(store), time.monotonic()
         if state.rows != seen:
             first, seen = seen < 0, state.rows
-            page = write_report(store, refresh=every)
+            compared = ComparedSweep(store=store, state=state, comparison=comparison_of(state, store))
+            page = write_pages(compared, refresh=every)
             if first:
                 announce(page)
         if state.status not in RUNS:

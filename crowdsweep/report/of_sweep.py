@@ -1,9 +1,10 @@
 """What a sweep's record answers: its models compared as its file asks for it, and the summary of its study."""
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from crowdsweep.errors import UnknownName
-from crowdsweep.journal.journal import open_rows
+from crowdsweep.journal.journal import open_rows, read_journal
 from crowdsweep.journal.state import JournalState
 from crowdsweep.models import registered
 from crowdsweep.report.compare import Comparison, compare, no_item_scores
@@ -21,6 +22,25 @@ from crowdsweep.studies.contract import (
 )
 from crowdsweep.sweepfile.records import Metric, PublishedValue
 from crowdsweep.trial.spec import canonical_json
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ComparedSweep:
+    """A sweep's record as it stood at one moment, with its models compared: what page, terminal and MLflow tell."""
+
+    store: Path
+    state: JournalState
+    comparison: Comparison
+
+
+def compared_sweep(store: Path) -> ComparedSweep:
+    """Reads a record and compares its models: seconds for thousands of trials, to be done once.
+
+    Raises:
+        JournalError: there is no sweep in that folder.
+    """
+    state = read_journal(store)
+    return ComparedSweep(store=store, state=state, comparison=comparison_of(state, store))
 
 
 def template_of(state: JournalState) -> StudyTemplate | None:

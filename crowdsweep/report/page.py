@@ -22,7 +22,7 @@ from markupsafe import Markup, escape
 
 from crowdsweep.errors import NotWritten
 from crowdsweep.journal.artifacts import FOLDER, without_files
-from crowdsweep.journal.journal import open_rows, read_journal
+from crowdsweep.journal.journal import open_rows
 from crowdsweep.journal.shown import ShownTrial, one_each, shown_trials
 from crowdsweep.journal.state import JournalState
 from crowdsweep.journal.whole_file import write_whole
@@ -37,7 +37,7 @@ from crowdsweep.report.flagged import flagged_notes
 from crowdsweep.report.guidance import guidance_tables
 from crowdsweep.report.maps import Maps, maps_of, pictures
 from crowdsweep.report.next_steps import next_steps
-from crowdsweep.report.of_sweep import comparison_of, study_report, template_of
+from crowdsweep.report.of_sweep import ComparedSweep, compared_sweep, study_report, template_of
 from crowdsweep.report.reading_tables import RIGHT, for_reading, without_a_fit
 from crowdsweep.report.searches import SearchShown, searches
 from crowdsweep.report.soft_labels import soft_label_tables
@@ -93,9 +93,13 @@ def write_report(store: Path, *, refresh: int = 0) -> Path:
         JournalError: there is no sweep in that folder.
         NotWritten: one of them could not be written (a full disk, a folder that is read-only).
     """
-    state = read_journal(store)
+    return write_pages(compared_sweep(store), refresh=refresh)
+
+
+def write_pages(compared: ComparedSweep, *, refresh: int = 0) -> Path:
+    """Writes what `write_report` writes, of a sweep that has been read and compared."""
+    store, state, comparison = compared.store, compared.state, compared.comparison
     everything = results_table(state, "all")
-    comparison = comparison_of(state, store)
     flat = comparison_table(comparison)
     parquet = io.BytesIO()
     pyarrow.parquet.write_table(everything, parquet)
