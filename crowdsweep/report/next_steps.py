@@ -90,10 +90,13 @@ def _of_dataset(answer: Answer, crowd: CrowdMatrix | None) -> Iterator[str]:
             f"and says nothing of more labels. Train it longer, or give it another network."
         )
     elif gap is not None:
+        ceiling = block.gold[0]
         yield (
-            f"More labels would hardly help {best.model}: {block.gold[0].model}, which learns from gold, is not "
+            f"More labels would hardly help {best.model}: {ceiling.model}, which learns from gold, is not "
             f"clearly better. Other features or another network might."
         )
+        if not json.loads(ceiling.point):
+            yield f"{ceiling.model} stands at settings that nobody searched: to rely on this, search them first."
     if limited and crowd is not None and crowd.above_chance < _WEAK:
         yield (
             f"The crowd is weak: as {crowd.model} sees it, an answer is right in {100 * crowd.right:.0f} % of cases "

@@ -134,6 +134,11 @@ def test_what_to_do_next_is_what_was_measured() -> None:
     assert only == "Better labels, or more, could bring up to about 9.9 points: so far above is ideal."
     (no_gap,) = steps(trials("a", BEST) + trials("ideal", CLOSE))[1:]
     assert no_gap.startswith("More labels would hardly help a")
+    assert no_gap.endswith("ideal stands at settings that nobody searched: to rely on this, search them first.")
+    found = CellRecord(key="i", label="ideal", dataset="d", metric="dev_accuracy", goal="maximize", points=2)
+    searched = made_up_search("i", "ideal", "d", [{"epochs": 9}], [0.8], [0])
+    searched += trials("a", BEST) + trials("ideal", CLOSE, point={"epochs": 9}, search="i")
+    assert not [step for step in steps(searched, searches=[found]) if "nobody searched" in step]
     (no_ceiling,) = steps(trials("a", BEST) + trials("ideal", [0.6, 0.601, 0.599]))[1:]
     assert no_ceiling.startswith("ideal, though it learns from gold, is below a: as it is set it is no ceiling")
     weak = CrowdMatrix(place=("d", "{}"), model="ds", matrix=[[0.6, 0.4], [0.5, 0.5]])
