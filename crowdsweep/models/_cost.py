@@ -24,7 +24,7 @@ def network_weights(shape: DataShape, params: Mapping[str, Any]) -> int:
     if params["network"] == "tagger":
         letters, state = params["characters"], params["state"]
         steps = 2 * 3 * state * (params["embedding"] + letters + state) + 4 * state * (state + shape.n_classes)
-        return 3 * (_SYMBOLS * 3 * letters * letters + steps)  # filled-up sentences, and small products step by step
+        return 5 * (_SYMBOLS * 3 * letters * letters + steps)  # filled-up sentences, and small products step by step
     widths = [shape.n_features, *(params["hidden"] if params["network"] == "mlp" else ()), shape.n_classes]
     return sum(inner * outer for inner, outer in pairwise(widths))
 
