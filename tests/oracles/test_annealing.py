@@ -167,6 +167,24 @@ def test_planted_clusters_are_found(model: str, seed: int) -> None:
     assert adjusted_rand_score(z, crowd.annotators.argmax(axis=1)) >= 0.9
 
 
+@pytest.mark.parametrize("model", ["pgm-annealing", "pgm-bp"])
+@pytest.mark.parametrize("seed", range(3))
+def test_annotators_who_contradict_each_other_are_told_apart(model: str, seed: int) -> None:
+    """Every item is answered one way as often as the other, and so does every annotator answer: only who says what of
+    which item tells the clusters. At nearly equal label distributions belief propagation stays as it is."""
+    random = SeedStream(seed).numpy("contradicting")
+    w, z = random.integers(0, 2, 200), np.arange(50) % 2
+    item = np.repeat(np.arange(200), 10)
+    annotator = np.concatenate([random.choice(50, 10, replace=False) for _ in range(200)])
+    label = w[item] ^ z[annotator] ^ (random.random(len(item)) < 0.1)
+    rows = Annotations.of(item=item, annotator=annotator, label=label, n_items=200, n_annotators=50, n_classes=2)
+    data = TrainingData(annotations=rows, items=Items(n_items=200))
+    built = build_model(model, {"item_clusters": 2, "annotator_clusters": 2})
+    crowd = ClusteredCrowd.of(fit_one(built, data, FitContext(seeds=SeedStream(seed))).extras)
+    assert adjusted_rand_score(w, crowd.items.argmax(axis=1)) >= 0.9
+    assert adjusted_rand_score(z, crowd.annotators.argmax(axis=1)) >= 0.9
+
+
 def test_seeds_on_the_same_answers_end_as_each_alone() -> None:
     data, _, _ = planted(0)
     model = PgmAnnealing(item_clusters=3, annotator_clusters=2, restarts=4, iterations=60)

@@ -14,11 +14,13 @@ Weerasooriya, Ororbia and Homan, algorithm 3 and equation 1.
 
 Deviations: the stop rule compares items with items and annotators with annotators (equation 5 swaps the indices);
 products of messages are sums of logarithms; messages go on from where the last E-step left them. The M-step multiplies
-node beliefs, as the listing does (`edge_marginals` uses the edges' own). Restarts begin at random memberships, as
-uniform ones never move, and race: most are given up on the way (`restarts`), as their arithmetic fills a core and ten
-to the end cost ten times one. Kept is the one with the best objective, which is Bethe's approximation of the log
-evidence plus the log prior (the log joint at the node beliefs, without their entropy, prefers the falsely sure).
-Weighted answers count as repeats, soft ones by their label alone. The classifier around it is `pgm-bp-guided`.
+node beliefs, as the listing does (`edge_marginals` uses the edges' own). Restarts begin at random label distributions:
+those that random memberships make are all but equal, and belief propagation then forgets the memberships before it has
+learned anything (annotators who contradict each other were never told apart). They race: most are given up on the way
+(`restarts`), as their arithmetic fills a core and ten to the end cost ten times one. Kept is the one with the best
+objective, which is Bethe's approximation of the log evidence plus the log prior (the log joint at the node beliefs,
+without their entropy, prefers the falsely sure). Weighted answers count as repeats, soft ones by their label alone. The
+classifier around it is `pgm-bp-guided`.
 """
 
 from collections.abc import Sequence
@@ -41,6 +43,9 @@ from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
 from crowdsweep.seeds import SeedStream
 
 START_CONCENTRATION = 0.3  # of the Dirichlet that random memberships are drawn from
+START_LABELS = (
+    2.0  # pseudo-answers a class, on average, of the Dirichlet around the crowd's mean that Theta starts from
+)
 _RACE = ((0.15, 0.4), (1 / 3, 0.2))  # after which share of the steps, which share of the restarts goes on
 
 
@@ -98,15 +103,26 @@ class PgmBp:
         return self._result(running[0], reporter)
 
     def _start(self, annotations: Annotations, edges: Edges, seeds: SeedStream) -> "GraphRun":
-        """Returns random memberships, and the parameters that they make probable."""
+        """Returns random memberships and random label distributions."""
         annotators = np.empty((edges.n_annotators, self.annotator_clusters))
         annotators[annotator_order(annotations, seeds.numpy("order"))] = _random_memberships(
             seeds.numpy("annotators"), edges.n_annotators, self.annotator_clusters
         )
         items = _random_memberships(seeds.numpy("items"), edges.n_items, self.item_clusters)
         beliefs = Beliefs.start(edges, items, annotators)
-        counts = edges.product_counts(beliefs.items, beliefs.annotators)
-        return GraphRun(parameters=self._maximisation(beliefs, counts), beliefs=beliefs)
+        n_classes = annotations.n_classes
+        answers = np.bincount(annotations.label, minlength=n_classes) + 1.0
+        labels = seeds.numpy("labels").dirichlet(
+            START_LABELS * n_classes * answers / answers.sum(), size=(self.item_clusters, self.annotator_clusters)
+        )
+        return GraphRun(
+            parameters=ClusterParameters(
+                item_shares=np.full(self.item_clusters, 1 / self.item_clusters),
+                annotator_shares=np.full(self.annotator_clusters, 1 / self.annotator_clusters),
+                labels=labels,
+            ),
+            beliefs=beliefs,
+        )
 
     def _advance(self, run: "GraphRun", edges: Edges, until: int, reporter: RestartReporter) -> None:
         """Runs EM to this step, unless it converges or is told to stop before."""
@@ -213,6 +229,6 @@ MODEL = ModelInfo(
         * params["item_clusters"]
         * params["annotator_clusters"]
     ),
-    version=4,
+    version=5,
     label_symmetric=False,
 )
