@@ -15,7 +15,9 @@ from crowdsweep.api.threads import one_thread
 from crowdsweep.arrays import ItemProbs
 from crowdsweep.data.dataset import Items
 from crowdsweep.errors import BadInput, FitFailed
+from crowdsweep.labelling.clusters import ClusterTables, cluster_tables
 from crowdsweep.labelling.fitted import DEFAULT_SEEDS, Fitted, fit_everything
+from crowdsweep.labelling.new_annotator import new_annotator
 from crowdsweep.labelling.tables import (
     CrowdTables,
     Labelled,
@@ -87,6 +89,32 @@ class Fit:
     def next_items(self) -> pa.Table:
         """The items by what one more label is expected to tell (`gain_bits`), most first, and whom to `ask`."""
         return self._crowd.next_items
+
+    @property
+    def clusters(self) -> ClusterTables | None:
+        """Which clusters items and annotators belong to, with probabilities, and how clusters answer, of the first fit:
+        tables `items`, `annotators` and `answers`; None where the model has no clusters."""
+        return cluster_tables(self.fitted)
+
+    def new_annotator(self, answers: Mapping[Any, Any]) -> pa.Table:
+        """Returns what somebody would answer whom the model was not fitted to, told by a few of their answers.
+
+        Args:
+            answers: item → class, or a list of classes where somebody answered several times.
+
+        Returns:
+            A row for each item that the model was fitted to: `item`, `label`, its `probability`, `p(CLASS)` of each.
+
+        Raises:
+            BadInput: the model foretells nobody new (pgm-bp, pgm-annealing and ldl-nm do), or an item or a class is
+                not known.
+        """
+        told = {
+            str(item): [str(one) for one in said] if isinstance(said, list | tuple) else str(said)
+            for item, said in answers.items()
+        }
+        with one_thread():
+            return new_annotator(self.fitted, told)
 
     def predict(self, features: Any) -> pa.Table:
         """Labels items by the classifier that was trained.

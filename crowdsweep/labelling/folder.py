@@ -14,6 +14,7 @@ from crowdsweep.data import catalogue
 from crowdsweep.errors import BadInput, NotWritten
 from crowdsweep.labelling.chosen import Chosen
 from crowdsweep.labelling.classifiers import plain_classifier, save_classifiers
+from crowdsweep.labelling.clusters import cluster_tables
 from crowdsweep.labelling.exports import exported
 from crowdsweep.labelling.fitted import Fitted, fit_everything
 from crowdsweep.labelling.tables import crowd_tables, labelled_items, labels_table, probabilities_table
@@ -86,6 +87,9 @@ def _write_all(fitted: Fitted, chosen: Chosen, folder: Path, command: str, expor
     crowd = crowd_tables(fitted)
     labels = labels_table(labelled, fitted.dataset)
     tables: dict[str, pa.Table | None] = {"labels": labels, "annotators": crowd.annotators, "next": crowd.next_items}
+    if (clusters := cluster_tables(fitted)) is not None:
+        tables |= {"item_clusters": clusters.items, "annotator_clusters": clusters.annotators}
+        tables["clusters"] = clusters.answers
     for name, table in tables.items():
         if table is not None:
             (folder / f"{name}.csv").write_text(to_csv(table), encoding="utf-8", errors="backslashreplace")
