@@ -12,8 +12,6 @@ from crowdsweep.labelling.fitted import AlignedFit, Fitted
 from crowdsweep.labelling.tables import decided
 from crowdsweep.models.clusters import ClusteredCrowd
 
-ONE_HOT_STEP = 0.5  # step size of algorithm 4 for answers, as `ldl-nm` takes it for annotators that it leaves out
-
 
 def new_annotator(fitted: Fitted, answers: Mapping[str, str | Sequence[str]]) -> pa.Table:
     """Returns what a new annotator would answer to each item that the model was fitted to.
@@ -76,7 +74,7 @@ def _foretold(
         who = crowd.new_annotator(np.repeat(items[row], often), np.repeat(label, often))
         return crowd.answers(np.arange(len(fitted.code)), who)
     from crowdsweep.models.joint._ldl_network import AnnotatorEnsemble  # noqa: PLC0415 - torch, where it is needed
-    from crowdsweep.models.joint.ldl_nm import infer_annotator  # noqa: PLC0415
+    from crowdsweep.models.joint._unseen_annotator import ANSWERS, infer_annotator  # noqa: PLC0415
 
     ensemble, known = fit.result.predictor, fitted.training.items
     if not isinstance(ensemble, AnnotatorEnsemble):
@@ -85,5 +83,4 @@ def _foretold(
             f"do"
         )
     shares = given / given.sum(axis=1, keepdims=True)
-    found = infer_annotator(ensemble, known.take(items), shares, head="label", step_size=ONE_HOT_STEP)
-    return found.answers(known)
+    return infer_annotator(ensemble, known.take(items), shares, ANSWERS).answers(known)

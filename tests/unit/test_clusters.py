@@ -11,7 +11,8 @@ from crowdsweep.data.dataset import CrowdDataset, Gold, Items, NumberedNames, Tr
 from crowdsweep.errors import BadInput
 from crowdsweep.models.clusters import ClusteredCrowd, Clusters, effective_number
 from crowdsweep.models.contract import FitContext, FitResult, fit_one
-from crowdsweep.models.joint.ldl_nm import LdlNm, infer_annotator
+from crowdsweep.models.joint._unseen_annotator import ANSWERS
+from crowdsweep.models.joint.ldl_nm import Descent, LdlNm, infer_annotator
 from crowdsweep.models.registered import build_model
 from crowdsweep.seeds import SeedStream
 
@@ -154,7 +155,9 @@ def test_an_unseen_annotator_is_told_by_a_few_answers() -> None:
     ensemble = fit_one(model, data, FitContext(seeds=SeedStream(0))).predictor
     seen, others = np.arange(10), np.arange(10, 400)
     for kind in (truth, 1 - truth):
-        found = infer_annotator(ensemble, data.items.take(seen), np.eye(2)[kind[seen]], head="label", step_size=0.5)
+        found = infer_annotator(
+            ensemble, data.items.take(seen), np.eye(2)[kind[seen]], Descent(head="label", step_size=0.5)
+        )
         assert (np.diff(found.divergences) < 0).all()
         assert found.divergences[-1] < 0.5 * found.divergences[0]
         assert (found.answers(data.items.take(others)).argmax(axis=1) == kind[others]).mean() > 0.9
@@ -189,7 +192,7 @@ def test_annotators_left_out_are_foretold_from_half_of_their_answers() -> None:
         mine = data.annotations.take(data.annotations.annotator == annotator)
         told, asked = mine.item[::2], mine.item[1::2]
         wanted, given = (np.eye(2)[mine.label[part]] for part in (np.s_[::2], np.s_[1::2]))
-        alone = infer_annotator(fitted.predictor, data.items.take(told), wanted, head="label", step_size=0.5)
+        alone = infer_annotator(fitted.predictor, data.items.take(told), wanted, ANSWERS)
         said = np.log((alone.answers(data.items.take(asked)) * given).sum(axis=1)).mean()
         assert loglik[place, 1] == pytest.approx(said, abs=1e-4)
 

@@ -9,7 +9,9 @@ Deviations: it has the width J_A of embeddings (the public code gives it that of
 `steps` (the paper counts one too many); where the divergence would not fall, the embedding stays and the step is halved
 (the public code ends there: a first step too wide, and nothing is found); of several items the mean divergence counts.
 The paper matches item distributions with the item head (`head: item`); an annotator's own answers, one-hot, are matched
-with the head that says what annotators say (`head: label`).
+with the head that says what annotators say (`head: label`). It starts at zeros (`start: zeros`); where kinds of
+annotators contradict each other, these are a saddle, and whoever of the known annotators would have answered most
+alike is the better start (`start: nearest`).
 """
 
 from collections.abc import Sequence
@@ -27,9 +29,32 @@ from crowdsweep.errors import BadInput
 from crowdsweep.models.joint._ldl_network import HEADS, AnnotatorEnsemble
 from crowdsweep.models.networks.contract import features_of
 
-Head = Literal["label", "item"]
-
 _MOST_ITEMS = 128  # of one annotator that `inferred_loglik` looks at
+_MOST_NEAR = 64  # known annotators among whom the nearest is looked for
+
+
+@dataclass(frozen=True, kw_only=True)
+class Descent:
+    """How an embedding is looked for; the defaults are the paper's.
+
+    Attributes:
+        head: what is matched: `item` with item label distributions, `label` with an annotator's answers.
+        start: zeros, or the known annotator whom the network foretells these answers of best.
+        step_size: to begin with, above 0.
+        decay: of the embedding at each step, at least 0.
+        steps: limit, at least 1.
+    """
+
+    head: Literal["label", "item"] = "item"
+    start: Literal["zeros", "nearest"] = "zeros"
+    step_size: float = 0.1
+    decay: float = 1e-3
+    steps: int = 50
+
+
+ANSWERS = Descent(head="label", start="nearest", step_size=2.0, steps=200)
+"""Of answers: of the step sizes and numbers of steps that were tried (0.5 and 2, 50 and 200) these foretold annotators
+left out of jobs-q1 to q3 best."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -39,7 +64,7 @@ class UnseenAnnotator:
     Attributes:
         ensemble: the trained network.
         embedding: z_A.
-        divergences: the mean KL divergence in nats at z_A = 0, then after each step that was taken: it falls.
+        divergences: the mean KL divergence in nats at the start, then after each step that was taken: it falls.
     """
 
     ensemble: AnnotatorEnsemble
@@ -64,11 +89,7 @@ def infer_annotator(
     ensemble: AnnotatorEnsemble,
     items: Items,
     wanted: ItemProbs,
-    *,
-    head: Head = "item",
-    step_size: float = 0.1,
-    decay: float = 1e-3,
-    steps: int = 50,
+    how: Descent = Descent(),
 ) -> UnseenAnnotator:
     """Finds the embedding with which the network says what was seen (algorithm 4).
 
@@ -76,10 +97,7 @@ def infer_annotator(
         ensemble: the predictor of a fit of ldl-nm.
         items: those with answers, at least one, with the features that it was trained on.
         wanted: their label distributions (`head: item`), or the annotator's answers, one-hot (`head: label`).
-        head: what is matched.
-        step_size: to begin with, above 0.
-        decay: of the embedding at each step, at least 0.
-        steps: limit, at least 1.
+        how: it is looked for.
 
     Raises:
         BadInput: there is no item, or not one distribution of the network's classes for each.
@@ -88,7 +106,7 @@ def infer_annotator(
         expected = f"at least one item and distributions of shape [items, {ensemble.network.n_classes}]"
         raise BadInput(f"expected {expected} to tell an annotator by; got {items.n_items} items and {wanted.shape}")
     who = np.zeros(items.n_items, np.int64)
-    found = _inferred(ensemble, items, wanted, who, head=head, step_size=step_size, decay=decay, steps=steps)
+    found = _inferred(ensemble, items, wanted, who, how)
     return UnseenAnnotator(
         ensemble=ensemble,
         embedding=found.embeddings[0],
@@ -117,8 +135,7 @@ def inferred_loglik(
     answers = [_answers(annotations, annotator) for annotator in annotators.tolist()]
     told, asked = ([(item[part], shares[part]) for item, shares in answers] for part in (np.s_[::2], np.s_[1::2]))
     seen_items, seen, seen_by = _stacked(told)
-    step_size = 0.5  # one-hot answers are far from a network's: the first steps may be wide, and halve where they fail
-    inferred = _inferred(ensemble, items.take(seen_items), seen, seen_by, head="label", step_size=step_size)
+    inferred = _inferred(ensemble, items.take(seen_items), seen, seen_by, ANSWERS)
     asked_items, given, given_by = _stacked(asked)
     others = items.take(asked_items)
     embeddings = torch.from_numpy(inferred.embeddings[given_by]).to(ensemble.device)
@@ -158,11 +175,7 @@ def _inferred(
     items: Items,
     wanted: ItemProbs,
     who: Int64[np.ndarray, " items"],
-    *,
-    head: Head,
-    step_size: float,
-    decay: float = 1e-3,
-    steps: int = 50,
+    how: Descent,
 ) -> _Inferred:
     """Goes downhill for all annotators at once: row by row an item, what is wanted there, and of which annotator."""
     features = _features(ensemble, items)
@@ -173,17 +186,24 @@ def _inferred(
 
     def measured(embeddings: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         followed = embeddings.detach().requires_grad_()
-        log_said = _log_said(ensemble, features, followed[of], head)
+        log_said = _log_said(ensemble, features, followed[of], how.head)
         apart = torch.zeros_like(counts).index_add(0, of, negative_entropy - (target * log_said).sum(dim=1)) / counts
         (slopes,) = torch.autograd.grad(apart.sum(), followed)
         return apart.detach(), slopes
 
     embeddings = torch.zeros(len(counts), ensemble.network.annotator_embedding, device=ensemble.device)
     apart, slopes = measured(embeddings)
-    sizes = torch.full((len(counts), 1), step_size, device=ensemble.device)
+    if how.start == "nearest":
+        for known in ensemble.annotators[:: max(1, len(ensemble.annotators) // _MOST_NEAR)]:
+            other = torch.from_numpy(known).to(ensemble.device).expand(len(counts), -1)
+            there, slopes_there = measured(other)
+            nearer = there < apart
+            embeddings = torch.where(nearer[:, None], other, embeddings)
+            apart, slopes = torch.where(nearer, there, apart), torch.where(nearer[:, None], slopes_there, slopes)
+    sizes = torch.full((len(counts), 1), how.step_size, device=ensemble.device)
     course = [(apart.cpu().numpy(), np.ones(len(counts), bool))]
-    for _ in range(steps):
-        moved = embeddings - sizes * slopes - decay * embeddings
+    for _ in range(how.steps):
+        moved = embeddings - sizes * slopes - how.decay * embeddings
         there, slopes_there = measured(moved)
         falls = there < apart
         embeddings = torch.where(falls[:, None], moved, embeddings)

@@ -45,7 +45,8 @@ from crowdsweep.models._stacked import weights_of
 from crowdsweep.models.classifier import mean_cross_entropy, watched_of
 from crowdsweep.models.contract import DataShape, FitContext, FitResult, LabelProbs, ModelInfo
 from crowdsweep.models.joint._ldl_network import Activation, Aggregation, AnnotatorEnsemble, LdlNetwork
-from crowdsweep.models.joint._unseen_annotator import infer_annotator as infer_annotator  # noqa: PLC0414 - one door
+from crowdsweep.models.joint._unseen_annotator import Descent as Descent  # noqa: PLC0414 - one door
+from crowdsweep.models.joint._unseen_annotator import infer_annotator as infer_annotator  # noqa: PLC0414
 from crowdsweep.models.joint._unseen_annotator import inferred_loglik
 from crowdsweep.models.networks.contract import features_of
 from crowdsweep.models.networks.initial import normal
