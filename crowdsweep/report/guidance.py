@@ -2,8 +2,8 @@
 
 Weerasooriya, Ororbia and Homan put a classifier around a model of clusters: it learns the distributions of clusters
 instead of the items' own, and its predictions snap to clusters. The section sets, for each such model, its classifier's
-predictions as they are beside the plain classifier's (`pd`), and snapped ones beside those as they are, on the same
-seeds and items, whatever the sign.
+predictions as they are beside the plain classifier's (`pd` with the same network, the best where there are several),
+and snapped ones beside those as they are, on the same seeds and items, whatever the sign.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -42,6 +42,10 @@ class _Runs:
     params: Mapping[str, object]
     key: dict[int, str] = field(default_factory=dict[int, str])
 
+    def same_network(self, other: "_Runs") -> bool:
+        """Returns whether the other model's classifier is of the same kind."""
+        return self.params.get("network") == other.params.get("network")
+
     def metric(self, plain: str, use: str) -> str:
         """Returns the full name of a metric of one use: the use that the model labels with has no suffix."""
         return plain if self.params.get(_SNAP, use) == use else f"{plain}.{use}"
@@ -53,13 +57,14 @@ def guidance_tables(state: JournalState, rows: Rows, blocks: Sequence[DatasetCom
     tables: list[StudyTable] = []
     for block in blocks:
         models = ran.get((block.dataset, block.dataset_params), {})
-        plain = next((runs for runs in models.values() if runs.model == PLAIN), None)
+        ranked = [models[score.model] for score in block.scores if score.model in models]
+        plain = [runs for runs in ranked if runs.model == PLAIN]
         metric = block.metric.partition(".")[0]
         compared = [
             row
             for runs in models.values()
             if _SNAP in runs.params
-            for row in _of_model(state, kept, metric, runs, plain)
+            for row in _of_model(state, kept, metric, runs, next(filter(runs.same_network, plain), None))
         ]
         if compared:
             columns = ("model", "prediction", "beside", readable(metric), "other's", "difference", "95 % interval", "p")

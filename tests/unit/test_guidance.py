@@ -62,3 +62,20 @@ def test_without_a_guided_model_there_is_no_section(tmp_path: Path) -> None:
 def test_without_the_plain_classifier_snapping_is_still_told(tmp_path: Path) -> None:
     (table,), _ = tables_of(tmp_path, {"name": "fmm-guided", "params": FAST})
     assert [row[1] for row in table.rows] == ["snapped, soft", "snapped, hard"]
+
+
+def test_the_plain_classifier_is_the_best_one_with_the_same_network(tmp_path: Path) -> None:
+    """Another network differs in more than guidance, and of two points the better one is what guidance must beat."""
+    (table,), _ = tables_of(
+        tmp_path,
+        {"name": "pd", "label": "linear", "params": {"network": "linear", "epochs": 60, "learning_rate": 0.1}},
+        {"name": "pd", "label": "worse", "params": {"epochs": 1, "learning_rate": 1e-5}},
+        {"name": "pd", "label": "better", "params": {"epochs": 60, "learning_rate": 0.01}},
+        {"name": "fmm-guided", "params": FAST},
+    )
+    assert table.rows[0][2] == "better"
+    (tmp_path / "alone").mkdir()
+    (alone,), _ = tables_of(
+        tmp_path / "alone", {"name": "pd", "params": {"network": "linear"}}, {"name": "fmm-guided", "params": FAST}
+    )
+    assert [row[1] for row in alone.rows] == ["snapped, soft", "snapped, hard"]
