@@ -85,6 +85,7 @@ def test_the_added_model_is_in_the_report_and_passes_the_contract(with_a_model: 
     folder, printed = with_a_model
     assert "weighted-vote" in (folder / "crowdsweep-runs/votes/report.html").read_text(encoding="utf-8")
     assert "smoothing" in printed
+    assert re.search(r"\b19 +False +0\.9", printed)  # what somebody like dan would say of photo 19
     environment = {**os.environ, "CROWDSWEEP_PLUGINS": str(folder / "plugins")}
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "0", "-k", "weighted-vote"]
     done = subprocess.run(
