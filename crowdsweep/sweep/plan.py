@@ -345,7 +345,7 @@ def _dataset_row(dataset: PlannedDataset) -> dict[str, Any]:
         "dataset": str(dataset),
         "fingerprint": dataset.base.fingerprint,
         "items": shape.n_items,
-        "annotators": shape.n_annotators,
+        "annotators": None if dataset.offer.anonymous else shape.n_annotators,
         "annotations": shape.n_annotations,
         "classes": shape.n_classes,
         "features": shape.n_features,

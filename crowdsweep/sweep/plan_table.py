@@ -62,10 +62,8 @@ def _name(dataset: PlannedDataset, among: set[str]) -> str:
 
 
 def _sizes(row: Mapping[str, Any]) -> str:
-    return (
-        f"{row['items']} training items, {row['annotators']} annotators, {row['annotations']} annotations, "
-        f"{row['classes']} classes"
-    )
+    crowd = "annotators unknown" if row["annotators"] is None else f"{row['annotators']} annotators"
+    return f"{row['items']} training items, {crowd}, {row['annotations']} annotations, {row['classes']} classes"
 
 
 def _row(row: Mapping[str, Any]) -> list[str]:

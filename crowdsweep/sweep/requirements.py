@@ -24,6 +24,7 @@ class Offer:
         scored: splits with at least one item that has a reference; true where one of these has gold.
         training_gold: whether any training item has gold.
         crowd: whether the annotators' true confusion matrices are known.
+        anonymous: nobody knows who gave which label.
         scale, class_names: of the labels.
         unit: of the training items, where items stand in units.
     """
@@ -32,6 +33,7 @@ class Offer:
     scored: Mapping[str, bool]
     training_gold: bool
     crowd: bool
+    anonymous: bool = False
     scale: Scale = "nominal"
     class_names: tuple[str, ...] = ()
     unit: np.ndarray | None = None
@@ -58,6 +60,7 @@ def offer_of(trial: TrialData) -> Offer:
         scored={split: bool(part.has_gold.any()) for split, part in trial.evaluation.items() if len(part.scored)},
         training_gold=len(trial.gold) > 0,
         crowd=trial.crowd is not None or trial.gold.counts_answers,
+        anonymous=training.annotations.anonymous,
         scale=training.scale,
         class_names=trial.class_names,
         unit=training.items.unit,

@@ -238,6 +238,12 @@ def test_summary_is_json_and_words_agree_with_it() -> None:
     assert "19 trials (9 search, 10 report)" in words
 
 
+def test_where_nobody_knows_who_answered_no_annotators_are_counted() -> None:
+    plan = make_plan(config_of([{"name": "anesthesia", "scenario": "global"}], ["majority-vote"]))
+    assert plan.summary()["datasets"][0]["annotators"] is None
+    assert "45 training items, annotators unknown, 315 annotations" in describe_plan(plan)
+
+
 def test_a_slip_of_the_finger_is_told_before_anything_is_laid_out() -> None:
     models = ["majority-vote", "uniform", "wawa", "dawid-skene", "one-coin", "mace"]
     many = {"name": "many", "datasets": ["anesthesia"], "models": models, "seeds": {"report": 1_000_000}}
