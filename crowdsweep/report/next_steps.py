@@ -105,7 +105,7 @@ def _of_dataset(answer: Answer, crowd: CrowdMatrix | None) -> Iterator[str]:
         )
     alike = [score.model for score in told_apart(block)[0] if score.versus_best and score.versus_best.p is not None]
     if alike and block.metric != HELDOUT:
-        what = "items with gold" if "items" in " ".join(block.varies) else "seeds (seeds.report)"
+        what = "scored items" if "items" in " ".join(block.varies) else "seeds (seeds.report)"
         yield f"To tell {listed([best.model, *alike])} apart takes more {what}: over these the intervals vary."
 
 

@@ -194,7 +194,7 @@ def _first_screen(state: JournalState, comparison: Comparison, store: Path) -> d
     return {
         "comparison": comparison,
         "study": study,
-        "study_tables": [page_tables.study_table(table) for table in study.tables] if study else [],
+        "study_tables": page_tables.study_tables(study.tables) if study else [],
         "winners": winners,
         "answers": answers,
         "ranks": comparison.ranks.each if comparison.ranks else {},
@@ -214,8 +214,8 @@ def _rooms(state: JournalState, comparison: Comparison, store: Path) -> dict[str
     unseen = unseen_tables(state, shown_trials(state), rows)
     return {
         "training": training_curves(state),
-        "guidance": [page_tables.study_table(table) for table in guidance],
-        "soft_labels": [page_tables.study_table(table) for table in soft_labels],
+        "guidance": page_tables.study_tables(guidance),
+        "soft_labels": page_tables.study_tables(soft_labels),
         "unseen": {place: page_tables.study_table(table) for place, table in unseen.items()},
         "printed_values": page_tables.printed_table(comparison),
         "cost": page_tables.cost_table(comparison),

@@ -1,6 +1,6 @@
 """The tables of the page, as data: what stands in which cell. The template draws them all alike."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from crowdsweep.metrics.intervals import Estimate
@@ -53,9 +53,21 @@ class PageTable:
 
 
 def study_table(table: StudyTable) -> PageTable:
-    """Returns a table that a study, or another room of the report, brings."""
+    """Returns a table that a study, or another room of the report, brings; columns of names stand to the left."""
     rows = [PageRow(cells=["" if cell is None else str(cell) for cell in row]) for row in table.rows]
-    return PageTable(columns=table.columns, rows=rows, title=table.title, note=table.note)
+    filled = [[row.cells[place] for row in rows if row.cells[place]] for place in range(len(table.columns))]
+    named = [place for place, cells in enumerate(filled) if cells and all(cell[0].isalpha() for cell in cells)]
+    return PageTable(columns=table.columns, rows=rows, words=frozenset({0, *named}), title=table.title, note=table.note)
+
+
+def study_tables(tables: Iterable[StudyTable]) -> list[PageTable]:
+    """Returns the tables of a room one below another; a note that several share stands below the first of them."""
+    told: set[str] = set()
+    shown: list[PageTable] = []
+    for table in map(study_table, tables):
+        shown.append(replace(table, note="") if table.note in told else table)
+        told.add(table.note)
+    return shown
 
 
 def scores_table(block: DatasetComparison, comparison: Comparison) -> PageTable:
