@@ -43,7 +43,4 @@ def unseen_tables(state: JournalState, trials: Iterable[ShownTrial], rows: Rows)
             )
         )
     columns = ("model", "annotators", "as the crowd answers", "inferred from other answers", "gain", "95 % interval")
-    return {
-        place: StudyTable(title="Annotators that it was not trained on", columns=columns, rows=cells, note=NOTE)
-        for place, cells in found.items()
-    }
+    return {place: StudyTable(title="", columns=columns, rows=cells, note=NOTE) for place, cells in found.items()}
