@@ -116,4 +116,4 @@ def _value(value: Any) -> str:
         return "–"
     if isinstance(value, dict):
         return "there"  # a whole entry; JSON has it all
-    return shortened(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str))
+    return shortened(value if isinstance(value, str) and value else json.dumps(value, ensure_ascii=False, default=str))

@@ -27,6 +27,7 @@ SECOND = {
         "one-coin",
     ],
     "seeds": {"report": 4},
+    "tracking": {"enabled": False, "experiment": "second"},
 }
 
 
@@ -63,7 +64,7 @@ def test_scores_are_paired_over_the_seeds_that_both_have(
     assert run_command_line(["compare", str(first), str(second), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     keys = [row["key"] for row in told["differences"]]
-    assert keys == ["models.dawid-skene.params.smoothing", "models.one-coin", "seeds.report"]
+    assert keys == ["models.dawid-skene.params.smoothing", "models.one-coin", "seeds.report", "tracking.experiment"]
     vote, skene, coin = sorted(
         told["scores"], key=lambda row: ["majority-vote", "dawid-skene", "one-coin"].index(row["model"])
     )
@@ -91,6 +92,7 @@ def test_as_a_table_and_with_other_data(stores: tuple[Path, Path, Path], capsys:
     assert lines[:2] == [f"A: one ({first})", f"B: two ({second})"]
     assert "seeds.report\t6\t4" in lines
     assert "models.one-coin\t–\tthere" in lines
+    assert 'tracking.experiment\t""\tsecond' in lines  # an empty text is not an empty cell
     (vote,) = (line.split("\t") for line in lines if "\tmajority-vote\t" in line)
     assert vote[2] == vote[3]
     assert vote[4:] == ["+0.0", "", "the same", "4"]
