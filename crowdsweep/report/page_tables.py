@@ -139,12 +139,20 @@ def certainty_table(block: DatasetComparison) -> PageTable:
 
 
 def metrics_tables(block: DatasetComparison) -> list[PageTable]:
-    """Returns every metric of a dataset's models, counts left out: a table for the items of each split, and one for the
-    rest; none where there is only the one that ranks."""
+    """Returns every metric of a dataset's models, counts left out: a table for the items of each split and each use of
+    the models, so that it fits a sheet of paper, and one for the rest; none where there is only the one that ranks."""
     names = sorted({name for score in block.scores for name in score.metrics if not is_count(name)})
     if len(names) < 2:
         return []
-    parts = [(f"On {split} items", [name for name in names if name.startswith(f"{split}_")]) for split in SPLITS[::-1]]
+    uses = sorted({name.partition(".")[2] for name in names})  # the first is empty: what models label with
+    parts = [
+        (
+            f"On {split} items" + (f", {use}" if use else ""),
+            [name for name in names if name.startswith(f"{split}_") and name.partition(".")[2] == use],
+        )
+        for split in SPLITS[::-1]
+        for use in uses
+    ]
     of_items = {name for _, own in parts for name in own}
     parts.append(("Of annotators and their answers", [name for name in names if name not in of_items]))
     tables = [_metrics_table(block, title, own) for title, own in parts if own]

@@ -1,7 +1,9 @@
 """How tables of a room of the report are laid out."""
 
-from crowdsweep.report.page_tables import study_table, study_tables
+from crowdsweep.report.of_sweep import comparison_of
+from crowdsweep.report.page_tables import metrics_tables, study_table, study_tables
 from crowdsweep.studies.contract import StudyTable
+from crowdsweep.testing.journals import folded, made_up_sweep, made_up_trials
 
 
 def table(title: str, note: str) -> StudyTable:
@@ -21,3 +23,18 @@ def test_columns_of_names_stand_to_the_left_and_numbers_to_the_right() -> None:
 def test_a_note_that_tables_share_is_read_once() -> None:
     shown = study_tables([table("a", "how it is made"), table("b", "how it is made"), table("c", "another")])
     assert [(one.title, one.note) for one in shown] == [("a", "how it is made"), ("b", ""), ("c", "another")]
+
+
+def test_every_use_of_the_models_has_a_table_of_its_own() -> None:
+    """Side by side they were cut at the edge of a sheet of paper."""
+    metrics = {"test_accuracy": 0.8, "test_kl": 0.3, "test_kl.soft": 0.2, "dev_kl": 0.3, "heldout_loglik": -0.5}
+    events = made_up_trials("a", "d", [metrics, metrics])
+    (block,) = comparison_of(folded(made_up_sweep(events, models=[]))).datasets
+    tables = metrics_tables(block)
+    assert [(table.title, len(table.columns)) for table in tables] == [
+        ("On test items", 3),
+        ("On test items, soft", 2),
+        ("On dev items", 2),
+        ("Of annotators and their answers", 2),
+    ]
+    assert [bool(table.note) for table in tables] == [False, False, False, True]
