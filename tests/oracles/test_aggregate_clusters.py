@@ -162,10 +162,11 @@ def test_restarts_race_and_those_behind_are_given_up() -> None:
     assert race(10, 60) == [(9, 4), (20, 2), (60, 1)]
     assert race(1, 60) == [(9, 1), (20, 1), (60, 1)]
     random = SeedStream(20).numpy("rows")
+    item, annotator = np.repeat(np.arange(40), 5), random.integers(0, 12, 200)
     rows = Annotations.of(
-        item=np.repeat(np.arange(40), 5),
-        annotator=random.integers(0, 12, 200),
-        label=random.integers(0, N_CLASSES, 200),
+        item=item,
+        annotator=annotator,
+        label=(item + annotator) % N_CLASSES,  # more kinds of both than clusters: many ways to be half right
         n_items=40,
         n_annotators=12,
         n_classes=N_CLASSES,

@@ -19,8 +19,9 @@ those that random memberships make are all but equal, and belief propagation the
 learned anything (annotators who contradict each other were never told apart). They race: most are given up on the way
 (`restarts`), as their arithmetic fills a core and ten to the end cost ten times one. Kept is the one with the best
 objective, which is Bethe's approximation of the log evidence plus the log prior (the log joint at the node beliefs,
-without their entropy, prefers the falsely sure). Weighted answers count as repeats, soft ones by their label alone. The
-classifier around it is `pgm-bp-guided`.
+without their entropy, prefers the falsely sure). Weighted answers count as repeats, soft ones by their label alone.
+What a cluster of items is labelled with, and what an annotator without answers would say, mixes the clusters as the
+annotators have them, not by Omega. The classifier around it is `pgm-bp-guided`.
 """
 
 from collections.abc import Sequence
@@ -100,7 +101,7 @@ class PgmBp:
             for run in running:
                 self._advance(run, edges, until, reporter)
             running = sorted(running, key=lambda run: -run.value)[:kept]
-        return self._result(running[0], reporter)
+        return self._result(running[0], edges, reporter)
 
     def _start(self, annotations: Annotations, edges: Edges, seeds: SeedStream) -> "GraphRun":
         """Returns random memberships and random label distributions."""
@@ -111,7 +112,7 @@ class PgmBp:
         items = _random_memberships(seeds.numpy("items"), edges.n_items, self.item_clusters)
         beliefs = Beliefs.start(edges, items, annotators)
         n_classes = annotations.n_classes
-        answers = np.bincount(annotations.label, minlength=n_classes) + 1.0
+        answers = np.bincount(annotations.label, weights=annotations.weight, minlength=n_classes) + 1.0
         labels = seeds.numpy("labels").dirichlet(
             START_LABELS * n_classes * answers / answers.sum(), size=(self.item_clusters, self.annotator_clusters)
         )
@@ -158,18 +159,22 @@ class PgmBp:
             + (self.alpha - 1) * floored_log(parameters.labels).sum()
         )
 
-    def _result(self, fit: "GraphRun", reporter: RestartReporter) -> FittedClusters:
-        shares, labels = fit.parameters.annotator_shares, fit.parameters.labels
-        distributions = np.einsum("l,glk->gk", shares, labels)
+    def _result(self, fit: "GraphRun", edges: Edges, reporter: RestartReporter) -> FittedClusters:
+        """The crowd's mix of clusters is the mean of those who answered: of few annotators, the pseudo-counts in Omega
+        would give much of it to clusters that nobody is in."""
+        labels, annotators = fit.parameters.labels, fit.beliefs.annotators
+        answered = np.bincount(edges.annotator, minlength=edges.n_annotators) > 0
+        mix = annotators[answered].mean(axis=0) if answered.any() else fit.parameters.annotator_shares
+        distributions = np.einsum("l,glk->gk", mix, labels)
         crowd = ClusteredCrowd(
             clusters=Clusters(
                 item_shares=fit.parameters.item_shares,
-                annotator_shares=shares,
+                annotator_shares=fit.parameters.annotator_shares,
                 labels=labels,
                 distributions=distributions,
             ),
             items=fit.beliefs.items,
-            annotators=fit.beliefs.annotators,
+            annotators=np.where(answered[:, None], annotators, mix),
         )
         result = FitResult(
             item_probs=snapped(crowd.items, distributions, self.snap),
