@@ -60,7 +60,7 @@ class Halving:
         if event.score is None:
             return
         self.heard += 1
-        if event.step not in RUNGS:
+        if event.step not in RUNGS or event.key not in self.alive:  # one that is stopped may come by once more
             return
         rung = self.scores.setdefault(event.step, {})
         rung[event.key] = event.score
