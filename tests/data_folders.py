@@ -35,7 +35,7 @@ def two_kinds(folder: Path) -> str:
     return str(folder)
 
 
-def swept_two_kinds(place: Path, *models: Any, seeds: int) -> Path:
+def swept_two_kinds(place: Path, *models: Any, seeds: int, **more: Any) -> Path:
     """Runs models on these items and returns the sweep's store."""
     config = parse_sweep(
         {
@@ -45,6 +45,7 @@ def swept_two_kinds(place: Path, *models: Any, seeds: int) -> Path:
             "seeds": {"report": seeds},
             "engine": "inline",
             "tracking": {"enabled": False},
+            **more,
         }
     )
     open_and_run(config, place / "store", quiet=True)

@@ -11,6 +11,7 @@ from crowdsweep.report import figures
 from crowdsweep.report.annotator_maps import AnnotatorMap, annotator_maps
 from crowdsweep.report.cluster_maps import ClusterMap, cluster_maps
 from crowdsweep.report.item_maps import ItemMap, item_maps
+from crowdsweep.report.of_sweep import template_of
 
 Place = tuple[str, str]
 """A dataset and its parameters, canonical JSON."""
@@ -26,8 +27,11 @@ class Maps:
 
 
 def maps_of(state: JournalState, rows: Rows) -> Maps:
-    """Returns what there is to draw of a sweep."""
-    trials = shown_trials(state)
+    """Returns what there is to draw of a sweep; of a study that thins its datasets, of the whole ones alone: each map
+    takes seconds, and those of a dataset with fewer labels say nothing that is asked."""
+    trials, template = shown_trials(state), template_of(state)
+    if template is not None and template.axis:
+        trials = [trial for trial in trials if template.axis not in trial.spec.dataset_params] or trials
     return Maps(
         annotators=annotator_maps(state, trials, rows),
         items=item_maps(state, trials, rows),

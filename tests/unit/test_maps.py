@@ -68,6 +68,15 @@ def test_items_of_a_kind_stand_together(tmp_path: Path) -> None:
     assert (tmp_path / "store" / "items-1.png").is_file()
 
 
+def test_a_study_draws_its_whole_datasets_and_not_the_thinned_ones(tmp_path: Path) -> None:
+    study = {"template": "redundancy", "labels_per_item": [1, 2]}
+    store = swept_two_kinds(tmp_path, {"name": "fmm", "params": {"item_clusters": 2}}, seeds=1, study=study)
+    state = read_journal(store)
+    assert {trial.spec.dataset_params.get("redundancy") for trial in shown_trials(state)} == {1, 2, None}
+    (place,) = maps_of(state, open_rows(store, write=False)).clusters
+    assert "redundancy" not in place[1]
+
+
 def test_annotators_left_out_of_training_stand_in_a_table(tmp_path: Path) -> None:
     left_out = {"name": "ldl-nm", "params": {"epochs": 30, "learning_rate": 0.01, "unseen_annotators": 0.5}}
     swept(tmp_path, left_out, {"name": "ldl-nm", "label": "ldl-nm of all", "params": {"epochs": 2}})
