@@ -90,7 +90,7 @@ class Fit:
         """The items by what one more label is expected to tell (`gain_bits`), most first, and whom to `ask`."""
         return self._crowd.next_items
 
-    @property
+    @cached_property
     def clusters(self) -> ClusterTables | None:
         """Which clusters items and annotators belong to, with probabilities, and how clusters answer, of the first fit:
         tables `items`, `annotators` and `answers`; None where the model has no clusters."""

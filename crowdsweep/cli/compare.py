@@ -22,15 +22,10 @@ if TYPE_CHECKING:
 def compare(first: Path, second: Path, as_json: bool) -> None:
     """Compare two sweeps: what their sweep files say differently, and their scores, paired where the trials match."""
     from crowdsweep.console.tables import Column, Grid, render, terminal_width
-    from crowdsweep.journal.journal import read_journal
-    from crowdsweep.report.of_sweep import comparison_of
-    from crowdsweep.report.two_sweeps import Sweep, differences, pairs_of
+    from crowdsweep.report.of_sweep import compared_sweep
+    from crowdsweep.report.two_sweeps import differences, pairs_of
 
-    stores = [asked_store(first), asked_store(second)]
-    states = [read_journal(store) for store in stores]
-    one, other = (
-        Sweep(state=state, comparison=comparison_of(state, store)) for state, store in zip(states, stores, strict=True)
-    )
+    one, other = (compared_sweep(asked_store(store)) for store in (first, second))
     changed = differences(one.state.config, other.state.config)
     pairs = pairs_of(one, other)
     if as_json:
@@ -39,7 +34,7 @@ def compare(first: Path, second: Path, as_json: bool) -> None:
         click.echo(json.dumps({"differences": told, "scores": scores}, indent=2, ensure_ascii=False, default=str))
         return
     width = terminal_width()
-    click.echo(plain(f"A: {one.state.name} ({stores[0]})\nB: {other.state.name} ({stores[1]})\n"))
+    click.echo(plain(f"A: {one.state.name} ({one.store})\nB: {other.state.name} ({other.store})\n"))
     if changed:
         columns = (Column(title="sweep file"), Column(title="A", wraps=True), Column(title="B", wraps=True))
         rows = [[key, _value(before), _value(after)] for key, before, after in changed]

@@ -13,9 +13,7 @@ import pyarrow as pa
 from jaxtyping import Float64, Int64
 
 from crowdsweep.labelling.fitted import Fitted
-from crowdsweep.models.clusters import ClusteredCrowd
-
-_ARRAYS = ("item_memberships", "cluster_sizes")
+from crowdsweep.models.clusters import ARRAYS, ClusteredCrowd
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -37,7 +35,7 @@ class ClusterTables:
 def cluster_tables(fitted: Fitted) -> ClusterTables | None:
     """Returns the clusters of a fitted model; None where it has none."""
     extras = fitted.fits[0].result.extras
-    if not set(_ARRAYS) <= set(extras):
+    if not {*ARRAYS, "cluster_sizes"} <= set(extras):  # a plug-in may have arrays of its own by some of these names
         return None
     crowd = ClusteredCrowd.of(extras)
     by_size = np.argsort(-extras["cluster_sizes"], kind="stable")

@@ -10,7 +10,7 @@ from crowdsweep.arrays import ItemProbs
 from crowdsweep.errors import BadInput, UnknownName
 from crowdsweep.labelling.fitted import AlignedFit, Fitted
 from crowdsweep.labelling.tables import decided
-from crowdsweep.models.clusters import ClusteredCrowd
+from crowdsweep.models.clusters import ARRAYS, ClusteredCrowd
 
 
 def new_annotator(fitted: Fitted, answers: Mapping[str, str | Sequence[str]]) -> pa.Table:
@@ -67,7 +67,7 @@ def _coded(
 def _foretold(
     fitted: Fitted, fit: AlignedFit, items: np.ndarray, given: Float64[np.ndarray, "answered classes"]
 ) -> ItemProbs:
-    if "annotator_shares" in fit.result.extras:
+    if set(ARRAYS) <= set(fit.result.extras):
         crowd = ClusteredCrowd.of(fit.result.extras)
         row, label = np.nonzero(given)
         often = given[row, label].astype(np.int64)

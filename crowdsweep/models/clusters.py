@@ -69,6 +69,10 @@ def snapped(memberships: ItemClusters, distributions: Float64[np.ndarray, "clust
     return (winners(memberships) if snap == "hard" else memberships) @ distributions
 
 
+ARRAYS = ("item_shares", "annotator_shares", "labels", "cluster_distributions", "item_memberships")
+"""What every model of clusters hands over as `extras`."""
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ClusteredCrowd:
     """A fitted model of clusters, with the items and annotators that it was fitted to.
@@ -91,13 +95,12 @@ class ClusteredCrowd:
         Raises:
             BadInput: they are not those of a model of clusters.
         """
-        names = ("item_shares", "annotator_shares", "labels", "cluster_distributions", "item_memberships")
-        if missing := [name for name in names if name not in extras]:
+        if missing := [name for name in ARRAYS if name not in extras]:
             raise BadInput(
                 f"expected the arrays of a model of clusters (fmm, pgm-bp, pgm-annealing); {', '.join(missing)} is "
                 f"missing among {', '.join(extras) or 'none'}"
             )
-        shares, annotator_shares, labels, distributions, items = (extras[name] for name in names)
+        shares, annotator_shares, labels, distributions, items = (extras[name] for name in ARRAYS)
         return cls(
             clusters=Clusters(
                 item_shares=shares, annotator_shares=annotator_shares, labels=labels, distributions=distributions

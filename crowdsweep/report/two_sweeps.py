@@ -11,9 +11,9 @@ from statistics import fmean as mean
 from typing import Any
 
 from crowdsweep.journal.shown import shown_trials
-from crowdsweep.journal.state import JournalState
 from crowdsweep.metrics.known import HELDOUT
-from crowdsweep.report.compare import Comparison, DatasetComparison, Score
+from crowdsweep.report.compare import DatasetComparison, Score
+from crowdsweep.report.of_sweep import ComparedSweep
 from crowdsweep.report.paired import PairedTest, holm, paired_test
 from crowdsweep.search.contract import Goal
 from crowdsweep.trial.naming import dataset_words
@@ -58,14 +58,6 @@ class Pair:
         return "better" if (difference > 0) == (self.goal == "maximize") else "worse"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Sweep:
-    """One of the two: its record, and what its report compares."""
-
-    state: JournalState
-    comparison: Comparison
-
-
 def differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
     """Returns what two sweep files say differently: key path, both values; None where one says nothing.
 
@@ -89,7 +81,7 @@ def _differences(first: Any, second: Any, path: str) -> Iterator[tuple[str, Any,
         yield from _differences(one.get(key), other.get(key), f"{path}.{key}" if path else key)
 
 
-def pairs_of(first: Sweep, second: Sweep) -> list[Pair]:
+def pairs_of(first: ComparedSweep, second: ComparedSweep) -> list[Pair]:
     """Returns the models of both sweeps, dataset by dataset, in the order of the first."""
     one, other = _cells(first), _cells(second)
     keys = list(dict.fromkeys([*one, *other]))
@@ -112,7 +104,7 @@ class _Cell:
     fingerprint: str
 
 
-def _cells(sweep: Sweep) -> dict[tuple[str, str], _Cell]:
+def _cells(sweep: ComparedSweep) -> dict[tuple[str, str], _Cell]:
     """Returns every model of a sweep by dataset and label."""
     among = {block.dataset for block in sweep.comparison.datasets}
     prints = {

@@ -1,11 +1,14 @@
 """Which clusters a fit found, and what it foretells of somebody whom it has not met, on a user's own answers."""
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow.csv as pa_csv
 import pytest
 
 import crowdsweep as cs
 from crowdsweep.errors import BadInput
+from crowdsweep.labelling.clusters import cluster_tables
 from crowdsweep.models.clusters import ClusteredCrowd
 
 ITEMS, ANNOTATORS = 120, 20
@@ -77,6 +80,15 @@ def test_a_model_without_clusters_has_no_tables_of_them() -> None:
     assert alone is not None
     assert alone.annotators is None
     assert alone.answers.column_names == ["item_cluster", "no", "yes"]
+
+
+def test_arrays_of_a_plug_in_that_are_called_alike_are_no_clusters() -> None:
+    fitted = cs.fit("pgm-bp", contradicting(), seeds=1, item_clusters=2, annotator_clusters=2).fitted
+    (aligned,) = fitted.fits
+    its_own = {name: aligned.result.extras[name] for name in ("item_memberships", "cluster_sizes")}
+    other = replace(fitted, fits=[replace(aligned, result=replace(aligned.result, extras=its_own))])
+    assert cluster_tables(fitted) is not None
+    assert cluster_tables(other) is None
 
 
 @pytest.mark.parametrize("kind", [0, 1], ids=["who agrees", "who contradicts"])
