@@ -75,7 +75,6 @@ def keep(number: int) -> None:
     Args:
         number: of the inherited file that leads to the driver.
     """
-    os.setsid()
     for deaf in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):  # it ends with the driver, and by nothing else
         signal.signal(deaf, signal.SIG_IGN)
     driver = socket.socket(fileno=number)

@@ -175,6 +175,7 @@ def _started() -> _Keeper:
             stdin=subprocess.DEVNULL,
             stdout=2,  # what models print is no result of the command
             pass_fds=[theirs.fileno()],
+            start_new_session=True,  # from its first instruction: a Ctrl-C while it imports is not its own
         )
     return _Keeper(process=process, control=ours)
 

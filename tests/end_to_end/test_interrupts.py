@@ -229,6 +229,7 @@ CASES: Sequence[tuple[str, Sequence[str], State, dict[str, Any], Any]] = [
     ("run starts a cluster", (*RUN, "--engine", "ray"), has("gcs_server"), {}, RAY),
     ("run starts actors", (*RUN, "--engine", "ray"), has_written("trial_planned"), DEAF_MODEL, RAY),
     ("run waits for a cluster", (*RUN, "--engine", "ray", "--address", "localhost:PORT"), is_asking, {}, ()),
+    ("run starts the keeper of workers", RUN, has("nursery.keep"), {}, ()),
     ("trials inline", RUN, is_deaf, DEAF_MODEL, ()),
     ("trials on Ray", (*RUN, "--engine", "ray"), is_deaf, DEAF_MODEL, RAY),
     ("MLflow is asked", RUN, is_asking, SILENT_MLFLOW, ()),
