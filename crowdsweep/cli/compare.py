@@ -36,7 +36,7 @@ def compare(first: Path, second: Path, as_json: bool) -> None:
     width = terminal_width()
     click.echo(plain(f"A: {one.state.name} ({one.store})\nB: {other.state.name} ({other.store})\n"))
     if changed:
-        columns = (Column(title="sweep file"), Column(title="A", wraps=True), Column(title="B", wraps=True))
+        columns = (Column(title="sweep file", wraps=True), Column(title="A", wraps=True), Column(title="B", wraps=True))
         rows = [[key, _value(before), _value(after)] for key, before, after in changed]
         click.echo(render(Grid(columns=columns, groups={"": rows}), width) + "\n")
     else:
@@ -53,7 +53,7 @@ def _grid(pairs: "list[Pair]") -> Any:
         Column(title="A", right=True),
         Column(title="B", right=True),
         Column(title="B − A", right=True),
-        Column(title="95 % interval", right=True, drop=1),
+        Column(title="95 % interval", right=True, drop=1, below="B is"),
         Column(title="B is", wraps=True),
         Column(title="seeds", right=True, drop=2),
     )
@@ -111,4 +111,6 @@ def _value(value: Any) -> str:
         return "–"
     if isinstance(value, dict):
         return "there"  # a whole entry; JSON has it all
+    if isinstance(value, list) and any(isinstance(entry, dict) for entry in value):
+        return f"{len(value)} of them"
     return shortened(value if isinstance(value, str) and value else json.dumps(value, ensure_ascii=False, default=str))

@@ -27,12 +27,14 @@ class Column:
         right: it stands to the right, as numbers do.
         wraps: a long text goes on below; else it is cut where there is no room at all.
         drop: where a terminal is too narrow, the column with the greatest number goes first; 0 stays.
+        below: title of a column that stays and wraps: on a line below its text goes what this one says, if it has to go.
     """
 
     title: str
     right: bool = False
     wraps: bool = False
     drop: int = 0
+    below: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,11 +76,11 @@ def render(grid: Grid, width: int | None) -> str:
 
 def drawn(grid: Grid, width: int) -> Iterator[RenderableType]:
     """Yields what a table looks like on a terminal that is so wide."""
-    kept, widths = _fitting(grid, width)
+    parts, widths = _fitting(grid, width)
     for number, (heading, rows) in enumerate(grid.groups.items()):
         if heading:
             yield Text(("\n" if number else "") + plain(heading), style="bold")
-        yield _drawn(grid, kept, widths, rows, head=bool(heading) or not number)
+        yield _drawn(grid, parts, widths, rows, head=bool(heading) or not number)
 
 
 def _tabs(grid: Grid) -> str:
@@ -87,40 +89,47 @@ def _tabs(grid: Grid) -> str:
     return "\n".join("\t".join(" ".join(plain(cell).split()) for cell in row) for row in [head, *rows])
 
 
-def _fitting(grid: Grid, width: int) -> tuple[list[int], list[int]]:
-    """Returns the columns that there is room for, and how wide each of them would be."""
+def _fitting(grid: Grid, width: int) -> tuple[dict[int, list[int]], list[int]]:
+    """Returns the columns that there is room for, each with those whose text is told in it, and all columns' widths."""
     rows = [row for rows in grid.groups.values() for row in rows]
     widths = [
         max([cell_len(column.title), *(cell_len(plain(row[place])) for row in rows)])
         for place, column in enumerate(grid.columns)
     ]
-    kept = [place for place in range(len(grid.columns)) if any(row[place] for row in rows) or not rows]
+    filled = [place for place in range(len(grid.columns)) if any(row[place] for row in rows) or not rows]
+    places = {column.title: place for place, column in enumerate(grid.columns)}
+    parts = {place: [place] for place in filled}
 
     def needed(least_of_wrapped: int) -> int:
-        least = [
-            min(wide, least_of_wrapped) if column.wraps else wide
-            for column, wide in zip(grid.columns, widths, strict=True)
-        ]
-        return sum(least[place] + _GAP for place in kept) - _GAP
+        least = 0
+        for place, told in parts.items():
+            wide = max(widths[part] for part in told)
+            least += (min(wide, least_of_wrapped) if grid.columns[place].wraps else wide) + _GAP
+        return least - _GAP
 
-    while needed(_NARROWEST) > width and any(grid.columns[place].drop for place in kept):
-        kept.remove(max(kept, key=lambda place: grid.columns[place].drop))
-    return kept, widths if needed(_NARROWEST) <= width else [0] * len(widths)
+    while needed(_NARROWEST) > width and any(grid.columns[place].drop for place in parts):
+        gone = max(parts, key=lambda place: grid.columns[place].drop)
+        del parts[gone]
+        host = places.get(grid.columns[gone].below)
+        if host in parts:
+            parts[host].append(gone)
+    return parts, widths if needed(_NARROWEST) <= width else [0] * len(widths)
 
 
 def _drawn(
-    grid: Grid, kept: Sequence[int], widths: Sequence[int], rows: Sequence[Sequence[str]], *, head: bool
+    grid: Grid, parts: Mapping[int, Sequence[int]], widths: Sequence[int], rows: Sequence[Sequence[str]], *, head: bool
 ) -> Table:
     table = Table(box=None, padding=(0, _GAP, 0, 0), header_style="dim", show_header=head, pad_edge=False)
-    for place in kept:
+    for place, told in parts.items():
         column = grid.columns[place]
         table.add_column(
-            Text(column.title),
+            Text("\n".join(grid.columns[part].title for part in told)),
             justify="right" if column.right else "left",
             no_wrap=not column.wraps,
             overflow="fold" if column.wraps else "ellipsis",
             min_width=None if column.wraps else widths[place],
         )
     for row in rows:
-        table.add_row(*(Text(plain(row[place])) for place in kept))
+        cells = ([plain(row[part]) for part in told if row[part]] for told in parts.values())
+        table.add_row(*(Text("\n".join(lines)) for lines in cells))
     return table

@@ -59,6 +59,26 @@ def test_long_text_goes_on_below_where_its_column_says_so() -> None:
     assert bare(render(grid, 200)) == ["name  what", f"n     {words}"]
 
 
+def test_what_has_no_column_any_more_stands_below_where_its_column_says_so() -> None:
+    columns = (
+        Column(title="model"),
+        Column(title="interval", right=True, drop=1, below="it is"),
+        Column(title="it is", wraps=True),
+    )
+    rows = [["a-model-with-a-long-name", "-12.1 … +14.2", "not told apart"], ["b", "", "the same"]]
+    grid = Grid(columns=columns, groups={"": rows})
+    assert bare(render(grid, 60))[1] == "a-model-with-a-long-name  -12.1 … +14.2  not told apart"
+    below = " " * 26
+    assert bare(render(grid, 45)) == [
+        f"{below}it is",
+        "model                     interval",
+        "a-model-with-a-long-name  not told apart",
+        f"{below}-12.1 … +14.2",
+        "b                         the same",
+    ]
+    assert render(grid, None).split("\n")[0] == "model\tinterval\tit is"
+
+
 def test_tabs_where_there_is_no_terminal() -> None:
     lines = render(GRID, None).split("\n")
     assert lines[0] == "dataset\trank\tmodel\tscore\tinterval\tseconds\tnever"
