@@ -3,13 +3,14 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from crowdsweep.api.loading import Data, as_table, load, numbers_of
+from crowdsweep.api.loading import Data, as_table, load, names_of, numbers_of
 from crowdsweep.api.notebook import as_html
 from crowdsweep.api.threads import one_thread
 from crowdsweep.arrays import ItemProbs
@@ -107,11 +108,13 @@ class Fit:
 
         Raises:
             BadInput: the model foretells nobody new (pgm-bp, pgm-annealing and ldl-nm do), or an item or a class is
-                not known.
+                not known. They are named as in the data: where `load` had numbers, numbers do.
         """
+        given = [list(said) if isinstance(said, list | tuple | np.ndarray) else [said] for said in answers.values()]
+        labels = iter(names_of([label for said in given for label in said], "label"))
         told = {
-            str(item): [str(one) for one in said] if isinstance(said, list | tuple) else str(said)
-            for item, said in answers.items()
+            item: [*islice(labels, len(said))]
+            for item, said in zip(names_of(list(answers), "item"), given, strict=True)
         }
         with one_thread():
             return new_annotator(self.fitted, told)

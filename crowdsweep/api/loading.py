@@ -248,6 +248,15 @@ def _texts(table: pa.Table, name: str, what: str) -> Any:
         raise DataError(f"{what}, column {name}: expected texts or numbers, got {table.column(name).type}") from error
 
 
+def names_of(values: Sequence[Any], what: str) -> list[str]:
+    """Returns names as `load` reads them from a column of these values: 3 and 3.0 are "3", True is "True".
+
+    Raises:
+        DataError: they are neither texts nor numbers, or of several kinds.
+    """
+    return _texts(as_table({what: list(values)}, "answers"), what, "answers").to_pylist()
+
+
 def _in_words_of_tables(message: str, folder: Path) -> str:
     """Returns what is said of the files of a folder as it is said of the columns of a table."""
     for file in folder.iterdir():

@@ -35,7 +35,7 @@ from crowdsweep.report.comparison_table import comparison_table
 from crowdsweep.report.confusions import crowd_matrices
 from crowdsweep.report.flagged import flagged_notes
 from crowdsweep.report.guidance import guidance_tables
-from crowdsweep.report.maps import Maps, maps_of, pictures
+from crowdsweep.report.maps import Maps, maps_of, old_pictures, pictures
 from crowdsweep.report.next_steps import next_steps
 from crowdsweep.report.of_sweep import ComparedSweep, compared_sweep, study_report, template_of
 from crowdsweep.report.reading_tables import RIGHT, for_reading, without_a_fit
@@ -80,7 +80,8 @@ def write_report(store: Path, *, refresh: int = 0) -> Path:
     """Writes `report.html`, `table.md`, `table.csv`, `table.tex`, `results.parquet`, and, where models keep what they
     are drawn from, maps (`maps.pictures`: `annotators-1.png` …) into a sweep's store.
 
-    Each is made before the first is written, and written whole or not at all.
+    Each is made before the first is written, and written whole or not at all; maps that an earlier report drew and this
+    one does not go.
 
     Args:
         store: of the sweep, as a person would write it: commands on the page name it so.
@@ -128,6 +129,8 @@ def write_pages(compared: ComparedSweep, *, refresh: int = 0) -> Path:
                 f"{store / name}: could not be written ({error.strerror}); what stood there before stands, and the "
                 f"record is safe. See to the disk, then run `crowdsweep report {shlex.quote(str(store))}`"
             ) from error
+    for old in old_pictures(store, files):
+        old.unlink(missing_ok=True)
     if gone := without_files(state.results.values(), store):
         _log.warning(
             "%s: files of %d trials are gone from %s, and intervals and tests go without them. `crowdsweep repair %s`, "

@@ -55,6 +55,15 @@ def test_clusters_are_drawn_largest_first_without_the_empty_ones(tmp_path: Path)
     assert (tmp_path / "store" / "clusters-2.png").is_file()
 
 
+def test_maps_that_are_not_drawn_any_more_go(tmp_path: Path) -> None:
+    store = swept_two_kinds(tmp_path, {"name": "fmm", "params": {"item_clusters": 2}}, seeds=1)
+    for name in ("clusters-1.png", "clusters-2.png", "items-12.png", "my-items-1.png", "items-a.png"):
+        (store / name).write_bytes(b"of an earlier report, or somebody's own")
+    write_report(store)
+    assert sorted(file.name for file in store.glob("*.png")) == ["clusters-1.png", "items-a.png", "my-items-1.png"]
+    assert (store / "clusters-1.png").read_bytes().startswith(b"\x89PNG")
+
+
 def test_items_of_a_kind_stand_together(tmp_path: Path) -> None:
     maps = swept(tmp_path, {"name": "ldl-nm", "params": {"epochs": 30, "learning_rate": 0.01}})
     ((drawn,),) = maps.items.values()

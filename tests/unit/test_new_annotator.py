@@ -133,6 +133,17 @@ def test_whoever_answers_an_item_twice_is_heard_twice() -> None:
     np.testing.assert_allclose(found, expected)
 
 
+def test_names_that_are_numbers_are_told_as_numbers() -> None:
+    rows = [(item, f"annotator {who}", TRUTH[item] ^ (who % 2)) for item in range(ITEMS) for who in range(10)]
+    columns = dict(zip(("item", "annotator", "label"), map(list, zip(*rows, strict=True)), strict=True))
+    fit = cs.fit("pgm-bp", columns, seeds=1, item_clusters=2, annotator_clusters=2)
+    expected = fit.new_annotator({"3": "1", "4": ["0", "0"]})
+    for answers in ({3: 1, 4: [0, 0]}, {3: 1.0, 4: np.array([0.0, 0.0])}, {np.int64(3): np.int8(1), 4.0: (0, 0)}):
+        assert fit.new_annotator(answers).equals(expected)
+    with pytest.raises(BadInput, match="answers, column label"):
+        fit.new_annotator({3: {"label": 1}, 4: 1})
+
+
 def test_what_is_not_known_is_told() -> None:
     fit = cs.fit("pgm-bp", contradicting(), seeds=1, item_clusters=2, annotator_clusters=2)
     for answers, message in (

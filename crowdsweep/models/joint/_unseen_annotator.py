@@ -184,22 +184,26 @@ def _inferred(
     of = torch.from_numpy(who).to(ensemble.device)
     counts = torch.bincount(of).to(torch.float64)
 
+    def divergence(embeddings: torch.Tensor) -> torch.Tensor:
+        log_said = _log_said(ensemble, features, embeddings[of], how.head)
+        return torch.zeros_like(counts).index_add(0, of, negative_entropy - (target * log_said).sum(dim=1)) / counts
+
     def measured(embeddings: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         followed = embeddings.detach().requires_grad_()
-        log_said = _log_said(ensemble, features, followed[of], how.head)
-        apart = torch.zeros_like(counts).index_add(0, of, negative_entropy - (target * log_said).sum(dim=1)) / counts
+        apart = divergence(followed)
         (slopes,) = torch.autograd.grad(apart.sum(), followed)
         return apart.detach(), slopes
 
     embeddings = torch.zeros(len(counts), ensemble.network.annotator_embedding, device=ensemble.device)
-    apart, slopes = measured(embeddings)
     if how.start == "nearest":
-        for known in ensemble.annotators[:: max(1, len(ensemble.annotators) // _MOST_NEAR)]:
-            other = torch.from_numpy(known).to(ensemble.device).expand(len(counts), -1)
-            there, slopes_there = measured(other)
-            nearer = there < apart
-            embeddings = torch.where(nearer[:, None], other, embeddings)
-            apart, slopes = torch.where(nearer, there, apart), torch.where(nearer[:, None], slopes_there, slopes)
+        with torch.no_grad():
+            apart = divergence(embeddings)
+            for known in ensemble.annotators[:: max(1, len(ensemble.annotators) // _MOST_NEAR)]:
+                other = torch.from_numpy(known).to(ensemble.device).expand(len(counts), -1)
+                there = divergence(other)
+                embeddings = torch.where((there < apart)[:, None], other, embeddings)
+                apart = torch.minimum(there, apart)
+    apart, slopes = measured(embeddings)
     sizes = torch.full((len(counts), 1), how.step_size, device=ensemble.device)
     course = [(apart.cpu().numpy(), np.ones(len(counts), bool))]
     for _ in range(how.steps):
