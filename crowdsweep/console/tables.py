@@ -27,7 +27,7 @@ class Column:
         right: it stands to the right, as numbers do.
         wraps: a long text goes on below; else it is cut where there is no room at all.
         drop: where a terminal is too narrow, the column with the greatest number goes first; 0 stays.
-        below: title of a column that stays and wraps; where this one has to go, its text goes on a line below that one's.
+        below: title of a column that stays and wraps; where this one has to go, its text goes below that one's.
     """
 
     title: str
