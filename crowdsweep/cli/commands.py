@@ -212,6 +212,12 @@ def report(store: Path | None, live: bool) -> None:
     type=click.Choice(["label-studio", "crowd-kit", "cleanlab"]),
     help="Also write files that this tool reads.",
 )
+@click.option(
+    "--interface",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="XML of the Label Studio project that predictions are for, whose names they then have.",
+)
 def label(
     place: str | None,
     model: str | None,
@@ -220,12 +226,14 @@ def label(
     seeds: int | None,
     settings: tuple[str, ...],
     exports: tuple[str, ...],
+    interface: Path | None,
 ) -> None:
     """Fit the model that a sweep recommends to all data, and write labels, annotators and what to label next.
 
     DIR is the folder of a sweep, by default the latest here, or, with --model, a dataset's folder or name.
     """
     from crowdsweep.labelling.chosen import chosen_of_dataset, chosen_of_sweep
+    from crowdsweep.labelling.exports import Exports
     from crowdsweep.labelling.folder import check_folder, fit_chosen, write_labels
     from crowdsweep.labelling.in_mlflow import log_and_tell
 
@@ -244,17 +252,12 @@ def label(
         folder = out or Path("crowdsweep-labels") / store.name
     words = ["crowdsweep", "label", place, *(["--model", model] if model else [])]
     words += [*(["--dataset", dataset] if dataset else []), *(part for one in settings for part in ("--set", one))]
-    words += [
-        "--seeds",
-        str(chosen.n_seeds),
-        "--out",
-        str(folder),
-        *(part for one in exports for part in ("--export", one)),
-    ]
+    asked = Exports(forms=exports, interface=interface)
+    words += ["--seeds", str(chosen.n_seeds), "--out", str(folder), *asked.words]
     check_folder(folder)  # before the fit, which may take long
     click.echo(f"{chosen.model}: {plain(chosen.why)}")
-    fitted = fit_chosen(chosen)
-    names = write_labels(fitted, chosen, folder, shlex.join(words), exports)
+    fitted = fit_chosen(chosen, asked)
+    names = write_labels(fitted, chosen, folder, shlex.join(words), asked)
     click.echo(f"{folder}: {', '.join(names)}")
     if (store / "journal.jsonl").exists():
         log_and_tell(store, folder, fitted, click.echo)

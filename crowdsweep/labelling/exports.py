@@ -2,75 +2,90 @@
 
 import io
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
-from xml.sax.saxutils import quoteattr
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from crowdsweep.data.annotations import Annotations
+from crowdsweep.data.dataset import CrowdDataset
 from crowdsweep.errors import BadInput
 from crowdsweep.labelling.fitted import Fitted
-from crowdsweep.labelling.tables import Labelled, decided
+from crowdsweep.labelling.label_studio import Interface, label_studio, read_interface
+from crowdsweep.labelling.tables import Labelled
 
-QUESTION, SHOWN = "label", "text"
-"""What Label Studio calls the question and the text that it is about, as in `label-studio.xml`."""
 _MOST_CELLS = 50_000_000  # of cleanlab's matrix of items × annotators
 
-Files = dict[str, bytes]
-Write = Callable[[Labelled, Fitted], Files]
 
+@dataclass(frozen=True, kw_only=True)
+class Exports:
+    """What is to be written for other tools.
 
-def exported(labelled: Labelled, fitted: Fitted, forms: Sequence[str]) -> Files:
-    """Returns files by name.
-
-    Args:
-        labelled: what is said of items.
-        fitted: by what.
-        forms: names of `FORMS`.
-
-    Raises:
-        BadInput: a form cannot hold these labels.
+    Attributes:
+        forms: `label-studio`, `crowd-kit`, `cleanlab`.
+        interface: of the Label Studio project that predictions are for; None for a new one.
     """
-    return {name: content for form in dict.fromkeys(forms) for name, content in FORMS[form](labelled, fitted).items()}
+
+    forms: Sequence[str] = ()
+    interface: Path | None = None
+
+    @property
+    def words(self) -> list[str]:
+        """The options of `crowdsweep label` that ask for this."""
+        interface = [] if self.interface is None else ["--interface", str(self.interface)]
+        return [*(part for form in self.forms for part in ("--export", form)), *interface]
+
+    def check(self, dataset: CrowdDataset) -> None:
+        """Checks that the forms can hold labels of a dataset, before anything is fitted to it.
+
+        Raises:
+            BadInput: one cannot.
+        """
+        if self.interface is not None and "label-studio" not in self.forms:
+            raise BadInput("--interface: it is of a Label Studio project; add --export label-studio")
+        for form in ("crowd-kit", "cleanlab"):
+            if form in self.forms and dataset.scale == "multilabel":
+                raise BadInput(f"--export {form}: it wants one class of each item, and these items may have several")
+        if "cleanlab" in self.forms:
+            _check_matrix(dataset.annotations)
+        self._interface(dataset)
+
+    def files(self, labelled: Labelled, fitted: Fitted) -> dict[str, bytes]:
+        """Returns files by name.
+
+        Args:
+            labelled: what is said of items.
+            fitted: by what.
+
+        Raises:
+            BadInput: a form cannot hold these labels.
+        """
+        files: dict[str, bytes] = {}
+        if "label-studio" in self.forms:
+            files |= label_studio(labelled, fitted, self._interface(fitted.dataset))
+        if "crowd-kit" in self.forms:
+            files |= crowd_kit(labelled, fitted)
+        if "cleanlab" in self.forms:
+            files |= cleanlab(labelled, fitted)
+        return files
+
+    def _interface(self, dataset: CrowdDataset) -> Interface | None:
+        if self.interface is None:
+            return None
+        return read_interface(self.interface, dataset.class_names, multilabel=dataset.scale == "multilabel")
 
 
-def label_studio(labelled: Labelled, fitted: Fitted) -> Files:
-    """Returns tasks with predictions, and the labelling interface that shows them; import both into a project.
-
-    https://labelstud.io/guide/predictions: a prediction is the answer to one question (`from_name`) about one thing
-    that is shown (`to_name`), with a score and the model's name.
-    """
-    dataset = fitted.dataset
-    multilabel = dataset.scale == "multilabel"
-    texts = dataset.items.text
-    tasks: list[dict[str, Any]] = []
-    scores = decided(labelled.probs, dataset.class_names, multilabel=multilabel)["probability"]
-    for code, probs, score in zip(labelled.code, labelled.probs, scores.tolist(), strict=True):
-        name = dataset.item_names[int(code)]
-        best = np.flatnonzero(probs > 0.5) if multilabel else [probs.argmax()]
-        labels = [dataset.class_names[one] for one in best]
-        answer = {"from_name": QUESTION, "to_name": SHOWN, "type": "choices", "value": {"choices": labels}}
-        prediction = {"model_version": fitted.model, "score": score, "result": [answer]}
-        shown = name if texts is None else texts[int(code)]
-        tasks.append({"data": {"item": name, SHOWN: shown}, "predictions": [prediction]})
-    choice = "multiple" if multilabel else "single"
-    choices = "".join(f"    <Choice value={quoteattr(name)}/>\n" for name in dataset.class_names)
-    interface = (
-        f'<View>\n  <Text name="{SHOWN}" value="${SHOWN}"/>\n'
-        f'  <Choices name="{QUESTION}" toName="{SHOWN}" choice="{choice}">\n{choices}  </Choices>\n</View>\n'
-    )
-    text = json.dumps(tasks, ensure_ascii=False, indent=1)
-    return {"label-studio.json": text.encode(errors="backslashreplace"), "label-studio.xml": interface.encode()}
+NOTHING = Exports()
 
 
-def crowd_kit(labelled: Labelled, fitted: Fitted) -> Files:
+def crowd_kit(labelled: Labelled, fitted: Fitted) -> dict[str, bytes]:
     """Returns what crowd-kit's `fit_predict` and `fit_predict_proba` give: `pandas.read_parquet` reads a frame indexed
     by `task` with the column `agg_label`, and one with a column of probabilities for each label."""
     dataset = fitted.dataset
-    _one_class_each(fitted, "crowd-kit")
     tasks = [dataset.item_names[int(code)] for code in labelled.code]
     best = [dataset.class_names[code] for code in labelled.probs.argmax(axis=1)]
     probabilities = {name: labelled.probs[:, place] for place, name in enumerate(dataset.class_names)}
@@ -80,24 +95,16 @@ def crowd_kit(labelled: Labelled, fitted: Fitted) -> Files:
     }
 
 
-def cleanlab(labelled: Labelled, fitted: Fitted) -> Files:
+def cleanlab(labelled: Labelled, fitted: Fitted) -> dict[str, bytes]:
     """Returns what cleanlab's functions of several annotators take, of the items with annotations:
     `labels_multiannotator` (items × annotators, numbers of classes, empty where there is no answer) and `pred_probs`
     (items × classes, in that order), and the classes' names. Of an annotator's repeated answers to one item the last
     stands."""
     dataset, annotations = fitted.dataset, fitted.dataset.annotations
-    _one_class_each(fitted, "cleanlab")
-    if annotations.anonymous:
-        raise BadInput("--export cleanlab: it wants answers by annotator, and nobody knows who gave these")
     kept = np.flatnonzero([by == "annotations" for by in labelled.by])
     code = labelled.code[kept]
     rows = annotations.of_items(code)
     active = np.unique(rows.annotator)
-    if len(code) * len(active) > _MOST_CELLS:
-        raise BadInput(
-            f"--export cleanlab: its matrix has a cell for each of {len(code):,} items × {len(active):,} annotators, "
-            f"more than {_MOST_CELLS:,}"
-        )
     columns = _matrix(rows, active, len(code))
     names = [dataset.annotator_names[int(one)] for one in active]
     items = [dataset.item_names[int(one)] for one in code]
@@ -110,9 +117,6 @@ def cleanlab(labelled: Labelled, fitted: Fitted) -> Files:
     }
 
 
-FORMS: Mapping[str, Write] = {"label-studio": label_studio, "crowd-kit": crowd_kit, "cleanlab": cleanlab}
-
-
 def _matrix(rows: Annotations, active: np.ndarray, n_items: int) -> list[Any]:
     """Returns a column of Arrow for each of these annotators."""
     matrix = np.full((n_items, len(active)), -1, dtype=np.int64)
@@ -120,9 +124,15 @@ def _matrix(rows: Annotations, active: np.ndarray, n_items: int) -> list[Any]:
     return [pa.array(column, mask=column < 0) for column in matrix.T]
 
 
-def _one_class_each(fitted: Fitted, form: str) -> None:
-    if fitted.dataset.scale == "multilabel":
-        raise BadInput(f"--export {form}: it wants one class of each item, and these items may have several")
+def _check_matrix(annotations: Annotations) -> None:
+    if annotations.anonymous:
+        raise BadInput("--export cleanlab: it wants answers by annotator, and nobody knows who gave these")
+    items, annotators = len(np.unique(annotations.item)), len(np.unique(annotations.annotator))
+    if items * annotators > _MOST_CELLS:
+        raise BadInput(
+            f"--export cleanlab: its matrix has a cell for each of {items:,} items × {annotators:,} annotators, more "
+            f"than {_MOST_CELLS:,}"
+        )
 
 
 def _indexed(index: str, names: Sequence[str], columns: Mapping[str, Any]) -> bytes:

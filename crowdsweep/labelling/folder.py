@@ -1,6 +1,5 @@
 """What `crowdsweep label` writes: a folder of tables, a classifier, and what makes it again."""
 
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,7 +14,7 @@ from crowdsweep.errors import BadInput, NotWritten
 from crowdsweep.labelling.chosen import Chosen
 from crowdsweep.labelling.classifiers import plain_classifier, save_classifiers
 from crowdsweep.labelling.clusters import cluster_tables
-from crowdsweep.labelling.exports import exported
+from crowdsweep.labelling.exports import NOTHING, Exports
 from crowdsweep.labelling.fitted import Fitted, fit_everything
 from crowdsweep.labelling.tables import crowd_tables, labelled_items, labels_table, probabilities_table
 from crowdsweep.report.table import to_csv
@@ -23,11 +22,16 @@ from crowdsweep.report.table import to_csv
 RECIPE = "label.yaml"
 
 
-def fit_chosen(chosen: Chosen) -> Fitted:
+def fit_chosen(chosen: Chosen, exports: Exports = NOTHING) -> Fitted:
     """Fits what was chosen to its dataset.
 
+    Args:
+        chosen: the model, its point and the dataset.
+        exports: what will be written for other tools; checked before the fit.
+
     Raises:
-        BadInput: the dataset has changed since the sweep, or cannot be taken.
+        BadInput: the dataset has changed since the sweep, or cannot be taken, or one of the exports cannot hold its
+            labels.
         FitFailed: a fit failed.
     """
     dataset = catalogue.load(chosen.dataset, chosen.dataset_params)
@@ -36,6 +40,7 @@ def fit_chosen(chosen: Chosen) -> Fitted:
             f"dataset {chosen.dataset!r} has changed since the sweep ran (fingerprint {chosen.fingerprint} then, "
             f"{dataset.fingerprint} now): run the sweep again, or name the dataset and --model"
         )
+    exports.check(dataset)
     return fit_everything(chosen.model, chosen.params, dataset, chosen.dataset_params, n_seeds=chosen.n_seeds)
 
 
@@ -49,7 +54,7 @@ def check_folder(folder: Path) -> None:
         raise BadInput(f"{folder}: expected a new or empty folder, or one of labels, got one that holds other files")
 
 
-def write_labels(fitted: Fitted, chosen: Chosen, folder: Path, command: str, exports: Sequence[str] = ()) -> list[str]:
+def write_labels(fitted: Fitted, chosen: Chosen, folder: Path, command: str, exports: Exports = NOTHING) -> list[str]:
     """Writes everything that is known now, whole or not at all; what an earlier call wrote there is replaced.
 
     Args:
@@ -57,7 +62,7 @@ def write_labels(fitted: Fitted, chosen: Chosen, folder: Path, command: str, exp
         chosen: what was asked for.
         folder: where to; see `check_folder`.
         command: that does it again.
-        exports: forms of other tools, which are written too (`exports.FORMS`).
+        exports: what is written for other tools too.
 
     Returns:
         The names of what was written.
@@ -82,7 +87,7 @@ def write_labels(fitted: Fitted, chosen: Chosen, folder: Path, command: str, exp
     return sorted(path.name + ("/" if path.is_dir() else "") for path in folder.iterdir())
 
 
-def _write_all(fitted: Fitted, chosen: Chosen, folder: Path, command: str, exports: Sequence[str]) -> None:
+def _write_all(fitted: Fitted, chosen: Chosen, folder: Path, command: str, exports: Exports) -> None:
     labelled = labelled_items(fitted)
     crowd = crowd_tables(fitted)
     labels = labels_table(labelled, fitted.dataset)
@@ -101,7 +106,7 @@ def _write_all(fitted: Fitted, chosen: Chosen, folder: Path, command: str, expor
     for name, table in parquet.items():
         if table is not None:
             pq.write_table(table, folder / f"{name}.parquet")
-    for name, content in exported(labelled, fitted, exports).items():
+    for name, content in exports.files(labelled, fitted).items():
         (folder / name).write_bytes(content)
     plain = [one for predictor in fitted.predictors if (one := plain_classifier(predictor)) is not None]
     if plain and len(plain) == len(fitted.fits):

@@ -2,6 +2,8 @@
 
 import io
 import json
+import re
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import numpy as np
@@ -16,7 +18,7 @@ from crowdsweep.data.folder import write_folder
 from crowdsweep.data.formats.label_studio import read_label_studio
 from crowdsweep.data.formats.rows import Asked
 from crowdsweep.errors import BadInput
-from crowdsweep.labelling.exports import exported
+from crowdsweep.labelling.exports import Exports
 from crowdsweep.labelling.fitted import fit_everything
 from crowdsweep.labelling.tables import labelled_items
 
@@ -50,7 +52,9 @@ def dataset():
 def files_of(dataset, *forms):
     fitted = fit_everything("dawid-skene", {}, dataset, {})
     labelled = labelled_items(fitted)
-    return labelled, exported(labelled, fitted, forms)
+    exports = Exports(forms=forms)
+    exports.check(fitted.dataset)
+    return labelled, exports.files(labelled, fitted)
 
 
 def test_label_studio_gets_predictions_and_the_interface_that_shows_them(dataset):
@@ -83,6 +87,66 @@ def test_a_prediction_is_what_label_studio_exports_once_it_was_accepted(dataset,
     path = tmp_path / "export.json"
     path.write_text(json.dumps(tasks))
     assert [row.labels for row in read_label_studio(path, Asked()).rows] == [("a & b",), ("0",), ("1",)]
+
+
+PROJECT = """<View>
+  <Header value="Which?"/>
+  <HyperText name="letter" value="$body"/>
+  <Choices name="mood" toName="letter">
+    <Choice value="zero" alias="0"/><Choice value="1"/><Choice value="a &amp; b"/>
+  </Choices>
+  <Choices name="tone" toName="letter"><Choice value="1"/><Choice value="loud"/></Choices>
+</View>"""
+
+
+def test_predictions_for_a_project_go_by_its_names(dataset, tmp_path):
+    write_folder(dataset, tmp_path / "moods")
+    (tmp_path / "project.xml").write_text(PROJECT)
+    words = ["label", str(tmp_path / "moods"), "--model", "dawid-skene", "--out", str(tmp_path / "out")]
+    words += ["--export", "label-studio", "--interface", str(tmp_path / "project.xml")]
+    assert run_command_line(words) == 0
+    first = json.loads((tmp_path / "out" / "label-studio.json").read_text())[0]
+    assert first["data"] == {"item": "7", "body": "so it goes"}
+    (answer,) = first["predictions"][0]["result"]
+    assert (answer["from_name"], answer["to_name"], answer["value"]) == ("mood", "letter", {"choices": ["a & b"]})
+    assert not (tmp_path / "out" / "label-studio.xml").exists(), "the project has its own"
+    assert f"--interface {tmp_path}/project.xml" in (tmp_path / "out" / "label.yaml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("interface", "message"),
+    [
+        ("<View>", "expected the labelling interface of a Label Studio project, XML"),
+        ("<View/>", "expected one <Choices> with all of 1, 0, a & b, got none"),
+        (PROJECT.replace(' alias="0"', ""), "got mood without '0'; tone without '0'"),
+        (PROJECT.replace("<Header", '<Choices name="x" toName="letter" value="$options"/><Header'), "got 2 of them"),
+        (PROJECT.replace('toName="letter"', 'toName="latter"'), "a tag of that name with value"),
+        (PROJECT.replace("$body", "static"), "got name 'mood' and value 'static'"),
+    ],
+)
+def test_an_interface_that_cannot_show_the_predictions_is_refused(dataset, tmp_path, interface, message):
+    file = tmp_path / "project.xml"
+    file.write_text(interface)
+    with pytest.raises(BadInput, match=re.escape(message)):
+        Exports(forms=["label-studio"], interface=file).check(dataset)
+
+
+def test_several_classes_an_item_want_several_choices(dataset, tmp_path):
+    file = tmp_path / "project.xml"
+    file.write_text(PROJECT)
+    several = replace(dataset, scale="multilabel")
+    with pytest.raises(BadInput, match='expected choice="multiple"'):
+        Exports(forms=["label-studio"], interface=file).check(several)
+    file.write_text(PROJECT.replace('name="mood"', 'name="mood" choice="multiple"'))
+    Exports(forms=["label-studio"], interface=file).check(several)
+    for form in ("crowd-kit", "cleanlab"):
+        with pytest.raises(BadInput, match=f"--export {form}: it wants one class"):
+            Exports(forms=[form]).check(several)
+
+
+def test_an_interface_without_label_studio_is_a_mistake(dataset, tmp_path):
+    with pytest.raises(BadInput, match="add --export label-studio"):
+        Exports(forms=["cleanlab"], interface=tmp_path / "project.xml").check(dataset)
 
 
 @pytest.mark.filterwarnings("ignore:The (inplace|copy) keyword")  # crowd-kit's, under pandas 3.1 (2026-11)

@@ -1,0 +1,114 @@
+"""Labels for Label Studio: tasks with predictions, and the labelling interface that shows them.
+
+https://labelstud.io/guide/predictions: a prediction is the answer to one question (`from_name`) about one thing that is
+shown (`to_name`), with a score and the model's name. Both are names in the interface of a project; a new project takes
+ours, and the predictions of one that exists go by its own (`read_interface`).
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+from xml.sax.saxutils import quoteattr
+
+import numpy as np
+
+from crowdsweep.errors import BadInput, shortened
+from crowdsweep.labelling.fitted import Fitted
+from crowdsweep.labelling.tables import Labelled, decided
+
+
+@dataclass(frozen=True, kw_only=True)
+class Interface:
+    """What a project calls what.
+
+    Attributes:
+        question: `name` of its Choices.
+        shown: `name` of the tag that these are about.
+        key: of a task's data, what that tag shows.
+    """
+
+    question: str = "label"
+    shown: str = "text"
+    key: str = "text"
+
+
+def read_interface(path: Path, classes: Sequence[str], *, multilabel: bool) -> Interface:
+    """Reads the labelling interface of a project: its one Choices with these classes.
+
+    Args:
+        path: XML, as the project's settings show it under "Code".
+        classes: that will be predicted.
+        multilabel: an item may have several of them.
+
+    Raises:
+        BadInput: it is no XML, has no such Choices or several, or does not show what they are about.
+    """
+    try:
+        root = ElementTree.fromstring(path.read_text(encoding="utf-8"))  # noqa: S314 - a person's own file; expat caps
+    except (OSError, UnicodeError, ElementTree.ParseError) as error:
+        raise BadInput(
+            f"{path}: expected the labelling interface of a Label Studio project, XML as its settings show it: {error}"
+        ) from error
+    asked = root.findall(".//Choices")
+    fit = [choices for choices in asked if _missing(choices, classes) is None]
+    if len(fit) != 1:
+        there = "; ".join(f"{one.get('name')} without {_missing(one, classes)!r}" for one in asked if one not in fit)
+        found = f"{len(fit)} of them" if fit else shortened(there) or "none"
+        raise BadInput(f"{path}: expected one <Choices> with all of {shortened(', '.join(classes))}, got {found}")
+    (choices,) = fit
+    if multilabel and choices.get("choice") != "multiple":
+        raise BadInput(f'{path}: expected choice="multiple" at <Choices>, as items may have several classes; got one')
+    question, shown = choices.get("name", ""), choices.get("toName", "")
+    tag = next((tag for tag in root.iter() if tag.get("name") == shown and tag is not choices), None)
+    value = "" if tag is None else tag.get("value", "")
+    if not (question and shown and value.startswith("$") and len(value) > 1):
+        raise BadInput(
+            f'{path}: expected <Choices name="…" toName="{shown or "…"}"> and a tag of that name with value="$…", got '
+            f"name {question!r} and value {value!r}"
+        )
+    return Interface(question=question, shown=shown, key=value[1:])
+
+
+def label_studio(labelled: Labelled, fitted: Fitted, interface: Interface | None) -> dict[str, bytes]:
+    """Returns files to import: tasks with predictions, and where no interface is given one that shows them."""
+    dataset = fitted.dataset
+    multilabel = dataset.scale == "multilabel"
+    names = interface or Interface()
+    texts = dataset.items.text
+    tasks: list[dict[str, Any]] = []
+    scores = decided(labelled.probs, dataset.class_names, multilabel=multilabel)["probability"]
+    for code, probs, score in zip(labelled.code, labelled.probs, scores.tolist(), strict=True):
+        item = dataset.item_names[int(code)]
+        best = np.flatnonzero(probs > 0.5) if multilabel else [probs.argmax()]
+        labels = [dataset.class_names[one] for one in best]
+        answer = {"from_name": names.question, "to_name": names.shown, "type": "choices", "value": {"choices": labels}}
+        prediction = {"model_version": fitted.model, "score": score, "result": [answer]}
+        shown = item if texts is None else texts[int(code)]
+        tasks.append({"data": {"item": item, names.key: shown}, "predictions": [prediction]})
+    text = json.dumps(tasks, ensure_ascii=False, indent=1)
+    files = {"label-studio.json": text.encode(errors="backslashreplace")}
+    if interface is None:
+        files["label-studio.xml"] = _written(names, dataset.class_names, multilabel=multilabel).encode()
+    return files
+
+
+def _missing(choices: ElementTree.Element, classes: Sequence[str]) -> str | None:
+    """Returns the first class that cannot be chosen; None where all can, or where tasks say what can."""
+    there = {choice.get("alias") or choice.get("value") for choice in choices.iter("Choice")}
+    return next((name for name in classes if name not in there), None) if there else None
+
+
+def _written(names: Interface, classes: Sequence[str], *, multilabel: bool) -> str:
+    kind = "multiple" if multilabel else "single"
+    lines = [
+        "<View>",
+        f'  <Text name="{names.shown}" value="${names.key}"/>',
+        f'  <Choices name="{names.question}" toName="{names.shown}" choice="{kind}">',
+        *(f"    <Choice value={quoteattr(name)}/>" for name in classes),
+        "  </Choices>",
+        "</View>\n",
+    ]
+    return "\n".join(lines)
