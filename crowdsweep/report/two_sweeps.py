@@ -118,7 +118,7 @@ def _cells(sweep: ComparedSweep) -> dict[tuple[str, str], _Cell]:
     found: dict[tuple[str, str], _Cell] = {}
     for block in sweep.comparison.datasets:
         place = (block.dataset, block.dataset_params)
-        name = dataset_words(block.dataset, params.get(place, {}), among)
+        name = dataset_words(block.dataset, dict(sorted(params.get(place, {}).items())), among)  # in any order the same
         for score in block.scores:
             found[name, score.model] = _Cell(block=block, score=score, fingerprint=prints.get(place, ""))
     return found

@@ -21,6 +21,7 @@ BASE = {
 SECOND = {
     **BASE,
     "name": "two",
+    "datasets": [{"name": "gaussians", "annotators": 20, "items": 60}],  # the same, in another order
     "models": [
         {"name": "dawid-skene", "params": {"smoothing": 500.0}},  # so much that all annotators are alike
         "majority-vote",
