@@ -18,7 +18,7 @@ import pytest
 from crowdsweep.cli.commands import run_command_line
 from crowdsweep.data.formats.registry import FORMS
 from crowdsweep.data.formats.rows import Asked
-from crowdsweep.errors import BadInput
+from crowdsweep.errors import BadInput, DataError
 from crowdsweep.newcomer.guess import guess_file, settled
 
 CLASSES = ("cat", "dog", "bird")
@@ -88,6 +88,35 @@ def test_columns_of_a_table_with_a_row_an_answer(tmp_path: Path, rows: list[list
     assert (guess.form, guess.doubts) == ("csv", ())
     found = [guess.asked.item, guess.asked.annotator, guess.asked.label, guess.asked.gold]
     assert [column for column in found if column] == columns.split("/" if "/" in columns else " ")
+
+
+@pytest.mark.parametrize("first", ["case", "thing"])
+def test_a_remark_is_no_item_where_another_column_tells_answers_apart(tmp_path: Path, first: str) -> None:
+    rows = [[*row[:2], f"remark {len(row[0])}", row[2]] for row in a_row_an_answer("", "", "")[1:]]
+    guess = guess_file(written(tmp_path / "a.csv", [[first, "worker", "comment", "verdict"], *rows]))
+    assert (guess.asked.item, guess.doubts) == (first, ())
+    alone = [[row[0], row[1], row[3]] for row in rows]
+    guess = guess_file(written(tmp_path / "a.csv", [["comment", "worker", "verdict"], *alone]))
+    assert (guess.asked.item, guess.doubts) == ("comment", ())  # where nothing else is there, it is what is commented
+
+
+def test_a_date_is_the_item_only_where_no_other_column_is_left(tmp_path: Path) -> None:
+    rows = a_row_an_answer("date", "worker", "verdict")
+    guess = settled(tmp_path / "a.csv", guess_file(written(tmp_path / "a.csv", rows)))
+    assert guess.asked.item == "date"
+    assert "'date' was taken for the items as no other column is left" in guess.what
+    days = [
+        ["date", "worker", "verdict"],
+        *(["Monday" if place % 2 else "Friday", *row[1:]] for place, row in enumerate(rows[1:])),
+    ]
+    assert guess_file(written(tmp_path / "a.csv", days)).doubts == ("no column looks like items",)
+
+
+@pytest.mark.parametrize("header", [("item", "label", "count"), ("picture", "answer", "n_votes")])
+def test_a_table_of_votes_is_sent_to_a_folder(tmp_path: Path, header: tuple[str, ...]) -> None:
+    rows = [[f"p{item}", label, str(1 + item % 3)] for item in range(20) for label in CLASSES]
+    with pytest.raises(DataError, match=rf"table of votes: '{header[2]}' counts.*votes\.csv.*item, label and count"):
+        guess_file(written(tmp_path / "a.csv", [list(header), *rows]))
 
 
 @pytest.mark.parametrize(
