@@ -107,6 +107,26 @@ def test_arrays_of_any_type(tmp_path: Path, array: np.ndarray, expected: set) ->
     assert triples(read_form("matrix", tmp_path / "a.npy")) == expected
 
 
+def test_a_column_of_texts_is_no_annotator_of_a_matrix(tmp_path: Path) -> None:
+    lines = [f'p{item},"text {item}, of its own",{"ab"[item % 2]},{"ab"[item % 3 == 0]}' for item in range(12)]
+    imported = matrix_of(tmp_path, "\n".join(["item,remark,ann,bob", *lines]))
+    assert {annotator for _, annotator, _ in triples(imported)} == {"ann", "bob"}
+    assert any(note.startswith("'remark' left out: nearly every cell is another") for note in imported.notes)
+
+
+def test_measures_are_no_classes_of_a_matrix(tmp_path: Path) -> None:
+    draw = np.random.default_rng(0)
+    np.save(tmp_path / "a.npy", draw.normal(size=(30, 4)))
+    with pytest.raises(DataError, match="nearly every cell of column 0 is another"):
+        read_form("matrix", tmp_path / "a.npy")
+    np.save(tmp_path / "a.npy", draw.integers(0, 99, (80, 4)) / 8)
+    with pytest.raises(DataError, match=r"expected classes, got [0-9]+ numbers with decimals"):
+        read_form("matrix", tmp_path / "a.npy")
+    np.save(tmp_path / "a.npy", draw.integers(0, 9, (80, 4)) / 2)
+    labels = {label for _, _, label in triples(read_form("matrix", tmp_path / "a.npy"))}
+    assert len(labels) == 9  # a scale in halves
+
+
 def test_an_array_that_says_it_is_larger_than_its_file_is_refused(tmp_path: Path) -> None:
     with (tmp_path / "a.npy").open("wb") as file:
         header = {"descr": "<f8", "fortran_order": False, "shape": (2_000_000, 3_000_000)}
