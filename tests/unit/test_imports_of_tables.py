@@ -166,6 +166,19 @@ def test_gold_from_a_file_of_its_own(tmp_path: Path, header: str) -> None:
     assert imported.gold == {"p1": ("1",)}
 
 
+@pytest.mark.parametrize("form", ["csv", "cleanlab"])
+def test_gold_of_items_that_nobody_answered_is_told(tmp_path: Path, form: str) -> None:
+    (tmp_path / "a.csv").write_text(
+        "item,annotator,label\np1,ann,1\np1,bob,2\n" if form == "csv" else "item,ann,bob\np1,1,2\n"
+    )
+    (tmp_path / "gold.csv").write_text("item,gold\np1,1\n" + "".join(f"q{number},1\n" for number in range(7)))
+    columns = {"annotator": "annotator", "label": "label"} if form == "csv" else {}
+    imported = read_form(form, tmp_path / "a.csv", Asked(item="item", **columns, gold=str(tmp_path / "gold.csv")))
+    assert imported.items == ["p1", *(f"q{number}" for number in range(7))]
+    note = next(note for note in imported.notes if "gold.csv" in note)
+    assert "7 of its items have no answer and are added without one ('q0', 'q1', 'q2', 'q3', 'q4', …)" in note
+
+
 @pytest.mark.parametrize(
     ("asked", "message"),
     [

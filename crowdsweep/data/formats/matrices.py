@@ -13,7 +13,7 @@ from pathlib import Path
 from crowdsweep.data import arrays_on_disk
 from crowdsweep.data.doors import opened_text, reading, separator_of
 from crowdsweep.data.formats.delimited import told
-from crowdsweep.data.formats.gold import GoldClasses, gold_file, gold_rows
+from crowdsweep.data.formats.gold import GoldClasses, gold_file
 from crowdsweep.data.formats.rows import Asked, Gathering, ImportedRows, is_missing, shown, text_of
 from crowdsweep.errors import DataError
 
@@ -79,8 +79,7 @@ def _from_matrix(path: Path, asked: Asked, prefix: str, headed: bool | None) -> 
             known = classes[number].partition(".")[0] if codes else classes[number]
             gold.add(item, known, f"{where}, column {asked.gold}")
     if file is not None:
-        for where, item, label in gold_rows(file, header[0] if indexed and header else "item"):
-            gold.add(gathered.item(item, where), label, where)
+        gold.add_file(gathered, file, header[0] if indexed and header else "item")
     return gathered.imported(multilabel=False, gold=gold.found)
 
 
