@@ -271,7 +271,8 @@ def mirror(store: Path, uri: str | None) -> None:
     from crowdsweep.report.in_mlflow import show_in_mlflow
     from crowdsweep.sweep.launch import rebuild_mirror
 
-    click.echo(rebuild_mirror(asked_store(store), uri, draw=_draw_confusion))
+    store = asked_store(store)
+    click.echo(rebuild_mirror(store, uri, draw=_draw_confusion))
     show_in_mlflow(store, uri)
 
 
