@@ -100,7 +100,7 @@ def run(
 
     SWEEP may also be a dataset's folder: its sweep.yaml is run, or, where it has none, the one that `init` would write.
     """
-    from crowdsweep.cli.results import shown_results
+    from crowdsweep.cli.results import label_line, shown_results
     from crowdsweep.console.tables import terminal_width
     from crowdsweep.labelling.in_mlflow import label_and_register
     from crowdsweep.report.in_mlflow import show_when_ended
@@ -135,8 +135,8 @@ def run(
             click.echo(f"results: {page.with_name('results.parquet')}")
             if config.tracking.enabled:
                 click.echo(f"MLflow:  crowdsweep ui {shlex.quote(str(place))}")
-            if len({dataset.name for dataset in config.datasets}) == 1:
-                click.echo(f"labels:  crowdsweep label {shlex.quote(str(place))}")
+            if line := label_line(compared.comparison, place):
+                click.echo(f"labels:  {line}")
             if config.tracking.register and outcome.status == "done":
                 label_and_register(place, click.echo, news=outcome.ran > 0)
     finally:  # how to go on is said also where the report cannot be written

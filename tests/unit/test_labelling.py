@@ -181,15 +181,35 @@ def test_of_a_sweep_the_first_model_labels_at_its_chosen_point(tmp_path, capsys)
     assert run_command_line(["run", str(sweep), "--store", str(store), "--quiet"]) == 0
     assert run_command_line(["label", str(store)]) == 0
     first = yaml.safe_load((store / "labels" / "label.yaml").read_text())
-    assert "first in the sweep s on anesthesia, held-out log-likelihood" in first["why"]
+    assert "first of s on anesthesia: held-out log-likelihood" in first["why"]
     assert run_command_line(["label", str(store), "--model", "dawid-skene"]) == 0  # what stood there is replaced
     named = yaml.safe_load((store / "labels" / "label.yaml").read_text())
     assert named["model"] == "dawid-skene"
+    assert named["why"].startswith("named by --model, of s on anesthesia: held-out log-likelihood -")
     assert named["params"]["smoothing"] in (0.5, 2)
     assert rows_of(store / "labels" / "labels.csv")[0].keys() >= {"item", "label", "probability", "entropy", "answers"}
     capsys.readouterr()
     assert run_command_line(["label", str(store), "--model", "dawid"]) == 2
     assert "did you mean 'dawid-skene'" in capsys.readouterr().err
+
+
+def test_where_nothing_ranks_the_models_one_is_named(tmp_path, capsys):
+    (tmp_path / "once").mkdir()
+    answers = "".join(f"p{item},w{item % 3},{'yn'[item % 2]}\n" for item in range(30))
+    (tmp_path / "once" / "annotations.csv").write_text("item,annotator,label\n" + answers)
+    sweep, store = tmp_path / "s.yaml", tmp_path / "store"
+    sweep.write_text(
+        "name: s\ndatasets: [once]\nmodels: [wawa, majority-vote]\nengine: inline\nseeds: {report: 1}\n"
+        "tracking: {enabled: false}\n"
+    )
+    assert run_command_line(["run", str(sweep), "--store", str(store), "--quiet"]) == 0
+    line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("labels:"))
+    assert run_command_line(["label", str(store)]) == 2
+    told = capsys.readouterr().err
+    assert "name one by --model (" in told
+    assert "go on" not in told  # the sweep has ended
+    assert run_command_line(shlex.split(line)[2:]) == 0
+    assert "named by --model, of s on" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("params", "named"), [("redundancy: 2", []), ("folds: 3", ["--model", "dawid-skene"])])
