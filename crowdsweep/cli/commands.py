@@ -202,7 +202,9 @@ def report(store: Path | None, live: bool) -> None:
     help="Another model than the one that the sweep's report recommends.",
 )
 @click.option("--dataset", metavar="NAME", help="Of a sweep with several datasets, the one to label.")
-@click.option("--out", type=click.Path(path_type=Path), help="Where to write; DIR/labels by default.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), help="Where to write; DIR/labels of a sweep, else crowdsweep-labels/NAME."
+)
 @click.option("--seeds", type=click.IntRange(1), help="Fits that are averaged; the sweep's report seeds, else 5.")
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A hyper-parameter, without a sweep.")
 @click.option(

@@ -253,6 +253,24 @@ def test_bad_arguments_get_one_clear_line_and_leave_nothing(
     assert sorted(tmp_path.rglob("*")) == before
 
 
+def test_what_differs_only_in_spelling_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a.csv").write_text(GOOD + "P1,w0,Y\n")
+    assert run_command_line(["init", "a.csv", "told"]) == 0
+    notes = [line for line in capsys.readouterr().out.splitlines() if "only in spelling" in line]
+    assert notes == [
+        f"note: {kind} that differ only in spelling: {names}; --normalise joins them"
+        for kind, names in (("classes", "'y' and 'Y'"), ("items", "'p1' and 'P1'"))
+    ]
+    Path("a.csv").write_text(GOOD.replace("w2,y", "w2,Y"))
+    assert run_command_line(["init", "a.csv", "joined", "--normalise"]) == 0
+    assert "only in spelling" not in capsys.readouterr().out
+    assert run_command_line(["plan", "joined"]) == 0
+    assert "joined: by its sweep.yaml" in capsys.readouterr().err
+
+
 def test_a_class_that_may_mean_no_answer_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
