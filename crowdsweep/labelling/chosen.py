@@ -18,6 +18,7 @@ from crowdsweep.report.compare import DatasetComparison
 from crowdsweep.report.of_sweep import comparison_of
 from crowdsweep.sweepfile.located import parse_yaml
 from crowdsweep.trial.events import SweepStatus
+from crowdsweep.trial.naming import short_name
 from crowdsweep.trial.spec import TrialSpec, canonical_json
 
 
@@ -115,7 +116,11 @@ def _block(blocks: Sequence[DatasetComparison], dataset: str | None, store: Path
     """Returns the comparison on a dataset: on all its annotations, where the sweep has that beside thinned ones."""
     if not blocks:
         raise BadInput(f"{store}: no trial has finished yet; let the sweep go on, then label")
-    fitting = [block for block in blocks if dataset in (None, block.title, block.dataset, Path(block.dataset).name)]
+    fitting = [
+        block
+        for block in blocks
+        if dataset in (None, block.title, _whole(block), block.dataset, Path(block.dataset).name)
+    ]
     if not fitting:
         raise UnknownName("dataset", str(dataset), [block.title for block in blocks], str(store))
     whole = [block for block in fitting if not json.loads(block.dataset_params).keys() & set(LEAVES_OUT)]
@@ -124,6 +129,11 @@ def _block(blocks: Sequence[DatasetComparison], dataset: str | None, store: Path
         names = " | ".join(repr(block.title) for block in found)
         raise BadInput(f"{store}: expected one dataset, the sweep has {len(found)}; choose: --dataset {names}")
     return found[0]
+
+
+def _whole(block: DatasetComparison) -> str:
+    """Returns the title of a dataset with the whole path of its folder."""
+    return block.title.replace(short_name(block.dataset, block.among), block.dataset, 1)
 
 
 def _spec(state: JournalState, block: DatasetComparison, label: str) -> TrialSpec:

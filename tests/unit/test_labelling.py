@@ -212,6 +212,31 @@ def test_where_nothing_ranks_the_models_one_is_named(tmp_path, capsys):
     assert "named by --model, of s on" in capsys.readouterr().out
 
 
+def test_a_folder_goes_by_its_name_and_as_much_of_its_path_as_tells_it_apart(tmp_path, capsys):
+    answers = "".join(f"p{item},w{who},{'yn'[item % 2]}\n" for item in range(12) for who in range(3))
+    for folder in (tmp_path / "a" / "birds", tmp_path / "b" / "birds"):
+        folder.mkdir(parents=True)
+        (folder / "annotations.csv").write_text("item,annotator,label\n" + answers)
+    rest = "models: [majority-vote]\nengine: inline\nseeds: {report: 1}\ntracking: {enabled: false}\n"
+    stores = [tmp_path / "one", tmp_path / "two"]
+    for store, datasets in zip(stores, ("[a/birds]", "[a/birds, b/birds]"), strict=True):
+        sweep = tmp_path / "s.yaml"
+        sweep.write_text(f"name: s\ndatasets: {datasets}\n{rest}")
+        assert run_command_line(["run", str(sweep), "--store", str(store), "--quiet"]) == 0
+    for store, name in zip(stores, ("birds", "a/birds"), strict=True):
+        table = (store / "table.md").read_text()
+        assert f"| {name} |" in " ".join(table.split())
+        assert str(tmp_path) not in table
+        assert f"{tmp_path}/a/birds</" not in (store / "report.html").read_text()
+    capsys.readouterr()
+    assert run_command_line(["compare", *map(str, stores)]) == 0
+    assert "datasets./" not in capsys.readouterr().out
+    assert run_command_line(["label", str(stores[1])]) == 2
+    assert "--dataset 'a/birds' | 'b/birds'" in capsys.readouterr().err
+    for named in ("b/birds", str(tmp_path / "b" / "birds")):
+        assert run_command_line(["label", str(stores[1]), "--dataset", named]) == 0
+
+
 @pytest.mark.parametrize(("params", "named"), [("redundancy: 2", []), ("folds: 3", ["--model", "dawid-skene"])])
 def test_a_sweep_that_trains_on_less_labels_everything(params, named, tmp_path):
     sweep = tmp_path / "s.yaml"
