@@ -66,8 +66,8 @@ class Fit:
     @property
     def labels(self) -> pa.Table:
         """A row an item: `item`, `label`, `probability`, `entropy` (nats), `answers`, `agreement` (the share of the
-        answers that are the label), `split`, `labelled_by` (`annotations`, or `classifier` where nobody labelled it),
-        `fits_agree`."""
+        answers that are the label), `split`, `labelled_by` (`classifier` where that has the last word, else
+        `annotations`), `fits_agree`."""
         return labels_table(self._labelled, self.fitted.dataset)
 
     @property

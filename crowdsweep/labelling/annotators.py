@@ -1,9 +1,6 @@
 """What is known of each annotator: how many answers, how good, and whether they look at the items at all.
 
-All is counted from an annotator's answers against what the *others'* answers make of the same items: an answer is no
-evidence for itself. With q what is believed of an item and C the annotator's matrix, the item without the annotator's
-answer y is proportional to q[k] / C[k, y]: exact where a belief is a product over answers. Of a model without matrices,
-beliefs are taken for shares of votes, and the own vote is taken out.
+All is counted from an annotator's answers against what the *others'* answers make of the same items (`others`).
 
 Spammers answer whatever the item is: all rows of their matrix are the same. `score` is Raykar and Yu's (JMLR 2012,
 section 3.2), the mean squared difference of the rows: 0 for a pure spammer, 1 for a perfect annotator. How sure that
@@ -13,7 +10,7 @@ pass for such a deal, and hardly for those of somebody who answers these items a
 both, as a few answers always do, it is `unclear`.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -21,17 +18,12 @@ from jaxtyping import Float64, Int64
 from scipy import stats
 
 from crowdsweep.arrays import Confusion, Confusions, normalised_rows, ratio
-from crowdsweep.labelling.questions import Questions
+from crowdsweep.labelling.others import Answers, Codes
 
 SURE = 0.005  # p below which answers depend on the items: of two hundred spammers one slips through
 RARELY = 0.02  # how often somebody who answers as the crowd does may look like a spammer
-CHUNK_ENTRIES = 4_000_000
-_LEAST_SAID = 1e-12
 
-Codes = Int64[np.ndarray, " annotators"]
 Column = Float64[np.ndarray, " annotators"]
-Matrices = Callable[[Codes], Confusions]
-"""Gives the matrices of annotators, rows being the true class."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -72,15 +64,14 @@ class AnnotatorFacts:
         return np.where(self.p < SURE, "no", np.where(self.below_crowd < RARELY, "yes", "unclear")).tolist()
 
 
-def annotator_facts(questions: Questions, matrices: Matrices | None) -> AnnotatorFacts:
+def annotator_facts(chunks: Callable[[], Iterable[Answers]], crowd: Confusion) -> AnnotatorFacts:
     """Counts what is known of the annotators with answers, in chunks of them.
 
     Args:
-        questions: their answers (at least one), and what a model believes.
-        matrices: the model's; None where it has none.
+        chunks: gives their answers, at least one.
+        crowd: how the crowd answers (`crowd_matrix`).
     """
-    crowd = crowd_matrix(questions, matrices)
-    parts = [_facts(part, crowd) for part in _chunks(questions, matrices)]
+    parts = [_facts(part, crowd) for part in chunks()]
     return AnnotatorFacts(
         **{
             field.name: np.concatenate([getattr(part, field.name) for part in parts])
@@ -89,95 +80,31 @@ def annotator_facts(questions: Questions, matrices: Matrices | None) -> Annotato
     )
 
 
-def crowd_matrix(questions: Questions, matrices: Matrices | None) -> Confusion:
+def crowd_matrix(chunks: Callable[[], Iterable[Answers]], n_answers: int) -> Confusion:
     """Returns how the crowd answers, counted from all answers; rows that nothing is known of are uniform."""
-    total = np.zeros((questions.n_answers, questions.n_answers))
-    for part in _chunks(questions, matrices):
-        total += part.counts().sum(axis=0)
-    return normalised_rows(total)
+    return normalised_rows(sum((part.counts().sum(axis=0) for part in chunks()), np.zeros((n_answers, n_answers))))
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class _Answers:
-    """The answers of some annotators: `place` is the number of each one's annotator among `code`, `others` what is
-    believed of its question without it."""
-
-    code: Codes
-    place: Int64[np.ndarray, " rows"]
-    answer: Int64[np.ndarray, " rows"]
-    weight: Float64[np.ndarray, " rows"]
-    others: Float64[np.ndarray, "rows answers"]
-
-    def sums(self, values: np.ndarray) -> np.ndarray:
-        """Returns the sum over each annotator's rows, of numbers or of rows of numbers."""
-        return np.add.reduceat(values, np.flatnonzero(np.diff(self.place, prepend=-1)), axis=0)
-
-    def counts(self) -> Confusions:
-        """Returns expected numbers of answers, by true class and answer given."""
-        n, size = len(self.code), self.others.shape[1]
-        cells = (self.place * size + self.answer)[:, None] + np.arange(size) * (n * size)
-        found = np.bincount(
-            cells.ravel(), weights=(self.weight[:, None] * self.others).ravel(), minlength=n * size * size
-        )
-        return found.reshape(size, n, size).transpose(1, 0, 2)
-
-    def standing(self, believed: Float64[np.ndarray, " rows"], given: Float64[np.ndarray, "n answers"]) -> Column:
-        """Returns by how many standard deviations the others believe more in answers than in the same answers dealt out
-        over the same items at random; 0 where nothing could differ.
-
-        Args:
-            believed: how much the others believe in each answer.
-            given: shares of each annotator's answers.
-        """
-        n = self.sums(np.ones(len(self.place)))
-        share = given[self.place]
-        by_item = (share * self.others).sum(axis=1)  # of a random answer, for each item
-        by_answer = self.sums(self.others) / n[:, None]  # of each answer, for a random item
-        mean = (given * by_answer).sum(axis=1)
-        away = self.others - by_item[:, None] - by_answer[self.place] + mean[self.place, None]
-        variance = n / np.maximum(n - 1, 1) * self.sums((share * away**2).sum(axis=1))
-        return ratio(self.sums(believed) - n * mean, np.sqrt(variance), at_zero=0.0)
-
-
-def _chunks(questions: Questions, matrices: Matrices | None) -> Iterator[_Answers]:
-    rows = np.argsort(questions.annotator, kind="stable")
-    code, first = np.unique(questions.annotator[rows], return_index=True)
-    ends = np.append(first[1:], len(rows))
-    votes = np.bincount(questions.question, weights=questions.weight, minlength=len(questions.belief))
-    step = max(CHUNK_ENTRIES // questions.n_answers**2, 1)
-    for start in range(0, len(code), step):
-        stop = min(start + step, len(code))
-        own = rows[first[start] : ends[stop - 1]]
-        place = np.repeat(np.arange(stop - start), (ends - first)[start:stop])
-        question, answer, weight = questions.question[own], questions.answer[own], questions.weight[own]
-        belief = questions.belief[question]
-        if matrices is None:
-            others = belief * votes[question][:, None]
-            others[np.arange(len(own)), answer] -= weight
-            others = np.maximum(others, 0.0)
-        else:
-            others = belief / np.maximum(matrices(code[start:stop])[place, :, answer], _LEAST_SAID)
-        yield _Answers(code=code[start:stop], place=place, answer=answer, weight=weight, others=normalised_rows(others))
-
-
-def _facts(part: _Answers, crowd: Confusion) -> AnnotatorFacts:
+def _facts(part: Answers, crowd: Confusion) -> AnnotatorFacts:
     counts, every = part.counts(), np.arange(len(part.place))
     n_answers = np.bincount(part.place, minlength=len(part.code))
     believed = part.others[every, part.answer]
     sums = part.sums(believed)
     given = part.sums(np.eye(len(crowd))[part.answer]) / n_answers[:, None]
     as_crowd = part.others @ crowd
-    by_crowd = part.standing((part.others * as_crowd).sum(axis=1), part.sums(as_crowd) / n_answers[:, None])
-    standing = part.standing(believed, given)
+    by_crowd = _standing(part, (part.others * as_crowd).sum(axis=1), part.sums(as_crowd) / n_answers[:, None])
+    standing = _standing(part, believed, given)
     cell = np.argwhere(counts > 0)
     expected = counts[tuple(cell.T)]
     cell[:, 0] = part.code[cell[:, 0]]
+    accuracy = sums / n_answers
+    low, high = (stats.beta.ppf(end, 0.5 + sums, 0.5 + n_answers - sums) for end in (0.025, 0.975))
     return AnnotatorFacts(
         code=part.code,
         answers=n_answers,
-        accuracy=sums / n_answers,
-        low=np.asarray(stats.beta.ppf(0.025, 0.5 + sums, 0.5 + n_answers - sums)),
-        high=np.asarray(stats.beta.ppf(0.975, 0.5 + sums, 0.5 + n_answers - sums)),
+        accuracy=accuracy,
+        low=np.minimum(low, accuracy),  # at the ends of [0, 1] it may lie outside
+        high=np.maximum(high, accuracy),
         consensus=part.sums((part.others.argmax(axis=1) == part.answer).astype(np.float64)) / n_answers,
         bias=ratio(counts.sum(axis=1) - counts.sum(axis=2), counts.sum(axis=(1, 2))[:, None], at_zero=0.0),
         score=spammer_scores(normalised_rows(counts + crowd)),
@@ -194,3 +121,23 @@ def spammer_scores(confusions: Confusions) -> Column:
     squares = (confusions**2).sum(axis=(1, 2))
     sums = (confusions.sum(axis=1) ** 2).sum(axis=1)
     return (size * squares - sums) / (size * (size - 1))
+
+
+def _standing(
+    answers: Answers, believed: Float64[np.ndarray, " rows"], given: Float64[np.ndarray, "n answers"]
+) -> Column:
+    """Returns by how many standard deviations the others believe more in answers than in the same answers dealt out
+    over the same items at random; 0 where nothing could differ.
+
+    Args:
+        believed: how much the others believe in each answer.
+        given: shares of each annotator's answers.
+    """
+    n = answers.sums(np.ones(len(answers.place)))
+    share = given[answers.place]
+    by_item = (share * answers.others).sum(axis=1)  # of a random answer, for each item
+    by_answer = answers.sums(answers.others) / n[:, None]  # of each answer, for a random item
+    mean = (given * by_answer).sum(axis=1)
+    away = answers.others - by_item[:, None] - by_answer[answers.place] + mean[answers.place, None]
+    variance = n / np.maximum(n - 1, 1) * answers.sums((share * away**2).sum(axis=1))
+    return ratio(answers.sums(believed) - n * mean, np.sqrt(variance), at_zero=0.0)

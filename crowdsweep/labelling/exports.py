@@ -101,7 +101,7 @@ def cleanlab(labelled: Labelled, fitted: Fitted) -> dict[str, bytes]:
     (items × classes, in that order), and the classes' names. Of an annotator's repeated answers to one item the last
     stands."""
     dataset, annotations = fitted.dataset, fitted.dataset.annotations
-    kept = np.flatnonzero([by == "annotations" for by in labelled.by])
+    kept = np.flatnonzero(np.isin(labelled.code, fitted.code))
     code = labelled.code[kept]
     rows = annotations.of_items(code)
     active = np.unique(rows.annotator)

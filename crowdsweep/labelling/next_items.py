@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float64, Int64
 
 from crowdsweep.arrays import LOG_FLOOR, Confusion, ItemProbs
-from crowdsweep.labelling.annotators import Matrices
+from crowdsweep.labelling.others import Matrices
 from crowdsweep.labelling.questions import Questions
 
 CANDIDATES = 50

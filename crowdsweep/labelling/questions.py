@@ -25,6 +25,7 @@ class Questions:
         answer: int64 [rows].
         weight: float64 [rows].
         belief: float64 [questions, answers], rows sum to one.
+        kinds: of questions, which follow each other in turn: the classes of multi-label data, else one.
     """
 
     question: Int64[np.ndarray, " rows"]
@@ -32,6 +33,7 @@ class Questions:
     answer: Int64[np.ndarray, " rows"]
     weight: Float64[np.ndarray, " rows"]
     belief: ItemProbs
+    kinds: int = 1
 
     @property
     def n_answers(self) -> int:
@@ -63,4 +65,5 @@ def questions_of(annotations: Annotations, item_probs: ItemProbs, *, multilabel:
         answer=chosen.reshape(-1),
         weight=np.repeat(choices.weight, n_classes),
         belief=as_binary(item_probs),
+        kinds=n_classes,
     )

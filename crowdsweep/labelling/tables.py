@@ -10,9 +10,10 @@ from jaxtyping import Float64, Int64
 
 from crowdsweep.arrays import LOG_FLOOR, ItemProbs
 from crowdsweep.data.dataset import SPLITS, CrowdDataset
-from crowdsweep.labelling.annotators import AnnotatorFacts, Matrices, annotator_facts, crowd_matrix
-from crowdsweep.labelling.fitted import Fitted
+from crowdsweep.labelling.annotators import AnnotatorFacts, annotator_facts, crowd_matrix
+from crowdsweep.labelling.fitted import Fitted, fit_everything
 from crowdsweep.labelling.next_items import gains, whom_to_ask
+from crowdsweep.labelling.others import Matrices, answers_and_others
 from crowdsweep.labelling.questions import Questions, questions_of
 
 JOIN = "|"  # between the classes of one multi-label label
@@ -26,7 +27,8 @@ class Labelled:
     Attributes:
         code: int64 [items], numbers of the items in the dataset, ascending.
         probs: float64 [items, classes] (multi-label: independent probabilities).
-        by: of each item: `annotations` where its own trained, else `classifier`.
+        by: of each item: `classifier` where it has the last word, as it has of items without annotations and, of models
+            that take labels first and train on them then, of all; else `annotations`.
         fits_agree: float64 [items], the share of the fits that say the same.
     """
 
@@ -39,7 +41,8 @@ class Labelled:
 def labelled_items(fitted: Fitted) -> Labelled:
     """Labels the items with annotations, and where the model has a classifier all others too."""
     probs = fitted.item_probs
-    code, agree, by = fitted.code.astype(np.int64), fitted.agreement_of_fits(probs), ["annotations"] * len(probs)
+    code, agree = fitted.code.astype(np.int64), fitted.agreement_of_fits(probs)
+    by = ["classifier" if _classifier_decides(fitted, probs) else "annotations"] * len(probs)
     rest = np.setdiff1d(np.arange(fitted.dataset.items.n_items), fitted.code)
     if len(rest) and fitted.predictors:
         items = fitted.dataset.items.take(rest)
@@ -50,6 +53,13 @@ def labelled_items(fitted: Fitted) -> Labelled:
         by += ["classifier"] * len(rest)
     order = np.argsort(code, kind="stable")
     return Labelled(code=code[order], probs=probs[order], by=[by[i] for i in order], fits_agree=agree[order])
+
+
+def _classifier_decides(fitted: Fitted, probs: ItemProbs) -> bool:
+    """Returns whether the model says of all items with annotations what it would say of them without."""
+    if not fitted.predictors:
+        return False
+    return np.allclose(np.mean(fitted.predictions(fitted.training.items), axis=0), probs, atol=1e-4)
 
 
 def labels_table(labelled: Labelled, dataset: CrowdDataset) -> pa.Table:
@@ -123,19 +133,29 @@ def crowd_tables(fitted: Fitted) -> CrowdTables:
     annotations, dataset = fitted.training.annotations, fitted.dataset
     multilabel = dataset.scale == "multilabel"
     questions = questions_of(annotations, fitted.item_probs, multilabel=multilabel)
-    matrices = fitted.confusion if fitted.knows_annotators and not multilabel else None
-    crowd = crowd_matrix(questions, matrices)
+    witness = None if annotations.anonymous else _who_knows_annotators(fitted)
+    matrices = None if witness is None else witness.confusion
+    chunks = answers_and_others(questions, matrices)
+    crowd = crowd_matrix(chunks, questions.n_answers)
     told = gains(questions.belief, crowd)
-    if annotations.anonymous:
+    if witness is None:
         return CrowdTables(annotators=None, confusion=None, next_items=_next_table(fitted, told, None, ()))
-    facts = annotator_facts(questions, matrices)
+    facts = annotator_facts(chunks, crowd)
     names = [dataset.annotator_names[int(code)] for code in facts.code]
     answers = ("not chosen", "chosen") if multilabel else dataset.class_names
     return CrowdTables(
-        annotators=_annotators_table(facts, names, answers, fitted.model),
+        annotators=_annotators_table(facts, names, answers, witness.model),
         confusion=_confusion_table(facts, dataset, answers),
         next_items=_next_table(fitted, told, questions, facts.code if not multilabel else (), matrices),
     )
+
+
+def _who_knows_annotators(fitted: Fitted) -> Fitted:
+    """Returns a fit that says how annotators answer: the model's own where it does, else that of a plain model."""
+    if fitted.knows_annotators:
+        return fitted
+    plain = "majority-vote" if fitted.dataset.scale == "multilabel" else "hierarchical-dawid-skene"
+    return fit_everything(plain, {}, fitted.dataset, fitted.dataset_params, n_seeds=1)
 
 
 def _annotators_table(facts: AnnotatorFacts, names: list[str], answers: Sequence[str], source: str) -> pa.Table:

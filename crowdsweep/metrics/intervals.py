@@ -13,7 +13,8 @@ from it come its interval and the test of a paired difference:
 
 The interval of a mean is Student's t. From five seeds on each end is the farther of Student's and of Hall's (1992),
 whose monotone cubic transformation undoes the skewness: alone, Student's misses on the side of the long tail and
-Hall's, with few seeds, trusts an estimated skewness too much. It never leaves the range of the metric.
+Hall's, with few seeds, trusts an estimated skewness too much. It never leaves the range of the metric. Of items that
+are right or wrong it is Wilson's (1927) score interval, which has an answer where all are right.
 """
 
 from collections.abc import Sequence
@@ -102,6 +103,7 @@ def estimate(
     n, mean = int(array.size), float(array.mean())
     alike = np.ptp(array) <= 1e-12 * max(1.0, abs(mean))
     spread, varies = spread_of(array, heldout=heldout, item_scores=item_scores)
+    right_or_wrong = bool(metric) and item_scores is not None and np.isin(item_scores, (0.0, 1.0)).all()
     found = Estimate(
         n=n,
         mean=mean,
@@ -112,6 +114,9 @@ def estimate(
     info = info_of(metric) if metric else None
     if info is not None and info.goal is not None:
         found = replace(found, collapsed=int(collapsed(array[None], info.goal, info.low, info.high)[0]))
+    if right_or_wrong and item_scores is not None and item_scores.shape[1] > 1:
+        low, high = share_interval(item_scores)
+        return replace(found, low=low, high=high)
     if spread is None or spread.variance[0] <= 1e-24 * max(1.0, mean * mean):
         return found
     if not metric:
@@ -159,8 +164,13 @@ def split_spread(values: Float[np.ndarray, "rows splits"], heldout: float) -> Sp
     return Spread(variance=variance, freedom=np.full_like(variance, n - 1), skewness=np.zeros_like(variance))
 
 
-def crossed_spread(scores: Float[np.ndarray, "rows seeds items"]) -> Spread:
-    """Returns the spread of means over the last two axes, seeds (one or more) and items (two or more)."""
+def crossed_spread(scores: Float[np.ndarray, "rows seeds items"], *, all_count: bool = False) -> Spread:
+    """Returns the spread of means over the last two axes, seeds (one or more) and items (two or more).
+
+    Args:
+        scores: of items.
+        all_count: every item counts as evidence, not only those that carry the variance.
+    """
     scores = scores.astype(np.float64)
     n_seeds, n_items = scores.shape[1:]
     of_items, mean = scores.mean(axis=1), scores.mean(axis=(1, 2))
@@ -169,7 +179,7 @@ def crossed_spread(scores: Float[np.ndarray, "rows seeds items"]) -> Spread:
     squares = (from_mean**2).sum(axis=1)
     fourth = (from_mean**4).sum(axis=1)
     carrying = np.divide(squares**2, fourth, out=np.full_like(squares, n_items), where=fourth > 0)
-    item_freedom = np.maximum(carrying - 1.0, 1.0)
+    item_freedom = np.full_like(carrying, n_items - 1) if all_count else np.maximum(carrying - 1.0, 1.0)
     third = _third_moment(of_items) / n_items**2
     if n_seeds == 1:
         return Spread(variance=by_items, freedom=item_freedom, skewness=_skewness(third, by_items))
@@ -193,6 +203,25 @@ def interval(mean: Numbers, spread: Spread) -> tuple[Numbers, Numbers]:
     return mean - error * below, mean + error * above
 
 
+def share_interval(right: Float[np.ndarray, "seeds items"]) -> tuple[float, float]:
+    """Returns the ends of the 95 % interval of the share of items that are right, by Wilson's score interval.
+
+    For n right or wrong items, n is what share and variance say of it, m (1 - m) / variance, so that seeds that differ
+    count for fewer items; where nothing varies it is the number of items.
+
+    Args:
+        right: 1 where an item is right, else 0.
+    """
+    mean, n_items = float(right.mean(dtype=np.float64)), right.shape[1]
+    spread = crossed_spread(right[None], all_count=True)
+    variance = float(spread.variance[0])
+    n, freedom = (mean * (1.0 - mean) / variance, float(spread.freedom[0])) if variance > 0 else (n_items, n_items - 1)
+    square = float(stats.t.ppf((1 + CONFIDENCE) / 2, freedom)) ** 2 / n
+    middle = (mean + square / 2) / (1 + square)
+    half = float(np.sqrt(square * mean * (1.0 - mean) + square**2 / 4)) / (1 + square)
+    return max(middle - half, 0.0), min(middle + half, 1.0)
+
+
 def p_value(mean: Numbers, spread: Spread) -> Numbers:
     """Returns two-sided p values for the hypothesis that a mean is 0, by Student's t; 1 where nothing varies."""
     t = np.divide(np.abs(mean), np.sqrt(spread.variance), out=np.zeros_like(spread.variance), where=spread.variance > 0)
@@ -206,7 +235,8 @@ def collapsed(
 
     They do where the larger group, of at least three, lies apart from the smaller by a gap that is more than three
     times as wide as the larger group and a tenth of the metric's range; where that has no two ends, half of the larger
-    group's median. The worse of the two groups collapsed.
+    group's median. The worse of the two groups collapsed; where that is the larger one, the gap is to be three times as
+    wide: a lucky seed makes no collapse of the others.
 
     Args:
         values: at least one along the last axis.
@@ -224,6 +254,7 @@ def collapsed(
             continue
         gap = above[:, 0] - below[:, -1]
         size = (high - low) / 10 if np.isfinite(high - low) else np.abs(np.median(larger, axis=1)) / 2
+        size = size if larger is above else 3 * size
         apart = (gap > 3 * (larger[:, -1] - larger[:, 0])) & (gap > size) & (gap > widest)
         count, widest = np.where(apart, place, count), np.where(apart, gap, widest)
     return count

@@ -11,6 +11,7 @@ from crowdsweep.metrics.wording import is_share
 from crowdsweep.trial.spec import canonical_json
 
 _MOST_DECIMALS = 6
+_LOPSIDED = 1.5  # times as long as the other side, and an interval is no longer told by its half
 
 
 def show_number(value: float | None, metric: str, beside: Estimate | None = None) -> str:
@@ -43,7 +44,7 @@ def show_interval(estimate: Estimate, metric: str) -> str:
 
 
 def show_spread(estimate: Estimate, metric: str) -> str:
-    """Returns `82.2 ± 0.9`: the mean and half its interval."""
+    """Returns `82.2 ± 0.9`, the mean and half its interval; `95.0 (86.1 – 98.3)` where one side is much the longer."""
     return _spread(estimate, metric, unit="")
 
 
@@ -116,6 +117,11 @@ def _spread(estimate: Estimate, metric: str, *, unit: str) -> str:
     mean = show_number(estimate.mean, metric, estimate) + unit
     if estimate.low is None or estimate.high is None:
         return mean
+    shorter, longer = sorted((estimate.mean - estimate.low, estimate.high - estimate.mean))
+    if longer > _LOPSIDED * shorter:
+        return (
+            f"{mean} ({show_number(estimate.low, metric, estimate)} – {show_number(estimate.high, metric, estimate)})"
+        )
     half = (estimate.high - estimate.low) / 2
     return f"{mean} ± {show_number(half, metric, estimate)}"
 

@@ -270,4 +270,6 @@ def test_numbers_have_the_digits_that_mean_something() -> None:
     assert [show_number(value, "test_kl") for value in (0.57321, 0.00123, 0.0)] == ["0.573", "0.0012", "0.000"]
     sharp = Estimate(n=9, mean=0.837423, low=0.837303, high=0.837543)
     assert show_spread(sharp, "test_accuracy") == "83.74 ± 0.01"
+    lopsided = Estimate(n=2, mean=0.95, low=0.861, high=0.983)
+    assert show_spread(lopsided, "test_accuracy") == "95.0 (86.1 – 98.3)"
     assert [show_times(value) for value in (2.44, 18.3, 1834.0)] == ["2.4 times", "18 times", "1,800 times"]

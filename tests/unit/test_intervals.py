@@ -14,6 +14,7 @@ from crowdsweep.metrics.intervals import (
     interval,
     p_value,
     seed_spread,
+    share_interval,
     split_spread,
 )
 from crowdsweep.metrics.known import Goal
@@ -137,7 +138,41 @@ def test_few_items_that_differ_are_little_evidence_as_in_mcnemars_exact_test(n_i
 def test_nothing_varies_nothing_is_told() -> None:
     spread = crossed_spread(np.ones((1, 3, 10)))
     assert p_value(np.array([0.0]), spread)[0] == 1
-    assert estimate([1.0] * 3, metric="test_accuracy", item_scores=np.ones((3, 10))).low is None
+    assert estimate([1.0] * 3, item_scores=np.ones((3, 10))).low is None
+
+
+@pytest.mark.parametrize(("right", "n_items"), [(60, 60), (57, 60), (39, 40), (0, 12), (1, 12), (650, 800)])
+def test_of_items_right_or_wrong_it_is_wilsons_with_students_quantile(right: int, n_items: int) -> None:
+    scores = (np.arange(n_items) < right).astype(np.float64)
+    found = estimate([scores.mean()] * 2, metric="test_accuracy", item_scores=np.stack([scores] * 2))
+    assert found.low is not None and found.high is not None  # noqa: PT018 - one thing: there is an interval
+    assert found.low <= found.mean <= found.high
+    quantile = stats.t.ppf(0.975, n_items - 1)
+    for end in (found.low, found.high):  # its ends are the shares from which what was seen is so far off
+        if 1e-9 < end < 1 - 1e-9:
+            deviation = np.sqrt(end * (1 - end) / (n_items if right in (0, n_items) else n_items - 1))
+            assert abs(scores.mean() - end) / deviation == pytest.approx(quantile)
+    exact = stats.binomtest(right, n_items).proportion_ci(method="wilson")
+    assert (found.low, found.high) == pytest.approx((exact.low, exact.high), abs=0.06)
+
+
+@pytest.mark.parametrize("share", [0.6, 0.9, 0.95, 0.99])
+@pytest.mark.parametrize("n_items", [30, 60, 200])
+def test_the_interval_of_a_share_covers_and_is_no_wider_than_it_must_be(share: float, n_items: int) -> None:
+    rng = np.random.default_rng(n_items)
+    right = (rng.random((2000, 1, n_items)) < share).astype(np.float64)
+    ends = np.array([share_interval(one) for one in right])
+    assert ((ends[:, 0] <= share) & (share <= ends[:, 1])).mean() > 0.93
+    exact = np.array([tuple(stats.binomtest(int(one.sum()), n_items).proportion_ci()) for one in right[:200]])
+    assert (ends[:200, 1] - ends[:200, 0]).mean() < 1.1 * (exact[:, 1] - exact[:, 0]).mean()
+
+
+def test_seeds_that_differ_widen_the_interval_of_a_share() -> None:
+    rng = np.random.default_rng(0)
+    steady = rng.random((1, 200)) < 0.8
+    same, moving = np.repeat(steady, 4, axis=0), rng.random((4, 200)) < np.array([[0.95], [0.65], [0.85], [0.75]])
+    widths = [np.diff(share_interval(scores.astype(np.float64)))[0] for scores in (same, moving)]
+    assert widths[1] > 2 * widths[0]
 
 
 @pytest.mark.parametrize(
@@ -146,6 +181,7 @@ def test_nothing_varies_nothing_is_told() -> None:
         ([0.93, 0.94, 0.92, 0.24, 0.95], "maximize", 1),
         ([0.93, 0.94, 0.92, 0.24, 0.41, 0.95], "maximize", 2),
         ([0.93, 0.24, 0.25, 0.24, 0.26], "maximize", 4),  # most collapsed, and one did not
+        ([0.75, 0.783, 0.90, 0.783, 0.767], "maximize", 0),  # one was lucky
         ([0.93, 0.94, 0.92, 0.88, 0.95], "maximize", 0),  # worse, but by less than a tenth of the range
         ([0.95, 0.80, 0.65, 0.50, 0.35], "maximize", 0),  # bad everywhere, and no gap
         ([0.93, 0.24, 0.94], "maximize", 0),  # two seeds are no group

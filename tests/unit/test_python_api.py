@@ -177,7 +177,7 @@ def test_predictions_are_what_items_without_answers_get(pictures, tmp_path) -> N
     features = data.dataset.items.features
     assert features is not None
     places = [data.items.index(f"i{code}") for code in range(80, 120)]
-    fresh = fit.probabilities.filter(pa.compute.equal(fit.labels["labelled_by"], "classifier"))
+    fresh = fit.probabilities.filter(pa.compute.equal(fit.labels["answers"], 0))
     rows = sorted(places)
     given = {"item": [data.items[row] for row in rows], **{f"f{n}": features[rows, n] for n in range(40)}}
     assert fit.predict_proba(given).equals(fresh)
@@ -186,7 +186,7 @@ def test_predictions_are_what_items_without_answers_get(pictures, tmp_path) -> N
     np.testing.assert_allclose(saved.predict(features[rows]), fresh.drop_columns(["item"]).to_pandas(), atol=1e-7)
     told = fit.predict(pd.DataFrame(given))
     assert told.column_names == ["item", "label", "probability"]
-    assert told["label"].equals(fit.labels.filter(pa.compute.equal(fit.labels["labelled_by"], "classifier"))["label"])
+    assert told["label"].equals(fit.labels.filter(pa.compute.equal(fit.labels["answers"], 0))["label"])
 
 
 class Stream:

@@ -1,0 +1,127 @@
+"""What the others' answers make of the question that an annotator answered: an answer is no evidence for itself.
+
+With prior p and the annotators' matrices C, answers y make of a question what Dawid and Skene's E-step makes of it, and
+an annotator's own answers are a factor that can be left out again:
+
+    others[k]  ~  p[k] * product over the other annotators' answers of C[k, y]
+
+Matrices are the model's; the prior is the mean of what it believes. What it believes of a single question is of no use
+here: an average of votes, or a classifier's word, does not hold the answer as a factor. Where a model has no matrices,
+the others' answers are counted.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float64, Int64
+from scipy import special
+
+from crowdsweep.arrays import ClassConfusions, Confusions, normalised_rows
+from crowdsweep.labelling.questions import Questions
+
+CHUNK_ENTRIES = 4_000_000
+_LEAST_SAID = 1e-12
+
+Codes = Int64[np.ndarray, " annotators"]
+Matrices = Callable[[Codes], Confusions | ClassConfusions]
+"""Gives the matrices of annotators, rows being the true class; of multi-label data two by two for each class."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Answers:
+    """The answers of some annotators, one annotator's after another's.
+
+    Attributes:
+        code: the annotators, ascending.
+        place: of each answer, the number of its annotator among `code`.
+        answer: what was answered.
+        weight: of each answer.
+        others: what the others' answers make of its question; rows sum to one.
+    """
+
+    code: Codes
+    place: Int64[np.ndarray, " rows"]
+    answer: Int64[np.ndarray, " rows"]
+    weight: Float64[np.ndarray, " rows"]
+    others: Float64[np.ndarray, "rows answers"]
+
+    def sums(self, values: np.ndarray) -> np.ndarray:
+        """Returns the sum over each annotator's rows, of numbers or of rows of numbers."""
+        return np.add.reduceat(values, np.flatnonzero(np.diff(self.place, prepend=-1)), axis=0)
+
+    def counts(self) -> Confusions:
+        """Returns expected numbers of answers, by true class and answer given."""
+        n, size = len(self.code), self.others.shape[1]
+        cells = (self.place * size + self.answer)[:, None] + np.arange(size) * (n * size)
+        found = np.bincount(
+            cells.ravel(), weights=(self.weight[:, None] * self.others).ravel(), minlength=n * size * size
+        )
+        return found.reshape(size, n, size).transpose(1, 0, 2)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Rows:
+    """Rows of some annotators: who, whose, which."""
+
+    code: Codes
+    place: Int64[np.ndarray, " rows"]
+    own: Int64[np.ndarray, " rows"]
+
+
+def answers_and_others(questions: Questions, matrices: Matrices | None) -> Callable[[], Iterator[Answers]]:
+    """Returns what gives the annotators' answers, in chunks of annotators, as often as it is called.
+
+    Args:
+        questions: answers, at least one, and what the model believes.
+        matrices: the model's; None where it has none.
+    """
+    total = np.zeros(questions.belief.shape)
+    if matrices is not None:
+        prior = questions.belief.reshape(-1, questions.kinds, questions.n_answers).mean(axis=0)
+        total += np.tile(np.log(np.maximum(prior, _LEAST_SAID)), (len(total) // questions.kinds, 1))
+    for rows in _chunks(questions):
+        said = _said(questions, rows, matrices)
+        for answer in range(questions.n_answers):
+            total[:, answer] += np.bincount(questions.question[rows.own], said[:, answer], len(total))
+
+    def chunks() -> Iterator[Answers]:
+        for rows in _chunks(questions):
+            question = questions.question[rows.own]
+            left = total[question] - _of_the_same(rows.place, question, _said(questions, rows, matrices))
+            others = normalised_rows(np.maximum(left, 0.0)) if matrices is None else special.softmax(left, axis=1)
+            answer, weight = questions.answer[rows.own], questions.weight[rows.own]
+            yield Answers(code=rows.code, place=rows.place, answer=answer, weight=weight, others=others)
+
+    return chunks
+
+
+def _chunks(questions: Questions) -> Iterator[_Rows]:
+    order = np.argsort(questions.annotator, kind="stable")
+    code, first = np.unique(questions.annotator[order], return_index=True)
+    ends = np.append(first[1:], len(order))
+    step = max(CHUNK_ENTRIES // (questions.kinds * questions.n_answers**2), 1)
+    for start in range(0, len(code), step):
+        stop = min(start + step, len(code))
+        place = np.repeat(np.arange(stop - start), (ends - first)[start:stop])
+        yield _Rows(code=code[start:stop], place=place, own=order[first[start] : ends[stop - 1]])
+
+
+def _said(questions: Questions, rows: _Rows, matrices: Matrices | None) -> Float64[np.ndarray, "rows answers"]:
+    """Returns what each answer says for each class: the log of its probability there, or a vote for one."""
+    answer, weight = questions.answer[rows.own], questions.weight[rows.own]
+    if matrices is None:
+        return np.eye(questions.n_answers)[answer] * weight[:, None]
+    confusions = matrices(rows.code).reshape(len(rows.code), questions.kinds, questions.n_answers, -1)
+    kind = questions.question[rows.own] % questions.kinds
+    return np.log(np.maximum(confusions[rows.place, kind, :, answer], _LEAST_SAID)) * weight[:, None]
+
+
+def _of_the_same(
+    place: Int64[np.ndarray, " rows"], question: Int64[np.ndarray, " rows"], said: Float64[np.ndarray, "rows answers"]
+) -> Float64[np.ndarray, "rows answers"]:
+    """Returns for each answer the sum over its annotator's answers to its question: who answers twice is one person."""
+    pairs, pair = np.unique(place * (question.max() + 1) + question, return_inverse=True)
+    if len(pairs) == len(said):
+        return said
+    return np.stack([np.bincount(pair, column) for column in said.T], axis=1)[pair]
