@@ -103,7 +103,6 @@ def estimate(
     n, mean = int(array.size), float(array.mean())
     alike = np.ptp(array) <= 1e-12 * max(1.0, abs(mean))
     spread, varies = spread_of(array, heldout=heldout, item_scores=item_scores)
-    right_or_wrong = bool(metric) and item_scores is not None and np.isin(item_scores, (0.0, 1.0)).all()
     found = Estimate(
         n=n,
         mean=mean,
@@ -114,7 +113,7 @@ def estimate(
     info = info_of(metric) if metric else None
     if info is not None and info.goal is not None:
         found = replace(found, collapsed=int(collapsed(array[None], info.goal, info.low, info.high)[0]))
-    if right_or_wrong and item_scores is not None and item_scores.shape[1] > 1:
+    if info is not None and info.is_share and item_scores is not None and item_scores.shape[1] > 1:
         low, high = share_interval(item_scores)
         return replace(found, low=low, high=high)
     if spread is None or spread.variance[0] <= 1e-24 * max(1.0, mean * mean):
@@ -210,7 +209,7 @@ def share_interval(right: Float[np.ndarray, "seeds items"]) -> tuple[float, floa
     count for fewer items; where nothing varies it is the number of items.
 
     Args:
-        right: 1 where an item is right, else 0.
+        right: 1 where an item is right, 0 where it is wrong; between them where that is in part (a tie).
     """
     mean, n_items = float(right.mean(dtype=np.float64)), right.shape[1]
     spread = crossed_spread(right[None], all_count=True)

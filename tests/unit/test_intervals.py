@@ -167,6 +167,15 @@ def test_the_interval_of_a_share_covers_and_is_no_wider_than_it_must_be(share: f
     assert (ends[:200, 1] - ends[:200, 0]).mean() < 1.1 * (exact[:, 1] - exact[:, 0]).mean()
 
 
+def test_an_item_that_is_right_in_part_is_as_good_as_items() -> None:
+    scores = np.append(np.ones(57), [0.5, 0.0, 0.0])
+    tied = estimate([scores.mean()] * 2, metric="test_accuracy", item_scores=np.stack([scores] * 2))
+    assert tied.low is not None and tied.high is not None  # noqa: PT018 - one thing: there is an interval
+    low, high = stats.binomtest(57, 60).proportion_ci()
+    assert low < tied.low < tied.mean < tied.high < 1.0
+    assert tied.high - tied.low < high - low
+
+
 def test_seeds_that_differ_widen_the_interval_of_a_share() -> None:
     rng = np.random.default_rng(0)
     steady = rng.random((1, 200)) < 0.8
