@@ -343,6 +343,7 @@ def test_scores_of_clusters_equal_the_formula() -> None:
     clusters = Clusters(
         item_shares=given.item_shares,
         annotator_shares=given.annotator_shares,
+        annotator_mix=given.annotator_shares,
         labels=given.labels,
         distributions=np.einsum("l,glk->gk", given.annotator_shares, given.labels),
     )

@@ -2,7 +2,8 @@
 
 The graph model of `pgm-bp`, of which the best hard clusters and distributions are looked for by random changes: what
 raises the joint is taken, what lowers it now and then, ever less often as the temperature falls. An item is labelled
-with what a whole crowd, with its mix of annotator clusters, would say of items of its cluster.
+with what a whole crowd, with its mix of annotator clusters, would say of items of its cluster (the mean of its
+annotators' clusters: of few, Omega's pseudo-counts would give much of it to clusters that nobody is in).
 
 Weerasooriya, Ororbia and Homan, algorithm 2 and equations 1 and 3.
 
@@ -245,15 +246,18 @@ class ActiveCrowd:
         of_annotators = [edges.sums_by_annotator(row[w[item], edges.label][:, None]) for row in by_annotator]
         labels = normalised_rows(np.exp(log_labels))
         shares = normalised_rows(np.exp(found.log_annotator_shares[:, 0]))
+        active = normalised(found.log_annotator_shares[:, 0] + np.concatenate(of_annotators, axis=1))[0]
+        mix = active.mean(axis=0) if len(active) else shares
         return ClusteredCrowd(
             clusters=Clusters(
                 item_shares=normalised_rows(np.exp(found.log_item_shares[:, 0])),
                 annotator_shares=shares,
+                annotator_mix=mix,
                 labels=labels,
-                distributions=np.einsum("l,glk->gk", shares, labels),
+                distributions=np.einsum("l,glk->gk", mix, labels),
             ),
             items=self._of_all_items(found, of_items),
-            annotators=self._of_all_annotators(found, of_annotators),
+            annotators=self._of_all_annotators(active, mix),
         )
 
     def _of_all_items(
@@ -265,14 +269,14 @@ class ActiveCrowd:
         return normalised(log_joint)[0]
 
     def _of_all_annotators(
-        self, found: Solution, log_answers: Sequence[Float64[np.ndarray, "active 1"]]
+        self,
+        active: Float64[np.ndarray, "active annotator_clusters"],
+        mix: Float64[np.ndarray, " annotator_clusters"],
     ) -> Float64[np.ndarray, "annotators annotator_clusters"]:
         """Returns each annotator's probability of each cluster; where one has no answers, the others' mean, by how many
-        they gave: Omega, which only chance proposes, may be far from it."""
-        log_shares = found.log_annotator_shares[:, 0]
-        active = normalised(log_shares + np.concatenate(log_answers, axis=1))[0]
+        they gave."""
         given = np.bincount(self.edges.annotator, minlength=len(active))
-        mean = given @ active / given.sum() if len(active) else normalised_rows(np.exp(log_shares))
+        mean = given @ active / given.sum() if len(active) else mix
         memberships = np.repeat(mean[None], self.n_annotators, axis=0)
         memberships[self.annotators] = active
         return memberships
@@ -289,6 +293,7 @@ MODEL = ModelInfo(
         * params["iterations"]
         * (30.0 * shape.n_annotations + 80.0 * shape.n_classes * params["item_clusters"] * params["annotator_clusters"])
     ),
+    version=2,
     monotone_objective=True,
     label_symmetric=False,
 )

@@ -170,6 +170,7 @@ class PgmBp:
             clusters=Clusters(
                 item_shares=fit.parameters.item_shares,
                 annotator_shares=fit.parameters.annotator_shares,
+                annotator_mix=mix,
                 labels=labels,
                 distributions=distributions,
             ),
@@ -234,6 +235,6 @@ MODEL = ModelInfo(
         * params["item_clusters"]
         * params["annotator_clusters"]
     ),
-    version=5,
+    version=6,
     label_symmetric=False,
 )
