@@ -20,7 +20,6 @@ from typing import Literal
 
 import numpy as np
 from jaxtyping import Float64, Int, Shaped
-from scipy.special import logsumexp
 
 from crowdsweep.arrays import AnnotatorCodes, ClassProbs, ItemCodes, ItemProbs, RowProbs, floored_log
 from crowdsweep.errors import BadInput
@@ -54,17 +53,12 @@ class Clusters:
     def scores(self, probs: ItemProbs, count: float) -> ItemClusters:
         """Returns log p(cluster, `count` answers distributed like this) for each row of class probabilities.
 
-            score_g = log psi_g + logsumexp over l of (log Omega_l + count * sum over k of probs_k log Theta[g, l, k])
+            score_g = log psi_g + count * sum over k of probs_k log(sum over l of mix_l Theta[g, l, k])
 
-        O(N G L K).
+        The answers are those of a whole crowd, in which each answer has another annotator. O(G L K + N G K).
         """
-        n_clusters, n_annotator_clusters, n_classes = self.labels.shape
-        log_labels = floored_log(self.labels).reshape(-1, n_classes).T
-        out = np.empty((len(probs), n_clusters))
-        for part in chunks(len(probs), n_clusters * n_annotator_clusters):
-            fit = count * (probs[part] @ log_labels).reshape(-1, n_clusters, n_annotator_clusters)
-            out[part] = logsumexp(fit + floored_log(self.annotator_shares), axis=2)
-        return out + floored_log(self.item_shares)
+        of_cluster = np.einsum("l,glk->gk", self.annotator_mix, self.labels)
+        return floored_log(self.item_shares) + count * (probs @ floored_log(of_cluster).T)
 
 
 def snapped(memberships: ItemClusters, distributions: Float64[np.ndarray, "clusters classes"], snap: Snap) -> ItemProbs:

@@ -19,7 +19,8 @@ those that random memberships make are all but equal, and belief propagation the
 learned anything (annotators who contradict each other were never told apart). They race: most are given up on the way
 (`restarts`), as their arithmetic fills a core and ten to the end cost ten times one. Kept is the one with the best
 objective, which is Bethe's approximation of the log evidence plus the log prior (the log joint at the node beliefs,
-without their entropy, prefers the falsely sure). Weighted answers count as repeats, soft ones by their label alone.
+without their entropy, prefers the falsely sure). Weighted answers count as repeats
+that tell each other nothing (nearly as real ones), soft ones by their label alone.
 What a cluster of items is labelled with, and what an annotator without answers would say, mixes the clusters as the
 annotators have them, not by Omega. Items and annotators without answers take no part. The classifier around it is
 `pgm-bp-guided`.
