@@ -24,7 +24,7 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):
 
     `fit` takes a matrix of answers in place of labels, a row an item and a column an annotator. **-1, NaN, None and
     empty texts mean that there is no answer**, as for `crowdsweep data import matrix`. One dimension is one annotator
-    who answered every item, and nothing is missing there.
+    who answered every item, and nothing is missing there: -1 is a class, as for scikit-learn's own classifiers.
 
     Hyper-parameters are the model's (`crowdsweep models NAME`) and are checked when it is fitted. Only those that were
     given are parameters of the estimator; any other can be set.

@@ -100,7 +100,7 @@ def run(
 
     SWEEP may also be a dataset's folder: its sweep.yaml is run, or, where it has none, the one that `init` would write.
     """
-    from crowdsweep.cli.results import shown_results
+    from crowdsweep.cli.results import label_line, shown_results
     from crowdsweep.console.tables import terminal_width
     from crowdsweep.labelling.in_mlflow import label_and_register
     from crowdsweep.report.in_mlflow import show_when_ended
@@ -135,8 +135,8 @@ def run(
             click.echo(f"results: {page.with_name('results.parquet')}")
             if config.tracking.enabled:
                 click.echo(f"MLflow:  crowdsweep ui {shlex.quote(str(place))}")
-            if len({dataset.name for dataset in config.datasets}) == 1:
-                click.echo(f"labels:  crowdsweep label {shlex.quote(str(place))}")
+            if line := label_line(compared.comparison, place):
+                click.echo(f"labels:  {line}")
             if config.tracking.register and outcome.status == "done":
                 label_and_register(place, click.echo, news=outcome.ran > 0)
     finally:  # how to go on is said also where the report cannot be written
@@ -202,7 +202,9 @@ def report(store: Path | None, live: bool) -> None:
     help="Another model than the one that the sweep's report recommends.",
 )
 @click.option("--dataset", metavar="NAME", help="Of a sweep with several datasets, the one to label.")
-@click.option("--out", type=click.Path(path_type=Path), help="Where to write; DIR/labels by default.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), help="Where to write; DIR/labels of a sweep, else crowdsweep-labels/NAME."
+)
 @click.option("--seeds", type=click.IntRange(1), help="Fits that are averaged; the sweep's report seeds, else 5.")
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A hyper-parameter, without a sweep.")
 @click.option(
@@ -271,7 +273,8 @@ def mirror(store: Path, uri: str | None) -> None:
     from crowdsweep.report.in_mlflow import show_in_mlflow
     from crowdsweep.sweep.launch import rebuild_mirror
 
-    click.echo(rebuild_mirror(asked_store(store), uri, draw=_draw_confusion))
+    store = asked_store(store)
+    click.echo(rebuild_mirror(store, uri, draw=_draw_confusion))
     show_in_mlflow(store, uri)
 
 

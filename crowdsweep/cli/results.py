@@ -1,7 +1,9 @@
 """What `run` shows when it has ended: a table for each dataset, best model first, and what should be known of it."""
 
 import json
+import shlex
 import textwrap
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -28,6 +30,21 @@ def shown_results(compared: "ComparedSweep", width: int | None) -> str:
         notes = [textwrap.fill(note, width, break_long_words=False, break_on_hyphens=False) for note in notes]
     table = render(result_grid(comparison), width) if comparison.datasets else "no trial of the report has ended yet"
     return "\n\n".join([table, *notes])
+
+
+def label_line(comparison: "Comparison", store: Path) -> str:
+    """Returns the command that labels by what a sweep found; empty where it has several datasets, or no model.
+
+    Where nothing ranks the models, it is for a person to name one; the first stands for it.
+    """
+    from crowdsweep.labelling.fitted import LEAVES_OUT
+
+    blocks = comparison.datasets
+    found = [block for block in blocks if not json.loads(block.dataset_params).keys() & set(LEAVES_OUT)] or blocks
+    if len(found) != 1 or not found[0].scores:
+        return ""
+    named = [] if found[0].ranked else ["--model", found[0].scores[0].model]
+    return shlex.join(["crowdsweep", "label", str(store), *named])
 
 
 def result_grid(comparison: "Comparison") -> "Grid":

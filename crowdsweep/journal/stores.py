@@ -39,15 +39,16 @@ def stores_in(folder: Path = DEFAULT_STORES) -> list[Path]:
 
 
 def asked_store(given: Path | None) -> Path:
-    """Returns the folder that a person means: a path, the name of a sweep that ran here, or the latest for None.
+    """Returns the folder that a person means: a path, the name of a sweep that ran here, or the latest for None. Of a
+    sweep that is called as another folder here, a dataset's, its record is meant.
 
     Raises:
         BadInput: there is none.
     """
     if given is not None:
-        for place in (given, DEFAULT_STORES / given):
-            if place.is_dir():
-                return place
+        places = [place for place in (given, DEFAULT_STORES / given) if place.is_dir()]
+        if places:
+            return next((place for place in places if (place / JOURNAL_FILE).exists()), places[0])
     known = stores_in()
     if given is None and known:
         return known[0]

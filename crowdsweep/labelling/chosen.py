@@ -6,17 +6,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from crowdsweep.console.wording import score_words
 from crowdsweep.data.dataset import Scalar
 from crowdsweep.errors import BadInput, UnknownName
 from crowdsweep.journal.journal import read_journal
 from crowdsweep.journal.shown import shown_trials
 from crowdsweep.journal.state import JournalState
 from crowdsweep.labelling.fitted import DEFAULT_SEEDS, LEAVES_OUT
-from crowdsweep.metrics.wording import readable
 from crowdsweep.models import registered
 from crowdsweep.report.compare import DatasetComparison
 from crowdsweep.report.of_sweep import comparison_of
 from crowdsweep.sweepfile.located import parse_yaml
+from crowdsweep.trial.events import SweepStatus
+from crowdsweep.trial.naming import short_name
 from crowdsweep.trial.spec import TrialSpec, canonical_json
 
 
@@ -85,10 +87,14 @@ def chosen_of_sweep(store: Path, dataset: str | None, model: str | None, n_seeds
             raise UnknownName("model", model, labels, f"{store}, dataset {block.title}")
         score = labels[model]
     if score is None:
-        raise BadInput(f"{store}: no model is ranked on {block.title} yet; name one by --model, or let the sweep go on")
+        models = ", ".join(one.model for one in block.scores)
+        raise BadInput(
+            f"{store}: no model is ranked on {block.title}; name one by --model ({models}){_what_ranks(state)}"
+        )
     spec = _spec(state, block, score.model)
     estimate = score.metrics.get(block.metric)
-    worth = "" if estimate is None else f", {readable(block.metric)} {estimate.mean:.4g}"
+    worth = "" if estimate is None else f": {score_words(estimate.mean, block.metric)}"
+    why = f"first of {state.name}" if model is None else f"named by --model, of {state.name}"
     return Chosen(
         model=spec.model,
         params=spec.params,
@@ -96,15 +102,25 @@ def chosen_of_sweep(store: Path, dataset: str | None, model: str | None, n_seeds
         dataset_params=spec.dataset_params,
         n_seeds=n_seeds or max(state.plan.report_seeds, 1),
         fingerprint=spec.fingerprint,
-        why=("first in the sweep" if model is None else "named by --model") + f" {state.name} on {block.title}{worth}",
+        why=f"{why} on {block.title}{worth}",
     )
+
+
+def _what_ranks(state: JournalState) -> str:
+    """Returns what would rank models that are not; nothing else than gold or more labels once a sweep has ended."""
+    ended = state.status == SweepStatus.DONE
+    return "; gold, or more labels an item, would rank them" if ended else ", or let the sweep go on"
 
 
 def _block(blocks: Sequence[DatasetComparison], dataset: str | None, store: Path) -> DatasetComparison:
     """Returns the comparison on a dataset: on all its annotations, where the sweep has that beside thinned ones."""
     if not blocks:
         raise BadInput(f"{store}: no trial has finished yet; let the sweep go on, then label")
-    fitting = [block for block in blocks if dataset in (None, block.title, block.dataset, Path(block.dataset).name)]
+    fitting = [
+        block
+        for block in blocks
+        if dataset in (None, block.title, _whole(block), block.dataset, Path(block.dataset).name)
+    ]
     if not fitting:
         raise UnknownName("dataset", str(dataset), [block.title for block in blocks], str(store))
     whole = [block for block in fitting if not json.loads(block.dataset_params).keys() & set(LEAVES_OUT)]
@@ -113,6 +129,11 @@ def _block(blocks: Sequence[DatasetComparison], dataset: str | None, store: Path
         names = " | ".join(repr(block.title) for block in found)
         raise BadInput(f"{store}: expected one dataset, the sweep has {len(found)}; choose: --dataset {names}")
     return found[0]
+
+
+def _whole(block: DatasetComparison) -> str:
+    """Returns the title of a dataset with the whole path of its folder."""
+    return block.title.replace(short_name(block.dataset, block.among), block.dataset, 1)
 
 
 def _spec(state: JournalState, block: DatasetComparison, label: str) -> TrialSpec:

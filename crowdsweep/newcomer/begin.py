@@ -13,6 +13,7 @@ from crowdsweep.data.formats.normalise import normalised
 from crowdsweep.data.formats.registry import read_form
 from crowdsweep.data.formats.rows import ImportedRows, shown
 from crowdsweep.data.formats.write import write_rows
+from crowdsweep.data.spelling import alike
 from crowdsweep.errors import BadInput, DataError, error_words
 from crowdsweep.newcomer.choices import Chosen, choose, facts_of
 from crowdsweep.newcomer.guess import Guess
@@ -73,7 +74,7 @@ def begin_with_file(path: Path, guess: Guess, folder: Path, *, normalise: bool =
         return made
 
     dataset = write_rows(imported, folder, beside=beside)
-    notes = (*imported.notes, *_perhaps_no_answers(imported))
+    notes = (*imported.notes, *_perhaps_no_answers(imported), *_spelled_alike(imported))
     return Begun(dataset=dataset, chosen=tuple(chosen), files=tuple(texts), notes=notes)
 
 
@@ -114,7 +115,7 @@ def asked_sweep(path: Path, overrides: Iterable[str] = ()) -> AskedSweep:
         return AskedSweep(config=load_sweep(path, overrides))
     file = path / SWEEP_FILE
     if file.is_file():
-        return AskedSweep(config=load_sweep(file, overrides), note=f"{path}: running its {SWEEP_FILE}")
+        return AskedSweep(config=load_sweep(file, overrides), note=f"{path}: by its {SWEEP_FILE}")
     found = _loaded(path)
     facts = facts_of(found.dataset, found.params)
     chosen = choose(facts, str(path))
@@ -137,6 +138,18 @@ def _perhaps_no_answers(imported: ImportedRows) -> Iterator[str]:
                 f"{count:,} answers are {shown(label)}, taken for a class like any other; where that means that there "
                 f"is no answer, empty those cells (or drop those rows) and begin anew"
             )
+
+
+def _spelled_alike(imported: ImportedRows) -> Iterator[str]:
+    """Yields a sentence on the classes, items and annotators that differ only in spelling."""
+    classes = [label for row in imported.rows for label in row.labels]
+    classes += [label for given in imported.gold.values() for label in given]
+    people = [row.annotator for row in imported.rows]
+    for kind, names in (("classes", classes), ("items", imported.items), ("annotators", people)):
+        if groups := alike(names):
+            told = "; ".join(" and ".join(map(repr, group[:4])) for group in groups[:3])
+            more = "; …" if len(groups) > 3 else ""
+            yield f"{kind} that differ only in spelling: {told}{more}; --normalise joins them"
 
 
 @dataclass(frozen=True, kw_only=True)

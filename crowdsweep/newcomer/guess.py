@@ -15,7 +15,7 @@ from crowdsweep.data.formats.json_text import objects_of
 from crowdsweep.data.formats.registry import FORMS
 from crowdsweep.data.formats.rows import Asked, shown
 from crowdsweep.errors import BadInput, DataError, UnknownName
-from crowdsweep.newcomer.roles import Table, looks_headless, one_of_each, roles_of, wide_columns
+from crowdsweep.newcomer.roles import Table, count_of_votes, looks_headless, one_of_each, roles_of, wide_columns
 
 ROWS = 20_000
 """Of a table that are looked at."""
@@ -140,9 +140,16 @@ def _guess_table(path: Path, told: Asked, *, rows_are_answers: bool) -> Guess:
         words += [f"items in {shown(item)}"] if item else ["items by their number"]
         words += [f"gold in {shown(gold)}"] if gold else []
         return Guess(form="cleanlab", asked=asked, what=", ".join(words), header=header, first=first)
+    if not roles and (count := count_of_votes(table)):
+        raise DataError(
+            f"{path}: looks like a table of votes: {shown(count)} counts how many gave an item a label, and annotators "
+            f"are not told; put it as votes.csv, with the columns item, label and count, into a folder of its own, and "
+            f"`crowdsweep init FOLDER`"
+        )
     found = roles_of(table, inside)
     columns = {**found.columns, **beside}
     words = [f"{role} is {shown(column)}" for role, column in columns.items()]
+    words += [f"{shown(found.last)} was taken for the items as no other column is left"] if found.last else []
     return Guess(
         form="csv",
         asked=Asked(**columns),

@@ -15,7 +15,7 @@ MOST_CLASSES = 100
 _FEW = 20
 _WORDS: Mapping[str, tuple[str, ...]] = {  # the surest first
     "item": (
-        *("item", "task", "question", "example", "sample", "instance", "object", "record", "document", "doc"),
+        *("item", "task", "question", "example", "sample", "instance", "object", "record", "case", "document", "doc"),
         *("image", "picture", "photo", "img", "video", "clip", "audio", "sentence", "tweet", "post", "comment"),
         *("review", "product", "hit", "unit", "file", "filename", "url", "text", "id", "index", "idx", "row"),
     ),
@@ -30,6 +30,7 @@ _WORDS: Mapping[str, tuple[str, ...]] = {  # the surest first
     ),
     "weight": ("weight", "weights"),
 }
+_SURELY_ITEMS = _WORDS["item"][: _WORDS["item"].index("sentence")]  # the others also name a remark, a group or a row
 _GOLD = (
     *("gold", "truth", "groundtruth", "goldlabel", "labelgold", "goldstandard", "goldanswer", "truelabel", "labeltrue"),
     *("ytrue", "trueanswer", "gt", "correctlabel", "correctanswer", "expertlabel"),
@@ -38,7 +39,10 @@ _SURELY_GOLD = ("gold", "truth", "groundtruth")
 _PERHAPS_GOLD = ("correct", "expert", "target")  # where the column is nothing else, and its classes are the labels'
 _OF_IDS = ("id", "name", "no", "nr", "code", "key")
 _OF_NOTHING = ("time", "date", "timestamp", "duration", "second", "minute", "hour", "confidence", "certainty", "note")
+_COUNTS = ("count", "number", "frequency", "freq", "vote", "total", "n")
+_HARDLY, _OFTEN = 0.05, 0.2  # of all answers, those by which an annotator answers an item again
 _DECIMAL = re.compile(r"[+-]?[0-9]*\.[0-9]*[1-9][0-9]*")
+_NO_ITEMS = "no column looks like items"
 _PART = re.compile(r"[a-z]+|[A-Z]+(?![a-z])|[A-Z][a-z]*|[^\W\d_a-zA-Z]+")
 
 
@@ -67,10 +71,12 @@ class Roles:
     Attributes:
         columns: by role: item, annotator, label, and gold and weight where there are such.
         doubts: what is not sure, in sentences; empty where all is.
+        last: the column of items, where its name speaks of something else and no other was left; else empty.
     """
 
     columns: Mapping[str, str]
     doubts: tuple[str, ...] = field(default=())
+    last: str = ""
 
 
 def roles_of(table: Table, told: Mapping[str, str]) -> Roles:
@@ -83,14 +89,36 @@ def roles_of(table: Table, told: Mapping[str, str]) -> Roles:
     found = dict(told)
     if "gold" not in found and (gold := [name for name in table.header if _is_gold(name)]):
         found["gold"] = min(gold, key=lambda name: not set(_SURELY_GOLD) & set(_words_of(name)))
-    doubts = [*_by_names(table, found), *_by_contents(table, found, told)]
+    doubts = [*_by_names(table, found), *_better_items(table, found, told), *_by_contents(table, found, told)]
+    last = ""
+    if "item" not in found and (last := _last_item(table, found)):
+        found["item"] = last
+        doubts.remove(_NO_ITEMS)
     if "gold" in found and "gold" not in told and not _agrees(table, found):
         del found["gold"]
     elif "gold" not in found:
         perhaps = [name for name in table.header if name not in found.values() and name.lower() in _PERHAPS_GOLD]
         if perhaps and _agrees(table, {**found, "gold": perhaps[0]}):
             found["gold"] = perhaps[0]
-    return Roles(columns=found, doubts=tuple(dict.fromkeys(doubts)))
+    return Roles(columns=found, doubts=tuple(dict.fromkeys(doubts)), last=last)
+
+
+def count_of_votes(table: Table) -> str:
+    """Returns the column that says how many gave an item a label, of a table of votes whose annotators nobody knows;
+    empty where it is none."""
+    taken: dict[str, str] = {}
+    for role in ("label", "item"):
+        named = _named(table, role, taken)
+        if len(named) != 1:
+            return ""
+        taken[role] = named[0]
+    rest = [name for name in table.header if name not in taken.values() and not _is_gold(name)]
+    if len(rest) != 1 or not set(_words_of(rest[0])) & set(_COUNTS) or _named(table, "annotator", taken):
+        return ""
+    item, label, count = (table.header.index(name) for name in (taken["item"], taken["label"], rest[0]))
+    pairs = {(row[item], row[label]) for row in table.rows}
+    counted = all(row[count].strip().isdecimal() for row in table.rows)
+    return rest[0] if counted and len(pairs) == len(table.rows) else ""
 
 
 def _by_names(table: Table, found: dict[str, str]) -> Iterator[str]:
@@ -100,6 +128,37 @@ def _by_names(table: Table, found: dict[str, str]) -> Iterator[str]:
             found[role] = named[0]
             if len(named) > 1:
                 yield f"{role} may be {' or '.join(map(shown, named[:4]))}"
+
+
+def _better_items(table: Table, found: dict[str, str], told: Mapping[str, str]) -> Iterator[str]:
+    """Takes another column for the items than one that is called so by a word of several meanings, where annotators
+    answer what stands in it again and again, and hardly ever what stands in the other; yields what is not sure."""
+    if not {"item", "annotator", "label"} <= found.keys() or "item" in told:
+        return
+    words = _words_of(found["item"])
+    if set(_SURELY_ITEMS) & {*words, "".join(words)} or _again(table, found["item"], found["annotator"]) < _OFTEN:
+        return
+    left = [name for name in table.header if name not in found.values() and _can_be(table, "item", name)]
+    better = [name for name in left if _again(table, name, found["annotator"]) <= _HARDLY]
+    if better:
+        found["item"] = better[0]
+    if len(better) > 1:
+        yield f"item may be {' or '.join(map(shown, better[:4]))}"
+
+
+def _again(table: Table, item: str, annotator: str) -> float:
+    """Returns the share of answers by which an annotator answers an item again."""
+    places = [table.header.index(name) for name in (item, annotator)]
+    pairs = [tuple(row[place] for place in places) for row in table.rows]
+    return 1 - len(set(pairs)) / len(pairs)
+
+
+def _last_item(table: Table, found: Mapping[str, str]) -> str:
+    """Returns the one column that is left for the items, whatever its name speaks of; empty where there is none."""
+    left = [name for name in table.header if name not in found.values()]
+    if len(left) != 1 or "annotator" not in found or not _can_be(table, "item", left[0], named=True):
+        return ""
+    return left[0] if _again(table, left[0], found["annotator"]) < _OFTEN else ""
 
 
 def _by_contents(table: Table, found: dict[str, str], told: Mapping[str, str]) -> Iterator[str]:
@@ -112,7 +171,7 @@ def _by_contents(table: Table, found: dict[str, str], told: Mapping[str, str]) -
                 found[role] = left[0]
             if len(left) != 1:
                 may = f"{role} may be {' or '.join(map(shown, left[:4]))}"
-                yield may if left else f"no column looks like {role}s"
+                yield may if left else _NO_ITEMS if role == "item" else f"no column looks like {role}s"
         elif role not in told and not _can_be(table, role, found[role], named=True):
             yield f"{shown(found[role])} does not look like {role}s"
 

@@ -7,7 +7,7 @@ vary over stands in `metrics.intervals`.
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -24,6 +24,7 @@ from crowdsweep.report.references import References
 from crowdsweep.report.table import metric_columns
 from crowdsweep.search.contract import Goal
 from crowdsweep.sweepfile.records import Metric, PublishedValue
+from crowdsweep.trial.naming import short_name
 from crowdsweep.trial.result import Status
 
 _COMMON_DEFAULTS = {"scenario": "individual"}  # dataset parameters at their defaults are not written down
@@ -78,6 +79,7 @@ class DatasetComparison:
         gold: models that saw gold, best first.
         unranked: models without this metric (an aggregate cannot label unseen items), or whose every seed failed.
         other_points: further points of these models that were re-scored as well, in the order of selection.
+        among: all datasets of the sweep, beside which the title tells this one apart.
     """
 
     dataset: str
@@ -89,11 +91,12 @@ class DatasetComparison:
     unranked: Sequence[Score]
     other_points: Sequence[Score] = ()
     references: References = field(default_factory=References)
+    among: frozenset[str] = frozenset()
 
     @property
     def title(self) -> str:
         """The dataset and its parameters, as a person would write them."""
-        return describe_dataset(self.dataset, self.dataset_params)
+        return describe_dataset(self.dataset, self.dataset_params, self.among)
 
     @property
     def scores(self) -> list[Score]:
@@ -202,11 +205,11 @@ def compare(
     names = metric_columns(table)
     wanted = None if metric is None else (metric.name, metric.goal)
     datasets: list[DatasetComparison] = []
+    among = frozenset(dataset for dataset, _ in blocks)
     for (dataset, params), cells in blocks.items():
         known = (references or {}).get((dataset, params), References())
-        datasets.append(
-            _compare_models(dataset, params, list(cells.values()), names, wanted, gold_models, known, item_scores)
-        )
+        made = _compare_models(dataset, params, list(cells.values()), names, wanted, gold_models, known, item_scores)
+        datasets.append(replace(made, among=among))
     return Comparison(
         datasets=datasets,
         ranks=mean_ranks(datasets),
@@ -243,11 +246,17 @@ def mean_ranks(datasets: Sequence[DatasetComparison]) -> MeanRanks | None:
     return replace(result, statistic=float(friedman.statistic), p=float(friedman.pvalue))
 
 
-def describe_dataset(dataset: str, dataset_params: str) -> str:
-    """Returns `labelme (scenario: global)`: a dataset with its parameters in canonical JSON."""
+def describe_dataset(dataset: str, dataset_params: str, among: Collection[str]) -> str:
+    """Returns `labelme (scenario: global)`: a dataset with its parameters in canonical JSON, a folder by its name.
+
+    Args:
+        dataset, dataset_params: as in `TrialSpec`.
+        among: all datasets of the sweep, among which a folder's name is to tell it apart.
+    """
+    name = short_name(dataset, among)
     params = json.loads(dataset_params)
     inside = ", ".join(f"{name}: {value}" for name, value in params.items())
-    return f"{dataset} ({inside})" if inside else dataset
+    return f"{name} ({inside})" if inside else name
 
 
 def _compare_models(

@@ -14,10 +14,12 @@ def flagged_notes(state: JournalState, trials: Iterable[ShownTrial]) -> list[str
     """Returns a sentence for each model, dataset and flag: how many of the counted trials have it."""
     counted: Counter[tuple[str, str]] = Counter()
     flagged: Counter[tuple[str, str, str]] = Counter()
+    among = {row.dataset for row in state.plan.datasets}
     for trial in trials:
         result = state.results.get(trial.spec.key)
         if trial.chosen and result is not None and result.failure is None:
-            place = trial.label, describe_dataset(trial.spec.dataset, canonical_json(dict(trial.spec.dataset_params)))
+            params = canonical_json(dict(trial.spec.dataset_params))
+            place = trial.label, describe_dataset(trial.spec.dataset, params, among)
             counted[place] += 1
             flagged.update((*place, flag) for flag in result.flags)
     return [

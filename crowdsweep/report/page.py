@@ -232,7 +232,7 @@ def _notes(state: JournalState, comparison: Comparison) -> list[str]:
     return [
         *phrases.ranked_by_heldout(comparison),
         *chosen_by_gold,
-        *phrases.refused(state.plan.refused),
+        *phrases.refused(state.plan.refused, {row.dataset for row in state.plan.datasets}),
         *flagged_notes(state, shown_trials(state)),
     ]
 
@@ -240,10 +240,11 @@ def _notes(state: JournalState, comparison: Comparison) -> list[str]:
 def failed_trials(state: JournalState, trials: Iterable[ShownTrial]) -> list[FailedTrial]:
     """Returns those of the trials that failed, in either phase."""
     failed: list[FailedTrial] = []
+    among = {row.dataset for row in state.plan.datasets}
     for key, trial in one_each(trials).items():
         result = state.results.get(key)
         if result is not None and result.failure is not None:
-            dataset = describe_dataset(trial.spec.dataset, canonical_json(dict(trial.spec.dataset_params)))
+            dataset = describe_dataset(trial.spec.dataset, canonical_json(dict(trial.spec.dataset_params)), among)
             failed.append(FailedTrial(model=trial.label, dataset=dataset, spec=trial.spec, failure=result.failure))
     return failed
 

@@ -1,6 +1,6 @@
 """What the numbers of a report rest on, in sentences: tests, intervals, what was chosen by what."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from crowdsweep.metrics.intervals import Estimate
 from crowdsweep.metrics.known import HELDOUT
@@ -103,9 +103,9 @@ def flattery(searched: float | None, fresh: Estimate | None, metric: str) -> str
     return f"Chosen at {show_number(searched, metric)}, fresh seeds {show_number(fresh.mean, metric)}."
 
 
-def refused(searches: Sequence[RefusedRecord]) -> list[str]:
-    """Returns a sentence for each search that could not be made."""
-    titles = ((one, describe_dataset(one.dataset, canonical_json(dict(one.dataset_params)))) for one in searches)
+def refused(searches: Sequence[RefusedRecord], among: Collection[str]) -> list[str]:
+    """Returns a sentence for each search that could not be made; `among` are all datasets of the sweep."""
+    titles = ((one, describe_dataset(one.dataset, canonical_json(dict(one.dataset_params)), among)) for one in searches)
     return [f"{one.label} on {title} was not searched: {one.reason}." for one, title in titles]
 
 

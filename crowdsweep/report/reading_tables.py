@@ -28,9 +28,10 @@ def without_a_fit(comparison: Comparison, values: Mapping[tuple[str, str], Metri
 
 def for_reading(flat: pa.Table) -> pa.Table:
     """Returns the comparison with fewer columns, rounded and with the interval in one cell, for Markdown and LaTeX."""
+    among = {str(row["dataset"]) for row in flat.to_pylist()}
     rows = [
         {
-            "dataset": describe_dataset(row["dataset"], row["dataset_params"]),
+            "dataset": describe_dataset(row["dataset"], row["dataset_params"], among),
             "rank": "" if row["rank"] is None else str(row["rank"]),
             "model": row["model"] + (" (saw gold)" if row["saw_gold"] else ""),
             "metric": readable(row["metric"]) if row["metric"] else "",

@@ -30,6 +30,7 @@ class SearchShown:
             told.
         ends: hyper-parameter → the least and the greatest value that its range allows, of ranges of numbers.
         log: hyper-parameters that were searched on a log scale.
+        among: all datasets of the sweep.
     """
 
     model: str
@@ -43,11 +44,12 @@ class SearchShown:
     importances: Mapping[str, float] = field(default_factory=dict[str, float])
     ends: Mapping[str, tuple[Number, Number]] = field(default_factory=dict[str, tuple[Number, Number]])
     log: frozenset[str] = frozenset()
+    among: frozenset[str] = frozenset()
 
     @property
     def dataset(self) -> str:
         """The dataset and its parameters, as a person would write them."""
-        return describe_dataset(*self.place)
+        return describe_dataset(*self.place, self.among)
 
     @property
     def scored(self) -> SearchedPoints:
@@ -93,6 +95,7 @@ def searches(state: JournalState, comparison: Comparison) -> Iterator[SearchShow
             importances=_importances(space, points, values),
             ends={} if space is None else dict(_ends(space)),
             log=frozenset() if space is None else frozenset(_log(space)),
+            among=frozenset(row.dataset for row in state.plan.datasets),
         )
 
 

@@ -77,13 +77,14 @@ def soft_label_tables(state: JournalState, rows: Rows) -> list[StudyTable]:
 def _ran(state: JournalState) -> Mapping[str, tuple[str, Mapping[str, _Runs]]]:
     """Returns by dataset which accuracy compares, and the models that have it."""
     found: dict[str, tuple[str, dict[str, _Runs]]] = {}
+    among = {row.dataset for row in state.plan.datasets}
     for trial in shown_trials(state):
         spec, result = trial.spec, state.results.get(trial.spec.key)
         if not trial.chosen or spec.model not in ("stl", "mtl") or result is None or result.status is not Status.OK:
             continue
         metric = next((name for name in ("test_accuracy", "dev_accuracy") if name in result.metrics), None)
         if metric is not None:
-            dataset = describe_dataset(spec.dataset, canonical_json(dict(spec.dataset_params)))
+            dataset = describe_dataset(spec.dataset, canonical_json(dict(spec.dataset_params)), among)
             _, models = found.setdefault(dataset, (metric, {}))
             models.setdefault(trial.label, _Runs(trial)).key[spec.seed] = spec.key
     return found

@@ -5,7 +5,7 @@ data are the same too, both are scored by the same metric, and seeds are in comm
 seed, as models of one sweep are (`report.paired`), with Holm's correction over all pairs.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from statistics import fmean as mean
 from typing import Any
@@ -16,7 +16,7 @@ from crowdsweep.report.compare import DatasetComparison, Score
 from crowdsweep.report.of_sweep import ComparedSweep
 from crowdsweep.report.paired import PairedTest, holm, paired_test
 from crowdsweep.search.contract import Goal
-from crowdsweep.trial.naming import dataset_words
+from crowdsweep.trial.naming import dataset_words, short_name
 from crowdsweep.trial.spec import canonical_json
 
 LEFT_OUT = ("name",)
@@ -72,7 +72,8 @@ def differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[tup
 
 
 def _differences(first: Any, second: Any, path: str) -> Iterator[tuple[str, Any, Any]]:
-    one, other = _parts(first), _parts(second)
+    among = [*_names(first), *_names(second)]
+    one, other = _parts(first, among), _parts(second, among)
     if one is None or other is None:
         if first != second:
             yield path, first, second
@@ -161,7 +162,11 @@ def _mean(cell: _Cell | None) -> float | None:
     return None if found is None else found.mean
 
 
-def _parts(value: Any) -> dict[str, Any] | None:
+def _names(value: Any) -> list[str]:
+    return [*map(_entry_name, value)] if isinstance(value, list) else []
+
+
+def _parts(value: Any, among: Collection[str]) -> dict[str, Any] | None:
     """Returns what stands in a mapping by its keys, and in a list of entries by their names; None for other values."""
     if isinstance(value, Mapping):
         return {str(key): part for key, part in value.items()}
@@ -169,7 +174,7 @@ def _parts(value: Any) -> dict[str, Any] | None:
         return None
     found: dict[str, Any] = {}
     for part in value:
-        name = _entry_name(part)
+        name = short_name(_entry_name(part), among)
         nth = sum(known.partition("#")[0] == name for known in found)
         found[name + (f"#{nth + 1}" if nth else "")] = part
     return found

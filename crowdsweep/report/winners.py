@@ -106,7 +106,9 @@ def _by_dataset(
     for block in comparison.datasets:
         params = json.loads(block.dataset_params)
         value = params.pop(axis, None)
-        found.setdefault(describe_dataset(block.dataset, canonical_json(params)), []).append((value, block))
+        found.setdefault(describe_dataset(block.dataset, canonical_json(params), block.among), []).append(
+            (value, block)
+        )
     for dataset, blocks in found.items():
         yield dataset, sorted(blocks, key=lambda pair: (pair[0] is None, pair[0] or 0))
 

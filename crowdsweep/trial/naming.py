@@ -17,11 +17,12 @@ def dataset_words(dataset: str, params: Mapping[str, Any], among: Collection[str
         among: all datasets that stand beside it; of a folder so much of the path is shown that no other ends so.
     """
     inside = ", ".join(f"{name} {_value(value)}" for name, value in params.items() if name != SPEAKS_FOR_ITSELF)
-    words = [_end_of(dataset, among), *([str(params[SPEAKS_FOR_ITSELF])] if SPEAKS_FOR_ITSELF in params else [])]
+    words = [short_name(dataset, among), *([str(params[SPEAKS_FOR_ITSELF])] if SPEAKS_FOR_ITSELF in params else [])]
     return " ".join([*words, *([f"({inside})"] if inside else [])])
 
 
-def _end_of(dataset: str, among: Collection[str]) -> str:
+def short_name(dataset: str, among: Collection[str] = ()) -> str:
+    """Returns a dataset's name, of a folder's whole path so much of the end that none of the others ends so."""
     parts = PurePath(dataset).parts
     if not PurePath(dataset).is_absolute() or len(parts) < 2:
         return dataset

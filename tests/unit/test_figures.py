@@ -272,6 +272,19 @@ def test_training_curves_have_a_line_for_every_fit_and_one_name_a_model() -> Non
     assert sorted(text.get_text() for text in axes.texts) == ["a", "b"]
 
 
+@pytest.mark.filterwarnings("error")
+def test_names_in_scripts_that_no_font_here_has_are_written_as_texts() -> None:
+    names = ["très bien", "\U00013000 unknown", "maybe"]  # a hieroglyph
+    matrix = heat_map([[0.8, 0.1, 0.1], [0.1, 0.8, 0.1], [0.1, 0.1, 0.8]], names)
+    svg = ET.fromstring(to_svg(matrix, "m", "a matrix"))
+    texts = [text for text in svg.iter() if text.tag.endswith("text")]
+    assert [text.text for text in texts] == [names[1]] * 2  # below and beside; the others are outlines
+    assert all("sans-serif" in text.attrib["style"] for text in texts)
+    map_of_items = item_map(np.eye(2), np.asarray([0, 1]), names)
+    assert names[1] in to_svg(map_of_items, "i", "a map")
+    assert _png_width(to_png(map_of_items)) > 100
+
+
 def test_importances_are_drawn_largest_on_top() -> None:
     axes = importances({"a": 0.2, "b": 0.7, "c": 0.1}).axes[0]
     assert [text.get_text() for text in axes.get_yticklabels()] == ["c", "a", "b"]

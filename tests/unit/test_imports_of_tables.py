@@ -107,6 +107,26 @@ def test_arrays_of_any_type(tmp_path: Path, array: np.ndarray, expected: set) ->
     assert triples(read_form("matrix", tmp_path / "a.npy")) == expected
 
 
+def test_a_column_of_texts_is_no_annotator_of_a_matrix(tmp_path: Path) -> None:
+    lines = [f'p{item},"text {item}, of its own",{"ab"[item % 2]},{"ab"[item % 3 == 0]}' for item in range(12)]
+    imported = matrix_of(tmp_path, "\n".join(["item,remark,ann,bob", *lines]))
+    assert {annotator for _, annotator, _ in triples(imported)} == {"ann", "bob"}
+    assert any(note.startswith("'remark' left out: nearly every cell is another") for note in imported.notes)
+
+
+def test_measures_are_no_classes_of_a_matrix(tmp_path: Path) -> None:
+    draw = np.random.default_rng(0)
+    np.save(tmp_path / "a.npy", draw.normal(size=(30, 4)))
+    with pytest.raises(DataError, match="nearly every cell of column 0 is another"):
+        read_form("matrix", tmp_path / "a.npy")
+    np.save(tmp_path / "a.npy", draw.integers(0, 99, (80, 4)) / 8)
+    with pytest.raises(DataError, match=r"expected classes, got [0-9]+ numbers with decimals"):
+        read_form("matrix", tmp_path / "a.npy")
+    np.save(tmp_path / "a.npy", draw.integers(0, 9, (80, 4)) / 2)
+    labels = {label for _, _, label in triples(read_form("matrix", tmp_path / "a.npy"))}
+    assert len(labels) == 9  # a scale in halves
+
+
 def test_an_array_that_says_it_is_larger_than_its_file_is_refused(tmp_path: Path) -> None:
     with (tmp_path / "a.npy").open("wb") as file:
         header = {"descr": "<f8", "fortran_order": False, "shape": (2_000_000, 3_000_000)}
@@ -144,6 +164,19 @@ def test_gold_from_a_file_of_its_own(tmp_path: Path, header: str) -> None:
     (tmp_path / "gold.csv").write_text(f"{header}\np1,1\np2,\n")
     imported = read_form("csv", tmp_path / "a.csv", Asked(**MAPPING, gold=str(tmp_path / "gold.csv")))
     assert imported.gold == {"p1": ("1",)}
+
+
+@pytest.mark.parametrize("form", ["csv", "cleanlab"])
+def test_gold_of_items_that_nobody_answered_is_told(tmp_path: Path, form: str) -> None:
+    (tmp_path / "a.csv").write_text(
+        "item,annotator,label\np1,ann,1\np1,bob,2\n" if form == "csv" else "item,ann,bob\np1,1,2\n"
+    )
+    (tmp_path / "gold.csv").write_text("item,gold\np1,1\n" + "".join(f"q{number},1\n" for number in range(7)))
+    columns = {"annotator": "annotator", "label": "label"} if form == "csv" else {}
+    imported = read_form(form, tmp_path / "a.csv", Asked(item="item", **columns, gold=str(tmp_path / "gold.csv")))
+    assert imported.items == ["p1", *(f"q{number}" for number in range(7))]
+    note = next(note for note in imported.notes if "gold.csv" in note)
+    assert "7 of its items have no answer and are added without one ('q0', 'q1', 'q2', 'q3', 'q4', …)" in note
 
 
 @pytest.mark.parametrize(

@@ -231,15 +231,60 @@ def test_of_a_sweep_the_first_model_labels_at_its_chosen_point(tmp_path, capsys)
     assert run_command_line(["run", str(sweep), "--store", str(store), "--quiet"]) == 0
     assert run_command_line(["label", str(store)]) == 0
     first = yaml.safe_load((store / "labels" / "label.yaml").read_text())
-    assert "first in the sweep s on anesthesia, held-out log-likelihood" in first["why"]
+    assert "first of s on anesthesia: held-out log-likelihood" in first["why"]
     assert run_command_line(["label", str(store), "--model", "dawid-skene"]) == 0  # what stood there is replaced
     named = yaml.safe_load((store / "labels" / "label.yaml").read_text())
     assert named["model"] == "dawid-skene"
+    assert named["why"].startswith("named by --model, of s on anesthesia: held-out log-likelihood -")
     assert named["params"]["smoothing"] in (0.5, 2)
     assert rows_of(store / "labels" / "labels.csv")[0].keys() >= {"item", "label", "probability", "entropy", "answers"}
     capsys.readouterr()
     assert run_command_line(["label", str(store), "--model", "dawid"]) == 2
     assert "did you mean 'dawid-skene'" in capsys.readouterr().err
+
+
+def test_where_nothing_ranks_the_models_one_is_named(tmp_path, capsys):
+    (tmp_path / "once").mkdir()
+    answers = "".join(f"p{item},w{item % 3},{'yn'[item % 2]}\n" for item in range(30))
+    (tmp_path / "once" / "annotations.csv").write_text("item,annotator,label\n" + answers)
+    sweep, store = tmp_path / "s.yaml", tmp_path / "store"
+    sweep.write_text(
+        "name: s\ndatasets: [once]\nmodels: [wawa, majority-vote]\nengine: inline\nseeds: {report: 1}\n"
+        "tracking: {enabled: false}\n"
+    )
+    assert run_command_line(["run", str(sweep), "--store", str(store), "--quiet"]) == 0
+    line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("labels:"))
+    assert run_command_line(["label", str(store)]) == 2
+    told = capsys.readouterr().err
+    assert "name one by --model (" in told
+    assert "go on" not in told  # the sweep has ended
+    assert run_command_line(shlex.split(line)[2:]) == 0
+    assert "named by --model, of s on" in capsys.readouterr().out
+
+
+def test_a_folder_goes_by_its_name_and_as_much_of_its_path_as_tells_it_apart(tmp_path, capsys):
+    answers = "".join(f"p{item},w{who},{'yn'[item % 2]}\n" for item in range(12) for who in range(3))
+    for folder in (tmp_path / "a" / "birds", tmp_path / "b" / "birds"):
+        folder.mkdir(parents=True)
+        (folder / "annotations.csv").write_text("item,annotator,label\n" + answers)
+    rest = "models: [majority-vote]\nengine: inline\nseeds: {report: 1}\ntracking: {enabled: false}\n"
+    stores = [tmp_path / "one", tmp_path / "two"]
+    for store, datasets in zip(stores, ("[a/birds]", "[a/birds, b/birds]"), strict=True):
+        sweep = tmp_path / "s.yaml"
+        sweep.write_text(f"name: s\ndatasets: {datasets}\n{rest}")
+        assert run_command_line(["run", str(sweep), "--store", str(store), "--quiet"]) == 0
+    for store, name in zip(stores, ("birds", "a/birds"), strict=True):
+        table = (store / "table.md").read_text()
+        assert f"| {name} |" in " ".join(table.split())
+        assert str(tmp_path) not in table
+        assert f"{tmp_path}/a/birds</" not in (store / "report.html").read_text()
+    capsys.readouterr()
+    assert run_command_line(["compare", *map(str, stores)]) == 0
+    assert "datasets./" not in capsys.readouterr().out
+    assert run_command_line(["label", str(stores[1])]) == 2
+    assert "--dataset 'a/birds' | 'b/birds'" in capsys.readouterr().err
+    for named in ("b/birds", str(tmp_path / "b" / "birds")):
+        assert run_command_line(["label", str(stores[1]), "--dataset", named]) == 0
 
 
 @pytest.mark.parametrize(("params", "named"), [("redundancy: 2", []), ("folds: 3", ["--model", "dawid-skene"])])

@@ -18,7 +18,7 @@ import pytest
 from crowdsweep.cli.commands import run_command_line
 from crowdsweep.data.formats.registry import FORMS
 from crowdsweep.data.formats.rows import Asked
-from crowdsweep.errors import BadInput
+from crowdsweep.errors import BadInput, DataError
 from crowdsweep.newcomer.guess import guess_file, settled
 
 CLASSES = ("cat", "dog", "bird")
@@ -88,6 +88,35 @@ def test_columns_of_a_table_with_a_row_an_answer(tmp_path: Path, rows: list[list
     assert (guess.form, guess.doubts) == ("csv", ())
     found = [guess.asked.item, guess.asked.annotator, guess.asked.label, guess.asked.gold]
     assert [column for column in found if column] == columns.split("/" if "/" in columns else " ")
+
+
+@pytest.mark.parametrize("first", ["case", "thing"])
+def test_a_remark_is_no_item_where_another_column_tells_answers_apart(tmp_path: Path, first: str) -> None:
+    rows = [[*row[:2], f"remark {len(row[0])}", row[2]] for row in a_row_an_answer("", "", "")[1:]]
+    guess = guess_file(written(tmp_path / "a.csv", [[first, "worker", "comment", "verdict"], *rows]))
+    assert (guess.asked.item, guess.doubts) == (first, ())
+    alone = [[row[0], row[1], row[3]] for row in rows]
+    guess = guess_file(written(tmp_path / "a.csv", [["comment", "worker", "verdict"], *alone]))
+    assert (guess.asked.item, guess.doubts) == ("comment", ())  # where nothing else is there, it is what is commented
+
+
+def test_a_date_is_the_item_only_where_no_other_column_is_left(tmp_path: Path) -> None:
+    rows = a_row_an_answer("date", "worker", "verdict")
+    guess = settled(tmp_path / "a.csv", guess_file(written(tmp_path / "a.csv", rows)))
+    assert guess.asked.item == "date"
+    assert "'date' was taken for the items as no other column is left" in guess.what
+    days = [
+        ["date", "worker", "verdict"],
+        *(["Monday" if place % 2 else "Friday", *row[1:]] for place, row in enumerate(rows[1:])),
+    ]
+    assert guess_file(written(tmp_path / "a.csv", days)).doubts == ("no column looks like items",)
+
+
+@pytest.mark.parametrize("header", [("item", "label", "count"), ("picture", "answer", "n_votes")])
+def test_a_table_of_votes_is_sent_to_a_folder(tmp_path: Path, header: tuple[str, ...]) -> None:
+    rows = [[f"p{item}", label, str(1 + item % 3)] for item in range(20) for label in CLASSES]
+    with pytest.raises(DataError, match=rf"table of votes: '{header[2]}' counts.*votes\.csv.*item, label and count"):
+        guess_file(written(tmp_path / "a.csv", [list(header), *rows]))
 
 
 @pytest.mark.parametrize(
@@ -222,6 +251,24 @@ def test_bad_arguments_get_one_clear_line_and_leave_nothing(
     for part in told:
         assert part in printed.err, printed.err
     assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_what_differs_only_in_spelling_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a.csv").write_text(GOOD + "P1,w0,Y\n")
+    assert run_command_line(["init", "a.csv", "told"]) == 0
+    notes = [line for line in capsys.readouterr().out.splitlines() if "only in spelling" in line]
+    assert notes == [
+        f"note: {kind} that differ only in spelling: {names}; --normalise joins them"
+        for kind, names in (("classes", "'y' and 'Y'"), ("items", "'p1' and 'P1'"))
+    ]
+    Path("a.csv").write_text(GOOD.replace("w2,y", "w2,Y"))
+    assert run_command_line(["init", "a.csv", "joined", "--normalise"]) == 0
+    assert "only in spelling" not in capsys.readouterr().out
+    assert run_command_line(["plan", "joined"]) == 0
+    assert "joined: by its sweep.yaml" in capsys.readouterr().err
 
 
 def test_a_class_that_may_mean_no_answer_is_told(

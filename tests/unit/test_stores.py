@@ -72,6 +72,15 @@ def test_the_latest_store_is_meant_where_none_is_given(here: Path, capsys: pytes
     assert (json.loads(said.out)["name"], said.err) == ("a-sweep", "")
 
 
+def test_a_sweep_called_as_a_dataset_folder_here_is_found(here: Path) -> None:
+    Path("birds").mkdir()
+    Path("birds/annotations.csv").touch()
+    assert asked_store(Path("birds")) == Path("birds")  # what reads it says that there is no record
+    record = write(Path("crowdsweep-runs/birds"), name="birds")
+    assert asked_store(Path("birds")) == record
+    assert asked_store(write(Path("moved"))) == Path("moved")
+
+
 def test_the_sweeps_here_are_listed(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command_line(["list"]) == 0
     assert "no sweep has run here" in capsys.readouterr().err

@@ -8,7 +8,7 @@ p1,bob,dog,cat
 from pathlib import Path
 
 from crowdsweep.data.formats.delimited import header_of, records
-from crowdsweep.data.formats.gold import GoldClasses, gold_file, gold_rows
+from crowdsweep.data.formats.gold import GoldClasses, gold_file
 from crowdsweep.data.formats.rows import Asked, Gathering, ImportedRows
 from crowdsweep.errors import DataError
 
@@ -54,8 +54,7 @@ def _read(path: Path, asked: Asked) -> ImportedRows:
         if inside:
             gold.add(item, record[str(asked.gold)], f"{where}, column {asked.gold}")
     if file is not None:
-        for where, item, label in gold_rows(file, str(asked.item), str(asked.label)):
-            gold.add(gathered.item(item, where), label, where)
+        gold.add_file(gathered, file, str(asked.item), str(asked.label))
     return gathered.imported(multilabel=False, gold=gold.found)
 
 

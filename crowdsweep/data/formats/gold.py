@@ -8,11 +8,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from crowdsweep.data.formats.delimited import header_of, records
-from crowdsweep.data.formats.rows import is_missing, shown, text_of
+from crowdsweep.data.formats.rows import Gathering, is_missing, shown, text_of
 from crowdsweep.errors import DataError
 
 _ITEM_COLUMNS = ("item", "task")  # of a file of gold, beside what the labels' own file calls them
 _GOLD_COLUMNS = ("gold", "truth", "label")  # in the order in which they are looked for
+
+
+_NAMED = 5  # items of a note
 
 
 class GoldClasses:
@@ -33,6 +36,23 @@ class GoldClasses:
             raise DataError(
                 f"{where}: expected one gold class for item {shown(item)}, got {shown(label)} after "
                 f"{shown(self.found[item][0])}; correct one of them"
+            )
+
+    def add_file(self, gathered: Gathering, path: Path, item: str = "item", label: str = "gold") -> None:
+        """Adds the classes of a file of gold (`gold_rows`), and notes which of its items have no answer.
+
+        Raises:
+            DataError: it has no such columns, an item without an id, or with two classes.
+        """
+        answered = gathered.items
+        for where, name, known in gold_rows(path, item, label):
+            self.add(gathered.item(name, where), known, where)
+        added = [name for name in gathered.items if name not in answered]
+        if added:
+            told = ", ".join(map(shown, added[:_NAMED])) + (", …" if len(added) > _NAMED else "")
+            gathered.notes.append(
+                f"{path}: {len(added)} of its items have no answer and are added without one ({told}); if they were "
+                f"answered, their ids are written in another way there"
             )
 
 

@@ -7,19 +7,22 @@ p2,,0           a missing answer is an empty cell, NaN or -1
 
 import csv
 import re
+from collections import Counter
 from pathlib import Path
 
 from crowdsweep.data import arrays_on_disk
 from crowdsweep.data.doors import opened_text, reading, separator_of
 from crowdsweep.data.formats.delimited import told
-from crowdsweep.data.formats.gold import GoldClasses, gold_file, gold_rows
-from crowdsweep.data.formats.rows import Asked, Gathering, ImportedRows, is_missing, text_of
+from crowdsweep.data.formats.gold import GoldClasses, gold_file
+from crowdsweep.data.formats.rows import Asked, Gathering, ImportedRows, is_missing, shown, text_of
 from crowdsweep.errors import DataError
 
 _MISSING = ("-1", "-1.0")
 _CODE = re.compile(r"[+-]?(0|[1-9][0-9]*)(\.0+)?")
 _NUMBER = re.compile(r"[+-]?[0-9.]+([eE][+-]?[0-9]+)?")
 _DIGITS = re.compile(r"[0-9]+")
+_FEW_ANSWERS = 10  # of which nothing can be said
+_SCALE = 20  # numbers with decimals that a scale may have, such as 0.5, 1, 1.5, …
 _CORNER = re.compile(r"(unnamed: ?0|index|idx|id|item|task|question|example|sample|.*_id|id_.*)", re.IGNORECASE)
 
 
@@ -57,7 +60,9 @@ def _from_matrix(path: Path, asked: Asked, prefix: str, headed: bool | None) -> 
         raise DataError(
             f"{path}: expected a distinct name for each annotator in the first line, got {', '.join(annotators[:8])}"
         )
+    annotators, body = _without_texts(path, annotators, body, gathered, named=bool(header))
     labels = {cell for line in body for cell in line[indexed:]}
+    _check_no_measures(path, body, indexed)
     codes = all(is_missing(cell) or _CODE.fullmatch(cell) for cell in {*labels, *classes})
     seen: set[str] = set()
     for number, line in enumerate(body):
@@ -74,9 +79,60 @@ def _from_matrix(path: Path, asked: Asked, prefix: str, headed: bool | None) -> 
             known = classes[number].partition(".")[0] if codes else classes[number]
             gold.add(item, known, f"{where}, column {asked.gold}")
     if file is not None:
-        for where, item, label in gold_rows(file, header[0] if indexed and header else "item"):
-            gold.add(gathered.item(item, where), label, where)
+        gold.add_file(gathered, file, header[0] if indexed and header else "item")
     return gathered.imported(multilabel=False, gold=gold.found)
+
+
+def _without_texts(
+    path: Path, annotators: list[str], body: list[list[str]], gathered: Gathering, *, named: bool
+) -> tuple[list[str], list[list[str]]]:
+    """Returns annotators and lines without columns in which nearly every cell is a class of its own: texts, ids, times.
+
+    Raises:
+        DataError: no other is left, or the columns have no names by which a note could tell what was left out.
+    """
+    first = len(body[0]) - len(annotators)
+    held = [[line[place] for line in body if not is_missing(line[place])] for place in range(first, len(body[0]))]
+    columns = Counter(cell for cells in held for cell in set(cells))
+    texts = [place for place, cells in enumerate(held) if _each_its_own(cells, columns)]
+    if not texts:
+        return annotators, body
+    told = ", ".join(shown(annotators[place]) for place in texts[:4]) + (", …" if len(texts) > 4 else "")
+    if not named or len(texts) == len(annotators):
+        raise DataError(
+            f"{path}: expected classes, which come again from item to item; nearly every cell of "
+            f"{told if named else f'column {first + texts[0]}'} is another, such as {shown(held[texts[0]][0])}: texts, "
+            f"ids or measures, which are no answers; a matrix holds one class for each item and annotator"
+        )
+    gathered.notes.append(f"{told} left out: nearly every cell is another, as of texts or ids, and not of classes")
+    kept = [place for place in range(len(annotators)) if place not in texts]
+    places = [*range(first), *(first + place for place in kept)]
+    return [annotators[place] for place in kept], [[line[place] for place in places] for line in body]
+
+
+def _each_its_own(cells: list[str], columns: Counter[str]) -> bool:
+    """Tells whether nearly every cell of a column is another, and stands in no other column."""
+    distinct = set(cells)
+    alone = sum(columns[cell] == 1 for cell in distinct)
+    return len(cells) >= _FEW_ANSWERS and 10 * len(distinct) >= 9 * len(cells) and 2 * alone > len(distinct)
+
+
+def _check_no_measures(path: Path, body: list[list[str]], first: int) -> None:
+    """Refuses numbers with decimals that are no scale of a few steps."""
+    found = [cell for line in body for cell in line[first:] if _is_fraction(cell)]
+    distinct = set(found)
+    if len(distinct) > _SCALE or (len(found) >= _FEW_ANSWERS and 2 * len(distinct) > len(found)):
+        raise DataError(
+            f"{path}: expected classes, got {len(distinct)} numbers with decimals, such as {found[0]}: measures, or "
+            f"features of items; a matrix holds one class for each item and annotator"
+        )
+
+
+def _is_fraction(cell: str) -> bool:
+    try:
+        return _NUMBER.fullmatch(cell) is not None and not float(cell).is_integer()
+    except (ValueError, OverflowError):
+        return False
 
 
 def _check_widths(path: Path, width: int, body: list[list[str]]) -> None:

@@ -127,6 +127,11 @@ class Gathering:
         self._left_out: Counter[str] = Counter()
         self._labels: dict[tuple[str, ...], tuple[str, ...]] = {}
 
+    @property
+    def items(self) -> dict[str, None]:
+        """The items so far, in order."""
+        return dict.fromkeys(self._items)
+
     def item(self, name: object, where: str, text: object = None) -> str:
         """Adds an item, with its text where there is one, and returns its id.
 

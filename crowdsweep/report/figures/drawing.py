@@ -9,21 +9,31 @@ page shows them larger.
 import html
 import io
 import re
-from collections.abc import Generator, Sequence
+import warnings
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache, partial
 from typing import Any
 
 import matplotlib as mpl
 import numpy as np
+from matplotlib import font_manager
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 from matplotlib.ticker import MaxNLocator
 
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 INK = "#1d2125"  # becomes `currentColor` in SVG
 WIDTH = 4.2  # inches, of a figure before its labels
+_OTHER_SCRIPTS = (  # fonts of scripts that matplotlib's own lacks, as systems have them
+    *("Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans CJK KR", "Noto Sans SC", "Noto Sans JP", "Noto Sans KR"),
+    *("Source Han Sans SC", "WenQuanYi Micro Hei", "WenQuanYi Zen Hei", "Droid Sans Fallback", "PingFang SC"),
+    *("Hiragino Sans", "Apple SD Gothic Neo", "Microsoft YaHei", "Yu Gothic", "Malgun Gothic", "Noto Sans Devanagari"),
+    *("Noto Sans Bengali", "Noto Sans Tamil", "Noto Sans Thai", "Nirmala UI", "Leelawadee UI", "Arial Unicode MS"),
+)
 _DASHES = ("-", "--", "-.", ":")
 _ENLARGED = 1.4  # times its own width that a page may show a figure
 _FAR = 12.0  # times the usual distance from the middle: beyond, a value leaves the scale to the others
@@ -50,11 +60,44 @@ _STYLE: Any = {
 @contextmanager
 def style() -> Generator[None]:
     """Draws by our own settings alone: matplotlib reads a `matplotlibrc` of the folder that a person stands in, which
-    may have it run LaTeX."""
-    with mpl.rc_context():
+    may have it run LaTeX. Names in scripts for which no font is here are no matter for a terminal."""
+    with mpl.rc_context(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", r"Glyph .* missing from", UserWarning)
         mpl.rcdefaults()
         mpl.rcParams.update(_STYLE)
+        mpl.rcParams["font.family"] = list(_families())
         yield
+
+
+@cache
+def _families() -> tuple[str, ...]:
+    """Returns matplotlib's own font, and behind it those of other scripts that this machine has."""
+    here = set(font_manager.get_font_names())
+    return "DejaVu Sans", *(name for name in _OTHER_SCRIPTS if name in here)
+
+
+@cache
+def _letters() -> frozenset[int]:
+    fonts = [font_manager.get_font(font_manager.findfont(name)) for name in _families()]
+    return frozenset(code for font in fonts for code in font.get_charmap())
+
+
+def _has_letters(text: str) -> bool:
+    """Tells whether the fonts here have every letter of a text."""
+    return all(ord(letter) in _letters() for letter in text if letter.isprintable())
+
+
+def _write_what_has_no_outlines(figure: Figure) -> None:
+    """Has the texts of a figure whose letters no font here has written as texts, which the reader's fonts may show."""
+    figure.draw_without_rendering()  # names of ticks are made when they are drawn
+    for text in figure.findobj(Text):
+        if not _has_letters(text.get_text()):
+            text.draw = partial(_draw_as_text, text.draw)
+
+
+def _draw_as_text(draw: Callable[[Any], None], renderer: Any) -> None:
+    with mpl.rc_context({"svg.fonttype": "none"}):
+        draw(renderer)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,6 +209,7 @@ def to_svg(figure: Figure, name: str, description: str) -> str:
     """
     buffer = io.StringIO()
     with style():
+        _write_what_has_no_outlines(figure)
         figure.savefig(buffer, format="svg", bbox_inches="tight", metadata={"Date": None})
     svg = buffer.getvalue()
     svg = svg[svg.index("<svg") :]
@@ -173,6 +217,7 @@ def to_svg(figure: Figure, name: str, description: str) -> str:
     svg = re.sub(r'\bid="', f'id="{name}-', svg)
     svg = re.sub(r'href="#', f'href="#{name}-', svg).replace("url(#", f"url(#{name}-")
     svg = svg.replace(INK, "currentColor")
+    svg = re.sub(r"(font-family: [^;\"]*)", r"\1, sans-serif", svg)
     width = re.search(r'viewBox="[\d.]+ [\d.]+ ([\d.]+)', svg)
     if width is None:
         raise ValueError("expected matplotlib's SVG to have a viewBox")
