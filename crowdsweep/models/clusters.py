@@ -7,7 +7,7 @@
 
     crowd = ClusteredCrowd.of(result.extras)
     crowd.items[i], crowd.annotators[t]                        probabilities of their clusters
-    newcomer = crowd.new_annotator(items, labels)              clusters of somebody who gave these answers; none: Omega
+    newcomer = crowd.new_annotator(items, labels)              clusters of somebody who gave these answers
     crowd.answers(items, newcomer)                             what this somebody would say of each of these items
     crowd.new_item(annotators, labels)                         clusters of an item that got these answers
 
@@ -20,7 +20,6 @@ from typing import Literal
 
 import numpy as np
 from jaxtyping import Float64, Int, Shaped
-from scipy.special import logsumexp
 
 from crowdsweep.arrays import AnnotatorCodes, ClassProbs, ItemCodes, ItemProbs, RowProbs, floored_log
 from crowdsweep.errors import BadInput
@@ -39,29 +38,27 @@ class Clusters:
     Attributes:
         item_shares: psi, probability of each item cluster.
         annotator_shares: Omega, of each annotator cluster.
+        annotator_mix: the crowd's mix of annotator clusters, the mean of its annotators' own. Omega has pseudo-counts,
+            which of few annotators give much to clusters that nobody is in.
         labels: Theta, label distribution of each pair of clusters.
         distributions: what an item of each cluster is labelled with.
     """
 
     item_shares: Float64[np.ndarray, " clusters"]
     annotator_shares: Float64[np.ndarray, " annotator_clusters"]
+    annotator_mix: Float64[np.ndarray, " annotator_clusters"]
     labels: Float64[np.ndarray, "clusters annotator_clusters classes"]
     distributions: Float64[np.ndarray, "clusters classes"]
 
     def scores(self, probs: ItemProbs, count: float) -> ItemClusters:
         """Returns log p(cluster, `count` answers distributed like this) for each row of class probabilities.
 
-            score_g = log psi_g + logsumexp over l of (log Omega_l + count * sum over k of probs_k log Theta[g, l, k])
+            score_g = log psi_g + count * sum over k of probs_k log(sum over l of mix_l Theta[g, l, k])
 
-        O(N G L K).
+        The answers are those of a whole crowd, in which each answer has another annotator. O(G L K + N G K).
         """
-        n_clusters, n_annotator_clusters, n_classes = self.labels.shape
-        log_labels = floored_log(self.labels).reshape(-1, n_classes).T
-        out = np.empty((len(probs), n_clusters))
-        for part in chunks(len(probs), n_clusters * n_annotator_clusters):
-            fit = count * (probs[part] @ log_labels).reshape(-1, n_clusters, n_annotator_clusters)
-            out[part] = logsumexp(fit + floored_log(self.annotator_shares), axis=2)
-        return out + floored_log(self.item_shares)
+        of_cluster = np.einsum("l,glk->gk", self.annotator_mix, self.labels)
+        return floored_log(self.item_shares) + count * (probs @ floored_log(of_cluster).T)
 
 
 def snapped(memberships: ItemClusters, distributions: Float64[np.ndarray, "clusters classes"], snap: Snap) -> ItemProbs:
@@ -103,7 +100,11 @@ class ClusteredCrowd:
         shares, annotator_shares, labels, distributions, items = (extras[name] for name in ARRAYS)
         return cls(
             clusters=Clusters(
-                item_shares=shares, annotator_shares=annotator_shares, labels=labels, distributions=distributions
+                item_shares=shares,
+                annotator_shares=annotator_shares,
+                annotator_mix=extras.get("annotator_mix", annotator_shares),  # earlier trials kept none
+                labels=labels,
+                distributions=distributions,
             ),
             items=items,
             annotators=extras.get("annotator_memberships", np.ones((0, 1))),
@@ -117,6 +118,7 @@ class ClusteredCrowd:
         found = {
             "item_shares": self.clusters.item_shares,
             "annotator_shares": self.clusters.annotator_shares,
+            "annotator_mix": self.clusters.annotator_mix,
             "labels": self.clusters.labels,
             "cluster_distributions": self.clusters.distributions,
             "item_memberships": self.items,
@@ -133,11 +135,11 @@ class ClusteredCrowd:
     def new_annotator(self, items: Int[np.ndarray, " answers"], labels: Int[np.ndarray, " answers"]) -> ClusterProbs:
         """Returns the probability of each cluster for somebody who gave training items these labels.
 
-        p(z = l | answers) is proportional to Omega_l times the product over answers of sum over g of
-        items[i, g] Theta[g, l, y]; without any answer it is Omega.
+        p(z = l | answers) is proportional to the crowd's mix of l times the product over answers of sum over g of
+        items[i, g] Theta[g, l, y]; without any answer it is the mix.
         """
         said = np.einsum("ag,gla->al", self.items[items], self.clusters.labels[:, :, labels])
-        return normalised(floored_log(self.clusters.annotator_shares) + floored_log(said).sum(axis=0))[0]
+        return normalised(floored_log(self.clusters.annotator_mix) + floored_log(said).sum(axis=0))[0]
 
     def new_item(self, annotators: Int[np.ndarray, " answers"], labels: Int[np.ndarray, " answers"]) -> ClusterProbs:
         """Returns the probability of each cluster for an item that these annotators gave these labels.

@@ -13,7 +13,7 @@ from jaxtyping import Float64
 from crowdsweep.journal.rows import Rows
 from crowdsweep.journal.shown import ShownTrial
 from crowdsweep.journal.state import JournalState
-from crowdsweep.report.kept_arrays import first_seeds
+from crowdsweep.report.kept_arrays import class_names, first_seeds
 from crowdsweep.trial.baselines import CLASSES
 
 _NEEDED = ("labels", "cluster_sizes", "effective_clusters")
@@ -81,7 +81,7 @@ def cluster_maps(
             effective_annotators=float(arrays["effective_annotator_clusters"]) if of_annotators else 1.0,
             n_item_clusters=labels.shape[0],
             n_annotator_clusters=labels.shape[1],
-            class_names=tuple(arrays.get(CLASSES, np.empty(0, "<U1")).tolist()),
+            class_names=class_names(state, kept),
         )
         found.setdefault(kept.place, []).append(drawn)
     return found

@@ -14,7 +14,7 @@ from jaxtyping import Float64, Int
 from crowdsweep.journal.rows import Rows
 from crowdsweep.journal.shown import ShownTrial
 from crowdsweep.journal.state import JournalState
-from crowdsweep.report.kept_arrays import first_seeds
+from crowdsweep.report.kept_arrays import class_names, first_seeds
 from crowdsweep.report.plane import LEAST, MOST, in_the_plane
 from crowdsweep.trial.baselines import CLASSES
 
@@ -51,7 +51,7 @@ def item_maps(state: JournalState, trials: Iterable[ShownTrial], rows: Rows) -> 
             seed=kept.seed,
             points=in_the_plane(vectors),
             classes=classes,
-            class_names=tuple(kept.arrays.get(CLASSES, np.empty(0, "<U1")).tolist()),
+            class_names=class_names(state, kept),
         )
         found.setdefault(kept.place, []).append(drawn)
     return found

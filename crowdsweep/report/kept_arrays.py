@@ -9,6 +9,7 @@ from crowdsweep.journal.artifacts import array_of
 from crowdsweep.journal.rows import Rows
 from crowdsweep.journal.shown import ShownTrial
 from crowdsweep.journal.state import JournalState
+from crowdsweep.trial.baselines import CLASSES
 from crowdsweep.trial.result import Status
 from crowdsweep.trial.spec import canonical_json
 
@@ -57,3 +58,11 @@ def first_seeds(
         arrays = {name: array for name, array in found.items() if array is not None}
         if set(wanted) <= set(arrays):
             yield KeptArrays(place=place, model=label, seed=trial.spec.seed, arrays=arrays)
+
+
+def class_names(state: JournalState, kept: KeptArrays) -> tuple[str, ...]:
+    """Returns what the class codes stand for: as the plan has them, else as the trial kept them, else empty."""
+    for row in state.plan.datasets:
+        if (row.dataset, canonical_json(dict(row.dataset_params))) == kept.place and row.class_names:
+            return tuple(row.class_names)
+    return tuple(kept.arrays.get(CLASSES, np.empty(0, "<U1")).tolist())

@@ -343,18 +343,44 @@ def test_scores_of_clusters_equal_the_formula() -> None:
     clusters = Clusters(
         item_shares=given.item_shares,
         annotator_shares=given.annotator_shares,
+        annotator_mix=np.array([0.9, 0.1]),
         labels=given.labels,
-        distributions=np.einsum("l,glk->gk", given.annotator_shares, given.labels),
+        distributions=np.einsum("l,glk->gk", np.array([0.9, 0.1]), given.labels),
     )
     probs = SeedStream(7).numpy("probs").dirichlet(np.ones(N_CLASSES), size=5)
     found = clusters.scores(probs, 10.0)
     for i in range(5):
         for g in range(N_CLUSTERS):
-            inside = [
-                given.annotator_shares[j] * np.prod(given.labels[g, j] ** (10.0 * probs[i]))
-                for j in range(N_ANNOTATOR_CLUSTERS)
-            ]
-            assert found[i, g] == pytest.approx(np.log(given.item_shares[g] * sum(inside)), abs=1e-9)
+            said = 0.9 * given.labels[g, 0] + 0.1 * given.labels[g, 1]
+            assert found[i, g] == pytest.approx(np.log(given.item_shares[g] * np.prod(said ** (10.0 * probs[i]))))
+
+
+def test_what_a_cluster_is_labelled_with_snaps_to_it() -> None:
+    """Annotators who contradict each other about items of two kinds: a third kind, of which both say anything, must not
+    take items that look like a mix."""
+    sure, unsure = np.array([0.9, 0.05, 0.05]), np.full(3, 1 / 3)
+    labels = np.array([[sure, sure[[1, 0, 2]]], [sure[[1, 2, 0]], sure[[1, 0, 2]]], [unsure, unsure]])
+    mix = np.array([0.5, 0.5])
+    clusters = Clusters(
+        item_shares=np.full(3, 1 / 3),
+        annotator_shares=mix,
+        annotator_mix=mix,
+        labels=labels,
+        distributions=np.einsum("l,glk->gk", mix, labels),
+    )
+    assert clusters.scores(clusters.distributions, 10.0).argmax(axis=1).tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("model", ["fmm-guided", "pgm-bp-guided"])
+def test_a_prediction_stands_for_as_many_answers_as_their_weights_make(model: str) -> None:
+    item, annotator = (index.ravel() for index in np.indices((12, 2)))
+    rows = Annotations.of(
+        item=item, annotator=annotator, label=item % 2, weight=np.full(24, 3.0), n_items=14, n_annotators=2, n_classes=2
+    )
+    features = np.eye(2, dtype=np.float32)[np.arange(14) % 2]
+    data = TrainingData(annotations=rows, items=Items(n_items=14, features=features))
+    built = build_model(model, {"item_clusters": 2, "restarts": 1, "iterations": 5, "epochs": 1})
+    assert fit_one(built, data, FitContext(seeds=SeedStream(0))).predictor.count == pytest.approx(6.0)
 
 
 def test_hard_snap_shares_ties() -> None:

@@ -185,6 +185,32 @@ def test_annotators_who_contradict_each_other_are_told_apart(model: str, seed: i
     assert adjusted_rand_score(z, crowd.annotators.argmax(axis=1)) >= 0.9
 
 
+@pytest.mark.parametrize("model", ["pgm-annealing", "pgm-bp"])
+def test_who_has_no_answers_changes_nothing(model: str) -> None:
+    """More items and annotators than there are answers of: neither the shares nor what chance draws see them."""
+    data, _, _ = planted(0)
+    rows = data.annotations
+    more = Annotations.of(
+        item=2 * rows.item,
+        annotator=rows.annotator + 40,
+        label=rows.label,
+        n_items=500,
+        n_annotators=300,
+        n_classes=6,
+    )
+    built = build_model(model, {"item_clusters": 4, "annotator_clusters": 3, "restarts": 2, "iterations": 30})
+    few, many = (
+        fit_one(
+            built, TrainingData(annotations=part, items=Items(n_items=part.n_items)), FitContext(seeds=SeedStream(0))
+        )
+        for part in (rows, more)
+    )
+    np.testing.assert_allclose(many.item_probs[:400:2], few.item_probs, atol=1e-12)
+    for name in ("item_shares", "annotator_shares", "labels", "annotator_mix"):
+        np.testing.assert_allclose(many.extras[name], few.extras[name], atol=1e-12, err_msg=name)
+    np.testing.assert_allclose(many.extras["item_memberships"][1::2][:9], np.tile(few.extras["item_shares"], (9, 1)))
+
+
 def test_seeds_on_the_same_answers_end_as_each_alone() -> None:
     data, _, _ = planted(0)
     model = PgmAnnealing(item_clusters=3, annotator_clusters=2, restarts=4, iterations=60)

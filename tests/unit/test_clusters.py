@@ -25,7 +25,8 @@ def crowd() -> ClusteredCrowd:
     return ClusteredCrowd(
         clusters=Clusters(
             item_shares=np.array([0.4, 0.6]),
-            annotator_shares=np.array([0.3, 0.7]),
+            annotator_shares=np.array([0.45, 0.55]),
+            annotator_mix=np.array([0.3, 0.7]),
             labels=LABELS,
             distributions=np.einsum("l,glk->gk", np.array([0.3, 0.7]), LABELS),
         ),
@@ -36,14 +37,14 @@ def crowd() -> ClusteredCrowd:
 
 def test_a_new_annotators_clusters_equal_loops() -> None:
     known, items, labels = crowd(), np.array([0, 1, 1]), np.array([2, 1, 0])
-    expected = known.clusters.annotator_shares.copy()
+    expected = known.clusters.annotator_mix.copy()
     for z in range(2):
         for i, y in zip(items, labels, strict=True):
             expected[z] *= sum(known.items[i, g] * LABELS[g, z, y] for g in range(2))
     found = known.new_annotator(items, labels)
     np.testing.assert_allclose(found, expected / expected.sum(), atol=1e-12)
     nothing = np.array([], dtype=np.int64)
-    np.testing.assert_allclose(known.new_annotator(nothing, nothing), known.clusters.annotator_shares)
+    np.testing.assert_allclose(known.new_annotator(nothing, nothing), known.clusters.annotator_mix)
 
 
 def test_a_new_items_clusters_equal_loops() -> None:
@@ -95,6 +96,20 @@ def test_a_fit_answers_for_somebody_new(model: str) -> None:
             assert (group.argmax(axis=1) == somebody.argmax()).all()
     anybody = known.new_item(np.arange(12), (np.arange(12) % 3 == 0).astype(int) * (model != "fmm"))
     assert anybody.argmax() == kinds[0]
+
+
+@pytest.mark.parametrize("model", ["pgm-bp", "pgm-annealing"])
+def test_clusters_that_nobody_is_in_do_not_speak_for_the_crowd(model: str) -> None:
+    """Three annotators who agree, ten clusters for them: what the items are labelled with, and what somebody new is
+    expected to say, is what the three say."""
+    item, annotator = (codes.ravel() for codes in np.indices((60, 3)))
+    rows = Annotations.of(item=item, annotator=annotator, label=item % 3, n_items=60, n_annotators=3, n_classes=3)
+    data = TrainingData(annotations=rows, items=Items(n_items=60))
+    found = fit_one(build_model(model, {}), data, FitContext(seeds=SeedStream(0)))
+    assert found.item_probs[np.arange(60), np.arange(60) % 3].mean() > 0.85
+    known = ClusteredCrowd.of(found.extras)
+    somebody = known.new_annotator(np.array([0]), np.array([0]))
+    assert known.answers(np.arange(1, 60), somebody)[np.arange(59), np.arange(1, 60) % 3].mean() > 0.85
 
 
 def test_arrays_of_another_model_are_refused() -> None:

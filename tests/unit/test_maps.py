@@ -14,6 +14,7 @@ from crowdsweep.journal.journal import open_rows, read_journal
 from crowdsweep.journal.shown import shown_trials
 from crowdsweep.models.contract import FitContext, fit_one
 from crowdsweep.models.registered import build_model
+from crowdsweep.report.kept_arrays import KeptArrays, class_names
 from crowdsweep.report.maps import Maps, maps_of, pictures
 from crowdsweep.report.page import write_report
 from crowdsweep.report.unseen_annotators import unseen_tables
@@ -53,6 +54,15 @@ def test_clusters_are_drawn_largest_first_without_the_empty_ones(tmp_path: Path)
     page = (tmp_path / "store" / "report.html").read_text()
     assert "Clusters, as pgm-bp finds them" in page
     assert (tmp_path / "store" / "clusters-2.png").is_file()
+
+
+def test_classes_have_the_names_of_the_plan_where_the_trial_kept_none(tmp_path: Path) -> None:
+    """As where the items that are scored have gold."""
+    store = swept_two_kinds(tmp_path, {"name": "fmm", "params": {"item_clusters": 2}}, seeds=1)
+    state = read_journal(store)
+    (place,) = maps_of(state, open_rows(store, write=False)).clusters
+    kept = KeptArrays(place=place, model="fmm", seed=0, arrays={})
+    assert class_names(state, kept) == ("calm", "angry", "other")
 
 
 def test_maps_that_are_not_drawn_any_more_go(tmp_path: Path) -> None:

@@ -209,6 +209,7 @@ class FiniteMultinomialMixture:
             clusters=Clusters(
                 item_shares=mixture.shares,
                 annotator_shares=np.ones(1),
+                annotator_mix=np.ones(1),
                 labels=mixture.labels[:, None, :],
                 distributions=distributions,
             ),

@@ -2,7 +2,8 @@
 
 The graph model of `pgm-bp`, of which the best hard clusters and distributions are looked for by random changes: what
 raises the joint is taken, what lowers it now and then, ever less often as the temperature falls. An item is labelled
-with what a whole crowd, with its mix of annotator clusters, would say of items of its cluster.
+with what a whole crowd, with its mix of annotator clusters, would say of items of its cluster (the mean of its
+annotators' clusters: of few, Omega's pseudo-counts would give much of it to clusters that nobody is in).
 
 Weerasooriya, Ororbia and Homan, algorithm 2 and equations 1 and 3.
 
@@ -33,16 +34,14 @@ from annotated_types import Ge, Gt
 from jaxtyping import Bool, Float64, Int64
 
 from crowdsweep.arrays import normalised_rows
-from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import TrainingData
-from crowdsweep.models._annotator_order import annotator_order
 from crowdsweep.models._em import CHUNK, normalised
+from crowdsweep.models.aggregate._active import ActiveCrowd
 from crowdsweep.models.aggregate._annealing import Annealing, Proposal, Solution, Target
 from crowdsweep.models.aggregate._bipartite import Edges
 from crowdsweep.models.aggregate._clustered import GRAPH_SPACE, FittedClusters, RestartReporter
 from crowdsweep.models.clusters import ClusteredCrowd, Clusters, Snap, snapped
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
-from crowdsweep.seeds import SeedStream
 
 _PLACES = 4 * CHUNK  # answers times fits side by side
 
@@ -99,7 +98,7 @@ class PgmAnnealing:
                 fitted.update(zip(part, found, strict=True))
         return [fitted[replica] for replica in range(len(data))]
 
-    def _anneal(self, crowd: "ActiveCrowd", contexts: Sequence[FitContext]) -> list[FittedClusters]:
+    def _anneal(self, crowd: ActiveCrowd, contexts: Sequence[FitContext]) -> list[FittedClusters]:
         """Anneals all restarts of some seeds, each a column."""
         annealing = Annealing(edges=crowd.edges, target=self._target(crowd.edges))
         owners = np.repeat(np.arange(len(contexts)), self.restarts)
@@ -156,8 +155,8 @@ class PgmAnnealing:
             kappa=self.kappa,
         )
 
-    def _result(self, active: "ActiveCrowd", run: "Run", found: Solution) -> FittedClusters:
-        crowd = active.crowd(found)
+    def _result(self, active: ActiveCrowd, run: "Run", found: Solution) -> FittedClusters:
+        crowd = clustered(active, found)
         result = FitResult(
             item_probs=snapped(crowd.items, crowd.clusters.distributions, self.snap),
             label_probs=crowd.label_probs,
@@ -191,91 +190,36 @@ class Run:
             self.best, self.value, self.converged = best.take(chosen), float(values[column]), rests
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class ActiveCrowd:
-    """The items and annotators with answers, which alone take part, in an order that their codes do not decide.
+def clustered(active: ActiveCrowd, found: Solution) -> ClusteredCrowd:
+    """Returns what a solution of one column says of everybody: each item's clusters given the annotators', and the
+    other way round. O(A (G + L)).
 
-    Attributes:
-        edges: the answers, between their places in the two lists.
-        items, annotators: their codes.
-        n_items, n_annotators: declared sizes.
-    """
-
-    edges: Edges
-    items: Int64[np.ndarray, " active_items"]
-    annotators: Int64[np.ndarray, " active_annotators"]
-    n_items: int
-    n_annotators: int
-
-    @classmethod
-    def of(cls, annotations: Annotations) -> "ActiveCrowd":
-        """Lays out the answers. O(A log A + N K + T log T)."""
-        items = np.flatnonzero(annotations.labels_per_item > 0)
-        order = annotator_order(annotations, SeedStream(0).numpy("order"))  # the same for all seeds, which share it
-        annotators = order[annotations.labels_per_annotator[order] > 0]
-        item_place, annotator_place = (
-            np.empty(size, np.int64) for size in (annotations.n_items, annotations.n_annotators)
-        )
-        item_place[items], annotator_place[annotators] = np.arange(len(items)), np.arange(len(annotators))
-        active = Annotations.of(
-            item=item_place[annotations.item],
-            annotator=annotator_place[annotations.annotator],
-            label=annotations.label,
-            weight=annotations.weight,
-            n_items=len(items),
-            n_annotators=len(annotators),
-            n_classes=annotations.n_classes,
-        )
-        return cls(
-            edges=Edges.of(active),
-            items=items,
-            annotators=annotators,
-            n_items=annotations.n_items,
-            n_annotators=annotations.n_annotators,
-        )
-
-    def crowd(self, found: Solution) -> ClusteredCrowd:
-        """Returns what a solution of one column says of everybody: each item's clusters given the annotators', and the
-        other way round. O(A (G + L))."""
-        edges, log_labels = self.edges, found.log_labels[..., 0]
-        item, annotator = edges.item, edges.annotator
-        w, z = found.items[:, 0], found.annotators[:, 0]
-        of_items = [edges.sums_by_item(row[z[annotator], edges.label][:, None]) for row in log_labels]
-        by_annotator = log_labels.transpose(1, 0, 2)
-        of_annotators = [edges.sums_by_annotator(row[w[item], edges.label][:, None]) for row in by_annotator]
-        labels = normalised_rows(np.exp(log_labels))
-        shares = normalised_rows(np.exp(found.log_annotator_shares[:, 0]))
-        return ClusteredCrowd(
-            clusters=Clusters(
-                item_shares=normalised_rows(np.exp(found.log_item_shares[:, 0])),
-                annotator_shares=shares,
-                labels=labels,
-                distributions=np.einsum("l,glk->gk", shares, labels),
-            ),
-            items=self._of_all_items(found, of_items),
-            annotators=self._of_all_annotators(found, of_annotators),
-        )
-
-    def _of_all_items(
-        self, found: Solution, log_answers: Sequence[Float64[np.ndarray, "active 1"]]
-    ) -> Float64[np.ndarray, "items clusters"]:
-        """Returns each item's probability of each cluster; the shares where it has no answers."""
-        log_joint = np.repeat(found.log_item_shares[:, 0][None], self.n_items, axis=0)
-        log_joint[self.items] += np.concatenate(log_answers, axis=1)
-        return normalised(log_joint)[0]
-
-    def _of_all_annotators(
-        self, found: Solution, log_answers: Sequence[Float64[np.ndarray, "active 1"]]
-    ) -> Float64[np.ndarray, "annotators annotator_clusters"]:
-        """Returns each annotator's probability of each cluster; where one has no answers, the others' mean, by how many
-        they gave: Omega, which only chance proposes, may be far from it."""
-        log_shares = found.log_annotator_shares[:, 0]
-        active = normalised(log_shares + np.concatenate(log_answers, axis=1))[0]
-        given = np.bincount(self.edges.annotator, minlength=len(active))
-        mean = given @ active / given.sum() if len(active) else normalised_rows(np.exp(log_shares))
-        memberships = np.repeat(mean[None], self.n_annotators, axis=0)
-        memberships[self.annotators] = active
-        return memberships
+    Who has no answers is as those who have: an item as the shares, an annotator as the others' mean, by how many they
+    gave."""
+    edges, log_labels = active.edges, found.log_labels[..., 0]
+    w, z = found.items[:, 0], found.annotators[:, 0]
+    log_item_shares, log_annotator_shares = found.log_item_shares[:, 0], found.log_annotator_shares[:, 0]
+    by_annotator = log_labels.transpose(1, 0, 2)
+    of_items = [edges.sums_by_item(row[z[edges.annotator], edges.label][:, None]) for row in log_labels]
+    of_annotators = [edges.sums_by_annotator(row[w[edges.item], edges.label][:, None]) for row in by_annotator]
+    items = normalised(log_item_shares + np.concatenate(of_items, axis=1))[0]
+    annotators = normalised(log_annotator_shares + np.concatenate(of_annotators, axis=1))[0]
+    item_shares, annotator_shares = (normalised_rows(np.exp(logs)) for logs in (log_item_shares, log_annotator_shares))
+    given = np.bincount(edges.annotator, minlength=len(annotators))
+    anybody = len(annotators) > 0
+    mix = annotators.mean(axis=0) if anybody else annotator_shares
+    labels = normalised_rows(np.exp(log_labels))
+    return ClusteredCrowd(
+        clusters=Clusters(
+            item_shares=item_shares,
+            annotator_shares=annotator_shares,
+            annotator_mix=mix,
+            labels=labels,
+            distributions=np.einsum("l,glk->gk", mix, labels),
+        ),
+        items=active.of_all_items(items, item_shares),
+        annotators=active.of_all_annotators(annotators, given @ annotators / given.sum() if anybody else mix),
+    )
 
 
 MODEL = ModelInfo(
@@ -289,6 +233,7 @@ MODEL = ModelInfo(
         * params["iterations"]
         * (30.0 * shape.n_annotations + 80.0 * shape.n_classes * params["item_clusters"] * params["annotator_clusters"])
     ),
+    version=2,
     monotone_objective=True,
     label_symmetric=False,
 )

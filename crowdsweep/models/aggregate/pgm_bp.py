@@ -19,9 +19,11 @@ those that random memberships make are all but equal, and belief propagation the
 learned anything (annotators who contradict each other were never told apart). They race: most are given up on the way
 (`restarts`), as their arithmetic fills a core and ten to the end cost ten times one. Kept is the one with the best
 objective, which is Bethe's approximation of the log evidence plus the log prior (the log joint at the node beliefs,
-without their entropy, prefers the falsely sure). Weighted answers count as repeats, soft ones by their label alone.
+without their entropy, prefers the falsely sure). Weighted answers count as repeats
+that tell each other nothing (nearly as real ones), soft ones by their label alone.
 What a cluster of items is labelled with, and what an annotator without answers would say, mixes the clusters as the
-annotators have them, not by Omega. The classifier around it is `pgm-bp-guided`.
+annotators have them, not by Omega. Items and annotators without answers take no part. The classifier around it is
+`pgm-bp-guided`.
 """
 
 from collections.abc import Sequence
@@ -34,9 +36,8 @@ from annotated_types import Ge
 from jaxtyping import Float64
 
 from crowdsweep.arrays import floored_log, normalised_rows
-from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import TrainingData
-from crowdsweep.models._annotator_order import annotator_order
+from crowdsweep.models.aggregate._active import ActiveCrowd
 from crowdsweep.models.aggregate._bipartite import Beliefs, ClusterParameters, Edges, PairLabels, edge_counts, propagate
 from crowdsweep.models.aggregate._clustered import GRAPH_SPACE, FittedClusters, RestartReporter
 from crowdsweep.models.clusters import ClusteredCrowd, Clusters, Snap, snapped
@@ -58,8 +59,8 @@ class PgmBp:
     Attributes:
         item_clusters, annotator_clusters: numbers of clusters.
         alpha, gamma, tau: Dirichlet parameters of label distributions, item and annotator shares; at 1 no pseudo-count.
-        restarts: fits from random memberships, of which the one with the best objective is kept; after 15 % of the
-            steps the better two fifths go on, after a third of them the best fifth.
+        restarts: fits from random label distributions, of which the one with the best objective is kept; after 15 % of
+            the steps the better two fifths go on, after a third of them the best fifth.
         iterations: limit of EM steps.
         tolerance: stop once the objective moves by less than this share of itself; else it has not converged.
         sweeps: limit of belief propagation's sweeps in one E-step.
@@ -91,28 +92,23 @@ class PgmBp:
 
     def _fit_graph(self, data: TrainingData, context: FitContext) -> FittedClusters:
         """Lets the restarts race. What they wait with takes annotations * annotator_clusters floats each."""
-        edges = Edges.of(data.annotations)
+        active = ActiveCrowd.of(data.annotations)
+        edges = active.edges
         reporter = RestartReporter(context.report)
-        running = [
-            self._start(data.annotations, edges, context.seeds.child(f"restart {restart}"))
-            for restart in range(self.restarts)
-        ]
+        running = [self._start(edges, context.seeds.child(f"restart {restart}")) for restart in range(self.restarts)]
         for until, kept in race(self.restarts, self.iterations):
             for run in running:
                 self._advance(run, edges, until, reporter)
             running = sorted(running, key=lambda run: -run.value)[:kept]
-        return self._result(running[0], edges, reporter)
+        return self._result(running[0], active, reporter)
 
-    def _start(self, annotations: Annotations, edges: Edges, seeds: SeedStream) -> "GraphRun":
+    def _start(self, edges: Edges, seeds: SeedStream) -> "GraphRun":
         """Returns random memberships and random label distributions."""
-        annotators = np.empty((edges.n_annotators, self.annotator_clusters))
-        annotators[annotator_order(annotations, seeds.numpy("order"))] = _random_memberships(
-            seeds.numpy("annotators"), edges.n_annotators, self.annotator_clusters
-        )
+        annotators = _random_memberships(seeds.numpy("annotators"), edges.n_annotators, self.annotator_clusters)
         items = _random_memberships(seeds.numpy("items"), edges.n_items, self.item_clusters)
         beliefs = Beliefs.start(edges, items, annotators)
-        n_classes = annotations.n_classes
-        answers = np.bincount(annotations.label, weights=annotations.weight, minlength=n_classes) + 1.0
+        n_classes = edges.n_classes
+        answers = np.bincount(edges.label, weights=edges.weight, minlength=n_classes) + 1.0
         labels = seeds.numpy("labels").dirichlet(
             START_LABELS * n_classes * answers / answers.sum(), size=(self.item_clusters, self.annotator_clusters)
         )
@@ -159,22 +155,22 @@ class PgmBp:
             + (self.alpha - 1) * floored_log(parameters.labels).sum()
         )
 
-    def _result(self, fit: "GraphRun", edges: Edges, reporter: RestartReporter) -> FittedClusters:
-        """The crowd's mix of clusters is the mean of those who answered: of few annotators, the pseudo-counts in Omega
+    def _result(self, fit: "GraphRun", active: ActiveCrowd, reporter: RestartReporter) -> FittedClusters:
+        """The crowd's mix of clusters is the mean of its annotators': of few annotators, the pseudo-counts in Omega
         would give much of it to clusters that nobody is in."""
         labels, annotators = fit.parameters.labels, fit.beliefs.annotators
-        answered = np.bincount(edges.annotator, minlength=edges.n_annotators) > 0
-        mix = annotators[answered].mean(axis=0) if answered.any() else fit.parameters.annotator_shares
+        mix = annotators.mean(axis=0) if len(annotators) else fit.parameters.annotator_shares
         distributions = np.einsum("l,glk->gk", mix, labels)
         crowd = ClusteredCrowd(
             clusters=Clusters(
                 item_shares=fit.parameters.item_shares,
                 annotator_shares=fit.parameters.annotator_shares,
+                annotator_mix=mix,
                 labels=labels,
                 distributions=distributions,
             ),
-            items=fit.beliefs.items,
-            annotators=np.where(answered[:, None], annotators, mix),
+            items=active.of_all_items(fit.beliefs.items, fit.parameters.item_shares),
+            annotators=active.of_all_annotators(annotators, mix),
         )
         result = FitResult(
             item_probs=snapped(crowd.items, distributions, self.snap),
@@ -234,6 +230,6 @@ MODEL = ModelInfo(
         * params["item_clusters"]
         * params["annotator_clusters"]
     ),
-    version=5,
+    version=6,
     label_symmetric=False,
 )

@@ -3,24 +3,30 @@
 Weerasooriya, Ororbia and Homan, the guided pipeline and equations 1 and 2.
 
 1. The cluster model is fitted to the training annotations.
-2. Each training item's target is the label distribution of its cluster: Y'_i = sum over l of Omega_l Theta[w_i, l]
-   (equation 1, of training items; the text says test items). `snap` says whether of its best cluster or of all.
+2. Each training item's target is the label distribution of its cluster: Y'_i = sum over l of mix_l Theta[w_i, l], mix
+   being the annotators' mean membership (equation 1 has Omega, which of few annotators is mostly pseudo-counts, and
+   says test items). `snap` says whether of its best cluster or of all. fmm's is the counts of the cluster's members.
 3. A classifier h is trained on these targets with the KL loss.
 4. For an unseen item, clusters are scored by how well they explain c answers distributed like h(x):
 
-       score_g = log psi_g + logsumexp over l of (log Omega_l + c * sum over k of h_k(x) log Theta[g, l, k])
+       score_g = log psi_g + c * sum over k of h_k(x) log(sum over l of mix_l Theta[g, l, k])
 
    and the item gets the distribution of the best cluster (hard), of all in proportion (soft), or h(x) as it is (none).
    Its own labels, where it has any, are never looked at.
 
 Equation 2 of the paper draws a whole distribution from a categorical one, which is not defined; c answers are our
-reading, c being the mean number of labels of a training item unless the hyper-parameter says otherwise.
+reading, c being the mean number of labels of a training item unless the hyper-parameter says otherwise. Its sum over l
+of Omega_l Theta[g, l] to the power of these answers, read word by word, has all of them come from one cluster of
+annotators; but h(x) is what a mix of all would say, and the flattest distribution wins. Of twelve crowds drawn from the
+model, two clusters of annotators each, clusters' own distributions then snapped to other clusters in nine, and hard
+snapping had a divergence of .157 from the truth; with the score above it has .010 (no snapping: .013).
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, final
 
+import numpy as np
 from annotated_types import Gt
 
 from crowdsweep.arrays import ItemProbs
@@ -65,7 +71,7 @@ class Guided:
     Attributes:
         test_snap: what is done with a classifier's prediction for an unseen item; `none` leaves it.
         projection_count: how many answers a prediction stands for when clusters are scored; null: the mean number of
-            labels of a training item.
+            labels of a training item, as they are weighted.
         training: of the classifier.
     """
 
@@ -112,8 +118,9 @@ class Guided:
 
     def _predictor(self, classifier: Predictor, clusters: Clusters, data: TrainingData) -> GuidedPredictor:
         """Returns what labels unseen items."""
-        counts = data.annotations.labels_per_item
-        count = float(counts[counts > 0].mean()) if self.projection_count is None else self.projection_count
+        annotations = data.annotations
+        counts = np.asarray(annotations.counts.sum(axis=1))[annotations.labels_per_item > 0]
+        count = float(counts.mean()) if self.projection_count is None else self.projection_count
         return GuidedPredictor(classifier=classifier, clusters=clusters, count=count, first=self.test_snap)
 
 
