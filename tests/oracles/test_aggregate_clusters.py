@@ -11,6 +11,7 @@ from sklearn.metrics import adjusted_rand_score
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import Items, TrainingData
 from crowdsweep.errors import BadInput
+from crowdsweep.models.aggregate._active import ActiveCrowd
 from crowdsweep.models.aggregate._bipartite import Beliefs, ClusterParameters, Edges, edge_counts, propagate
 from crowdsweep.models.aggregate._clustered import RestartReporter
 from crowdsweep.models.aggregate.fmm import FiniteMultinomialMixture, divergence_from, expectation, expected_logs
@@ -157,6 +158,24 @@ def test_on_a_tree_em_never_loses(seed: int) -> None:
     assert (np.diff(objective) >= -1e-9 * np.abs(objective[1:])).all()
 
 
+def test_edges_marginals_are_refused_where_answers_carry_weights() -> None:
+    rows = Annotations.of(
+        item=np.array([0, 1]),
+        annotator=np.array([0, 0]),
+        label=np.array([0, 1]),
+        weight=np.array([1.0, 2.0]),
+        n_items=2,
+        n_annotators=1,
+        n_classes=2,
+    )
+    with pytest.raises(BadInput, match="got answers with weights"):
+        fit_one(
+            PgmBp(edge_marginals=True),
+            TrainingData(annotations=rows, items=Items(n_items=2)),
+            FitContext(seeds=SeedStream(0), report=nobody_listens),
+        )
+
+
 def test_restarts_race_and_those_behind_are_given_up() -> None:
     """Each restart's own course is known from a fit of one restart that has its seeds."""
     assert race(10, 60) == [(9, 4), (20, 2), (60, 1)]
@@ -172,8 +191,8 @@ def test_restarts_race_and_those_behind_are_given_up() -> None:
         n_classes=N_CLASSES,
     )
     model = PgmBp(item_clusters=3, annotator_clusters=2, restarts=10, tolerance=0.0)
-    edges, seeds, reporter = Edges.of(rows), SeedStream(0), RestartReporter(nobody_listens)
-    runs = [model._start(rows, edges, seeds.child(f"restart {restart}")) for restart in range(10)]
+    edges, seeds, reporter = ActiveCrowd.of(rows).edges, SeedStream(1), RestartReporter(nobody_listens)
+    runs = [model._start(edges, seeds.child(f"restart {restart}")) for restart in range(10)]
     for run in runs:
         model._advance(run, edges, 60, reporter)
     alive = list(runs)

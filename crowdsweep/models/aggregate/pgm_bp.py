@@ -19,11 +19,10 @@ those that random memberships make are all but equal, and belief propagation the
 learned anything (annotators who contradict each other were never told apart). They race: most are given up on the way
 (`restarts`), as their arithmetic fills a core and ten to the end cost ten times one. Kept is the one with the best
 objective, which is Bethe's approximation of the log evidence plus the log prior (the log joint at the node beliefs,
-without their entropy, prefers the falsely sure). Weighted answers count as repeats
-that tell each other nothing (nearly as real ones), soft ones by their label alone.
-What a cluster of items is labelled with, and what an annotator without answers would say, mixes the clusters as the
-annotators have them, not by Omega. Items and annotators without answers take no part. The classifier around it is
-`pgm-bp-guided`.
+without their entropy, prefers the falsely sure). An answer's weight is a power of its messages: much as the answer
+repeated, but repeats would hear of each other. Soft answers count by their label alone. What a cluster of items is
+labelled with, and what an annotator without answers would say, mixes the clusters as the annotators have them, not by
+Omega. Items and annotators without answers take no part. The classifier around it is `pgm-bp-guided`.
 """
 
 from collections.abc import Sequence
@@ -37,6 +36,7 @@ from jaxtyping import Float64
 
 from crowdsweep.arrays import floored_log, normalised_rows
 from crowdsweep.data.dataset import TrainingData
+from crowdsweep.errors import BadInput
 from crowdsweep.models.aggregate._active import ActiveCrowd
 from crowdsweep.models.aggregate._bipartite import Beliefs, ClusterParameters, Edges, PairLabels, edge_counts, propagate
 from crowdsweep.models.aggregate._clustered import GRAPH_SPACE, FittedClusters, RestartReporter
@@ -87,7 +87,16 @@ class PgmBp:
         return [one.result for one in self.fit_clusters(data, contexts)]
 
     def fit_clusters(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FittedClusters]:
-        """Returns the clusters of each data set."""
+        """Returns the clusters of each data set.
+
+        Raises:
+            BadInput: marginals of edges are asked for, of answers with weights.
+        """
+        if self.edge_marginals and any(part.annotations.weight is not None for part in data):
+            raise BadInput(
+                "pgm-bp, edge_marginals: expected answers that count once each, got answers with weights, of which an "
+                "edge's marginal is no message's; leave edge_marginals at false, or the weights out"
+            )
         return [self._fit_graph(part, context) for part, context in zip(data, contexts, strict=True)]
 
     def _fit_graph(self, data: TrainingData, context: FitContext) -> FittedClusters:
