@@ -12,7 +12,7 @@ from crowdsweep.models._batches import Batch, blocks_of
 from crowdsweep.models.contract import FitContext, fit_all
 from crowdsweep.models.joint._ldl_network import HEADS, LdlNetwork
 from crowdsweep.models.joint._ldl_network import softsign as written_softsign
-from crowdsweep.models.joint.ldl_nm import LdlNm
+from crowdsweep.models.joint.ldl_nm import LdlNm, training_set
 from crowdsweep.models.joint.speelfc_d import SpeelfcD, log_answer_probs, log_others
 from crowdsweep.models.networks.replicas import ReplicaStack
 from crowdsweep.models.networks.streams import Minibatch
@@ -210,3 +210,47 @@ def test_ldl_nm_learns_what_each_annotator_would_say() -> None:
     for who, expected in ((0, truth[:200]), (7, 1 - truth[:200])):
         said = result.label_probs(picked, np.full(200, who, dtype=np.int32))
         assert (said.argmax(axis=1) == expected).mean() > 0.95
+
+
+@pytest.mark.parametrize("contrary", [25, 10])
+def test_ldl_nm_trains_until_it_knows_annotators_who_contradict_each_other(contrary: int) -> None:
+    """The ensemble's mean, which is what an epoch is chosen on elsewhere, is flat in the first epochs, and stays so."""
+    rng = np.random.default_rng(1)
+    kind, turned = np.arange(200) % 2, np.arange(50) < contrary
+    item = np.repeat(np.arange(200), 10)
+    annotator = np.concatenate([rng.choice(50, 10, replace=False) for _ in range(200)])
+    label = kind[item] ^ turned[annotator] ^ (rng.random(2000) < 0.1)
+    features = (np.eye(2)[kind] @ rng.normal(size=(2, 5)) * 2 + 0.3 * rng.normal(size=(200, 5))).astype(np.float32)
+    asked = rng.random(2000) < 0.2
+    data = TrainingData(
+        annotations=Annotations.of(
+            item=item[~asked],
+            annotator=annotator[~asked],
+            label=label[~asked],
+            n_items=200,
+            n_annotators=50,
+            n_classes=2,
+        ),
+        items=Items(n_items=200, features=features),
+    )
+    for found in fit_all(LdlNm(), [data] * 2, [FitContext(seeds=SeedStream(seed)) for seed in range(2)]):
+        assert found.label_probs is not None
+        said = found.label_probs(item[asked].astype(np.int32), annotator[asked].astype(np.int32))
+        assert np.log(said[np.arange(asked.sum()), label[asked]]).mean() > -0.5  # of chance it is -.69
+
+
+def test_ldl_nm_histograms_count_weights() -> None:
+    rows = Annotations.of(
+        item=np.array([0, 1, 1]),
+        annotator=np.array([0, 0, 0]),
+        label=np.array([0, 1, 1]),
+        weight=np.array([9.0, 0.5, 0.5]),
+        n_items=2,
+        n_annotators=2,
+        n_classes=2,
+    )
+    data = TrainingData(annotations=rows, items=Items(n_items=2, features=np.eye(2, dtype=np.float32)))
+    found = training_set(LdlNm(item_balanced=True), data, FitContext(seeds=SeedStream(0)))
+    np.testing.assert_allclose(found.annotator_shares, [[0.9, 0.1], [0.0, 0.0]])
+    by_item = np.bincount(rows.item, found.weight)
+    np.testing.assert_allclose(by_item, by_item[0])  # every item counts the same

@@ -222,6 +222,12 @@ class AnnotatorEnsemble:
         found = self.network.ensemble(self.stacked(), features, members, head=head, aggregation=self.aggregation)
         return found[0].cpu().numpy()
 
+    def said_by(self, items: Items, annotators: Float32[np.ndarray, "rows annotator_embedding"]) -> ItemProbs:
+        """Returns what an annotator would say of each item, each item having an embedding beside it."""
+        features = torch.from_numpy(np.array(features_of(items), np.float32)).to(self.device)[None]
+        asked = torch.from_numpy(np.array(annotators)).to(self.device)[None]
+        return self.network.label_probs(self.stacked(), features, asked)[0].cpu().numpy().astype(np.float64)
+
     def latents(self, items: Items) -> Float32[np.ndarray, "items latent"]:
         """Returns z_E of each item, a mean over what the annotators make of it."""
         features = torch.from_numpy(np.array(features_of(items), np.float32)).to(self.device)[None]
