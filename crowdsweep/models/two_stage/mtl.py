@@ -96,8 +96,8 @@ class MTL:
         return HeadsLoss(network, lessons, self.soft_loss, self.aux_weight)
 
     def _lesson(self, data: TrainingData, context: FitContext) -> Lesson:
-        """Returns targets of both heads side by side; of dev items the first head's alone are watched, of training items
-        that are set aside where there are none both heads'."""
+        """Returns targets of both heads side by side; of dev items the first head's alone are watched, of items that
+        are set aside where there are none both heads'."""
 
         def report(step: int, objective: float, predictor: Callable[[], Predictor] | None = None) -> bool:
             made = None if predictor is None else lambda: HeadsPredictor(both=predictor())
