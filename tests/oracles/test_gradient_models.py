@@ -254,3 +254,16 @@ def test_ldl_nm_histograms_count_weights() -> None:
     np.testing.assert_allclose(found.annotator_shares, [[0.9, 0.1], [0.0, 0.0]])
     by_item = np.bincount(rows.item, found.weight)
     np.testing.assert_allclose(by_item, by_item[0])  # every item counts the same
+
+
+def test_ldl_nm_a_map_shows_what_everybody_answered_of_items_that_only_unseen_annotators_did() -> None:
+    rng = np.random.default_rng(0)
+    item, annotator = np.repeat(np.arange(40), 2), np.tile(np.arange(8), 10)
+    data = TrainingData(
+        annotations=Annotations.of(
+            item=item, annotator=annotator, label=np.ones(80, np.int64), n_items=40, n_annotators=8, n_classes=3
+        ),
+        items=Items(n_items=40, features=rng.normal(size=(40, 3)).astype(np.float32)),
+    )
+    (found,) = fit_all(LdlNm(epochs=2, unseen_annotators=0.5), [data], [FitContext(seeds=SeedStream(0))])
+    assert (found.extras["item_classes"] == 1).all()

@@ -13,12 +13,14 @@ Weerasooriya, Ororbia and Homan, on clustering items and annotators for label di
     loss = -log z_y[y] + gamma_I KL(y_I || z_yI) + gamma_A KL(y_A || z_yA)       item_weight, annotator_weight
 
 Deviations: phi is v / (1 + |v|), which the paper misprints; the histograms y_I and y_A are of the annotations that are
-trained on; the epoch is chosen on the label distributions of dev items (else on those of a seeded tenth of the training
-items, set aside, and on the answers to them, each by its annotator), where the paper trains 200 epochs; annotators
-start at N(0, 1/J_A), since orthogonal columns over many rows are all but zero, drawn in an order that their answers
-decide. The ensemble keeps W_P, which Eq. 12 drops. An annotator without a row to learn from is not asked, and is
-foretold to answer as those who are asked do on average; `infer_annotator` (algorithm 4) finds the embedding of one from
-a few answers, and foretells the others; with `unseen_annotators` a fit says how well that goes.
+trained on; the epoch is chosen on the label distributions of dev items, where the paper trains 200 epochs; without dev
+items on a seeded tenth of the training items, set aside, and on the answers to them, each by its annotator. (Dev items'
+distributions are what a search looks at; with answers watched too, test KL on jobs-q1 was .029 more. But annotators who
+contradict each other are then not always learned.) Annotators start at N(0, 1/J_A), since orthogonal columns over many
+rows are all but zero, drawn in an order that their answers decide. The ensemble keeps W_P, which Eq. 12 drops. An
+annotator without a row to learn from is not asked, and is foretold to answer as those who are asked do on average;
+`infer_annotator` (algorithm 4) finds the embedding of one from a few answers, and foretells the others; with
+`unseen_annotators` a fit says how well that goes.
 
 Besides labels (`extras`): `item_latents` and `item_classes`, the latent space of some training items; `unseen` and
 `unseen_loglik`, the codes of annotators left out and how well their answers were foretold (`inferred_loglik`).
@@ -183,7 +185,7 @@ class TrainingSet:
         weight: of every annotation.
         item_shares, annotator_shares: the histograms y_I and y_A; zeros where an annotator has no row.
         watched: items that the epoch is chosen on, with their label distributions; None where nothing can be spared.
-        answers: some answers to items that were set aside: the item, whose (who has a row) and which.
+        answers: some answers to items that were set aside.
     """
 
     rows: Int64[np.ndarray, " rows"]
@@ -195,7 +197,7 @@ class TrainingSet:
     item_shares: ItemProbs
     annotator_shares: Float64[np.ndarray, "annotators classes"]
     watched: tuple[Items, Float64[np.ndarray, "watched classes"]] | None
-    answers: tuple[Items, Int64[np.ndarray, " answers"], Int64[np.ndarray, " answers"]]
+    answers: "WatchedAnswers"
 
     @property
     def every(self) -> int:
@@ -205,18 +207,29 @@ class TrainingSet:
     def loss(
         self, ensemble: AnnotatorEnsemble, annotators: Float32[np.ndarray, "annotators annotator_embedding"]
     ) -> float | None:
-        """Returns the mean cross-entropy on the watched items, and, where answers to these are known, that of each by
-        the annotator's own embedding: where annotators contradict each other, the ensemble is flat whatever they say.
-        """
+        """Returns the mean cross-entropy on the watched items, and that of answers, each by the annotator's own
+        embedding: where annotators contradict each other, the ensemble is flat whatever they say."""
         if self.watched is None:
             return None
         items, shares = self.watched
         crowd = mean_cross_entropy(shares, ensemble.predict(items, "ensemble"))
-        asked, annotator, label = self.answers
-        if not len(label):
+        answers = self.answers
+        if not len(answers.label):
             return crowd
-        said = ensemble.said_by(asked, annotators[annotator])
-        return crowd - float(floored_log(said[np.arange(len(label)), label]).mean())
+        said = ensemble.said_by(answers.items, annotators[answers.annotator])
+        logs = floored_log(said[np.arange(len(answers.label)), answers.label])
+        return crowd - float(np.average(logs, weights=answers.weight))
+
+
+@final
+@dataclass(frozen=True, kw_only=True, eq=False)
+class WatchedAnswers:
+    """Answers that are not trained on, of annotators who are: each one's item, whose it is, which, what it counts."""
+
+    items: Items
+    annotator: Int64[np.ndarray, " answers"]
+    label: Int64[np.ndarray, " answers"]
+    weight: Float64[np.ndarray, " answers"]
 
 
 def training_set(model: LdlNm, data: TrainingData, context: FitContext) -> TrainingSet:
@@ -259,10 +272,11 @@ def training_set(model: LdlNm, data: TrainingData, context: FitContext) -> Train
         item_shares=known.label_distribution(),
         annotator_shares=_histograms(annotations, rows, weights_of(annotations)),
         watched=watched,
-        answers=(
-            data.items.take(annotations.item[watching]),
-            annotations.annotator[watching].astype(np.int64),
-            annotations.label[watching].astype(np.int64),
+        answers=WatchedAnswers(
+            items=data.items.take(annotations.item[watching]),
+            annotator=annotations.annotator[watching].astype(np.int64),
+            label=annotations.label[watching].astype(np.int64),
+            weight=weights_of(annotations)[watching],
         ),
     )
 
