@@ -163,6 +163,7 @@ def _plain(column: Any) -> Any:
         known: Any = values.drop_null().to_numpy()
         if len(known) and (np.abs(known) < _WHOLE_BELOW).all() and (known % 1 == 0).all():
             return values.cast(pa.int64())
+        return values
     return column
 
 

@@ -55,7 +55,8 @@ def check_folder(folder: Path) -> None:
 
 
 def write_labels(fitted: Fitted, chosen: Chosen, folder: Path, command: str, exports: Exports = NOTHING) -> list[str]:
-    """Writes everything that is known now, whole or not at all; what an earlier call wrote there is replaced.
+    """Writes everything that is known now, whole or not at all; what an earlier call wrote there is replaced, and what
+    somebody else put there stays.
 
     Args:
         fitted: the model.
@@ -79,12 +80,35 @@ def write_labels(fitted: Fitted, chosen: Chosen, folder: Path, command: str, exp
             _write_all(fitted, chosen, fresh, command, exports)
             if folder.exists():
                 folder.rename(old)
-            fresh.rename(folder)
+            try:
+                fresh.rename(folder)
+            except OSError:
+                if old.exists():
+                    old.rename(folder)
+                raise
+            if old.exists():
+                for path in _of_others(old):
+                    if not (folder / path.name).exists():
+                        path.rename(folder / path.name)
     except OSError as error:
         raise NotWritten(
             f"{folder}: could not be written ({error.strerror}); see to the disk, then label again"
         ) from error
-    return sorted(path.name + ("/" if path.is_dir() else "") for path in folder.iterdir())
+    return sorted([*_files_told(folder), RECIPE])
+
+
+def _files_told(folder: Path) -> list[str]:
+    """Returns the names that the recipe in a folder of labels says were written with it; folders end in `/`."""
+    return yaml.safe_load((folder / RECIPE).read_text(encoding="utf-8"))["files"]
+
+
+def _of_others(folder: Path) -> list[Path]:
+    """Returns what stands in a folder of labels and was not written with them; nothing where no recipe tells."""
+    try:
+        ours = {RECIPE, *(name.rstrip("/") for name in _files_told(folder))}
+    except (OSError, UnicodeError, yaml.YAMLError, LookupError, TypeError):
+        return []
+    return [path for path in folder.iterdir() if path.name not in ours]
 
 
 def _write_all(fitted: Fitted, chosen: Chosen, folder: Path, command: str, exports: Exports) -> None:
@@ -112,10 +136,11 @@ def _write_all(fitted: Fitted, chosen: Chosen, folder: Path, command: str, expor
     if plain and len(plain) == len(fitted.fits):
         aligned = [one.reordered(fit.order) for one, fit in zip(plain, fitted.fits, strict=True)]
         save_classifiers(folder / "classifier", aligned, fitted.dataset.class_names, fitted.model)
-    (folder / RECIPE).write_text(_recipe(fitted, chosen, command), encoding="utf-8")
+    files = sorted(path.name + ("/" if path.is_dir() else "") for path in folder.iterdir())
+    (folder / RECIPE).write_text(_recipe(fitted, chosen, command, files), encoding="utf-8")
 
 
-def _recipe(fitted: Fitted, chosen: Chosen, command: str) -> str:
+def _recipe(fitted: Fitted, chosen: Chosen, command: str, files: list[str]) -> str:
     told: dict[str, Any] = {
         "command": command,
         "model": fitted.model,
@@ -126,6 +151,7 @@ def _recipe(fitted: Fitted, chosen: Chosen, command: str) -> str:
         "fingerprint": fitted.dataset.fingerprint,
         "seeds": list(fitted.seeds),
         "classes": list(fitted.dataset.class_names),
+        "files": files,
         "written": datetime.now(tz=UTC).strftime("%Y-%m-%d %H:%M UTC"),
     }
     return yaml.safe_dump(told, sort_keys=False, allow_unicode=True)

@@ -82,6 +82,7 @@ def to_csv(table: pa.Table) -> str:
     for place, (name, column) in enumerate(zip(table.column_names, table.columns, strict=True)):
         if pa.types.is_string(column.type):
             table = table.set_column(place, name, pa.array(map(_no_formula, column.to_pylist()), column.type))
+    table = table.rename_columns([_no_formula(name) or "" for name in table.column_names])
     pyarrow.csv.write_csv(table, buffer, pyarrow.csv.WriteOptions(quoting_style="needed"))
     return buffer.getvalue().decode()
 

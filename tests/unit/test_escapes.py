@@ -25,6 +25,7 @@ def test_a_spreadsheet_gets_no_formula(name: str) -> None:
     assert rows[0]["model"] == f"'{name}"
     assert [row["model"] for row in rows[1:]] == ["plain", ""]
     assert [row["accuracy"] for row in rows] == ["-0.5", "1", ""]
+    assert next(csv.reader(io.StringIO(to_csv(pa.table({name: [1]})), newline=""))) == [f"'{name}"]
 
 
 def test_a_markdown_cell_stays_one_cell_of_text() -> None:

@@ -1,6 +1,8 @@
 """What people take away: labels, annotators, what to label next, a classifier."""
 
+import errno
 import shlex
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -327,6 +329,30 @@ def test_settings_are_read_as_sweep_files_are(tmp_path):
     words = ["label", "anesthesia", "--model", "dawid-skene", "--set", "tolerance=1e-9", "--out", str(tmp_path / "o")]
     assert run_command_line(words) == 0
     assert yaml.safe_load((tmp_path / "o" / "label.yaml").read_text())["params"]["tolerance"] == 1e-9
+
+
+def test_a_persons_own_files_stay_where_labels_are_written_again(tmp_path, monkeypatch):
+    words = ["label", "anesthesia", "--model", "dawid-skene", "--out", str(tmp_path / "o")]
+    assert run_command_line([*words, "--export", "cleanlab"]) == 0
+    (tmp_path / "o" / "mine.csv").write_text("mine")
+    assert run_command_line(words) == 0
+    names = {path.name for path in (tmp_path / "o").iterdir()}
+    assert {"labels.csv", "mine.csv", "label.yaml"} <= names
+    assert not [name for name in names if name.startswith("cleanlab")]  # of the earlier labels
+    assert (tmp_path / "o" / "mine.csv").read_text() == "mine"
+
+    rename = Path.rename
+
+    def full(path, to):
+        if path.name == "fresh":
+            raise OSError(errno.EIO, "no luck")
+        return rename(path, to)
+
+    before = (tmp_path / "o" / "label.yaml").read_text()
+    monkeypatch.setattr(Path, "rename", full)
+    assert run_command_line(words) == 2
+    assert (tmp_path / "o" / "label.yaml").read_text() == before, "what stood there stands"
+    assert (tmp_path / "o" / "mine.csv").exists()
 
 
 def test_other_peoples_folders_are_left_alone(tmp_path, capsys):

@@ -235,6 +235,13 @@ def test_numbers_have_no_spelling() -> None:
     assert data.dataset.gold.label.tolist() == [1]
 
 
+def test_what_is_missing_among_fractions_is_missing() -> None:
+    columns = {"item": ["a", "a", "b", "b"], "annotator": ["x", "y"] * 2, "label": [0.5, 1.5, 0.5, 0.5]}
+    data = cs.load({**columns, "gold": [0.5, np.nan, np.nan, np.nan]})
+    assert (data.classes, len(data.dataset.gold.item)) == (("0.5", "1.5"), 1)
+    assert not len(cs.load({**columns, "gold": [np.nan] * 4}).dataset.gold.item)
+
+
 def test_classes_are_declared_and_weights_and_features_are_read() -> None:
     rows = {**ROWS, "weight": [1, 2, 1, 1, 1, 1]}
     features = pd.DataFrame({"item": ["p10", "p2", "p3", "p1"], "x": [1, 2, 3, 4], "y": [0.5, 0.5, 0.5, 1.5]})
