@@ -37,10 +37,9 @@ def label_line(comparison: "Comparison", store: Path) -> str:
 
     Where nothing ranks the models, it is for a person to name one; the first stands for it.
     """
-    from crowdsweep.labelling.fitted import LEAVES_OUT
+    from crowdsweep.labelling.chosen import without_thinned
 
-    blocks = comparison.datasets
-    found = [block for block in blocks if not json.loads(block.dataset_params).keys() & set(LEAVES_OUT)] or blocks
+    found = without_thinned(comparison.datasets)
     if len(found) != 1 or not found[0].scores:
         return ""
     named = [] if found[0].ranked else ["--model", found[0].scores[0].model]

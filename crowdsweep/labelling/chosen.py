@@ -123,12 +123,16 @@ def _block(blocks: Sequence[DatasetComparison], dataset: str | None, store: Path
     ]
     if not fitting:
         raise UnknownName("dataset", str(dataset), [block.title for block in blocks], str(store))
-    whole = [block for block in fitting if not json.loads(block.dataset_params).keys() & set(LEAVES_OUT)]
-    found = whole or fitting
+    found = without_thinned(fitting)
     if len(found) > 1:
         names = " | ".join(repr(block.title) for block in found)
         raise BadInput(f"{store}: expected one dataset, the sweep has {len(found)}; choose: --dataset {names}")
     return found[0]
+
+
+def without_thinned(blocks: Sequence[DatasetComparison]) -> Sequence[DatasetComparison]:
+    """Returns the comparisons on all annotations, where there are some beside those on thinned ones; else all."""
+    return [block for block in blocks if not json.loads(block.dataset_params).keys() & set(LEAVES_OUT)] or blocks
 
 
 def _whole(block: DatasetComparison) -> str:

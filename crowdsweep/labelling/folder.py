@@ -1,5 +1,6 @@
 """What `crowdsweep label` writes: a folder of tables, a classifier, and what makes it again."""
 
+import shutil
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -79,6 +80,7 @@ def write_labels(fitted: Fitted, chosen: Chosen, folder: Path, command: str, exp
             fresh.mkdir()
             _write_all(fitted, chosen, fresh, command, exports)
             if folder.exists():
+                _keep_others(folder, fresh)
                 folder.rename(old)
             try:
                 fresh.rename(folder)
@@ -86,10 +88,6 @@ def write_labels(fitted: Fitted, chosen: Chosen, folder: Path, command: str, exp
                 if old.exists():
                     old.rename(folder)
                 raise
-            if old.exists():
-                for path in _of_others(old):
-                    if not (folder / path.name).exists():
-                        path.rename(folder / path.name)
     except OSError as error:
         raise NotWritten(
             f"{folder}: could not be written ({error.strerror}); see to the disk, then label again"
@@ -102,13 +100,19 @@ def _files_told(folder: Path) -> list[str]:
     return yaml.safe_load((folder / RECIPE).read_text(encoding="utf-8"))["files"]
 
 
-def _of_others(folder: Path) -> list[Path]:
-    """Returns what stands in a folder of labels and was not written with them; nothing where no recipe tells."""
+def _keep_others(folder: Path, fresh: Path) -> None:
+    """Copies what stands in a folder of labels and was not written with them; nothing where no recipe tells."""
     try:
         ours = {RECIPE, *(name.rstrip("/") for name in _files_told(folder))}
     except (OSError, UnicodeError, yaml.YAMLError, LookupError, TypeError):
-        return []
-    return [path for path in folder.iterdir() if path.name not in ours]
+        return
+    for path in folder.iterdir():
+        if path.name in ours or (fresh / path.name).exists():
+            continue
+        if path.is_dir():
+            shutil.copytree(path, fresh / path.name, symlinks=True)
+        else:
+            shutil.copy2(path, fresh / path.name, follow_symlinks=False)
 
 
 def _write_all(fitted: Fitted, chosen: Chosen, folder: Path, command: str, exports: Exports) -> None:

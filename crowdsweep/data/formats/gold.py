@@ -13,8 +13,6 @@ from crowdsweep.errors import DataError
 
 _ITEM_COLUMNS = ("item", "task")  # of a file of gold, beside what the labels' own file calls them
 _GOLD_COLUMNS = ("gold", "truth", "label")  # in the order in which they are looked for
-
-
 _NAMED = 5  # items of a note
 
 

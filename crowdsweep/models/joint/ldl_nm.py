@@ -386,9 +386,7 @@ def _label_probs(
     crowd = replace(ensemble, aggregation="mean")
 
     def label_probs(item: ItemCodes, annotator: AnnotatorCodes) -> RowProbs:
-        features = torch.from_numpy(features_of(data.items)[item][None]).to(ensemble.device)
-        embedded = torch.from_numpy(annotators[annotator][None]).to(ensemble.device)
-        probs = ensemble.network.label_probs(ensemble.stacked(), features, embedded)[0].cpu().numpy()
+        probs = ensemble.said_by(data.items.take(item), annotators[annotator])
         unknown = ~taught[annotator]
         if unknown.any():
             asked, place = np.unique(item[unknown], return_inverse=True)
