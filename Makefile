@@ -8,8 +8,10 @@ export OMP_NUM_THREADS ?= 1
 
 # What `make chaos` draws: SEED and FAULTS say which faults, ONLY the number of one, JOBS how many at a time.
 export SEED FAULTS ONLY JOBS
+# Tests start many processes; each would compile the package anew where bytecode is not kept.
+unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup demo test chaos table check format lint layers types clean
+.PHONY: setup demo test test-all chaos table check format lint layers types clean
 .DEFAULT_GOAL := test
 
 setup: $(VENV)/installed
@@ -24,7 +26,13 @@ demo: setup
 	$(BIN)/crowdsweep run search_spaces/quickstart.yaml
 
 test: setup
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not long"
+
+# Contains all of `test`; the long campaigns beside it, shapes checked everywhere, and a hundred faults.
+test-all: setup
+	CROWDSWEEP_MUTATIONS=10000 $(BIN)/python -m pytest -n 2 --dist loadgroup --shapes everywhere \
+		--jaxtyping-packages=crowdsweep,beartype.beartype
+	PYTHONPATH=tests $(BIN)/python -m chaos.campaign
 
 chaos: setup
 	PYTHONPATH=tests $(BIN)/python -m chaos.campaign

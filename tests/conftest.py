@@ -1,13 +1,19 @@
 """Fixtures that every part's tests share."""
 
 import os
+import re
 import signal
+import socket
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from hypothesis import settings
+from warm import WarmServer
+
+from crowdsweep.sweep import worker
+from crowdsweep.testing.shapes import check_shapes
 
 if TYPE_CHECKING:
     from crowdsweep.sweep.cluster import Cluster
@@ -17,9 +23,29 @@ settings.register_profile("crowdsweep", deadline=None, derandomize=True, max_exa
 settings.load_profile("crowdsweep")
 
 
+COLD_START = worker._started
+
+# Where the shapes of arrays are compared with their types in every run: in what is compared with other hands' numbers,
+# and in the data room; of models in one check of their contract each. `--shapes everywhere` has it in all tests.
+SHAPES_ARE_CHECKED = re.compile(r"tests/(oracles/|\w+/test_data_|unit/test_arrays)")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--shapes", choices=("here", "everywhere"), default="here", help="where shapes of arrays are checked"
+    )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    everywhere = item.config.getoption("--shapes") == "everywhere"
+    check_shapes(everywhere or SHAPES_ARE_CHECKED.search(item.path.as_posix()) is not None)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     # beartype looks at one entry of a list drawn with `random`, which hypothesis takes for the strategy's own doing.
     config.addinivalue_line("filterwarnings", "ignore:Do not use the `random` module inside strategies")
+    check_shapes(config.getoption("--shapes") == "everywhere")  # collection and fixtures of sessions
     # A suite started with `&` or `nohup` hands ignored signals on; its commands start as a terminal's do.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
@@ -35,6 +61,35 @@ def shared_data() -> Path:
             pytest.fail(message)
         pytest.skip(message)
     return path
+
+
+@pytest.fixture(scope="session")
+def warm() -> Iterator[WarmServer]:
+    """Starts commands in an instant; who tests a start begins cold."""
+    server = WarmServer()
+    yield server
+    server.close()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def warm_keepers(warm: WarmServer) -> Iterator[pytest.MonkeyPatch]:
+    """Has inline trials and pilots that tests run in their own process begin warm too; `cold_keepers` takes it back."""
+
+    def started() -> worker._Keeper:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            process = warm.keeper(theirs, {**dict.fromkeys(worker._ONE_THREAD, "1"), **os.environ})
+        return worker._Keeper(process=cast(Any, process), control=ours)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(worker, "_started", started)
+        yield patch
+
+
+@pytest.fixture
+def cold_keepers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Inline trials begin as they do for everybody."""
+    monkeypatch.setattr(worker, "_started", COLD_START)
 
 
 @pytest.fixture(scope="session")

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from warm import WarmServer
 
 from crowdsweep.data.catalogue import COMMON_PARAMS, FOLDER_PARAMS
 from crowdsweep.data.folder_checks import READ_COLUMNS
@@ -33,7 +34,7 @@ PAGES = [ROOT / "README.md", *(page for room in ROOMS for page in sorted((ROOT /
 BLOCK = re.compile(r"^```(\w+)?(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
-def run_tour(document: str, folder: Path) -> str:
+def run_tour(document: str, folder: Path, warm: WarmServer) -> str:
     """Writes the files of a document's blocks and runs its commands, all in one folder; returns what was printed."""
     commands: list[str] = []
     for language, name, text in BLOCK.findall(document):
@@ -42,7 +43,9 @@ def run_tour(document: str, folder: Path) -> str:
             (folder / name).write_text(text, encoding="utf-8")
         elif language == "sh":
             commands.append(text)
-    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    programs = folder.with_name(f"{folder.name}-programs")
+    programs.mkdir()
+    environment = {**os.environ, "PATH": warm.on_path(programs)}
     environment.pop("CROWDSWEEP_DATA", None)
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", "\n".join(commands)],
@@ -58,10 +61,10 @@ def run_tour(document: str, folder: Path) -> str:
 
 
 @pytest.fixture(scope="module")
-def tour(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+def tour(tmp_path_factory: pytest.TempPathFactory, warm: WarmServer) -> tuple[Path, str]:
     """Runs the README's tour once, and returns the folder and what was printed."""
     folder = tmp_path_factory.mktemp("tour")
-    return folder, run_tour(README, folder)
+    return folder, run_tour(README, folder, warm)
 
 
 def test_every_command_of_the_tour_runs(tour: tuple[Path, str]) -> None:
@@ -75,10 +78,10 @@ def test_every_command_of_the_tour_runs(tour: tuple[Path, str]) -> None:
 
 
 @pytest.fixture(scope="module")
-def with_a_model(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+def with_a_model(tmp_path_factory: pytest.TempPathFactory, warm: WarmServer) -> tuple[Path, str]:
     """Runs the tour of the models' README once, and returns the folder and what was printed."""
     folder = tmp_path_factory.mktemp("models")
-    return folder, run_tour(MODELS, folder)
+    return folder, run_tour(MODELS, folder, warm)
 
 
 def test_the_added_model_is_in_the_report_and_passes_the_contract(with_a_model: tuple[Path, str]) -> None:
@@ -140,8 +143,8 @@ def test_a_room_s_readme_names_what_is_in_it(page: str, section: str, files: str
     assert told == {path.name for path in ROOT.glob(files) if path.name != "__pycache__"}
 
 
-def test_the_sweep_files_of_the_reference_are_planned_and_run(tmp_path: Path) -> None:
-    printed = run_tour(REFERENCE, tmp_path)
+def test_the_sweep_files_of_the_reference_are_planned_and_run(tmp_path: Path, warm: WarmServer) -> None:
+    printed = run_tour(REFERENCE, tmp_path, warm)
     assert (tmp_path / "crowdsweep-runs/labels/report.html").is_file()
     page = (tmp_path / "crowdsweep-runs/effort/report.html").read_text(encoding="utf-8")
     assert "Accuracy against the labels of each item" in page
@@ -158,8 +161,8 @@ def test_the_sweep_files_of_the_reference_are_planned_and_run(tmp_path: Path) ->
         assert told in printed, told
 
 
-def test_the_examples_of_every_form_are_imported(tmp_path: Path) -> None:
-    printed = run_tour(DATA, tmp_path)
+def test_the_examples_of_every_form_are_imported(tmp_path: Path, warm: WarmServer) -> None:
+    printed = run_tour(DATA, tmp_path, warm)
     for told in (
         "by-hand: usable",
         "class 'cat' stands for 'Cat' (1), 'cat' (2)",

@@ -66,6 +66,10 @@ class ModelInfo:
         title: one line.
         model: the dataclass.
         source: paper, section, equations.
+        steps: the hyper-parameter that says how many steps a fit reports and its objective has; None where a fit has no
+            steps.
+        predicts_labels: whether its fits give probabilities to labels that they have not seen (`label_probs`), so that
+            held-out labels can score it; None where that is not known before a fit.
         needs: what the data must bring: `features`, `annotators` (known ones: not the global scenario), `text`,
             `gold` (handed over by name in the context, and marked in every report); at default hyper-parameters: see
             `needs_of`.
@@ -85,6 +89,8 @@ class ModelInfo:
     title: str
     model: type[Any]
     source: str
+    steps: Literal["epochs", "iterations"] | None = None
+    predicts_labels: bool | None = None
     needs: frozenset[Need] = frozenset()
     supports: frozenset[Support] = frozenset({"votes"})
     space: Mapping[str, Any] = field(default_factory=dict)

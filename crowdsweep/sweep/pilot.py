@@ -61,12 +61,14 @@ def pace_of(
 
 
 def foretells(info: ModelInfo, params: Mapping[str, Any], trial: TrialData) -> bool:
-    """Whether a model gives probabilities to answers that it has not seen, as a short fit on a few items tells; true
-    where it cannot be fitted so: its trials will say why.
+    """Whether a model gives probabilities to answers that it has not seen, as it declares, or else as a short fit on a
+    few items tells; true where it cannot be fitted so: its trials will say why.
 
     Args:
         info, params, trial: as for `pace_of`.
     """
+    if info.predicts_labels is not None:
+        return info.predicts_labels
     pilot = _Pilot(info=info, params=params, trial=trial, clock=time.perf_counter)
     try:
         fitted = pilot.fit(_first_items(trial, min(FEW_ITEMS, trial.training.n_items)), {}, 1)

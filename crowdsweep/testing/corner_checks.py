@@ -18,14 +18,14 @@ from crowdsweep.models.contract import FitResult, ModelInfo, fit_all, fit_one
 from crowdsweep.seeds import SeedStream
 from crowdsweep.testing.model_fits import context_for, must, must_be_valid
 from crowdsweep.testing.promises import check
-from crowdsweep.testing.small_data import N_FEATURES, SmallData
+from crowdsweep.testing.small_data import N_FEATURES, SmallData, unanimous_data
 
 N_CLASSES = 3
 GOLD = np.array([2, 1, 2, 0, 1, 2, 1, 2, 0, 1, 2, 1])
-MANY = 500  # annotators who all say UNANIMOUS of item 0: not its class, and the rarest of all
+MANY = 60  # annotators who all say UNANIMOUS of item 0: not its class, and the rarest of all
 UNANIMOUS = 0
 UNDECIDED = 0.01
-FEW = 60  # items that have one answer each, of all classes alike: a rare one may well be somebody's error
+FEW = 30  # items that have one answer each, of all classes alike: a rare one may well be somebody's error
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -52,7 +52,7 @@ def corners() -> Mapping[str, Corner]:
     alone = [(item, item // 3, int(label)) for item, label in enumerate(each)]
     once = [(item, MANY + 5 * item + n, int(GOLD[item] + n // 4) % 3) for item in range(1, len(GOLD)) for n in range(5)]
     return {
-        "500 unanimous votes on an item": _corner([*agreed, *answers(0.7)]),
+        f"{MANY} unanimous votes on an item": _corner([*agreed, *answers(0.7)]),
         "annotators who share no item": _corner(alone, gold=each),
         "a class that nobody used": _corner([*agreed, *answers(0.7)], n_classes=N_CLASSES + 1),
         "one annotator": _corner([(item, 0, label) for item, _, label in alone], gold=each),
@@ -60,6 +60,7 @@ def corners() -> Mapping[str, Corner]:
         "annotators with one label each": _corner([*agreed, *once]),
         "all annotators spammers": _corner([*agreed, *answers(1 / N_CLASSES)]),
         "all annotators adversarial": _corner([*agreed, *answers(0.0)]),
+        "annotators who agree on everything": _of(unanimous_data()),
     }
 
 
@@ -85,7 +86,12 @@ def _corner(rows: list[tuple[int, int, int]], *, gold: np.ndarray = GOLD, n_clas
         ),
         gold=Gold(item=np.arange(n_items, dtype=np.int32), label=gold.astype(np.int32)),
     )
-    return Corner(data=data, unanimous=np.flatnonzero((annotations.counts.toarray() > 0).sum(axis=1) == 1))
+    return _of(data)
+
+
+def _of(data: SmallData) -> Corner:
+    counts = data.training.annotations.counts.toarray()
+    return Corner(data=data, unanimous=np.flatnonzero((counts > 0).sum(axis=1) == 1))
 
 
 CORNERS = corners()
@@ -111,7 +117,7 @@ def _fitted(name: str) -> Mapping[str, FitResult]:
 
 @check()
 def corners_are_survived(info: ModelInfo) -> None:
-    """Five hundred votes on an item, one annotator, one item, nothing shared, spammers, adversaries: a legal result."""
+    """Many votes on an item, one annotator, one item, nothing shared, spammers, adversaries: a legal result."""
     for where, fitted in _fitted(info.name).items():
         try:
             must_be_valid(fitted, CORNERS[where].data.training)
@@ -122,13 +128,13 @@ def corners_are_survived(info: ModelInfo) -> None:
 
 @check(lambda info: "gold" not in info.needs)
 def no_corner_flips_a_unanimous_item(info: ModelInfo) -> None:
-    """In every corner, items on which everybody agrees are what everybody says."""
+    """In every corner, items on which everybody agrees are what everybody says (default parameters)."""
     for where, fitted in _fitted(info.name).items():
         data, items = CORNERS[where].data, CORNERS[where].unanimous
         counts, found = data.training.annotations.counts.toarray()[items], fitted.item_probs[items]
         said = np.take_along_axis(found, counts.argmax(axis=1)[:, None], axis=1)[:, 0]
         others = np.where(counts > 0, 0.0, found).max(axis=1)
-        # One answer may leave a model with strong priors undecided, to what its search leaves; five hundred may not.
+        # One answer may leave a model with strong priors undecided, to what its search leaves; many may not.
         slack = np.where(counts.sum(axis=1) >= MANY, 0.0, UNDECIDED)
         flipped = items[said + slack <= others]
         must(not len(flipped), f"in the corner with {where}: not what all their answers say: items {flipped}, {found}")

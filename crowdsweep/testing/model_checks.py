@@ -30,6 +30,7 @@ from crowdsweep.testing.model_fits import (
     Listener,
     context_for,
     fit,
+    found_steps,
     must,
     must_agree,
     must_be_predictor,
@@ -37,9 +38,9 @@ from crowdsweep.testing.model_fits import (
     short_model,
     short_params,
     standard_fit,
-    step_parameter,
 )
 from crowdsweep.testing.promises import CHECKS, Check, always, check
+from crowdsweep.testing.shapes import checked_shapes
 from crowdsweep.testing.small_data import (
     ODD_DATA,
     from_rows,
@@ -47,7 +48,6 @@ from crowdsweep.testing.small_data import (
     relabelled,
     renumbered_items,
     small_data,
-    unanimous_data,
     with_probability,
 )
 
@@ -91,6 +91,20 @@ def describes_itself(info: ModelInfo) -> None:
 
 
 @check()
+def declares_its_steps(info: ModelInfo) -> None:
+    """The hyper-parameter that it declares as `steps` says how many steps its objective has; without one, none does."""
+    found = found_steps(info)
+    must(found == info.steps, f"steps: it declares {info.steps!r}, and its objective has a value for each of {found!r}")
+
+
+@check(lambda info: info.predicts_labels is not None)
+def declares_whether_it_predicts_labels(info: ModelInfo) -> None:
+    """Its fits have `label_probs` if and only if it declares `predicts_labels`."""
+    found = standard_fit(info.name).label_probs is not None
+    must(found == info.predicts_labels, f"predicts_labels is {info.predicts_labels}, and it is not so")
+
+
+@check()
 def every_parameter_is_described(info: ModelInfo) -> None:
     """Each hyper-parameter has a line of its own in a docstring."""
     silent = [name for name, parameter in registered.parameters(info.name).items() if not parameter.about]
@@ -117,6 +131,13 @@ def model_pickles(info: ModelInfo) -> None:
 def space_fits_fields(info: ModelInfo) -> None:
     """The default search space names fields of the model, and values that it takes."""
     Space.parse(info.space, where=info.name).check_fits(info.name, {})
+
+
+@check()
+def shapes_are_those_declared(info: ModelInfo) -> None:
+    """With the types of arrays checked at run time (`--jaxtyping-packages`), a fit and what it is asked go through."""
+    with checked_shapes():
+        must_be_valid(fit(info, small_data()), small_data().training)
 
 
 @check()
@@ -209,14 +230,6 @@ def what_it_needs_it_misses(info: ModelInfo) -> None:
 
 
 @check(lambda info: "gold" not in info.needs)
-def unanimous_items_keep_their_label(info: ModelInfo) -> None:
-    """Where everybody agrees on every item, the result agrees too (default parameters)."""
-    data = unanimous_data()
-    fitted = fit_one(registered.build_model(info.name, {}), data.training, context_for(info, data))
-    np.testing.assert_array_equal(fitted.item_probs.argmax(axis=1), data.gold.label)
-
-
-@check(lambda info: "gold" not in info.needs)
 def gold_is_out_of_reach(info: ModelInfo) -> None:
     """A model that does not declare the need takes no notice of gold, even if it were handed over."""
     data = small_data()
@@ -248,7 +261,7 @@ def objective_never_falls(info: ModelInfo) -> None:
         must(not falls.any(), f"it falls at step {np.flatnonzero(falls) + 1} of {objective}")
 
 
-@check(lambda info: step_parameter(info.name) is not None)
+@check(lambda info: info.steps is not None)
 def every_step_is_reported(info: ModelInfo) -> None:
     """Steps are reported one by one as they are made, with what the fit pushes up, and a predictor if it has one."""
     data, heard = small_data(), Listener()
@@ -269,10 +282,10 @@ def every_step_is_reported(info: ModelInfo) -> None:
             )
 
 
-@check(lambda info: step_parameter(info.name) is not None)
+@check(lambda info: info.steps is not None)
 def a_stopped_fit_is_a_shorter_one(info: ModelInfo) -> None:
     """A fit that is told to stop after two steps has made no third, and is the fit that was asked for two."""
-    data, name = small_data(), str(step_parameter(info.name))
+    data, name = small_data(), str(info.steps)
     asked = short_model(info, **{name: 2}, **ONE_RESTART)
     shorter = fit_one(asked, data.training, context_for(info, data))
     heard = Listener(until=2)
@@ -283,7 +296,7 @@ def a_stopped_fit_is_a_shorter_one(info: ModelInfo) -> None:
     np.testing.assert_array_equal(stopped.objective, shorter.objective)
 
 
-@check(lambda info: step_parameter(info.name) is not None)
+@check(lambda info: info.steps is not None)
 def a_stop_leaves_the_others_alone(info: ModelInfo) -> None:
     """In a batch, one that is stopped changes no bit of the others' numbers."""
     sets = [small_data(), small_data(1), small_data(2, n_items=17, n_annotators=9)]

@@ -33,10 +33,9 @@ def short_model(info: ModelInfo, **params: Any) -> Any:
 ONE_RESTART = {"restarts": 1}
 
 
-@cache
-def step_parameter(model: str) -> str | None:
-    """Returns the hyper-parameter that says how many steps the objective has; None where a fit has no steps."""
-    info, data = registered.model_info(model), small_data()
+def found_steps(info: ModelInfo) -> str | None:
+    """Returns the hyper-parameter that says how many steps the objective has, by fits; None where there are none."""
+    data = small_data()
     for name in ("epochs", "iterations"):
         if name in registered.parameters(info.name):
             asked = short_model(info, **{name: 2}, **ONE_RESTART)

@@ -31,6 +31,7 @@ class Background:
         first_delay_s, longest_delay_s: between two attempts; it doubles.
         when_idle: called when the queue is empty and something was done, at most every `idle_s` seconds.
         patience_s: how long `close` waits in all.
+        stalled_s: how long it waits for one job.
         words: of an error, for messages.
     """
 
@@ -45,6 +46,7 @@ class Background:
         when_idle: Job | None = None,
         idle_s: float = 10.0,
         patience_s: float = 60.0,
+        stalled_s: float = 30.0,
         words: Callable[[Exception], str] = str,
     ) -> None:
         self._name = name
@@ -55,6 +57,8 @@ class Background:
         self._when_idle = when_idle
         self._idle_s = idle_s
         self._patience_s = patience_s
+        self._stalled_s = stalled_s
+        self._ended_at = 0.0  # when the last job did
         self._words = words
         self._jobs: deque[Job] = deque()
         self._changed = threading.Condition()
@@ -88,8 +92,10 @@ class Background:
             self._changed.notify()
         began = time.monotonic()
         while self._thread.is_alive():
-            gone_s = time.monotonic() - began
-            if gone_s > self._patience_s or (wait is not None and not wait(gone_s)):
+            now = time.monotonic()
+            gone_s, stalled_s = now - began, now - max(began, self._ended_at)
+            too_long = gone_s > self._patience_s or stalled_s > self._stalled_s
+            if too_long or (wait is not None and not wait(gone_s)):
                 break
             self._thread.join(min(_LOOK_S, self._patience_s))
         self._abandoned = True
@@ -132,6 +138,7 @@ class Background:
                 delay_s = min(2 * delay_s, self._longest_delay_s)
             else:
                 break
+        self._ended_at = time.monotonic()
         return True
 
     def _report(self, error: Exception) -> None:

@@ -25,6 +25,7 @@ _log = logging.getLogger(__name__)
 
 _TELL_FIRST_S, _TELL_EVERY_S = 2.0, 10.0
 _PRESSES_TO_DROP = 2  # of Ctrl-C: then nothing is waited for
+_AFTER_A_PRESS_S = 10.0  # that MLflow is waited for by somebody who has asked for an end
 
 
 class MlflowMirror:
@@ -118,6 +119,8 @@ class MlflowMirror:
                 told_at = gone_s
                 n = f"{len(self._waiting)} runs to go" if self._waiting else "writing the last"
                 self._tell(f"MLflow: {n}; Ctrl-C leaves them to {self._later}")
+            if before and gone_s > _AFTER_A_PRESS_S:
+                return False
             return self._presses() == before and before < _PRESSES_TO_DROP
 
         self._thread.close(finish if self._started else None, wait)

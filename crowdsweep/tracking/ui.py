@@ -84,6 +84,7 @@ def serve(store: Path, port: int, announce: Callable[[str], object]) -> int:
     link = f"http://127.0.0.1:{port}/{_runs_of(store, database)}"
     announce(f"MLflow (Ctrl-C ends it): {link}")
     environment = {**os.environ, "MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true", "PYTHONSAFEPATH": "1"}
+    environment.setdefault("MLFLOW_SERVER_ENABLE_JOB_EXECUTION", "false")  # six processes that no page of ours needs
     # The server's own children look for modules where they stand: in a folder that is empty.
     # What it logs is for nobody, unless it ends by itself.
     with tempfile.TemporaryDirectory() as nowhere, tempfile.TemporaryFile() as log, _signals() as signals:

@@ -22,6 +22,7 @@ from chaos import disks, edits, kills, records, trackers
 from chaos.faults import FAULTS, Fault
 from chaos.holds import broken_promises
 from chaos.sandbox import SWEEP, Sandbox
+from warm import WarmServer
 
 GROUPS = (kills, trackers, disks, records, edits)  # importing them fills FAULTS
 DEFAULTS = {"SEED": 0, "FAULTS": 100, "JOBS": 2, "ONLY": 0}
@@ -48,8 +49,9 @@ class Verdict:
 
 @dataclass(kw_only=True)
 class Undisturbed:
-    """Sweeps that nobody disturbs, one for each sweep file."""
+    """Sweeps that nobody disturbs, one for each sweep file; `warm` starts their commands, and those of faults."""
 
+    warm: WarmServer | None = None
     _boxes: dict[str, Sandbox] = field(default_factory=dict[str, Sandbox])
     _guard: Lock = field(default_factory=Lock)
 
@@ -59,7 +61,7 @@ class Undisturbed:
         name = json.dumps(what, sort_keys=True)
         with self._guard:
             if name not in self._boxes:
-                box = Sandbox(mapping=what)
+                box = Sandbox(mapping=what, warm=self.warm)
                 if why := box.go_on():
                     raise RuntimeError(f"a sweep that nobody disturbed: {why}")
                 self._boxes[name] = box
@@ -86,7 +88,7 @@ def endure(fault: Fault, draw: Random, undisturbed: Undisturbed) -> Verdict:
     """Has a fault strike, goes on, and looks whether everything holds."""
     began, where, broken = time.monotonic(), "before it hit", list[str]()
     reference = undisturbed.store_of(dict(SWEEP))
-    box = Sandbox(undisturbed=reference)
+    box = Sandbox(undisturbed=reference, warm=undisturbed.warm)
     try:
         where = fault.strike(box, draw)
         box.take_stock()

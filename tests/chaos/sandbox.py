@@ -15,12 +15,14 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import yaml
 from chaos.journal_file import finishes
+from warm import Forked, WarmServer, cold_start
 
 from crowdsweep.journal.journal import read_journal
 from crowdsweep.trial.events import SweepStatus
@@ -60,7 +62,7 @@ class Command:
     """One `crowdsweep …` that was started in a session of its own, as a terminal does; what it says goes to a file."""
 
     line: str
-    process: "subprocess.Popen[bytes]"
+    process: "subprocess.Popen[bytes] | Forked"
     said_in: Path
 
     @property
@@ -110,6 +112,7 @@ class Sandbox:
         undisturbed: the store of the same sweep that nobody disturbed.
         repaired: whether a repair was asked for.
         servers: what else was started, closed with the sandbox.
+        warm: what starts commands that nothing confines; None for cold starts.
     """
 
     folder: Path = field(default_factory=lambda: Path(tempfile.mkdtemp(prefix="cs", dir="/tmp")))
@@ -123,6 +126,7 @@ class Sandbox:
     undisturbed: Path = Path()
     repaired: bool = False
     servers: list[Callable[[], object]] = field(default_factory=list[Callable[[], object]])
+    warm: WarmServer | None = None
     _mark: str = field(default_factory=lambda: uuid4().hex)
     _sessions: set[int] = field(default_factory=set[int])
     _count: int = 0
@@ -174,15 +178,8 @@ class Sandbox:
             **self.environment,
         }
         with said.open("wb") as out:
-            process = subprocess.Popen(
-                [*confined, sys.executable, "-P", "-m", "crowdsweep", *shlex.split(line)],
-                cwd=self.folder,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=out,
-                start_new_session=True,
-            )
+            begin = self.warm.start if self.warm is not None and not confined else partial(cold_start, confined)
+            process = begin(shlex.split(line), cwd=self.folder, env=environment, stdout=out, stderr=out)
         self._sessions.add(process.pid)
         return Command(line=line, process=process, said_in=said)
 

@@ -17,6 +17,7 @@ from chaos.campaign import Undisturbed
 from chaos.holds import broken_promises
 from chaos.kills import LOST_CLUSTER
 from chaos.sandbox import Command, Sandbox
+from warm import WarmServer
 
 pytestmark = [pytest.mark.ray, pytest.mark.xdist_group("ray")]
 
@@ -28,9 +29,9 @@ MID_RUN = 1 + 2 * SEEDS + SEEDS  # rows: the start, what is planned, the trials 
 
 
 @pytest.fixture
-def box() -> Iterator[Sandbox]:
+def box(warm: WarmServer) -> Iterator[Sandbox]:
     """Of a sweep whose second model goes no further while a file is there."""
-    box = Sandbox()
+    box = Sandbox(warm=warm)
     (box.folder / "hold").touch()
     held = {"name": "held", "params": {"by": str(box.folder / "hold")}}
     box.write(models=["majority-vote", held], seeds={"report": SEEDS})
@@ -39,8 +40,8 @@ def box() -> Iterator[Sandbox]:
 
 
 @pytest.fixture
-def undisturbed() -> Iterator[Undisturbed]:
-    sweeps = Undisturbed()
+def undisturbed(warm: WarmServer) -> Iterator[Undisturbed]:
+    sweeps = Undisturbed(warm=warm)
     yield sweeps
     sweeps.close()
 

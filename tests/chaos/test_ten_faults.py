@@ -6,6 +6,7 @@ from random import Random
 import pytest
 from chaos.campaign import Undisturbed, drawn, endure
 from chaos.faults import FAULTS, Fault
+from warm import WarmServer
 
 TEN = (
     "driver SIGKILL",
@@ -23,8 +24,8 @@ RAY = [pytest.mark.ray, pytest.mark.xdist_group("ray")]
 
 
 @pytest.fixture(scope="module")
-def undisturbed() -> Iterator[Undisturbed]:
-    sweeps = Undisturbed()
+def undisturbed(warm: WarmServer) -> Iterator[Undisturbed]:
+    sweeps = Undisturbed(warm=warm)
     yield sweeps
     sweeps.close()
 

@@ -120,7 +120,7 @@ def test_inline_outlives_whatever_a_model_does_to_its_process(misbehaving: None)
 
 
 def test_inline_ends_a_trial_that_hangs(misbehaving: None) -> None:
-    executor = InlineExecutor(datasets(), trial_minutes=0.05)
+    executor = InlineExecutor(datasets(), trial_minutes=0.02)
     try:
         for how in HANGS:
             specs = specs_of("wrong", 3, how=how)
@@ -130,14 +130,14 @@ def test_inline_ends_a_trial_that_hangs(misbehaving: None) -> None:
             assert failure is not None, how
             assert (failure.kind, failure.message) == (
                 "RanTooLong",
-                "it ran longer than budget.trial_minutes (0.05)",
+                "it ran longer than budget.trial_minutes (0.02)",
             )
             assert [results[spec.key].status for spec in (specs[0], specs[2])] == ["ok", "ok"], how
     finally:
         executor.close()
 
 
-def test_inline_leaves_no_process_behind(misbehaving: None) -> None:
+def test_inline_leaves_no_process_behind(misbehaving: None, cold_keepers: None) -> None:
     before = _processes_of_ours()
     executor = InlineExecutor(datasets())
     executor.submit(batch_of(specs_of("wrong", 2, how="fork_and_stay")))
@@ -237,7 +237,7 @@ class TestRay:
         assert len(alone) == LOSS_LIMIT
 
     def test_a_trial_that_hangs_is_ended(self, misbehaving: None, ray_cluster: Cluster) -> None:
-        executor = RayExecutor(datasets(), ray_cluster, Resources(), trial_minutes=0.05)
+        executor = RayExecutor(datasets(), ray_cluster, Resources(), trial_minutes=0.02)
         for how in ("spin", "hang_in_c"):
             specs = specs_of("wrong", 3, how=how)
             executor.submit(batch_of(specs))

@@ -5,14 +5,15 @@ import os
 import re
 import signal
 import sqlite3
-import subprocess
-import sys
 import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from warm import Forked, WarmServer
 
 from crowdsweep.cli.commands import run_command_line
 from crowdsweep.errors import JournalLocked
@@ -72,45 +73,70 @@ def test_a_second_driver_is_kept_out(tmp_path: Path) -> None:
     first.close()
 
 
-def run_command(folder: Path, mapping: dict[str, Any], *more: str) -> "subprocess.Popen[str]":
-    """Starts `crowdsweep run` in a process group of its own, as a terminal does."""
-    (folder / "sweep.yaml").write_text(yaml.safe_dump(mapping))
-    environment = {**os.environ, "CROWDSWEEP_PLUGINS": str(Path(__file__).parents[1] / "misbehaving")}
-    return subprocess.Popen(
-        [sys.executable, "-m", "crowdsweep", "run", "sweep.yaml", "--store", "store", *more],
-        cwd=folder,
-        env={**environment, "OMP_NUM_THREADS": "1"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
+@dataclass(kw_only=True)
+class Driver:
+    """A `crowdsweep run` in a session of its own, as a terminal starts it.
+
+    Attributes:
+        folder: where it stands; what it says goes to a file there.
+    """
+
+    folder: Path
+    process: Forked
+
+    def ends_within(self, seconds: float) -> tuple[int, str]:
+        """Returns its exit code and what it said."""
+        return self.process.wait(seconds), self.said
+
+    @property
+    def said(self) -> str:
+        return (self.folder / "said").read_text()
+
+    def press_ctrl_c(self) -> None:
+        os.killpg(self.process.pid, signal.SIGINT)  # the terminal tells the whole group, Ray's processes among it
 
 
-def wait_for_results(folder: Path, number: int, driver: "subprocess.Popen[str]") -> None:
+Run = Callable[..., Driver]
+
+
+@pytest.fixture
+def run(tmp_path: Path, warm: WarmServer) -> Iterator[Run]:
+    """Starts drivers of a sweep file; none of them outlives the test."""
+    begun: list[Driver] = []
+
+    def started(mapping: dict[str, Any], *more: str) -> Driver:
+        (tmp_path / "sweep.yaml").write_text(yaml.safe_dump(mapping))
+        environment = {**os.environ, "CROWDSWEEP_PLUGINS": str(Path(__file__).parents[1] / "misbehaving")}
+        command = ["run", "sweep.yaml", "--store", "store", *more]
+        with (tmp_path / "said").open("wb") as said:
+            process = warm.start(command, cwd=tmp_path, env=environment, stdout=said, stderr=said)
+        begun.append(Driver(folder=tmp_path, process=process))
+        return begun[-1]
+
+    yield started
+    for driver in begun:
+        driver.process.kill()
+
+
+def wait_for_results(folder: Path, number: int, driver: Driver) -> None:
     deadline = time.monotonic() + 90
     journal = folder / "store" / "journal.jsonl"
     while not journal.exists() or journal.read_text().count('"trial_finished"') < number:
-        assert driver.poll() is None, driver.communicate()[0][-3000:]
+        assert driver.process.poll() is None, driver.said[-3000:]
         assert time.monotonic() < deadline
         time.sleep(0.05)
-
-
-def ctrl_c(driver: "subprocess.Popen[str]") -> None:
-    os.killpg(driver.pid, signal.SIGINT)  # the terminal tells the whole group, Ray's processes among it
 
 
 @pytest.mark.parametrize(
     "engine",
     ["inline", pytest.param("ray", marks=[pytest.mark.ray, pytest.mark.xdist_group("ray")])],
 )
-def test_ctrl_c_once_finishes_what_runs_and_says_how_to_go_on(engine: str, tmp_path: Path) -> None:
-    mapping = mapping_of([SLOW], seeds={"report": 400}, pack=4)
-    driver = run_command(tmp_path, mapping, "--engine", engine)
+def test_ctrl_c_once_finishes_what_runs_and_says_how_to_go_on(engine: str, tmp_path: Path, run: Run) -> None:
+    driver = run(mapping_of([SLOW], seeds={"report": 400}, pack=4), "--engine", engine)
     wait_for_results(tmp_path, 4, driver)
-    ctrl_c(driver)
-    said = driver.communicate(timeout=60)[0]
-    assert driver.returncode == INTERRUPTED, said
+    driver.press_ctrl_c()
+    code, said = driver.ends_within(60)
+    assert code == INTERRUPTED, said
     assert f"go on with `crowdsweep run sweep.yaml --store store --engine {engine}`" in said
     state = read_journal(tmp_path / "store")
     assert state.status == "interrupted"
@@ -119,27 +145,25 @@ def test_ctrl_c_once_finishes_what_runs_and_says_how_to_go_on(engine: str, tmp_p
     assert all(result.status is Status.OK for result in state.results.values())
 
 
-def test_ctrl_c_twice_stops_now_and_loses_nothing_that_finished(tmp_path: Path) -> None:
+def test_ctrl_c_twice_stops_now_and_loses_nothing_that_finished(tmp_path: Path, run: Run) -> None:
     endless = {"name": "slow", "params": {"steps": 100_000, "pause_s": 0.05}}
-    driver = run_command(tmp_path, mapping_of(["uniform", endless]))
+    driver = run(mapping_of(["uniform", endless]))
     wait_for_results(tmp_path, 5, driver)
-    ctrl_c(driver)
+    driver.press_ctrl_c()
     time.sleep(0.5)
-    assert driver.poll() is None, "the first Ctrl-C waits for what runs"
-    ctrl_c(driver)
-    said = driver.communicate(timeout=30)[0]
-    assert driver.returncode == INTERRUPTED, said
+    assert driver.process.poll() is None, "the first Ctrl-C waits for what runs"
+    driver.press_ctrl_c()
+    code, said = driver.ends_within(30)
+    assert code == INTERRUPTED, said
     assert len(read_journal(tmp_path / "store").results) == 5
 
 
-def test_exit_codes(tmp_path: Path) -> None:
+def test_exit_codes(run: Run) -> None:
     poisoned = {"name": "poisoned", "params": {"every": 4}}
-    driver = run_command(tmp_path, mapping_of([poisoned], budget={"failed_trials": 0.9}))
-    said = driver.communicate(timeout=120)[0]
-    assert driver.returncode == FAILED_TRIALS, said
-    driver = run_command(tmp_path, mapping_of([poisoned], seeds={"report": 40}))
-    said = driver.communicate(timeout=120)[0]
-    assert driver.returncode == OVER_BUDGET, said
+    code, said = run(mapping_of([poisoned], budget={"failed_trials": 0.9})).ends_within(120)
+    assert code == FAILED_TRIALS, said
+    code, said = run(mapping_of([poisoned], seeds={"report": 40})).ends_within(120)
+    assert code == OVER_BUDGET, said
 
 
 @pytest.mark.parametrize("how", ["exit", "hard_exit", "terminate_parent", "sleep"])
@@ -206,7 +230,7 @@ def _hasty(_mirror: Any, when_idle: Any) -> Any:
     """The writing thread, giving up soon."""
     from crowdsweep.tracking.background import Background
 
-    return Background("MLflow", attempts=2, first_delay_s=0.05, when_idle=when_idle)
+    return Background("MLflow", attempts=2, first_delay_s=0.05, stalled_s=8.0, when_idle=when_idle)
 
 
 def _block(database: Path) -> None:

@@ -12,12 +12,14 @@ import termios
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import pytest
 import yaml
+from warm import Forked, WarmServer, cold_start
 
 from crowdsweep.journal.journal import Journal, read_journal
 from crowdsweep.sweep.launch import open_and_run
@@ -28,6 +30,7 @@ from crowdsweep.trial.plan_record import PlanRecord
 
 INTERRUPTED = 130
 PROMISED_S = 5.0
+A_PERSON_S = 0.2  # between two presses: two signals at once are one to the system
 PATIENCE_S = 240.0  # to reach a state, on a machine that does other things as well
 PLUGINS = Path(__file__).parents[1] / "misbehaving"
 RAY = [pytest.mark.ray, pytest.mark.xdist_group("ray")]
@@ -42,6 +45,7 @@ class Started:
         folder: where it stands, and where its output goes.
         server: accepts everybody and answers nobody.
         callers: whom it has accepted.
+        warm: what starts it; None for a cold start.
     """
 
     folder: Path
@@ -49,22 +53,17 @@ class Started:
     arguments: Sequence[str]
     environment: dict[str, str]
     mark: str = field(default_factory=lambda: uuid4().hex)
-    process: "subprocess.Popen[bytes]" = field(init=False)
+    warm: WarmServer | None = None
+    process: "subprocess.Popen[bytes] | Forked" = field(init=False)
     callers: list[socket.socket] = field(default_factory=list[socket.socket])
 
     def __post_init__(self) -> None:
         environment = {name: value for name, value in os.environ.items() if not name.startswith(("MLFLOW", "RAY_"))}
         environment |= {"CROWDSWEEP_PLUGINS": str(PLUGINS), "OMP_NUM_THREADS": "1", "MARK": self.mark}
+        environment |= self.environment
         with (self.folder / "said").open("wb") as said:
-            self.process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "crowdsweep", *self.arguments],
-                cwd=self.folder,
-                env={**environment, **self.environment},
-                stdin=subprocess.DEVNULL,
-                stdout=said,
-                stderr=said,
-                start_new_session=True,
-            )
+            begin = partial(cold_start, ()) if self.warm is None else self.warm.start
+            self.process = begin(self.arguments, cwd=self.folder, env=environment, stdout=said, stderr=said)
 
     @property
     def said(self) -> str:
@@ -131,15 +130,16 @@ State = Callable[[Started], bool]
 
 
 @pytest.fixture
-def start(tmp_path: Path) -> Iterator[Start]:
-    """Starts commands; none of them outlives the test."""
+def start(tmp_path: Path, warm: WarmServer) -> Iterator[Start]:
+    """Starts commands, `cold` ones as a person does; none of them outlives the test."""
     begun: list[Started] = []
     with socket.create_server(("", 0), backlog=64) as server:
         server.setblocking(False)
 
-        def started(*arguments: str, **environment: str) -> Started:
+        def started(*arguments: str, cold: bool = False, **environment: str) -> Started:
             filled = [argument.replace("PORT", str(server.getsockname()[1])) for argument in arguments]
-            begun.append(Started(folder=tmp_path, server=server, arguments=filled, environment=environment))
+            by = None if cold else warm
+            begun.append(Started(folder=tmp_path, server=server, arguments=filled, environment=environment, warm=by))
             return begun[-1]
 
         yield started
@@ -269,7 +269,8 @@ def test_two_presses_end_it(
     sweep_of(tmp_path, **changes)
     if "tracking" in changes:  # the port is known once the server of the fixture is there
         arguments = (*arguments, "--set", f"tracking.uri={changes['tracking']['uri']}")
-    started = start(*(places.get(word, word) for word in arguments), DEAF=str(tmp_path / "deaf"))
+    words = [places.get(word, word) for word in arguments]
+    started = start(*words, cold=state is starts_up, DEAF=str(tmp_path / "deaf"))
     started.reaches(state)
     started.press()
     presses, pressed = 1, time.monotonic()
@@ -300,6 +301,7 @@ def test_a_press_while_mlflow_catches_up_leaves_it_to_mirror(presses: int, start
     started.reaches(has_written("sweep_finished"))
     for _ in range(presses):
         started.press()
+        time.sleep(A_PERSON_S)
     pressed = time.monotonic()
     assert started.ends_within(60)
     assert started.process.returncode == 0 or (started.process.returncode == INTERRUPTED and presses == 2)
@@ -401,7 +403,7 @@ def test_started_with_a_signal_ignored(ignored: signal.Signals, start: Start, tm
     sweep_of(tmp_path, **{**SLOW, "seeds": {"report": 200 if ignored == signal.SIGINT else 4}})
     before = signal.signal(ignored, signal.SIG_IGN)
     try:
-        started = start(*RUN)
+        started = start(*RUN, cold=True)
     finally:
         signal.signal(ignored, before)
     started.reaches(has_written("trial_finished"))

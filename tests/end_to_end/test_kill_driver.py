@@ -107,7 +107,7 @@ def test_driver_killed_with_mlflow(drivers: ForkServerContext, tmp_path: Path, m
         "mirrored", seeds={"search": 2, "report": 12}, budget={"points": 4, "failed_trials": 1.0}, tracking={}
     )
     store = tmp_path / "killed"
-    killed_at_random(drivers, config, store, 4, (3.0, 6.0))
+    killed_at_random(drivers, config, store, 2, (3.0, 6.0))
     assert open_and_run(config, store, quiet=True).status == "done"
     open_and_run(
         config_of("mirrored", seeds={"search": 2, "report": 12}, budget={"points": 4, "failed_trials": 1.0}),

@@ -183,6 +183,7 @@ def served_probabilities(store: Path, features: np.ndarray) -> np.ndarray:
             return np.array(json.load(answer)["predictions"])
 
 
+@pytest.mark.long
 def test_a_person_walks_through_mlflows_pages(place: Path, tmp_path: Path) -> None:
     """The list of runs, the sweep's run, its report, a comparison of a search's points; and a trial's curve."""
     if chromium() is None and os.environ.get("CI") != "true":

@@ -11,8 +11,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 from crowdsweep.registry import carried, discovery
+from crowdsweep.sweep.launch import open_and_run
+from crowdsweep.sweepfile.read import parse_sweep
 
 MODULES = (
     *("cloudpickle", "pyarrow", "numpy", "torch", "ray", "mlflow", "optuna", "yaml", "matplotlib", "google", "pandas"),
@@ -39,6 +42,16 @@ def trap(tmp_path: Path) -> Iterator[Path]:
     (folder / "sweep.yaml").write_text(SWEEP)
     yield folder
     assert not canary.exists(), f"imported from the current folder: {canary.read_text()}"
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The record of a small sweep."""
+    folder = tmp_path_factory.mktemp("swept")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("MLFLOW_TRACKING_URI", raising=False)
+        open_and_run(parse_sweep({**yaml.safe_load(SWEEP), "engine": "inline"}), folder / "store", quiet=True)
+    return folder / "store"
 
 
 def started(folder: Path, *arguments: str) -> "subprocess.Popen[str]":
@@ -93,11 +106,17 @@ def test_commands_import_nothing_from_the_current_folder(trap: Path) -> None:
     run(trap, "data", "check", "crowd")
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGKILL])
-def test_ui_imports_nothing_and_takes_its_server_along(trap: Path, number: signal.Signals) -> None:
-    run(trap, "run", "sweep.yaml", "--engine", "inline", "--store", "store", "--quiet")
+@pytest.mark.parametrize(
+    "number",
+    [
+        signal.SIGTERM,
+        signal.SIGKILL,
+        *(pytest.param(n, marks=pytest.mark.long) for n in (signal.SIGHUP, signal.SIGINT)),
+    ],
+)
+def test_ui_imports_nothing_and_takes_its_server_along(trap: Path, store: Path, number: signal.Signals) -> None:
     port = free_port()
-    ui = started(trap, "ui", "store", "--port", str(port))
+    ui = started(trap, "ui", str(store), "--port", str(port))
     until(lambda: answers(port))
     ui.send_signal(number)
     ui.communicate(timeout=40)  # the server held the pipe too

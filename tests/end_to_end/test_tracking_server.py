@@ -65,7 +65,6 @@ def check_runs(server: KillableServer, seeds: Sequence[int]) -> None:
             assert run.data.metrics["test_accuracy"] == pytest.approx(seed / 10)
 
 
-@pytest.mark.slow
 def test_a_server_that_dies_in_the_middle(
     server: KillableServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -14,6 +14,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+from warm import WarmServer
 
 from crowdsweep.cli.commands import run_command_line
 
@@ -29,20 +30,12 @@ engine: inline
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def store(tmp_path_factory: pytest.TempPathFactory, warm: WarmServer) -> Path:
     """Runs the sweep as a user would, in a process of its own, and returns its record."""
     folder = tmp_path_factory.mktemp("small")
     (folder / "small.yaml").write_text(SWEEP)
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MLFLOW")}
-    done = subprocess.run(
-        [sys.executable, "-m", "crowdsweep", "run", "small.yaml"],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    done = warm.run(["run", "small.yaml"], cwd=folder, env=environment)
     assert done.returncode == 0, done.stdout + done.stderr
     for promised in ("report.html", "results.parquet", "crowdsweep ui crowdsweep-runs/small"):
         assert promised in done.stdout
@@ -164,17 +157,12 @@ def test_run_again_does_nothing_again(store: Path, capsys: pytest.CaptureFixture
     assert (store / "journal.jsonl").read_text().count("trial_finished") == before
 
 
-def test_the_ui_shows_the_runs_and_says_little_else(store: Path, tmp_path: Path) -> None:
+def test_the_ui_shows_the_runs_and_says_little_else(store: Path, tmp_path: Path, warm: WarmServer) -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     with (tmp_path / "said").open("wb") as said:
-        server = subprocess.Popen(
-            [sys.executable, "-m", "crowdsweep", "ui", str(store), "--port", str(port)],
-            stdout=said,
-            stderr=said,
-            start_new_session=True,
-        )
+        server = warm.start(["ui", str(store), "--port", str(port)], cwd=tmp_path, stdout=said, stderr=said)
     try:
         found = wait_for(f"http://127.0.0.1:{port}/api/2.0/mlflow/experiments/get-by-name?experiment_name=small")
         experiment = found["experiment"]["experiment_id"]

@@ -37,8 +37,6 @@ EQUAL_BUDGET = {
     "cmm": {"iterations": 20, "smoothing": 1},
 }
 
-pytestmark = pytest.mark.slow
-
 
 @cache
 def _trials(n_annotators, draws=DRAWS):

@@ -77,6 +77,7 @@ def fitted(name: str, data: list[TrainingData], **params: object) -> list[FitRes
     return fit_all(build_model(name, params), data, contexts)
 
 
+@pytest.mark.long
 def test_lia_is_above_every_two_stage_model_where_annotators_err_with_the_features():
     crowds = [simulated(seed) for seed in range(2)]
     data, golds = [crowd[0] for crowd in crowds], [crowd[1] for crowd in crowds]
@@ -90,9 +91,12 @@ def test_lia_is_above_every_two_stage_model_where_annotators_err_with_the_featur
     assert lia > max(others.values()) + 0.02, (lia, others)
 
 
+SHORT = {"iterations": 3, "epochs": 20}
+
+
 def test_what_lia_promises_besides_labels():
     data, gold, side, expert = simulated(0)
-    (result,) = fitted("lia", [data])
+    (result,) = fitted("lia", [data], **SHORT)
     extras = result.extras
     assert extras["item_difficulty"][side == 1].mean() > extras["item_difficulty"][side == 0].mean() + 0.1
     active = data.annotations.labels_per_annotator > 0
@@ -114,13 +118,13 @@ def test_what_lia_promises_besides_labels():
 
 def test_an_annotator_never_seen_is_known_by_its_features():
     data, _, _, expert = simulated(1, describes=True)
-    (result,) = fitted("lia", [data])
+    (result,) = fitted("lia", [data], **SHORT)
     unseen = np.flatnonzero(data.annotations.labels_per_annotator == 0)
     assert expert[unseen].tolist() == [0, 0]
     features = data.annotator_features.copy()
     features[unseen[1], 0] = 1  # and now an expert
     (other,) = fitted(
-        "lia", [TrainingData(annotations=data.annotations, items=data.items, annotator_features=features)]
+        "lia", [TrainingData(annotations=data.annotations, items=data.items, annotator_features=features)], **SHORT
     )
     novice, skilled = other.extras["annotator_competence"][unseen]
     assert skilled > novice + 0.05
@@ -152,7 +156,10 @@ def test_who_is_always_right_comes_out_best_and_who_is_always_wrong_worst(shared
     assert ranked[0] == t + 1
 
 
-@pytest.mark.parametrize(("redundancy", "least"), [(None, 0.90), (2, None), (5, None), (10, None), (20, None)])
+@pytest.mark.parametrize(
+    ("redundancy", "least"),
+    [(None, 0.90), *(pytest.param(redundancy, None, marks=pytest.mark.long) for redundancy in (2, 5, 10, 20))],
+)
 def test_lia_e_on_bluebirds(shared_data, redundancy, least):
     base = catalogue.load(str(shared_data / "bluebirds"), {})
     params = {"training": "all"} | ({} if redundancy is None else {"redundancy": redundancy})

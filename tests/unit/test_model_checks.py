@@ -106,6 +106,7 @@ class Probe:
 FACTS = {"name": NAME, "title": "t", "model": Probe, "source": "s", "cost": lambda shape, params: 1.0}
 FACTS |= {"needs": frozenset({"features"}), "supports": frozenset({"votes", "multilabel", "soft_answers"})}
 FACTS |= {"space": {"smoothing": {"values": [0, 1]}}, "deterministic": True, "monotone_objective": True}
+FACTS |= {"steps": "iterations", "predicts_labels": True}
 MODEL = ModelInfo(**(FACTS | {INFO}))
 '''
 ADD = (
@@ -115,6 +116,9 @@ ADD = (
 # What breaks one promise: lines of `fit`, facts of the ModelInfo, methods.
 BROKEN: dict[str, tuple[str, str, str]] = {
     "describes_itself": ("", '"cost": lambda shape, params: float("nan")', ""),
+    "declares_its_steps": ("", '"steps": None', ""),
+    "declares_whether_it_predicts_labels": ("", '"predicts_labels": False', ""),
+    "shapes_are_those_declared": ("fitted = replace(fitted, objective=np.zeros((3, 1)))", "", ""),
     "params_survive_json": ("", "", "def __eq__(self, other): return False"),
     "model_pickles": ("", "", "def __reduce__(self): raise TypeError('no')"),
     "space_fits_fields": ("", '"space": {"smooting": {"values": [0, 1]}}', ""),
@@ -145,7 +149,6 @@ BROKEN: dict[str, tuple[str, str, str]] = {
         "",
     ),
     "class_codes_permute_the_result": ("draw = np.eye(k)[:1].repeat(n, 0); " + ADD.format("draw", "draw"), "", ""),
-    "unanimous_items_keep_their_label": ("fitted = replace(fitted, item_probs=fitted.item_probs[:, ::-1])", "", ""),
     "corners_are_survived": ("assert data.n_items > 1", "", ""),
     "no_corner_flips_a_unanimous_item": ("fitted = replace(fitted, item_probs=fitted.item_probs[:, ::-1])", "", ""),
     "gold_is_out_of_reach": (

@@ -99,6 +99,7 @@ MODEL = ModelInfo(
     name="majority-vote",
     title="Majority vote: shares of the votes, or their winner",
     model=MajorityVote,
+    predicts_labels=True,
     source="folklore",
     supports=frozenset({"votes", "multilabel", "soft_answers"}),
     space={"votes": {"values": ["soft", "hard"]}},

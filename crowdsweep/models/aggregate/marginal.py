@@ -64,12 +64,10 @@ MODEL = ModelInfo(
     name="marginal",
     title="Marginal: the crowd's mean label distribution for every item",
     model=Marginal,
+    predicts_labels=True,
     source="baseline",
     supports=frozenset({"votes", "multilabel", "soft_answers"}),
     cost=lambda shape, _: 2.0 * shape.n_annotations,
     deterministic=True,
-    waived=dict.fromkeys(
-        ("unanimous_items_keep_their_label", "no_corner_flips_a_unanimous_item"),
-        "says the same of every item: the crowd's mean distribution",
-    ),
+    waived={"no_corner_flips_a_unanimous_item": "says the same of every item: the crowd's mean distribution"},
 )

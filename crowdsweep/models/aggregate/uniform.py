@@ -28,12 +28,10 @@ MODEL = ModelInfo(
     name="uniform",
     title="Uniform: every class equally probable",
     model=Uniform,
+    predicts_labels=True,
     source="baseline",
     supports=frozenset({"votes", "multilabel", "soft_answers"}),
     cost=lambda shape, _: float(shape.n_items),
     deterministic=True,
-    waived=dict.fromkeys(
-        ("unanimous_items_keep_their_label", "no_corner_flips_a_unanimous_item"),
-        "says the same of every item, whatever the answers",
-    ),
+    waived={"no_corner_flips_a_unanimous_item": "says the same of every item, whatever the answers"},
 )

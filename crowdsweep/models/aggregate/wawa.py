@@ -53,6 +53,7 @@ MODEL = ModelInfo(
     name="wawa",
     title="Wawa: votes weighted by their annotators' agreement with the majority",
     model=Wawa,
+    predicts_labels=True,
     source="Appen's worker agreement with aggregate; crowd-kit's Wawa",
     supports=frozenset({"votes", "soft_answers"}),
     cost=lambda shape, _: 8.0 * shape.n_annotations,

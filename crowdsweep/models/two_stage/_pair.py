@@ -157,6 +157,7 @@ def two_stage(
     source: str,
     *,
     needs: frozenset[Need] = frozenset(),
+    predicts_labels: bool = True,
     space: Mapping[str, Any] = CLASSIFIER_SPACE,
     version: int = 1,
 ) -> ModelInfo:
@@ -168,6 +169,7 @@ def two_stage(
         model: the dataclass.
         source: paper, section, equations.
         needs: besides features.
+        predicts_labels: see `ModelInfo`.
         space: of the search; the classifier's alone by default.
         version: raised when the same parameters give other numbers.
     """
@@ -175,6 +177,8 @@ def two_stage(
         name=name,
         title=title,
         model=model,
+        steps="epochs",
+        predicts_labels=predicts_labels,
         source=source,
         needs=needs | frozenset[Need]({"features"}),
         supports=frozenset({"votes", "soft_answers"}),

@@ -86,6 +86,8 @@ def embedded(name: str, title: str, model: type[Any], space: Mapping[str, Any]) 
         name=name,
         title=title,
         model=model,
+        steps="epochs",
+        predicts_labels=True,
         source=SOURCE,
         supports=frozenset({"votes", "soft_answers"}),
         space={"item_embedding": {"values": [8, 16, 32]}, **space},

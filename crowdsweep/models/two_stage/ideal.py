@@ -33,4 +33,5 @@ class Ideal:
 
 
 TITLE = "Ideal: a classifier trained on gold, an upper bound"
-MODEL = two_stage("ideal", TITLE, Ideal, "Mena and Nanculef 2019, section 4 (Ideal)", needs=frozenset({"gold"}))
+SOURCE = "Mena and Nanculef 2019, section 4 (Ideal)"
+MODEL = two_stage("ideal", TITLE, Ideal, SOURCE, needs=frozenset({"gold"}), predicts_labels=False)

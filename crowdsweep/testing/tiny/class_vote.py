@@ -73,6 +73,7 @@ MODEL = ModelInfo(
     name="class-vote",
     title="Class vote: each class by itself, annotators by their own matrices",
     model=ClassVote,
+    predicts_labels=True,
     source="example",
     supports=frozenset({"votes", "multilabel"}),
     deterministic=True,

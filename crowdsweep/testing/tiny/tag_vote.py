@@ -52,6 +52,7 @@ MODEL = ModelInfo(
     name="tag-vote",
     title="Tag vote: the votes for a token, weighed by its neighbours in the sentence",
     model=TagVote,
+    predicts_labels=True,
     source="example",
     deterministic=True,
 )

@@ -1,0 +1,27 @@
+"""When the shapes and types of arrays are checked at run time.
+
+pytest's option `--jaxtyping-packages=crowdsweep,beartype.beartype` has every function of the package compare its
+arguments with their annotations, which multiplies what small fits cost; so a suite turns the comparison on where it
+pays. Without that option nothing here has an effect.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import jaxtyping
+
+
+def check_shapes(wanted: bool) -> None:
+    """Turns the comparison on or off, for the whole process."""
+    jaxtyping.config.update("jaxtyping_disable", not wanted)
+
+
+@contextmanager
+def checked_shapes() -> Iterator[None]:
+    """Has it on inside a block, and afterwards as it was."""
+    disabled = jaxtyping.config.jaxtyping_disable
+    check_shapes(True)
+    try:
+        yield
+    finally:
+        check_shapes(not disabled)
