@@ -5,7 +5,7 @@ arguments with their annotations, which multiplies what small fits cost; so a su
 pays. Without that option nothing here has an effect.
 """
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 import jaxtyping
@@ -17,7 +17,7 @@ def check_shapes(wanted: bool) -> None:
 
 
 @contextmanager
-def checked_shapes() -> Iterator[None]:
+def checked_shapes() -> Generator[None]:
     """Has it on inside a block, and afterwards as it was."""
     disabled = jaxtyping.config.jaxtyping_disable
     check_shapes(True)

@@ -62,7 +62,7 @@ def goes_on_well(box: Sandbox, undisturbed: Undisturbed, command: Command, *, lo
     assert list(broken_promises(box, undisturbed.store_of(dict(box.mapping)))) == []
 
 
-@pytest.mark.parametrize("part", ["raylet/raylet ", "gcs/gcs_server "])
+@pytest.mark.parametrize("part", ["raylet/raylet ", pytest.param("gcs/gcs_server ", marks=pytest.mark.long)])
 def test_a_part_of_our_own_cluster_is_killed(part: str, box: Sandbox, undisturbed: Undisturbed) -> None:
     box.options = ["--engine", "ray"]
     command = box.start()
@@ -73,6 +73,7 @@ def test_a_part_of_our_own_cluster_is_killed(part: str, box: Sandbox, undisturbe
     goes_on_well(box, undisturbed, command, lost_at=time.monotonic())
 
 
+@pytest.mark.long
 def test_a_cluster_that_was_joined_is_lost(box: Sandbox, undisturbed: Undisturbed) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

@@ -23,24 +23,22 @@ from crowdsweep.trial.result import Status
 from crowdsweep.trial.runner import run_batch
 from crowdsweep.trial.spec import TrialSpec
 
+MISBEHAVING = str(Path(__file__).parents[1] / "misbehaving")
+
 
 @pytest.fixture
 def inline() -> InlineExecutor:
     return InlineExecutor(datasets())
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def pool(ray_cluster: Cluster) -> Iterator[RayExecutor]:
-    executor = RayExecutor(datasets(), ray_cluster, Resources())
-    yield executor
-    executor.close()
-
-
-@pytest.fixture
-def wild_pool(misbehaving: None, ray_cluster: Cluster) -> Iterator[RayExecutor]:
-    executor = RayExecutor(datasets(), ray_cluster, Resources())
-    yield executor
-    executor.close()
+    """Actors that know the misbehaving models too; whoever loses one has it replaced."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CROWDSWEEP_PLUGINS", MISBEHAVING)
+        executor = RayExecutor(datasets(), ray_cluster, Resources())
+        yield executor
+        executor.close()
 
 
 def specs_of(model: str, n_seeds: int, **params: object) -> list[TrialSpec]:
@@ -208,14 +206,16 @@ class TestRay:
         assert ray.get(actor.threads.remote()) == ["1"] * (len(THREAD_VARIABLES) + 1) + ["cpu"]
         ray.kill(actor)
 
-    def test_killed_in_the_middle_of_a_batch(self, wild_pool: RayExecutor, inline: InlineExecutor) -> None:
+    def test_killed_in_the_middle_of_a_batch(
+        self, misbehaving: None, pool: RayExecutor, inline: InlineExecutor
+    ) -> None:
         """kill -9 of the actor: its trials are run again, with the numbers that they would have had."""
         specs = specs_of("slow", 4, steps=10, pause_s=0.05, smoothing=0.3)
-        wild_pool.submit(batch_of(specs))
-        polled_until_progress(wild_pool)
-        for process in wild_pool.process_ids():
+        pool.submit(batch_of(specs))
+        polled_until_progress(pool)
+        for process in pool.process_ids():
             os.kill(process, signal.SIGKILL)
-        events = drained(wild_pool, 4)
+        events = drained(pool, 4)
         lost = [key for event in events if isinstance(event, BatchLost) for key in event.keys]
         assert set(lost) == {spec.key for spec in specs}
         inline.submit(batch_of(specs))
@@ -224,10 +224,10 @@ class TestRay:
         assert got == expected
         assert Counter(result.key for result in finished(events)).most_common(1)[0][1] == 1
 
-    def test_a_trial_that_kills_its_actor_takes_no_other_with_it(self, wild_pool: RayExecutor) -> None:
+    def test_a_trial_that_kills_its_actor_takes_no_other_with_it(self, misbehaving: None, pool: RayExecutor) -> None:
         specs = specs_of("deadly", 6, seed=3)
-        wild_pool.submit(batch_of(specs))
-        events = drained(wild_pool, 6)
+        pool.submit(batch_of(specs))
+        events = drained(pool, 6)
         results = {result.key: result for result in finished(events)}
         assert [results[spec.key].status for spec in specs] == ["ok", "ok", "ok", "failed", "ok", "ok"]
         failure = results[specs[3].key].failure
@@ -248,31 +248,31 @@ class TestRay:
             assert [results[spec.key].status for spec in (specs[0], specs[2])] == ["ok", "ok"]
         executor.close()
 
-    def test_exits_and_forks_of_a_model_are_its_own(self, wild_pool: RayExecutor) -> None:
+    def test_exits_and_forks_of_a_model_are_its_own(self, misbehaving: None, pool: RayExecutor) -> None:
         for how, kind in (("exit", "SystemExit"), ("keyboard_interrupt", "KeyboardInterrupt"), ("fork", "")):
             specs = specs_of("wrong", 3, how=how)
-            wild_pool.submit(batch_of(specs))
-            results = {result.key: result for result in finished(drained(wild_pool, 3))}
+            pool.submit(batch_of(specs))
+            results = {result.key: result for result in finished(drained(pool, 3))}
             failure = results[specs[1].key].failure
             assert (failure.kind if failure else "") == kind, how
             assert [results[spec.key].status for spec in (specs[0], specs[2])] == ["ok", "ok"]
 
-    def test_an_actor_lost_once_is_replaced(self, wild_pool: RayExecutor, tmp_path: Path) -> None:
-        wild_pool.submit(batch_of(specs_of("deadly", 1, seed=0, once=str(tmp_path / "killed"))))
-        (result,) = finished(drained(wild_pool, 1))
+    def test_an_actor_lost_once_is_replaced(self, misbehaving: None, pool: RayExecutor, tmp_path: Path) -> None:
+        pool.submit(batch_of(specs_of("deadly", 1, seed=0, once=str(tmp_path / "killed"))))
+        (result,) = finished(drained(pool, 1))
         assert result.status is Status.OK
         assert (tmp_path / "killed").exists()
 
-    def test_a_stop_reaches_a_running_trial_at_its_next_report(self, wild_pool: RayExecutor) -> None:
+    def test_a_stop_reaches_a_running_trial_at_its_next_report(self, misbehaving: None, pool: RayExecutor) -> None:
         endless = specs_of("slow", 1, steps=100_000, pause_s=0.01)
-        wild_pool.submit(batch_of(endless))
-        polled_until_progress(wild_pool)
-        wild_pool.stop(endless[0].key)
-        (result,) = finished(drained(wild_pool, 1))
+        pool.submit(batch_of(endless))
+        polled_until_progress(pool)
+        pool.stop(endless[0].key)
+        (result,) = finished(drained(pool, 1))
         assert result.status is Status.STOPPED
         assert 1 < result.iterations < 100_000
-        wild_pool.submit(batch_of(specs_of("uniform", 1)))
-        assert len(finished(drained(wild_pool, 1))) == 1
+        pool.submit(batch_of(specs_of("uniform", 1)))
+        assert len(finished(drained(pool, 1))) == 1
 
     def test_what_the_cluster_lacks_is_refused_before_anything_runs(self, ray_cluster: Cluster) -> None:
         with pytest.raises(InfeasibleRequest, match=r"3 CPU and 1 GPU.*2 CPU and 0 GPU"):

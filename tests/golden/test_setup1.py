@@ -75,6 +75,7 @@ def test_a_classifier_trained_on_gold_is_as_printed(protocol):
     assert _accuracies("ideal", protocol, 100, draws=40).mean() == pytest.approx(94.5, abs=1)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("protocol", ["paper", "equal_budget"])
 @pytest.mark.parametrize("n_annotators", [100, 10_000])
 def test_no_crowd_beats_gold(protocol, n_annotators):
