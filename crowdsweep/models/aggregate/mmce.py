@@ -17,6 +17,8 @@ Deviations: the M-step climbs each annotator's and each item's matrix by itself,
 curvature of a softmax, where the authors run L-BFGS: data sets stack, no line is searched, the objective never falls.
 Annotators without any answer have the matrix whose softmax is the mean of the others', by how often they met a class.
 A matrix of an annotator on record is that for an item without confusions of its own.
+
+With many classes and few labels an item it can be far below the vote (21 points on music-genre); held-out answers tell.
 """
 
 from collections.abc import Iterator, Sequence
@@ -211,7 +213,7 @@ def _annotators(crowds: StackedCrowds, sigma: Matrices, met: Met, replica: int) 
 
 MODEL = ModelInfo(
     name="mmce",
-    title="MMCE: minimax conditional entropy, confusions of annotators and of items",
+    title="MMCE: minimax conditional entropy, confusions of annotators and of items; can be far below the vote",
     model=Mmce,
     source="Zhou et al. 2015, regularised, categorical",
     supports=frozenset({"votes", "soft_answers"}),
