@@ -60,7 +60,7 @@ class HierarchicalDawidSkene:
 
     Attributes:
         smoothing: pseudo-answers in every cell of the crowd's confusion matrix. One is .4 ± .2 points better than .01
-            on nineteen public datasets, and worse on none.
+            on eighteen public datasets, and worse on none.
         iterations: limit of EM steps.
         tolerance: stop once the objective rises by less than this share of itself.
     """

@@ -19,7 +19,7 @@ Annotators have one accuracy each, counted with `smoothing` against what an item
 
 Where some annotators answer far more than others, many rounds drift to whatever those agree on (rte: 50 % right after
 the hundred rounds of crowd-kit, whose labels are the same). One round is the default: on nineteen public datasets it is
-4.2 ± 2.5 points better than a hundred. Held-out answers do not choose between numbers of rounds (all within .001 nats),
+4.0 ± 2.4 points better than a hundred. Held-out answers do not choose between numbers of rounds (all within .001 nats),
 and one round too can be far below the vote (11 points on rte, 10 on sentiment-polarity).
 """
 
