@@ -51,7 +51,7 @@ class Mmce:
 
     Attributes:
         regularisation: gamma, how much the matrices are held near zero; times the square of the number of classes. The
-            default is that of surveys; of 0.25 to 4 it foretells held-out answers best on six of seven public datasets
+            default is that of surveys; of 0.25 to 4 it predicts held-out answers best on six of seven public datasets
             (bluebirds: 0.5, by 0.0015 nats), also where the classes are many and gold would have a larger one.
         iterations: limit of EM steps.
         tolerance: stop once the objective rises by less than this share of itself.
