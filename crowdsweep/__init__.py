@@ -3,7 +3,7 @@
     import crowdsweep as cs
 
     data = cs.load("pets")                        a dataset folder, a catalogue name, or a table of answers
-    fit = cs.fit("dawid-skene", data, smoothing=0.01)
+    fit = cs.fit("hierarchical-dawid-skene", data)
     fit.labels.to_pandas()                        Arrow tables; .probabilities, .annotators, .next_items
     found = cs.run("sweep.yaml")                  .table, .recommended(), .label()
 

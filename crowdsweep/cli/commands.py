@@ -199,7 +199,7 @@ def report(store: Path | None, live: bool) -> None:
     "--model",
     shell_complete=models_named,
     metavar="NAME",
-    help="Another model than the one that the sweep's report recommends.",
+    help="Another model than the one that the sweep's report recommends, or hierarchical-dawid-skene of a dataset.",
 )
 @click.option("--dataset", metavar="NAME", help="Of a sweep with several datasets, the one to label.")
 @click.option(
@@ -232,7 +232,7 @@ def label(
 ) -> None:
     """Fit the model that a sweep recommends to all data, and write labels, annotators and what to label next.
 
-    DIR is the folder of a sweep, by default the latest here, or, with --model, a dataset's folder or name.
+    DIR is the folder of a sweep, by default the latest here, or a dataset's folder or name, which needs no sweep.
     """
     from crowdsweep.labelling.chosen import chosen_of_dataset, chosen_of_sweep
     from crowdsweep.labelling.exports import Exports

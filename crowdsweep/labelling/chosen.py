@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from crowdsweep.console.wording import score_words
+from crowdsweep.data import catalogue
 from crowdsweep.data.dataset import Scalar
 from crowdsweep.errors import BadInput, UnknownName
 from crowdsweep.journal.journal import read_journal
 from crowdsweep.journal.shown import shown_trials
 from crowdsweep.journal.state import JournalState
+from crowdsweep.labelling.default_model import default_model
 from crowdsweep.labelling.fitted import DEFAULT_SEEDS, LEAVES_OUT
 from crowdsweep.models import registered
 from crowdsweep.report.compare import DatasetComparison
@@ -44,25 +46,26 @@ class Chosen:
 
 
 def chosen_of_dataset(dataset: str, model: str | None, settings: Sequence[str], n_seeds: int | None) -> Chosen:
-    """Returns a model that a person names, for a dataset.
+    """Returns a model that a person names, for a dataset, or the one that labels where nobody has chosen.
 
     Args:
         dataset: a folder, or a name of the catalogue.
-        model: registered name.
+        model: registered name; None for the default of labels alone.
         settings: `name=value` of hyper-parameters, values in YAML.
         n_seeds: `DEFAULT_SEEDS` where it is None.
 
     Raises:
-        BadInput: no model is named, or a setting is not one of its.
+        BadInput: a setting is not one of the model's.
+        UnknownName: there is no such dataset or model.
+        DataError: no model is named, and the dataset cannot be read.
     """
+    why = "named by --model"
     if model is None:
-        raise BadInput(
-            f"{dataset}: expected a model for this dataset: --model dawid-skene, or another that `crowdsweep models` "
-            f"lists; of a sweep's folder the model that its report recommends is taken"
-        )
+        model = default_model(catalogue.load(dataset, {}).scale)
+        why = "the default for labels alone; `crowdsweep init` writes a sweep that compares models, --model names one"
     params = dict(map(_setting, settings))
     registered.full_params(model, params)
-    return Chosen(model=model, params=params, dataset=dataset, n_seeds=n_seeds or DEFAULT_SEEDS, why="named by --model")
+    return Chosen(model=model, params=params, dataset=dataset, n_seeds=n_seeds or DEFAULT_SEEDS, why=why)
 
 
 def chosen_of_sweep(store: Path, dataset: str | None, model: str | None, n_seeds: int | None) -> Chosen:

@@ -11,6 +11,7 @@ from jaxtyping import Float64, Int64
 from crowdsweep.arrays import LOG_FLOOR, ItemProbs
 from crowdsweep.data.dataset import SPLITS, CrowdDataset
 from crowdsweep.labelling.annotators import AnnotatorFacts, annotator_facts, crowd_matrix
+from crowdsweep.labelling.default_model import default_model
 from crowdsweep.labelling.fitted import Fitted, fit_everything
 from crowdsweep.labelling.next_items import gains, whom_to_ask
 from crowdsweep.labelling.others import Matrices, answers_and_others
@@ -154,7 +155,7 @@ def _who_knows_annotators(fitted: Fitted) -> Fitted:
     """Returns a fit that says how annotators answer: the model's own where it does, else that of a plain model."""
     if fitted.knows_annotators:
         return fitted
-    plain = "majority-vote" if fitted.dataset.scale == "multilabel" else "hierarchical-dawid-skene"
+    plain = default_model(fitted.dataset.scale)
     return fit_everything(plain, {}, fitted.dataset, fitted.dataset_params, n_seeds=1)
 
 

@@ -33,7 +33,6 @@ class Facts:
         params: dataset parameters that they were made ready with.
         offer: what they have.
         holds_out: whether answers can be held out, every item keeping one.
-        labels_each: mean number of labels of those who gave any.
         labels_per_item: the largest number of labels that half of the items have at least.
     """
 
@@ -41,7 +40,6 @@ class Facts:
     params: Mapping[str, Scalar]
     offer: Offer
     holds_out: bool
-    labels_each: float
     labels_per_item: int
 
     @property
@@ -125,29 +123,35 @@ CANDIDATES = (
     ),
     Candidate(
         name="one-coin",
-        why="one accuracy for each annotator: needs few labels of each",
+        why="one accuracy for each annotator, that of the crowd where somebody gave few labels",
         when=lambda f: f.known,
         searched=True,
     ),
     Candidate(
         name="dawid-skene",
-        why="a confusion matrix for each annotator: the classic",
+        why="a confusion matrix for each annotator: for dozens of labels of each",
         when=lambda f: f.known,
         searched=True,
     ),
     Candidate(
         name="mace",
         why="annotators who know, or answer without looking",
-        when=lambda f: f.known and f.labels_each >= 10,
+        when=lambda f: f.known,
         searched=True,
     ),
     Candidate(
         name="hierarchical-dawid-skene",
-        why="matrices drawn from around the crowd's, for annotators who gave few labels",
-        when=lambda f: f.known and f.labels_each < 100,
+        why="matrices drawn from around the crowd's, as near as the data have them: the default of labels alone",
+        when=lambda f: f.known,
         searched=True,
     ),
     Candidate(name="glad", why="items that are hard for everybody", when=lambda f: f.known, searched=True),
+    Candidate(
+        name="mmce",
+        why="items that confuse everybody alike; of many classes and few labels an item it can fall far below the vote",
+        when=lambda f: f.known,
+        searched=True,
+    ),
     Candidate(name="ideal", why="trained on gold: what a classifier could reach at best, marked and ranked apart"),
     Candidate(name="soft-mv", why="a classifier trained on the shares of the votes", when=_has_features),
     Candidate(name="crowdlab", why="a classifier as one more opinion", when=lambda f: f.known),
@@ -185,7 +189,6 @@ def facts_of(dataset: CrowdDataset, given: Mapping[str, Scalar]) -> Facts:
         params=params,
         offer=offer_of(trial),
         holds_out=taken is not None and len(taken) > 0,
-        labels_each=len(labels) / max(labels.n_active_annotators, 1),
         labels_per_item=int(per_item[(len(per_item) - 1) // 2]),
     )
 

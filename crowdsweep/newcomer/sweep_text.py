@@ -11,6 +11,7 @@ import numpy as np
 import yaml
 
 from crowdsweep.journal.stores import DEFAULT_STORES
+from crowdsweep.labelling.default_model import default_model
 from crowdsweep.metrics.known import ACCURACY, HELDOUT, KL
 from crowdsweep.metrics.wording import words
 from crowdsweep.models import registered
@@ -81,7 +82,7 @@ def redundancy_text(folder: Path, facts: Facts, chosen: Sequence[Chosen], *, dat
     levels = _levels(facts)
     if not levels:
         return None
-    studied = [one for one in chosen if not one.left_out and "gold" not in _needs(one)][:_STUDIED]
+    studied = _studied(chosen, default_model(facts.trial.training.scale))
     lines = [
         *_comment(
             f"How many labels does an item of {folder.name or folder} need? The labels of each item are thinned, and "
@@ -185,6 +186,13 @@ def _entry(one: Chosen, *, search: bool = True) -> str:
     if search and one.search:
         given["search"] = "default"
     return name if len(given) == 1 else _flow(given)
+
+
+def _studied(chosen: Sequence[Chosen], default: str) -> list[Chosen]:
+    """Returns the cheapest of what is taken, the default model among them where it is."""
+    taken = [one for one in chosen if not one.left_out and "gold" not in _needs(one)]
+    first = sorted(taken, key=lambda one: one.candidate.name != default)[:_STUDIED]
+    return [one for one in taken if one in first]
 
 
 def _needs(one: Chosen) -> frozenset[str]:

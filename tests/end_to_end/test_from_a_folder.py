@@ -168,7 +168,7 @@ def test_the_line_for_texts_is_a_model_that_runs(tmp_path: Path, monkeypatch: py
     (line,) = [line for line in path.read_text().splitlines() if "text_cnn" in line]
     assert yaml.safe_load(line.replace("#", ""))[0]["name"] == "soft-mv"
     path.write_text(path.read_text().replace(line, line.replace("# -", "-")))
-    only = ["--set", "seeds.report=1", "--set", "budget.points=1", "--set", "models.7.params.epochs=1"]
+    only = ["--set", "seeds.report=1", "--set", "budget.points=1", "--set", "models.soft-mv.params.epochs=1"]
     assert run_command_line(["run", "mine", *SMALL_SWEEP, *only]) == 0
     assert "soft-mv" in Path("crowdsweep-runs/mine/table.md").read_text()
 

@@ -157,10 +157,12 @@ def fit(model: DawidSkene | OneCoin | MajorityVote | Multinomial, rows: Annotati
 @pytest.mark.parametrize("smoothing", [0.0, 0.01, 1.0])
 @pytest.mark.parametrize("kind", [{}, {"weights": True}, {"soft": True}, {"weights": True, "soft": True}], ids=str)
 @pytest.mark.parametrize(
-    ("model", "matrices_of"), [(DawidSkene, dawid_skene_matrices), (OneCoin, one_coin_matrices)], ids=["ds", "one-coin"]
+    ("model", "matrices_of"),
+    [(DawidSkene(shrinkage=0.0), dawid_skene_matrices), (OneCoin(shrinkage=0.0), one_coin_matrices)],
+    ids=["ds", "one-coin"],
 )
 def test_em_equals_its_dense_twin(
-    model: type[DawidSkene | OneCoin],
+    model: DawidSkene | OneCoin,
     matrices_of: Matrices,
     kind: dict[str, bool],
     smoothing: float,
@@ -168,7 +170,7 @@ def test_em_equals_its_dense_twin(
     for seed in range(2):
         rows = random_crowd(seed, **kind)
         posterior, objective = dense_em(rows, matrices_of, smoothing, steps=6)
-        found = fit(model(smoothing=smoothing, iterations=6, tolerance=0.0), rows)
+        found = fit(replace(model, smoothing=smoothing, iterations=6, tolerance=0.0), rows)
         np.testing.assert_allclose(found.item_probs, posterior, atol=1e-9)
         np.testing.assert_allclose(found.objective, objective, rtol=1e-9)
         matrices = np.array(with_unknown_annotators(matrices_of)(rows, posterior, smoothing))

@@ -20,7 +20,7 @@ MODELS = {
     "soft votes": MajorityVote(),
     "hard votes": MajorityVote(votes="hard"),
     "dawid-skene": DawidSkene(iterations=8),
-    "dawid-skene unsmoothed": DawidSkene(smoothing=0.0, iterations=8),
+    "dawid-skene unsmoothed": DawidSkene(smoothing=0.0, shrinkage=0.0, iterations=8),
     "one-coin": OneCoin(iterations=8),
 }
 

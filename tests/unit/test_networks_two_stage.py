@@ -65,7 +65,7 @@ def test_random_ties_go_both_ways():
 def test_dawid_skene_first_teaches_its_posterior_and_keeps_its_annotators():
     data = _data()
     fitted = fit_one(built("dl-ds", smoothing=0.1, tolerance=0.0, iterations=7, **MANY_STEPS), data, _context())
-    first = fit_one(DawidSkene(smoothing=0.1, tolerance=0.0, iterations=7), data, _context())
+    first = fit_one(DawidSkene(smoothing=0.1, shrinkage=0.0, tolerance=0.0, iterations=7), data, _context())
     np.testing.assert_allclose(fitted.item_probs[:3], first.item_probs[:3], atol=0.03)
     everybody = np.arange(3)
     np.testing.assert_array_equal(fitted.annotators.confusion(everybody), first.annotators.confusion(everybody))
@@ -141,7 +141,7 @@ def test_without_dev_items_a_tenth_is_set_aside():
 def test_any_aggregator_goes_with_any_network():
     """The pair that dl-ds is, put together from its parts, gives its numbers."""
     params = {"smoothing": 0.1, "tolerance": 1e-5, "iterations": 50, "epochs": 5, "network": "linear"}
-    pair = fit_one(built("two-stage", aggregate="dawid-skene", **params), _data(), _context(3))
+    pair = fit_one(built("two-stage", aggregate="dawid-skene", shrinkage=0.0, **params), _data(), _context(3))
     named = fit_one(built("dl-ds", **params), _data(), _context(3))
     np.testing.assert_array_equal(pair.item_probs, named.item_probs)
     np.testing.assert_array_equal(pair.objective, named.objective)

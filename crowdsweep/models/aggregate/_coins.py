@@ -44,7 +44,7 @@ def accuracies(crowds: StackedCrowds, counts: ColumnProbs, smoothing: float) -> 
         counts: of each column's answers, by the class that their items are taken for.
         smoothing: at least 0.
     """
-    return _smoothed(*_right_of(crowds, counts), smoothing, crowds.n_classes)
+    return _smoothed(*right_answers(crowds, counts), smoothing, crowds.n_classes)
 
 
 def coins(crowds: StackedCrowds, counts: ColumnProbs, smoothing: float) -> list[OneCoinConfusions]:
@@ -54,11 +54,18 @@ def coins(crowds: StackedCrowds, counts: ColumnProbs, smoothing: float) -> list[
         crowds: the annotations.
         counts, smoothing: as of `accuracies`.
     """
-    right, total = _right_of(crowds, counts)
-    own = _smoothed(right, total, smoothing, crowds.n_classes)
+    return coins_of(crowds, accuracies(crowds, counts, smoothing), together(crowds, counts, smoothing))
+
+
+def together(crowds: StackedCrowds, counts: ColumnProbs, smoothing: float) -> PerReplica:
+    """Returns the accuracy of all answers of each replica together.
+
+    Args:
+        crowds, counts, smoothing: as of `accuracies`.
+    """
+    right, total = right_answers(crowds, counts)
     sums = crowds.replica_sums_of_annotators
-    together = _smoothed(sums(right), sums(total), smoothing, crowds.n_classes)
-    return coins_of(crowds, own, together)
+    return _smoothed(sums(right), sums(total), smoothing, crowds.n_classes)
 
 
 def coins_of(crowds: StackedCrowds, accuracy: Accuracies, unknown: PerReplica) -> list[OneCoinConfusions]:
@@ -72,7 +79,12 @@ def coins_of(crowds: StackedCrowds, accuracy: Accuracies, unknown: PerReplica) -
     return found
 
 
-def _right_of(crowds: StackedCrowds, counts: ColumnProbs) -> tuple[Accuracies, Accuracies]:
+def right_answers(crowds: StackedCrowds, counts: ColumnProbs) -> tuple[Accuracies, Accuracies]:
+    """Returns how many answers of each annotator are right, and how many there are.
+
+    Args:
+        crowds, counts: as of `accuracies`.
+    """
     right = crowds.annotator_sums(counts[np.arange(len(counts)), crowds.column_label])
     return right, crowds.annotator_sums(counts.sum(axis=1))
 

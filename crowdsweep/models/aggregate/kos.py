@@ -17,9 +17,10 @@ labelled with certainty, classes that tie share; an item whose answers weigh not
 reported objective is the share of answers that agree with what their item is taken for, which need not rise.
 Annotators have one accuracy each, counted with `smoothing` against what an item's other answers say, in the last round.
 
-Where some annotators answer far more than others, many rounds drift to whatever those agree on (rte: 50 % right, and
-crowd-kit's alike); the default space therefore searches the number of rounds. Held-out answers do not tell the default,
-crowd-kit's, from 2 or 20 on the average of 17 public datasets (all within 0.001 nats an answer).
+Where some annotators answer far more than others, many rounds drift to whatever those agree on (rte: 50 % right after
+the hundred rounds of crowd-kit, whose labels are the same). One round is the default: on nineteen public datasets it is
+4.0 ± 2.4 points better than a hundred. Held-out answers do not choose between numbers of rounds (all within .001 nats),
+and one round too can be far below the vote (11 points on rte, 10 on sentiment-polarity).
 """
 
 from collections.abc import Sequence
@@ -56,7 +57,7 @@ class Kos:
     """
 
     smoothing: Annotated[float, Ge(0)] = 0.01
-    iterations: Annotated[int, Ge(1)] = 100
+    iterations: Annotated[int, Ge(1)] = 1
     tolerance: Annotated[float, Ge(0)] = 1e-8
 
     def fit_batch(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
@@ -176,7 +177,7 @@ def _largest_change(crowds: StackedCrowds, pairs: Pairs, before: PerPair, after:
 
 MODEL = ModelInfo(
     name="kos",
-    title="KOS: messages between answers and reliabilities",
+    title="KOS: messages between answers and reliabilities; can be far below the vote",
     model=Kos,
     steps="iterations",
     predicts_labels=True,
@@ -184,5 +185,6 @@ MODEL = ModelInfo(
     supports=frozenset({"votes", "soft_answers"}),
     space={"iterations": {"values": [1, 2, 5, 20, 100]}},
     cost=lambda shape, params: 8.0 * params["iterations"] * shape.n_annotations * shape.n_classes,
+    version=2,
     deterministic=True,
 )

@@ -8,8 +8,12 @@ Dawid and Skene (1979) with the "homogeneous" annotator of Raykar et al. (2010) 
     accuracy_t   probability that annotator t answers with the true class
     rho          class shares, as in `dawid_skene.py`
 
-Deviations: `smoothing` is a pseudo-count in each of an annotator's K cells, as in `dawid_skene.py`, so an annotator is
-shrunk towards chance (1 / K), not towards 1/2. Annotators without any answer have the accuracy of all answers together.
+`shrinkage` draws annotators with few answers towards the crowd: so many pseudo-answers are added to theirs, right as
+often as all annotators are if they share one accuracy, which is fitted first.
+
+Deviations: `shrinkage` is ours; `smoothing` is a pseudo-count in each of an annotator's K cells, as in
+`dawid_skene.py`, so that it draws towards chance (1 / K), not towards 1/2. Annotators without any answer have the
+accuracy of all answers together.
 """
 
 from collections.abc import Sequence
@@ -19,10 +23,11 @@ from typing import Annotated, final
 import numpy as np
 from annotated_types import Ge
 
-from crowdsweep.arrays import ItemProbs, floored_log
+from crowdsweep.arrays import ItemProbs, floored_log, ratio
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models._em import (
     ConfusionColumns,
+    FittedEM,
     PerReplica,
     StackedCrowds,
     column_counts,
@@ -30,12 +35,13 @@ from crowdsweep.models._em import (
     log_answers,
     log_class_shares,
     normalised,
+    pooled,
     run_em,
     soft_vote,
     stack,
 )
-from crowdsweep.models.aggregate._coins import Accuracies, accuracies, coins, error
-from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
+from crowdsweep.models.aggregate._coins import Accuracies, coins_of, error, right_answers, together
+from crowdsweep.models.contract import FitContext, FitResult, ModelInfo, Report, nobody_listens
 
 
 @final
@@ -45,34 +51,25 @@ class OneCoin:
 
     Attributes:
         smoothing: pseudo-counts in every cell: one for the right answer, one for each wrong one.
+        shrinkage: pseudo-answers of every annotator, right as often as the crowd's are. Without them few answers are
+            taken at their word: of 10,000 simulated annotators with four labels each, held-out answers then say -1.17
+            nats where the vote has -.66, and -.60 with ten.
         iterations: limit of EM steps.
         tolerance: stop once the objective rises by less than this share of itself.
     """
 
     smoothing: Annotated[float, Ge(0)] = 0.01
+    shrinkage: Annotated[float, Ge(0)] = 10.0
     iterations: Annotated[int, Ge(1)] = 100
     tolerance: Annotated[float, Ge(0)] = 1e-8
 
     def fit_batch(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
         """Fits all data sets side by side; each stops by itself."""
         crowds = stack([part.annotations for part in data])
-
-        def step(posterior: ItemProbs) -> tuple[ItemProbs, PerReplica]:
-            accuracy = self._accuracy(crowds, posterior)
-            log_joint = log_answers(crowds, _columns(crowds, accuracy))
-            log_joint += crowds.spread(log_class_shares(crowds, posterior))
-            updated, log_evidence = normalised(log_joint)
-            return updated, crowds.replica_sums(log_evidence) + self._log_prior(crowds, accuracy)
-
-        fitted = run_em(
-            crowds,
-            soft_vote(crowds),
-            step,
-            iterations=self.iterations,
-            tolerance=self.tolerance,
-            reports=[context.report for context in contexts],
-        )
-        annotators = coins(crowds, column_counts(crowds, fitted.posterior), self.smoothing)
+        pseudo = self._pseudo_answers(crowds)
+        fitted = self._fit(crowds, pseudo, [context.report for context in contexts])
+        of_all = together(crowds, column_counts(crowds, fitted.posterior), self.smoothing)
+        annotators = coins_of(crowds, pseudo.accuracy(crowds, fitted.posterior), of_all)
         shares = np.exp(log_class_shares(crowds, fitted.posterior))
         extras = [
             {"class_shares": own, "annotator_accuracy": coin.accuracy}
@@ -80,13 +77,52 @@ class OneCoin:
         ]
         return fitted.results(annotators, extras)
 
-    def _accuracy(self, crowds: StackedCrowds, posterior: ItemProbs) -> Accuracies:
-        """M-step: (expected right answers + smoothing) / (answers + classes * smoothing)."""
-        return accuracies(crowds, column_counts(crowds, posterior), self.smoothing)
+    def _pseudo_answers(self, crowds: StackedCrowds) -> "PseudoCoins":
+        """Returns what is added to every annotator's answers; the crowd's accuracy is by the same EM."""
+        evenly = np.full(crowds.n_replicas, self.smoothing)
+        smoothed = PseudoCoins(right=evenly, wrong=evenly)
+        if self.shrinkage == 0:
+            return smoothed
+        crowd = pooled(crowds)
+        fitted = self._fit(crowd, smoothed, [nobody_listens] * crowds.n_replicas)
+        accuracy = smoothed.accuracy(crowd, fitted.posterior)
+        return PseudoCoins(
+            right=evenly + self.shrinkage * accuracy,
+            wrong=evenly + self.shrinkage * error(accuracy, crowds.n_classes),
+        )
 
-    def _log_prior(self, crowds: StackedCrowds, accuracy: Accuracies) -> PerReplica:
-        per_annotator = floored_log(accuracy) + (crowds.n_classes - 1) * floored_log(error(accuracy, crowds.n_classes))
-        return self.smoothing * crowds.replica_sums_of_annotators(per_annotator)
+    def _fit(self, crowds: StackedCrowds, pseudo: "PseudoCoins", reports: Sequence[Report]) -> FittedEM:
+        def step(posterior: ItemProbs) -> tuple[ItemProbs, PerReplica]:
+            accuracy = pseudo.accuracy(crowds, posterior)
+            log_joint = log_answers(crowds, _columns(crowds, accuracy))
+            log_joint += crowds.spread(log_class_shares(crowds, posterior))
+            updated, log_evidence = normalised(log_joint)
+            return updated, crowds.replica_sums(log_evidence) + pseudo.log_prior(crowds, accuracy)
+
+        return run_em(
+            crowds, soft_vote(crowds), step, iterations=self.iterations, tolerance=self.tolerance, reports=reports
+        )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PseudoCoins:
+    """Pseudo-answers of every annotator of each replica: right ones, and those of each wrong class."""
+
+    right: PerReplica
+    wrong: PerReplica
+
+    def accuracy(self, crowds: StackedCrowds, posterior: ItemProbs) -> Accuracies:
+        """M-step: (expected right answers + pseudo-answers) / (answers + pseudo-answers); 1 / classes without any."""
+        right, total = right_answers(crowds, column_counts(crowds, posterior))
+        more, n_classes = self.right[crowds.annotator_replica], crowds.n_classes
+        total = total + more + (n_classes - 1) * self.wrong[crowds.annotator_replica]
+        return ratio(right + more, total, at_zero=1.0 / n_classes)
+
+    def log_prior(self, crowds: StackedCrowds, accuracy: Accuracies) -> PerReplica:
+        """Returns the sum of pseudo-answers * log probability; with the log evidence EM pushes it up."""
+        wrong = (crowds.n_classes - 1) * floored_log(error(accuracy, crowds.n_classes))
+        sums = crowds.replica_sums_of_annotators
+        return self.right * sums(floored_log(accuracy)) + self.wrong * sums(wrong)
 
 
 def _columns(crowds: StackedCrowds, accuracy: Accuracies) -> ConfusionColumns:
@@ -108,9 +144,9 @@ MODEL = ModelInfo(
     predicts_labels=True,
     source="Dawid and Skene 1979 with one parameter an annotator",
     supports=frozenset({"votes", "soft_answers"}),
-    space={"smoothing": {"values": [0, 0.01, 0.1, 1]}},
+    space={"smoothing": {"values": [0.01, 1]}, "shrinkage": {"values": [0, 3, 10, 30]}},
     cost=lambda shape, params: 4.0 * params["iterations"] * shape.n_annotations * shape.n_classes,
-    version=2,
+    version=3,
     deterministic=True,
     monotone_objective=True,
 )

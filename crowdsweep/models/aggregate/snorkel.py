@@ -48,7 +48,7 @@ class Snorkel:
 
     Attributes:
         penalty: half of it times the square of each annotator's weight is taken from the mean log-likelihood of an
-            item. The default foretells held-out answers best, on average over 17 public datasets (0.000001 to 0.001 on
+            item. The default predicts held-out answers best, on average over 17 public datasets (0.000001 to 0.001 on
             five splits of each, 0.01 and 0.1 on three); gold had no part in it. At 0.1, which Snorkel 0.7 is often
             called with, the weights of sparse data are so small that EM is the power method and drifts as `kos.py`
             does.
