@@ -147,7 +147,7 @@ def metrics_tables(block: DatasetComparison) -> list[PageTable]:
     uses = sorted({name.partition(".")[2] for name in names})  # the first is empty: what models label with
     parts = [
         (
-            f"On {split} items" + (f", {use}" if use else ""),
+            f"On {split} items{_own_answers(split, block)}" + (f", {use}" if use else ""),
             [name for name in names if name.startswith(f"{split}_") and name.partition(".")[2] == use],
         )
         for split in SPLITS[::-1]
@@ -157,6 +157,12 @@ def metrics_tables(block: DatasetComparison) -> list[PageTable]:
     parts.append(("Of annotators and their answers", [name for name in names if name not in of_items]))
     tables = [_metrics_table(block, title, own) for title, own in parts if own]
     return [*tables[:-1], replace(tables[-1], note=_METRICS_NOTE)]
+
+
+def _own_answers(split: str, block: DatasetComparison) -> str:
+    """Returns what says that a split is scored by what trained, which nobody can be right or wrong about."""
+    echoes = split == "train" and not block.references.gold.get("train", True)
+    return ", against the answers that trained" if echoes else ""
 
 
 def _metrics_table(block: DatasetComparison, title: str, names: Sequence[str]) -> PageTable:

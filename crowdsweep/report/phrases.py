@@ -120,6 +120,7 @@ def tests_used(block: DatasetComparison) -> str:
     for model, test in tests:
         if test.test != "none":
             why = why_t.get(test.varies, " (with the variance over items)") if test.test == "paired t" else ""
+            why = " (exact: signs of the few items that differ are flipped)" if test.test == "permutation" else why
             parts.setdefault(test.test + why, []).append(model)
     if not parts:
         return ""
@@ -161,7 +162,7 @@ def intervals_over(block: DatasetComparison) -> str:
 
 def why_unranked(block: DatasetComparison) -> str:
     """Returns why no model of a dataset is ranked."""
-    if block.references.heldout and any(score.metrics for score in block.unranked):
+    if block.references.heldout and any(score.wall_s is not None for score in block.unranked):
         return "No model is ranked: none gives a probability to an answer that it has not seen."
     if block.references.only_own_votes and not block.references.heldout:
         return (

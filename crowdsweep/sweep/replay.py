@@ -11,6 +11,7 @@ from crowdsweep.data.dataset import CrowdDataset
 from crowdsweep.data.splits import data_version
 from crowdsweep.errors import BadInput
 from crowdsweep.journal.journal import read_journal
+from crowdsweep.metrics.known import repeats_votes
 from crowdsweep.sweep.executor import Batch
 from crowdsweep.sweep.inline import InlineExecutor
 from crowdsweep.trial.events import TrialFinished
@@ -44,9 +45,11 @@ class Replay:
         return not self.differences()
 
     def differences(self) -> dict[str, tuple[float | None, float | None]]:
-        """Returns the metrics that differ, as recorded and now."""
+        """Returns the metrics that differ, as recorded and now; those of training items without gold, which earlier
+        versions scored by the votes that trained, are no difference where they are gone."""
         before: Mapping[str, float] = {} if self.recorded is None else self.recorded.metrics
-        names = [*before, *(name for name in self.now.metrics if name not in before)]
+        kept = (name for name in before if name in self.now.metrics or not repeats_votes(name, {"train": False}))
+        names = [*kept, *(name for name in self.now.metrics if name not in before)]
         pairs = {name: (before.get(name), self.now.metrics.get(name)) for name in names}
         return {name: pair for name, pair in pairs.items() if not _close(*pair)}
 
