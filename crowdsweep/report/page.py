@@ -188,7 +188,7 @@ def _about_the_sweep(state: JournalState, store: Path) -> dict[str, Any]:
 
 def _first_screen(state: JournalState, comparison: Comparison, store: Path) -> dict[str, Any]:
     """Returns the answer, and what it gives rise to."""
-    trials, template, study = shown_trials(state), template_of(state), study_report(state)
+    trials, template, study = shown_trials(state), template_of(state), study_report(state, store)
     winners = [] if template is None else winners_of(comparison, template)
     answers = [answer_of(state, block, trials) for block in comparison.datasets]
     crowds = crowd_matrices(state, trials, comparison, open_rows(store, write=False))
