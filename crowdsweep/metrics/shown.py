@@ -41,6 +41,19 @@ def show_score(estimate: Estimate, metric: str) -> str:
     return _spread(estimate, metric, unit=" %" if is_share(metric) else "")
 
 
+def unsound_words(found: Estimate | None, flagged: int, fitted: int) -> str:
+    """Returns why no mean stands for a model: seeds that collapsed, or fits that are flagged; empty where one does.
+
+    Args:
+        found: the mean.
+        flagged: how many of its fits are flagged.
+        fitted: how many there are.
+    """
+    if found is not None and found.collapsed:
+        return f"{found.collapsed} of {found.n} seeds collapsed"
+    return f"{flagged} of {fitted} trials {'is' if flagged == 1 else 'are'} flagged" if flagged else ""
+
+
 def _spread(estimate: Estimate, metric: str, *, unit: str) -> str:
     mean = show_number(estimate.mean, metric, estimate) + unit
     if estimate.low is None or estimate.high is None:

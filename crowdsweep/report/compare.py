@@ -19,6 +19,7 @@ from scipy import stats
 from crowdsweep.metrics.intervals import Estimate, Varies, estimate
 from crowdsweep.metrics.known import HELDOUT, repeats_votes
 from crowdsweep.metrics.ranking import ranking_metric
+from crowdsweep.metrics.shown import unsound_words
 from crowdsweep.report.paired import PairedTest, Scores, against_best
 from crowdsweep.report.references import References
 from crowdsweep.report.table import metric_columns
@@ -43,6 +44,7 @@ class Score:
         scores: the ranking metric by seed, and by item where that is known; empty where the model lacks it.
         versus_best: the paired test; None for the best one and for models without rank.
         n_failed, n_stopped: seeds that failed, or were stopped before their end: missing from all estimates.
+        n_fitted, n_flagged: seeds that were fitted, and those of them whose fit is flagged (`trial.flags`).
         wall_s, peak_bytes: mean seconds of a trial; highest memory of its batches; None where every seed failed.
         saw_gold: the model needs gold by definition: an upper bound, not a competitor.
     """
@@ -55,9 +57,17 @@ class Score:
     versus_best: PairedTest | None = None
     n_failed: int = 0
     n_stopped: int = 0
+    n_fitted: int = 0
+    n_flagged: int = 0
     wall_s: Estimate | None = None
     peak_bytes: int | None = None
     saw_gold: bool = False
+
+    def unsound(self, metric: str) -> str:
+        """Returns why no mean stands for the model: `2 of 10 seeds collapsed`, `1 of 10 trials is flagged`; empty where
+        one does. A model that is not sound is as good as nobody."""
+        found = self.metrics.get(metric)
+        return unsound_words(found, self.n_flagged, self.n_fitted)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -319,6 +329,8 @@ def _score(
         scores=Scores(by_seed={row["seed"]: row[metric] for row in ranked}, by_item=items if known is not None else {}),
         n_failed=sum(row["status"] == Status.FAILED for row in cell.rows),
         n_stopped=sum(row["status"] == Status.STOPPED for row in cell.rows),
+        n_fitted=len(good),
+        n_flagged=sum(bool(row.get("flags")) for row in good),
         wall_s=estimate([row["wall_s"] for row in good]) if good else None,
         peak_bytes=max(row["peak_bytes"] for row in good) if good else None,
         saw_gold=saw_gold,

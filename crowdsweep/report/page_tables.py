@@ -85,7 +85,7 @@ def scores_table(block: DatasetComparison, comparison: Comparison) -> PageTable:
                 _reached(score, block.metric),
                 *([_of(score, block.metric, show_foretold)] if foretold else []),
                 _behind(score, block.metric),
-                _as_good(score),
+                _as_good(score, block.metric),
                 *([show_printed(printed.get(score.model), block.metric)] if printed else []),
                 show_seconds(score.wall_s.mean if score.wall_s else None),
                 show_point(score.point),
@@ -276,13 +276,14 @@ def _behind(score: Score, metric: str) -> str:
     return show_number(abs(test.difference.mean), metric, test.difference)
 
 
-def _as_good(score: Score) -> str:
+def _as_good(score: Score, metric: str) -> str:
     test = score.versus_best
     if test is None:
         return ""
     if test.p_holm is None:
-        return "the same" if test.difference is not None and test.difference.mean == 0 else "not tested"
-    return "no, worse" if test.distinguishable else "cannot be told apart"
+        same = test.difference is not None and test.difference.mean == 0
+        return score.unsound(metric) or ("the same" if same else "not tested")
+    return "no, worse" if test.distinguishable else score.unsound(metric) or "cannot be told apart"
 
 
 def _printed_interval(ours: Estimate, metric: str) -> str:

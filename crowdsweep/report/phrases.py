@@ -182,7 +182,8 @@ def _about_runner_up(second: Score, metric: str) -> str:
     if test.p_holm is None:
         return f"The runner-up {second.model} is {gap} behind; no test: {test.reason}."
     told = "is distinguishable from it" if test.distinguishable else "cannot be told apart from it"
-    return f"The runner-up {second.model} {told}: {gap} behind ({test.test}, Holm p {show_p(test.p_holm)})."
+    but = f" Of it {unsound}." if (unsound := second.unsound(metric)) else ""
+    return f"The runner-up {second.model} {told}: {gap} behind ({test.test}, Holm p {show_p(test.p_holm)}).{but}"
 
 
 def _quantity(estimate: Estimate, metric: str, *, difference: bool = False) -> str:

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from crowdsweep.metrics.intervals import Estimate, estimate
 from crowdsweep.metrics.known import HELDOUT
-from crowdsweep.metrics.shown import show_spread
+from crowdsweep.metrics.shown import show_spread, unsound_words
 from crowdsweep.metrics.wording import is_share, readable
 from crowdsweep.studies.contract import Curve, CurveLine
 from crowdsweep.trial.item_scores import ItemScores, no_item_scores
@@ -54,10 +54,7 @@ class AxisPoint:
     def unsound(self, metric: str) -> str:
         """Returns why no mean stands for the model here: `2 of 10 seeds collapsed`, `3 of 10 trials are flagged`;
         empty where one does."""
-        found, flagged = self.estimate(metric), sum(map(bool, self.flags))
-        if found is not None and found.collapsed:
-            return f"{found.collapsed} of {found.n} seeds collapsed"
-        return f"{flagged} of {len(self.flags)} trials {'is' if flagged == 1 else 'are'} flagged" if flagged else ""
+        return unsound_words(self.estimate(metric), sum(map(bool, self.flags)), len(self.flags))
 
 
 ModelsAlong = dict[str, dict[int | None, AxisPoint]]

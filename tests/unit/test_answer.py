@@ -51,14 +51,17 @@ def test_the_answer_names_the_best_what_is_as_good_what_it_costs_and_what_is_wor
     events = trials("dl-em", BEST, wall_s=36.0) + trials("dl-ds", CLOSE, wall_s=2.0) + trials("cmm", CLOSE, wall_s=30.0)
     events += trials("soft-mv", WORSE) + trials("hard-mv", WORSE)
     assert answer(events).lead == (
-        "Use dl-em: 83.7 % ± 0.2 on test items. dl-ds and cmm cannot be told apart from it; dl-ds costs 18 times less. "
+        "Use dl-em: 83.7 % ± 0.2 on test items. dl-ds and cmm cannot be told apart from it; dl-ds costs 18 times less "
+        "for 0.1 points (at most 0.3). "
         "soft-mv and hard-mv are worse."
     )
 
 
 def test_one_as_good_that_costs_less_is_said_in_one_breath() -> None:
     events = trials("a", BEST, wall_s=36.0) + trials("b", CLOSE, wall_s=2.0)
-    assert answer(events).lead.endswith("b cannot be told apart from it and costs 18 times less.")
+    assert answer(events).lead.endswith(
+        "b cannot be told apart from it and costs 18 times less for 0.1 points (at most 0.3)."
+    )
     cheap = trials("a", BEST, wall_s=0.036) + trials("b", CLOSE, wall_s=0.002)  # nobody minds either
     assert answer(cheap).lead.endswith("b cannot be told apart from it.")
 
