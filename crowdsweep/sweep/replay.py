@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from crowdsweep.data import catalogue
 from crowdsweep.data.dataset import CrowdDataset
+from crowdsweep.data.moved import load_recorded
 from crowdsweep.data.splits import data_version
 from crowdsweep.errors import BadInput
 from crowdsweep.journal.journal import read_journal
@@ -100,7 +100,7 @@ def replay_trial(key: str, stores: Sequence[Path]) -> Replay:
     if len(found) > 1:
         raise BadInput(f"trial {key}: expected the start of one key, {len(found)} begin so: {', '.join(found)}")
     spec, state, store = next(iter(found.values()))
-    base = catalogue.load(spec.dataset, spec.dataset_params)
+    base = load_recorded(spec.dataset, spec.dataset_params, spec.fingerprint, store)
     if base.fingerprint != spec.fingerprint:
         raise BadInput(
             f"trial {key} of {store}: dataset {spec.dataset!r} has changed since it was run "
