@@ -68,7 +68,7 @@ class Results:
     @property
     def status(self) -> dict[str, Any]:
         """How far it is: counts, the best so far, the latest failures; as `crowdsweep status --json` prints it."""
-        return sweep_status(self._state)
+        return sweep_status(self._state, self.store)
 
     @property
     def report(self) -> Path:

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from crowdsweep.cli.completion import stores_named
-from crowdsweep.journal.stores import DEFAULT_STORES, asked_store, driver_of, stores_in
+from crowdsweep.journal.stores import DEFAULT_STORES, asked_store, stores_in
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 store_argument = click.argument(
@@ -55,17 +55,17 @@ def list_stores(folder: Path, as_json: bool) -> None:
 @as_json
 def status(store: Path | None, as_json: bool) -> None:
     """Say how far a sweep is: done, failed, best so far. Works while it runs."""
-    from crowdsweep.console.status import describe_status, state_words, sweep_status
+    from crowdsweep.console.status import describe_status, sweep_status
     from crowdsweep.console.tables import terminal_width
     from crowdsweep.journal.journal import read_journal
 
     place = named_store(store)
     state = read_journal(place)
-    found = sweep_status(state)
+    found = sweep_status(state, place)
     if as_json:
         click.echo(json.dumps(found, indent=2, ensure_ascii=False, default=str))
     else:
-        click.echo(describe_status(found, state_words(state.status, driver_of(place)), terminal_width()))
+        click.echo(describe_status(found, found["status"].replace("_", " "), terminal_width()))
 
 
 @click.command()

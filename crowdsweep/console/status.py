@@ -1,5 +1,7 @@
 """How far a sweep is, from its record alone: it may be running, done, or dead."""
 
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from crowdsweep.console.best import BEST_COLUMNS
@@ -7,22 +9,31 @@ from crowdsweep.console.progress import Progress
 from crowdsweep.console.tables import Grid, render
 from crowdsweep.console.wording import number_words
 from crowdsweep.errors import plain
-from crowdsweep.journal.shown import points_of, shown_searches
+from crowdsweep.journal.journal import read_journal
+from crowdsweep.journal.shown import left_out_as_data_changed, points_of, shown_searches, shown_trials
 from crowdsweep.journal.state import JournalState
-from crowdsweep.journal.stores import Driver
+from crowdsweep.journal.stores import Driver, driver_of
 from crowdsweep.metrics.wording import words
 from crowdsweep.trial.events import SweepStatus
+from crowdsweep.trial.naming import short_name
 from crowdsweep.trial.result import Status
 
 LATEST_FAILURES = 5
+BROKEN_OFF = "broken_off"
+"""What a sweep is called that its record says to run and that no process works on."""
 
 
-def sweep_status(state: JournalState) -> dict[str, Any]:
+def sweep_status(state: JournalState, store: Path | None = None) -> dict[str, Any]:
     """Returns counts, the best cell of each dataset so far and the latest failures, JSON-able.
 
-    All of it is about the trials that the sweep asks for now. `status` is `running` also where the driver died without
-    a word: the record cannot tell. `total` is what is known of: a search adds trials as it goes. `left_out` counts the
-    finished trials that the sweep file asked for earlier.
+    All of it is about the trials that the sweep asks for now. `total` is what is known of: a search adds trials as it
+    goes. `left_out` counts the finished trials that it does not ask for, and `data_changed` by dataset those of them
+    whose data are others now.
+
+    Args:
+        state: what the journal says.
+        store: its folder, which tells whether the driver of a running sweep lives: `status` is `broken_off` where it
+            died without a word. Without, the record alone cannot tell, and it is `running`.
     """
     progress = Progress()
     progress.begin(state)
@@ -35,13 +46,17 @@ def sweep_status(state: JournalState) -> dict[str, Any]:
     ]
     return {
         "name": state.name,
-        "status": state.status,
+        "status": BROKEN_OFF if store is not None and is_broken_off(state, store) else state.status,
         "done": progress.counts[Status.OK],
         "failed": progress.counts[Status.FAILED] - lost,
         "lost": lost,
         "stopped": progress.counts[Status.STOPPED],
         "total": progress.total,
         "left_out": len(state.results) - len(results),
+        "data_changed": {
+            short_name(dataset): number
+            for dataset, number in left_out_as_data_changed(state, shown_trials(state)).items()
+        },
         "points": sum(len(points_of(state, search)) for search in shown_searches(state)),
         "drivers": len(state.started),
         "trials_lost_and_run_again": sum(state.lost.values()),
@@ -61,11 +76,40 @@ def sweep_status(state: JournalState) -> dict[str, Any]:
     }
 
 
+def is_broken_off(state: JournalState, store: Path) -> bool:
+    """Whether a sweep's driver died without a word. A driver writes its end before it goes, so the record is read again
+    where it is gone.
+
+    Raises:
+        JournalError: the record is gone.
+    """
+    if state.status is not SweepStatus.RUNNING or driver_of(store) is not None:
+        return False
+    return read_journal(store).status is SweepStatus.RUNNING and driver_of(store) is None
+
+
 def state_words(status: SweepStatus, driver: Driver | None) -> str:
     """Returns a sweep's state as people say it; a sweep whose driver died without a word is `broken off`."""
     if status is SweepStatus.RUNNING:
-        return "running" if driver is not None else "broken off"
+        return "running" if driver is not None else BROKEN_OFF.replace("_", " ")
     return status.replace("_", " ")
+
+
+def left_out_words(left_out: int, data_changed: Mapping[str, int]) -> list[str]:
+    """Returns why finished trials are left out, a line for each reason.
+
+    Args:
+        left_out: how many there are.
+        data_changed: dataset → how many of them were run on other data than it has now.
+    """
+    shows = "(`crowdsweep results DIR --all-trials` shows them)"
+    lines = [
+        f"{number} finished trials are left out: {dataset} has changed since they were run {shows}"
+        for dataset, number in data_changed.items()
+    ]
+    if others := left_out - sum(data_changed.values()):
+        lines.append(f"{others} finished trials are left out: the sweep file does not ask for them any more {shows}")
+    return lines
 
 
 def describe_status(found: dict[str, Any], state: str, width: int | None) -> str:
@@ -91,11 +135,7 @@ def describe_status(found: dict[str, Any], state: str, width: int | None) -> str
         lines.append("`crowdsweep run SWEEP --retry-failed` tries the failed trials again")
     if found["trials_lost_and_run_again"]:
         lines.append(f"{found['trials_lost_and_run_again']} times a trial's slot was lost and it ran again")
-    if found["left_out"]:
-        lines.append(
-            f"{found['left_out']} finished trials are left out: the sweep file does not ask for them any more "
-            f"(`crowdsweep results DIR --all-trials` shows them)"
-        )
+    lines += left_out_words(found["left_out"], found["data_changed"])
     lines += [
         f"failed: {failure['trial']} ({failure['key']}): {failure['kind']}: {failure['message']}"
         for failure in found["failures"]

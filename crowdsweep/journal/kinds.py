@@ -199,7 +199,8 @@ def _read_result(data: Data) -> TrialFinished:
     values["status"] = Status(values["status"])
     values["objective"] = tuple(values["objective"])
     values["curve"] = tuple((step, score) for step, score in values.get("curve", ()))
-    values["flags"] = tuple(values.get("flags", ()))
+    # Earlier versions held every fit against the votes, and marked what differed: no evidence.
+    values["flags"] = tuple(flag for flag in values.get("flags", ()) if flag != "below_vote")
     values["kept"] = {
         name: Artifact(**_with(row, shape=tuple(row["shape"]))) for name, row in values.get("kept", {}).items()
     }

@@ -6,6 +6,7 @@ that it has selected. Trials of another point, dataset, fingerprint, model versi
 taken out, or with seeds beyond those that are asked for, are left out, or marked where somebody wants to see them all.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -75,6 +76,27 @@ def one_each(found: Iterable[ShownTrial]) -> dict[str, ShownTrial]:
 def left_out(state: JournalState) -> int:
     """Returns the number of finished trials that the sweep does not ask for now."""
     return len(state.results.keys() - {trial.spec.key for trial in shown_trials(state)})
+
+
+def left_out_as_data_changed(state: JournalState, shown: Iterable[ShownTrial]) -> Counter[str]:
+    """Returns of each dataset how many finished trials are left out as its data are others now: the sweep asks for the
+    same dataset, and none of what it asks for there has their fingerprint.
+
+    Args:
+        state: what the journal says.
+        shown: `shown_trials` of it.
+    """
+    asked = [trial.spec for trial in shown]
+    keys, now = {spec.key for spec in asked}, {(_place(spec), spec.fingerprint) for spec in asked}
+    places = {place for place, _ in now}
+    left = (state.specs[key] for key in state.results if key not in keys)
+    return Counter(
+        spec.dataset for spec in left if _place(spec) in places and (_place(spec), spec.fingerprint) not in now
+    )
+
+
+def _place(spec: TrialSpec) -> tuple[str, str]:
+    return spec.dataset, canonical_json(dict(spec.dataset_params))
 
 
 def shown_searches(state: JournalState) -> list[CellRecord]:

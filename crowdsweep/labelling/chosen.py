@@ -33,6 +33,7 @@ class Chosen:
         dataset, dataset_params: as in `TrialSpec`.
         n_seeds: fits that are averaged.
         fingerprint: of the dataset as the sweep met it; empty where there was no sweep.
+        store: of the sweep, near which its dataset is looked for where it was moved; None where there was no sweep.
         why: in words, for people.
     """
 
@@ -42,6 +43,7 @@ class Chosen:
     dataset_params: Mapping[str, Scalar] = field(default_factory=dict)
     n_seeds: int = DEFAULT_SEEDS
     fingerprint: str = ""
+    store: Path | None = None
     why: str
 
 
@@ -105,6 +107,7 @@ def chosen_of_sweep(store: Path, dataset: str | None, model: str | None, n_seeds
         dataset_params=spec.dataset_params,
         n_seeds=n_seeds or max(state.plan.report_seeds, 1),
         fingerprint=spec.fingerprint,
+        store=store,
         why=f"{why} on {block.title}{worth}",
     )
 

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import yaml
 
 from crowdsweep.data import catalogue
+from crowdsweep.data.moved import load_recorded
 from crowdsweep.errors import BadInput, NotWritten
 from crowdsweep.labelling.chosen import Chosen
 from crowdsweep.labelling.classifiers import plain_classifier, save_classifiers
@@ -35,7 +36,10 @@ def fit_chosen(chosen: Chosen, exports: Exports = NOTHING) -> Fitted:
             labels.
         FitFailed: a fit failed.
     """
-    dataset = catalogue.load(chosen.dataset, chosen.dataset_params)
+    if chosen.store is None:
+        dataset = catalogue.load(chosen.dataset, chosen.dataset_params)
+    else:
+        dataset = load_recorded(chosen.dataset, chosen.dataset_params, chosen.fingerprint, chosen.store)
     if chosen.fingerprint and dataset.fingerprint != chosen.fingerprint:
         raise BadInput(
             f"dataset {chosen.dataset!r} has changed since the sweep ran (fingerprint {chosen.fingerprint} then, "

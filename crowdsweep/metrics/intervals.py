@@ -13,8 +13,11 @@ from it come its interval and the test of a paired difference:
 
 The interval of a mean is Student's t. From five seeds on each end is the farther of Student's and of Hall's (1992),
 whose monotone cubic transformation undoes the skewness: alone, Student's misses on the side of the long tail and
-Hall's, with few seeds, trusts an estimated skewness too much. It never leaves the range of the metric. Of items that
-are right or wrong it is Wilson's (1927) score interval, which has an answer where all are right.
+Hall's, with few seeds, trusts an estimated skewness too much. Three or four seeds show no skewness, but the range of a
+metric does: scores that end at a bound lean away from it. There each end is the farther of Student's and of the one
+that Student's has on the scale on which the bound is infinitely far (logarithms of the distances). No interval leaves
+the range of the metric. Of items that are right or wrong it is Wilson's (1927) score interval, which has an answer
+where all are right. Differences of two models are in `metrics.differences`.
 """
 
 from collections.abc import Sequence
@@ -24,11 +27,15 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Float, Float64, Int64
 from scipy import stats
+from scipy.special import expit
 
 from crowdsweep.metrics.known import Goal, info_of
 
 CONFIDENCE = 0.95
 FEWEST_FOR_SKEWNESS = 5  # with fewer seeds a third moment says nothing
+FEWEST_FOR_SCALE = 3  # two seeds say nothing of any scale: Student's quantile is 12.7
+_FARTHEST = 2.0  # times Student's: with so few seeds a logarithm, too, can be led astray
+_NEAREST = 0.1  # of the mean distance from a bound: what lies on it is taken to be so far away
 Varies = Literal["seeds", "items", "seeds and items", "held-out splits"]
 Numbers = Float64[np.ndarray, " rows"]
 
@@ -122,6 +129,8 @@ def estimate(
         spread = replace(spread, skewness=np.zeros(1))
     low, high = (float(end[0]) for end in interval(array.mean(keepdims=True), spread))
     if info is not None:
+        if varies == "seeds" and FEWEST_FOR_SCALE <= n < FEWEST_FOR_SKEWNESS:
+            low, high = (float(end[0]) for end in few_seeds_interval(array[None], info.low, info.high))
         low, high = max(low, min(info.low, mean)), min(high, max(info.high, mean))
     return replace(found, low=low, high=high)
 
@@ -200,6 +209,45 @@ def interval(mean: Numbers, spread: Spread) -> tuple[Numbers, Numbers]:
     below = np.maximum(quantile, _hall(quantile, spread.skewness))
     above = np.maximum(quantile, -_hall(-quantile, spread.skewness))
     return mean - error * below, mean + error * above
+
+
+def few_seeds_interval(values: Float[np.ndarray, "rows seeds"], low: float, high: float) -> tuple[Numbers, Numbers]:
+    """Returns the ends of 95 % intervals over three or four seeds: each the farther of Student's and of what Student's
+    is on the scale on which the bounds of a metric are infinitely far (logits between two bounds, the logarithm of the
+    distance from one), but at most `_FARTHEST` times as far as Student's.
+
+    Args:
+        values: of a metric.
+        low, high: its range; infinite where it has no bound.
+    """
+    mean, half = _student(values)
+    ends = (mean - half, mean + half)
+    if np.isfinite(low) or np.isfinite(high):
+        middle, width = _student(_log_distance(values - low) - _log_distance(high - values))
+        ends = tuple(_from_scale(middle + sign * width, low, high) for sign in (-1.0, 1.0))
+    below, above = ((mean - ends[0]) / half, (ends[1] - mean) / half)
+    return mean - half * np.clip(below, 1.0, _FARTHEST), mean + half * np.clip(above, 1.0, _FARTHEST)
+
+
+def _student(values: Float[np.ndarray, "rows seeds"]) -> tuple[Numbers, Numbers]:
+    n = values.shape[1]
+    quantile = float(stats.t.ppf((1 + CONFIDENCE) / 2, n - 1))
+    return values.mean(axis=1), values.std(axis=1, ddof=1) / np.sqrt(n) * quantile
+
+
+def _from_scale(place: Numbers, low: float, high: float) -> Numbers:
+    """Returns the values at these places of the scale of a range with one bound or two."""
+    if np.isfinite(low) and np.isfinite(high):
+        return low + (high - low) * expit(place)
+    return low + np.exp(place) if np.isfinite(low) else high - np.exp(-place)
+
+
+def _log_distance(distance: Float[np.ndarray, "rows seeds"]) -> Float64[np.ndarray, "rows seeds"]:
+    """Returns logarithms of distances from a bound; 0 where that is infinitely far."""
+    if not np.isfinite(distance).all():
+        return np.zeros(distance.shape)
+    least = np.maximum(_NEAREST * distance.mean(axis=1, keepdims=True), 1e-12)
+    return np.log(np.maximum(distance, least))
 
 
 def share_interval(right: Float[np.ndarray, "seeds items"]) -> tuple[float, float]:

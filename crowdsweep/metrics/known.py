@@ -141,11 +141,14 @@ class ItemMetric(MetricInfo):
         score: computes it.
         by_item: what it is the mean of, where it is a mean over rows (`ScoredItems.rows`); None where it is not.
         spans: whether items must be tokens, and classes tags of spans.
+        of_own_answers: whether it is also computed for training items that have no gold, against the answers that
+            trained: how far a fit moves from them. The others would repeat the vote, which wins them by construction.
     """
 
     score: Callable[[ScoredItems], float]
     by_item: Callable[[ItemProbs, ItemProbs], Float64[np.ndarray, " rows"]] | None = None
     spans: bool = False
+    of_own_answers: bool = False
 
     def applies(self, scale: Scale, unit: np.ndarray | None, class_names: Sequence[str]) -> bool:
         """Whether it is defined for items of this kind."""
@@ -267,6 +270,7 @@ ITEM_METRICS = (
         goal="minimize",
         low=0.0,
         score=_of_rows(distributions.kl),
+        of_own_answers=True,
         by_item=distributions.kl_of_each,
     ),
     ItemMetric(
@@ -276,6 +280,7 @@ ITEM_METRICS = (
         goal="minimize",
         low=0.0,
         score=_of_rows(distributions.kl_reverse),
+        of_own_answers=True,
         by_item=lambda reference, predicted: distributions.kl_of_each(predicted, reference),
     ),
     ItemMetric(
@@ -286,6 +291,7 @@ ITEM_METRICS = (
         low=0.0,
         high=1.0,
         score=_of_rows(distributions.js),
+        of_own_answers=True,
         by_item=distributions.js_of_each,
     ),
     ItemMetric(
@@ -295,6 +301,7 @@ ITEM_METRICS = (
         goal=None,
         low=0.0,
         score=lambda scored: distributions.entropy(scored.rows[1]),
+        of_own_answers=True,
     ),
 )
 HELDOUT_METRICS = (
@@ -354,6 +361,18 @@ def metric_kind(metric: str) -> str:
     name = metric.partition(".")[0]
     split, _, kind = name.partition("_")
     return kind if split in SPLITS else name
+
+
+def repeats_votes(metric: str, gold: Mapping[str, bool]) -> bool:
+    """Whether a metric would score training items without gold by the very answers that trained them.
+
+    Args:
+        metric: its full name.
+        gold: split → whether it is scored against gold; true for those that are not named.
+    """
+    info = info_of(metric)
+    echoes = isinstance(info, ItemMetric) and not info.of_own_answers
+    return echoes and metric.startswith("train_") and not gold.get("train", True)
 
 
 def info_of(metric: str) -> MetricInfo | None:

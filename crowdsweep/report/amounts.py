@@ -7,26 +7,25 @@ from typing import Any
 
 from crowdsweep.metrics.intervals import Estimate
 from crowdsweep.metrics.known import HELDOUT
+from crowdsweep.metrics.shown import show_interval, show_number, show_score, show_spread
 from crowdsweep.metrics.wording import is_share
 from crowdsweep.trial.spec import canonical_json
 
-_MOST_DECIMALS = 6
-_LOPSIDED = 1.5  # times as long as the other side, and an interval is no longer told by its half
-
-
-def show_number(value: float | None, metric: str, beside: Estimate | None = None) -> str:
-    """Returns a metric's value: percent with one decimal, else three decimals; more where these would all be zero.
-
-    Args:
-        value: nothing where it is None.
-        metric: whose value.
-        beside: of an interval that it stands beside, which says how many decimals mean something.
-    """
-    if value is None:
-        return ""
-    shown = 100 * value if is_share(metric) else value
-    text = f"{shown:.{_decimals(metric, value, beside)}f}"
-    return text.removeprefix("-") if not text.strip("-0.") else text
+__all__ = [
+    "listed",
+    "show_bytes",
+    "show_foretold",
+    "show_interval",
+    "show_number",
+    "show_p",
+    "show_point",
+    "show_printed",
+    "show_score",
+    "show_seconds",
+    "show_spread",
+    "show_times",
+    "show_value",
+]
 
 
 def show_printed(value: float | None, metric: str) -> str:
@@ -34,23 +33,6 @@ def show_printed(value: float | None, metric: str) -> str:
     if value is None:
         return ""
     return f"{100 * value:.2f}" if is_share(metric) else f"{value:.4f}"
-
-
-def show_interval(estimate: Estimate, metric: str) -> str:
-    """Returns `[81.2, 83.1]`, or nothing where there is no interval."""
-    if estimate.low is None or estimate.high is None:
-        return ""
-    return f"[{show_number(estimate.low, metric, estimate)}, {show_number(estimate.high, metric, estimate)}]"
-
-
-def show_spread(estimate: Estimate, metric: str) -> str:
-    """Returns `82.2 ± 0.9`, the mean and half its interval; `95.0 (86.1 – 98.3)` where one side is much the longer."""
-    return _spread(estimate, metric, unit="")
-
-
-def show_score(estimate: Estimate, metric: str) -> str:
-    """Returns `82.2 % ± 0.9` of a share; of other metrics as `show_spread`."""
-    return _spread(estimate, metric, unit=" %" if is_share(metric) else "")
 
 
 def show_foretold(estimate: Estimate, metric: str) -> str:
@@ -111,34 +93,6 @@ def listed(names: list[str], most: int = 4) -> str:
         shown = names[: most - 1]
         return f"{', '.join(shown)} and {len(names) - len(shown)} others"
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
-
-
-def _spread(estimate: Estimate, metric: str, *, unit: str) -> str:
-    mean = show_number(estimate.mean, metric, estimate) + unit
-    if estimate.low is None or estimate.high is None:
-        return mean
-    shorter, longer = sorted((estimate.mean - estimate.low, estimate.high - estimate.mean))
-    if longer > _LOPSIDED * shorter:
-        return (
-            f"{mean} ({show_number(estimate.low, metric, estimate)} – {show_number(estimate.high, metric, estimate)})"
-        )
-    half = (estimate.high - estimate.low) / 2
-    return f"{mean} ± {show_number(half, metric, estimate)}"
-
-
-def _decimals(metric: str, value: float, beside: Estimate | None) -> int:
-    """Returns how many decimals mean something: those that show the first digit of half an interval, at least one of a
-    percentage and three of another number, of which a small one shows two digits."""
-    scale, least = (100.0, 1) if is_share(metric) else (1.0, 3)
-    if beside is not None and beside.low is not None and beside.high is not None and beside.high > beside.low:
-        return _showing(scale * (beside.high - beside.low) / 2, 1, least)
-    return least if is_share(metric) else _showing(scale * abs(value), 2, least)
-
-
-def _showing(size: float, digits: int, least: int) -> int:
-    if size <= 0.0:
-        return least
-    return min(max(least, digits - 1 - math.floor(math.log10(size))), _MOST_DECIMALS)
 
 
 def _two_digits(value: float) -> str:

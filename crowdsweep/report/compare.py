@@ -7,7 +7,7 @@ vary over stands in `metrics.intervals`.
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,25 +17,19 @@ from jaxtyping import Float
 from scipy import stats
 
 from crowdsweep.metrics.intervals import Estimate, Varies, estimate
-from crowdsweep.metrics.known import HELDOUT
+from crowdsweep.metrics.known import HELDOUT, repeats_votes
 from crowdsweep.metrics.ranking import ranking_metric
+from crowdsweep.metrics.shown import unsound_words
 from crowdsweep.report.paired import PairedTest, Scores, against_best
 from crowdsweep.report.references import References
 from crowdsweep.report.table import metric_columns
 from crowdsweep.search.contract import Goal
 from crowdsweep.sweepfile.records import Metric, PublishedValue
+from crowdsweep.trial.item_scores import ItemScores, no_item_scores
 from crowdsweep.trial.naming import short_name
 from crowdsweep.trial.result import Status
 
 _COMMON_DEFAULTS = {"scenario": "individual"}  # dataset parameters at their defaults are not written down
-ItemScores = Callable[[Sequence[str], str], Mapping[str, Float[np.ndarray, " items"]]]
-"""(keys of trials, metric) → key → the scores of the items that the metric is the mean of, for all of these trials, of
-the same items in the same order; empty where that is not to be had."""
-
-
-def no_item_scores(keys: Sequence[str], metric: str) -> Mapping[str, Float[np.ndarray, " items"]]:  # noqa: ARG001
-    """None are known."""
-    return {}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +44,7 @@ class Score:
         scores: the ranking metric by seed, and by item where that is known; empty where the model lacks it.
         versus_best: the paired test; None for the best one and for models without rank.
         n_failed, n_stopped: seeds that failed, or were stopped before their end: missing from all estimates.
+        n_fitted, n_flagged: seeds that were fitted, and those of them whose fit is flagged (`trial.flags`).
         wall_s, peak_bytes: mean seconds of a trial; highest memory of its batches; None where every seed failed.
         saw_gold: the model needs gold by definition: an upper bound, not a competitor.
     """
@@ -62,9 +57,17 @@ class Score:
     versus_best: PairedTest | None = None
     n_failed: int = 0
     n_stopped: int = 0
+    n_fitted: int = 0
+    n_flagged: int = 0
     wall_s: Estimate | None = None
     peak_bytes: int | None = None
     saw_gold: bool = False
+
+    def unsound(self, metric: str) -> str:
+        """Returns why no mean stands for the model: `2 of 10 seeds collapsed`, `1 of 10 trials is flagged`; empty where
+        one does. A model that is not sound is as good as nobody."""
+        found = self.metrics.get(metric)
+        return unsound_words(found, self.n_flagged, self.n_fitted)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -269,6 +272,9 @@ def _compare_models(
     references: References,
     item_scores: ItemScores,
 ) -> DatasetComparison:
+    names = [
+        name for name in names if not repeats_votes(name, references.gold)
+    ]  # records of earlier versions have them
     chosen = [cell for cell in cells if cell.chosen]
     present = [name for name in names if any(row[name] is not None for cell in chosen for row in cell.rows)]
     metric, goal = ranking_metric(present, wanted, references.gold)
@@ -286,7 +292,7 @@ def _compare_models(
         dataset_params=params,
         metric=metric,
         goal=goal,
-        ranked=_rank_and_test([score for score in able if not score.saw_gold], heldout),
+        ranked=_rank_and_test([score for score in able if not score.saw_gold], heldout, metric),
         gold=[score for score in able if score.saw_gold],
         unranked=[score for score in of_chosen if not score.scores.by_seed],
         other_points=[scores[id(cell)] for cell in cells if not cell.chosen],
@@ -323,14 +329,16 @@ def _score(
         scores=Scores(by_seed={row["seed"]: row[metric] for row in ranked}, by_item=items if known is not None else {}),
         n_failed=sum(row["status"] == Status.FAILED for row in cell.rows),
         n_stopped=sum(row["status"] == Status.STOPPED for row in cell.rows),
+        n_fitted=len(good),
+        n_flagged=sum(bool(row.get("flags")) for row in good),
         wall_s=estimate([row["wall_s"] for row in good]) if good else None,
         peak_bytes=max(row["peak_bytes"] for row in good) if good else None,
         saw_gold=saw_gold,
     )
 
 
-def _rank_and_test(scores: Sequence[Score], heldout: float) -> list[Score]:
-    tests = [None, *against_best([score.scores for score in scores], heldout)]
+def _rank_and_test(scores: Sequence[Score], heldout: float, metric: str) -> list[Score]:
+    tests = [None, *against_best([score.scores for score in scores], heldout, metric)]
     return [
         replace(score, rank=place, versus_best=test)
         for place, (score, test) in enumerate(zip(scores, tests, strict=bool(scores)), start=1)

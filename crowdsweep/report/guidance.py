@@ -95,7 +95,7 @@ def _of_model(
         second = _scores(state, kept, other_name, other)
         if not first.by_seed.keys() & second.by_seed.keys():
             continue
-        test = paired_test(first, second, len(pairs))
+        test = paired_test(first, second, len(pairs), metric=metric)
         yield [
             runs.label,
             "as it is" if use == _AS_IT_IS else f"snapped, {use}",

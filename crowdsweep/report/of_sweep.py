@@ -7,7 +7,7 @@ from crowdsweep.errors import UnknownName
 from crowdsweep.journal.journal import open_rows, read_journal
 from crowdsweep.journal.state import JournalState
 from crowdsweep.models import registered
-from crowdsweep.report.compare import Comparison, compare, no_item_scores
+from crowdsweep.report.compare import Comparison, compare
 from crowdsweep.report.kept_scores import KeptScores
 from crowdsweep.report.references import References
 from crowdsweep.report.table import comparison_rows
@@ -21,6 +21,7 @@ from crowdsweep.studies.contract import (
     with_gold_models,
 )
 from crowdsweep.sweepfile.records import Metric, PublishedValue
+from crowdsweep.trial.item_scores import ItemScores, no_item_scores
 from crowdsweep.trial.spec import canonical_json
 
 
@@ -49,8 +50,12 @@ def template_of(state: JournalState) -> StudyTemplate | None:
     return find_template(entry["template"]) if entry else None
 
 
-def study_report(state: JournalState) -> StudyReport | None:
-    """Returns the section of the sweep's study template; None where it has none."""
+def study_report(state: JournalState, store: Path | None = None) -> StudyReport | None:
+    """Returns the section of the sweep's study template; None where it has none.
+
+    Args:
+        state, store: as for `comparison_of`.
+    """
     template = template_of(state)
     if template is None:
         return None
@@ -61,7 +66,10 @@ def study_report(state: JournalState) -> StudyReport | None:
         row.dataset: ScoredBy(training_gold=row.gold.get("train", True), heldout=row.heldout)
         for row in sorted(state.plan.datasets, key=lambda row: row.heldout)
     }
-    return template.summarise(with_datasets(table, datasets), check_knobs(template, knobs))
+    told, checked = with_datasets(table, datasets), check_knobs(template, knobs)
+    if template.summarise_by_item is not None:
+        return template.summarise_by_item(told, checked, _item_scores(state, store))
+    return template.summarise(told, checked)
 
 
 def comparison_of(state: JournalState, store: Path | None = None) -> Comparison:
@@ -82,8 +90,12 @@ def comparison_of(state: JournalState, store: Path | None = None) -> Comparison:
             (row.dataset, canonical_json(dict(row.dataset_params))): References(gold=row.gold, heldout=row.heldout)
             for row in state.plan.datasets
         },
-        item_scores=no_item_scores if store is None else KeptScores(state, open_rows(store, write=False)),
+        item_scores=_item_scores(state, store),
     )
+
+
+def _item_scores(state: JournalState, store: Path | None) -> ItemScores:
+    return no_item_scores if store is None else KeptScores(state, open_rows(store, write=False))
 
 
 def _gold_labels(state: JournalState) -> frozenset[str]:

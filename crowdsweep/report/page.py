@@ -20,10 +20,11 @@ import pyarrow.parquet
 import yaml
 from markupsafe import Markup, escape
 
+from crowdsweep.console.status import BROKEN_OFF, is_broken_off, left_out_words
 from crowdsweep.errors import NotWritten
 from crowdsweep.journal.artifacts import FOLDER, without_files
 from crowdsweep.journal.journal import open_rows
-from crowdsweep.journal.shown import ShownTrial, one_each, shown_trials
+from crowdsweep.journal.shown import ShownTrial, left_out_as_data_changed, one_each, shown_trials
 from crowdsweep.journal.state import JournalState
 from crowdsweep.journal.whole_file import write_whole
 from crowdsweep.metrics.wording import readable
@@ -46,6 +47,7 @@ from crowdsweep.report.training import training_curves
 from crowdsweep.report.unseen_annotators import unseen_tables
 from crowdsweep.report.winners import winners_of
 from crowdsweep.trial.events import SweepStatus
+from crowdsweep.trial.naming import short_name
 from crowdsweep.trial.result import Failure, Status
 from crowdsweep.trial.spec import TrialSpec, canonical_json
 
@@ -157,7 +159,7 @@ def render_page(
     template = environment.from_string((folder / "page.html.j2").read_text(encoding="utf-8"))
     return template.render(
         style=Markup((folder / "page.css").read_text(encoding="utf-8")),  # noqa: S704 - our own
-        refresh=refresh if state.status in RUNS else 0,
+        refresh=refresh if state.status in RUNS and not is_broken_off(state, store) else 0,
         **_FUNCTIONS,
         **_about_the_sweep(state, store),
         **_first_screen(state, comparison, store),
@@ -172,6 +174,7 @@ def _about_the_sweep(state: JournalState, store: Path) -> dict[str, Any]:
     """Returns what the page says of the sweep as a whole: how far it is, what failed, how to run it again."""
     trials = shown_trials(state)
     failed = failed_trials(state, trials)
+    standing = BROKEN_OFF if is_broken_off(state, store) else state.status
     return {
         "state": state,
         "written": datetime.now(tz=UTC).strftime("%Y-%m-%d %H:%M UTC"),
@@ -181,14 +184,18 @@ def _about_the_sweep(state: JournalState, store: Path) -> dict[str, Any]:
         "n_failed": len(failed),
         "quoted_store": shlex.quote(str(store)),
         "a_key": next((trial.spec.key for trial in trials if trial.spec.key in state.results), ""),
-        "left_out": len(state.results.keys() - {trial.spec.key for trial in trials}),
+        "standing": standing,
+        "left_out": left_out_words(
+            len(state.results.keys() - {trial.spec.key for trial in trials}),
+            {short_name(name): number for name, number in left_out_as_data_changed(state, trials).items()},
+        ),
         "sweep_file": yaml.safe_dump(json.loads(json.dumps(dict(state.config))), sort_keys=False, allow_unicode=True),
     }
 
 
 def _first_screen(state: JournalState, comparison: Comparison, store: Path) -> dict[str, Any]:
     """Returns the answer, and what it gives rise to."""
-    trials, template, study = shown_trials(state), template_of(state), study_report(state)
+    trials, template, study = shown_trials(state), template_of(state), study_report(state, store)
     winners = [] if template is None else winners_of(comparison, template)
     answers = [answer_of(state, block, trials) for block in comparison.datasets]
     crowds = crowd_matrices(state, trials, comparison, open_rows(store, write=False))

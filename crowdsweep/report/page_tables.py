@@ -85,7 +85,7 @@ def scores_table(block: DatasetComparison, comparison: Comparison) -> PageTable:
                 _reached(score, block.metric),
                 *([_of(score, block.metric, show_foretold)] if foretold else []),
                 _behind(score, block.metric),
-                _as_good(score),
+                _as_good(score, block.metric),
                 *([show_printed(printed.get(score.model), block.metric)] if printed else []),
                 show_seconds(score.wall_s.mean if score.wall_s else None),
                 show_point(score.point),
@@ -147,7 +147,7 @@ def metrics_tables(block: DatasetComparison) -> list[PageTable]:
     uses = sorted({name.partition(".")[2] for name in names})  # the first is empty: what models label with
     parts = [
         (
-            f"On {split} items" + (f", {use}" if use else ""),
+            f"On {split} items{_own_answers(split, block)}" + (f", {use}" if use else ""),
             [name for name in names if name.startswith(f"{split}_") and name.partition(".")[2] == use],
         )
         for split in SPLITS[::-1]
@@ -157,6 +157,12 @@ def metrics_tables(block: DatasetComparison) -> list[PageTable]:
     parts.append(("Of annotators and their answers", [name for name in names if name not in of_items]))
     tables = [_metrics_table(block, title, own) for title, own in parts if own]
     return [*tables[:-1], replace(tables[-1], note=_METRICS_NOTE)]
+
+
+def _own_answers(split: str, block: DatasetComparison) -> str:
+    """Returns what says that a split is scored by what trained, which nobody can be right or wrong about."""
+    echoes = split == "train" and not block.references.gold.get("train", True)
+    return ", against the answers that trained" if echoes else ""
 
 
 def _metrics_table(block: DatasetComparison, title: str, names: Sequence[str]) -> PageTable:
@@ -270,13 +276,14 @@ def _behind(score: Score, metric: str) -> str:
     return show_number(abs(test.difference.mean), metric, test.difference)
 
 
-def _as_good(score: Score) -> str:
+def _as_good(score: Score, metric: str) -> str:
     test = score.versus_best
     if test is None:
         return ""
     if test.p_holm is None:
-        return "the same" if test.difference is not None and test.difference.mean == 0 else "not tested"
-    return "no, worse" if test.distinguishable else "cannot be told apart"
+        same = test.difference is not None and test.difference.mean == 0
+        return score.unsound(metric) or ("the same" if same else "not tested")
+    return "no, worse" if test.distinguishable else score.unsound(metric) or "cannot be told apart"
 
 
 def _printed_interval(ours: Estimate, metric: str) -> str:

@@ -10,11 +10,9 @@ from itertools import combinations
 
 import numpy as np
 from jaxtyping import Float
-from scipy import stats
 
-from crowdsweep.metrics.intervals import Estimate, Varies, estimate, p_value, spread_of
-
-SIGNIFICANCE = 0.05
+from crowdsweep.metrics.differences import SIGNIFICANCE, difference, p_of_difference
+from crowdsweep.metrics.intervals import Estimate, Varies
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +34,7 @@ class PairedTest:
     """One model against the best on the same seeds.
 
     Attributes:
-        test: `paired t`, `Wilcoxon`, or `none` where nothing varies or fewer than two seeds pair.
+        test: `permutation`, `Wilcoxon`, `paired t`, or `none` where nothing varies or fewer than two seeds pair.
         difference: best minus this one, in the metric's own units, over the common seeds.
         p: two-sided; None where there is no test.
         p_holm: p after Holm's correction over all pairs of models on this dataset.
@@ -60,15 +58,15 @@ class PairedTest:
         return "seeds" if self.difference is None else self.difference.varies
 
 
-def against_best(models: Sequence[Scores], heldout: float) -> list[PairedTest]:
+def against_best(models: Sequence[Scores], heldout: float, metric: str = "") -> list[PairedTest]:
     """Returns the test of each model but the first against the first, which is the best.
 
     Args:
         models: best first.
-        heldout: as for `paired_test`.
+        heldout, metric: as for `paired_test`.
     """
     pairs = list(combinations(range(len(models)), 2))
-    tests = [paired_test(models[one], models[other], len(pairs), heldout) for one, other in pairs]
+    tests = [paired_test(models[one], models[other], len(pairs), heldout, metric) for one, other in pairs]
     tested = [place for place, test in enumerate(tests) if test.p is not None]
     corrected = holm([p for test in tests if (p := test.p) is not None])
     for place, p_holm in zip(tested, corrected, strict=True):
@@ -76,36 +74,28 @@ def against_best(models: Sequence[Scores], heldout: float) -> list[PairedTest]:
     return tests[: max(0, len(models) - 1)]
 
 
-def paired_test(best: Scores, other: Scores, comparisons: int, heldout: float = 0.0) -> PairedTest:
-    """Tests two models on their common seeds, uncorrected.
-
-    Where the scores of the items are known, or where seeds hold out overlapping shares of the same annotations, it is
-    the paired t test with a variance that counts that too (`metrics.intervals`). Else Wilcoxon's signed-rank test,
-    where its smallest possible p, 2 / 2ⁿ, times the number of comparisons is within 5 %: with fewer seeds it could not
-    reject anything, and the paired t test is used. Where no difference varies there is nothing to test.
+def paired_test(best: Scores, other: Scores, comparisons: int, heldout: float = 0.0, metric: str = "") -> PairedTest:
+    """Tests two models on their common seeds, uncorrected (`metrics.differences`). Where no difference varies there is
+    nothing to test.
 
     Args:
         best, other: of the two models.
         comparisons: how many pairs are tested on this dataset.
         heldout: share of the annotations that each seed held out anew, where scores are of these; else 0.
+        metric: whose scores they are, by its full name.
     """
     seeds = sorted(best.by_seed.keys() & other.by_seed.keys())
     if not seeds:
         return PairedTest(test="none", difference=None, reason="no seed in common")
-    differences = np.array([best.by_seed[seed] - other.by_seed[seed] for seed in seeds])
+    one, two = ([model.by_seed[seed] for seed in seeds] for model in (best, other))
     items = None
     if not heldout and all(seed in best.by_item and seed in other.by_item for seed in seeds):
         items = np.stack([best.by_item[s].astype(np.float64) - other.by_item[s] for s in seeds])
-    difference = estimate(differences.tolist(), heldout=heldout, item_scores=items)
-    if difference.low is None:
-        return _no_test(difference, items is not None)
-    spread, varies = spread_of(differences, heldout=heldout, item_scores=items)
-    if varies == "seeds" and 2.0 * 0.5 ** len(seeds) * comparisons <= SIGNIFICANCE:
-        return PairedTest(test="Wilcoxon", difference=difference, p=float(stats.wilcoxon(differences).pvalue))
-    assert spread is not None  # noqa: S101 - there is an interval
-    return PairedTest(
-        test="paired t", difference=difference, p=float(p_value(differences.mean(keepdims=True), spread)[0])
-    )
+    found = difference(one, two, metric=metric, heldout=heldout, item_differences=items)
+    if found.low is None or (items is not None and not items.any()):
+        return _no_test(replace(found, low=None, high=None), items is not None)
+    test, p = p_of_difference(np.subtract(one, two), comparisons=comparisons, heldout=heldout, item_differences=items)
+    return PairedTest(test=test, difference=found, p=p)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

@@ -120,6 +120,7 @@ def tests_used(block: DatasetComparison) -> str:
     for model, test in tests:
         if test.test != "none":
             why = why_t.get(test.varies, " (with the variance over items)") if test.test == "paired t" else ""
+            why = " (exact: signs of the few items that differ are flipped)" if test.test == "permutation" else why
             parts.setdefault(test.test + why, []).append(model)
     if not parts:
         return ""
@@ -161,7 +162,7 @@ def intervals_over(block: DatasetComparison) -> str:
 
 def why_unranked(block: DatasetComparison) -> str:
     """Returns why no model of a dataset is ranked."""
-    if block.references.heldout and any(score.metrics for score in block.unranked):
+    if block.references.heldout and any(score.wall_s is not None for score in block.unranked):
         return "No model is ranked: none gives a probability to an answer that it has not seen."
     if block.references.only_own_votes and not block.references.heldout:
         return (
@@ -181,7 +182,8 @@ def _about_runner_up(second: Score, metric: str) -> str:
     if test.p_holm is None:
         return f"The runner-up {second.model} is {gap} behind; no test: {test.reason}."
     told = "is distinguishable from it" if test.distinguishable else "cannot be told apart from it"
-    return f"The runner-up {second.model} {told}: {gap} behind ({test.test}, Holm p {show_p(test.p_holm)})."
+    but = f" Of it {unsound}." if (unsound := second.unsound(metric)) else ""
+    return f"The runner-up {second.model} {told}: {gap} behind ({test.test}, Holm p {show_p(test.p_holm)}).{but}"
 
 
 def _quantity(estimate: Estimate, metric: str, *, difference: bool = False) -> str:

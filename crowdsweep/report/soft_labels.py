@@ -99,7 +99,7 @@ def _compared(
 
     known = kept([*single.key.values(), *multi.key.values()], metric)
     one, other = scores(multi), scores(single)
-    test = paired_test(one, other, comparisons)
+    test = paired_test(one, other, comparisons, metric=metric)
     pooled = [mine - theirs for _, theirs, mine in _by_item(kept, metric, single, multi)]
     means = [show_number(float(np.mean(list(own.by_seed.values()))), metric, test.difference) for own in (one, other)]
     difference = test.difference

@@ -147,7 +147,7 @@ def _pair(key: tuple[str, str], first: _Cell | None, second: _Cell | None, paire
     heldouts = {cell.block.references.heldout if cell.block.metric == HELDOUT else 0.0 for cell in (first, second)}
     if len(heldouts) > 1:
         return replace(pair, why="other annotations were held out")
-    test = paired_test(second.score.scores, first.score.scores, paired, heldouts.pop())
+    test = paired_test(second.score.scores, first.score.scores, paired, heldouts.pop(), pair.metric)
     if test.difference is None:
         return replace(pair, why=test.reason)
     one, other = first.score.scores.by_seed, second.score.scores.by_seed

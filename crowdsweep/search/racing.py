@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from statistics import fmean
 
 import numpy as np
-from scipy.stats import wilcoxon
 
+from crowdsweep.metrics.permutation import signed_rank_p
 from crowdsweep.search.contract import Goal
 
 FEWEST_SEEDS = 4  # three that all lose have a p-value of 1/8, above the level
@@ -30,4 +30,4 @@ def is_hopeless(
     behind = np.array([sign * (best_by_seed[seed] - scores_by_seed[seed]) for seed in shared])
     if not np.isfinite(behind).all() or len(behind) == 0 or fmean(behind) <= 0:
         return False
-    return bool(wilcoxon(behind, alternative="greater", zero_method="zsplit").pvalue < p)
+    return signed_rank_p(behind, "greater", rank_zeros=True) < p

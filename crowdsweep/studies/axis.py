@@ -5,12 +5,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from crowdsweep.metrics.intervals import Estimate, estimate
 from crowdsweep.metrics.known import HELDOUT
+from crowdsweep.metrics.shown import show_spread, unsound_words
 from crowdsweep.metrics.wording import is_share, readable
 from crowdsweep.studies.contract import Curve, CurveLine
+from crowdsweep.trial.item_scores import ItemScores, no_item_scores
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,11 +22,16 @@ class AxisPoint:
 
     Attributes:
         by_seed: metric → seed → value.
+        by_item: metric → seed → the scores of the items that the value is the mean of, where they are known: the same
+            items in the same order at every seed and for every model of a dataset.
         wall_s: seconds of each trial that went well.
+        flags: of each of these trials what is wrong with its fit (`trial.flags`); empty where nothing is.
     """
 
     by_seed: dict[str, dict[int, float]] = field(default_factory=dict)
+    by_item: dict[str, dict[int, np.ndarray]] = field(default_factory=dict[str, dict[int, np.ndarray]])
     wall_s: list[float] = field(default_factory=list)
+    flags: list[str] = field(default_factory=list[str])
 
     def estimate(self, metric: str, heldout: float = 0.0) -> Estimate | None:
         """Returns the mean of a metric over the seeds, None where no trial has it.
@@ -35,20 +43,39 @@ class AxisPoint:
         values = self.by_seed.get(metric)
         if not values:
             return None
-        overlapping = heldout if metric == HELDOUT else 0.0
-        return estimate([values[seed] for seed in sorted(values)], metric=metric, heldout=overlapping)
+        overlapping, items = heldout if metric == HELDOUT else 0.0, self.by_item.get(metric, {})
+        return estimate(
+            [values[seed] for seed in sorted(values)],
+            metric=metric,
+            heldout=overlapping,
+            item_scores=np.stack([items[seed] for seed in sorted(values)]) if items.keys() >= values.keys() else None,
+        )
+
+    def unsound(self, metric: str) -> str:
+        """Returns why no mean stands for the model here: `2 of 10 seeds collapsed`, `3 of 10 trials are flagged`;
+        empty where one does."""
+        return unsound_words(self.estimate(metric), sum(map(bool, self.flags)), len(self.flags))
 
 
 ModelsAlong = dict[str, dict[int | None, AxisPoint]]
 """Model → value of the axis (None: the parameter is left out) → point."""
 
 
-def along_axis(table: pa.Table, axis: str, metrics: Sequence[str]) -> dict[str, ModelsAlong]:
+def along_axis(
+    table: pa.Table, axis: str, metrics: Sequence[str], item_scores: ItemScores = no_item_scores
+) -> dict[str, ModelsAlong]:
     """Returns the successful rows of the report phase, by dataset (with its other parameters, as text).
 
     Where several points of a model were re-scored, the one planned first counts: the search's best.
+
+    Args:
+        table: of results.
+        axis: the dataset parameter that moves.
+        metrics: what is wanted of each trial.
+        item_scores: looks up the scores of single items.
     """
     found: dict[str, ModelsAlong] = {}
+    trials: dict[str, list[tuple[AxisPoint, int, str]]] = {}
     points: dict[tuple[str, str, int | None], str] = {}
     for row in table.to_pylist():
         if row["phase"] != "report" or row["status"] != "ok":
@@ -61,9 +88,18 @@ def along_axis(table: pa.Table, axis: str, metrics: Sequence[str]) -> dict[str, 
             continue
         cell = found.setdefault(dataset, {}).setdefault(row["model"], {}).setdefault(value, AxisPoint())
         cell.wall_s.append(row["wall_s"])
+        cell.flags.append(row.get("flags") or "")
+        trials.setdefault(dataset, []).append((cell, row["seed"], row.get("key") or ""))
         for metric in metrics:
             if row.get(metric) is not None:
                 cell.by_seed.setdefault(metric, {})[row["seed"]] = row[metric]
+    for places in trials.values():
+        for metric in metrics:
+            having = [(cell, seed, key) for cell, seed, key in places if seed in cell.by_seed.get(metric, {})]
+            known = item_scores([key for _, _, key in having], metric)
+            for cell, seed, key in having:
+                if key in known:
+                    cell.by_item.setdefault(metric, {})[seed] = known[key]
     return found
 
 
@@ -125,11 +161,5 @@ def curve_over(
 
 
 def shown(metric: str, found: Estimate | None) -> str | None:
-    """Returns a mean with the half-width of its interval, as text: `91.2 ± 0.4`; None where there is nothing."""
-    if found is None:
-        return None
-    scale, digits = (100.0, 1) if is_share(metric) else (1.0, 3)
-    text = f"{scale * found.mean:.{digits}f}"
-    if found.low is None or found.high is None:
-        return text
-    return f"{text} ± {scale * (found.high - found.low) / 2:.{digits}f}"
+    """Returns a mean with its interval as it stands everywhere: `91.2 ± 0.4`; None where there is nothing."""
+    return None if found is None else show_spread(found, metric)

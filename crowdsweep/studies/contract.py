@@ -14,6 +14,7 @@ import pyarrow as pa
 from crowdsweep.errors import BadInput, SweepFileError, UnknownName
 from crowdsweep.registry import discovery
 from crowdsweep.sweepfile.records import DatasetEntry, SweepConfig
+from crowdsweep.trial.item_scores import ItemScores
 
 Cell = str | float | int | None
 _GOLD_MODELS = "crowdsweep.gold_models"
@@ -123,6 +124,8 @@ class StudyTemplate:
             sweep; nothing is run or drawn.
         summarise: (table of results, checked knobs) → report. Takes the report phase's rows; works on a sweep that is
             not finished, and on one where trials failed.
+        summarise_by_item: the same with the scores of single items at hand, for intervals that vary over them; takes
+            the place of `summarise` where there is one.
         axis: the dataset parameter that the study moves, where it is one; empty elsewhere.
         along: what the axis counts, in words: `labels per item`.
     """
@@ -132,6 +135,7 @@ class StudyTemplate:
     knobs: Mapping[str, Knob]
     plans: Callable[[Mapping[str, Any], SweepConfig], SweepConfig]
     summarise: Callable[[pa.Table, Mapping[str, Any]], StudyReport]
+    summarise_by_item: Callable[[pa.Table, Mapping[str, Any], ItemScores], StudyReport] | None = None
     axis: str = ""
     along: str = ""
 

@@ -5,16 +5,16 @@ those kept at r = 5), for several r, beside the full set. Every model meets the 
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
 from crowdsweep.errors import SweepFileError
-from crowdsweep.metrics.intervals import Estimate, estimate
+from crowdsweep.metrics.intervals import Estimate
 from crowdsweep.metrics.known import HELDOUT
 from crowdsweep.metrics.wording import is_share, readable, words
-from crowdsweep.studies.axis import AxisPoint, ModelsAlong, along_axis, curve_over, shown
+from crowdsweep.studies.axis import AxisPoint, ModelsAlong, along_axis, curve_over
 from crowdsweep.studies.contract import (
     Cell,
     Curve,
@@ -28,80 +28,14 @@ from crowdsweep.studies.contract import (
     scored_by,
     whole_numbers,
 )
+from crowdsweep.studies.labels_needed import Group, Match, Need, cheaper_matches, need_of
 from crowdsweep.sweepfile.records import SweepConfig
+from crowdsweep.trial.item_scores import ItemScores, no_item_scores
 
 _AXIS = "redundancy"
 # Report trials have a held-out likelihood only where nothing else can tell: there, accuracy is against their own votes.
 _QUALITY = ("test_accuracy", HELDOUT, "dev_accuracy", "train_accuracy")
 _SIZE = "n_annotations"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Need:
-    """How many labels per item one model needs.
-
-    Attributes:
-        enough: smallest r whose mean is within the tolerance of the full set's; None where no r tried is.
-        possibly: smallest r that the interval of the difference does not rule out; None where it rules out all.
-        surely: smallest r whose whole interval is within the tolerance; None where no r tried is.
-        full: the model's mean with all labels.
-        most: the largest r tried below all labels; None where there is none.
-        last_gain: what all labels bring beyond `most` labels, paired by seed; None where nothing pairs.
-    """
-
-    enough: int | None
-    possibly: int | None
-    surely: int | None
-    full: Estimate
-    most: int | None
-    last_gain: Estimate | None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Match:
-    """What a model reaches with all labels, and another model that reaches it with fewer.
-
-    Attributes:
-        model, mean, wall_s: with all labels, and the mean seconds of a trial.
-        cheaper, labels, cheaper_mean, cheaper_wall_s: the other model, with so many labels per item.
-    """
-
-    model: str
-    mean: float
-    wall_s: float
-    cheaper: str
-    labels: int
-    cheaper_mean: float
-    cheaper_wall_s: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class Group:
-    """Models of one dataset that have the same metric.
-
-    Attributes:
-        dataset: with its other parameters.
-        metric: theirs.
-        models: their points; of two numbers of labels that keep the same annotations only all labels.
-        all_labels: the number of labels per item that all labels are; None where items have more than were tried.
-        heldout: as for `AxisPoint.estimate`.
-        why: why they have a metric of their own; empty for the first group of a dataset.
-    """
-
-    dataset: str
-    metric: str
-    models: ModelsAlong
-    all_labels: int | None
-    heldout: float
-    why: str
-
-    @property
-    def all_words(self) -> str:
-        """What all labels are called."""
-        return "all" if self.all_labels is None else f"all ({self.all_labels})"
-
-    def shown(self, found: Estimate | None) -> str | None:
-        return shown(self.metric, found)
 
 
 def plans(knobs: Mapping[str, Any], config: SweepConfig) -> SweepConfig:
@@ -125,14 +59,14 @@ def plans(knobs: Mapping[str, Any], config: SweepConfig) -> SweepConfig:
     return replace(config, datasets=tuple(entry for part in expanded for entry in part.datasets))
 
 
-def summarise(table: pa.Table, knobs: Mapping[str, Any]) -> StudyReport:
+def summarise(table: pa.Table, knobs: Mapping[str, Any], item_scores: ItemScores = no_item_scores) -> StudyReport:
     """Returns the curves against labels per item, the need of each model, and where fewer labels do as well."""
     gold, tolerance = gold_models(table), knobs["tolerance"]
     findings: list[str] = []
     curves: list[Curve] = []
     tables: list[StudyTable] = []
     next_steps: dict[str, str] = {}
-    for group in _groups(table):
+    for group in _groups(table, item_scores):
         competitors = {name: points for name, points in group.models.items() if name not in gold}
         needs = {name: need for name, points in competitors.items() if (need := need_of(points, group, tolerance))}
         findings += [_need_sentence(group, name, need, tolerance) for name, need in sorted(needs.items())]
@@ -148,7 +82,9 @@ def summarise(table: pa.Table, knobs: Mapping[str, Any]) -> StudyReport:
         tables=tables,
         notes=[
             "Thinned samples are nested and drawn anew for each seed; items with fewer labels keep all they have.",
-            "Differences to the full set are paired by seed; their 95 % intervals say what is possibly, surely enough.",
+            "Differences to the full set are paired by seed, and by item where the scores of items are known.",
+            "Their 95 % intervals say what is possibly, surely enough: surely only where they vary over items too.",
+            "Where seeds collapsed or fits are flagged, no number of labels is enough, and nothing is as good.",
         ]
         if curves
         else [],
@@ -156,10 +92,10 @@ def summarise(table: pa.Table, knobs: Mapping[str, Any]) -> StudyReport:
     )
 
 
-def _groups(table: pa.Table) -> Iterator[Group]:
+def _groups(table: pa.Table, item_scores: ItemScores) -> Iterator[Group]:
     """Yields the models of each dataset by the metric that they have: those that label test items first, then those
     that label training items only, by gold where there is some."""
-    for dataset, models in along_axis(table, _AXIS, [*_QUALITY, _SIZE]).items():
+    for dataset, models in along_axis(table, _AXIS, [*_QUALITY, _SIZE], item_scores).items():
         by = scored_by(table, dataset)
         all_labels = _all_labels(models)
         left = {name: _without_copies(points, all_labels) for name, points in models.items()}
@@ -194,90 +130,6 @@ def _without_copies(points: Mapping[int | None, AxisPoint], all_labels: int | No
     if all_labels is None:
         return dict(points)
     return {labels: point for labels, point in points.items() if labels is None or labels < all_labels}
-
-
-def need_of(points: Mapping[int | None, AxisPoint], group: Group, tolerance: float) -> Need | None:
-    """Returns how many labels per item a model needs, None where the full set has not been scored.
-
-    Args:
-        points: of the model.
-        group: that it belongs to.
-        tolerance: loss against the full set that does not matter, in the metric's units.
-    """
-    metric, full = group.metric, points.get(None)
-    reached = None if full is None else full.estimate(metric, group.heldout)
-    if full is None or reached is None:
-        return None
-    whole = full.by_seed[metric]
-    losses: dict[int, Estimate] = {}
-    for labels in sorted(labels for labels in points if labels is not None):
-        here = points[labels].by_seed.get(metric, {})
-        if common := sorted(whole.keys() & here.keys()):
-            overlapping = group.heldout if metric == HELDOUT else 0.0
-            losses[labels] = estimate([whole[seed] - here[seed] for seed in common], heldout=overlapping)
-    slack = tolerance + 1e-12
-    most = max(losses, default=None)
-    return Need(
-        enough=next((r for r, loss in losses.items() if loss.mean <= slack), None),
-        possibly=next((r for r, loss in losses.items() if _or(loss.low, loss.mean) <= slack), None),
-        surely=next((r for r, loss in losses.items() if _or_never(loss) <= slack), None),
-        full=reached,
-        most=most,
-        last_gain=None if most is None else losses[most],
-    )
-
-
-def cheaper_matches(models: ModelsAlong, metric: str) -> list[Match]:
-    """Returns, for each model with all labels, the cheapest other model that does as well with fewer labels.
-
-    Labels are what costs: the fewest count, then the seconds of a trial.
-    """
-    matches: list[Match] = []
-    for model in sorted(models):
-        mean = _mean_at(models[model], None, metric)
-        if mean is None:
-            continue
-        others = [
-            (labels, _seconds(points, labels), name, reached)
-            for name, points in models.items()
-            for labels in points
-            if name != model and labels is not None
-            if (reached := _mean_at(points, labels, metric)) is not None and reached >= mean
-        ]
-        if others:
-            labels, seconds, name, reached = min(others)
-            matches.append(
-                Match(
-                    model=model,
-                    mean=mean,
-                    wall_s=_seconds(models[model], None),
-                    cheaper=name,
-                    labels=labels,
-                    cheaper_mean=reached,
-                    cheaper_wall_s=seconds,
-                )
-            )
-    return matches
-
-
-def _or(value: float | None, otherwise: float) -> float:
-    return otherwise if value is None else value
-
-
-def _or_never(loss: Estimate) -> float:
-    """Returns the upper end of a loss; a constant one is its own end, a single seed is never sure."""
-    if loss.high is not None:
-        return loss.high
-    return loss.mean if loss.constant else float("inf")
-
-
-def _mean_at(points: Mapping[int | None, AxisPoint], labels: int | None, metric: str) -> float | None:
-    found = points[labels].estimate(metric) if labels in points else None
-    return None if found is None else found.mean
-
-
-def _seconds(points: Mapping[int | None, AxisPoint], labels: int | None) -> float:
-    return estimate(points[labels].wall_s).mean
 
 
 def _sizes(models: ModelsAlong) -> list[int]:
@@ -315,13 +167,26 @@ def _means(group: Group) -> StudyTable:
         title=f"{group.dataset}: {readable(group.metric)}",
         columns=["labels per item", *names],
         rows=rows,
-        note="mean ± half the 95 % interval over seeds" + (f"; {group.why}" if group.why else ""),
+        note=_over(group) + (f"; {group.why}" if group.why else ""),
     )
+
+
+def _over(group: Group) -> str:
+    """Returns what the intervals of a group vary over."""
+    found = [
+        point.estimate(group.metric, group.heldout) for points in group.models.values() for point in points.values()
+    ]
+    varies = sorted({estimate.varies for estimate in found if estimate is not None and estimate.low is not None})
+    return f"mean and 95 % interval, over {' or '.join(varies)}" if varies else "mean"
 
 
 def _need_table(group: Group, needs: Mapping[str, Need], tolerance: float) -> StudyTable:
     rows: list[list[Cell]] = [
-        [name, *(_or_more(r) for r in (need.enough, need.possibly, need.surely)), group.shown(need.full)]
+        [
+            name,
+            *(need.unsound or _or_more(r) for r in (need.enough, need.possibly, need.surely)),
+            group.shown(need.full),
+        ]
         for name, need in sorted(needs.items())
     ]
     within = f"within {_amount(group.metric, tolerance)} of all labels by {words(group.metric)}"
@@ -357,6 +222,8 @@ def _need_sentence(group: Group, model: str, need: Need, tolerance: float) -> st
     start = f"{group.dataset}: {model}"
     by = f" ({words(group.metric)}: {group.why})" if group.why else ""
     full = group.shown(need.full)
+    if need.unsound:
+        return f"{start}: {need.unsound} with all labels ({full}), so how many labels it needs is not known{by}."
     if need.enough is None:
         if need.most is None or need.last_gain is None:
             return f"{start} was fitted to all labels only: {full}{by}."
@@ -372,9 +239,10 @@ def _need_sentence(group: Group, model: str, need: Need, tolerance: float) -> st
 def _worth_labelling(group: Group, needs: Mapping[str, Need], tolerance: float) -> Mapping[str, str]:
     """Returns whether more labels would help the model that is best with all of them; nothing of models with a metric
     of their own."""
-    if group.why or not needs:
+    sound = {name: need for name, need in needs.items() if not need.unsound}
+    if group.why or not sound:
         return {}
-    name, need = max(sorted(needs.items()), key=lambda pair: pair[1].full.mean)  # the order of trials decides no tie
+    name, need = max(sorted(sound.items()), key=lambda pair: pair[1].full.mean)  # the order of trials decides no tie
     if need.most is None or need.last_gain is None:
         return {}
     gain, amount = need.last_gain, _amount(group.metric, tolerance)
@@ -433,6 +301,7 @@ TEMPLATE = StudyTemplate(
     },
     plans=plans,
     summarise=summarise,
+    summarise_by_item=summarise,
     axis=_AXIS,
     along="labels per item",
 )

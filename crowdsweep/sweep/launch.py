@@ -20,6 +20,7 @@ from crowdsweep.sweep.executor import Executor
 from crowdsweep.sweep.inline import InlineExecutor
 from crowdsweep.sweep.interrupts import Interrupts
 from crowdsweep.sweep.plan import Plan, make_plan
+from crowdsweep.sweep.resume import data_changes
 from crowdsweep.sweepfile.records import Engine, SweepConfig
 from crowdsweep.trial.events import Mirror
 
@@ -73,6 +74,8 @@ def open_and_run(
 
     with ExitStack() as stack:
         journal = stack.enter_context(closing(Journal(store)))
+        for change in data_changes(plan, journal.state):
+            _log.warning("%s", change)
         interrupts = stack.enter_context(Interrupts())  # to the very end: nothing that closes is broken off
         if used == "ray":
             say("starting Ray…" if joined == "local" else f"joining the Ray cluster at {joined}…")

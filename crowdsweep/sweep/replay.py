@@ -6,11 +6,12 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from crowdsweep.data import catalogue
 from crowdsweep.data.dataset import CrowdDataset
+from crowdsweep.data.moved import load_recorded
 from crowdsweep.data.splits import data_version
 from crowdsweep.errors import BadInput
 from crowdsweep.journal.journal import read_journal
+from crowdsweep.metrics.known import repeats_votes
 from crowdsweep.sweep.executor import Batch
 from crowdsweep.sweep.inline import InlineExecutor
 from crowdsweep.trial.events import TrialFinished
@@ -44,9 +45,11 @@ class Replay:
         return not self.differences()
 
     def differences(self) -> dict[str, tuple[float | None, float | None]]:
-        """Returns the metrics that differ, as recorded and now."""
+        """Returns the metrics that differ, as recorded and now; those of training items without gold, which earlier
+        versions scored by the votes that trained, are no difference where they are gone."""
         before: Mapping[str, float] = {} if self.recorded is None else self.recorded.metrics
-        names = [*before, *(name for name in self.now.metrics if name not in before)]
+        kept = (name for name in before if name in self.now.metrics or not repeats_votes(name, {"train": False}))
+        names = [*kept, *(name for name in self.now.metrics if name not in before)]
         pairs = {name: (before.get(name), self.now.metrics.get(name)) for name in names}
         return {name: pair for name, pair in pairs.items() if not _close(*pair)}
 
@@ -97,7 +100,7 @@ def replay_trial(key: str, stores: Sequence[Path]) -> Replay:
     if len(found) > 1:
         raise BadInput(f"trial {key}: expected the start of one key, {len(found)} begin so: {', '.join(found)}")
     spec, state, store = next(iter(found.values()))
-    base = catalogue.load(spec.dataset, spec.dataset_params)
+    base = load_recorded(spec.dataset, spec.dataset_params, spec.fingerprint, store)
     if base.fingerprint != spec.fingerprint:
         raise BadInput(
             f"trial {key} of {store}: dataset {spec.dataset!r} has changed since it was run "

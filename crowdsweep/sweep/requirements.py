@@ -7,7 +7,7 @@ import numpy as np
 
 from crowdsweep.data.dataset import Scale, TrialData
 from crowdsweep.errors import SweepFileError
-from crowdsweep.metrics.known import ACCURACY, HELDOUT, KL, CrowdMetric, ItemMetric, info_of
+from crowdsweep.metrics.known import ACCURACY, HELDOUT, KL, CrowdMetric, ItemMetric, info_of, repeats_votes
 from crowdsweep.metrics.wording import goal_of
 from crowdsweep.models.contract import DataShape, ModelInfo
 from crowdsweep.sweepfile.records import Metric
@@ -128,6 +128,12 @@ def check_metric(metric: Metric, offer: Offer, where: str) -> None:
         raise SweepFileError(
             f"{where}: metric {metric.name!r} needs {split} items with gold or annotations, and there are none (it can "
             f"score: {has}); take {HELDOUT}, which needs neither"
+        )
+    if repeats_votes(metric.name, offer.scored):
+        instead = f"dev_{info.name}" if offer.scored.get("dev") else HELDOUT
+        raise SweepFileError(
+            f"{where}: metric {metric.name!r} needs training items with gold, and there are none: against the answers "
+            f"that trained it would only repeat the vote; take {instead}, which does not"
         )
     if not info.applies(offer.scale, offer.unit, offer.class_names):
         needs = "tokens in sentences, and classes called O, B-… and I-…" if info.spans else " or ".join(info.scales)

@@ -1,5 +1,6 @@
 """What is left to do: a plan less what the journal holds."""
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -8,6 +9,8 @@ from crowdsweep.search.contract import PointSearcher
 from crowdsweep.sweep.cells import Search
 from crowdsweep.sweep.plan import Plan
 from crowdsweep.sweep.search_run import SearchRun
+from crowdsweep.trial.naming import short_name
+from crowdsweep.trial.spec import canonical_json
 
 MakeSearcher = Callable[[Search], PointSearcher]
 
@@ -46,6 +49,25 @@ def resumed_searches(plan: Plan, state: JournalState, make_searcher: MakeSearche
             state.selected.get(search.key),
         )
         for search in plan.searches
+    ]
+
+
+def data_changes(plan: Plan, state: JournalState) -> list[str]:
+    """Returns a sentence for each dataset whose data are others than when its finished trials were run; nothing of one
+    on whose data as they are now something has finished already."""
+    done: dict[tuple[str, str], Counter[str]] = {}
+    for key in state.results:
+        spec = state.specs[key]
+        done.setdefault((spec.dataset, canonical_json(dict(spec.dataset_params))), Counter())[spec.fingerprint] += 1
+    changed: Counter[str] = Counter()
+    for dataset in plan.datasets:
+        earlier = done.get((dataset.name, canonical_json(dict(dataset.params))), Counter())
+        if earlier and dataset.base.fingerprint not in earlier:
+            changed[dataset.name] += earlier.total()
+    return [
+        f"{short_name(name)} has changed since the last run: everything on it is run again on its data of now; the "
+        f"{number} finished trials on the earlier ones are kept, and left out of the report"
+        for name, number in changed.items()
     ]
 
 

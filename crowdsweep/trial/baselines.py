@@ -20,7 +20,7 @@ import numpy as np
 from crowdsweep.arrays import ItemProbs
 from crowdsweep.data.choices import choices_of
 from crowdsweep.data.dataset import TrialData
-from crowdsweep.metrics.known import ACCURACY, ITEM_METRICS, ScoredItems
+from crowdsweep.metrics.known import ACCURACY, ITEM_METRICS, ScoredItems, repeats_votes
 from crowdsweep.models import registered
 from crowdsweep.models.contract import FitContext, fit_one
 from crowdsweep.seeds import SeedStream
@@ -39,7 +39,7 @@ def baseline_scores(trial: TrialData) -> dict[str, np.ndarray]:
         (name, f"{split}_{info.name}", info.score(scored))
         for name, split, scored in _scored(trial)
         for info in ITEM_METRICS
-        if info.name in _METRICS
+        if info.name in _METRICS and not repeats_votes(f"{split}_{info.name}", {"train": False})
     ]
     if not rows:
         return {}

@@ -6,9 +6,10 @@ over items: somebody may want to rank by another one later. It becomes an artifa
 is the same for all trials of most datasets and so is kept once.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
+from jaxtyping import Float
 from scipy.special import softmax
 
 from crowdsweep.data.dataset import TrialData
@@ -16,7 +17,15 @@ from crowdsweep.metrics.known import ITEM_METRICS, SPLITS, ScoredItems, metric_k
 from crowdsweep.metrics.ranking import ranking_metric
 from crowdsweep.metrics.soft_labels import kurtosis_of
 
+ItemScores = Callable[[Sequence[str], str], Mapping[str, Float[np.ndarray, " items"]]]
+"""(keys of trials, metric) → key → the scores of the items that the metric is the mean of, for all of these trials, of
+the same items in the same order; empty where that is not to be had."""
 _SCORES, _ITEMS, _KURTOSIS = "item_scores", "items_scored", "votes_kurtosis"
+
+
+def no_item_scores(keys: Sequence[str], metric: str) -> Mapping[str, Float[np.ndarray, " items"]]:  # noqa: ARG001
+    """None are known."""
+    return {}
 
 
 def names_of(metric: str) -> tuple[str, str, str]:

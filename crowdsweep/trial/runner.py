@@ -24,7 +24,7 @@ from crowdsweep.trial.artifacts import within_limit
 from crowdsweep.trial.baselines import baseline_scores
 from crowdsweep.trial.events import TrialProgressed
 from crowdsweep.trial.fit_checks import checked_fit
-from crowdsweep.trial.flags import flags_of
+from crowdsweep.trial.flags import evidence_of, flags_of
 from crowdsweep.trial.item_scores import item_scores
 from crowdsweep.trial.model_calls import ModelFault, failure_of, guarded
 from crowdsweep.trial.result import CROWD_CONFUSION, MISSING_PLUGIN, MOST_CLASSES_INLINE, Failure, Status, TrialResult
@@ -273,6 +273,7 @@ def _scored(
         if confusion is not None and len(confusion) > MOST_CLASSES_INLINE:
             arrays[CROWD_CONFUSION], confusion = confusion, None
         artifacts, left_out = within_limit(arrays)
+        evidence = evidence_of(trial, gold=reported)
     except (ModelFault, FitFailed) as error:
         return failure_of(error)
     return TrialResult(
@@ -283,7 +284,7 @@ def _scored(
         confusion=None if confusion is None else confusion.tolist(),
         artifacts=artifacts,
         kept=left_out,
-        flags=() if sees_gold else flags_of(info, fitted.item_probs, trial.training),
+        flags=() if sees_gold else flags_of(info, fitted.item_probs, trial.training, evidence),
         iterations=fitted.iterations,
         converged=fitted.converged,
     )

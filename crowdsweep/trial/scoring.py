@@ -2,7 +2,8 @@
 
 Metrics of items are `<split>_<metric>`: `train` scores the fit's own item probabilities, `dev` and `test` the
 predictor's default use, a further use adds `.<use>`. Where any item of a split has gold, only items with gold are
-scored; else all items are, against the label distribution of their own annotations.
+scored; else all items are, against the label distribution of their own annotations: training items by their divergence
+from it alone, as what they trained on cannot say who is right.
 """
 
 from collections.abc import Iterator, Mapping
@@ -35,6 +36,7 @@ from crowdsweep.metrics.known import (
     ScoredCrowd,
     ScoredItems,
     info_of,
+    repeats_votes,
 )
 from crowdsweep.models.contract import AnnotatorModel, FitResult, LabelProbs, Predictor
 from crowdsweep.trial.fit_checks import array_of, check_probabilities, kind_of
@@ -74,8 +76,9 @@ def score(
     """
     annotations = trial.training.annotations
     metrics: dict[str, float] = {metric.name: float(metric.score(annotations)) for metric in COUNT_METRICS}
+    gold = {split: bool(part.has_gold.any()) for split, part in trial.evaluation.items()}
     for (split, suffix), items in scored.items():
-        applying = [metric for metric in ITEM_METRICS if _applies(metric, items)]
+        applying = [m for m in ITEM_METRICS if _applies(m, items) and not repeats_votes(f"{split}_{m.name}", gold)]
         metrics |= {f"{split}_{metric.name}{suffix}": metric.score(items) for metric in applying}
     if trial.heldout is not None and len(trial.heldout) and fit.label_probs is not None:
         label_probs = _checked_label_probs(fit.label_probs, trial.training.n_classes)

@@ -11,6 +11,7 @@ from crowdsweep.metrics.intervals import (
     collapsed,
     crossed_spread,
     estimate,
+    few_seeds_interval,
     interval,
     p_value,
     seed_spread,
@@ -55,7 +56,37 @@ def test_no_interval_leaves_the_range_of_its_metric(metric: str, values: list[fl
     bare, bounded = estimate(values), estimate(values, metric=metric)
     assert bare.low is not None and bare.high is not None  # noqa: PT018 - one thing: there is an interval
     assert bare.low < low or bare.high > high
-    assert (bounded.low, bounded.high) == (max(bare.low, low), min(bare.high, high))
+    assert bounded.low is not None and bounded.high is not None  # noqa: PT018 - one thing: there is an interval
+    assert low <= bounded.low <= max(bare.low, low)
+    assert min(bare.high, high) <= bounded.high <= high
+
+
+@pytest.mark.parametrize("n", [3, 4])
+@pytest.mark.parametrize(
+    ("metric", "draw", "low", "high"),
+    [
+        ("test_kl", lambda rng, shape: rng.exponential(0.1, shape), 0.0, np.inf),
+        ("heldout_loglik", lambda rng, shape: -rng.exponential(1.0, shape), -np.inf, 0.0),
+        ("test_macro_f1", lambda rng, shape: rng.beta(8, 1.5, shape), 0.0, 1.0),
+        ("test_macro_f1", lambda rng, shape: rng.normal(0.8, 0.02, shape), 0.0, 1.0),
+    ],
+)
+def test_of_three_seeds_the_range_of_the_metric_says_where_the_tail_is(
+    n: int, metric: str, draw: Callable[..., np.ndarray], low: float, high: float
+) -> None:
+    """Student's alone covers 88 % of exponential scores; where nothing is skewed it is Student's."""
+    rng = np.random.default_rng(n)
+    values, true = draw(rng, (20_000, n)), float(draw(np.random.default_rng(9), (1_000_000,)).mean())
+    below, above = few_seeds_interval(values, low, high)
+    assert 0.925 < ((below <= true) & (true <= above)).mean() < 0.97
+    one = estimate(values[0].tolist(), metric=metric)
+    assert (one.low, one.high) == (pytest.approx(max(below[0], low)), pytest.approx(min(above[0], high)))
+
+
+def test_of_seeds_on_a_bound_an_interval_stays_within_twice_students() -> None:
+    values = [1.0, 1.0, 0.99]
+    found, half = estimate(values, metric="test_macro_f1"), stats.t.ppf(0.975, 2) * stats.sem(values)
+    assert (found.low, found.high) == (pytest.approx(np.mean(values) - 2 * half), 1.0)
 
 
 def test_hall_transforms_as_its_paper_says() -> None:

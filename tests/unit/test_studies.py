@@ -256,11 +256,11 @@ def test_each_dataset_is_scored_by_what_it_has() -> None:
 
 
 def test_held_out_scores_of_a_study_have_the_intervals_of_overlapping_splits() -> None:
-    values = [{"heldout_loglik": one, "n_annotations": 9.0} for one in (-0.6, -0.62, -0.55)]
+    values = [{"heldout_loglik": one, "n_annotations": 9.0} for one in (-0.6, -0.62, -0.55, -0.58, -0.61)]
     plain, wide = (_redundancy({("mv", None): values}, **knobs).curves[0].lines[0] for knobs in ({}, {"heldout": 0.2}))
     assert plain.low[0] is not None
     assert wide.low[0] is not None
-    assert (wide.y[0] - wide.low[0]) / (plain.y[0] - plain.low[0]) == pytest.approx((1 + 3 * 0.25) ** 0.5)
+    assert (wide.y[0] - wide.low[0]) / (plain.y[0] - plain.low[0]) == pytest.approx((1 + 5 * 0.25) ** 0.5, rel=0.1)
 
 
 def test_what_scores_a_dataset_is_found_by_its_name_and_its_settings() -> None:

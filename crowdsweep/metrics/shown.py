@@ -1,0 +1,82 @@
+"""A metric's numbers as people read them, the same wherever they stand: with the digits that mean something."""
+
+import math
+
+from crowdsweep.metrics.intervals import Estimate
+from crowdsweep.metrics.wording import is_share
+
+_MOST_DECIMALS = 6
+_LOPSIDED = 1.5  # times as long as the other side, and an interval is no longer told by its half
+
+
+def show_number(value: float | None, metric: str, beside: Estimate | None = None) -> str:
+    """Returns a metric's value: percent with one decimal, else three decimals; more where these would all be zero.
+
+    Args:
+        value: nothing where it is None.
+        metric: whose value.
+        beside: of an interval that it stands beside, which says how many decimals mean something.
+    """
+    if value is None:
+        return ""
+    shown = 100 * value if is_share(metric) else value
+    text = f"{shown:.{_decimals(metric, value, beside)}f}"
+    return text.removeprefix("-") if not text.strip("-0.") else text
+
+
+def show_interval(estimate: Estimate, metric: str) -> str:
+    """Returns `[81.2, 83.1]`, or nothing where there is no interval."""
+    if estimate.low is None or estimate.high is None:
+        return ""
+    return f"[{show_number(estimate.low, metric, estimate)}, {show_number(estimate.high, metric, estimate)}]"
+
+
+def show_spread(estimate: Estimate, metric: str) -> str:
+    """Returns `82.2 ± 0.9`, the mean and half its interval; `95.0 (86.1 – 98.3)` where one side is much the longer."""
+    return _spread(estimate, metric, unit="")
+
+
+def show_score(estimate: Estimate, metric: str) -> str:
+    """Returns `82.2 % ± 0.9` of a share; of other metrics as `show_spread`."""
+    return _spread(estimate, metric, unit=" %" if is_share(metric) else "")
+
+
+def unsound_words(found: Estimate | None, flagged: int, fitted: int) -> str:
+    """Returns why no mean stands for a model: seeds that collapsed, or fits that are flagged; empty where one does.
+
+    Args:
+        found: the mean.
+        flagged: how many of its fits are flagged.
+        fitted: how many there are.
+    """
+    if found is not None and found.collapsed:
+        return f"{found.collapsed} of {found.n} seeds collapsed"
+    return f"{flagged} of {fitted} trials {'is' if flagged == 1 else 'are'} flagged" if flagged else ""
+
+
+def _spread(estimate: Estimate, metric: str, *, unit: str) -> str:
+    mean = show_number(estimate.mean, metric, estimate) + unit
+    if estimate.low is None or estimate.high is None:
+        return mean
+    shorter, longer = sorted((estimate.mean - estimate.low, estimate.high - estimate.mean))
+    if longer > _LOPSIDED * shorter:
+        return (
+            f"{mean} ({show_number(estimate.low, metric, estimate)} – {show_number(estimate.high, metric, estimate)})"
+        )
+    half = (estimate.high - estimate.low) / 2
+    return f"{mean} ± {show_number(half, metric, estimate)}"
+
+
+def _decimals(metric: str, value: float, beside: Estimate | None) -> int:
+    """Returns how many decimals mean something: those that show the first digit of half an interval, at least one of a
+    percentage and three of another number, of which a small one shows two digits."""
+    scale, least = (100.0, 1) if is_share(metric) else (1.0, 3)
+    if beside is not None and beside.low is not None and beside.high is not None and beside.high > beside.low:
+        return _showing(scale * (beside.high - beside.low) / 2, 1, least)
+    return least if is_share(metric) else _showing(scale * abs(value), 2, least)
+
+
+def _showing(size: float, digits: int, least: int) -> int:
+    if size <= 0.0:
+        return least
+    return min(max(least, digits - 1 - math.floor(math.log10(size))), _MOST_DECIMALS)

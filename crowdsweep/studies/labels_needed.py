@@ -1,0 +1,197 @@
+"""How many labels per item a model needs, and who reaches the same with fewer: conclusions, without layout.
+
+Losses against all labels are paired by seed, and by item where the items' scores are known: another crowd labels other
+items. A claim to be sure is made of what varies over the items too; over these very items alone it would be wrong of
+others up to every other time. Where seeds collapsed or fits are flagged (`trial.flags`) no mean stands for the model:
+such a cell is not enough of anything, no target, and not as good.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from crowdsweep.metrics.differences import difference
+from crowdsweep.metrics.intervals import Estimate, estimate
+from crowdsweep.metrics.known import HELDOUT, ItemMetric, info_of
+from crowdsweep.metrics.shown import show_spread
+from crowdsweep.studies.axis import AxisPoint, ModelsAlong
+
+Points = Mapping[int | None, AxisPoint]
+"""Labels per item (None: all) → what a model reaches."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Need:
+    """How many labels per item one model needs.
+
+    Attributes:
+        enough: smallest r whose mean is within the tolerance of the full set's; None where no r tried is.
+        possibly: smallest r that the interval of the difference does not rule out; None where it rules out all.
+        surely: smallest r whose whole interval, over the items too, is within the tolerance; None where no r tried is.
+        full: the model's mean with all labels.
+        most: the largest r tried below all labels; None where there is none.
+        last_gain: what all labels bring beyond `most` labels, paired by seed; None where nothing pairs.
+        unsound: why the full set is no target: seeds that collapsed, fits that are flagged; empty where it is one.
+    """
+
+    enough: int | None
+    possibly: int | None
+    surely: int | None
+    full: Estimate
+    most: int | None
+    last_gain: Estimate | None
+    unsound: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Match:
+    """What a model reaches with all labels, and another model that reaches it with fewer.
+
+    Attributes:
+        model, mean, wall_s: with all labels, and the mean seconds of a trial.
+        cheaper, labels, cheaper_mean, cheaper_wall_s: the other model, with so many labels per item.
+    """
+
+    model: str
+    mean: float
+    wall_s: float
+    cheaper: str
+    labels: int
+    cheaper_mean: float
+    cheaper_wall_s: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    """Models of one dataset that have the same metric.
+
+    Attributes:
+        dataset: with its other parameters.
+        metric: theirs.
+        models: their points; of two numbers of labels that keep the same annotations only all labels.
+        all_labels: the number of labels per item that all labels are; None where items have more than were tried.
+        heldout: as for `AxisPoint.estimate`.
+        why: why they have a metric of their own; empty for the first group of a dataset.
+    """
+
+    dataset: str
+    metric: str
+    models: ModelsAlong
+    all_labels: int | None
+    heldout: float
+    why: str
+
+    @property
+    def all_words(self) -> str:
+        """What all labels are called."""
+        return "all" if self.all_labels is None else f"all ({self.all_labels})"
+
+    def shown(self, found: Estimate | None) -> str | None:
+        """Returns a mean and its interval as they stand everywhere; None where there is nothing."""
+        return None if found is None else show_spread(found, self.metric)
+
+
+def need_of(points: Points, group: Group, tolerance: float) -> Need | None:
+    """Returns how many labels per item a model needs, None where the full set has not been scored.
+
+    Args:
+        points: of the model.
+        group: that it belongs to.
+        tolerance: loss against the full set that does not matter, in the metric's units.
+    """
+    metric, full = group.metric, points.get(None)
+    reached = None if full is None else full.estimate(metric, group.heldout)
+    if full is None or reached is None:
+        return None
+    tried = sorted(labels for labels in points if labels is not None)
+    found = {labels: loss_of(full, points[labels], group) for labels in tried}
+    losses = {labels: loss for labels, loss in found.items() if loss is not None}
+    most, unsound = max(losses, default=None), full.unsound(metric)
+    sound = {} if unsound else {r: loss for r, loss in losses.items() if not points[r].unsound(metric)}
+    slack = tolerance + 1e-12
+    return Need(
+        enough=next((r for r, loss in sound.items() if loss.mean <= slack), None),
+        possibly=next((r for r, loss in sound.items() if _or(loss.low, loss.mean) <= slack), None),
+        surely=next((r for r, loss in sound.items() if _at_most(loss, metric) <= slack), None),
+        full=reached,
+        most=most,
+        last_gain=None if most is None else losses[most],
+        unsound=unsound,
+    )
+
+
+def loss_of(full: AxisPoint, here: AxisPoint, group: Group) -> Estimate | None:
+    """Returns what fewer labels lose against all, paired by seed and item; None where no seed has both."""
+    metric = group.metric
+    whole, part = full.by_seed.get(metric, {}), here.by_seed.get(metric, {})
+    seeds = sorted(whole.keys() & part.keys())
+    if not seeds:
+        return None
+    items, others = full.by_item.get(metric, {}), here.by_item.get(metric, {})
+    paired = None
+    if all(seed in items and seed in others for seed in seeds):
+        paired = np.stack([items[seed].astype(np.float64) - others[seed] for seed in seeds])
+    overlapping = group.heldout if metric == HELDOUT else 0.0
+    one, other = [whole[seed] for seed in seeds], [part[seed] for seed in seeds]
+    return difference(one, other, metric=metric, heldout=overlapping, item_differences=paired)
+
+
+def cheaper_matches(models: ModelsAlong, metric: str) -> list[Match]:
+    """Returns, for each model with all labels, the cheapest other model that does as well with fewer labels.
+
+    Labels are what costs: the fewest count, then the seconds of a trial.
+    """
+    matches: list[Match] = []
+    for model in sorted(models):
+        mean = _mean_at(models[model], None, metric)
+        if mean is None:
+            continue
+        others = [
+            (labels, _seconds(points, labels), name, reached)
+            for name, points in models.items()
+            for labels in points
+            if name != model and labels is not None
+            if (reached := _mean_at(points, labels, metric)) is not None and reached >= mean
+        ]
+        if others:
+            labels, seconds, name, reached = min(others)
+            matches.append(
+                Match(
+                    model=model,
+                    mean=mean,
+                    wall_s=_seconds(models[model], None),
+                    cheaper=name,
+                    labels=labels,
+                    cheaper_mean=reached,
+                    cheaper_wall_s=seconds,
+                )
+            )
+    return matches
+
+
+def _or(value: float | None, otherwise: float) -> float:
+    return otherwise if value is None else value
+
+
+def _at_most(loss: Estimate, metric: str) -> float:
+    """Returns the upper end of a loss, infinite where nobody can be sure: of a single seed, or where the metric is a
+    mean over items that are not known. A constant one is its own end elsewhere."""
+    info = info_of(metric)
+    if isinstance(info, ItemMetric) and info.by_item is not None and loss.varies == "seeds":
+        return float("inf")
+    if loss.high is not None:
+        return loss.high
+    return loss.mean if loss.constant else float("inf")
+
+
+def _mean_at(points: Points, labels: int | None, metric: str) -> float | None:
+    """Returns what a model reaches with so many labels; None where it has no fits to them, or no sound ones."""
+    if labels not in points or points[labels].unsound(metric):
+        return None
+    found = points[labels].estimate(metric)
+    return None if found is None else found.mean
+
+
+def _seconds(points: Points, labels: int | None) -> float:
+    return estimate(points[labels].wall_s).mean
