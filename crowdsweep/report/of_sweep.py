@@ -1,7 +1,10 @@
 """What a sweep's record answers: its models compared as its file asks for it, and the summary of its study."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
+
+import pyarrow as pa
 
 from crowdsweep.errors import UnknownName
 from crowdsweep.journal.journal import open_rows, read_journal
@@ -22,6 +25,7 @@ from crowdsweep.studies.contract import (
 )
 from crowdsweep.sweepfile.records import Metric, PublishedValue
 from crowdsweep.trial.item_scores import ItemScores, no_item_scores
+from crowdsweep.trial.naming import short_name
 from crowdsweep.trial.spec import canonical_json
 
 
@@ -51,7 +55,8 @@ def template_of(state: JournalState) -> StudyTemplate | None:
 
 
 def study_report(state: JournalState, store: Path | None = None) -> StudyReport | None:
-    """Returns the section of the sweep's study template; None where it has none.
+    """Returns the section of the sweep's study template; None where it has none. Folders stand in it by their names, as
+    in all else that a report shows.
 
     Args:
         state, store: as for `comparison_of`.
@@ -61,9 +66,10 @@ def study_report(state: JournalState, store: Path | None = None) -> StudyReport 
         return None
     knobs = {name: value for name, value in state.config["study"].items() if name != "template"}
     rows = comparison_rows(state)
-    table = with_gold_models(rows.filter(rows["chosen"]), _gold_labels(state))
+    among = {row.dataset for row in state.plan.datasets} | set(_datasets(rows))
+    table = with_gold_models(_by_short_names(rows.filter(rows["chosen"]), among), _gold_labels(state))
     datasets = {
-        row.dataset: ScoredBy(training_gold=row.gold.get("train", True), heldout=row.heldout)
+        short_name(row.dataset, among): ScoredBy(training_gold=row.gold.get("train", True), heldout=row.heldout)
         for row in sorted(state.plan.datasets, key=lambda row: row.heldout)
     }
     told, checked = with_datasets(table, datasets), check_knobs(template, knobs)
@@ -96,6 +102,16 @@ def comparison_of(state: JournalState, store: Path | None = None) -> Comparison:
 
 def _item_scores(state: JournalState, store: Path | None) -> ItemScores:
     return no_item_scores if store is None else KeptScores(state, open_rows(store, write=False))
+
+
+def _datasets(table: pa.Table) -> list[str]:
+    return [str(dataset) for dataset in table["dataset"].to_pylist()]
+
+
+def _by_short_names(table: pa.Table, among: Collection[str]) -> pa.Table:
+    names = [short_name(dataset, among) for dataset in _datasets(table)]
+    place = table.schema.get_field_index("dataset")
+    return table.set_column(place, table.schema.field(place), pa.array(names, table.schema.field(place).type))
 
 
 def _gold_labels(state: JournalState) -> frozenset[str]:

@@ -39,7 +39,9 @@ from crowdsweep.report.guidance import guidance_tables
 from crowdsweep.report.maps import Maps, maps_of, old_pictures, pictures
 from crowdsweep.report.next_steps import next_steps
 from crowdsweep.report.of_sweep import ComparedSweep, compared_sweep, study_report, template_of
+from crowdsweep.report.page_table import PageTable
 from crowdsweep.report.reading_tables import RIGHT, for_reading, without_a_fit
+from crowdsweep.report.search_so_far import search_so_far
 from crowdsweep.report.searches import SearchShown, searches
 from crowdsweep.report.soft_labels import soft_label_tables
 from crowdsweep.report.table import results_table, to_csv, to_latex, to_markdown
@@ -212,6 +214,7 @@ def _first_screen(state: JournalState, comparison: Comparison, store: Path) -> d
         "steps": next_steps(whole, study, found, crowds, store),
         "crowds": crowds,
         "searches": found,
+        "so_far": None if state.status is SweepStatus.DONE else search_so_far(found),
         "notes": _notes(state, comparison),
     }
 
@@ -226,7 +229,7 @@ def _rooms(state: JournalState, comparison: Comparison, store: Path) -> dict[str
         "training": training_curves(state),
         "guidance": page_tables.study_tables(guidance),
         "soft_labels": page_tables.study_tables(soft_labels),
-        "unseen": {place: page_tables.study_table(table) for place, table in unseen.items()},
+        "unseen": {place: page_tables.study_tables([table]) for place, table in unseen.items()},
         "printed_values": page_tables.printed_table(comparison),
         "cost": page_tables.cost_table(comparison),
         "table_name": (state.config.get("published") or {}).get("table") or "the paper",
@@ -289,15 +292,15 @@ def _search_figure(search: SearchShown) -> Any:
 
 def _baselines(
     comparison: Comparison, values: Mapping[tuple[str, str], MetricValues]
-) -> dict[tuple[str, str], page_tables.PageTable]:
-    """Returns the table of predictions that take no fit, by dataset, of those that compare label distributions."""
+) -> dict[tuple[str, str], list[PageTable]]:
+    """Returns the tables of predictions that take no fit, by dataset, of those that compare label distributions."""
     tables = {
         (block.dataset, block.dataset_params): baseline_table(
             block, values.get((block.dataset, block.dataset_params), {})
         )
         for block in comparison.datasets
     }
-    return {place: page_tables.study_table(table) for place, table in tables.items() if table is not None}
+    return {place: page_tables.study_tables([table]) for place, table in tables.items() if table is not None}
 
 
 def _ticks(text: str) -> Markup:

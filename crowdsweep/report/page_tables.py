@@ -1,7 +1,7 @@
 """The tables of the page, as data: what stands in which cell. The template draws them all alike."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from crowdsweep.metrics.intervals import Estimate
 from crowdsweep.metrics.known import SPLITS
@@ -18,38 +18,15 @@ from crowdsweep.report.amounts import (
     show_spread,
 )
 from crowdsweep.report.compare import Comparison, DatasetComparison, Score
+from crowdsweep.report.page_table import PageRow, PageTable
 from crowdsweep.report.searches import SearchShown
+from crowdsweep.report.sheets import in_parts
 from crowdsweep.studies.contract import StudyTable
 
 _METRICS_NOTE = (
     "Mean ± half the 95 % interval, which varies over seeds alone but for the metric that ranks; empty where a metric "
     "does not apply."
 )
-
-
-@dataclass(frozen=True, kw_only=True)
-class PageRow:
-    """One row; `kind` is `best` for the winner, `apart` for models without a rank, else empty."""
-
-    cells: Sequence[str]
-    kind: str = ""
-
-
-@dataclass(frozen=True, kw_only=True)
-class PageTable:
-    """One table.
-
-    Attributes:
-        columns: their heads; the first names the row.
-        words: places of the columns of words, which stand to the left and may break over lines; the others are numbers.
-        title, note: above and below; empty where there is none.
-    """
-
-    columns: Sequence[str]
-    rows: Sequence[PageRow]
-    words: frozenset[int] = frozenset({0})
-    title: str = ""
-    note: str = ""
 
 
 def study_table(table: StudyTable) -> PageTable:
@@ -61,11 +38,12 @@ def study_table(table: StudyTable) -> PageTable:
 
 
 def study_tables(tables: Iterable[StudyTable]) -> list[PageTable]:
-    """Returns the tables of a room one below another; a note that several share stands below the first of them."""
+    """Returns the tables of a room one below another, wide ones in parts; a note that several share stands below the
+    first of them."""
     told: set[str] = set()
     shown: list[PageTable] = []
     for table in map(study_table, tables):
-        shown.append(replace(table, note="") if table.note in told else table)
+        shown += in_parts(replace(table, note="") if table.note in told else table)
         told.add(table.note)
     return shown
 
@@ -76,7 +54,7 @@ def scores_table(block: DatasetComparison, comparison: Comparison) -> PageTable:
     foretold = any(show_foretold(score.metrics[block.metric], block.metric) for score in block.ranked)
     columns = ["model", "rank", readable(block.metric) if block.metric else "score"]
     columns += ["on a held-out answer"] if foretold else []
-    columns += ["behind the best", "as good?", *(["printed"] if printed else []), "seconds a trial", "settings"]
+    columns += ["behind the best", "as good?", *(["printed"] if printed else []), "time per trial", "settings"]
     rows = [
         PageRow(
             cells=[
@@ -155,7 +133,7 @@ def metrics_tables(block: DatasetComparison) -> list[PageTable]:
     ]
     of_items = {name for _, own in parts for name in own}
     parts.append(("Of annotators and their answers", [name for name in names if name not in of_items]))
-    tables = [_metrics_table(block, title, own) for title, own in parts if own]
+    tables = [table for title, own in parts if own for table in in_parts(_metrics_table(block, title, own))]
     return [*tables[:-1], replace(tables[-1], note=_METRICS_NOTE)]
 
 
@@ -206,9 +184,9 @@ def cost_table(comparison: Comparison) -> PageTable:
         for block in comparison.datasets
         for score in [*block.scores, *block.other_points]
     ]
-    columns = ["model", "dataset", "score", "seconds a trial", "memory", "settings"]
+    columns = ["model", "dataset", "score", "time per trial", "memory", "settings"]
     note = (
-        "Seconds are a trial's share of its batch. Memory is the highest of the process while the batch ran, libraries "
+        "The time is a trial's share of its batch. Memory is the highest of the process while the batch ran, libraries "
         "included."
     )
     return _without_empty_columns(PageTable(columns=columns, rows=rows, words=frozenset({0, 1, 5}), note=note))

@@ -30,6 +30,7 @@ class SearchShown:
             told.
         ends: hyper-parameter → the least and the greatest value that its range allows, of ranges of numbers.
         log: hyper-parameters that were searched on a log scale.
+        choices: hyper-parameters that were searched among listed values → these.
         among: all datasets of the sweep.
     """
 
@@ -44,6 +45,7 @@ class SearchShown:
     importances: Mapping[str, float] = field(default_factory=dict[str, float])
     ends: Mapping[str, tuple[Number, Number]] = field(default_factory=dict[str, tuple[Number, Number]])
     log: frozenset[str] = frozenset()
+    choices: Mapping[str, Sequence[Any]] = field(default_factory=dict[str, Sequence[Any]])
     among: frozenset[str] = frozenset()
 
     @property
@@ -65,7 +67,11 @@ class SearchShown:
         order = sorted(varied, key=lambda name: -self.importances.get(name, 0.0))
         values = [value for number in numbers if (value := self.values[number]) is not None]
         return SearchedPoints(
-            numbers=numbers, values=values, params={name: varied[name] for name in order}, log=self.log
+            numbers=numbers,
+            values=values,
+            params={name: varied[name] for name in order},
+            log=self.log,
+            choices=self.choices,
         )
 
 
@@ -95,6 +101,7 @@ def searches(state: JournalState, comparison: Comparison) -> Iterator[SearchShow
             importances=_importances(space, points, values),
             ends={} if space is None else dict(_ends(space)),
             log=frozenset() if space is None else frozenset(_log(space)),
+            choices={} if space is None else dict(_choices(space)),
             among=frozenset(row.dataset for row in state.plan.datasets),
         )
 
@@ -142,3 +149,9 @@ def _log(space: Space) -> Iterator[str]:
     for name, dimension in space.dimensions.items():
         if isinstance(dimension, FloatRange | Steps) and dimension.log:
             yield name
+
+
+def _choices(space: Space) -> Iterator[tuple[str, Sequence[Any]]]:
+    for name, dimension in space.dimensions.items():
+        if isinstance(dimension, Choice):
+            yield name, dimension.values

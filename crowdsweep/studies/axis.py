@@ -1,8 +1,10 @@
 """Results of a study along its axis: which models, at which values, on which seeds."""
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -158,6 +160,19 @@ def curve_over(
         x_ticks=x_ticks or {},
         percent=is_share(metric),
     )
+
+
+def log_spaced(values: Sequence[int | float]) -> bool:
+    """Whether numbers, ascending and all above zero, would crowd at one end of a linear axis: their widest gap takes
+    well more of it than of a log axis."""
+    if len(values) < 3 or values[0] <= 0:
+        return False
+    logs = [math.log(value) for value in values]
+    return _widest_gap(values) > 1.6 * _widest_gap(logs)
+
+
+def _widest_gap(values: Sequence[int | float]) -> float:
+    return max(after - before for before, after in pairwise(values)) / (values[-1] - values[0])
 
 
 def shown(metric: str, found: Estimate | None) -> str | None:

@@ -14,7 +14,7 @@ from crowdsweep.errors import SweepFileError
 from crowdsweep.metrics.intervals import Estimate
 from crowdsweep.metrics.known import HELDOUT
 from crowdsweep.metrics.wording import is_share, readable, words
-from crowdsweep.studies.axis import AxisPoint, ModelsAlong, along_axis, curve_over
+from crowdsweep.studies.axis import AxisPoint, ModelsAlong, along_axis, curve_over, log_spaced
 from crowdsweep.studies.contract import (
     Cell,
     Curve,
@@ -138,14 +138,16 @@ def _sizes(models: ModelsAlong) -> list[int]:
 
 def _curve(group: Group, gold: frozenset[str]) -> Curve:
     sizes = _sizes(group.models)
-    apart = sizes[-1] + max(1.0, 0.15 * (sizes[-1] - sizes[0])) if sizes else 1.0
+    log = log_spaced([*sizes, *([] if group.all_labels is None else [group.all_labels])])
+    apart = 1.0 if not sizes else 1.5 * sizes[-1] if log else sizes[-1] + max(1.0, 0.15 * (sizes[-1] - sizes[0]))
     end = apart if group.all_labels is None else float(group.all_labels)
     return curve_over(
         group.models,
         group.metric,
         gold=gold,
         title=f"{group.dataset}: {readable(group.metric)} against labels per item",
-        x_label="labels per item",
+        x_label="labels per item (log scale)" if log else "labels per item",
+        log_x=log,
         x_ticks={**{float(size): str(size) for size in sizes}, end: group.all_words},
         x_of_none=end,
         heldout=group.heldout,

@@ -2,18 +2,29 @@
 
 import os
 import sqlite3
-from contextlib import closing
+from collections.abc import Generator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from crowdsweep.tracking.background import Rejected
 
 _PATIENCE_S = 5.0
+_BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+_NOT_ONE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)  # the last: it lacks a table
 _OF_MODELS = (
     ("logged_models", "artifact_location"),
     ("model_versions", "source"),
     ("model_versions", "storage_location"),
 )
+
+
+class DatabaseBusy(OSError):
+    """Another program is writing a database, which is whole."""
+
+
+class NoDatabase(OSError):
+    """A file is no database of MLflow's, or a damaged one."""
 
 
 def bring_along(database: Path, folder: str) -> None:
@@ -27,12 +38,12 @@ def bring_along(database: Path, folder: str) -> None:
         folder: URI of where artifacts of a new experiment go.
 
     Raises:
-        OSError: it is not one, or cannot be written.
+        DatabaseBusy: another program is writing it.
+        NoDatabase: it is not one.
+        OSError: it cannot be read or written.
     """
-    try:
+    with _named_errors(database):
         _point_to(database, folder)
-    except sqlite3.Error as error:
-        raise OSError(f"{database}: cannot be used as MLflow's database: {error}") from error
 
 
 def _point_to(database: Path, folder: str) -> None:
@@ -54,6 +65,20 @@ def _point_to(database: Path, folder: str) -> None:
                 )
 
 
+@contextmanager
+def _named_errors(database: Path) -> Generator[None]:
+    try:
+        yield
+    except sqlite3.Error as error:
+        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF  # without what an extended one adds
+        if code in _BUSY:
+            raise DatabaseBusy(
+                f"{database}: another program is writing it, and has not ended within {_PATIENCE_S:g} s"
+            ) from error
+        kind = NoDatabase if code in _NOT_ONE else OSError
+        raise kind(f"{database}: cannot be used as MLflow's database: {error}") from error
+
+
 def experiment_in(database: Path, name: str, tag: str) -> tuple[str, bool] | None:
     """Returns the id of an experiment, and whether it has a tag; None where there is no such experiment.
 
@@ -61,8 +86,11 @@ def experiment_in(database: Path, name: str, tag: str) -> tuple[str, bool] | Non
         database: a sqlite file of MLflow, which can be read.
         name: of the experiment.
         tag: of it.
+
+    Raises:
+        OSError: as `bring_along`.
     """
-    with closing(sqlite3.connect(database, timeout=_PATIENCE_S)) as rows:
+    with _named_errors(database), closing(sqlite3.connect(database, timeout=_PATIENCE_S)) as rows:
         found = rows.execute(
             "SELECT experiment_id, EXISTS (SELECT 1 FROM experiment_tags AS t "
             "WHERE t.experiment_id = e.experiment_id AND t.key = ?) FROM experiments AS e WHERE name = ?",

@@ -102,6 +102,11 @@ def runs_link(experiment: str, *, viewed: bool) -> str:
     return f"#/experiments/{experiment}/runs?{_TRAINING}" + (f"&viewStateShareKey={VIEW}" if viewed else "")
 
 
+def experiments_link() -> str:
+    """Returns where MLflow's pages list experiments, as a link between them."""
+    return f"#/experiments?{_TRAINING}"
+
+
 def view(params: Sequence[str]) -> dict[str, str]:
     """Returns the tag of an experiment that says how its list of runs looks at first: which runs, in which order, with
     which columns.

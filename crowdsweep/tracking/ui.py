@@ -2,6 +2,7 @@
 
 import errno
 import os
+import shlex
 import signal
 import socket
 import subprocess
@@ -15,8 +16,8 @@ from pathlib import Path
 
 from crowdsweep.errors import BadInput
 from crowdsweep.journal.journal import read_journal
-from crowdsweep.tracking.artifact_files import bring_along, experiment_in
-from crowdsweep.tracking.sweep_page import VIEW_TAG, runs_link
+from crowdsweep.tracking.artifact_files import DatabaseBusy, NoDatabase, bring_along, experiment_in
+from crowdsweep.tracking.sweep_page import VIEW_TAG, experiments_link, runs_link
 from crowdsweep.tracking.uri import sqlite_uri
 
 DATABASE = "mlflow.db"
@@ -26,6 +27,10 @@ _GRACE_S = 2.0
 _LOOK_S = 0.1
 _LINES_OF_LOG = 30
 _NEAR = 50
+_DRESS = (
+    "MLflow's own links open its pages for prompts and traces until you choose `Model training` at the top left, once: "
+    "the browser remembers it."
+)
 # Starts the server, and ends all of its processes when the pipe that its parent holds is closed, however that comes.
 _KEEP = f"""
 import os, signal, subprocess, sys, threading
@@ -63,26 +68,26 @@ def serve(store: Path, port: int, announce: Callable[[str], object]) -> int:
     if not database.is_file():
         for uri, created in read_journal(store).runs.items():
             if uri.startswith(("http://", "https://")):
-                announce(f"this sweep is tracked on {uri}: {uri}/{runs_link(created.experiment_id, viewed=False)}")
+                runs = runs_link(created.experiment_id, viewed=False)
+                announce(f"this sweep is tracked on {uri}: {uri.rstrip('/')}/{runs}")
                 return 0
             if uri.startswith("databricks"):
                 announce(f"this sweep is tracked on {uri}: open it there")
                 return 0
         raise BadInput(
-            f"{store}: expected MLflow runs in {DATABASE}, found none; write them: `crowdsweep mirror {store}`"
+            f"{store}: expected MLflow runs in {DATABASE}, found none; write them: `crowdsweep mirror "
+            f"{shlex.quote(str(store))}`"
         )
     if database.is_symlink():
         raise BadInput(f"{database}: expected a file of the store, got a link; remove it")
     _check_free(port)
-    try:
-        bring_along(database, database.with_name(ARTIFACTS).as_uri())
-    except OSError as error:
-        raise BadInput(f"{error}; remove it, then write the runs again: `crowdsweep mirror {store}`") from error
+    runs = _brought_along(store, database)
     command = [sys.executable, "-P", "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port)]
     command += ["--backend-store-uri", sqlite_uri(database)]
     command += ["--artifacts-destination", str(database.with_name(ARTIFACTS)), "--workers", "1"]
-    link = f"http://127.0.0.1:{port}/{_runs_of(store, database)}"
+    link = f"http://127.0.0.1:{port}/{runs}"
     announce(f"MLflow (Ctrl-C ends it): {link}")
+    announce(_DRESS)
     environment = {**os.environ, "MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true", "PYTHONSAFEPATH": "1"}
     environment.setdefault("MLFLOW_SERVER_ENABLE_JOB_EXECUTION", "false")  # six processes that no page of ours needs
     # The server's own children look for modules where they stand: in a folder that is empty.
@@ -111,12 +116,33 @@ def serve(store: Path, port: int, announce: Callable[[str], object]) -> int:
         return keeper.returncode
 
 
+def _brought_along(store: Path, database: Path) -> str:
+    """Has a database's artifacts found where it lies now; returns the link to the sweep's runs.
+
+    Raises:
+        BadInput: it cannot be used; the message says whether to wait, to see to the file, or to make another.
+    """
+    try:
+        bring_along(database, database.with_name(ARTIFACTS).as_uri())
+        return _runs_of(store, database)
+    except DatabaseBusy as error:
+        raise BadInput(
+            f"{error}. Nothing is wrong with it: a `run`, `mirror` or `ui` of this sweep may be at work; wait until it "
+            f"has ended, then do this again"
+        ) from error
+    except NoDatabase as error:
+        again = f"crowdsweep mirror {shlex.quote(str(store))}"
+        raise BadInput(f"{error}; remove it, then write the runs again: `{again}`") from error
+    except OSError as error:
+        raise BadInput(f"{error}; see to the disk and to who may read and write that file") from error
+
+
 def _runs_of(store: Path, database: Path) -> str:
-    """Returns the link to the sweep's runs, between the server's pages; nothing where they are not known."""
+    """Returns the link to the sweep's runs, between the server's pages; to all experiments where they are not known."""
     state = read_journal(store)
     name = state.config.get("tracking", {}).get("experiment") or state.name
     found = experiment_in(database, name, VIEW_TAG)
-    return "" if found is None else runs_link(found[0], viewed=found[1])
+    return experiments_link() if found is None else runs_link(found[0], viewed=found[1])
 
 
 def _has_screen() -> bool:

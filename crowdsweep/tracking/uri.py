@@ -50,7 +50,9 @@ def without_credentials(uri: str) -> str:
     scheme, separator, rest = uri.partition("://")
     if not separator:
         return _before_marks(uri.rpartition("@")[2])
-    if scheme.startswith(("sqlite", "file")):
+    if scheme.startswith("sqlite"):  # a # is a letter of its path
+        return f"{scheme}://{rest.partition('?')[0]}"
+    if scheme.startswith("file"):
         return f"{scheme}://{rest.partition('?')[0].partition('#')[0]}"
     host, slash, path = _before_marks(rest.rpartition("@")[2]).partition("/")
     kept = [part for part in path.split("/") if not _SECRET.search(part)]

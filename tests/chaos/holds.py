@@ -19,7 +19,7 @@ from crowdsweep.trial.result import TrialResult
 COST = ("wall_s", "batch_wall_s", "batch_size", "peak_bytes", "host")
 # Of the page: what a trial took, who is cheaper, and when it was written.
 _COSTS = re.compile(
-    r'<td data-label="(?:seconds a trial|memory)"[^>]*>[^<]*</td>'
+    r'<td data-label="(?:time per trial|memory)"[^>]*>[^<]*</td>'
     r"|(?:;| and) [^;.]*costs [\d.,]+ times less"
     r"|\d{4}-\d\d-\d\d \d\d:\d\d UTC"
 )

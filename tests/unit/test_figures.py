@@ -7,6 +7,7 @@ import xml.etree.ElementTree as ET
 import matplotlib as mpl
 import numpy as np
 import pytest
+from matplotlib.text import Annotation
 
 from crowdsweep.metrics.intervals import Estimate
 from crowdsweep.report.annotator_maps import laid_out
@@ -81,9 +82,14 @@ def test_a_curve_on_a_log_axis_has_every_line_named_at_its_end_and_every_interva
     intervals = [list(line.get_ydata()) for line in axes.lines if line not in drawn_lines]
     assert intervals == [[0.8, 0.95], [0.6, 0.8]] * 2  # none where there is no interval
     assert [text.get_text() for text in axes.get_xticklabels()] == ["100", "1,000", "10,000"]
-    named = {text.get_text(): text.get_color() for text in axes.texts}
-    assert named == {line.get_label(): line.get_color() for line in drawn_lines}
-    assert len(set(named.values())) == 2
+    samples = {round(float(sample.get_ydata()[0]), 6): sample for sample in axes.figure.artists}
+    beside = {text.get_text(): samples[round(text.get_position()[1], 6)] for text in axes.texts}
+    assert {name: sample.get_color() for name, sample in beside.items()} == {
+        line.get_label(): line.get_color() for line in drawn_lines
+    }
+    assert len({sample.get_color() for sample in beside.values()}) == 2
+    assert all(min(sample.get_xdata()) > 1.0 for sample in beside.values())  # beside the axes, nowhere in them
+    assert not [child for child in axes.get_children() if isinstance(child, Annotation)]  # nothing leads to a name
     assert axes.get_legend() is None
 
 

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from crowdsweep.metrics.intervals import Estimate
 from crowdsweep.metrics.wording import is_share, readable
-from crowdsweep.report.figures.drawing import INK, PALETTE, WIDTH, grid, round_ticks, scale_of, style
+from crowdsweep.report.figures.drawing import ACCENT, INK, PALETTE, WIDTH, grid, margin_of, round_ticks, scale_of, style
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +49,7 @@ def means_with_intervals(bars: Sequence[Bar], metric: str) -> Figure:
             _draw_bar(axes, height, bar, scale, low, high)
         axes.set_yticks(range(len(bars)), [bar.label for bar in reversed(bars)])
         axes.set_ylim(-0.6, len(bars) - 0.4)
-        margin = 0.04 * (high - low) or 0.02 * max(abs(high), 0.01)
+        margin = margin_of(low, high, 0.04)
         axes.set_xlim(scale * (low - margin), scale * (high + margin))
         axes.set_xlabel(readable(metric) + (f"\noff the scale: {', '.join(off)}" if off else ""))
         axes.xaxis.set_major_locator(round_ticks())
@@ -66,8 +66,8 @@ def mean_ranks(ranks: Mapping[str, Sequence[float]]) -> Figure:
         axes = figure.subplots()
         for height, own in enumerate(reversed(list(ranks.values()))):
             mean = sum(own) / len(own)
-            axes.plot(own, [height] * len(own), "o", markersize=4, color=PALETTE[0], alpha=0.35, markeredgewidth=0)
-            axes.plot([mean], [height], "o", markersize=6.5, color=PALETTE[0])
+            axes.plot(own, [height] * len(own), "o", markersize=4, color=ACCENT, alpha=0.35, markeredgewidth=0)
+            axes.plot([mean], [height], "o", markersize=6.5, color=ACCENT)
             _at_the_end(axes, height, f"{mean:.1f}")
             axes.axhline(height, color=INK, alpha=0.08, linewidth=0.8, zorder=0)
         axes.set_yticks(range(len(ranks)), list(reversed(list(ranks))))
@@ -84,18 +84,18 @@ def _draw_bar(axes: Axes, height: int, bar: Bar, scale: float, low: float, high:
     found = bar.estimate
     if found.low is not None and found.high is not None:
         ends = [scale * found.low, scale * found.high]
-        axes.plot(ends, [height, height], color=PALETTE[0], linewidth=2, solid_capstyle="butt")
+        axes.plot(ends, [height, height], color=ACCENT, linewidth=2, solid_capstyle="butt")
     if not found.constant and len(bar.values) > 1:
         points = [scale * value for value in bar.values]
         below = [height - 0.24] * len(points)
-        axes.plot(points, below, "o", markersize=3, color=PALETTE[0], alpha=0.45, markeredgewidth=0)
+        axes.plot(points, below, "o", markersize=3, color=ACCENT, alpha=0.45, markeredgewidth=0)
     if low <= found.mean <= high:
-        face = "none" if bar.apart else PALETTE[0]
-        axes.plot([scale * found.mean], [height], "o", markersize=6.5, color=PALETTE[0], markerfacecolor=face)
+        face = "none" if bar.apart else ACCENT
+        axes.plot([scale * found.mean], [height], "o", markersize=6.5, color=ACCENT, markerfacecolor=face)
     else:
         edge, marker = (0.0, "<") if found.mean < low else (1.0, ">")
         place = axes.get_yaxis_transform()
-        axes.plot([edge], [height], marker, markersize=7, color=PALETTE[0], transform=place, clip_on=False)
+        axes.plot([edge], [height], marker, markersize=7, color=ACCENT, transform=place, clip_on=False)
     if bar.printed is not None:
         axes.plot([scale * bar.printed], [height], "|", markersize=13, markeredgewidth=2, color=PALETTE[1])
     _at_the_end(axes, height, bar.text)

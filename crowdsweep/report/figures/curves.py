@@ -14,8 +14,9 @@ from crowdsweep.report.figures.drawing import (
     WIDTH,
     LineEnd,
     grid,
-    label_ends,
     line_style,
+    margin_of,
+    name_lines,
     reference_style,
     round_ticks,
     scale_of,
@@ -28,9 +29,9 @@ Steps = Sequence[tuple[int, float]]
 
 
 def curve(drawn: Curve) -> Figure:
-    """Draws the lines of a study over its axis, each named at its end, the 95 % interval of every point as a bar beside
-    its neighbours'; upper bounds that saw gold in ink. A line whose every point is far from all others is off the
-    scale, which the axis says."""
+    """Draws the lines of a study over its axis, each named beside its end, the 95 % interval of every point as a bar
+    beside its neighbours'; upper bounds that saw gold in ink. A line whose every point is far from all others is off
+    the scale, which the axis says."""
     scale = 100.0 if drawn.percent else 1.0
     lines, off = _on_the_scale(drawn.lines)
     with style():
@@ -43,7 +44,7 @@ def curve(drawn: Curve) -> Figure:
             x = _beside(line.x, place, len(lines), log=drawn.log_x)
             _draw_intervals(axes, line, x, scale, looks["color"])
             axes.plot(x, [scale * y for y in line.y], label=line.label, linewidth=1.6, markersize=4, **looks)
-            ends.append(LineEnd(x=x[-1], y=scale * line.y[-1], text=line.label, color=looks["color"]))
+            ends.append(LineEnd(y=scale * line.y[-1], text=line.label, looks=looks))
         _label_axis(axes, drawn)
         axes.set_ylabel(drawn.y_label)
         if off:
@@ -51,7 +52,7 @@ def curve(drawn: Curve) -> Figure:
         if lines:
             axes.set_ylim(*(scale * end for end in _limits(lines)))
         grid(axes, "both")
-        label_ends(axes, ends)
+        name_lines(axes, ends)
     return figure
 
 
@@ -74,16 +75,15 @@ def training_curves(curves: Mapping[str, Sequence[Steps]], metric: str) -> Figur
                     linewidth=0.9,
                     alpha=0.6,
                 )
-            longest = max(fits, key=lambda fit: fit[-1][0])
             last = float(np.mean([fit[-1][1] for fit in fits]))
-            ends.append(LineEnd(x=float(longest[-1][0]), y=scale * last, text=label, color=looks["color"]))
+            ends.append(LineEnd(y=scale * last, text=label, looks={**looks, "marker": ""}))
         axes.set_xlabel("step")
         axes.set_ylabel(readable(metric))
         axes.xaxis.set_major_locator(round_ticks(whole=True))
         axes.yaxis.set_major_locator(round_ticks())
         axes.set_ylim(axes.get_ylim())
         grid(axes, "y")
-        label_ends(axes, ends)
+        name_lines(axes, ends)
     return figure
 
 
@@ -102,7 +102,7 @@ def _limits(lines: Sequence[CurveLine]) -> tuple[float, float]:
     ends = [end for line in lines for end in (*line.low, *line.high) if end is not None]
     low, high = scale_of([*means, *ends], _half_widths(lines))
     low, high = min(low, *means), max(high, *means)
-    margin = 0.04 * (high - low) or 0.02 * max(abs(high), 0.01)
+    margin = margin_of(low, high, 0.04)
     return low - margin, high + margin
 
 
@@ -139,7 +139,7 @@ def _label_axis(axes: Axes, drawn: Curve) -> None:
     if drawn.log_x:
         axes.set_xscale("log")
         ticks = _apart(sorted({x for line in drawn.lines for x in line.x}))
-        axes.set_xticks(ticks, [f"{x:,.0f}" for x in ticks])
+        axes.set_xticks(ticks, [drawn.x_ticks.get(x, f"{x:,.0f}") for x in ticks])
         axes.xaxis.set_minor_locator(NullLocator())
         axes.xaxis.set_minor_formatter(NullFormatter())
     elif drawn.x_ticks:

@@ -1,16 +1,16 @@
 """How figures are drawn and written: colours, sizes, labels. Nothing here touches pyplot or its list of figures.
 
-A figure is drawn once and written as SVG for the page, where ink takes the page's text colour (light or dark), or as
-PNG on white for a tracking server. Colours are Okabe and Ito's, told apart by colour-blind readers; markers and dashes
-say the same again. Figures are drawn narrow, so that a phone need not shrink them until nobody can read them; a wide
-page shows them larger.
+A figure is drawn once and written as SVG for the page, where ink and accent take the page's colours (light or dark), or
+as PNG on white for a tracking server. Colours are Okabe and Ito's, which colour-blind readers can distinguish; markers
+and dashes say the same again. Figures are drawn narrow, so that a phone need not shrink them until nobody can read
+them; a wide page shows them larger.
 """
 
 import html
 import io
 import re
 import warnings
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
@@ -21,12 +21,14 @@ import numpy as np
 from matplotlib import font_manager
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.text import Text
 from matplotlib.ticker import MaxNLocator
 
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 INK = "#1d2125"  # becomes `currentColor` in SVG
+ACCENT = "#0a6299"  # becomes the page's accent in SVG: where shades say something, they fade into any paper
 WIDTH = 4.2  # inches, of a figure before its labels
 _OTHER_SCRIPTS = (  # fonts of scripts that matplotlib's own lacks, as systems have them
     *("Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans CJK KR", "Noto Sans SC", "Noto Sans JP", "Noto Sans KR"),
@@ -36,6 +38,8 @@ _OTHER_SCRIPTS = (  # fonts of scripts that matplotlib's own lacks, as systems h
 )
 _DASHES = ("-", "--", "-.", ":")
 _ENLARGED = 1.4  # times its own width that a page may show a figure
+_FLAT = 1e-4  # of their size: values that differ by less are drawn as the same
+_LABEL_POINTS = 11.0  # that a line of text takes
 _FAR = 12.0  # times the usual distance from the middle: beyond, a value leaves the scale to the others
 _STYLE: Any = {
     "svg.fonttype": "path",  # letters as outlines: no font of the reader's can make a label overflow
@@ -50,6 +54,8 @@ _STYLE: Any = {
     "axes.spines.right": False,
     "axes.linewidth": 0.8,
     "legend.frameon": False,
+    "axes.formatter.useoffset": False,  # no sums such as 1e-5-8.7e-1 at the end of an axis, and no factors
+    "axes.formatter.limits": (-8, 12),
     "figure.facecolor": "none",
     "axes.facecolor": "none",
     "savefig.facecolor": "none",
@@ -102,35 +108,28 @@ def _draw_as_text(draw: Callable[[Any], None], renderer: Any) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class LineEnd:
-    """Where a line ends, and what it is called."""
+    """How high a line ends, what it is called, and its looks, as `line_style` has them."""
 
-    x: float
     y: float
     text: str
-    color: str
+    looks: Mapping[str, Any]
 
 
-def label_ends(axes: Axes, ends: Sequence[LineEnd]) -> None:
-    """Writes the name of each line beside its end, in its colour, and moves names apart that would touch. The limits of
-    the axes must stand."""
+def name_lines(axes: Axes, ends: Sequence[LineEnd]) -> None:
+    """Names lines to the right of the axes in the order of their ends, as near to these as names have room, each behind
+    a sample of its line: nothing leads from a line to its name, which would look like one more line. The limits of the
+    axes must stand."""
     if not ends:
         return
     points = axes.get_position().height * axes.figure.get_figheight() * 72.0  # pyright: ignore[reportAttributeAccessIssue]
     low, high = axes.get_ylim()
     order = sorted(ends, key=lambda end: end.y)
     wanted = [(min(max(end.y, low), high) - low) / (high - low) for end in order]
-    for end, fraction in zip(order, spread_out(wanted, 11.0 / points), strict=True):
-        axes.annotate(
-            end.text,
-            xy=(end.x, min(max(end.y, low), high)),
-            xytext=(1.04, fraction),
-            textcoords="axes fraction",
-            color=end.color,
-            va="center",
-            fontsize=8.5,
-            annotation_clip=False,
-            arrowprops={"arrowstyle": "-", "color": end.color, "linewidth": 0.6, "alpha": 0.6, "shrinkA": 1},
-        )
+    for end, fraction in zip(order, spread_out(wanted, _LABEL_POINTS / points), strict=True):
+        sample = Line2D([1.04, 1.07, 1.1], [fraction] * 3, linewidth=1.6, markersize=4, markevery=[1], **end.looks)
+        sample.set_transform(axes.transAxes)
+        axes.figure.add_artist(sample)
+        axes.text(1.12, fraction, end.text, transform=axes.transAxes, va="center", fontsize=8.5)
 
 
 def spread_out(wanted: Sequence[float], gap: float) -> list[float]:
@@ -159,6 +158,13 @@ def scale_of(values: Sequence[float], half_widths: Sequence[float]) -> tuple[flo
     usual = max(float(np.median(np.abs(array - middle))), float(np.median(half_widths)) if len(half_widths) else 0.0)
     near = array[np.abs(array - middle) <= _FAR * usual] if usual > 0 else array
     return float(near.min()), float(near.max())
+
+
+def margin_of(low: float, high: float, share: float) -> float:
+    """Returns what an axis shows beyond the least and the greatest value: a share of their distance; where they are
+    the same but for rounding so much that ticks are not all one number."""
+    size = max(abs(low), abs(high))
+    return share * (high - low) if high - low > _FLAT * size else 0.02 * max(size, 0.01)
 
 
 def round_ticks(most: int = 5, *, whole: bool = False) -> MaxNLocator:
@@ -216,7 +222,7 @@ def to_svg(figure: Figure, name: str, description: str) -> str:
     svg = re.sub(r"<!--.*?-->|<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
     svg = re.sub(r'\bid="', f'id="{name}-', svg)
     svg = re.sub(r'href="#', f'href="#{name}-', svg).replace("url(#", f"url(#{name}-")
-    svg = svg.replace(INK, "currentColor")
+    svg = svg.replace(INK, "currentColor").replace(ACCENT, f"var(--accent, {ACCENT})")
     svg = re.sub(r"(font-family: [^;\"]*)", r"\1, sans-serif", svg)
     width = re.search(r'viewBox="[\d.]+ [\d.]+ ([\d.]+)', svg)
     if width is None:

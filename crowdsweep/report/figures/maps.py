@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 from crowdsweep.report.figures.drawing import INK, MARKERS, PALETTE, WIDTH, legend, style
 
 _HEAT = LinearSegmentedColormap.from_list("heat", ["#e8f1f8", "#0072B2", "#00314f"])
+_WRONG = LinearSegmentedColormap.from_list("wrong", ["#56B4E9", "#8a8a8a", "#D55E00"])
 
 
 def heat_map(matrix: Sequence[Sequence[float]], class_names: Sequence[str] = ()) -> Figure:
@@ -40,12 +41,13 @@ def heat_map(matrix: Sequence[Sequence[float]], class_names: Sequence[str] = ())
 
 
 def annotator_map(points: np.ndarray, errors: np.ndarray) -> Figure:
-    """Draws annotators as points of a plane [annotators, 2], darker the larger their share of wrong answers."""
+    """Draws annotators as points of a plane [annotators, 2], from blue to orange by their share of wrong answers:
+    shades that no paper swallows, light or dark."""
     with style():
         figure = Figure(figsize=(WIDTH, 3.4))
         axes = figure.subplots()
         drawn = axes.scatter(
-            points[:, 0], points[:, 1], c=errors, cmap=_HEAT, vmin=0.0, vmax=1.0, s=22, edgecolors=INK, linewidths=0.3
+            points[:, 0], points[:, 1], c=errors, cmap=_WRONG, vmin=0.0, vmax=1.0, s=22, edgecolors=INK, linewidths=0.3
         )
         axes.set_xticks([])
         axes.set_yticks([])

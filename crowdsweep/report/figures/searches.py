@@ -2,20 +2,30 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 
 from crowdsweep.metrics.wording import is_share, readable
-from crowdsweep.report.amounts import show_value
-from crowdsweep.report.figures.drawing import INK, PALETTE, WIDTH, grid, legend, round_ticks, scale_of, style
+from crowdsweep.report.figures.drawing import (
+    ACCENT,
+    INK,
+    PALETTE,
+    WIDTH,
+    grid,
+    legend,
+    margin_of,
+    round_ticks,
+    scale_of,
+    style,
+)
+from crowdsweep.report.figures.scales import Placed, placed
 
-_ORDER = LinearSegmentedColormap.from_list("order", ["#b9d4e6", "#0072B2", "#00314f"])  # early to late; bad to good
-
+_FAINTEST = 0.3  # opacity of what came first, or is worst: the paper shows through, light or dark
 _MOST_AXES = 6  # beside each other, which a phone still shows
 
 
@@ -28,12 +38,19 @@ class SearchedPoints:
         values: of the metric, in its own units.
         params: name → place in `numbers` → its value at that point; without those that leave it out.
         log: those that were searched on a log scale.
+        choices: those that were searched among listed values → these.
     """
 
     numbers: Sequence[int]
     values: Sequence[float]
     params: Mapping[str, Mapping[int, Any]]
     log: frozenset[str] = frozenset()
+    choices: Mapping[str, Sequence[Any]] = field(default_factory=dict[str, Sequence[Any]])
+
+    def placed(self, name: str) -> Placed:
+        """Returns where the values of a hyper-parameter stand."""
+        values = list(self.params[name].values())
+        return placed(values, log=name in self.log, choices=self.choices.get(name, ()))
 
 
 def search_curve(values: Mapping[int, float | None], goal: str, metric: str) -> Figure:
@@ -49,7 +66,7 @@ def search_curve(values: Mapping[int, float | None], goal: str, metric: str) -> 
         if numbers:
             best = np.maximum.accumulate(scores) if goal == "maximize" else np.minimum.accumulate(scores)
             axes.step(numbers, best, where="post", color=PALETTE[1], linewidth=2, label="best so far")
-            axes.plot(numbers, scores, "o", color=PALETTE[0], markersize=4, alpha=0.8, label="point")
+            axes.plot(numbers, scores, "o", color=ACCENT, markersize=4, label="point")
             _cut_off(axes, numbers, scores)
         if failed:
             bottom = axes.get_xaxis_transform()
@@ -69,7 +86,7 @@ def importances(shares: Mapping[str, float]) -> Figure:
     with style():
         figure = Figure(figsize=(WIDTH, 0.8 + 0.26 * len(order)))
         axes = figure.subplots()
-        axes.barh(range(len(order)), [100 * shares[name] for name in order], height=0.6, color=PALETTE[0])
+        axes.barh(range(len(order)), [100 * shares[name] for name in order], height=0.6, color=ACCENT)
         for height, name in enumerate(order):
             axes.text(1.03, height, f"{100 * shares[name]:.0f} %", transform=axes.get_yaxis_transform(), va="center")
         axes.set_yticks(range(len(order)), order)
@@ -81,7 +98,7 @@ def importances(shares: Mapping[str, float]) -> Figure:
 
 
 def slices(points: SearchedPoints, metric: str) -> Figure:
-    """Draws the value of every point over each hyper-parameter, a panel for each, later points darker."""
+    """Draws the value of every point over each hyper-parameter, a panel for each, later points stronger."""
     scale = 100.0 if is_share(metric) else 1.0
     scores = scale * np.asarray(points.values)
     names = list(points.params)
@@ -95,28 +112,28 @@ def slices(points: SearchedPoints, metric: str) -> Figure:
                 axes.set_axis_off()
                 continue
             name = names[number]
-            has = list(points.params[name])
-            places, ticks = _placed(list(points.params[name].values()), log=name in points.log)
-            axes.scatter(places, scores[has], c=[points.numbers[p] for p in has], cmap=_ORDER, s=16, linewidths=0)
-            _tick(axes, ticks, log=name in points.log)
+            has, where = list(points.params[name]), points.placed(name)
+            shades = [to_rgba(ACCENT, _strength(place / max(len(scores) - 1, 1))) for place in has]
+            axes.scatter(where.places, scores[has], c=shades, s=16, edgecolors=ACCENT, linewidths=0.6)
+            _tick(axes, where)
             axes.set_xlabel(name)
             axes.yaxis.set_major_locator(round_ticks())
             grid(axes, "y")
         low, high = scale_of(scores.tolist(), [])
-        margin = 0.06 * (high - low) or 0.02 * max(abs(high), 0.01)
+        margin = margin_of(low, high, 0.06)
         panels[0, 0].set_ylim(low - margin, high + margin)
         figure.supylabel(readable(metric), fontsize=9)
     return figure
 
 
 def parallel_coordinates(points: SearchedPoints, goal: str, metric: str) -> Figure:
-    """Draws every point as a line through its first six hyper-parameters to its value: the better, the darker, and on
-    top."""
+    """Draws every point as a line through its first six hyper-parameters to its value: the better, the stronger, and
+    on top."""
     values = np.asarray(points.values, dtype=np.float64)
     rank = np.argsort(np.argsort(values if goal == "maximize" else -values, kind="stable"), kind="stable")
     names = list(points.params)[:_MOST_AXES]
     n_points = len(values)
-    heights, ends = _heights({name: points.params[name] for name in names}, n_points, points.log)
+    heights, ends = _heights(points, names)
     scale = 100.0 if is_share(metric) else 1.0
     low, high = scale_of(values.tolist(), [])
     spread = (high - low) or 1.0
@@ -126,15 +143,11 @@ def parallel_coordinates(points: SearchedPoints, goal: str, metric: str) -> Figu
         figure = Figure(figsize=(max(WIDTH, 0.95 * (len(names) + 1)), 2.6))
         axes = figure.subplots()
         for place in np.argsort(rank, kind="stable").tolist():
-            share = rank[place] / max(n_points - 1, 1)
+            share = float(rank[place]) / max(n_points - 1, 1)
             own = [column[place] for column in heights]
-            looks: dict[str, Any] = {
-                "color": _ORDER(share),
-                "alpha": 0.35 + 0.6 * share,
-                "linewidth": 0.7 + 1.3 * share,
-            }
+            color, width = to_rgba(ACCENT, _strength(share)), 0.7 + 1.3 * share
             path = [math.nan if height is None else height for height in own]
-            axes.plot(list(range(len(own))), path, marker="o", markersize=2.5, **looks)
+            axes.plot(list(range(len(own))), path, marker="o", markersize=2.5, color=color, linewidth=width)
         for place, (bottom, top) in enumerate(ends):
             axes.axvline(place, color=INK, linewidth=0.8, alpha=0.5, zorder=0)
             axes.text(place, -0.04, bottom, ha="center", va="top", fontsize=8)
@@ -150,57 +163,39 @@ def parallel_coordinates(points: SearchedPoints, goal: str, metric: str) -> Figu
 def _cut_off(axes: Axes, numbers: Sequence[int], scores: np.ndarray) -> None:
     """Shows the range of the values that are not far off; arrows at the edge point to the others."""
     low, high = scale_of(scores.tolist(), [])
-    margin = 0.08 * (high - low) or 0.02 * max(abs(high), 0.01)
+    margin = margin_of(low, high, 0.08)
     axes.set_ylim(low - margin, high + margin)
     for edge, marker, beyond in ((0.0, "v", scores < low), (1.0, "^", scores > high)):
         far = [number for number, is_far in zip(numbers, beyond.tolist(), strict=True) if is_far]
         if far:
             place = axes.get_xaxis_transform()
-            axes.plot(far, [edge] * len(far), marker, color=PALETTE[0], transform=place, clip_on=False, label="far off")
+            axes.plot(far, [edge] * len(far), marker, color=ACCENT, transform=place, clip_on=False, label="far off")
 
 
-def _placed(values: Sequence[Any], *, log: bool) -> tuple[list[float], list[str]]:
-    """Returns where values stand on an axis, and the names of its ticks where they are names and not numbers."""
-    if all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
-        return [float(np.log10(value)) if log else float(value) for value in values], []
-    order = sorted({show_value(value): value for value in values}.items(), key=lambda pair: _number_first(pair[1]))
-    names = [name for name, _ in order]
-    return [float(names.index(show_value(value))) for value in values], names
+def _strength(share: float) -> float:
+    """Returns the opacity of a point by the share of the others that it comes after."""
+    return _FAINTEST + (1.0 - _FAINTEST) * share
 
 
-def _number_first(value: Any) -> tuple[bool, float, str]:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return not is_number, float(value) if is_number else 0.0, show_value(value)
-
-
-def _tick(axes: Axes, names: Sequence[str], *, log: bool) -> None:
-    if names:
-        turned = 30 if sum(map(len, names)) > 14 else 0
-        shown = [name if len(name) <= 14 else f"{name[:13]}…" for name in names]
-        axes.set_xticks(range(len(names)), shown, rotation=turned, ha="right" if turned else "center")
-    elif log:
+def _tick(axes: Axes, where: Placed) -> None:
+    if not where.ticks:
         axes.xaxis.set_major_locator(round_ticks(4))
-        axes.xaxis.set_major_formatter(lambda power, _: f"{10.0**power:.2g}")
-    else:
-        axes.xaxis.set_major_locator(round_ticks(4))
+        return
+    places, names = zip(*where.ticks, strict=True)
+    turned = 30 if sum(map(len, names)) > 16 else 0
+    axes.set_xticks(places, names, rotation=turned, ha="right" if turned else "center", rotation_mode="anchor")
 
 
-def _heights(
-    params: Mapping[str, Mapping[int, Any]], n_points: int, logarithmic: frozenset[str]
-) -> tuple[list[list[float | None]], list[tuple[str, str]]]:
+def _heights(points: SearchedPoints, names: Sequence[str]) -> tuple[list[list[float | None]], list[tuple[str, str]]]:
     """Returns for each hyper-parameter the height of each point in [0, 1], None where it is left out, and what the two
     ends of its line are."""
     heights: list[list[float | None]] = []
     ends: list[tuple[str, str]] = []
-    for name, values in params.items():
-        known = list(values.values())
-        places, names = _placed(known, log=name in logarithmic)
-        low, high = min(places), max(places)
-        scaled = [(place - low) / (high - low) if high > low else 0.5 for place in places]
-        own = dict(zip(values, scaled, strict=True))
-        heights.append([own.get(point) for point in range(n_points)])
-        if names:
-            ends.append((names[0][:14], names[-1][:14]))
-        else:
-            ends.append((f"{min(known):.3g}", f"{max(known):.3g}"))
+    for name in names:
+        where = points.placed(name)
+        low, high = min(where.places), max(where.places)
+        scaled = [(place - low) / (high - low) if high > low else 0.5 for place in where.places]
+        own = dict(zip(points.params[name], scaled, strict=True))
+        heights.append([own.get(point) for point in range(len(points.values))])
+        ends.append(where.ends)
     return heights, ends
