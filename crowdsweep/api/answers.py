@@ -8,10 +8,9 @@ from jaxtyping import Bool, Int64, Shaped
 
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import CrowdDataset, Gold, Items, NumberedNames
-from crowdsweep.data.formats.rows import is_missing
+from crowdsweep.data.missing import USUAL, Missing
 from crowdsweep.errors import DataError
 
-_NO_ANSWER = ("-1", "-1.0", "None", "<NA>", "NaT")
 _MISSING = "-1, NaN, None and empty cells are no answers"
 
 Matrix = Shaped[np.ndarray, "items annotators"]
@@ -19,7 +18,12 @@ Given = Bool[np.ndarray, "items annotators"]
 
 
 def dataset_of_answers(
-    answers: Matrix, items: Items, *, annotators: Sequence[str] | None = None, all_given: bool = False
+    answers: Matrix,
+    items: Items,
+    *,
+    annotators: Sequence[str] | None = None,
+    all_given: bool = False,
+    missing: Missing = USUAL,
 ) -> tuple[CrowdDataset, Shaped[np.ndarray, " classes"]]:
     """Returns a dataset of these answers, and its classes as they stand in the matrix, ascending.
 
@@ -28,6 +32,7 @@ def dataset_of_answers(
         items: what else is known of its rows.
         annotators: names of its columns; their numbers where it is None.
         all_given: whether nothing in it is missing.
+        missing: what stands for no answer, besides NaN and None.
 
     Raises:
         DataError: there are other numbers of items, values of several types, values that are no classes, or fewer than
@@ -35,7 +40,7 @@ def dataset_of_answers(
     """
     if len(answers) != items.n_items:
         raise DataError(f"y: expected a row of answers for each of {items.n_items} items, got {len(answers)} rows")
-    given = np.ones(answers.shape, dtype=bool) if all_given else _given(answers)
+    given = np.ones(answers.shape, dtype=bool) if all_given else given_answers(answers, missing.in_matrices())
     classes, label = _classes(answers[given])
     item, annotator = np.nonzero(given)
     n_items, n_annotators = answers.shape
@@ -60,14 +65,28 @@ def dataset_of_answers(
     return dataset, classes
 
 
-def _given(answers: Matrix) -> Given:
-    """Tells which cells hold an answer."""
+def given_answers(answers: Matrix, missing: Missing) -> Given:
+    """Tells which cells hold an answer; `missing` says what stands for none, besides NaN and None."""
     if answers.dtype.kind in "fiu":
-        return ~(np.isnan(answers) | (answers == -1))
+        numbers = [value for word in missing.words if (value := _number(word)) is not None]
+        return ~(np.isnan(answers) | np.isin(answers, numbers))
     if answers.dtype.kind == "b":
         return np.ones(answers.shape, dtype=bool)
-    texts = [[str(cell) for cell in row] for row in answers.tolist()]
-    return np.array([[not (is_missing(text) or text in _NO_ANSWER) for text in row] for row in texts], dtype=bool)
+    return np.array([[_is_given(cell, missing) for cell in row] for row in answers.tolist()], dtype=bool)
+
+
+def _is_given(cell: Any, missing: Missing) -> bool:
+    """Tells whether a cell of any kind holds an answer; None, NaN and what pandas has for them are no texts."""
+    if isinstance(cell, str):
+        return not missing(cell)
+    return cell is not None and str(cell) not in ("nan", "<NA>", "NaT") and not missing(str(cell))
+
+
+def _number(word: str) -> float | None:
+    try:
+        return float(word)
+    except ValueError:
+        return None
 
 
 def _classes(

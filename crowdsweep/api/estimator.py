@@ -1,30 +1,44 @@
 """A crowd model as an estimator of scikit-learn: answers of many annotators in place of `y`."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from jaxtyping import Shaped
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import Tags, check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from crowdsweep.api.answers import dataset_of_answers
+from crowdsweep.api.answers import dataset_of_answers, given_answers
 from crowdsweep.api.fits import Fit, fit
 from crowdsweep.api.loading import Data
 from crowdsweep.arrays import ItemProbs
 from crowdsweep.data.dataset import CrowdDataset, Items
-from crowdsweep.errors import BadInput
+from crowdsweep.data.missing import Missing
+from crowdsweep.errors import BadInput, UnknownName
 from crowdsweep.labelling.fitted import DEFAULT_SEEDS
+from crowdsweep.models import registered
+
+_OWN = ("model", "seeds", "random_state", "missing")
 
 
 class CrowdClassifier(ClassifierMixin, BaseEstimator):
     """A classifier that learns from answers that disagree.
 
     `fit` takes a matrix of answers in place of labels, a row an item and a column an annotator. **-1, NaN, None and
-    empty texts mean that there is no answer**, as for `crowdsweep data import matrix`. One dimension is one annotator
-    who answered every item, and nothing is missing there: -1 is a class, as for scikit-learn's own classifiers.
+    empty texts mean that there is no answer**, as for `crowdsweep data import matrix`, in `score` and in scikit-learn's
+    cross-validation too. One dimension is one annotator who answered every item, and nothing is missing there: -1 is a
+    class, as for scikit-learn's own classifiers.
+
+    Cross-validation scores by `score`: of the items left out, the share of answers that are the predicted class. Who
+    has gold scores by a function of it, which gets the rows of `X` (here: `gold` by the row's bytes):
+
+        def accuracy(fitted, X, answers):
+            return np.mean(fitted.predict(X) == [gold[row.tobytes()] for row in X])
+
+        GridSearchCV(CrowdClassifier("soft-mv"), {"learning_rate": [0.001, 0.1]}, scoring=accuracy).fit(X, answers)
 
     Hyper-parameters are the model's (`crowdsweep models NAME`) and are checked when it is fitted. Only those that were
     given are parameters of the estimator; any other can be set.
@@ -33,6 +47,9 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):
         model: a name that `crowdsweep.models()` lists. One without a classifier labels what was answered (`result_`)
             and predicts nothing.
         seeds: fits that are averaged. Results have no other chance in them: the same data give the same numbers.
+        random_state: of the fits: a whole number (None is 0), or what scikit-learn takes.
+        missing: texts that stand for no answer; None for the usual ones (-1, NA, None, …), `[]` where all texts and
+            numbers mean what they say. NaN and None are never answers.
         params: hyper-parameters of the model.
 
     Attributes:
@@ -46,24 +63,52 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):
     n_features_in_: int
     _params: Mapping[str, Any] = {}
 
-    def __init__(self, model: str = "cmm", *, seeds: int = DEFAULT_SEEDS, **params: Any) -> None:
+    def __init__(
+        self,
+        model: str = "cmm",
+        *,
+        seeds: int = DEFAULT_SEEDS,
+        random_state: Any = None,
+        missing: Sequence[Any] | None = None,
+        **params: Any,
+    ) -> None:
         self.model = model
         self.seeds = seeds
+        self.random_state = random_state
+        self.missing = missing
         if params:
             self._params = params
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002 - no parameter is an estimator
-        """Returns `model`, `seeds` and the hyper-parameters that were given."""
-        return {"model": self.model, "seeds": self.seeds, **self._params}
+        """Returns the parameters of the estimator and the hyper-parameters that were given."""
+        return {**{name: getattr(self, name) for name in _OWN}, **self._params}
 
     def set_params(self, **params: Any) -> "CrowdClassifier":
-        """Sets `model`, `seeds` or any hyper-parameter; they are checked by `fit`."""
-        own = {name: params.pop(name) for name in ("model", "seeds") if name in params}
+        """Sets parameters of the estimator, or any hyper-parameter of the model; `fit` checks their values.
+
+        Raises:
+            UnknownName: the model has no such hyper-parameter.
+        """
+        own = {name: params.pop(name) for name in _OWN if name in params}
+        model = own.get("model", self.model)
+        if params and isinstance(model, str) and model in registered.model_names():
+            known = [*_OWN, *(parameter.name for parameter, _ in registered.every_parameter(model))]
+            for name in params:
+                if name not in known:
+                    raise UnknownName("parameter", name, known, f"CrowdClassifier({model!r})")
         for name, value in own.items():
             setattr(self, name, value)
         if params:
             self._params = {**self._params, **params}
         return self
+
+    def __sklearn_tags__(self) -> Tags:
+        """Returns scikit-learn's tags. Until it is fitted it does not pass for a classifier of one label an item: for
+        these, cross-validation refuses answers with NaN before anybody is asked, and otherwise parts them alike."""
+        tags = super().__sklearn_tags__()
+        if not hasattr(self, "result_"):
+            tags.estimator_type = None
+        return tags
 
     def fit(self, X: Any, y: Any) -> "CrowdClassifier":
         """Fits the model to all answers.
@@ -80,7 +125,7 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):
         if y is None:
             raise BadInput("CrowdClassifier requires y to be passed, but the target y is None")
         data, self.classes_ = self._of_data(X, y) if isinstance(y, Data) else self._of_matrix(X, y)
-        self.result_ = fit(self.model, data, seeds=self.seeds, **self._params)
+        self.result_ = fit(self.model, data, seeds=self.seeds, first_seed=self._first_seed(), **self._params)
         return self
 
     def predict_proba(self, X: Any) -> ItemProbs:
@@ -101,19 +146,32 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):
         return self.classes_[best]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Returns the share of items whose predicted class is the trusted one.
+        """Returns the accuracy, where there is a trusted label for each item; of answers, the share of them that are
+        the predicted class.
+
+        Of items that were not fitted to, as in cross-validation, this share ranks models and settings without gold. It
+        is no accuracy: whoever predicts every item right reaches the mean accuracy of the answers.
 
         Args:
             X: features [items, features].
-            y: one trusted label for each item.
+            y: trusted labels [items], or answers [items, annotators].
             sample_weight: of items.
 
         Raises:
-            BadInput: `y` is a matrix of answers: agreement with a crowd is no accuracy.
+            BadInput: `y` is neither, or has no answer.
         """
-        if isinstance(y, Data) or np.ndim(y) != 1:
-            raise BadInput("score: expected one trusted label for each item, got answers of a crowd")
-        return float(super().score(X, y, sample_weight))
+        if isinstance(y, Data) or np.ndim(y) not in (1, 2):
+            raise BadInput("score: expected trusted labels [items] or answers [items, annotators]")
+        answers = np.asarray(y)
+        if answers.ndim == 1:
+            return float(super().score(X, y, sample_weight))
+        item, annotator = np.nonzero(given_answers(answers, Missing.of(self.missing).in_matrices()))
+        if not len(item):
+            raise BadInput(
+                "score: expected at least one answer, got none; -1, NaN, None and empty cells are no answers"
+            )
+        right = answers[item, annotator] == self.predict(X)[item]
+        return float(np.average(right, weights=None if sample_weight is None else np.asarray(sample_weight)[item]))
 
     def _of_data(self, features: Any, y: Data) -> tuple[CrowdDataset, Shaped[np.ndarray, " classes"]]:
         dataset = y.dataset
@@ -134,14 +192,27 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):
             raise BadInput(f"y: expected answers [items, annotators] or [items], got shape {list(answers.shape)}")
         if answers.ndim == 1 and features is not None:
             checked: Any = validate_data(self, features, y, dtype=np.float32)
-            features, answers = checked
-            check_classification_targets(answers)
-        items = Items(n_items=len(answers)) if features is None else self._items(features)
+            check_classification_targets(checked[1])
+            answers, items = checked[1], _with_features(checked[0])
+        else:
+            items = Items(n_items=len(answers)) if features is None else self._items(features)
         if answers.ndim == 1:
             return dataset_of_answers(answers[:, None], items, all_given=True)
         columns = getattr(y, "columns", None)  # a DataFrame's
-        return dataset_of_answers(answers, items, annotators=None if columns is None else list(map(str, columns)))
+        names = None if columns is None else list(map(str, columns))
+        return dataset_of_answers(answers, items, annotators=names, missing=Missing.of(self.missing))
+
+    def _first_seed(self) -> int:
+        """Returns the seed that the fits begin with; seeds of two states are none in common."""
+        state = self.random_state
+        if state is None or isinstance(state, int | np.integer):
+            return int(state or 0) * int(self.seeds)
+        return int(check_random_state(state).randint(2**16)) * int(self.seeds)
 
     def _items(self, given: Any, *, reset: bool = True) -> Items:
         features: Any = validate_data(self, given, reset=reset, dtype=np.float32)
-        return Items(n_items=len(features), features=np.ascontiguousarray(features))
+        return _with_features(features)
+
+
+def _with_features(features: np.ndarray) -> Items:
+    return Items(n_items=len(features), features=np.ascontiguousarray(features))

@@ -212,13 +212,14 @@ class Fit:
         return names, self.probabilities_of(items)
 
 
-def fit(model: str, data: Any, /, *, seeds: int = DEFAULT_SEEDS, **params: Any) -> Fit:
+def fit(model: str, data: Any, /, *, seeds: int = DEFAULT_SEEDS, first_seed: int = 0, **params: Any) -> Fit:
     """Fits a model to every answer of a dataset, whatever its split, as `crowdsweep label DATA --model MODEL` does.
 
     Args:
         model: a name that `models()` lists.
         data: what `load` returned, or takes.
         seeds: fits, which are averaged after their classes are aligned; a model without chance is fitted once.
+        first_seed: of these fits; the others follow it.
         params: its hyper-parameters; `crowdsweep models NAME` describes them.
 
     Raises:
@@ -228,11 +229,15 @@ def fit(model: str, data: Any, /, *, seeds: int = DEFAULT_SEEDS, **params: Any) 
     loaded = load(data)
     if isinstance(seeds, bool) or not isinstance(seeds, int | np.integer) or seeds < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
         raise BadInput(f"seeds: expected a whole number of at least 1, got {seeds!r}")
+    if isinstance(first_seed, bool) or not isinstance(first_seed, int | np.integer) or first_seed < 0:  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise BadInput(f"first_seed: expected a whole number of at least 0, got {first_seed!r}")
     given = {name: _without_numpy(value) for name, value in params.items()}
     registered.build_model(model, given)  # loads what it computes with, before that is held to one thread
     with one_thread():
-        fitted = fit_everything(model, given, loaded.dataset, loaded.params, n_seeds=int(seeds))
-    command = _command(model, loaded, seeds, given)
+        fitted = fit_everything(
+            model, given, loaded.dataset, loaded.params, n_seeds=int(seeds), first_seed=int(first_seed)
+        )
+    command = _command(model, loaded, seeds, int(first_seed), given)
     return Fit(fitted=to_keep(fitted), source=loaded.source, why="named in Python", command=command)
 
 
@@ -241,11 +246,12 @@ def to_keep(fitted: Fitted) -> Fitted:
     return replace(fitted, fits=[replace(one, result=replace(one.result, label_probs=None)) for one in fitted.fits])
 
 
-def _command(model: str, loaded: Data, seeds: int, params: Mapping[str, Any]) -> str:
+def _command(model: str, loaded: Data, seeds: int, first_seed: int, params: Mapping[str, Any]) -> str:
     """Returns the line of Python that fits again."""
     words = [repr(loaded.source), *(f"{name}={value!r}" for name, value in loaded.params.items())]
     data = f"crowdsweep.load({', '.join(words)})" if loaded.source else "TABLE"
-    settings = [f"seeds={int(seeds)}", *(f"{name}={value!r}" for name, value in params.items())]
+    first = [f"first_seed={first_seed}"] if first_seed else []
+    settings = [f"seeds={int(seeds)}", *first, *(f"{name}={value!r}" for name, value in params.items())]
     return f"crowdsweep.fit({model!r}, {data}, {', '.join(settings)})"
 
 

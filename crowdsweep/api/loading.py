@@ -14,12 +14,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+import yaml
 
 from crowdsweep.api.notebook import as_html
 from crowdsweep.data import catalogue
 from crowdsweep.data.dataset import CrowdDataset, Scalar
 from crowdsweep.data.describe import describe
+from crowdsweep.data.description import DESCRIPTION_FILE
 from crowdsweep.data.folder import read_folder, write_folder
+from crowdsweep.data.missing import Missing
+from crowdsweep.data.oddities import mistakes
 from crowdsweep.errors import BadInput, DataError, shortened
 
 _NEEDED = ("item", "annotator", "label")
@@ -52,6 +56,11 @@ class Data:
         """Names of the items, in the order of their rows."""
         return list(self.dataset.item_names)
 
+    @property
+    def notes(self) -> list[str]:
+        """What is most likely a mistake in the data, and how many rows without a label were left out, in sentences."""
+        return [f"{oddity.count:,} {oddity}" for oddity in mistakes(self.dataset)]
+
     def describe(self) -> dict[str, Any]:
         """Returns counts, redundancy and agreement, as `crowdsweep data describe --json` prints them."""
         return describe(self.dataset)
@@ -83,37 +92,51 @@ class Data:
         return counts
 
 
-def load(source: Any, /, *, features: Any = None, classes: Sequence[str] | None = None, **params: Scalar) -> Data:
+def load(
+    source: Any,
+    /,
+    *,
+    features: Any = None,
+    classes: Sequence[str] | None = None,
+    missing: Sequence[Any] | None = None,
+    **params: Scalar,
+) -> Data:
     """Loads answers.
 
     Args:
         source: a dataset folder or a name of the catalogue, as commands take them; or a table with the columns `item`,
             `annotator`, `label` and, where there is some, `weight`, `probability` and `gold`: a dict of columns, or
-            anything of pandas, polars, DuckDB … that speaks Arrow (`__arrow_c_stream__`). A missing value is a null or
-            NaN; rows without a label are refused. Numbers are taken for names of classes: 1.0 is 1.
+            anything of pandas, polars, DuckDB … that speaks Arrow (`__arrow_c_stream__`). Rows without a label are
+            answers that were not given: `Data.notes` says how many. Numbers are taken for names of classes: 1.0 is 1.
         features: of a folder: which `features-KIND.npz`. Of a table: another table, with the column `item` and columns
             of numbers; items that only stand there have no answers yet, and a classifier labels them.
         classes: of a table: all class labels in their order, used or not; None for those that occur.
+        missing: of a table: texts that stand for a missing value, besides null, NaN and the empty text; None for the
+            usual ones (NA, None, …; `crowdsweep.data.missing.WORDS`), `[]` where all texts mean what they say. Of a
+            folder: the key `missing` of its dataset.yaml.
         params: further dataset parameters, such as `scenario`.
 
     Raises:
         BadInput: something of that cannot be used; the message says which.
     """
     if isinstance(source, Data):
-        if params or features is not None or classes is not None:
+        if params or features is not None or classes is not None or missing is not None:
             raise BadInput("load: expected parameters where data are loaded first, got some for data that are loaded")
         return source
     if isinstance(source, CrowdDataset):
-        return load(Data(dataset=source, params=source.params), features=features, classes=classes, **params)
+        loaded = Data(dataset=source, params=source.params)
+        return load(loaded, features=features, classes=classes, missing=missing, **params)
     if isinstance(source, str | Path):
         if classes is not None:
             raise BadInput(f"classes: {source} is a folder or a name, which has its own; give them with a table")
+        if missing is not None:
+            raise BadInput(f"missing: {source} says it itself, by the key `missing` of its dataset.yaml")
         if features is not None and not isinstance(features, str):
             raise BadInput(f"features: expected the KIND of a features file of {source}, got {_kind(features)}")
         given = {**params, **({} if features is None else {"features": features})}
         return Data(dataset=catalogue.load(str(source), given), source=str(source), params=given)
     catalogue.check_params(params, (), "table")
-    return Data(dataset=_of_table(source, features, classes), params=params)
+    return Data(dataset=_of_table(source, features, classes, Missing.of(missing)), params=params)
 
 
 def as_table(given: Any, what: str) -> pa.Table:
@@ -167,7 +190,7 @@ def _plain(column: Any) -> Any:
     return column
 
 
-def _of_table(given: Any, features: Any, classes: Sequence[str] | None) -> CrowdDataset:
+def _of_table(given: Any, features: Any, classes: Sequence[str] | None, missing: Missing) -> CrowdDataset:
     table = as_table(given, "table")
     for name in _NEEDED:
         if name not in table.column_names:
@@ -179,10 +202,12 @@ def _of_table(given: Any, features: Any, classes: Sequence[str] | None) -> Crowd
         folder.mkdir()
         answers = table.select([name for name in _ANSWER_COLUMNS if name in table.column_names])
         pq.write_table(answers, folder / "annotations.parquet")
+        if missing.told:
+            (folder / DESCRIPTION_FILE).write_text(yaml.safe_dump({"missing": sorted(missing.words)}), encoding="utf-8")
         if classes is not None:
             pq.write_table(pa.Table.from_pydict({"label": [str(name) for name in classes]}), folder / "classes.parquet")
         try:
-            items = _items(table, () if described is None else described[0])
+            items = _items(table, () if described is None else described[0], missing.without(classes or ()))
             if items is not None:
                 pq.write_table(items, folder / "items.parquet")
             if described is not None:
@@ -193,14 +218,14 @@ def _of_table(given: Any, features: Any, classes: Sequence[str] | None) -> Crowd
             raise DataError(_in_words_of_tables(str(error), folder)) from error
 
 
-def _items(table: pa.Table, described: Sequence[str]) -> pa.Table | None:
+def _items(table: pa.Table, described: Sequence[str], missing: Missing) -> pa.Table | None:
     """Returns the gold of items, with the items that only features are known of; None where there are neither."""
     gold: dict[str, str] = {}
     if "gold" in table.column_names:
         told = pa.Table.from_pydict({name: _texts(table, name, "table") for name in ("item", "gold")})
         pairs: Any = told.group_by(["item", "gold"]).aggregate([])
         for item, label in zip(*(pairs.column(name).to_pylist() for name in ("item", "gold")), strict=True):
-            if item and label and gold.setdefault(item, label) != label:
+            if item and label and not missing(label) and gold.setdefault(item, label) != label:
                 raise DataError(
                     f"table, column gold: expected one gold class for item {item!r}, got {gold[item]!r} and {label!r}; "
                     f"correct one of them"
@@ -262,6 +287,7 @@ def _in_words_of_tables(message: str, folder: Path) -> str:
     """Returns what is said of the files of a folder as it is said of the columns of a table."""
     for file in folder.iterdir():
         message = message.replace(str(file), "features" if file.suffix == ".npz" else "table")
+    message = message.replace("say `missing: []` in dataset.yaml", "load it with `missing=[]`")
     message = message.replace(str(folder), "table").replace(_IN_CLASSES_FILE, "declare them by `classes`")
     return message.replace("declare both in classes.csv (label, name)", "declare both by `classes`")
 

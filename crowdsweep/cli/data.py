@@ -9,6 +9,10 @@ from crowdsweep.cli.completion import datasets_named
 from crowdsweep.cli.help import Commands
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+MISSING_HELP = (
+    'What stands for no value, besides an empty one; once for each word. `--missing ""`: nothing else does. '
+    "By default NA, NaN, NULL, None, …"
+)
 FORM_NAMES = (
     "csv",
     "crowd-kit",
@@ -39,16 +43,26 @@ def data() -> None:
 @click.option("--label", metavar="COLUMN", help="csv: the column of labels.")
 @click.option("--gold", metavar="COLUMN|FILE", help="csv, matrices: the column of gold, or a table of items and gold.")
 @click.option("--weight", metavar="COLUMN", help="csv: the column of weights.")
+@click.option("--missing", metavar="WORD", multiple=True, help=MISSING_HELP)
 @click.option("--normalise", is_flag=True, help="Join what differs only in case, spaces or 1.0 for 1; says what.")
 @click.option("--title", default="", help="What the dataset is, in one line.")
-def import_(form: str, source: Path, folder: Path | None, normalise: bool, title: str, **columns: str | None) -> None:
+def import_(
+    form: str,
+    source: Path,
+    folder: Path | None,
+    normalise: bool,
+    title: str,
+    missing: tuple[str, ...],
+    **columns: str | None,
+) -> None:
     """Read SOURCE, written by another tool in FORM, and write a dataset FOLDER (by default: called as SOURCE)."""
     from crowdsweep.data.formats.normalise import normalised
     from crowdsweep.data.formats.registry import read_form
     from crowdsweep.data.formats.rows import Asked
     from crowdsweep.data.formats.write import write_rows
+    from crowdsweep.data.missing import Missing
 
-    imported = read_form(form, source, Asked(**columns))
+    imported = read_form(form, source, Asked(missing=Missing.of(missing or None), **columns))
     if normalise:
         imported = normalised(imported)
     place = Path(source.name.partition(".")[0] or "imported") if folder is None else folder

@@ -135,7 +135,7 @@ def _folder_title(name: str) -> str:
         about = place / name / ABOUT_FILE
         if about.is_file():
             try:
-                return shortened(" ".join(read_description(place / name)[1].split()))
+                return shortened(" ".join(read_description(place / name).title.split()))
             except DataError as error:
                 return f"cannot be used: {error}"
         if Path(place / name).is_dir():

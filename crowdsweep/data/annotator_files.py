@@ -15,6 +15,7 @@ from jaxtyping import Float32, Float64
 from crowdsweep.arrays import AnnotatorFeatures
 from crowdsweep.data import tables
 from crowdsweep.data.folder_files import number, read_features_of
+from crowdsweep.data.missing import USUAL, Missing
 from crowdsweep.data.spelling import shared
 from crowdsweep.data.tables import Column, Names
 from crowdsweep.errors import DataError
@@ -33,7 +34,9 @@ def order_annotators(folder: Path, answering: Names) -> Names:
     return names.take(names.natural_order())
 
 
-def read_annotator_features(folder: Path, kind: str | None, names: Names) -> AnnotatorFeatures | None:
+def read_annotator_features(
+    folder: Path, kind: str | None, names: Names, missing: Missing = USUAL
+) -> AnnotatorFeatures | None:
     """Returns the features of all annotators, float32, matched by id; rows of other annotators are left.
 
     Args:
@@ -41,6 +44,7 @@ def read_annotator_features(folder: Path, kind: str | None, names: Names) -> Ann
         kind: which; None where there is one at most; `annotators` for the columns of annotators.csv, `none` for no
             features.
         names: ids of the annotators, in the order of their codes.
+        missing: what stands for a missing value.
 
     Raises:
         DataError: there are several kinds and none is chosen, an annotator has no features or several, or what is
@@ -50,7 +54,7 @@ def read_annotator_features(folder: Path, kind: str | None, names: Names) -> Ann
         return None
     prefix = "annotator-features-"
     kinds = sorted(path.stem.removeprefix(prefix) for path in folder.glob(f"{prefix}*.npz") if path.is_file())
-    columns = {} if kind in kinds else _columns(folder)
+    columns = {} if kind in kinds else _columns(folder, missing)
     known = [*kinds, *([_TABLE] if columns else [])]
     if kind is None and len(known) > 1:
         raise DataError(
@@ -68,7 +72,7 @@ def read_annotator_features(folder: Path, kind: str | None, names: Names) -> Ann
     return _coded(folder, columns, names)
 
 
-def _columns(folder: Path) -> Mapping[str, Column]:
+def _columns(folder: Path, missing: Missing) -> Mapping[str, Column]:
     """Returns the columns of annotators.csv, where it has any besides the names."""
     path = tables.find_table(folder, "annotators")
     if path is None or set(tables.column_names(path)) <= {_NAME}:
@@ -76,7 +80,7 @@ def _columns(folder: Path) -> Mapping[str, Column]:
     parts: dict[str, list[Column]] = {}
     for _, batch in tables.batches(path, [_NAME, *tables.column_names(path)]):
         for name, column in batch.items():
-            parts.setdefault(name, []).append(column)
+            parts.setdefault(name, []).append(column if name == _NAME else missing.emptied(column))
     columns = {name: tables.joined(found) for name, found in parts.items()}
     return columns if any(name != _NAME and not _is_left(column) for name, column in columns.items()) else {}
 

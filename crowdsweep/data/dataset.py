@@ -167,6 +167,7 @@ class CrowdDataset:
         params: the dataset parameters that made it (`annotators: 100`).
         seed_dependent: whether the crowd is drawn anew from each trial's seed (`catalogue.Source.draw`).
         unread_columns: columns of its files that are not read and look as if they were meant, `items.csv: truth`.
+        missing_labels: how many rows of its files were left out, as they had no label, by what stood in its place.
     """
 
     name: str
@@ -184,6 +185,7 @@ class CrowdDataset:
     params: Mapping[str, Scalar] = field(default_factory=dict)
     seed_dependent: bool = False
     unread_columns: tuple[str, ...] = ()
+    missing_labels: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         unit = self.items.unit

@@ -10,12 +10,12 @@
     annotator-features-KIND.npz   optional: arrays `features` [n, d] and `annotator` [n]
     classes.csv         optional: label, name; the classes in order, used or not
     features-KIND.npz   optional: arrays `features` [n, d] and `item` [n]
-    dataset.yaml        optional: name, title, scale (nominal, ordinal, multilabel)
+    dataset.yaml        optional: name, title, scale (nominal, ordinal, multilabel), missing (what stands for no value)
 
 Every .csv may be a .csv.gz or .parquet; a CSV may separate its fields by commas, semicolons, tabs or bars. Ids are
 opaque; codes follow their order (as numbers where all are whole numbers), so the order of rows never matters.
-Multi-label answers join class labels by `|`; an empty label is an answer that chose no class (a pair of item and
-annotator without an answer has no row).
+A row without a label is an answer that was not given, and is left out (`missing`). Multi-label answers join class
+labels by `|`; an empty label is there an answer that chose no class.
 """
 
 from collections.abc import Generator, Iterable, Mapping, Sequence
@@ -69,23 +69,23 @@ def read_folder(
     """
     folder = Path(path)
     folder_checks.check_files(folder)
-    name, title, scale = read_description(folder)
+    about = read_description(folder)
     source = folder_files.answers_path(folder)
-    classes = folder_files.read_classes(folder, joined=scale == "multilabel")
+    classes = folder_files.read_classes(folder, about.scale == "multilabel", about.missing)
     answers = folder_files.read_answers(source, classes, where)
     table = folder_files.read_items(folder, classes)
     if not classes.declared:
         folder_checks.check_gold_spelling(folder, *_spelled(classes, answers.label.texts, table.get("gold", [])))
-        classes = folder_files.infer_classes([*answers.label.texts, *table.get("gold", [])], classes.joined, source)
+        classes = folder_files.infer_classes([*answers.label.texts, *table.get("gold", [])], classes, source)
     folder_checks.check_item_spelling(folder, answers.item.texts, Names.of(table["item"]))
     item_names, unit = _order_items(folder, answers, table)
     annotator_names = None if answers.annotator is None else order_annotators(folder, answers.annotator.texts)
     annotations = _annotations(answers, classes, item_names, annotator_names)
     place = item_names.places_of(table["item"])
     return CrowdDataset(
-        name=name,
-        title=title,
-        scale=scale,
+        name=about.name,
+        title=about.title,
+        scale=about.scale,
         annotations=annotations,
         items=Items(
             n_items=len(item_names),
@@ -103,7 +103,8 @@ def read_folder(
         class_names=classes.names,
         annotator_features=None
         if annotator_names is None
-        else read_annotator_features(folder, annotator_features, annotator_names),
+        else read_annotator_features(folder, annotator_features, annotator_names, about.missing),
+        missing_labels=answers.missing,
         unread_columns=(
             *folder_checks.unread_columns(folder),
             *(f"items: {name}" for name in folder_files.gold_of_no_class(table, classes)),
@@ -154,7 +155,7 @@ def _order_items(
     """Returns the ids of all items in the order of their codes, and, for tokens, each one's unit: its sentence."""
     listed = Names.of(table["item"])
     if "sentence" not in table:
-        names = tables.distinct([listed, answers.item.texts])
+        names = tables.distinct([listed, answers.item.texts, answers.asked])
         return names.take(names.natural_order()), None
     unlisted = np.flatnonzero(listed.places_of(answers.item.texts) < 0)
     if len(unlisted):

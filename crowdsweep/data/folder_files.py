@@ -1,7 +1,8 @@
 """The files of a dataset folder, one by one: what each holds, checked row by row."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -9,8 +10,10 @@ from jaxtyping import Bool, Float32, Float64, Int8, Int32, Int64
 
 from crowdsweep.arrays import ItemFeatures
 from crowdsweep.data import arrays_on_disk, tables
+from crowdsweep.data.class_order import in_order
 from crowdsweep.data.dataset import SPLITS
 from crowdsweep.data.doors import reading
+from crowdsweep.data.missing import USUAL, Missing
 from crowdsweep.data.tables import Column, Names
 from crowdsweep.errors import DataError
 
@@ -19,7 +22,6 @@ MOST_UNDECLARED = 10_000  # classes: a table of classes × classes still fits in
 _ITEM_COLUMNS = ("split", "gold", "text", "text_b", "sentence", "position", "token")
 GOLD_OF_CLASS = "gold_"  # and a class: gold of multi-label items, class by class
 _YES_OR_NO = {"1": 1, "true": 1, "0": 0, "false": 0}
-_NO_ANSWER = ("nan", "none", "null", "na")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,27 +33,32 @@ class Classes:
         names: what the codes are called.
         declared: whether the labels are known; false until they are inferred where there is no classes file.
         joined: whether a field may hold several labels.
+        missing: what stands for no label; a class that is declared does not.
     """
 
     code: Mapping[str, int]
     names: tuple[str, ...]
     declared: bool
     joined: bool
+    missing: Missing = USUAL
 
     def parts(self, text: str) -> list[str]:
         """Returns the class labels in one field."""
-        return sorted(set(text.split(JOIN))) if self.joined else [text]
+        return sorted({part for part in text.split(JOIN) if not self.missing(part)}) if self.joined else [text]
 
     def refused(self, text: str) -> bool:
-        """Tells whether a field holds something that is no class; without declared classes, a word for no answer."""
-        if not self.declared:
-            return text.lower() in _NO_ANSWER
-        return any(part not in self.code for part in self.parts(text))
+        """Tells whether a field holds something that is no declared class."""
+        return self.declared and any(part not in self.code for part in self.parts(text))
+
+    def not_given(self, column: Column) -> Bool[np.ndarray, " rows"]:
+        """Tells which rows hold no label; an empty field of multi-label answers is one that chose no class."""
+        gone = self.missing.among(column.texts)
+        if self.joined and (empty := column.texts.find("")) >= 0:
+            gone[empty] = False
+        return gone[column.codes]
 
     def expected(self) -> str:
         """Returns what a message should say was expected."""
-        if not self.declared:
-            return "a label"
         shown = ", ".join(list(self.code)[:12]) + (", …" if len(self.code) > 12 else "")
         return f"{'labels, joined by |, out of' if self.joined else 'one of'} the classes {shown}"
 
@@ -68,7 +75,8 @@ class Classes:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Answers:
-    """The rows of annotations, or of votes: those have counts and no annotators."""
+    """The rows of annotations, or of votes: those have counts and no annotators. `missing` says how many rows were left
+    out as they had no label, by what stood in its place, and `asked` which items these were of."""
 
     item: Column
     label: Column
@@ -76,6 +84,8 @@ class Answers:
     weight: Float64[np.ndarray, " rows"] | None = None
     probability: Float64[np.ndarray, " rows"] | None = None
     count: Float64[np.ndarray, " rows"] | None = None
+    missing: Mapping[str, int] = field(default_factory=dict[str, int])
+    asked: Names = field(default_factory=lambda: Names.of([]))
 
     def keep(self, mask: Bool[np.ndarray, " rows"]) -> "Answers":
         """Returns these rows alone."""
@@ -102,11 +112,11 @@ def answers_path(folder: Path) -> Path:
     return found[0]
 
 
-def read_classes(folder: Path, joined: bool) -> Classes:
+def read_classes(folder: Path, joined: bool, missing: Missing) -> Classes:
     """Returns the declared classes; open ones where there is no classes file."""
     path = tables.find_table(folder, "classes")
     if path is None:
-        return Classes(code={}, names=(), declared=False, joined=joined)
+        return Classes(code={}, names=(), declared=False, joined=joined, missing=missing)
     labels: list[str] = []
     names: list[str] = []
     for _, columns in tables.batches(path, ["label"], ["name"]):
@@ -118,34 +128,34 @@ def read_classes(folder: Path, joined: bool) -> Classes:
             expected = "distinct labels" + (f" without {JOIN}, which joins them" if joined else "")
             raise DataError(f"{path}, row {row}, column label: expected {expected}, got {label!r}")
         seen.add(label)
-    return _declared(labels, names, joined, path)
+    return _declared(labels, names, joined, path, missing)
 
 
-def infer_classes(fields: Iterable[str], joined: bool, path: Path) -> Classes:
+def infer_classes(fields: Iterable[str], unknown: Classes, path: Path) -> Classes:
     """Returns the classes that occur in these fields, in natural order."""
-    unknown = Classes(code={}, names=(), declared=False, joined=joined)
     found = Names.of(sorted({part for text in set(fields) - {""} for part in unknown.parts(text)}))
     if len(found) > MOST_UNDECLARED:
         raise DataError(
             f"{path}: expected at most {MOST_UNDECLARED} classes, got {len(found)}, such as {found[0]!r}; is this the "
             f"column of the labels? Where it is, declare them in classes.csv (label, name)"
         )
-    labels = list(found.take(found.natural_order()))
-    return _declared(labels, labels, joined, path)
+    labels = in_order(found)
+    return _declared(labels, labels, unknown.joined, path, unknown.missing)
 
 
-def _declared(labels: Sequence[str], names: Sequence[str], joined: bool, path: Path) -> Classes:
+def _declared(labels: Sequence[str], names: Sequence[str], joined: bool, path: Path, missing: Missing) -> Classes:
     if len(labels) < (1 if joined else 2):
         got = f"only {labels[0]!r}" if labels else "none"
         raise DataError(f"{path}: expected at least two classes, got {got}; declare them in classes.csv (label, name)")
     code = {label: number for number, label in enumerate(labels)}
-    return Classes(code=code, names=tuple(names), declared=True, joined=joined)
+    return Classes(code=code, names=tuple(names), declared=True, joined=joined, missing=missing.without(code))
 
 
 def read_answers(path: Path, classes: Classes, where: str | None) -> Answers:
     """Returns the rows of annotations or votes; with `where`, a condition `column=value`, only those that meet it.
 
-    An empty label is refused, but for multi-label answers: there it is an answer that chose no class.
+    A row without a label is an answer that was not given: it is left out, and counted. Of multi-label answers an empty
+    label is one that chose no class.
     """
     votes = path.stem == "votes"
     if votes and classes.joined:
@@ -155,6 +165,8 @@ def read_answers(path: Path, classes: Classes, where: str | None) -> Answers:
     columns: dict[str, list[Column]] = {name: [] for name in texts}
     numbers: dict[str, list[np.ndarray]] = {"count": []} if votes else {}
     seen: set[str] = set()
+    missing: Counter[str] = Counter()
+    asked: list[Names] = []
     for first, batch in tables.batches(
         path, [*texts, *filtered, *(["count"] if votes else [])], [] if votes else ["weight", "probability"]
     ):
@@ -163,15 +175,20 @@ def read_answers(path: Path, classes: Classes, where: str | None) -> Answers:
         for name in filtered:
             seen.update(list(batch[name].texts)[:5])
             mask = batch[name].codes == batch[name].texts.find(value)
+        gone = classes.not_given(batch["label"])
+        if gone.any():
+            missing.update(batch["label"].keep(gone & mask).values())
+            asked.append(batch["item"].keep(gone & mask).texts)
+        mask &= ~gone
         for name, column in batch.items():
             if name in texts:
-                if name != "label" or not classes.joined:
-                    _check_present(path, first, name, column)
-                columns[name].append(column.keep(mask) if filtered else column)
+                if name != "label":
+                    _check_present(path, first, name, column, classes.missing)
+                columns[name].append(column if mask.all() else column.keep(mask))
             elif name in ("count", "weight", "probability"):
-                values = _numbers(path, first, name, column)
+                values = _numbers(path, first, name, classes.missing.emptied(column))
                 if name == "probability":
-                    _check_sure(path, first, batch["label"], values)
+                    _check_sure(path, first, batch["label"], values, mask)
                 numbers.setdefault(name, []).append(values[mask])
     answers = {name: tables.joined(parts) for name, parts in columns.items()}
     if filtered and not len(answers["item"].codes):
@@ -184,6 +201,8 @@ def read_answers(path: Path, classes: Classes, where: str | None) -> Answers:
         weight=joined.get("weight"),
         probability=joined.get("probability"),
         count=joined.get("count"),
+        missing=missing,
+        asked=tables.distinct(asked),
     )
 
 
@@ -199,24 +218,33 @@ def _condition(where: str | None, path: Path) -> tuple[list[str], str]:
 
 def _check_labels(path: Path, first: int, column: Column, classes: Classes) -> None:
     for code, text in enumerate(column.texts):
-        if classes.refused(text) and text:
+        if not classes.missing(text) and classes.refused(text):
             row = first + column.first_row(code)
-            hint = "remove rows without an answer" if text.lower() in _NO_ANSWER else "correct it, or declare the class"
-            raise DataError(f"{path}, row {row}, column label: expected {classes.expected()}, got {text!r}; {hint}")
+            raise DataError(
+                f"{path}, row {row}, column label: expected {classes.expected()}, got {text!r}; correct it, or declare "
+                f"the class"
+            )
 
 
-def _check_present(path: Path, first: int, name: str, column: Column) -> None:
-    empty = column.texts.find("")
-    if empty >= 0 and (column.codes == empty).any():
-        what = "a label" if name == "label" else f"an {name}"
-        hint = "; an answer that was not given is a row that is not there: remove it" if name == "label" else ""
-        row = first + column.first_row(empty)
-        raise DataError(f"{path}, row {row}, column {name}: expected {what}, got an empty field{hint}")
+def _check_present(path: Path, first: int, name: str, column: Column, missing: Missing) -> None:
+    for code in np.flatnonzero(missing.among(column.texts)):
+        rows = np.flatnonzero(column.codes == code)
+        if len(rows):
+            text = column.texts[int(code)]
+            got = f"{text!r}, which stands for a missing value" if text.strip() else "an empty field"
+            hint = "; where it is a name, say `missing: []` in dataset.yaml" if text.strip() else ""
+            raise DataError(f"{path}, row {first + int(rows[0])}, column {name}: expected an {name}, got {got}{hint}")
 
 
-def _check_sure(path: Path, first: int, label: Column, probability: Float64[np.ndarray, " rows"]) -> None:
+def _check_sure(
+    path: Path,
+    first: int,
+    label: Column,
+    probability: Float64[np.ndarray, " rows"],
+    given: Bool[np.ndarray, " rows"],
+) -> None:
     """Refuses a probability of an answer that chose no class: there is no class that it could be of."""
-    unsure = (label.codes == label.texts.find("")) & (probability > 0) & (probability < 1)
+    unsure = (label.codes == label.texts.find("")) & (probability > 0) & (probability < 1) & given
     for row in np.flatnonzero(unsure):
         raise DataError(
             f"{path}, row {first + row}, column probability: expected none where the label is empty, got "
@@ -256,10 +284,11 @@ def read_items(folder: Path, classes: Classes) -> dict[str, list[str]]:
     by_class = [name for name in tables.column_names(path) if classes.joined and name.startswith(GOLD_OF_CLASS)]
     for _, batch in tables.batches(path, ["item"], [*_ITEM_COLUMNS, *by_class]):
         for name, part in batch.items():
-            columns.setdefault(name, []).extend(part.values())
+            known = name in ("split", "gold", *by_class)
+            columns.setdefault(name, []).extend((classes.missing.emptied(part) if known else part).values())
     seen: set[str] = set()
     for row, item in enumerate(columns["item"], start=1):
-        if not item or item in seen:
+        if classes.missing(item) or item in seen:
             raise DataError(f"{path}, row {row}, column item: expected distinct item ids, got {item!r}")
         seen.add(item)
     for row, split in enumerate(columns.get("split", ()), start=1):

@@ -15,6 +15,7 @@ from scipy.sparse.csgraph import connected_components
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.choices import chosen_rows
 from crowdsweep.data.dataset import SPLITS, CrowdDataset, NumberedNames
+from crowdsweep.data.missing import missing_words
 from crowdsweep.data.spelling import alike, alike_names
 
 _JOIN_THEM = "correct the file, or let `crowdsweep data import csv FILE FOLDER --normalise` join them"
@@ -88,6 +89,18 @@ def mistakes(dataset: CrowdDataset) -> list[Oddity]:
         if examples:
             found.append(Oddity(kind=kind, count=len(examples), examples=tuple(examples[:5]), remedy=remedy))
 
+    taken = missing_words(dataset.missing_labels)
+    if taken:
+        found.append(
+            Oddity(
+                kind="labels that are missing values, left out",
+                count=sum(dataset.missing_labels.values()),
+                examples=tuple(taken[:5]),
+                remedy="where one is a class, declare it in classes.csv, or write `missing: []` into dataset.yaml"
+                if any(word.strip() for word in dataset.missing_labels)
+                else "",
+            )
+        )
     add("classes that differ only in spelling", _shown(alike(dataset.class_names)), _JOIN_THEM)
     for kind, names in (("items", dataset.item_names), ("annotators", dataset.annotator_names)):
         if not isinstance(names, NumberedNames):

@@ -160,6 +160,8 @@ def batches(
 ) -> Iterator[tuple[int, dict[str, Column]]]:
     """Yields (number of the first row, columns); optional columns only where the file has them.
 
+    A row in which all of these are empty is no row, as a line without anything is none: spreadsheets leave such rows.
+
     Raises:
         DataError: a required column is not there, a row has too few or too many fields, or the file is not UTF-8.
     """
@@ -175,8 +177,20 @@ def batches(
         for name in wanted:
             with reading(path, f"texts, numbers or booleans in the column {name}"):
                 columns[name] = _as_column(batch.column(name))
-        yield first, columns
+        yield from _without_blanks(first, columns)
         first += batch.num_rows
+
+
+def _without_blanks(first: int, columns: dict[str, Column]) -> Iterator[tuple[int, dict[str, Column]]]:
+    """Yields the runs of rows that hold something, each with the number of its first."""
+    filled = ~np.logical_and.reduce([column.codes == column.texts.find("") for column in columns.values()])
+    if filled.all():
+        yield first, columns
+        return
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], filled, [False]]).astype(np.int8)))
+    for start, end in edges.reshape(-1, 2).tolist():
+        rows = {name: column.array.slice(start, end - start) for name, column in columns.items()}
+        yield first + start, {name: Column(part.dictionary_decode().dictionary_encode()) for name, part in rows.items()}
 
 
 def _csv_header(path: Path) -> tuple[list[str], str]:

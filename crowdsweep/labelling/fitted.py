@@ -117,6 +117,7 @@ def fit_everything(
     dataset_params: Mapping[str, Scalar],
     *,
     n_seeds: int = DEFAULT_SEEDS,
+    first_seed: int = 0,
     device: str = "cpu",
 ) -> Fitted:
     """Fits a model to every annotated item of a dataset, whatever its split, with nothing thinned or held out.
@@ -127,6 +128,7 @@ def fit_everything(
         dataset: from `catalogue.load`.
         dataset_params: that it was loaded with; those among them that leave annotations out do not count.
         n_seeds: fits; one is enough where neither data nor model depend on the seed.
+        first_seed: of these fits; the others follow it.
         device: a torch device.
 
     Raises:
@@ -144,7 +146,7 @@ def fit_everything(
     trial, built = splits.prepare(dataset, whole, seed=0), registered.build_model(model, full)
     needs = info.needs_of(built)
     check_needs(info, needs, trial, dataset.name)
-    seeds = range(1 if info.deterministic else n_seeds)
+    seeds = range(first_seed, first_seed + (1 if info.deterministic else n_seeds))
     contexts = [
         FitContext(seeds=SeedStream(seed).child("fit"), device=device, gold=trial.gold if "gold" in needs else None)
         for seed in seeds

@@ -13,6 +13,7 @@ from crowdsweep.data.formats.normalise import normalised
 from crowdsweep.data.formats.registry import read_form
 from crowdsweep.data.formats.rows import ImportedRows, shown
 from crowdsweep.data.formats.write import write_rows
+from crowdsweep.data.missing import perhaps_missing
 from crowdsweep.data.spelling import alike
 from crowdsweep.errors import BadInput, DataError, error_words
 from crowdsweep.newcomer.choices import Chosen, choose, facts_of
@@ -21,8 +22,6 @@ from crowdsweep.newcomer.sweep_text import STUDY_FILE, SWEEP_FILE, redundancy_te
 from crowdsweep.sweepfile.located import parse_yaml, with_overrides
 from crowdsweep.sweepfile.read import load_sweep, parse_sweep
 from crowdsweep.sweepfile.records import SweepConfig
-
-_NO_ANSWERS = ("na", "n/a", "<na>", "null", "none", "missing", "?", "-", "-1", "-99", "-999")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,12 +131,11 @@ def asked_sweep(path: Path, overrides: Iterable[str] = ()) -> AskedSweep:
 def _perhaps_no_answers(imported: ImportedRows) -> Iterator[str]:
     """Yields a sentence on each class that is called as other programs write an answer that was not given."""
     counts = Counter(label for row in imported.rows for label in row.labels)
-    for label, count in counts.items():
-        if label.strip().lower() in _NO_ANSWERS:
-            yield (
-                f"{count:,} answers are {shown(label)}, taken for a class like any other; where that means that there "
-                f"is no answer, empty those cells (or drop those rows) and begin anew"
-            )
+    for label in () if imported.missing.told else perhaps_missing(list(counts)):
+        yield (
+            f"{counts[label]:,} answers are {shown(label)}, taken for a class like any other; where that means that "
+            f"there is no answer, begin anew with --missing={shlex.quote(label)}"
+        )
 
 
 def _spelled_alike(imported: ImportedRows) -> Iterator[str]:

@@ -3,7 +3,7 @@
 import csv
 import io
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -119,10 +119,12 @@ def _guess_table(path: Path, told: Asked, *, rows_are_answers: bool) -> Guess:
             f"{path}: expected a table with columns of items, annotators and labels, got one column, "
             f"{shown(header[0] if header else '')}; cells are separated by commas, semicolons, tabs or bars"
         )
-    table = Table(header=header, rows=[tuple(record[name] for name in header) for record in _some(path)])
-    if not table.rows:
+    rows = [tuple(record[name] for name in header) for record in _some(path)]
+    if not rows:
         raise DataError(f"{path}: expected rows below the columns {_listed(header)}, found none")
-    first = tuple(tuple(_cut(cell, 24) for cell in row) for row in table.rows[:_LINES_SHOWN])
+    first = tuple(tuple(_cut(cell, 24) for cell in row) for row in rows[:_LINES_SHOWN])
+    known = {cell: "" if told.missing(cell) else cell for row in rows for cell in row}
+    table = Table(header=header, rows=[tuple(known[cell] for cell in row) for row in rows])
     beside = {key: value for key, value in roles.items() if key == "gold" and value not in header}
     inside = {key: value for key, value in roles.items() if key not in beside}
     if looks_headless(table) and not roles:
@@ -134,7 +136,7 @@ def _guess_table(path: Path, told: Asked, *, rows_are_answers: bool) -> Guess:
     wide = None if rows_are_answers or inside.keys() - {"item", "gold"} or one_of_each(table) else wide_columns(table)
     if wide is not None:
         item, gold = inside.get("item", wide[0]), {"gold": wide[1], **roles}.get("gold")
-        asked = Asked(item=item or None, gold=gold)
+        asked = Asked(item=item or None, gold=gold, missing=told.missing)
         n_people = len(header) - (item is not None) - (gold in header)
         words = [f"a table with a column for each of {n_people} annotators"]
         words += [f"items in {shown(item)}"] if item else ["items by their number"]
@@ -152,7 +154,7 @@ def _guess_table(path: Path, told: Asked, *, rows_are_answers: bool) -> Guess:
     words += [f"{shown(found.last)} was taken for the items as no other column is left"] if found.last else []
     return Guess(
         form="csv",
-        asked=Asked(**columns),
+        asked=replace(told, **columns),
         what=f"a table with a row an answer: {', '.join(words)}",
         header=header,
         first=first,

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from crowdsweep.data.formats.rows import is_missing, shown
+from crowdsweep.data.formats.rows import shown
 
 MOST_CLASSES = 100
 """Of a column that is taken for labels by its contents alone."""
@@ -52,7 +52,7 @@ class Table:
 
     Attributes:
         header: names of the columns.
-        rows: cells of the rows that were looked at.
+        rows: cells of the rows that were looked at, empty where a value is missing.
     """
 
     header: tuple[str, ...]
@@ -61,7 +61,7 @@ class Table:
     def column(self, name: str) -> list[str]:
         """Returns the cells of a column that hold something."""
         place = self.header.index(name)
-        return [row[place] for row in self.rows if not is_missing(row[place])]
+        return [row[place] for row in self.rows if row[place]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -268,7 +268,7 @@ def _agrees(table: Table, found: Mapping[str, str]) -> bool:
     item, gold = (table.header.index(found[role]) for role in ("item", "gold"))
     classes: dict[str, set[str]] = {}
     for row in table.rows:
-        if not is_missing(row[gold]):
+        if row[gold]:
             classes.setdefault(row[item], set()).add(row[gold])
     known, labels = set[str]().union(*classes.values()), set(table.column(found["label"]))
     return bool(known) and all(len(held) == 1 for held in classes.values()) and 2 * len(known & labels) >= len(known)

@@ -105,8 +105,7 @@ def test_an_empty_multilabel_answer_chose_no_class(tmp_path):
     )
     assert read_folder(tmp_path / "again").annotations.fingerprint() == data.annotations.fingerprint()
     (folder / "dataset.yaml").write_text("scale: nominal")
-    with pytest.raises(DataError, match="row 2, column label: expected a label, got an empty field"):
-        read_folder(folder)
+    assert read_folder(folder).missing_labels == {"": 1}
 
 
 def test_choosing_no_class_has_no_probability(tmp_path):
@@ -156,9 +155,8 @@ def test_where_keeps_only_the_rows_that_meet_it(shared_data):
         ({"annotations": "item:annotator:label\na:x:1\n"}, r"got columns 'item:annotator:label'"),
         ({"annotations": "item,item,label\n"}, r"expected distinct column names, got 'item' twice"),
         ({"annotations": GOOD + "c,z\n"}, r"annotations.csv, row 3: expected 3 fields as in the header, got 2: 'c,z'"),
-        ({"annotations": GOOD + "c,z,\n"}, r"row 3, column label: expected a label, got an empty field"),
         ({"annotations": GOOD + ",z,no\n"}, r"row 3, column item: expected an item, got an empty field"),
-        ({"annotations": GOOD + "c,z,NaN\n"}, r"row 3, column label: expected a label, got 'NaN'; remove rows without"),
+        ({"annotations": GOOD + "NA,z,no\n"}, r"row 3, column item: expected an item, got 'NA', which stands for a"),
         ({"annotations": b"item,annotator,label\na,x,caf\xe9\n"}, r"expected UTF-8, got byte 0xe9 in line 2"),
         ({"annotations": "item,annotator,label\n".encode("utf-16")}, r"expected UTF-8"),
         ({"annotations": "item,annotator,label\n"}, r"expected at least two classes, got none; declare them"),
@@ -181,7 +179,7 @@ def test_where_keeps_only_the_rows_that_meet_it(shared_data):
             {"annotations": "item,annotator,label,weight\na,x,y,1\nb,x,n,0\n"},
             r"row 2, column weight: expected a positive",
         ),
-        ({"annotations": "item,annotator,label,weight\na,x,y,nan\n"}, r"row 1, column weight: .* got 'nan'"),
+        ({"annotations": "item,annotator,label,weight\na,x,y,inf\n"}, r"row 1, column weight: .* got 'inf'"),
         (
             {"annotations": "item,annotator,label,probability\na,x,y,1.5\n"},
             r"column probability: .* from 0 to 1, got '1.5'",
@@ -205,9 +203,10 @@ def test_mistakes_are_told_with_file_row_and_column(tmp_path, files, message):
     ("text", "message"),
     [
         ("scale: nominall", r"dataset.yaml, scale: expected one of nominal, ordinal, multilabel, got 'nominall'"),
-        ("- a list", r"expected keys such as name, title, scale, got list"),
+        ("- a list", r"expected keys such as name, title, scale, missing, got list"),
         ("name: [", r"expected YAML"),
-        ("!!python/object/apply:os.system ['true']", r"expected YAML"),
+        ("!!python/object/apply:os.system ['true']", r"got the tag tag:yaml.org,2002:python/object"),
+        ("missing: [[a]]", r"dataset.yaml, missing: expected texts that stand for no value"),
     ],
 )
 def test_a_bad_description_is_told(tmp_path, text, message):
@@ -265,13 +264,13 @@ def test_labels_of_any_type_go_to_disk_and_back(tmp_path, labels, names):
     assert got == expected
 
 
-def test_a_missing_label_in_parquet_is_told(tmp_path):
+def test_a_missing_label_in_parquet_is_no_answer(tmp_path):
     folder = tmp_path / "data"
     folder.mkdir()
     table = pa.table({"item": [1, 2, 3], "annotator": [1, 1, 1], "label": [1.0, float("nan"), 0.0]})
     pq.write_table(table, folder / "annotations.parquet")
-    with pytest.raises(DataError, match=r"annotations.parquet, row 2, column label: expected a label"):
-        read_folder(folder)
+    data = read_folder(folder)
+    assert (data.item_names[1], len(data.annotations), data.missing_labels) == ("2", 2, {"": 1})
     (folder / "annotations.parquet").write_bytes(b"not parquet")
     with pytest.raises(DataError, match="expected a Parquet file"):
         read_folder(folder)
@@ -335,8 +334,6 @@ def test_parquet_of_other_types_is_told(tmp_path, column, message):
         ("title: " + "[" * 1000, r"got values nested in values"),
         ("name: [a, b]", r"dataset.yaml, name: expected a text, got list"),
         ("title: " + "x" * 70_000, r"at most 65536 bytes"),
-        ("name: " + "9" * 6000, r"expected YAML"),
-        ("name: 2020-19-39", r"expected YAML"),
     ],
 )
 def test_a_description_that_would_cost_more_than_it_says_is_refused(tmp_path, text, message):

@@ -31,8 +31,17 @@ NOT_RUN = {
 }
 
 
+class OfOneLabel(cs.CrowdClassifier):
+    """The estimator as it is once fitted: a classifier to scikit-learn, whose checks of those apply to it."""
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.estimator_type = "classifier"
+        return tags
+
+
 def checks():
-    for estimator, check in estimator_checks_generator(cs.CrowdClassifier("soft-mv", seeds=1, **QUICK)):
+    for estimator, check in estimator_checks_generator(OfOneLabel("soft-mv", seeds=1, **QUICK)):
         name = check.func.__name__
         marks = [pytest.mark.xfail(reason=FAIL[name], strict=True)] if name in FAIL else []
         if name not in NOT_RUN:
@@ -151,13 +160,14 @@ def test_it_learns_in_pipelines_grids_and_folds_and_can_be_pickled() -> None:
 
 def test_parameters_are_those_that_were_given() -> None:
     estimator = cs.CrowdClassifier("dl-ds", seeds=2, epochs=3)
-    assert estimator.get_params() == {"model": "dl-ds", "seeds": 2, "epochs": 3}
+    own = {"random_state": None, "missing": None}
+    assert estimator.get_params() == {"model": "dl-ds", "seeds": 2, "epochs": 3, **own}
     copy = clone(estimator).set_params(model="soft-mv", learning_rate=0.1)
-    assert copy.get_params() == {"model": "soft-mv", "seeds": 2, "epochs": 3, "learning_rate": 0.1}
+    assert copy.get_params() == {"model": "soft-mv", "seeds": 2, "epochs": 3, "learning_rate": 0.1, **own}
     assert estimator.get_params()["model"] == "dl-ds"
     assert repr(copy) == "CrowdClassifier(epochs=3, learning_rate=0.1, model='soft-mv', seeds=2)"
     assert "soft-mv" in copy._repr_html_()
-    assert cs.CrowdClassifier().get_params() == {"model": "cmm", "seeds": 5}
+    assert cs.CrowdClassifier().get_params() == {"model": "cmm", "seeds": 5, **own}
 
 
 def test_what_cannot_be_used_is_told() -> None:
@@ -180,6 +190,9 @@ def test_what_cannot_be_used_is_told() -> None:
         clone(estimator).set_params(epoch=3).fit(features, answers)
     with pytest.raises(NotFittedError):
         clone(estimator).predict(features)
-    with pytest.raises(BadInput, match="one trusted label for each item"):
-        estimator.fit(features, answers).score(features, answers)
+    estimator.fit(features, answers)
+    with pytest.raises(BadInput, match="expected at least one answer, got none"):
+        estimator.score(features, np.full((12, 2), -1))
+    with pytest.raises(BadInput, match=r"trusted labels \[items\] or answers"):
+        estimator.score(features, answers[None])
     assert 0 <= estimator.score(features, gold) <= 1

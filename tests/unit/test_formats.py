@@ -10,6 +10,7 @@ from crowdsweep.data.folder import read_folder
 from crowdsweep.data.formats.registry import read_form
 from crowdsweep.data.formats.rows import Asked, ImportedRows
 from crowdsweep.data.formats.write import write_rows
+from crowdsweep.data.missing import Missing
 from crowdsweep.errors import DataError, UnknownName
 
 
@@ -35,17 +36,20 @@ def test_crowd_kit_tab_separated_with_byte_order_mark(tmp_path: Path) -> None:
     assert rows_of(read_form("crowd-kit", file)) == EXPECTED
 
 
-def test_a_missing_label_is_refused_with_its_line(tmp_path: Path) -> None:
+def test_a_missing_label_is_left_out_and_told(tmp_path: Path) -> None:
     file = tmp_path / "answers.csv"
-    file.write_text("task,worker,label\na,w1,cat\na,w2,\n")
-    with pytest.raises(DataError, match="line 3"):
-        read_form("crowd-kit", file)
+    file.write_text("task,worker,label\na,w1,cat\nb,w2,\n")
+    imported = read_form("crowd-kit", file)
+    assert (rows_of(imported), imported.items) == ([("a", "w1", "cat")], ["a", "b"])
+    assert imported.notes == ["1 answers have no label and were left out: empty (1)"]
 
 
-def test_labels_called_none_or_true_stay_labels(tmp_path: Path) -> None:
+def test_labels_called_none_or_true_stay_labels_where_that_is_said(tmp_path: Path) -> None:
     file = tmp_path / "answers.csv"
     file.write_text("task,worker,label\na,w1,None\nb,w1,True\nc,w1,NA\n")
-    assert [label for _, _, label in rows_of(read_form("crowd-kit", file))] == ["None", "True", "NA"]
+    kept = Asked(missing=Missing.of([]))
+    assert [label for _, _, label in rows_of(read_form("crowd-kit", file, kept))] == ["None", "True", "NA"]
+    assert [label for _, _, label in rows_of(read_form("crowd-kit", file))] == ["True"]
 
 
 @pytest.mark.parametrize("text", ["0 -1 2\n-1 1 -1\n", "0,,2\n,1,NaN\n", "0.0,nan,2.0\n-1.0,1.0,-1\n"])

@@ -188,7 +188,7 @@ BAD: dict[str, tuple[str | bytes, list[str]]] = {
     "other JSON": ('[{"a": 1}]', ["cannot tell which tool", "--form"]),
     "short row": (GOOD + "p1,w1\n", ["line 20", "3 cells"]),
     "open quote": (GOOD + '"p1,w1,y\n', ["line 20", "double quotes"]),
-    "empty label": (GOOD + "p9,w1,\n", ["line 20", "expected a label"]),
+    "empty annotator": (GOOD + "p9,,y\n", ["line 20", "expected the annotator"]),
     "one class": ("item,annotator,label\na,x,yes\nb,x,yes\na,y,yes\n", ["two classes", "'yes'"]),
     "column twice": ("item,item,annotator,label\na,a,x,y\nb,b,x,n\n", ["distinct column names", "'item' twice"]),
     "huge label": (f"item,annotator,label\np1,w1,{'x' * 5_000_000}\np1,w2,y\n", ["line 2", "5,000,000"]),
@@ -281,7 +281,17 @@ def test_a_class_that_may_mean_no_answer_is_told(
         tmp_path / "wide.csv", [["item", "ann", "bob", "cy", "di"], *([f"i{n}", *row] for n, row in enumerate(cells))]
     )
     assert run_command_line(["init", "wide.csv"]) == 0
-    assert "note: 2 answers are 'NA', taken for a class" in capsys.readouterr().out
+    assert "note: 2 answers have no label and were left out: NA (2)" in capsys.readouterr().out
+    assert run_command_line(["init", "wide.csv", "kept", "--missing", ""]) == 0
+    assert "3 classes" in capsys.readouterr().out
+    cells[0][2] = cells[5][1] = "-99"
+    written(
+        tmp_path / "odd.csv", [["item", "ann", "bob", "cy", "di"], *([f"i{n}", *row] for n, row in enumerate(cells))]
+    )
+    assert run_command_line(["init", "odd.csv"]) == 0
+    assert "note: 2 answers are '-99', taken for a class" in capsys.readouterr().out
+    assert run_command_line(["init", "odd.csv", "less", "--missing=-99"]) == 0
+    assert "46 labels, 2 classes" in capsys.readouterr().out
     cells[0][2] = cells[5][1] = ""
     written(
         tmp_path / "empty.csv", [["item", "ann", "bob", "cy", "di"], *([f"i{n}", *row] for n, row in enumerate(cells))]

@@ -261,7 +261,11 @@ BAD_TABLES = [
     (3, {}, "table: expected a folder, a name, or a table"),
     ({**ROWS, "label": ["a"]}, {}, "expected columns of one length"),
     ({**ROWS, "label": ["a", 2, "a", "b", "a", "b"]}, {}, "table, column label: expected columns"),
-    ({**ROWS, "label": [*ROWS["label"][:5], None]}, {}, "table, row 6, column label: expected a label"),
+    (
+        {**ROWS, "item": [*ROWS["item"][:5], None]},
+        {},
+        "table, row 6, column item: expected an item, got an empty field",
+    ),
     ({**ROWS, "label": ["cat"] * 6, "gold": ["cat"] * 6}, {}, "got only 'cat'; declare them by `classes`"),
     ({**ROWS, "gold": [None, "cat", "dog", None, None, None]}, {}, "table, column gold: expected one gold class for"),
     ({**ROWS, "gold": ["Dog", None, None, None, None, None]}, {}, "'Dog' where labels say 'dog'"),

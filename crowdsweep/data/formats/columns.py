@@ -28,19 +28,19 @@ def read_csv(path: Path, asked: Asked) -> ImportedRows:
 
 
 def read_crowd_kit(path: Path, asked: Asked) -> ImportedRows:
-    """Reads a table with the columns task, worker, label; a missing label is refused with its line."""
-    del asked
-    return _read(path, Asked(item="task", annotator="worker", label="label"))
+    """Reads a table with the columns task, worker, label; an answer without a label is left out."""
+    return _read(path, Asked(item="task", annotator="worker", label="label", missing=asked.missing))
 
 
 def _read(path: Path, asked: Asked) -> ImportedRows:
-    gathered, gold = Gathering(path), GoldClasses()
+    gathered, gold = Gathering(path, asked.missing), GoldClasses(asked.missing)
     file = gold_file(asked.gold, header_of(path), path)
     inside = [asked.gold] if asked.gold is not None and file is None else []
     named = [name for name in (asked.item, asked.annotator, asked.label, asked.weight, *inside) if name is not None]
     for where, record in records(path, named):
         item = gathered.item(record[str(asked.item)], f"{where}, column {asked.item}")
         weight = "" if asked.weight is None else record[asked.weight].strip()
+        weight = "" if asked.missing(weight) else weight
         if weight and not _is_positive(weight):
             raise DataError(f"{where}, column {asked.weight}: expected a positive finite number, got {weight!r}")
         gathered.answer(

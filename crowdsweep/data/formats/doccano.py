@@ -25,8 +25,7 @@ def read_doccano(path: Path, asked: Asked) -> ImportedRows:
     Raises:
         DataError: a record is not what it should be, or marks spans instead of classes; says which.
     """
-    del asked
-    gathered = Gathering(path)
+    gathered = Gathering(path, asked.missing)
     annotators: set[str] = set()
     for annotator, file, records in _files(path):
         ids = Ids(file, "example")

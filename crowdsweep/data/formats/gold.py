@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from crowdsweep.data.formats.delimited import header_of, records
-from crowdsweep.data.formats.rows import Gathering, is_missing, shown, text_of
+from crowdsweep.data.formats.rows import Gathering, shown, text_of
+from crowdsweep.data.missing import USUAL, Missing
 from crowdsweep.errors import DataError
 
 _ITEM_COLUMNS = ("item", "task")  # of a file of gold, beside what the labels' own file calls them
@@ -19,7 +20,8 @@ _NAMED = 5  # items of a note
 class GoldClasses:
     """Trusted classes by item, one each."""
 
-    def __init__(self) -> None:
+    def __init__(self, missing: Missing = USUAL) -> None:
+        self._missing = missing
         self.found: dict[str, tuple[str, ...]] = {}
 
     def add(self, item: str, label: str, where: str) -> None:
@@ -28,7 +30,7 @@ class GoldClasses:
         Raises:
             DataError: the item has another already.
         """
-        if is_missing(label):
+        if self._missing(label):
             return
         if self.found.setdefault(item, (label,)) != (label,):
             raise DataError(

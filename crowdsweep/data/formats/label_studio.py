@@ -28,9 +28,9 @@ def read_label_studio(path: Path, asked: Asked) -> ImportedRows:
     """
     _, first = next(objects(path), (0, {}))
     if "annotations" in first or "data" in first:
-        return _read_tasks(path, asked.question)
+        return _read_tasks(path, asked)
     if "id" in first and "annotator" in first:
-        return _read_min(path, asked.question)
+        return _read_min(path, asked)
     keys = ", ".join(list(first)[:8]) or "none"
     raise DataError(
         f"{path}: expected a JSON list of tasks, or a task a line, each with data and annotations (JSON_MIN: id and "
@@ -38,8 +38,8 @@ def read_label_studio(path: Path, asked: Asked) -> ImportedRows:
     )
 
 
-def _read_tasks(path: Path, question: str | None) -> ImportedRows:
-    gathered, ids = Gathering(path), Ids(path, "task")
+def _read_tasks(path: Path, asked: Asked) -> ImportedRows:
+    gathered, ids, question = Gathering(path, asked.missing), Ids(path, "task"), asked.question
     questions: dict[str, None] = {}
     names: dict[str, str] = {}
     other: set[str] = set()
@@ -105,9 +105,9 @@ def _who(annotation: Mapping[str, Any], where: str, names: dict[str, str]) -> st
     return text_of(who, "who answered", f"{where}, completed_by")
 
 
-def _read_min(path: Path, question: str | None) -> ImportedRows:
-    key = _min_question(path, question)
-    gathered, ids = Gathering(path), Ids(path, "row")
+def _read_min(path: Path, asked: Asked) -> ImportedRows:
+    key = _min_question(path, asked.question)
+    gathered, ids = Gathering(path, asked.missing), Ids(path, "row")
     for position, row in objects(path):
         where = f"{path}, row {position}"
         item = gathered.item(ids.of(row, ("id",), position), where, row.get("text") if key != "text" else None)

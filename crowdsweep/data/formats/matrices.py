@@ -14,10 +14,11 @@ from crowdsweep.data import arrays_on_disk
 from crowdsweep.data.doors import opened_text, reading, separator_of
 from crowdsweep.data.formats.delimited import told
 from crowdsweep.data.formats.gold import GoldClasses, gold_file
-from crowdsweep.data.formats.rows import Asked, Gathering, ImportedRows, is_missing, shown, text_of
+from crowdsweep.data.formats.rows import Asked, Gathering, ImportedRows, shown, text_of
+from crowdsweep.data.missing import Missing
 from crowdsweep.errors import DataError
 
-_MISSING = ("-1", "-1.0")
+_NEGATIVE = re.compile(r"-[0-9]*[1-9][0-9]*(\.0+)?")
 _CODE = re.compile(r"[+-]?(0|[1-9][0-9]*)(\.0+)?")
 _NUMBER = re.compile(r"[+-]?[0-9.]+([eE][+-]?[0-9]+)?")
 _DIGITS = re.compile(r"[0-9]+")
@@ -42,7 +43,8 @@ def read_cleanlab(path: Path, asked: Asked) -> ImportedRows:
 
 
 def _from_matrix(path: Path, asked: Asked, prefix: str, headed: bool | None) -> ImportedRows:
-    gathered, gold = Gathering(path), GoldClasses()
+    missing = asked.missing.in_matrices()
+    gathered, gold = Gathering(path, asked.missing), GoldClasses(missing)
     cells, is_table = _cells(path)
     if not cells:
         raise DataError(f"{path}: expected a matrix, the file is empty")
@@ -52,18 +54,19 @@ def _from_matrix(path: Path, asked: Asked, prefix: str, headed: bool | None) -> 
     header, body, classes = _without_gold(header, body, asked.gold if file is None else None)
     header, body = _item_first(path, header, body, asked.item)
     width = len(body[0])
-    indexed = asked.item is not None or (is_table and _has_index(header, body))
+    indexed = asked.item is not None or (is_table and _has_index(header, body, asked.missing))
     if indexed and asked.item is None:
         gathered.notes.append("the first column was read as the ids of items")
     annotators = header[indexed:] if header else [f"{prefix}{place}" for place in range(width - indexed)]
-    if not annotators or not _all_named(annotators):
+    if not annotators or not _all_named(annotators, asked.missing):
         raise DataError(
             f"{path}: expected a distinct name for each annotator in the first line, got {', '.join(annotators[:8])}"
         )
-    annotators, body = _without_texts(path, annotators, body, gathered, named=bool(header))
+    annotators, body = _without_texts(path, annotators, body, gathered, missing, named=bool(header))
     labels = {cell for line in body for cell in line[indexed:]}
     _check_no_measures(path, body, indexed)
-    codes = all(is_missing(cell) or _CODE.fullmatch(cell) for cell in {*labels, *classes})
+    codes = all(missing(cell) or _CODE.fullmatch(cell) for cell in {*labels, *classes})
+    taken = _worth_telling(labels, missing)
     seen: set[str] = set()
     for number, line in enumerate(body):
         where = f"{path}, item {number}"
@@ -72,10 +75,12 @@ def _from_matrix(path: Path, asked: Asked, prefix: str, headed: bool | None) -> 
             raise DataError(f"{where}: expected distinct item ids in the first column, got {item!r} again")
         seen.add(item)
         for annotator, cell in zip(annotators, line[indexed:], strict=True):
-            if not is_missing(cell) and cell not in _MISSING:
+            if cell in taken:
+                gathered.not_given(cell)
+            elif not missing(cell):
                 # A column of integers in which one is missing becomes a column of floats: there, 1.0 is the code 1.
                 gathered.answer(item, annotator, [cell.partition(".")[0] if codes else cell], where)
-        if classes and classes[number] not in _MISSING:
+        if classes:
             known = classes[number].partition(".")[0] if codes else classes[number]
             gold.add(item, known, f"{where}, column {asked.gold}")
     if file is not None:
@@ -84,7 +89,7 @@ def _from_matrix(path: Path, asked: Asked, prefix: str, headed: bool | None) -> 
 
 
 def _without_texts(
-    path: Path, annotators: list[str], body: list[list[str]], gathered: Gathering, *, named: bool
+    path: Path, annotators: list[str], body: list[list[str]], gathered: Gathering, missing: Missing, *, named: bool
 ) -> tuple[list[str], list[list[str]]]:
     """Returns annotators and lines without columns in which nearly every cell is a class of its own: texts, ids, times.
 
@@ -92,7 +97,7 @@ def _without_texts(
         DataError: no other is left, or the columns have no names by which a note could tell what was left out.
     """
     first = len(body[0]) - len(annotators)
-    held = [[line[place] for line in body if not is_missing(line[place])] for place in range(first, len(body[0]))]
+    held = [[line[place] for line in body if not missing(line[place])] for place in range(first, len(body[0]))]
     columns = Counter(cell for cells in held for cell in set(cells))
     texts = [place for place, cells in enumerate(held) if _each_its_own(cells, columns)]
     if not texts:
@@ -108,6 +113,13 @@ def _without_texts(
     kept = [place for place in range(len(annotators)) if place not in texts]
     places = [*range(first), *(first + place for place in kept)]
     return [annotators[place] for place in kept], [[line[place] for place in places] for line in body]
+
+
+def _worth_telling(labels: set[str], missing: Missing) -> set[str]:
+    """Returns the words for no answer that may be classes: -1 only where other numbers are below zero as well."""
+    words = {cell for cell in labels if cell and missing(cell)}
+    scale = any(_NEGATIVE.fullmatch(cell) and not missing(cell) for cell in labels)
+    return {cell for cell in words if cell.lower() != "nan" and (scale or not _NEGATIVE.fullmatch(cell))}
 
 
 def _each_its_own(cells: list[str], columns: Counter[str]) -> bool:
@@ -188,8 +200,9 @@ def _cells(path: Path) -> tuple[list[list[str]], bool]:
 
 
 def _text_of_cell(cell: object, where: str) -> str:
-    missing = is_missing(cell) if isinstance(cell, str) else cell != cell
-    return "" if missing else text_of(cell, "a label", where)
+    if isinstance(cell, str):
+        return cell.strip()
+    return "" if cell != cell else text_of(cell, "a label", where)
 
 
 def _parted(
@@ -198,7 +211,7 @@ def _parted(
     """Returns the header, empty where there is none, and the lines below it."""
     first, body = cells[0], cells[1:]
     if headed is None:
-        headed = bool(body) and _is_header(path, first, body, is_table)
+        headed = bool(body) and _is_header(path, first, body, is_table, gathered.missing)
         if headed:
             names = ", ".join(first[:5]) + (", …" if len(first) > 5 else "")
             gathered.notes.append(f"the first line ({names}) was read as the names of annotators")
@@ -209,19 +222,19 @@ def _parted(
     return ["index", *first[1:]] if not first[0] and len(first) > 1 else first, body
 
 
-def _is_header(path: Path, first: list[str], body: list[list[str]], is_table: bool) -> bool:
+def _is_header(path: Path, first: list[str], body: list[list[str]], is_table: bool, missing: Missing) -> bool:
     """Tells whether the first line names annotators: each once, and by something that is no label further down."""
     numbered = first == _counted(first)
     if not is_table:
-        return _all_named(first) and not all(map(_NUMBER.fullmatch, first)) and not _overlap(first, body, 0)
+        return _all_named(first, missing) and not all(map(_NUMBER.fullmatch, first)) and not _overlap(first, body, 0)
     if _CORNER.fullmatch(first[0]):
         return True
-    if is_missing(first[0]):
+    if missing(first[0]):
         column = [line[0] for line in body]
         counted = len(body) > 1 and column == _counted(column) and first[1:] == _counted(first[1:])
-        return _all_named(first[1:]) and (counted or not _overlap(first[1:], body, 1))
-    if not _all_named(first) or not numbered:
-        return _all_named(first) and not _overlap(first, body, 0)
+        return _all_named(first[1:], missing) and (counted or not _overlap(first[1:], body, 1))
+    if not _all_named(first, missing) or not numbered:
+        return _all_named(first, missing) and not _overlap(first, body, 0)
     if len(first) > 2 or not _overlap(first[-1:], body, 0):
         return len(first) > 1
     if len(first) == 1:
@@ -232,7 +245,7 @@ def _is_header(path: Path, first: list[str], body: list[list[str]], is_table: bo
     )
 
 
-def _has_index(header: list[str], body: list[list[str]]) -> bool:
+def _has_index(header: list[str], body: list[list[str]], missing: Missing) -> bool:
     """Tells whether the first column names items and is not the answers of an annotator."""
     if len(body[0]) < 2:
         return False
@@ -241,7 +254,7 @@ def _has_index(header: list[str], body: list[list[str]]) -> bool:
     column = [line[0] for line in body]
     if header and _DIGITS.sub("0", header[0]) == _DIGITS.sub("0", header[1]):  # w1, w2: one like the others
         return False
-    if (header and _NUMBER.fullmatch(header[0])) or len(column) < 3 or not _all_named(column):
+    if (header and _NUMBER.fullmatch(header[0])) or len(column) < 3 or not _all_named(column, missing):
         return False
     if column == _counted(column):
         return not _overlap(column[-1:], body, 1)
@@ -255,8 +268,8 @@ def _overlap(names: list[str], body: list[list[str]], first: int) -> bool:
     return any(name in labels for name in names)
 
 
-def _all_named(names: list[str]) -> bool:
-    return len(set(names)) == len(names) and not any(map(is_missing, names))
+def _all_named(names: list[str], missing: Missing) -> bool:
+    return len(set(names)) == len(names) and not any(map(missing, names))
 
 
 def _counted(like: list[str]) -> list[str]:

@@ -15,7 +15,8 @@ from typing import Any
 
 from crowdsweep.data.formats.delimited import header_of, records
 from crowdsweep.data.formats.json_text import part
-from crowdsweep.data.formats.rows import Asked, Gathering, ImportedRows, is_missing, one_question, shown
+from crowdsweep.data.formats.rows import Asked, Gathering, ImportedRows, one_question, shown
+from crowdsweep.data.missing import Missing
 from crowdsweep.errors import DataError
 
 _ANSWER, _FORM = "Answer.", "Answer.taskAnswers"
@@ -38,14 +39,14 @@ def read_mturk(path: Path, asked: Asked) -> ImportedRows:
     questions = _questions(path, columns)
     asked_for = None if asked.question is None else asked.question.removeprefix(_ANSWER)
     question = one_question(path, list(questions), asked_for)
-    gathered = Gathering(path)
+    gathered = Gathering(path, asked.missing)
     for where, record in records(path, [item_column, "WorkerId"]):
         text = None if text_column is None else record[text_column]
         item = gathered.item(record[item_column], f"{where}, column {item_column}", text)
         if record.get("AssignmentStatus", "").strip().lower() == "rejected" or record.get("Reject", "").strip():
             gathered.leave_out("rejected assignments")
             continue
-        labels = _chosen(record, question, questions[question], where)
+        labels = _chosen(record, question, questions[question], where, asked.missing)
         if labels:
             gathered.answer(item, record["WorkerId"], labels, where, key=question)
         else:
@@ -77,18 +78,18 @@ def _questions(path: Path, columns: list[str]) -> dict[str, Options]:
     return {**found, **in_form}
 
 
-def _chosen(record: Mapping[str, str], question: str, options: Options, where: str) -> list[Any]:
+def _chosen(record: Mapping[str, str], question: str, options: Options, where: str, missing: Missing) -> list[Any]:
     """Returns the classes that an assignment chose."""
     if not options:
         return list(_labels(_form(record[_FORM], where).get(question), f"{where}, {_FORM}.{question}"))
     if "" in options:
-        return [] if is_missing(record[options[""]]) else [record[options[""]]]
+        return [] if missing(record[options[""]]) else [record[options[""]]]
     return [option for option, column in options.items() if _SWITCH[record[column].strip().lower()]]
 
 
 def _form(cell: str, where: str) -> dict[str, Any]:
     """Returns the answers of a crowd-HTML form by question."""
-    if is_missing(cell):
+    if not cell.strip():
         return {}
     try:
         given = json.loads(cell)

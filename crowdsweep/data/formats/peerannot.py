@@ -18,13 +18,12 @@ def read_peerannot(path: Path, asked: Asked) -> ImportedRows:
     Raises:
         DataError: the file is something else; says at which item and annotator.
     """
-    del asked
     content = document(path)
     if not isinstance(content, dict):
         raise DataError(
             f"{path}: expected an object of items, each an object of annotator: label, got {shown(content)}"
         )
-    gathered = Gathering(path)
+    gathered = Gathering(path, asked.missing)
     for name, given in content.items():
         item = gathered.item(name, f"{path}, item {name!r}")
         if not isinstance(given, dict):

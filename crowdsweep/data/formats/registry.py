@@ -78,7 +78,8 @@ def read_form(form: str, path: Path, asked: Asked | None = None) -> ImportedRows
         raise UnknownName("form", form, FORMS)
     asked = asked or Asked()
     for field in fields(Asked):
-        if getattr(asked, field.name) is not None and field.name not in FORMS[form].asks:
+        told = field.name != "missing" and getattr(asked, field.name) is not None
+        if told and field.name not in FORMS[form].asks:
             takes = ", ".join(f"--{name}" for name in FORMS[form].asks) or "no such option"
             raise DataError(f"{path}: the form {form} takes {takes}; leave --{field.name} out")
     if not (path.is_file() or (FORMS[form].folders and path.is_dir())):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from crowdsweep.data.missing import USUAL, Missing, missing_words
 from crowdsweep.errors import DataError, UnknownName
 
 LONGEST_NAME = 10_000  # characters of an id or a label, which stand in every table, message and figure
@@ -39,6 +40,7 @@ class ImportedRows:
         gold: trusted classes of items, where they were given.
         multilabel: whether an answer may name several classes.
         notes: what was left out, and what was taken for what, in sentences.
+        missing: what stood for a missing value.
     """
 
     source: Path
@@ -48,6 +50,7 @@ class ImportedRows:
     gold: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     multilabel: bool = False
     notes: Sequence[str] = ()
+    missing: Missing = USUAL
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +60,7 @@ class Asked:
     Attributes:
         question: which question, where a file has several.
         item, annotator, label, gold, weight: columns of a table; `gold` may also be a file.
+        missing: what stands for a missing value.
     """
 
     question: str | None = None
@@ -65,9 +69,10 @@ class Asked:
     label: str | None = None
     gold: str | None = None
     weight: str | None = None
+    missing: Missing = USUAL
 
 
-def text_of(value: object, expected: str, where: str) -> str:
+def text_of(value: object, expected: str, where: str, missing: Missing = USUAL) -> str:
     """Returns an id or a label as text: texts as they are, 3.0 as 3 (numbers have no spelling), true as True.
 
     Raises:
@@ -78,8 +83,12 @@ def text_of(value: object, expected: str, where: str) -> str:
         return str(value)
     if isinstance(value, int):
         return str(value)
-    if not isinstance(value, str) or is_missing(value):
-        raise DataError(f"{where}: expected {expected}, got {shown(value)}; fill it in, or take it out of the file")
+    if not isinstance(value, str) or missing(value):
+        word = isinstance(value, str) and bool(value.strip())
+        stands = ', which stands for a missing value (unless --missing "" says that nothing does)' if word else ""
+        raise DataError(
+            f"{where}: expected {expected}, got {shown(value)}{stands}; fill it in, or take it out of the file"
+        )
     if len(value) > LONGEST_NAME:
         raise DataError(
             f"{where}: expected {expected} of at most {LONGEST_NAME:,} characters, got {len(value):,}, {shown(value)}; "
@@ -110,21 +119,17 @@ def shown(value: object) -> str:
     return text if len(text) <= 60 else text[:57] + "…"
 
 
-def is_missing(cell: str) -> bool:
-    """Tells whether a cell holds nothing; "none" and "na" are labels that people use."""
-    return cell.strip().lower() in ("", "nan")
-
-
 class Gathering:
     """Gathers the answers of one file."""
 
-    def __init__(self, source: Path) -> None:
-        self.source = source
+    def __init__(self, source: Path, missing: Missing = USUAL) -> None:
+        self.source, self.missing = source, missing
         self.notes: list[str] = []
         self._rows: list[Row] = []
         self._items: dict[str, None] = {}
         self._text: dict[str, str] = {}
         self._left_out: Counter[str] = Counter()
+        self._not_given: Counter[str] = Counter()
         self._labels: dict[tuple[str, ...], tuple[str, ...]] = {}
 
     @property
@@ -138,7 +143,7 @@ class Gathering:
         Raises:
             DataError: the id is none, or the item came with another text before.
         """
-        item = text_of(name, "an item id", where)
+        item = text_of(name, "an item id", where, self.missing)
         self._items[item] = None
         if isinstance(text, str):
             _check_characters(text, "a text", where)
@@ -158,14 +163,25 @@ class Gathering:
         key: str = "label",
         weight: str = "",
     ) -> None:
-        """Adds an answer; `key` says where in it the labels stand.
+        """Adds an answer, or counts one whose labels are all missing values; `key` says where in it the labels stand.
 
         Raises:
             DataError: the annotator or a label is none.
         """
-        who = text_of(annotator, "the annotator", where)
-        given = tuple(sorted({text_of(label, "a label", f"{where}, {key}") for label in labels}))
+        who = text_of(annotator, "the annotator", where, self.missing)
+        there = [label for label in labels if not self._is_missing(label)]
+        if labels and not there:
+            self.not_given(labels[0])
+            return
+        given = tuple(sorted({text_of(label, "a label", f"{where}, {key}", self.missing) for label in there}))
         self._rows.append(Row(item, who, self._labels.setdefault(given, given), weight))
+
+    def not_given(self, label: object) -> None:
+        """Counts an answer without a label, by what stands in its place."""
+        self._not_given[label if isinstance(label, str) else ""] += 1
+
+    def _is_missing(self, label: object) -> bool:
+        return label is None or label != label or (isinstance(label, str) and self.missing(label))
 
     def leave_out(self, what: str) -> None:
         """Counts something that is not taken, such as `rejected assignments`."""
@@ -198,6 +214,7 @@ class Gathering:
         if names:
             rows = [row._replace(annotator=names.get(row.annotator, row.annotator)) for row in rows]
         left_out = [f"{what} left out: {number}" for what, number in self._left_out.items()]
+        left_out += self._told_not_given()
         if not rows:
             why = f" ({'; '.join(left_out)})" if left_out else ""
             raise DataError(f"{self.source}: expected at least one label, found none{why}; export it with its answers")
@@ -209,7 +226,16 @@ class Gathering:
             gold=gold or {},
             multilabel=several,
             notes=[*self.notes, *left_out],
+            missing=self.missing,
         )
+
+    def _told_not_given(self) -> list[str]:
+        if not self._not_given:
+            return []
+        kinds = missing_words(self._not_given)
+        told = f"{self._not_given.total():,} answers have no label and were left out: {', '.join(kinds[:5])}"
+        words = any(word.strip() for word in self._not_given)
+        return [told + ('; where that is a class, keep it by --missing ""' if words else "")]
 
 
 def one_question(path: Path, found: Sequence[str], asked: str | None, others: str = "") -> str:

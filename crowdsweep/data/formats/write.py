@@ -6,12 +6,12 @@ from pathlib import Path
 
 import yaml
 
+from crowdsweep.data.class_order import in_order
 from crowdsweep.data.dataset import CrowdDataset
 from crowdsweep.data.folder import read_folder, written_whole
 from crowdsweep.data.folder_checks import spelled_otherwise
 from crowdsweep.data.folder_files import JOIN, MOST_UNDECLARED
 from crowdsweep.data.formats.rows import ImportedRows, Row
-from crowdsweep.data.tables import Names
 from crowdsweep.errors import DataError
 
 
@@ -56,7 +56,13 @@ def write_rows(
         _write_csv(place / "items.csv", list(columns), zip(*columns.values(), strict=True))
         _write_csv(place / "classes.csv", ("label", "name"), ((token[label], label) for label in classes))
         name = folder.resolve().name
-        about = {"name": name, "title": title or name, "scale": "multilabel" if imported.multilabel else "nominal"}
+        about: dict[str, str | list[str]] = {
+            "name": name,
+            "title": title or name,
+            "scale": "multilabel" if imported.multilabel else "nominal",
+        }
+        if imported.missing.told:
+            about["missing"] = sorted(imported.missing.words)
         text = yaml.safe_dump(about, sort_keys=False, allow_unicode=True)
         (place / "dataset.yaml").write_text(text, encoding="utf-8")
         dataset = read_folder(place)
@@ -66,11 +72,10 @@ def write_rows(
 
 
 def _classes(imported: ImportedRows) -> list[str]:
-    """Returns the classes that occur, numbers in their order before words in theirs."""
+    """Returns the classes that occur, in the order that their names give."""
     used = {label for row in imported.rows for label in row.labels}
     used |= {label for given in imported.gold.values() for label in given}
-    names = Names.of(sorted(used))
-    return list(names.take(names.natural_order()))
+    return in_order(used)
 
 
 def _check_gold(imported: ImportedRows) -> None:

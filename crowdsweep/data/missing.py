@@ -1,0 +1,102 @@
+"""Which texts stand for a value that is missing: one rule for folders, tables, imports, arrays, gold and features.
+
+An empty value (also one of spaces, a null, a NaN) is missing wherever it stands. The words are those that programs
+write for one, spelled as they write them: Python's `None` is missing, and `none` is a class that a person may have
+chosen. Who has a class that is really called so, or another word for no value, says it once: by `--missing` at an
+import, by the key `missing` of dataset.yaml, by the parameter `missing` in Python. A class that classes.csv declares is
+a class.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from jaxtyping import Bool
+
+from crowdsweep.data.tables import Column, Names
+from crowdsweep.errors import BadInput, shortened
+
+WORDS = ("NA", "N/A", "n/a", "<NA>", "#N/A", "#NA", "NaN", "nan", "NAN", "NaT", "NULL", "null", "None")
+"""Of R and spreadsheets, of Python and its tables, of databases and JSON."""
+OF_MATRICES = ("-1", "-1.0")
+"""What stands for no answer in a matrix besides: its cells cannot be left away."""
+ASK_TO_BE_SURE = ("na", "none", "missing", "?", "-", ".", "-1", "-9", "-99", "-999", "unknown")
+"""What may be meant so, in small letters, and is a class until somebody says otherwise."""
+
+
+@dataclass(frozen=True)
+class Missing:
+    """Tells which texts are missing values.
+
+    Attributes:
+        words: besides the empty text.
+        told: whether somebody said so.
+    """
+
+    words: frozenset[str] = frozenset(WORDS)
+    told: bool = False
+
+    @classmethod
+    def of(cls, words: Iterable[Any] | None) -> "Missing":
+        """Returns the rule with these words, texts or numbers, of which an empty one says nothing; None for the usual
+        ones.
+
+        Raises:
+            BadInput: one is something else.
+        """
+        if words is None:
+            return cls()
+        given: list[Any] = [words] if isinstance(words, str) else list(words)
+        for word in given:
+            if isinstance(word, bool) or not isinstance(word, str | int | float | np.number):
+                raise BadInput(f"missing: expected texts that stand for no value, got {shortened(repr(word))}")
+        return cls(words=frozenset(str(word).strip() for word in given) - {""}, told=True)
+
+    def __call__(self, text: str) -> bool:
+        """Tells whether a text stands for a missing value."""
+        plain = text.strip()
+        return not plain or plain in self.words
+
+    def without(self, classes: Iterable[str]) -> "Missing":
+        """Returns the rule for values of which these are declared."""
+        return Missing(words=self.words.difference(classes), told=self.told)
+
+    def in_matrices(self) -> "Missing":
+        """Returns the rule for cells of a matrix: -1 is one as well, unless somebody said what is."""
+        return self if self.told else Missing(words=self.words.union(OF_MATRICES))
+
+    def among(self, names: Names) -> Bool[np.ndarray, " names"]:
+        """Tells which of many texts stand for a missing value."""
+        plain: Any = pc.utf8_trim_whitespace(names.array)  # pyright: ignore[reportAttributeAccessIssue]
+        found: Any = pc.is_in(plain, value_set=pa.array(["", *sorted(self.words)], pa.string()))
+        return found.to_numpy(zero_copy_only=False)
+
+    def emptied(self, column: Column) -> Column:
+        """Returns a column with the empty text in place of every missing value."""
+        missing = self.among(column.texts)
+        if not (missing & (np.array(list(map(len, column.texts))) > 0)).any():
+            return column
+        texts = pc.if_else(pa.array(missing), "", column.texts.array)
+        return Column(
+            pa.DictionaryArray.from_arrays(column.array.indices, texts).dictionary_decode().dictionary_encode()
+        )
+
+
+USUAL = Missing()
+
+
+def missing_words(found: Mapping[str, int]) -> list[str]:
+    """Returns missing values as a note says them, most frequent first: `NA (3)`, `empty (1)`."""
+    counts = Counter(dict[str, int]())
+    for text, count in found.items():
+        counts[text.strip() or "empty"] += count
+    return [f"{text} ({count:,})" for text, count in counts.most_common()]
+
+
+def perhaps_missing(labels: Sequence[str]) -> list[str]:
+    """Returns the classes that are called as people write that there is no answer."""
+    return [label for label in labels if label.strip().lower() in ASK_TO_BE_SURE]
