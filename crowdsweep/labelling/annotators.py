@@ -1,6 +1,7 @@
 """What is known of each annotator: how many answers, how good, and whether they look at the items at all.
 
-All is counted from an annotator's answers against what the *others'* answers make of the same items (`others`).
+All is told by an annotator's answers and what the *others'* answers make of the same items (`others`). That is soft
+evidence, so accuracies are posteriors (`accuracies`) and matrices are found by EM (`crowd`).
 
 Spammers answer whatever the item is: all rows of their matrix are the same. `score` is Raykar and Yu's (JMLR 2012,
 section 3.2), the mean squared difference of the rows: 0 for a pure spammer, 1 for a perfect annotator. How sure that
@@ -17,7 +18,9 @@ import numpy as np
 from jaxtyping import Float64, Int64
 from scipy import stats
 
-from crowdsweep.arrays import Confusion, Confusions, normalised_rows, ratio
+from crowdsweep.arrays import Confusions, ratio
+from crowdsweep.labelling.accuracies import accuracies
+from crowdsweep.labelling.crowd import Crowd, learned_matrices
 from crowdsweep.labelling.others import Answers, Codes
 
 SURE = 0.005  # p below which answers depend on the items: of two hundred spammers one slips through
@@ -33,8 +36,8 @@ class AnnotatorFacts:
     Attributes:
         code: int64 [annotators].
         answers: int64 [annotators], to questions.
-        accuracy: the expected share of right answers, in [0, 1].
-        low, high: its 95 % interval (a beta distribution's, Jeffreys's prior).
+        accuracy: the probability of a right answer, in [0, 1]: its posterior mean.
+        low, high: its 95 % interval, an answer being worth 1 / `Crowd.temperature`.
         consensus: the share of answers that are what the others mostly believe.
         bias: float64 [annotators, answers]: how much more often an answer is given than it is right, as a share of all
             answers, in [-1, 1].
@@ -64,12 +67,12 @@ class AnnotatorFacts:
         return np.where(self.p < SURE, "no", np.where(self.below_crowd < RARELY, "yes", "unclear")).tolist()
 
 
-def annotator_facts(chunks: Callable[[], Iterable[Answers]], crowd: Confusion) -> AnnotatorFacts:
-    """Counts what is known of the annotators with answers, in chunks of them.
+def annotator_facts(chunks: Callable[[], Iterable[Answers]], crowd: Crowd) -> AnnotatorFacts:
+    """Finds what is known of the annotators with answers, in chunks of them.
 
     Args:
         chunks: gives their answers, at least one.
-        crowd: how the crowd answers (`crowd_matrix`).
+        crowd: how they answer on the whole.
     """
     parts = [_facts(part, crowd) for part in chunks()]
     return AnnotatorFacts(
@@ -80,38 +83,32 @@ def annotator_facts(chunks: Callable[[], Iterable[Answers]], crowd: Confusion) -
     )
 
 
-def crowd_matrix(chunks: Callable[[], Iterable[Answers]], n_answers: int) -> Confusion:
-    """Returns how the crowd answers, counted from all answers; rows that nothing is known of are uniform."""
-    return normalised_rows(sum((part.counts().sum(axis=0) for part in chunks()), np.zeros((n_answers, n_answers))))
-
-
-def _facts(part: Answers, crowd: Confusion) -> AnnotatorFacts:
-    counts, every = part.counts(), np.arange(len(part.place))
+def _facts(part: Answers, crowd: Crowd) -> AnnotatorFacts:
+    believed, shares = part.right, part.shares
     n_answers = np.bincount(part.place, minlength=len(part.code))
-    believed = part.others[every, part.answer]
-    sums = part.sums(believed)
-    given = part.sums(np.eye(len(crowd))[part.answer]) / n_answers[:, None]
-    as_crowd = part.others @ crowd
+    weight = part.sums(part.weight)
+    as_crowd = part.others @ crowd.matrix
     by_crowd = _standing(part, (part.others * as_crowd).sum(axis=1), part.sums(as_crowd) / n_answers[:, None])
-    standing = _standing(part, believed, given)
-    cell = np.argwhere(counts > 0)
-    expected = counts[tuple(cell.T)]
-    cell[:, 0] = part.code[cell[:, 0]]
-    accuracy = sums / n_answers
-    low, high = (stats.beta.ppf(end, 0.5 + sums, 0.5 + n_answers - sums) for end in (0.025, 0.975))
+    standing = _standing(part, believed, part.sums(shares) / n_answers[:, None])
+    matrices, expected = learned_matrices(part, crowd.matrix)
+    wrong = ((part.others @ crowd.errors) * shares).sum(axis=1)
+    accuracy, low, high = accuracies(part.place, believed, wrong, part.weight, 1.0 / crowd.temperature)
+    place, true, given = np.nonzero(expected)
+    counted = part.counts()
+    consensus = part.weight * (part.others.argmax(axis=1) == part.answer)
     return AnnotatorFacts(
         code=part.code,
         answers=n_answers,
         accuracy=accuracy,
-        low=np.minimum(low, accuracy),  # at the ends of [0, 1] it may lie outside
-        high=np.maximum(high, accuracy),
-        consensus=part.sums((part.others.argmax(axis=1) == part.answer).astype(np.float64)) / n_answers,
-        bias=ratio(counts.sum(axis=1) - counts.sum(axis=2), counts.sum(axis=(1, 2))[:, None], at_zero=0.0),
-        score=spammer_scores(normalised_rows(counts + crowd)),
+        low=low,
+        high=high,
+        consensus=part.sums(consensus) / weight,
+        bias=(counted.sum(axis=1) - counted.sum(axis=2)) / weight[:, None],
+        score=spammer_scores(matrices),
         p=2.0 * stats.norm.sf(np.abs(standing)),
         below_crowd=stats.norm.sf(by_crowd - standing),
-        cell=cell,
-        expected=expected,
+        cell=np.stack([part.code[place], true, given], axis=1),
+        expected=expected[place, true, given],
     )
 
 

@@ -19,6 +19,7 @@ from scipy import special
 
 from crowdsweep.arrays import ClassConfusions, Confusions, normalised_rows
 from crowdsweep.labelling.questions import Questions
+from crowdsweep.labelling.temperature import said_by
 
 CHUNK_ENTRIES = 4_000_000
 _LEAST_SAID = 1e-12
@@ -36,6 +37,7 @@ class Answers:
         code: the annotators, ascending.
         place: of each answer, the number of its annotator among `code`.
         answer: what was answered.
+        certainty: what the annotator gives to it (`Questions`).
         weight: of each answer.
         others: what the others' answers make of its question; rows sum to one.
     """
@@ -43,6 +45,7 @@ class Answers:
     code: Codes
     place: Int64[np.ndarray, " rows"]
     answer: Int64[np.ndarray, " rows"]
+    certainty: Float64[np.ndarray, " rows"]
     weight: Float64[np.ndarray, " rows"]
     others: Float64[np.ndarray, "rows answers"]
 
@@ -50,14 +53,27 @@ class Answers:
         """Returns the sum over each annotator's rows, of numbers or of rows of numbers."""
         return np.add.reduceat(values, np.flatnonzero(np.diff(self.place, prepend=-1)), axis=0)
 
-    def counts(self) -> Confusions:
-        """Returns expected numbers of answers, by true class and answer given."""
-        n, size = len(self.code), self.others.shape[1]
-        cells = (self.place * size + self.answer)[:, None] + np.arange(size) * (n * size)
-        found = np.bincount(
-            cells.ravel(), weights=(self.weight[:, None] * self.others).ravel(), minlength=n * size * size
-        )
-        return found.reshape(size, n, size).transpose(1, 0, 2)
+    @property
+    def right(self) -> Float64[np.ndarray, " rows"]:
+        """How probable each answer is by the others' answers."""
+        return said_by(self.certainty, self.others[np.arange(len(self.answer)), self.answer], self.others.shape[1])
+
+    @property
+    def shares(self) -> Float64[np.ndarray, "rows answers"]:
+        """What each answer gives to each of those that are possible."""
+        given = np.eye(self.others.shape[1])[self.answer]
+        return said_by(self.certainty[:, None], given, self.others.shape[1])
+
+    def counts(self, believed: Float64[np.ndarray, "rows answers"] | None = None) -> Confusions:
+        """Returns expected numbers of answers, by true class and answer given.
+
+        Args:
+            believed: of each answer's question; what the others make of it where it is None.
+        """
+        first = np.flatnonzero(np.diff(self.place, prepend=-1))
+        weighted = self.weight[:, None] * (self.others if believed is None else believed)
+        given = [np.add.reduceat(weighted * share[:, None], first, axis=0) for share in self.shares.T]
+        return np.stack(given, axis=2)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -76,6 +92,33 @@ def answers_and_others(questions: Questions, matrices: Matrices | None) -> Calla
         questions: answers, at least one, and what the model believes.
         matrices: the model's; None where it has none.
     """
+    total = _total(questions, matrices)
+
+    def chunks() -> Iterator[Answers]:
+        for rows in _chunks(questions):
+            question = questions.question[rows.own]
+            left = total[question] - _of_the_same(rows.place, question, _said(questions, rows, matrices))
+            others = normalised_rows(np.maximum(left, 0.0)) if matrices is None else special.softmax(left, axis=1)
+            answer, weight = questions.answer[rows.own], questions.weight[rows.own]
+            yield Answers(
+                code=rows.code,
+                place=rows.place,
+                answer=answer,
+                certainty=questions.certainty[rows.own],
+                weight=weight,
+                others=others,
+            )
+
+    return chunks
+
+
+def answers_alone(questions: Questions, matrices: Matrices) -> Float64[np.ndarray, "questions answers"]:
+    """Returns what these matrices make of each question, from its answers alone."""
+    return special.softmax(_total(questions, matrices), axis=1)
+
+
+def _total(questions: Questions, matrices: Matrices | None) -> Float64[np.ndarray, "questions answers"]:
+    """Returns what all answers say together of each class: the log of a product, or a number of votes."""
     total = np.zeros(questions.belief.shape)
     if matrices is not None:
         prior = questions.belief.reshape(-1, questions.kinds, questions.n_answers).mean(axis=0)
@@ -84,16 +127,7 @@ def answers_and_others(questions: Questions, matrices: Matrices | None) -> Calla
         said = _said(questions, rows, matrices)
         for answer in range(questions.n_answers):
             total[:, answer] += np.bincount(questions.question[rows.own], said[:, answer], len(total))
-
-    def chunks() -> Iterator[Answers]:
-        for rows in _chunks(questions):
-            question = questions.question[rows.own]
-            left = total[question] - _of_the_same(rows.place, question, _said(questions, rows, matrices))
-            others = normalised_rows(np.maximum(left, 0.0)) if matrices is None else special.softmax(left, axis=1)
-            answer, weight = questions.answer[rows.own], questions.weight[rows.own]
-            yield Answers(code=rows.code, place=rows.place, answer=answer, weight=weight, others=others)
-
-    return chunks
+    return total
 
 
 def _chunks(questions: Questions) -> Iterator[_Rows]:
@@ -109,12 +143,17 @@ def _chunks(questions: Questions) -> Iterator[_Rows]:
 
 def _said(questions: Questions, rows: _Rows, matrices: Matrices | None) -> Float64[np.ndarray, "rows answers"]:
     """Returns what each answer says for each class: the log of its probability there, or a vote for one."""
-    answer, weight = questions.answer[rows.own], questions.weight[rows.own]
+    answer, size = questions.answer[rows.own], questions.n_answers
+    weight, certainty = questions.weight[rows.own, None], questions.certainty[rows.own, None]
     if matrices is None:
-        return np.eye(questions.n_answers)[answer] * weight[:, None]
-    confusions = matrices(rows.code).reshape(len(rows.code), questions.kinds, questions.n_answers, -1)
+        return said_by(certainty, np.eye(size)[answer], size) * weight
+    confusions = matrices(rows.code).reshape(len(rows.code), questions.kinds, size, -1)
     kind = questions.question[rows.own] % questions.kinds
-    return np.log(np.maximum(confusions[rows.place, kind, :, answer], _LEAST_SAID)) * weight[:, None]
+    logs = np.log(np.maximum(confusions, _LEAST_SAID))
+    said = logs[rows.place, kind, :, answer]
+    if (certainty < 1).any():  # fractions of an answer to each, as models take it
+        said = certainty * said + (1.0 - certainty) / max(size - 1, 1) * (logs.sum(axis=3)[rows.place, kind] - said)
+    return said * weight
 
 
 def _of_the_same(

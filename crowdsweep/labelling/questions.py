@@ -24,6 +24,7 @@ class Questions:
         annotator: int64 [rows].
         answer: int64 [rows].
         weight: float64 [rows].
+        certainty: float64 [rows], what the annotator gives to the answer; the rest goes evenly to the others.
         belief: float64 [questions, answers], rows sum to one.
         kinds: of questions, which follow each other in turn: the classes of multi-label data, else one.
     """
@@ -32,6 +33,7 @@ class Questions:
     annotator: Int64[np.ndarray, " rows"]
     answer: Int64[np.ndarray, " rows"]
     weight: Float64[np.ndarray, " rows"]
+    certainty: Float64[np.ndarray, " rows"]
     belief: ItemProbs
     kinds: int = 1
 
@@ -49,21 +51,25 @@ def questions_of(annotations: Annotations, item_probs: ItemProbs, *, multilabel:
         multilabel: which of the two.
     """
     if not multilabel:
-        weight = np.ones(len(annotations)) if annotations.weight is None else annotations.weight.astype(np.float64)
+        carried = (annotations.weight, annotations.probability)
+        weight, certainty = (np.ones(len(annotations)) if one is None else one.astype(np.float64) for one in carried)
         return Questions(
             question=annotations.item.astype(np.int64),
             annotator=annotations.annotator.astype(np.int64),
             answer=annotations.label.astype(np.int64),
             weight=weight,
+            certainty=certainty,
             belief=item_probs,
         )
     choices, n_classes = choices_of(annotations), annotations.n_classes
-    chosen = (choices.chosen.toarray() > 0.5).astype(np.int64)
+    sure = choices.chosen.toarray()
+    chosen = (sure > 0.5).astype(np.int64)
     return Questions(
         question=(choices.item.astype(np.int64)[:, None] * n_classes + np.arange(n_classes)).reshape(-1),
         annotator=np.repeat(choices.annotator.astype(np.int64), n_classes),
         answer=chosen.reshape(-1),
         weight=np.repeat(choices.weight, n_classes),
+        certainty=np.where(chosen == 1, sure, 1.0 - sure).reshape(-1),
         belief=as_binary(item_probs),
         kinds=n_classes,
     )

@@ -10,14 +10,16 @@ from jaxtyping import Float64, Int64
 
 from crowdsweep.arrays import LOG_FLOOR, ItemProbs
 from crowdsweep.data.dataset import SPLITS, CrowdDataset
-from crowdsweep.labelling.annotators import AnnotatorFacts, annotator_facts, crowd_matrix
+from crowdsweep.labelling.annotators import AnnotatorFacts, annotator_facts
+from crowdsweep.labelling.crowd import crowd_of
 from crowdsweep.labelling.default_model import default_model
 from crowdsweep.labelling.fitted import Fitted, fit_everything
 from crowdsweep.labelling.next_items import gains, whom_to_ask
-from crowdsweep.labelling.others import Matrices, answers_and_others
+from crowdsweep.labelling.others import Matrices, answers_alone, answers_and_others
 from crowdsweep.labelling.questions import Questions, questions_of
 
 JOIN = "|"  # between the classes of one multi-label label
+_ALIKE = 0.05  # mean total variation between labels and what matrices make of the answers
 _MOST_ASKED = 100_000  # items that are given annotators to ask: the others gain less anyway
 
 
@@ -134,11 +136,11 @@ def crowd_tables(fitted: Fitted) -> CrowdTables:
     annotations, dataset = fitted.training.annotations, fitted.dataset
     multilabel = dataset.scale == "multilabel"
     questions = questions_of(annotations, fitted.item_probs, multilabel=multilabel)
-    witness = None if annotations.anonymous else _who_knows_annotators(fitted)
+    witness = None if annotations.anonymous else _who_knows_annotators(fitted, questions)
     matrices = None if witness is None else witness.confusion
     chunks = answers_and_others(questions, matrices)
-    crowd = crowd_matrix(chunks, questions.n_answers)
-    told = gains(questions.belief, crowd)
+    crowd = crowd_of(chunks, questions.n_answers)
+    told = gains(questions.belief, crowd.matrix)
     if witness is None:
         return CrowdTables(annotators=None, confusion=None, next_items=_next_table(fitted, told, None, ()))
     facts = annotator_facts(chunks, crowd)
@@ -151,12 +153,23 @@ def crowd_tables(fitted: Fitted) -> CrowdTables:
     )
 
 
-def _who_knows_annotators(fitted: Fitted) -> Fitted:
-    """Returns a fit that says how annotators answer: the model's own where it does, else that of a plain model."""
+def _who_knows_annotators(fitted: Fitted, questions: Questions) -> Fitted:
+    """Returns a fit whose matrices say how annotators answer: the model's own where its labels are what these make of
+    the answers, else that of a plain model. A vote's, counted against votes, would be as doubtful as votes are."""
+    if fitted.dataset.scale == "multilabel":
+        return fitted if fitted.knows_annotators else _plain(fitted)
     if fitted.knows_annotators:
-        return fitted
-    plain = default_model(fitted.dataset.scale)
-    return fit_everything(plain, {}, fitted.dataset, fitted.dataset_params, n_seeds=1)
+        alone = answers_alone(questions, fitted.confusion)
+        answered = np.unique(questions.question)
+        apart = 0.5 * np.abs(alone - questions.belief)[answered].sum(axis=1)
+        if apart.mean() <= _ALIKE:
+            return fitted
+    return _plain(fitted)
+
+
+def _plain(fitted: Fitted) -> Fitted:
+    model = default_model(fitted.dataset.scale)
+    return fit_everything(model, {}, fitted.dataset, fitted.dataset_params, n_seeds=1)
 
 
 def _annotators_table(facts: AnnotatorFacts, names: list[str], answers: Sequence[str], source: str) -> pa.Table:

@@ -17,8 +17,9 @@ from crowdsweep.data import catalogue
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import CrowdDataset, Gold, Items
 from crowdsweep.data.folder import write_folder
-from crowdsweep.labelling.annotators import annotator_facts, crowd_matrix, spammer_scores
+from crowdsweep.labelling.annotators import annotator_facts, spammer_scores
 from crowdsweep.labelling.classifiers import load_classifier
+from crowdsweep.labelling.crowd import crowd_of
 from crowdsweep.labelling.fitted import fit_everything
 from crowdsweep.labelling.next_items import gains
 from crowdsweep.labelling.others import answers_and_others
@@ -108,6 +109,7 @@ def test_what_others_make_of_an_answer_equals_loops(counted, kinds, monkeypatch)
         annotator=random.integers(0, 7, 60),  # somebody answers something twice
         answer=random.integers(0, 3, 60),
         weight=random.integers(1, 3, 60).astype(np.float64),
+        certainty=np.ones(60),
         belief=random.dirichlet(np.ones(3), 8),
         kinds=kinds,
     )
@@ -149,8 +151,9 @@ def test_few_answers_tell_nothing_of_spamming():
 def test_an_answer_is_no_evidence_for_itself():
     rows = crowd([0, 0], [0, 1], [0, 1], n_items=1, n_annotators=2, n_classes=2).annotations
     chunks = answers_and_others(questions_of(rows, np.array([[0.5, 0.5]]), multilabel=False), None)
-    facts = annotator_facts(chunks, crowd_matrix(chunks, 2))
-    assert facts.accuracy.tolist() == [0, 0]
+    facts = annotator_facts(chunks, crowd_of(chunks, 2))
+    assert facts.accuracy.tolist() == pytest.approx([0.25, 0.25], abs=0.01)  # Beta(1/2, 3/2): one answer, wrong
+    assert facts.high.min() > 0.7
     assert facts.consensus.tolist() == [0, 0]
 
 

@@ -1,0 +1,102 @@
+"""How annotators answer: the crowd on the whole, and each of them, from what the others make of the same items.
+
+What the others make of an item is soft evidence of its class. To count it would make every annotator as doubtful as the
+others are; it is the prior of a class that the annotator's own answer tells of too, and matrices are found by EM:
+
+    believed[k]  ~  others[k] C[k, y],      C[k, y]  ~  sum over the answers y of believed[k]
+
+The others are also asked how sure they are of an answer that they do not know (`temperature`). Models take errors to be
+independent; where people err alike, they find the others surer than these turn out to be.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from crowdsweep.arrays import Confusion, Confusions, ItemProbs, normalised_rows
+from crowdsweep.labelling.others import Answers
+from crowdsweep.labelling.temperature import Unseen, curve, mean_temperature, said_by
+
+_STEPS, _CROWD_STEPS = 15, 50  # of EM
+_MOST_ROWS = 100_000  # answers that the crowd's matrix is learned from, evenly spaced
+_TEMPERATURE_ROWS = 40_000
+_WIDTH = 0.7  # of the temperature's prior, in logarithms
+_ROWS = ("answer", "certainty", "weight", "others")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Crowd:
+    """How annotators answer on the whole.
+
+    Attributes:
+        matrix: how the crowd answers, rows being the true class.
+        temperature: by how much an annotator's fellows are too sure of answers that they do not know; 1 where they are
+            not, as where errors are independent.
+    """
+
+    matrix: Confusion
+    temperature: float = 1.0
+
+    @property
+    def errors(self) -> Confusion:
+        """Shares of the wrong answers, by true class."""
+        wrong = 1.0 - np.eye(len(self.matrix))
+        return normalised_rows(self.matrix * wrong, at_zero=wrong / max(len(wrong) - 1, 1))
+
+
+def crowd_of(chunks: Callable[[], Iterable[Answers]], n_answers: int) -> Crowd:
+    """Learns how the crowd answers, from at most `_MOST_ROWS` of all answers.
+
+    Args:
+        chunks: gives the answers, at least one.
+        n_answers: that are possible.
+    """
+    rows = _sample(chunks)
+    mostly_right = np.full((n_answers, n_answers), 0.4 / n_answers) + 0.6 * np.eye(n_answers)
+    matrices, _ = learned_matrices(rows, mostly_right, pseudo_count=1e-3, steps=_CROWD_STEPS)
+    unseen = Unseen(
+        probs=rows.others,
+        n_answers=np.ones(len(rows.answer)),
+        answer=rows.answer,
+        certainty=rows.certainty,
+        weight=rows.weight,
+    )
+    temperature = mean_temperature(curve(unseen.thinned(_TEMPERATURE_ROWS), smoothing=0.0), width=_WIDTH)
+    return Crowd(matrix=matrices[0], temperature=max(temperature, 1.0))
+
+
+def learned_matrices(
+    part: Answers, start: Confusion, *, pseudo_count: float = 1.0, steps: int = _STEPS
+) -> tuple[Confusions, Confusions]:
+    """Returns the annotators' matrices, and the expected numbers of their answers, by true class and answer given.
+
+    Args:
+        part: their answers.
+        start: a matrix; `pseudo_count` answers by it are added to an annotator's own.
+        pseudo_count: for each true class.
+        steps: of EM.
+    """
+    size = part.others.shape[1]
+    matrices: Confusions = np.broadcast_to(start, (len(part.code), size, size))
+    counts = np.zeros(matrices.shape)
+    for _ in range(steps):
+        said = said_by(part.certainty[:, None], matrices[part.place, :, part.answer], size)
+        believed: ItemProbs = normalised_rows(part.others * said)
+        counts = part.counts(believed)
+        matrices = normalised_rows(counts + pseudo_count * start)
+    return matrices, counts
+
+
+def _sample(chunks: Callable[[], Iterable[Answers]]) -> Answers:
+    """Returns answers, evenly spaced over all, as those of one annotator."""
+    every, seen = 1, 0
+    kept: dict[str, np.ndarray] = {}
+    for part in chunks():
+        rows = slice(-seen % every, None, every)
+        fresh = {name: getattr(part, name)[rows] for name in _ROWS}
+        kept = {name: np.concatenate([kept[name], fresh[name]]) if kept else fresh[name] for name in _ROWS}
+        seen += len(part.answer)
+        while len(kept["answer"]) > _MOST_ROWS:
+            every, kept = 2 * every, {name: column[::2] for name, column in kept.items()}
+    return Answers(code=np.zeros(1, np.int64), place=np.zeros(len(kept["answer"]), np.int64), **kept)

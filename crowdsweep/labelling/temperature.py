@@ -1,0 +1,112 @@
+"""How far to believe probabilities, told by answers that these do not know.
+
+Probabilities q of an item's class are the better, the likelier they make answers that were not used for them. An
+answer is right with probability a, the same for all, and else any of the other classes:
+
+    p(answer y) = a q'[y] + (1 - a) (1 - q'[y]) / (K - 1),      q'[k]  ~  (n q[k] + s)^(1 / T) / (n + K s)^(1 / T)
+
+T is the temperature: above 1 the probabilities are surer than they should be, as those of models are that take
+annotators' errors to be independent where people err alike. s is a pseudo-count beside the n answers that an item has:
+shares of votes are zero where nobody said so, which no temperature mends. The largest a stands for itself at each
+temperature, so that none of this needs gold (temperature: Guo et al., ICML 2017; here of crowds' answers instead).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float64, Int64
+from scipy import special
+
+from crowdsweep.arrays import ItemProbs, floored_log
+
+TEMPERATURES: Float64[np.ndarray, " temperatures"] = np.exp(np.linspace(np.log(0.15), np.log(30.0), 45))
+_ACCURACIES = np.linspace(0.02, 0.995, 80)
+_BINS = 400  # of probabilities: what falls into one is counted as its mean
+
+Curve = Float64[np.ndarray, " temperatures"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Unseen:
+    """Answers that probabilities do not know.
+
+    Attributes:
+        probs: float64 [rows, answers], of each answer's question.
+        n_answers: float64 [rows], how many answers these rest on.
+        answer: int64 [rows].
+        certainty: float64 [rows], what the annotator gives to the answer, the rest going to the others.
+        weight: float64 [rows].
+    """
+
+    probs: ItemProbs
+    n_answers: Float64[np.ndarray, " rows"]
+    answer: Int64[np.ndarray, " rows"]
+    certainty: Float64[np.ndarray, " rows"]
+    weight: Float64[np.ndarray, " rows"]
+
+    def thinned(self, most: int) -> "Unseen":
+        """Returns at most so many rows, evenly spaced."""
+        every = slice(None, None, -(-len(self.answer) // most) or 1)
+        return Unseen(
+            probs=self.probs[every],
+            n_answers=self.n_answers[every],
+            answer=self.answer[every],
+            certainty=self.certainty[every],
+            weight=self.weight[every],
+        )
+
+
+def tempered(
+    probs: ItemProbs, n_answers: Float64[np.ndarray, " rows"], temperature: float, smoothing: float
+) -> ItemProbs:
+    """Returns probabilities at a temperature, after `smoothing` pseudo-counts for each class; the order of an item's
+    classes stays what it was.
+
+    Args:
+        probs: rows sum to one.
+        n_answers: that each row rests on.
+        temperature: above 0; 1 changes nothing.
+        smoothing: at least 0.
+    """
+    if smoothing:
+        counts = n_answers[:, None] * probs + smoothing
+        probs = counts / counts.sum(axis=1, keepdims=True)
+    return special.softmax(floored_log(probs) / temperature, axis=1)
+
+
+def curve(unseen: Unseen, smoothing: float) -> Curve:
+    """Returns the log-likelihood of the answers at each of `TEMPERATURES`, at the accuracy that is best there."""
+    return np.array([_likelihood(unseen, float(one), smoothing) for one in TEMPERATURES])
+
+
+def mean_temperature(likelihood: Curve, about: float = 1.0, width: float = 1.0) -> float:
+    """Returns the posterior mean (of logarithms).
+
+    Args:
+        likelihood: a log-likelihood for each of `TEMPERATURES`.
+        about, width: centre of the prior, and its standard deviation in logarithms.
+    """
+    return float(np.exp(special.softmax(likelihood + prior(about, width)) @ np.log(TEMPERATURES)))
+
+
+def prior(about: float, width: float) -> Curve:
+    """Returns the logarithm of a prior of temperatures, normal in their logarithms."""
+    return -0.5 * ((np.log(TEMPERATURES) - np.log(about)) / width) ** 2
+
+
+def said_by(certainty: np.ndarray, one: np.ndarray, n_answers: int) -> np.ndarray:
+    """Returns what an answer of this certainty makes of a number that is known of its class and sums to one over all:
+    the rest of the certainty goes evenly to the other classes."""
+    return certainty * one + (1.0 - certainty) * (1.0 - one) / max(n_answers - 1, 1)
+
+
+def _likelihood(unseen: Unseen, temperature: float, smoothing: float) -> float:
+    size = unseen.probs.shape[1]
+    probs = tempered(unseen.probs, unseen.n_answers, temperature, smoothing)
+    right = said_by(unseen.certainty, probs[np.arange(len(probs)), unseen.answer], size)
+    place = np.minimum((right * _BINS).astype(np.int64), _BINS - 1)
+    weight = np.bincount(place, unseen.weight, minlength=_BINS)
+    there = weight > 0
+    mean = np.bincount(place, unseen.weight * right, minlength=_BINS)[there] / weight[there]
+    of_answers = mean[:, None] * _ACCURACIES + (1.0 - mean)[:, None] * (1.0 - _ACCURACIES) / max(size - 1, 1)
+    return float((weight[there] @ floored_log(of_answers)).max(initial=-np.inf)) if there.any() else 0.0
