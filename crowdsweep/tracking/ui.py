@@ -2,6 +2,7 @@
 
 import errno
 import os
+import secrets
 import shlex
 import signal
 import socket
@@ -17,6 +18,7 @@ from pathlib import Path
 from crowdsweep.errors import BadInput
 from crowdsweep.journal.journal import read_journal
 from crowdsweep.tracking.artifact_files import DatabaseBusy, NoDatabase, bring_along, experiment_in
+from crowdsweep.tracking.guard_names import APP, PARAMETER, TOKEN
 from crowdsweep.tracking.sweep_page import VIEW_TAG, experiments_link, runs_link
 from crowdsweep.tracking.uri import sqlite_uri
 
@@ -59,6 +61,8 @@ os._exit(abs(code))
 def serve(store: Path, port: int, announce: Callable[[str], object]) -> int:
     """Serves the database beside the record until it is interrupted; returns the server's exit code.
 
+    What is served answers who has the link that is announced (`mlflow_guard`).
+
     A sweep that was tracked on a server needs none of ours: its address is announced instead.
 
     Raises:
@@ -84,11 +88,13 @@ def serve(store: Path, port: int, announce: Callable[[str], object]) -> int:
     runs = _brought_along(store, database)
     command = [sys.executable, "-P", "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port)]
     command += ["--backend-store-uri", sqlite_uri(database)]
-    command += ["--artifacts-destination", str(database.with_name(ARTIFACTS)), "--workers", "1"]
-    link = f"http://127.0.0.1:{port}/{runs}"
+    command += ["--artifacts-destination", str(database.with_name(ARTIFACTS)), "--workers", "1", "--app-name", APP]
+    token = secrets.token_urlsafe(32)
+    link = f"http://127.0.0.1:{port}/?{PARAMETER}={token}{runs}"
     announce(f"MLflow (Ctrl-C ends it): {link}")
     announce(_DRESS)
     environment = {**os.environ, "MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true", "PYTHONSAFEPATH": "1"}
+    environment[TOKEN] = token
     environment.setdefault("MLFLOW_SERVER_ENABLE_JOB_EXECUTION", "false")  # six processes that no page of ours needs
     # The server's own children look for modules where they stand: in a folder that is empty.
     # What it logs is for nobody, unless it ends by itself.

@@ -190,13 +190,17 @@ def test_a_person_walks_through_mlflows_pages(place: Path, tmp_path: Path) -> No
         pytest.skip("there is no chromium: apt-get install chromium")
     pictures = Path(PICTURES) if PICTURES else tmp_path
     store, port = place / "store", free_port()
-    link = f"http://127.0.0.1:{port}/#/experiments/1/runs?workflowType=machine_learning&viewStateShareKey=crowdsweep"
+    runs_shown = "#/experiments/1/runs?workflowType=machine_learning&viewStateShareKey=crowdsweep"
     words = [sys.executable, "-m", "crowdsweep", "ui", str(store), "--port", str(port)]
     with running(words, dict(os.environ), stdout=subprocess.PIPE) as server, Browser(tmp_path / "profile") as page:
         assert server.stdout is not None
-        assert link in server.stdout.readline()
+        link = re.search(rf"http://127.0.0.1:{port}/\?token=\S+", server.stdout.readline())
+        assert link is not None
+        assert link[0].endswith(runs_shown)
         reached(f"http://127.0.0.1:{port}/health")
-        page.open(link)
+        page.open(f"http://127.0.0.1:{port}/{runs_shown}")
+        page.until_shown("open to whoever has the link")
+        page.open(link[0])
         runs = runs_of(store)
         first, (top,) = runs["cell"][0], runs["sweep"]
         page.until_shown("shown", first.info.run_name, "Score_high")

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -164,16 +165,34 @@ def test_the_ui_shows_the_runs_and_says_little_else(store: Path, tmp_path: Path,
     with (tmp_path / "said").open("wb") as said:
         server = warm.start(["ui", str(store), "--port", str(port)], cwd=tmp_path, stdout=said, stderr=said)
     try:
-        found = wait_for(f"http://127.0.0.1:{port}/api/2.0/mlflow/experiments/get-by-name?experiment_name=small")
+        page = f"http://127.0.0.1:{port}"
+        wait_for(f"{page}/health")
+        token = re.search(r"/\?token=([\w-]+)#", (tmp_path / "said").read_text())
+        assert token is not None
+        api = f"{page}/api/2.0/mlflow"
+        found = wait_for(f"{api}/experiments/get-by-name?experiment_name=small", token=token[1])
         experiment = found["experiment"]["experiment_id"]
         query = {"experiment_ids": [experiment], "max_results": 100}
-        runs = wait_for(f"http://127.0.0.1:{port}/api/2.0/mlflow/runs/search", query)["runs"]
+        runs = wait_for(f"{api}/runs/search", query, token=token[1])["runs"]
+        some = runs[0]["info"]["run_id"]
+        for url, body in (
+            (page, None),
+            (f"{page}/get-artifact?path=report.html&run_uuid={some}", None),
+            (f"{api}/runs/delete", {"run_id": some}),
+            (f"{api}/runs/log-metric", {"run_id": some, "key": "train_accuracy", "value": 0.99, "timestamp": 0}),
+        ):
+            for wrong in ("", "another"):
+                with pytest.raises(urllib.error.HTTPError) as refused:
+                    ask(url, body, wrong)
+                assert refused.value.code == 401
+                refused.value.close()
     finally:
         os.killpg(server.pid, signal.SIGINT)
         server.wait(timeout=30)
     assert server.returncode == 0
-    (line,) = (tmp_path / "said").read_text().splitlines()
+    line, *hint = (tmp_path / "said").read_text().splitlines()
     assert f"http://127.0.0.1:{port}" in line
+    assert len(hint) <= 1
     nested = [run for run in runs if any(tag["key"] == "mlflow.parentRunId" for tag in run["data"]["tags"])]
     assert len(nested) == 20
     assert {run["info"]["status"] for run in runs} == {"FINISHED"}
@@ -189,15 +208,21 @@ def test_a_busy_port_is_told_with_a_free_one(store: Path, capsys: pytest.Capture
     assert f"port {port} is busy, another program listens there; give another, such as --port " in said
 
 
-def wait_for(url: str, body: dict | None = None) -> dict:
+def ask(url: str, body: dict | None = None, token: str = "") -> dict:
+    """Returns what a server answers to whoever has that token."""
+    data = None if body is None else json.dumps(body).encode()
+    headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
+    with urllib.request.urlopen(urllib.request.Request(url, data=data, headers=headers), timeout=10) as answer:
+        said = answer.read()
+    return json.loads(said) if said.startswith(b"{") else {}
+
+
+def wait_for(url: str, body: dict | None = None, token: str = "") -> dict:
     """Returns what a server answers, once it does."""
     deadline = time.monotonic() + 120
-    data = None if body is None else json.dumps(body).encode()
     while True:
-        request = urllib.request.Request(url, data=data, headers={"Content-Type": "application/json"})
         try:
-            with urllib.request.urlopen(request, timeout=10) as answer:
-                return json.load(answer)
+            return ask(url, body, token)
         except (urllib.error.URLError, ConnectionError):
             if time.monotonic() > deadline:
                 raise

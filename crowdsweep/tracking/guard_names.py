@@ -1,0 +1,8 @@
+"""What `ui` and the server that it starts call the token between them."""
+
+APP = "crowdsweep"
+"""The server's application, as the entry point in pyproject.toml names it."""
+TOKEN = "CROWDSWEEP_UI_TOKEN"  # noqa: S105 - a name, not a token
+"""The variable that hands the token to the server."""
+PARAMETER = "token"
+"""The part of the link that has it."""
