@@ -1,5 +1,6 @@
 """`python -m crowdsweep` and the `crowdsweep` command."""
 
+import logging
 import os
 import sys
 from contextlib import suppress
@@ -19,7 +20,9 @@ def main() -> None:
     """
     from crowdsweep.cli.interrupts import Attention
     from crowdsweep.cli.outcome import EXIT_BAD_INPUT, EXIT_INTERRUPTED
+    from crowdsweep.console.messages import Warnings
 
+    logging.getLogger("crowdsweep").addHandler(Warnings(logging.WARNING))
     attention = Attention()
     code = 1
     try:

@@ -8,6 +8,7 @@ import shlex
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,7 @@ from crowdsweep.cli.outcome import (
 )
 from crowdsweep.cli.schema import schema
 from crowdsweep.cli.stores import as_json, list_stores, named_store, status, stop, store_argument
+from crowdsweep.cli.telling import say
 from crowdsweep.errors import BadInput, CrowdsweepError, plain
 from crowdsweep.journal.stores import DEFAULT_STORES, asked_store, stores_in
 
@@ -53,13 +55,15 @@ def run_command_line(arguments: Sequence[str]) -> int:
     try:
         code = commands.main(list(arguments), prog_name="crowdsweep", standalone_mode=False)
     except CrowdsweepError as error:
-        click.echo(f"error: {plain(str(error))}", err=True)
+        say(f"error: {plain(str(error))}", err=True)
         return EXIT_BAD_INPUT
     except click.ClickException as error:
-        error.show()
+        told = StringIO()
+        error.show(told)
+        say(told.getvalue().rstrip("\n"), err=True)
         return EXIT_BAD_INPUT
     except (click.Abort, KeyboardInterrupt):
-        click.echo("interrupted", err=True)
+        say("interrupted", err=True)
         return EXIT_INTERRUPTED
     except BrokenPipeError:  # the reader of a pipe went away, as `head` does
         sys.stderr.close()
@@ -126,7 +130,7 @@ def run(
         if not outcome.dropped:
             if not quiet:
                 with suppress(OSError):  # a terminal that was closed costs nobody the report
-                    click.echo(f"{config.name}: writing the report…", err=True)
+                    say(f"{config.name}: writing the report…", err=True)
             compared = compared_sweep(place)
             page = write_pages(compared)
             show_when_ended(compared)
@@ -138,11 +142,11 @@ def run(
             if line := label_line(compared.comparison, place):
                 click.echo(f"labels:  {line}")
             if config.tracking.register and outcome.status == "done":
-                label_and_register(place, click.echo, news=outcome.ran > 0)
+                label_and_register(place, say, news=outcome.ran > 0)
     finally:  # how to go on is said also where the report cannot be written
         code = exit_code(outcome)
         for line in closing_words(outcome, config, Again(words=words, overrides=overrides), str(place)):
-            click.echo(line, err=code in (EXIT_FAILED_TRIALS, EXIT_OVER_BUDGET))
+            say(line, err=code in (EXIT_FAILED_TRIALS, EXIT_OVER_BUDGET))
     return code
 
 
@@ -257,12 +261,12 @@ def label(
     asked = Exports(forms=exports, interface=interface)
     words += ["--seeds", str(chosen.n_seeds), "--out", str(folder), *asked.words]
     check_folder(folder)  # before the fit, which may take long
-    click.echo(f"{chosen.model}: {plain(chosen.why)}")
+    say(f"{chosen.model}: {plain(chosen.why)}")
     fitted = fit_chosen(chosen, asked)
     names = write_labels(fitted, chosen, folder, shlex.join(words), asked)
-    click.echo(f"{folder}: {', '.join(names)}")
+    say(f"{folder}: {', '.join(names)}")
     if (store / "journal.jsonl").exists():
-        log_and_tell(store, folder, fitted, click.echo)
+        log_and_tell(store, folder, fitted, say)
 
 
 @commands.command()
@@ -274,7 +278,7 @@ def mirror(store: Path, uri: str | None) -> None:
     from crowdsweep.sweep.launch import rebuild_mirror
 
     store = asked_store(store)
-    click.echo(rebuild_mirror(store, uri, draw=_draw_confusion))
+    say(rebuild_mirror(store, uri, draw=_draw_confusion))
     show_in_mlflow(store, uri)
 
 
@@ -287,11 +291,11 @@ def repair(store: Path) -> None:
     store = asked_store(store)
     done = repair_journal(store)
     if done.copy is None:
-        click.echo(f"{store}: sound, {done.kept} rows; nothing was changed")
+        say(f"{store}: sound, {done.kept} rows; nothing was changed")
         return
     lost = f", {done.missing} missing" if done.missing else ""
     lost += f", ends of {done.without_arrays} trials without their arrays taken out" if done.without_arrays else ""
-    click.echo(f"{store}: {done.kept} rows kept, {done.dropped} dropped{lost}; as it was: {done.copy}")
+    say(f"{store}: {done.kept} rows kept, {done.dropped} dropped{lost}; as it was: {done.copy}")
 
 
 @commands.command()
@@ -306,7 +310,7 @@ def replay(key: str, store: Path | None, as_json: bool) -> int:
 
     stores = [asked_store(store)] if store is not None else sorted(stores_in())
     outcome = replay_trial(key, stores)
-    click.echo(_json(outcome.to_mapping()) if as_json else outcome.describe())
+    click.echo(_json(outcome.to_mapping())) if as_json else say(outcome.describe())
     return EXIT_OK if outcome.same else EXIT_FAILED_TRIALS
 
 
@@ -317,7 +321,7 @@ def ui(store: Path | None, port: int) -> int:
     """Open a sweep's runs in MLflow, served on 127.0.0.1 until Ctrl-C."""
     from crowdsweep.tracking.ui import serve
 
-    return serve(named_store(store), port, announce=click.echo)
+    return serve(named_store(store), port, announce=say)
 
 
 @commands.command()
@@ -361,7 +365,7 @@ def _asked_sweep(sweep: Path, overrides: tuple[str, ...]) -> "SweepConfig":
 
     asked = asked_sweep(sweep, overrides)
     if asked.note:
-        click.echo(plain(asked.note), err=True)
+        say(plain(asked.note), err=True)
     return asked.config
 
 

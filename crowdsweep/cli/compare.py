@@ -8,6 +8,7 @@ import click
 
 from crowdsweep.cli.completion import stores_named
 from crowdsweep.cli.stores import as_json
+from crowdsweep.cli.telling import say
 from crowdsweep.errors import plain, shortened
 from crowdsweep.journal.stores import asked_store
 
@@ -34,13 +35,13 @@ def compare(first: Path, second: Path, as_json: bool) -> None:
         click.echo(json.dumps({"differences": told, "scores": scores}, indent=2, ensure_ascii=False, default=str))
         return
     width = terminal_width()
-    click.echo(plain(f"A: {one.state.name} ({one.store})\nB: {other.state.name} ({other.store})\n"))
+    say(plain(f"A: {one.state.name} ({one.store})\nB: {other.state.name} ({other.store})\n"))
     if changed:
         columns = (Column(title="sweep file", wraps=True), Column(title="A", wraps=True), Column(title="B", wraps=True))
         rows = [[key, _value(before), _value(after)] for key, before, after in changed]
         click.echo(render(Grid(columns=columns, groups={"": rows}), width) + "\n")
     else:
-        click.echo("their sweep files ask for the same\n")
+        say("their sweep files ask for the same\n")
     click.echo(render(_grid(pairs), width) if pairs else "no trial of a report has ended in either")
 
 

@@ -7,6 +7,7 @@ import click
 
 from crowdsweep.cli.completion import datasets_named
 from crowdsweep.cli.help import Commands
+from crowdsweep.cli.telling import say
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 MISSING_HELP = (
@@ -68,8 +69,8 @@ def import_(
     place = Path(source.name.partition(".")[0] or "imported") if folder is None else folder
     dataset = write_rows(imported, place, title)
     for note in imported.notes:
-        click.echo(f"{source}: {note}")
-    click.echo(
+        say(f"{source}: {note}")
+    say(
         f"{place}: {dataset.items.n_items} items, {dataset.annotations.n_active_annotators} annotators, "
         f"{len(dataset.annotations)} labels, {dataset.n_classes} classes; "
         f"look at it with `crowdsweep data check {place}`"
@@ -89,8 +90,8 @@ def check(dataset: str, as_json: bool) -> None:
         click.echo(json.dumps(oddities_as_mappings(found), indent=2, ensure_ascii=False))
         return
     for oddity in found:
-        click.echo(f"{oddity.count:>8}  {oddity}")
-    click.echo(f"{dataset}: usable" + ("" if found else ", nothing odd"))
+        say(f"{oddity.count:>8}  {oddity}")
+    say(f"{dataset}: usable" + ("" if found else ", nothing odd"))
 
 
 @data.command()
@@ -130,4 +131,4 @@ def simulate(folder: Path, source: str, seed: int, settings: tuple[str, ...]) ->
     if found is None or found.draw is None:
         raise BadInput(f"--source {source}: expected a built-in dataset with a simulated crowd, such as gaussians")
     write_folder(found.draw(load(source, params), SeedStream(seed).child("crowd")), folder)
-    click.echo(f"{folder}: written; look at it with `crowdsweep data describe {folder}`")
+    say(f"{folder}: written; look at it with `crowdsweep data describe {folder}`")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from crowdsweep.cli.data import FORM_NAMES, MISSING_HELP
+from crowdsweep.cli.telling import say
 from crowdsweep.errors import BadInput, plain
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def init(
     if guess.first and _on_terminal():
         guess = _confirmed(guess)
     guess = settled(source, guess)
-    click.echo(plain(f"{source}: {guess.what}"))
+    say(plain(f"{source}: {guess.what}"))
     _tell(place, begin_with_file(source, guess, place, normalise=normalise))
 
 
@@ -77,7 +78,7 @@ def _confirmed(guess: "Guess") -> "Guess":
     for line in shown_columns(guess):
         click.echo(plain(line), err=True)
     if guess.doubts:
-        click.echo(plain(f"not sure: {'; '.join(guess.doubts)}"), err=True)
+        say(plain(f"not sure: {'; '.join(guess.doubts)}"), err=True)
     elif click.confirm(plain(f"{guess.what}: is that right?"), default=True, err=True):
         return guess
     answer = click.prompt(
@@ -112,7 +113,7 @@ def _asked_column(guess: "Guess", role: str, *, needed: bool) -> str | None:
             return None
         if role == "gold" and Path(said).is_file():
             return said
-        click.echo(plain(f"there is no column {said!r}, but {', '.join(guess.header)}"), err=True)
+        say(plain(f"there is no column {said!r}, but {', '.join(guess.header)}"), err=True)
 
 
 def _tell(folder: Path, begun: "Begun") -> None:
@@ -121,11 +122,11 @@ def _tell(folder: Path, begun: "Begun") -> None:
 
     data, rows = begun.dataset, begun.dataset.annotations
     for note in begun.notes:
-        click.echo(plain(f"note: {note}"))
+        say(plain(f"note: {note}"))
     crowd = "anonymous votes" if rows.anonymous else f"{rows.n_active_annotators} annotators"
     models = [one.candidate.name for one in begun.chosen if not one.left_out]
-    click.echo(f"{folder}: {data.items.n_items} items, {crowd}, {len(rows)} labels, {data.n_classes} classes")
-    click.echo(f"{folder / begun.files[0]}: {len(models)} models that fit: {', '.join(models)}")
-    click.echo("next:")
+    say(f"{folder}: {data.items.n_items} items, {crowd}, {len(rows)} labels, {data.n_classes} classes")
+    say(f"{folder / begun.files[0]}: {len(models)} models that fit: {', '.join(models)}")
+    say("next:")
     for line in next_commands(folder):
         click.echo(f"  {line}")

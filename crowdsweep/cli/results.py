@@ -65,7 +65,7 @@ def result_grid(comparison: "Comparison") -> "Grid":
         Column(title="95 % interval", right=True, drop=1),
         Column(title="beside the best", drop=2),
         Column(title="printed", right=True, drop=3),
-        Column(title="s a trial", right=True, drop=4),
+        Column(title="time per trial", right=True, drop=4),
         Column(title="seeds", right=True, drop=5),
     )
     groups: dict[str, list[list[str]]] = {}
@@ -78,6 +78,7 @@ def result_grid(comparison: "Comparison") -> "Grid":
 
 def _row(block: "DatasetComparison", score: "Score", printed: float | None) -> list[str]:
     from crowdsweep.console.wording import number_words
+    from crowdsweep.report.amounts import show_seconds
 
     found = score.metrics.get(block.metric) if block.metric else None
     interval = ""
@@ -92,7 +93,7 @@ def _row(block: "DatasetComparison", score: "Score", printed: float | None) -> l
         interval,
         _beside_best(score),
         "" if printed is None else number_words(printed, block.metric),
-        "" if score.wall_s is None else f"{score.wall_s.mean:.3g}",
+        show_seconds(None if score.wall_s is None else score.wall_s.mean),
         f"{found.n if found is not None else 0}{failed}",
     ]
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from crowdsweep.cli.completion import stores_named
+from crowdsweep.cli.telling import say
 from crowdsweep.journal.stores import DEFAULT_STORES, asked_store, stores_in
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
@@ -25,7 +26,7 @@ def named_store(given: Path | None) -> Path:
     """
     store = asked_store(given)
     if given is None:
-        click.echo(f"{store}: the latest sweep here", err=True)
+        say(f"{store}: the latest sweep here", err=True)
     return store
 
 
@@ -47,7 +48,7 @@ def list_stores(folder: Path, as_json: bool) -> None:
         rows = list_rows(found, datetime.now(UTC))
         click.echo(render(Grid(columns=LIST_COLUMNS, groups={"": rows}), terminal_width()))
     else:
-        click.echo(f"no sweep has run here: {folder} holds none; `crowdsweep run SWEEP` runs one", err=True)
+        say(f"no sweep has run here: {folder} holds none; `crowdsweep run SWEEP` runs one", err=True)
 
 
 @click.command()
@@ -81,13 +82,13 @@ def stop(store: Path | None) -> None:
 
     place = the_running_one() if store is None else asked_store(store)
     driver = ask_to_stop(place)
-    click.echo(
+    say(
         f"{place}: told process {driver.pid} to stop; it finishes what runs first (`crowdsweep stop` once more ends it "
         f"at once, Ctrl-C here only stops waiting)"
     )
     wait_for_end(place, driver)
     state = read_journal(place)
-    click.echo(
+    say(
         f"{state.name}: {state_words(state.status, None)}; the sweep goes on when it is run again; "
         f"`crowdsweep status {shlex.quote(str(place))}` says how far it is"
     )

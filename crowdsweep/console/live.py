@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from crowdsweep.console.best import BEST_COLUMNS, Best
+from crowdsweep.console.messages import wrapped
 from crowdsweep.console.progress import Progress
 from crowdsweep.console.tables import Grid, drawn
 from crowdsweep.console.wording import about_words, clock_words, number_words, score_words
@@ -124,7 +125,8 @@ class ConsoleMirror:
         self._line(f"{progress.name}: {progress.total} trials{before}")
 
     def _line(self, words: str) -> None:
-        self._console.print(Text(plain(words)))
+        width = self._console.width if self._console.is_terminal else None
+        self._console.print(Text(wrapped(plain(words), width)))
 
     def _pause_s(self) -> float:
         return max(self._every_s, min(_LONGEST_S, self._progress.elapsed_s / _PART_OF_TIME))

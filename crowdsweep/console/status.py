@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from crowdsweep.console.best import BEST_COLUMNS
+from crowdsweep.console.messages import wrapped
 from crowdsweep.console.progress import Progress
 from crowdsweep.console.tables import Grid, render
 from crowdsweep.console.wording import number_words
@@ -151,4 +152,4 @@ def describe_status(found: dict[str, Any], state: str, width: int | None) -> str
         for best in found["best"]
     ]
     table = ["", render(Grid(columns=BEST_COLUMNS, groups={"": rows}), width)] if rows else []
-    return "\n".join([plain("\n".join(lines)), *table])
+    return "\n".join([wrapped(plain("\n".join(lines)), width), *table])

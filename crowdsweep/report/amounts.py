@@ -42,10 +42,10 @@ def show_foretold(estimate: Estimate, metric: str) -> str:
 
 
 def show_p(p: float | None) -> str:
-    """Returns `= .034` or `< .001`."""
+    """Returns `= 0.034` or `< 0.001`."""
     if p is None:
         return ""
-    return "< .001" if p < 0.001 else f"= {p:.3f}".replace("= 0", "= ")
+    return "< 0.001" if p < 0.001 else f"= {p:.3f}"
 
 
 def show_seconds(seconds: float | None) -> str:

@@ -2,11 +2,11 @@
 
 import logging
 import os
-import sys
 from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 
+from crowdsweep.console.messages import tell
 from crowdsweep.errors import BadInput, JournalLocked
 from crowdsweep.journal.journal import Journal, open_rows, read_journal
 from crowdsweep.journal.local import JOURNAL_FILE
@@ -62,8 +62,7 @@ def open_and_run(
     def say(words: str) -> None:
         if not quiet:
             with suppress(OSError, ValueError):  # nobody reads any more
-                sys.stderr.write(f"{config.name}: {words}\n")
-                sys.stderr.flush()
+                tell(f"{config.name}: {words}")
 
     plan = make_plan(config)
     for note in plan.notes:
@@ -174,7 +173,7 @@ def _mirrors(
                 look=lambda: journal.state,
                 draw=draw,
                 presses=lambda: interrupts.count,
-                tell=lambda words: sys.stderr.write(f"{words}\n"),
+                tell=tell,
             )
         )
     return mirrors

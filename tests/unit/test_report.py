@@ -352,6 +352,6 @@ def test_intervals_are_shown_in_the_metrics_unit() -> None:
 
 
 def test_small_print() -> None:
-    assert [show_p(p) for p in (0.0004, 0.034, 1.0, None)] == ["< .001", "= .034", "= 1.000", ""]
+    assert [show_p(p) for p in (0.0004, 0.034, 1.0, None)] == ["< 0.001", "= 0.034", "= 1.000", ""]
     assert show_point('{"hidden":[16],"smoothing":0.012345}') == "hidden [16], smoothing 0.0123"
     assert show_point("{}") == "–"

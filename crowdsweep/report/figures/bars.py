@@ -66,7 +66,7 @@ def mean_ranks(ranks: Mapping[str, Sequence[float]]) -> Figure:
         axes = figure.subplots()
         for height, own in enumerate(reversed(list(ranks.values()))):
             mean = sum(own) / len(own)
-            axes.plot(own, [height] * len(own), "o", markersize=4, color=ACCENT, alpha=0.35, markeredgewidth=0)
+            axes.plot(own, [height] * len(own), "o", markersize=4, color=ACCENT, alpha=0.5, markeredgewidth=0)
             axes.plot([mean], [height], "o", markersize=6.5, color=ACCENT)
             _at_the_end(axes, height, f"{mean:.1f}")
             axes.axhline(height, color=INK, alpha=0.08, linewidth=0.8, zorder=0)
@@ -88,7 +88,7 @@ def _draw_bar(axes: Axes, height: int, bar: Bar, scale: float, low: float, high:
     if not found.constant and len(bar.values) > 1:
         points = [scale * value for value in bar.values]
         below = [height - 0.24] * len(points)
-        axes.plot(points, below, "o", markersize=3, color=ACCENT, alpha=0.45, markeredgewidth=0)
+        axes.plot(points, below, "o", markersize=3, color=ACCENT, alpha=0.6, markeredgewidth=0)
     if low <= found.mean <= high:
         face = "none" if bar.apart else ACCENT
         axes.plot([scale * found.mean], [height], "o", markersize=6.5, color=ACCENT, markerfacecolor=face)

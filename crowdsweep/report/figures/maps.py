@@ -26,7 +26,7 @@ def heat_map(matrix: Sequence[Sequence[float]], class_names: Sequence[str] = ())
             for true, observed in np.ndindex(*cells.shape):
                 value = float(cells[true, observed])
                 ink = "#ffffff" if value > 0.4 else "#10202b"
-                text = f"{value:.2f}".removeprefix("0") if value < 0.995 else "1"
+                text = f"{value:.2f}" if value < 0.995 else "1"
                 axes.text(observed, true, text, ha="center", va="center", color=ink, fontsize=8)
         ticks = range(0, n_classes, max(1, n_classes // 24))
         turned = 90 if max(map(len, names)) > 3 else 0

@@ -1,0 +1,110 @@
+"""Sentences for a terminal: lines end between words, and what is to be copied stays in one piece."""
+
+import logging
+import os
+import re
+import sys
+import unicodedata
+from collections.abc import Iterator
+from typing import Any, Protocol, runtime_checkable
+
+from crowdsweep.errors import plain
+
+_NARROWEST = 20
+_WORDS = re.compile(r"\S*`[^`]*`\S*|\S+")
+
+
+@runtime_checkable
+class Stream(Protocol):
+    """What text is written to: a file, or what stands in for one."""
+
+    def write(self, text: str, /) -> Any:
+        """Writes text."""
+
+    def flush(self) -> Any:
+        """Has it written."""
+
+    def isatty(self) -> bool:
+        """Whether it is a terminal."""
+        ...
+
+    def fileno(self) -> int:
+        """Of the terminal."""
+        ...
+
+
+def wrapped(text: str, width: int | None) -> str:
+    """Returns text whose lines end between words where they are too long for a terminal, which would break them in the
+    middle of a word. Indented lines go on indented.
+
+    `words in backticks` are one word, however long: a command that is copied from a terminal must have no line's end
+    in it. A word that is longer than a line begins one, and the terminal breaks it.
+
+    Args:
+        text: lines.
+        width: of the terminal; None for none, where lines are as long as they are.
+    """
+    if width is None:
+        return text
+    return "\n".join(piece for line in text.split("\n") for piece in _pieces(line, max(width, _NARROWEST)))
+
+
+def columns_of(stream: Stream) -> int | None:
+    """Returns the columns of the terminal that a stream goes to; None where that is none."""
+    try:
+        if not stream.isatty():
+            return None
+        told = os.environ.get("COLUMNS", "")
+        columns = int(told) if told.isdecimal() else os.get_terminal_size(stream.fileno()).columns
+    except (OSError, ValueError):  # it is closed, or a terminal that does not know
+        return None
+    return columns or None
+
+
+def tell(text: str, stream: Stream | None = None) -> None:
+    """Writes a message and ends its line.
+
+    Args:
+        text: of the message; what could move a cursor is written as an escape.
+        stream: standard error where it is None.
+
+    Raises:
+        OSError, ValueError: nobody reads any more.
+    """
+    to: Stream = sys.stderr if stream is None else stream
+    to.write(wrapped(plain(text), columns_of(to)) + "\n")
+    to.flush()
+
+
+class Warnings(logging.Handler):
+    """Writes what is logged to standard error as `tell` does, the words alone."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Called by logging."""
+        try:
+            tell(self.format(record))
+        except Exception:  # noqa: BLE001 - logging's own rule: a handler raises nothing
+            self.handleError(record)
+
+
+def _cells(text: str) -> int:
+    """Returns the columns that a text takes: two for a letter of East Asia, none for an accent of its own."""
+    if text.isascii():
+        return len(text)
+    wide = sum(unicodedata.east_asian_width(letter) in "WF" for letter in text)
+    return len(text) + wide - sum(unicodedata.combining(letter) > 0 for letter in text)
+
+
+def _pieces(line: str, width: int) -> Iterator[str]:
+    if _cells(line) <= width:
+        yield line
+        return
+    indent = line[: len(line) - len(line.lstrip())]
+    piece = ""
+    for word in _WORDS.findall(line):
+        longer = f"{piece} {word}" if piece else indent + word
+        if piece and _cells(longer) > width:
+            yield piece
+            longer = indent + word
+        piece = longer
+    yield piece
