@@ -141,14 +141,14 @@ CANDIDATES = (
     ),
     Candidate(
         name="hierarchical-dawid-skene",
-        why="matrices drawn from around the crowd's, as near as the data have them: the default of labels alone",
+        why="matrices drawn from around the crowd's: the default for labels alone",
         when=lambda f: f.known,
         searched=True,
     ),
     Candidate(name="glad", why="items that are hard for everybody", when=lambda f: f.known, searched=True),
     Candidate(
         name="mmce",
-        why="items that confuse everybody alike; of many classes and few labels an item it can fall far below the vote",
+        why="items that confuse everybody; with many classes it can fall far below the vote",
         when=lambda f: f.known,
         searched=True,
     ),

@@ -279,7 +279,7 @@ def test_multinomial_is_dawid_skene_with_one_annotator(kind: dict[str, bool]) ->
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 def test_shrinkage_adds_answers_drawn_from_the_crowds_matrix(smoothing: float) -> None:
     rows = random_crowd(7, weights=True)
-    together, _ = dense_em(given_by_one(rows), dawid_skene_matrices, smoothing, steps=6)
+    together, _ = dense_em(given_by_one(rows), dawid_skene_matrices, smoothing, steps=100)
     crowd = dawid_skene_matrices(given_by_one(rows), together, smoothing)[0]
     share = 2.5
 
@@ -293,10 +293,11 @@ def test_shrinkage_adds_answers_drawn_from_the_crowds_matrix(smoothing: float) -
     posterior, _ = dense_em(rows, matrices_of, smoothing, steps=6)
     model = DawidSkene(smoothing=smoothing, shrinkage=share, iterations=6, tolerance=0.0)
     found = fit(model, rows)
-    np.testing.assert_allclose(found.item_probs, posterior, atol=1e-9)
+    near = 1e-6  # the crowd's EM stops once its objective does not rise in its last digits
+    np.testing.assert_allclose(found.item_probs, posterior, atol=near)
     assert found.annotators is not None
     expected = np.array(matrices_of(rows, posterior, smoothing))[:6]
-    np.testing.assert_allclose(found.annotators.confusion(np.arange(6)), expected, atol=1e-9)
+    np.testing.assert_allclose(found.annotators.confusion(np.arange(6)), expected, atol=near)
     # With iterations to spare, the objective is one that EM pushes up.
     objective = fit(replace(model, iterations=100), rows).objective
     assert (np.diff(objective) >= -1e-9 * np.abs(objective[1:])).all()

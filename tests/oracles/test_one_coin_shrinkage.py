@@ -60,7 +60,7 @@ def test_pseudo_answers_are_right_as_often_as_the_crowd(kind: str, smoothing: fl
     extra = {"weights": {"weight": random.uniform(0.2, 3, 50)}, "soft": {"probability": random.uniform(0.3, 1, 50)}}
     rows = crowd(1, **extra.get(kind, {}))
     table, share = table_of(rows), 2.5
-    _, (together,) = dense_one_coin(table.sum(axis=1, keepdims=True), smoothing, smoothing, steps=6)
+    _, (together,) = dense_one_coin(table.sum(axis=1, keepdims=True), smoothing, smoothing, steps=100)
     right, wrong = smoothing + share * together, smoothing + share * (1 - together) / 2
     posterior, accuracy = dense_one_coin(table, right, wrong, steps=6)
     found = fit("one-coin", rows, smoothing=smoothing, shrinkage=share, iterations=6, tolerance=0.0)

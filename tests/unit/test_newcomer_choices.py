@@ -48,7 +48,7 @@ def test_what_takes_long_is_left_out_and_what_can_fail_says_so(monkeypatch: pyte
     facts = facts_of(crowd(6), {})
     text = sweep_text(FOLDER, facts, choose(facts, "here"))
     assert "- {name: mmce, search: default}" in text
-    assert "# mmce: items that confuse everybody alike; of many classes" in text
+    assert "# mmce: items that confuse everybody; with many classes it can fall" in text
     assert "far below the vote" in text
     cost = {one.candidate.name: choices._seconds(one.candidate, facts) for one in choose(facts, "here")}
     assert max(cost, key=lambda name: cost[name]) == "mmce"

@@ -52,6 +52,8 @@ from crowdsweep.models._em import (
 )
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo, Report, nobody_listens
 
+CROWD_STEPS = 100  # limit of the crowd's own EM: whatever `iterations` is, annotators are drawn towards the same crowd
+
 
 @final
 @dataclass(frozen=True, kw_only=True)
@@ -102,7 +104,7 @@ class DawidSkene:
             together,
             start,
             evenly(together, self.smoothing),
-            iterations=self.iterations,
+            iterations=CROWD_STEPS,
             tolerance=self.tolerance,
             reports=[nobody_listens] * crowds.n_replicas,
         )

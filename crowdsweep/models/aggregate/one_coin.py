@@ -41,6 +41,7 @@ from crowdsweep.models._em import (
     stack,
 )
 from crowdsweep.models.aggregate._coins import Accuracies, coins_of, error, right_answers, together
+from crowdsweep.models.aggregate.dawid_skene import CROWD_STEPS
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo, Report, nobody_listens
 
 
@@ -67,7 +68,7 @@ class OneCoin:
         """Fits all data sets side by side; each stops by itself."""
         crowds = stack([part.annotations for part in data])
         pseudo = self._pseudo_answers(crowds)
-        fitted = self._fit(crowds, pseudo, [context.report for context in contexts])
+        fitted = self._fit(crowds, pseudo, self.iterations, [context.report for context in contexts])
         of_all = together(crowds, column_counts(crowds, fitted.posterior), self.smoothing)
         annotators = coins_of(crowds, pseudo.accuracy(crowds, fitted.posterior), of_all)
         shares = np.exp(log_class_shares(crowds, fitted.posterior))
@@ -84,14 +85,16 @@ class OneCoin:
         if self.shrinkage == 0:
             return smoothed
         crowd = pooled(crowds)
-        fitted = self._fit(crowd, smoothed, [nobody_listens] * crowds.n_replicas)
+        fitted = self._fit(crowd, smoothed, CROWD_STEPS, [nobody_listens] * crowds.n_replicas)
         accuracy = smoothed.accuracy(crowd, fitted.posterior)
         return PseudoCoins(
             right=evenly + self.shrinkage * accuracy,
             wrong=evenly + self.shrinkage * error(accuracy, crowds.n_classes),
         )
 
-    def _fit(self, crowds: StackedCrowds, pseudo: "PseudoCoins", reports: Sequence[Report]) -> FittedEM:
+    def _fit(
+        self, crowds: StackedCrowds, pseudo: "PseudoCoins", iterations: int, reports: Sequence[Report]
+    ) -> FittedEM:
         def step(posterior: ItemProbs) -> tuple[ItemProbs, PerReplica]:
             accuracy = pseudo.accuracy(crowds, posterior)
             log_joint = log_answers(crowds, _columns(crowds, accuracy))
@@ -99,9 +102,7 @@ class OneCoin:
             updated, log_evidence = normalised(log_joint)
             return updated, crowds.replica_sums(log_evidence) + pseudo.log_prior(crowds, accuracy)
 
-        return run_em(
-            crowds, soft_vote(crowds), step, iterations=self.iterations, tolerance=self.tolerance, reports=reports
-        )
+        return run_em(crowds, soft_vote(crowds), step, iterations=iterations, tolerance=self.tolerance, reports=reports)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
