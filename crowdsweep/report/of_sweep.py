@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+import pyarrow as pa
+
 from crowdsweep.errors import UnknownName
 from crowdsweep.journal.journal import open_rows, read_journal
 from crowdsweep.journal.state import JournalState
@@ -22,6 +24,7 @@ from crowdsweep.studies.contract import (
 )
 from crowdsweep.sweepfile.records import Metric, PublishedValue
 from crowdsweep.trial.item_scores import ItemScores, no_item_scores
+from crowdsweep.trial.naming import short_name
 from crowdsweep.trial.spec import canonical_json
 
 
@@ -61,9 +64,13 @@ def study_report(state: JournalState, store: Path | None = None) -> StudyReport 
         return None
     knobs = {name: value for name, value in state.config["study"].items() if name != "template"}
     rows = comparison_rows(state)
+    found = [str(dataset) for dataset in rows["dataset"].to_pylist()]
+    among = frozenset(found)
+    names = pa.array([short_name(dataset, among) for dataset in found], pa.string())
+    rows = rows.set_column(rows.column_names.index("dataset"), "dataset", names)  # as the comparison calls them
     table = with_gold_models(rows.filter(rows["chosen"]), _gold_labels(state))
     datasets = {
-        row.dataset: ScoredBy(training_gold=row.gold.get("train", True), heldout=row.heldout)
+        short_name(row.dataset, among): ScoredBy(training_gold=row.gold.get("train", True), heldout=row.heldout)
         for row in sorted(state.plan.datasets, key=lambda row: row.heldout)
     }
     told, checked = with_datasets(table, datasets), check_knobs(template, knobs)
