@@ -91,18 +91,20 @@ def _row(block: "DatasetComparison", score: "Score", printed: float | None) -> l
         score.model + (" (saw gold)" if score.saw_gold else ""),
         NO_SCORE if found is None else number_words(found.mean, block.metric),
         interval,
-        _beside_best(score),
+        _beside_best(score, block.metric),
         "" if printed is None else number_words(printed, block.metric),
         show_seconds(None if score.wall_s is None else score.wall_s.mean),
         f"{found.n if found is not None else 0}{failed}",
     ]
 
 
-def _beside_best(score: "Score") -> str:
-    """Returns whether a model can be told from the best."""
+def _beside_best(score: "Score", metric: str) -> str:
+    """Returns whether a model can be told from the best, or why no mean speaks for it."""
     test = score.versus_best
     if test is None or test.difference is None:
         return ""
+    if test.distinguishable:
+        return "worse"
     if test.p_holm is None:
-        return "the same" if test.difference.mean == 0 else "not tested"
-    return "worse" if test.distinguishable else "not told apart"
+        return score.unsound(metric) or ("the same" if test.difference.mean == 0 else "not tested")
+    return score.unsound(metric) or "not told apart"

@@ -127,8 +127,16 @@ def _about_others(block: DatasetComparison) -> list[str]:
     if worse:
         names = [score.model for score in worse]
         all_others = f"The {len(names)} others" if len(names) > 4 and len(names) == len(rest) else listed(names)
-        told.append(f"{all_others} {'is' if len(names) == 1 else 'are'} worse.")
+        told.append(f"{all_others} {_are_worse(block.metric, len(names))}.")
     return told + _about_untested(block, untested)
+
+
+def _are_worse(metric: str, number: int) -> str:
+    """Returns in which way so many models are worse: who describes the crowd less well may label more items right."""
+    if metric == HELDOUT:
+        verb = "predicts" if number == 1 else "predict"
+        return f"{verb} held-out answers less well, which does not tell who labels more items right"
+    return f"{'is' if number == 1 else 'are'} worse"
 
 
 def _about_untested(block: DatasetComparison, untested: list[Score]) -> list[str]:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from crowdsweep.metrics.intervals import Estimate
-from crowdsweep.metrics.known import SPLITS
+from crowdsweep.metrics.known import HELDOUT, SPLITS
 from crowdsweep.metrics.wording import is_count, readable
 from crowdsweep.report.amounts import (
     show_bytes,
@@ -261,7 +261,8 @@ def _as_good(score: Score, metric: str) -> str:
     if test.p_holm is None:
         same = test.difference is not None and test.difference.mean == 0
         return score.unsound(metric) or ("the same" if same else "not tested")
-    return "no, worse" if test.distinguishable else score.unsound(metric) or "cannot be told apart"
+    worse = "predicts answers less well" if metric == HELDOUT else "no, worse"
+    return worse if test.distinguishable else score.unsound(metric) or "cannot be told apart"
 
 
 def _printed_interval(ours: Estimate, metric: str) -> str:

@@ -56,8 +56,10 @@ def worth_of_heldout(comparison: Comparison) -> list[str]:
     where = "There" if len(blocks) == len(comparison.datasets) else f"On {listed(unique(blocks))} there"
     sentence = (
         f"{where} is no gold. Models are ranked by how probable they take answers to be that were held out. That says "
-        f"who describes this crowd best; how many items a model labels right is not known, and a few hundred items "
-        f"with gold would tell."
+        f"who describes this crowd best, and finds a model that went wrong. It cannot tell who labels more items right "
+        f"where models come close, least of all where annotators gave few answers each: a model that describes every "
+        f"annotator better may label a point or two less of the items right. How many a model labels right is not "
+        f"known; a few hundred items with gold would tell."
     )
     return [sentence]
 

@@ -1,11 +1,12 @@
 """Two sweeps beside each other: what their sweep files say differently, and the scores of what both have run.
 
-A model on a dataset is paired with the one of the same label on the dataset of the same name and parameters. Where the
-data are the same too, both are scored by the same metric, and seeds are in common, their trials are paired seed by
+A model on a dataset is paired with the one of the same label on the same dataset with the same parameters: of the same
+name or path, else of the same data, else, of a folder, of the same last name where only one in either sweep has it.
+Where the data are the same too, both are scored by the same metric, and seeds are in common, trials are paired seed by
 seed, as models of one sweep are (`report.paired`), with Holm's correction over all pairs.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean as mean
 from typing import Any
@@ -85,9 +86,12 @@ def _differences(first: Any, second: Any, path: str) -> Iterator[tuple[str, Any,
 def pairs_of(first: ComparedSweep, second: ComparedSweep) -> list[Pair]:
     """Returns the models of both sweeps, dataset by dataset, in the order of the first."""
     one, other = _cells(first), _cells(second)
+    partners = _partners(one, other)
+    other = {(partners.get(place, place), model): cell for (place, model), cell in other.items()}
     keys = list(dict.fromkeys([*one, *other]))
+    among = {place[0] for place, _ in keys}
     paired = sum(key in one and key in other for key in keys)
-    found = [_pair(key, one.get(key), other.get(key), paired) for key in keys]
+    found = [_pair(_name(key, one.get(key) or other[key], among), one.get(key), other.get(key), paired) for key in keys]
     tested = [place for place, pair in enumerate(found) if pair.test is not None and pair.test.p is not None]
     corrected = holm([pair.test.p for place in tested if (pair := found[place]).test and pair.test.p is not None])
     for place, p_holm in zip(tested, corrected, strict=True):
@@ -103,11 +107,17 @@ class _Cell:
     block: DatasetComparison
     score: Score
     fingerprint: str
+    params: Mapping[str, Any]
 
 
-def _cells(sweep: ComparedSweep) -> dict[tuple[str, str], _Cell]:
-    """Returns every model of a sweep by dataset and label."""
-    among = {block.dataset for block in sweep.comparison.datasets}
+Place = tuple[str, str]
+"""A dataset and its parameters in canonical JSON."""
+Cells = Mapping[tuple[Place, str], _Cell]
+"""By dataset and label of the model."""
+
+
+def _cells(sweep: ComparedSweep) -> dict[tuple[Place, str], _Cell]:
+    """Returns every model of a sweep."""
     prints = {
         (trial.spec.dataset, canonical_json(dict(trial.spec.dataset_params))): trial.spec.fingerprint
         for trial in shown_trials(sweep.state)
@@ -116,13 +126,43 @@ def _cells(sweep: ComparedSweep) -> dict[tuple[str, str], _Cell]:
     params = {
         (row.dataset, canonical_json(dict(row.dataset_params))): row.dataset_params for row in sweep.state.plan.datasets
     }
-    found: dict[tuple[str, str], _Cell] = {}
+    found: dict[tuple[Place, str], _Cell] = {}
     for block in sweep.comparison.datasets:
         place = (block.dataset, block.dataset_params)
-        name = dataset_words(block.dataset, dict(sorted(params.get(place, {}).items())), among)  # in any order the same
+        shown = dict(sorted(params.get(place, {}).items()))  # in any order the same
         for score in block.scores:
-            found[name, score.model] = _Cell(block=block, score=score, fingerprint=prints.get(place, ""))
+            fingerprint = prints.get(place, "")
+            found[place, score.model] = _Cell(block=block, score=score, fingerprint=fingerprint, params=shown)
     return found
+
+
+def _partners(one: Cells, other: Cells) -> dict[Place, Place]:
+    """Returns datasets of the second sweep → the same ones of the first, by what tells that best."""
+    left = [{place: cell.fingerprint for (place, _), cell in cells.items()} for cells in (one, other)]
+    found: dict[Place, Place] = {}
+    by: Sequence[Callable[[Place, str], Any]] = (
+        lambda place, _: place,
+        lambda place, fingerprint: (fingerprint, place[1]) if fingerprint else place,
+        lambda place, _: (short_name(place[0]), place[1]),
+    )
+    for same in by:
+        first, second = (_only(places, same) for places in left)
+        for key in first.keys() & second.keys():
+            found[second[key]] = first[key]
+            del left[0][first[key]], left[1][second[key]]
+    return found
+
+
+def _only(places: Mapping[Place, str], same: Callable[[Place, str], Any]) -> dict[Any, Place]:
+    """Returns the datasets that no other one is the same as."""
+    found: dict[Any, list[Place]] = {}
+    for place, fingerprint in places.items():
+        found.setdefault(same(place, fingerprint), []).append(place)
+    return {key: members[0] for key, members in found.items() if len(members) == 1}
+
+
+def _name(key: tuple[Place, str], cell: _Cell, among: Collection[str]) -> tuple[str, str]:
+    return dataset_words(key[0][0], cell.params, among), key[1]
 
 
 def _pair(key: tuple[str, str], first: _Cell | None, second: _Cell | None, paired: int) -> Pair:

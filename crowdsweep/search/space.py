@@ -17,9 +17,10 @@ from typing import Any
 
 from crowdsweep.errors import BadInput, SpaceError, Where, suggestion
 from crowdsweep.models import registered
-from crowdsweep.search.dimensions import Choice, Dimension, IntRange, Steps, parse_dimension
+from crowdsweep.search.dimensions import Choice, Dimension, FloatRange, IntRange, Steps, parse_dimension
 from crowdsweep.trial.spec import canonical_json
 
+_WEYL = 0.6180339887498949  # its multiples and powers lie evenly between 0 and 1
 When = Mapping[str, tuple[Any, ...]]
 
 
@@ -154,6 +155,15 @@ class Space:
         for name, values in named.items():
             yield from ({**base, **self._admitting(name), name: value} for value in values)
 
+    def spread(self, number: int) -> Iterator[dict[str, Any]]:
+        """Yields so many points that lie evenly in the space, always the same ones: what a search costs on average."""
+        for place in range(number):
+            point: dict[str, Any] = {}
+            for order, (name, dimension) in enumerate(self.dimensions.items(), start=1):
+                if self.is_active(name, point):
+                    point[name] = _at(dimension, ((place + 0.5) * _WEYL**order + 0.5 / number) % 1.0)
+            yield point
+
     def to_mapping(self) -> dict[str, Any]:
         """Returns the sweep-file form, JSON-able, with every default written out; `parse` takes it back."""
         mapping = {name: dimension.to_mapping() for name, dimension in self.dimensions.items()}
@@ -206,6 +216,23 @@ class Space:
         for key, values in self.when.get(name, {}).items():
             needed = {**needed, **self._admitting(key), key: values[0]}
         return needed
+
+
+def _at(dimension: Dimension, quantile: float) -> Any:
+    """Returns the value below which this share of a dimension lies."""
+    match dimension:
+        case Choice():
+            return dimension.values[int(quantile * dimension.size)]
+        case IntRange():
+            return dimension.low + int(quantile * dimension.size)
+        case Steps():
+            return dimension.at(int(quantile * dimension.size))
+        case FloatRange(low=low, high=high, log=True):
+            return low * (high / low) ** quantile
+        case FloatRange(low=low, high=high):
+            return low + (high - low) * quantile
+        case _:
+            return dimension.at(quantile)
 
 
 def _takes_fractions(model: str, name: str, params: Mapping[str, Any]) -> bool:

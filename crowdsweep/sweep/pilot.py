@@ -60,21 +60,34 @@ def pace_of(
         return None
 
 
-def foretells(info: ModelInfo, params: Mapping[str, Any], trial: TrialData) -> bool:
-    """Whether a model gives probabilities to answers that it has not seen, as it declares, or else as a short fit on a
-    few items tells; true where it cannot be fitted so: its trials will say why.
+@dataclass(frozen=True, kw_only=True)
+class Gives:
+    """What a fit of a model brings, beside what it says of the items that trained.
+
+    Attributes:
+        label_probs: probabilities of answers that it has not seen.
+        uses: the names of the ways in which it labels unseen items, the usual one first; empty where it labels none.
+        annotators: what it says of annotators.
+    """
+
+    label_probs: bool
+    uses: tuple[str, ...]
+    annotators: bool
+
+
+def gives(info: ModelInfo, params: Mapping[str, Any], trial: TrialData) -> Gives | None:
+    """Returns what a short fit on a few items brings; None where it cannot be fitted so: its trials will say why.
 
     Args:
         info, params, trial: as for `pace_of`.
     """
-    if info.predicts_labels is not None:
-        return info.predicts_labels
     pilot = _Pilot(info=info, params=params, trial=trial, clock=time.perf_counter)
     try:
-        fitted = pilot.fit(_first_items(trial, min(FEW_ITEMS, trial.training.n_items)), {}, 1)
+        (fitted, *_) = pilot.fit(_first_items(trial, min(FEW_ITEMS, trial.training.n_items)), {}, 1)
+        uses = () if fitted.predictor is None else tuple(guarded(list)(fitted.predictor.uses))
     except (ModelFault, TimeoutError):
-        return True
-    return fitted[0].label_probs is not None
+        return None
+    return Gives(label_probs=fitted.label_probs is not None, uses=uses, annotators=fitted.annotators is not None)
 
 
 def pilot_data(trial: TrialData) -> TrialData:

@@ -8,7 +8,7 @@ from crowdsweep.data.dataset import TrialData
 from crowdsweep.models import registered
 from crowdsweep.models.contract import ModelInfo
 from crowdsweep.sweep.nursery import BUG, DONE, Question
-from crowdsweep.sweep.pilot import Pace, foretells, pace_of, pilot_data
+from crowdsweep.sweep.pilot import Gives, Pace, gives, pace_of, pilot_data
 from crowdsweep.sweep.worker import Nursery, WorkerDied, bug_of
 from crowdsweep.trial.model_calls import ModelFault, guarded
 
@@ -35,9 +35,9 @@ class Pilots:
             self._paces[key] = self._answer(_pace, info, params, trial(), None)
         return self._paces[key]
 
-    def foretells(self, info: ModelInfo, params: Mapping[str, Any], trial: TrialData) -> bool:
-        """Returns what `foretells` tells; true also where the model ends its process or hangs."""
-        return self._answer(_foretells, info, params, trial, True)
+    def gives(self, info: ModelInfo, params: Mapping[str, Any], trial: TrialData) -> Gives | None:
+        """Returns what `gives` tells; None also where the model ends its process or hangs."""
+        return self._answer(_gives, info, params, trial, None)
 
     def close(self) -> None:
         """Ends the process; may be called twice."""
@@ -77,9 +77,9 @@ def _pace(name: str, params: Mapping[str, Any], trial: TrialData) -> Pace | None
     return pace_of(info, params, trial)
 
 
-def _foretells(name: str, params: Mapping[str, Any], trial: TrialData) -> bool:
+def _gives(name: str, params: Mapping[str, Any], trial: TrialData) -> Gives | None:
     try:
         info = guarded(registered.model_info)(name)
     except ModelFault:
-        return True
-    return foretells(info, params, trial)
+        return None
+    return gives(info, params, trial)

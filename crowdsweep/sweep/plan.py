@@ -22,7 +22,8 @@ from crowdsweep.models.contract import ModelInfo, Need
 from crowdsweep.search.racing import FEWEST_SEEDS
 from crowdsweep.search.space import Space
 from crowdsweep.studies.contract import expand_study
-from crowdsweep.sweep.cells import Cell, PlannedDataset, Refused, Search
+from crowdsweep.sweep.cells import FORMULA_FACTOR, PILOT_FACTOR, Cell, PlannedDataset, Refused, Search
+from crowdsweep.sweep.pilot import Gives
 from crowdsweep.sweep.pilots import Pilots
 from crowdsweep.sweep.requirements import (
     NOTHING_TO_HOLD_OUT,
@@ -31,6 +32,7 @@ from crowdsweep.sweep.requirements import (
     metric_without_heldout,
     offer_of,
     why_not_by_heldout,
+    why_not_by_metric,
 )
 from crowdsweep.sweepfile.records import DatasetEntry, ModelEntry, SweepConfig
 from crowdsweep.trial.runner import check_needs
@@ -145,6 +147,8 @@ class Plan:
             ],
             "trials": {"search": self.n_search, "report": self.n_report, "total": self.n_trials},
             "estimated_slot_seconds": sum(row["seconds"] or 0.0 for row in [*cells, *searches]),
+            "slot_seconds_low": sum(row["seconds_low"] or 0.0 for row in [*cells, *searches]),
+            "slot_seconds_high": sum(row["seconds_high"] or 0.0 for row in [*cells, *searches]),
             "notes": self.notes,
         }
 
@@ -156,7 +160,7 @@ class Plan:
             "goal": search.metric.goal,
             "space": search.space.to_mapping(),
             "points": search.limit,
-            **_timed(search.cell, self.trials_of(search), pilots),
+            **_timed(search.cell, self.trials_of(search), pilots, search.space),
         }
 
 
@@ -242,12 +246,16 @@ def _scorable(cell: Cell, trial: TrialData, asked: bool, pilots: Pilots) -> tupl
     Raises:
         DataError: nothing can score them.
     """
-    if cell.metric.name != HELDOUT:
-        return cell, ""
     params = registered.full_params(cell.info.name, cell.fixed)
-    why = why_not_by_heldout(
-        cell.info, lambda: cell.dataset.holds_out, lambda: pilots.foretells(cell.info, params, trial)
-    )
+
+    def gives() -> Gives | None:
+        return pilots.gives(cell.info, params, trial)
+
+    if cell.metric.name != HELDOUT:
+        if lacks := why_not_by_metric(cell.info, cell.metric, gives):
+            raise DataError(f"{lacks}; give it parameters, not a search, or a sweep of its own by {HELDOUT}")
+        return cell, ""
+    why = why_not_by_heldout(cell.info, lambda: cell.dataset.holds_out, gives)
     if not why:
         return cell, ""
     other = metric_without_heldout(cell.dataset.offer)
@@ -333,10 +341,19 @@ def _row(cell: Cell) -> dict[str, Any]:
     return {"model": cell.info.name, "label": cell.label, "dataset": str(cell.dataset), "fixed": dict(cell.fixed)}
 
 
-def _timed(cell: Cell, trials: int, pilots: Pilots) -> dict[str, Any]:
-    seconds = cell.seconds(pilots)
-    told_by = "formula" if cell.info.cost is not None else "pilot" if seconds is not None else "nothing"
-    return {"trials": trials, "seconds": None if seconds is None else seconds * trials, "told_by": told_by}
+def _timed(cell: Cell, trials: int, pilots: Pilots, space: Space | None = None) -> dict[str, Any]:
+    seconds = cell.seconds(pilots, space)
+    if seconds is None:
+        return {"trials": trials, "seconds": None, "seconds_low": None, "seconds_high": None, "told_by": "nothing"}
+    told_by, factor = ("formula", FORMULA_FACTOR) if cell.info.cost is not None else ("pilot", PILOT_FACTOR)
+    total = seconds * trials
+    return {
+        "trials": trials,
+        "seconds": total,
+        "seconds_low": total / factor,
+        "seconds_high": total * factor,
+        "told_by": told_by,
+    }
 
 
 def _dataset_row(dataset: PlannedDataset) -> dict[str, Any]:

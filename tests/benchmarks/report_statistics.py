@@ -21,9 +21,9 @@ from itertools import combinations
 import numpy as np
 from scipy import stats
 
+from crowdsweep.metrics.differences import p_of_difference
 from crowdsweep.metrics.intervals import (
     collapsed,
-    crossed_spread,
     interval,
     p_value,
     seed_spread,
@@ -122,9 +122,12 @@ def _told_apart_by_items(right: np.ndarray) -> bool:
     order = np.argsort(-right.mean(axis=(1, 2)))
     right = right[order]
     pairs = list(combinations(range(len(right)), 2))
-    differences = np.stack([right[i] - right[j] for i, j in pairs])
-    p = p_value(differences.mean(axis=(1, 2), dtype=np.float64), crossed_spread(differences))
-    return min(holm(p.tolist())[: len(right) - 1]) < SIGNIFICANCE
+    apart = [right[i].astype(np.float64) - right[j] for i, j in pairs]
+    p = [
+        p_of_difference(one.mean(axis=1), comparisons=len(pairs), item_differences=one)[1] if one.any() else 1.0
+        for one in apart
+    ]
+    return min(holm(p)[: len(right) - 1]) < SIGNIFICANCE
 
 
 def _p_over_seeds(differences: np.ndarray, pairs: int) -> np.ndarray:

@@ -2,13 +2,17 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
+from crowdsweep.journal.journal import Journal, read_journal
 from crowdsweep.journal.shown import shown_trials
 from crowdsweep.report.answer import Answer, answer_of, told_apart
-from crowdsweep.report.compare import DatasetComparison
-from crowdsweep.report.of_sweep import comparison_of
+from crowdsweep.report.compare import Comparison, DatasetComparison
+from crowdsweep.report.of_sweep import comparison_of, study_report
+from crowdsweep.report.page import write_report
 from crowdsweep.report.page_tables import scores_table
-from crowdsweep.report.phrases import verdict
+from crowdsweep.report.phrases import verdict, worth_of_heldout
+from crowdsweep.report.references import References
 from crowdsweep.report.winners import winners_of
 from crowdsweep.studies.redundancy import TEMPLATE
 from crowdsweep.testing.journals import folded, made_up_sweep, made_up_trials
@@ -67,3 +71,42 @@ def test_a_collapsed_model_is_not_as_good_and_a_flagged_winner_warns() -> None:
     assert found.lead.endswith("b is not as good: 1 of 6 seeds collapsed.")
     found, _ = answer(flagged(trials("a", BEST), 1) + trials("b", CLOSE))
     assert found.warnings == ("a: 1 of 6 trials is flagged; see how sure this is, below.",)
+
+
+def test_advice_of_a_study_reaches_the_first_screen_of_folders_too(tmp_path: Path) -> None:
+    """A folder's whole path is its name in the record, the end of it everywhere on the page."""
+    folder = str(tmp_path / "data" / "birds")
+    events: list[Event] = []
+    for labels, scores in ((1, [value - 0.1 for value in CLOSE]), (None, BEST)):
+        params = {"training": "all"} if labels is None else {"redundancy": labels, "training": "all"}
+        metrics = [{"test_accuracy": value} for value in scores]
+        events += made_up_trials("a", folder, metrics, dataset_params=params)
+    config = {"study": {"template": "redundancy", "labels_per_item": [1]}}
+    journal = Journal(tmp_path / "s")
+    journal.handle_many(made_up_sweep(events, models=[], config=config))
+    journal.close()
+    report = study_report(read_journal(tmp_path / "s"))
+    assert report is not None
+    assert list(report.next_steps) == ["birds (training: all)"]
+    page = write_report(tmp_path / "s").read_text()
+    assert "More labels still help on these items: a gains +10." in page[: page.index('id="sure"')]
+    assert str(tmp_path / "data") not in page[: page.index('id="reproduce"')]
+
+
+def test_without_gold_nobody_is_called_worse() -> None:
+    """Held-out answers rank who describes the crowd, not who labels more items right."""
+    values = ([-0.5, -0.51, -0.49, -0.5, -0.52], [-0.7, -0.71, -0.7, -0.69, -0.73])
+    events = [
+        event
+        for model, scores in zip("ab", values, strict=True)
+        for event in made_up_trials(model, "d", [{"heldout_loglik": value} for value in scores])
+    ]
+    found, block = answer(events)
+    assert found.lead.endswith(
+        "b predicts held-out answers less well, which does not tell who labels more items right."
+    )
+    rows = scores_table(block, comparison_of(folded(made_up_sweep(events, models=[])))).rows
+    assert "predicts answers less well" in rows[1].cells
+    without = replace(block, references=References(gold={"train": False}, heldout=0.1))
+    (said,) = worth_of_heldout(Comparison(datasets=[without], ranks=None, published=[]))
+    assert "It cannot tell who labels more items right where models come close" in said

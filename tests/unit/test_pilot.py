@@ -20,7 +20,7 @@ from crowdsweep.models import registered
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
 from crowdsweep.sweep import pilots
 from crowdsweep.sweep.cells import TRIAL_OVERHEAD_S
-from crowdsweep.sweep.pilot import FEW_STEPS, MOST_ITEMS, REPLICAS, SURELY_LONG_S, foretells, pace_of, pilot_data
+from crowdsweep.sweep.pilot import FEW_STEPS, MOST_ITEMS, REPLICAS, SURELY_LONG_S, gives, pace_of, pilot_data
 from crowdsweep.sweep.pilots import Pilots
 from crowdsweep.sweep.plan import make_plan
 from crowdsweep.sweep.plan_table import describe_plan
@@ -340,4 +340,4 @@ def test_the_process_beside_measures_as_this_one_does(trial: TrialData) -> None:
         assert asked.pace("key", info, {}, lambda: pytest.fail("it is known")) == measured
         for name in ("dawid-skene", "wawa"):
             info, params = registered.model_info(name), registered.full_params(name, {})
-            assert asked.foretells(info, params, trial) == foretells(info, params, trial)
+            assert asked.gives(info, params, trial) == gives(info, params, trial)

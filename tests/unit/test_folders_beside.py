@@ -1,0 +1,50 @@
+"""Folders of one name in two sweeps: paired by path, then by their data, then by name."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from crowdsweep.journal.journal import Journal
+from crowdsweep.report.of_sweep import ComparedSweep, compared_sweep
+from crowdsweep.report.two_sweeps import pairs_of
+from crowdsweep.testing.journals import made_up_sweep, made_up_trials
+from crowdsweep.trial.events import Event, TrialFinished, TrialPlanned
+
+
+def _folders(place: Path, scores: Mapping[str, float], name: str) -> ComparedSweep:
+    """A sweep of one model on folders: path → accuracy; the data of a folder are told by its parent's name."""
+    events: list[Event] = []
+    for folder, score in scores.items():
+        for event in made_up_trials("a", folder, [{"test_accuracy": score}, {"test_accuracy": score + 0.01}]):
+            if isinstance(event, TrialPlanned):
+                event = replace(event, spec=replace(event.spec, fingerprint=Path(folder).parent.name))
+            events.append(event)
+    planned = [event for event in events if isinstance(event, TrialPlanned)]
+    results = [event for event in events if isinstance(event, TrialFinished)]
+    told = [
+        replace(end, result=replace(end.result, key=begun.spec.key))
+        for begun, end in zip(planned, results, strict=True)
+    ]
+    journal = Journal(place / name)
+    journal.handle_many(made_up_sweep([*planned, *told], models=[], name=name))
+    journal.close()
+    return compared_sweep(place / name)
+
+
+def test_folders_of_one_name_are_paired_by_path_then_by_data(tmp_path: Path) -> None:
+    """One sweep has `x/birds` alone, the other `x/birds` and `y/birds`: the names by which each calls them differ."""
+    first = _folders(tmp_path, {"/d/x/birds": 0.8}, "one")
+    second = _folders(tmp_path, {"/d/y/birds": 0.6, "/d/x/birds": 0.8}, "two")
+    found = {pair.dataset: (pair.first, pair.second, pair.why) for pair in pairs_of(first, second)}
+    assert found == {
+        "x/birds": (pytest.approx(0.805), pytest.approx(0.805), ""),
+        "y/birds": (None, pytest.approx(0.605), "new"),
+    }
+    moved = _folders(tmp_path, {"/elsewhere/x/birds": 0.8, "/elsewhere/y/birds": 0.6}, "three")
+    found = {pair.dataset: pair.why for pair in pairs_of(second, moved)}
+    assert found == {"y/birds": "", "x/birds": ""}  # the same data in other folders
+    other = _folders(tmp_path, {"/elsewhere/z/birds": 0.7}, "four")
+    (pair,) = pairs_of(first, other)
+    assert (pair.dataset, pair.why) == ("birds", "other data under the same name")
