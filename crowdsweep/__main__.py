@@ -27,8 +27,9 @@ def main() -> None:
     code = 1
     try:
         from crowdsweep.cli.commands import run_command_line
+        from crowdsweep.cli.first_word import Waiting
 
-        code = run_command_line(sys.argv[1:])
+        code = run_command_line(sys.argv[1:], waiting=Waiting())
     except BaseException as error:
         if not attention.presses:
             raise

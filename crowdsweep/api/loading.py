@@ -156,7 +156,14 @@ def as_table(given: Any, what: str) -> pa.Table:
         }
         table = _taken(pa.Table.from_pydict, {name: column.column(0) for name, column in columns.items()}, what)
     elif hasattr(given, "__arrow_c_stream__") or hasattr(given, "__arrow_c_array__"):
-        table = _taken(pa.table, given, what)
+        try:
+            table = pa.table(given)
+        except (pa.ArrowException, TypeError, ValueError) as error:
+            reason = shortened(" ".join(map(str, error.args)))
+            raise DataError(
+                f"{what}: expected columns of texts or of numbers, of kinds that Arrow has; cast the others or leave "
+                f"them out: {reason}"
+            ) from error
     else:
         raise DataError(
             f"{what}: expected a folder, a name, or a table (a dict of columns; pandas, polars or Arrow), got "
@@ -165,7 +172,9 @@ def as_table(given: Any, what: str) -> pa.Table:
     twice = sorted({name for name in table.column_names if table.column_names.count(name) > 1})
     if twice:
         raise DataError(f"{what}: expected distinct column names, got {twice[0]!r} twice")
-    return pa.Table.from_pydict({name: _plain(table.column(name)) for name in table.column_names})
+    return pa.Table.from_pydict(
+        {name: _plain(table.column(name), f"{what}, column {name}") for name in table.column_names}
+    )
 
 
 def _taken(make: Callable[[Any], pa.Table], given: Any, what: str) -> pa.Table:
@@ -176,11 +185,14 @@ def _taken(make: Callable[[Any], pa.Table], given: Any, what: str) -> pa.Table:
         raise DataError(f"{what}: expected columns of one length, each of texts or of numbers: {reason}") from error
 
 
-def _plain(column: Any) -> Any:
-    """Returns values in place of a dictionary's codes, and whole numbers as integers: one that is missing has made
+def _plain(column: Any, where: str) -> Any:
+    """Returns values in place of codes and run lengths, and whole numbers as integers: one that is missing has made
     floats of them."""
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
+    try:
+        column = pa.chunked_array([_decoded(chunk) for chunk in column.chunks] or [_decoded(column.combine_chunks())])
+    except (pa.ArrowException, ValueError, TypeError) as error:
+        reason = shortened(" ".join(map(str, error.args)))
+        raise DataError(f"{where}: expected texts or numbers, got {column.type}: {reason}") from error
     if pa.types.is_floating(column.type):
         values: Any = pc.if_else(pc.is_nan(column), None, column)
         known: Any = values.drop_null().to_numpy()
@@ -188,6 +200,27 @@ def _plain(column: Any) -> Any:
             return values.cast(pa.int64())
         return values
     return column
+
+
+def _decoded(chunk: Any) -> Any:
+    """Returns an array of plain values."""
+    kind = chunk.type
+    if pa.types.is_dictionary(kind):
+        return _decoded(chunk.dictionary).take(chunk.indices)
+    if pa.types.is_run_end_encoded(kind):
+        return _decoded(pc.run_end_decode(chunk))  # pyright: ignore[reportAttributeAccessIssue] - stubs lack it
+    if isinstance(kind, pa.BaseExtensionType):
+        if "uuid" in str(getattr(kind, "extension_name", "")):
+            return pa.array([None if value is None else str(value) for value in chunk.to_pylist()], pa.string())
+        return _decoded(chunk.storage)
+    if pa.types.is_string_view(kind) or pa.types.is_large_string(kind):
+        return chunk.cast(pa.string())
+    if pa.types.is_decimal(kind):
+        numbers = [None if value is None else value.to_integral_value() for value in chunk.to_pylist()]
+        if chunk.to_pylist() == numbers:
+            return pa.array([None if value is None else str(value) for value in numbers], pa.string())
+        return chunk.cast(pa.float64())
+    return chunk
 
 
 def _of_table(given: Any, features: Any, classes: Sequence[str] | None, missing: Missing) -> CrowdDataset:

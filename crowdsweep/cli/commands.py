@@ -17,6 +17,7 @@ import click
 from crowdsweep.cli.compare import compare
 from crowdsweep.cli.completion import completion, datasets_named, models_named, stores_named, stores_or_datasets_named
 from crowdsweep.cli.data import data
+from crowdsweep.cli.first_word import Waiting, say_first
 from crowdsweep.cli.help import Commands
 from crowdsweep.cli.init import init
 from crowdsweep.cli.outcome import (
@@ -50,10 +51,15 @@ overrides_option = click.option(
 sweep_argument = click.argument("sweep", metavar="SWEEP", type=click.Path(path_type=Path))
 
 
-def run_command_line(arguments: Sequence[str]) -> int:
-    """Runs one command and returns its exit code: 0, 2 (bad input), 3, 4 or 130, as design and README say."""
+def run_command_line(arguments: Sequence[str], *, waiting: Waiting | None = None) -> int:
+    """Runs one command and returns its exit code: 0, 2 (bad input), 3, 4 or 130, as design and README say.
+
+    Args:
+        arguments: of the command.
+        waiting: that somebody waits for its first word (`first_word`).
+    """
     try:
-        code = commands.main(list(arguments), prog_name="crowdsweep", standalone_mode=False)
+        code = commands.main(list(arguments), prog_name="crowdsweep", standalone_mode=False, obj=waiting)
     except CrowdsweepError as error:
         say(f"error: {plain(str(error))}", err=True)
         return EXIT_BAD_INPUT
@@ -104,6 +110,8 @@ def run(
 
     SWEEP may also be a dataset's folder: its sweep.yaml is run, or, where it has none, the one that `init` would write.
     """
+    if not quiet:
+        say_first(f"{sweep}: reading it")
     from crowdsweep.cli.results import label_line, shown_results
     from crowdsweep.console.tables import terminal_width
     from crowdsweep.labelling.in_mlflow import label_and_register
@@ -156,6 +164,7 @@ def run(
 @as_json
 def plan(sweep: Path, overrides: tuple[str, ...], as_json: bool) -> None:
     """Say what a sweep (or that of a dataset's folder) would run and about how long it would take; runs none of it."""
+    say_first(f"{sweep}: reading it")
     from crowdsweep.console.tables import terminal_width
     from crowdsweep.sweep.plan import make_plan
     from crowdsweep.sweep.plan_table import describe_plan
@@ -187,6 +196,7 @@ def results(store: Path | None, form: str, phase: "TablePhase", all_trials: bool
 )
 def report(store: Path | None, live: bool) -> None:
     """Write report.html, table.md, table.csv, table.tex and results.parquet from the record."""
+    say_first(f"{store or 'the latest sweep'}: reading it")
     if live:
         from crowdsweep.report.live import live_report
 
@@ -238,6 +248,7 @@ def label(
 
     DIR is the folder of a sweep, by default the latest here, or a dataset's folder or name, which needs no sweep.
     """
+    say_first(f"{place or 'the latest sweep'}: reading it")
     from crowdsweep.labelling.chosen import chosen_of_dataset, chosen_of_sweep
     from crowdsweep.labelling.exports import Exports
     from crowdsweep.labelling.folder import check_folder, fit_chosen, write_labels

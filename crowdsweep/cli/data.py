@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from crowdsweep.cli.completion import datasets_named
+from crowdsweep.cli.first_word import say_first
 from crowdsweep.cli.help import Commands
 from crowdsweep.cli.telling import say
 
@@ -14,6 +15,7 @@ MISSING_HELP = (
     'What stands for no value, besides an empty one; once for each word. `--missing ""`: nothing else does. '
     "By default NA, NaN, NULL, None, …"
 )
+FEATURES_HELP = "A column of numbers that are features of the items; once for each."
 FORM_NAMES = (
     "csv",
     "crowd-kit",
@@ -24,6 +26,7 @@ FORM_NAMES = (
     "label-studio",
     "argilla",
     "doccano",
+    "potato",
     "prodigy",
     "mturk",
 )
@@ -44,6 +47,8 @@ def data() -> None:
 @click.option("--label", metavar="COLUMN", help="csv: the column of labels.")
 @click.option("--gold", metavar="COLUMN|FILE", help="csv, matrices: the column of gold, or a table of items and gold.")
 @click.option("--weight", metavar="COLUMN", help="csv: the column of weights.")
+@click.option("--text", metavar="COLUMN", help="csv: the column of the items' text.")
+@click.option("--features", metavar="COLUMN", multiple=True, help=FEATURES_HELP)
 @click.option("--missing", metavar="WORD", multiple=True, help=MISSING_HELP)
 @click.option("--normalise", is_flag=True, help="Join what differs only in case, spaces or 1.0 for 1; says what.")
 @click.option("--title", default="", help="What the dataset is, in one line.")
@@ -54,16 +59,18 @@ def import_(
     normalise: bool,
     title: str,
     missing: tuple[str, ...],
+    features: tuple[str, ...],
     **columns: str | None,
 ) -> None:
     """Read SOURCE, written by another tool in FORM, and write a dataset FOLDER (by default: called as SOURCE)."""
+    say_first(f"{source}: reading it")
     from crowdsweep.data.formats.normalise import normalised
     from crowdsweep.data.formats.registry import read_form
     from crowdsweep.data.formats.rows import Asked
     from crowdsweep.data.formats.write import write_rows
     from crowdsweep.data.missing import Missing
 
-    imported = read_form(form, source, Asked(missing=Missing.of(missing or None), **columns))
+    imported = read_form(form, source, Asked(missing=Missing.of(missing or None), features=features or None, **columns))
     if normalise:
         imported = normalised(imported)
     place = Path(source.name.partition(".")[0] or "imported") if folder is None else folder
@@ -82,6 +89,7 @@ def import_(
 @as_json
 def check(dataset: str, as_json: bool) -> None:
     """Report everything that is odd about DATASET (a folder or a name), and refuse what cannot be used."""
+    say_first(f"{dataset}: reading it")
     from crowdsweep.data.catalogue import load
     from crowdsweep.data.oddities import odd_things, oddities_as_mappings
 

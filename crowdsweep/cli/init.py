@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from crowdsweep.cli.data import FORM_NAMES, MISSING_HELP
+from crowdsweep.cli.data import FEATURES_HELP, FORM_NAMES, MISSING_HELP
+from crowdsweep.cli.first_word import say_first
 from crowdsweep.cli.telling import say
 from crowdsweep.errors import BadInput, plain
 
@@ -28,6 +29,8 @@ _NOTHING = "-"
 @click.option("--label", metavar="COLUMN", help="The column of labels.")
 @click.option("--gold", metavar="COLUMN|FILE", help="The column of gold, or a table of items and gold.")
 @click.option("--weight", metavar="COLUMN", help="The column of weights.")
+@click.option("--text", metavar="COLUMN", help="The column of the items' text.")
+@click.option("--features", metavar="COLUMN", multiple=True, help=FEATURES_HELP)
 @click.option("--question", help="Which question, where an export has several.")
 @click.option("--missing", metavar="WORD", multiple=True, help=MISSING_HELP)
 @click.option("--normalise", is_flag=True, help="Join what differs only in case, spaces or 1.0 for 1; says what.")
@@ -37,6 +40,7 @@ def init(
     form: str | None,
     normalise: bool,
     missing: tuple[str, ...],
+    features: tuple[str, ...],
     **columns: str | None,
 ) -> None:
     """Make a dataset FOLDER of a file of LABELS, and a sweep file that runs as it is.
@@ -44,13 +48,14 @@ def init(
     LABELS is a CSV or an export of another tool, of which the columns are guessed, and asked on a terminal. It may also
     be a dataset's folder, which then gets the sweep file.
     """
+    say_first(f"{source}: reading it")
     from crowdsweep.data.folder import check_new, is_dataset_folder
     from crowdsweep.data.formats.rows import Asked
     from crowdsweep.data.missing import Missing
     from crowdsweep.newcomer.begin import begin_with_file, begin_with_folder
     from crowdsweep.newcomer.guess import guess_file, settled
 
-    told = Asked(missing=Missing.of(missing or None), **columns)
+    told = Asked(missing=Missing.of(missing or None), features=features or None, **columns)
     if is_dataset_folder(source):
         if folder is not None or form is not None or normalise or told != Asked():
             raise BadInput(f"{source}: is a dataset's folder already; it takes no FOLDER and no options")

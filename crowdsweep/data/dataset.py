@@ -166,6 +166,7 @@ class CrowdDataset:
         crowd: the true confusion matrices where the crowd was simulated.
         params: the dataset parameters that made it (`annotators: 100`).
         seed_dependent: whether the crowd is drawn anew from each trial's seed (`catalogue.Source.draw`).
+        folder: that it was read from; empty where it was none.
         unread_columns: columns of its files that are not read and look as if they were meant, `items.csv: truth`.
         missing_labels: how many rows of its files were left out, as they had no label, by what stood in its place.
     """
@@ -184,6 +185,7 @@ class CrowdDataset:
     crowd: TrueCrowd | None = None
     params: Mapping[str, Scalar] = field(default_factory=dict)
     seed_dependent: bool = False
+    folder: str = ""
     unread_columns: tuple[str, ...] = ()
     missing_labels: Mapping[str, int] = field(default_factory=dict)
 

@@ -60,6 +60,14 @@ def found_at(path: Path) -> str:
     return kinds.get(stat.S_IFMT(mode), "a device")
 
 
+def is_parquet(path: Path) -> bool:
+    """Tells whether a file begins as Parquet does."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(4) == b"PAR1"
+
+
 @contextmanager
 def opened_text(path: Path) -> Generator[io.TextIOWrapper]:
     """Opens UTF-8 text, gzipped or not, with or without a byte order mark; line ends stay what they are.
@@ -72,6 +80,8 @@ def opened_text(path: Path) -> Generator[io.TextIOWrapper]:
     with path.open("rb") as file:
         magic = file.read(4)
         file.seek(0)
+        if magic[:2] == b"PK" and path.suffix.lower() in (".xlsx", ".xlsm", ".ods"):
+            raise DataError(f"{path}: expected text, got a spreadsheet; save the sheet as CSV")
         if magic[:2] == b"PK":
             raise DataError(f"{path}: expected text, got a zip archive; unpack it and name the file inside")
         if magic == b"PAR1":

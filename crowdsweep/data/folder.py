@@ -38,6 +38,7 @@ from crowdsweep.data.choices import choices_of
 from crowdsweep.data.dataset import SPLITS, CrowdDataset, Gold, Items, NumberedNames
 from crowdsweep.data.description import read_description
 from crowdsweep.data.folder_files import Answers, Classes
+from crowdsweep.data.missing import USUAL
 from crowdsweep.data.tables import Names
 from crowdsweep.errors import DataError
 
@@ -105,6 +106,7 @@ def read_folder(
         if annotator_names is None
         else read_annotator_features(folder, annotator_features, annotator_names, about.missing),
         missing_labels=answers.missing,
+        folder=str(folder.resolve()),
         unread_columns=(
             *folder_checks.unread_columns(folder),
             *(f"items: {name}" for name in folder_files.gold_of_no_class(table, classes)),
@@ -241,7 +243,9 @@ def write_folder(dataset: CrowdDataset, path: str | Path) -> None:
         DataError: the folder holds files already, or the dataset cannot be written (votes with weights).
     """
     with written_whole(Path(path)) as folder:
-        description = {"name": dataset.name, "title": dataset.title, "scale": dataset.scale}
+        description: dict[str, object] = {"name": dataset.name, "title": dataset.title, "scale": dataset.scale}
+        if any(USUAL.among(Names.of(names)).any() for names in (dataset.item_names, dataset.annotator_names)):
+            description["missing"] = []  # somebody said that these are names
         (folder / "dataset.yaml").write_text(yaml.safe_dump(description, sort_keys=False), encoding="utf-8")
         codes = [str(code) for code in range(dataset.n_classes)]
         _write(folder / "classes.csv", {"label": codes, "name": list(dataset.class_names)})

@@ -4,6 +4,7 @@ Some of it is most likely a mistake in a file: a class that is spelled in two wa
 a column that is not read. `mistakes` has these, which are also told before a sweep runs.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -14,10 +15,12 @@ from scipy.sparse.csgraph import connected_components
 
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.choices import chosen_rows
+from crowdsweep.data.class_order import by_the_alphabet
 from crowdsweep.data.dataset import SPLITS, CrowdDataset, NumberedNames
 from crowdsweep.data.missing import missing_words
 from crowdsweep.data.spelling import alike, alike_names
 
+_COLUMNS_OF_TABLES = ("item", "task")
 _JOIN_THEM = "correct the file, or let `crowdsweep data import csv FILE FOLDER --normalise` join them"
 
 
@@ -116,6 +119,25 @@ def mistakes(dataset: CrowdDataset) -> list[Oddity]:
         if not labelled[dataset.gold.item].any() and not dataset.split.any():
             items = [dataset.item_names[int(code)] for code in np.unique(dataset.gold.item)[:6]]
             add("items with gold, of which none has a label", items, "check that the ids of both files are the same")
+    if dataset.scale == "ordinal" and by_the_alphabet(dataset.class_names):
+        order = " < ".join(map(repr, dataset.class_names[:5]))
+        add(
+            "ordinal classes in the order of the alphabet",
+            [order],
+            "put the rows of classes.csv (label, name) into the order of the scale: agreement and distances are taken "
+            "by it",
+        )
+    names = Counter(dataset.class_names)
+    add(
+        "classes of one name",
+        [f"{name!r} ({count})" for name, count in names.items() if count > 1],
+        "give each a name of its own in classes.csv: tables show names",
+    )
+    add(
+        "classes that are called as a column of tables is",
+        [name for name in dataset.class_names if name in _COLUMNS_OF_TABLES],
+        "give it another name in classes.csv (label, name), so that tables of probabilities can have a column for it",
+    )
     add(
         "columns that look meant and are not read",
         dataset.unread_columns,

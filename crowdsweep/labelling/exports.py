@@ -15,7 +15,7 @@ from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import CrowdDataset
 from crowdsweep.errors import BadInput
 from crowdsweep.labelling.fitted import Fitted
-from crowdsweep.labelling.label_studio import Interface, label_studio, read_interface
+from crowdsweep.labelling.label_studio import Interface, check_shown, label_studio, read_interface
 from crowdsweep.labelling.tables import Labelled
 
 _MOST_CELLS = 50_000_000  # of cleanlab's matrix of items × annotators
@@ -76,7 +76,9 @@ class Exports:
     def _interface(self, dataset: CrowdDataset) -> Interface | None:
         if self.interface is None:
             return None
-        return read_interface(self.interface, dataset.class_names, multilabel=dataset.scale == "multilabel")
+        found = read_interface(self.interface, dataset.class_names, multilabel=dataset.scale == "multilabel")
+        check_shown(found, dataset, self.interface)
+        return found
 
 
 NOTHING = Exports()

@@ -15,6 +15,8 @@ from xml.sax.saxutils import quoteattr
 
 import numpy as np
 
+from crowdsweep.data.dataset import CrowdDataset
+from crowdsweep.data.formats.shown import read_shown
 from crowdsweep.errors import BadInput, shortened
 from crowdsweep.labelling.fitted import Fitted
 from crowdsweep.labelling.tables import Labelled, decided
@@ -72,12 +74,36 @@ def read_interface(path: Path, classes: Sequence[str], *, multilabel: bool) -> I
     return Interface(question=question, shown=shown, key=value[1:])
 
 
+def shown_of(dataset: CrowdDataset) -> dict[str, dict[str, Any]]:
+    """Returns by item what a project showed of it, where the dataset was imported with that."""
+    return read_shown(Path(dataset.folder)) if dataset.folder else {}
+
+
+def check_shown(interface: Interface, dataset: CrowdDataset, path: Path) -> None:
+    """Refuses an interface that shows what is not known of the items: annotators would see ids in its place.
+
+    Raises:
+        BadInput: its key is not known of some item.
+    """
+    if dataset.items.text is not None or interface.key == "item":
+        return
+    known = shown_of(dataset)
+    lacking = next(
+        (name for name in dataset.item_names if interface.key not in known.get(name, {}).get("data", {})), None
+    )
+    if lacking is not None:
+        raise BadInput(
+            f"{path}: it shows ${interface.key}, which is not known of item {lacking!r}; import the project's export "
+            f"again by `crowdsweep init`, or put the column text into items.csv"
+        )
+
+
 def label_studio(labelled: Labelled, fitted: Fitted, interface: Interface | None) -> dict[str, bytes]:
     """Returns files to import: tasks with predictions, and where no interface is given one that shows them."""
     dataset = fitted.dataset
     multilabel = dataset.scale == "multilabel"
     names = interface or Interface()
-    texts = dataset.items.text
+    texts, known = dataset.items.text, shown_of(dataset)
     tasks: list[dict[str, Any]] = []
     scores = decided(labelled.probs, dataset.class_names, multilabel=multilabel)["probability"]
     for code, probs, score in zip(labelled.code, labelled.probs, scores.tolist(), strict=True):
@@ -86,8 +112,10 @@ def label_studio(labelled: Labelled, fitted: Fitted, interface: Interface | None
         labels = [dataset.class_names[one] for one in best]
         answer = {"from_name": names.question, "to_name": names.shown, "type": "choices", "value": {"choices": labels}}
         prediction = {"model_version": fitted.model, "score": score, "result": [answer]}
-        shown = item if texts is None else texts[int(code)]
-        tasks.append({"data": {"item": item, names.key: shown}, "predictions": [prediction]})
+        shown = known.get(item, {})
+        data = {"item": item, names.key: item if texts is None else texts[int(code)], **shown.get("data", {})}
+        number = {} if shown.get("id") is None else {"id": shown["id"]}
+        tasks.append({**number, "data": data, "predictions": [prediction]})
     text = json.dumps(tasks, ensure_ascii=False, indent=1)
     files = {"label-studio.json": text.encode(errors="backslashreplace")}
     if interface is None:

@@ -14,6 +14,7 @@ from crowdsweep.data.formats.registry import read_form
 from crowdsweep.data.formats.rows import ImportedRows, shown
 from crowdsweep.data.formats.write import write_rows
 from crowdsweep.data.missing import perhaps_missing
+from crowdsweep.data.oddities import mistakes
 from crowdsweep.data.spelling import alike
 from crowdsweep.errors import BadInput, DataError, error_words
 from crowdsweep.newcomer.choices import Chosen, choose, facts_of
@@ -73,7 +74,13 @@ def begin_with_file(path: Path, guess: Guess, folder: Path, *, normalise: bool =
         return made
 
     dataset = write_rows(imported, folder, beside=beside)
-    notes = (*imported.notes, *_perhaps_no_answers(imported), *_spelled_alike(imported))
+    notes = (
+        *guess.notes,
+        *imported.notes,
+        *_perhaps_no_answers(imported),
+        *_spelled_alike(imported),
+        *_mistaken(dataset),
+    )
     return Begun(dataset=dataset, chosen=tuple(chosen), files=tuple(texts), notes=notes)
 
 
@@ -136,6 +143,13 @@ def _perhaps_no_answers(imported: ImportedRows) -> Iterator[str]:
             f"{counts[label]:,} answers are {shown(label)}, taken for a class like any other; where that means that "
             f"there is no answer, begin anew with --missing={shlex.quote(label)}"
         )
+
+
+def _mistaken(dataset: CrowdDataset) -> Iterator[str]:
+    """Yields what else of the dataset is most likely a mistake, but spellings, which are told by what joins them."""
+    for oddity in mistakes(dataset):
+        if "spelling" not in oddity.kind:
+            yield str(oddity)
 
 
 def _spelled_alike(imported: ImportedRows) -> Iterator[str]:

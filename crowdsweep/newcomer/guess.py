@@ -2,24 +2,40 @@
 
 import csv
 import io
-from collections.abc import Mapping
+import shlex
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from crowdsweep.data.doors import found_at, opened_text, reading
+from crowdsweep.data.doors import found_at, is_parquet, opened_text, reading
 from crowdsweep.data.formats.delimited import header_of, records
 from crowdsweep.data.formats.gold import gold_file
 from crowdsweep.data.formats.json_text import objects_of
+from crowdsweep.data.formats.potato import SEPARATOR
 from crowdsweep.data.formats.registry import FORMS
 from crowdsweep.data.formats.rows import Asked, shown
 from crowdsweep.errors import BadInput, DataError, UnknownName
-from crowdsweep.newcomer.roles import Table, count_of_votes, looks_headless, one_of_each, roles_of, wide_columns
+from crowdsweep.newcomer.roles import (
+    Table,
+    count_of_votes,
+    holds_lists,
+    is_gold,
+    looks_headless,
+    one_of_each,
+    perhaps_features,
+    perhaps_gold,
+    roles_of,
+    wide_columns,
+)
 
 ROWS = 20_000
 """Of a table that are looked at."""
 _LINES_SHOWN = 3
+_MATRICES = ("matrix", "cleanlab", "snorkel")
+_FEWEST_COLUMNS = 3  # of a table of answers: items, annotators, labels
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +49,7 @@ class Guess:
         header: of a table; empty where the file is none.
         first: its first lines, cut to be shown.
         doubts: what is not sure, in sentences; empty where all is.
+        notes: what else may be meant, in sentences.
     """
 
     form: str
@@ -41,6 +58,7 @@ class Guess:
     header: tuple[str, ...] = ()
     first: tuple[tuple[str, ...], ...] = ()
     doubts: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 def guess_file(path: Path, told: Asked | None = None, form: str | None = None) -> Guess:
@@ -59,7 +77,7 @@ def guess_file(path: Path, told: Asked | None = None, form: str | None = None) -
     if form is not None and form != "csv":
         if form not in FORMS:
             raise UnknownName("form", form, FORMS)
-        return Guess(form=form, asked=told, what=FORMS[form].title)
+        return Guess(form=form, asked=_with_gold(path, told, form), what=FORMS[form].title)
     if path.is_dir() and not any(path.glob("*.json*")):
         raise DataError(
             f"{path}: expected a file of labels, or a folder: of a dataset (annotations.csv), or of exports (a .jsonl "
@@ -71,12 +89,16 @@ def guess_file(path: Path, told: Asked | None = None, form: str | None = None) -
         raise DataError(f"{path}: expected a file of labels, or a dataset's folder, found {found_at(path)}")
     if path.suffix == ".npy":
         return Guess(form="matrix", asked=told, what=FORMS["matrix"].title)
+    if is_parquet(path):
+        return _guess_table(path, told, rows_are_answers=form == "csv")
     with reading(path, "a table of text (CSV)"), opened_text(path) as file:
         start = file.read(4096).lstrip()
     if not start:
         raise DataError(f"{path}: expected a table of labels, the file is empty")
-    if start[0] in "[{":
+    if start[0] in "[{" and form is None and not _columns(told):
         name = _form_of_json(path)
+        if name == "csv":
+            return _guess_table(path, told, rows_are_answers=True)
         return Guess(form=name, asked=told, what=FORMS[name].title)
     return _guess_table(path, told, rows_are_answers=form == "csv")
 
@@ -112,6 +134,8 @@ def _guess_table(path: Path, told: Asked, *, rows_are_answers: bool) -> Guess:
             gold_file(column, header, path)
         elif column not in header:
             raise UnknownName(f"column of {path}", column, map(_cut, header), f"--{role}")
+    if any(SEPARATOR in name for name in header) and not roles:
+        return Guess(form="potato", asked=told, what=FORMS["potato"].title, header=header)
     if any(name.startswith("Answer.") for name in header) and "WorkerId" in header and not roles:
         return Guess(form="mturk", asked=told, what=FORMS["mturk"].title, header=header)
     if len(header) < 2:
@@ -150,6 +174,11 @@ def _guess_table(path: Path, told: Asked, *, rows_are_answers: bool) -> Guess:
         )
     found = roles_of(table, inside)
     columns = {**found.columns, **beside}
+    if listed := holds_lists(table, columns):
+        raise DataError(
+            f"{path}: expected one answer in each row, got the annotators {shown(listed)} in one, with as many labels; "
+            f"write a row for each annotator's answer"
+        )
     words = [f"{role} is {shown(column)}" for role, column in columns.items()]
     words += [f"{shown(found.last)} was taken for the items as no other column is left"] if found.last else []
     return Guess(
@@ -159,7 +188,28 @@ def _guess_table(path: Path, told: Asked, *, rows_are_answers: bool) -> Guess:
         header=header,
         first=first,
         doubts=found.doubts,
+        notes=tuple(_perhaps(table, {**columns, **{name: name for name in told.features or ()}})),
     )
+
+
+def _perhaps(table: Table, columns: Mapping[str, str]) -> Iterator[str]:
+    """Yields what further columns may be meant for, and how to say so."""
+    if numbers := perhaps_features(table, columns):
+        options = " ".join(f"--features {shlex.quote(name)}" for name in numbers[:8])
+        more = " …" if len(numbers) > 8 else ""
+        yield f"columns of numbers that say something of the items are not read; as features of theirs: {options}{more}"
+    if gold := perhaps_gold(table, columns):
+        yield (
+            f"the column {shown(gold)} has a class for some of the items, the same for all answers to one: where that "
+            f"is gold, --gold {shlex.quote(gold)}"
+        )
+
+
+def _with_gold(path: Path, told: Asked, form: str) -> Asked:
+    """Returns what was told of a matrix, with its column of gold where the name of one says so."""
+    if form not in _MATRICES or told.gold is not None or path.suffix == ".npy" or not path.is_file():
+        return told
+    return replace(told, gold=next((name for name in header_of(path) if is_gold(name)), None))
 
 
 def _some(path: Path) -> list[dict[str, str]]:
@@ -168,7 +218,7 @@ def _some(path: Path) -> list[dict[str, str]]:
 
 def _columns(asked: Asked) -> dict[str, str]:
     """Returns the columns that are named, by role."""
-    named = {role: getattr(asked, role) for role in ("item", "annotator", "label", "gold", "weight")}
+    named = {role: getattr(asked, role) for role in ("item", "annotator", "label", "gold", "weight", "text")}
     return {role: column for role, column in named.items() if column is not None}
 
 
@@ -180,22 +230,49 @@ def _form_of_json(path: Path) -> str:
         except DataError as error:
             raise DataError(f"{error} (this file begins as JSON does; labels may also come as a table, CSV)") from error
     keys = set(first)
-    if first and all(isinstance(value, dict) for value in first.values()):
+    table = _named_table(path)
+    if first and all(isinstance(value, dict) for value in first.values()) and not table:
+        _check_answers(path, first)
         return "peerannot"
     marks = (
         ("argilla", "responses" in keys or any(key.endswith(".responses") for key in keys) or _answered(first)),
         ("label-studio", bool({"annotations", "completions", "annotation_id", "lead_time"} & keys)),
         ("prodigy", bool({"_input_hash", "_annotator_id", "_session_id", "accept"} & keys)),
-        ("doccano", "label" in keys),
+        ("csv", table),
+        ("doccano", "label" in keys and bool({"id", "text", "data", "filename"} & keys)),
         ("label-studio", "annotator" in keys),  # JSON_MIN, whose other keys are the person's own
     )
     for name, holds in marks:
         if holds:
             return name
+    if len(header_of(path)) >= _FEWEST_COLUMNS:
+        return "csv"
     raise DataError(
         f"{path}: cannot tell which tool wrote this JSON; its records have {_listed(tuple(keys))}; name the form by "
         f"--form, one of {', '.join(FORMS)}"
     )
+
+
+def _named_table(path: Path) -> bool:
+    """Tells whether JSON holds a table, with a column named for annotators and one for labels."""
+    return one_of_each(Table(header=tuple(header_of(path)), rows=[]))
+
+
+def _check_answers(path: Path, given: Mapping[str, Mapping[str, Any]]) -> None:
+    """Refuses an object of objects that are no answers of annotators: what one of them holds, no other does."""
+    by_key: dict[str, list[str]] = {}
+    for answers in given.values():
+        for key, value in answers.items():
+            by_key.setdefault(key, []).append(str(value))
+    shared = Counter(value for values in by_key.values() for value in set(values))
+    several = {key: values for key, values in by_key.items() if len(values) > 1 and len(by_key) > 1}
+    alone = [key for key, values in several.items() if all(shared[value] == 1 for value in values)]
+    if 2 * len(alone) > len(by_key):
+        raise DataError(
+            f"{path}: expected items, each an object of annotator: label, got objects with the keys "
+            f"{_listed(tuple(by_key))}, whose values have nothing in common; save it as CSV with a row an answer, or, "
+            f"where these are annotators, say so by --form peerannot"
+        )
 
 
 def _answered(record: Mapping[str, Any]) -> bool:

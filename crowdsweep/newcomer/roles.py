@@ -5,6 +5,7 @@ no name tells is told by the contents, and only where a single column is left fo
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -37,6 +38,20 @@ _GOLD = (
 )
 _SURELY_GOLD = ("gold", "truth", "groundtruth")
 _PERHAPS_GOLD = ("correct", "expert", "target")  # where the column is nothing else, and its classes are the labels'
+_EXACTLY: tuple[Mapping[str, str], ...] = (
+    {"item": "item", "annotator": "annotator", "label": "label"},
+    {"item": "task", "annotator": "worker", "label": "label"},
+)
+_SURELY_LABELS = (
+    *("label", "answer", "response", "annotation", "judgment", "judgement", "rating", "vote", "choice", "verdict"),
+    *("opinion", "decision", "said"),
+)
+_TEXTS = (
+    *("text", "sentence", "tweet", "post", "comment", "review", "headline", "title", "question", "document", "content"),
+    *("body", "utterance", "passage", "snippet", "description", "message"),
+)
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_LISTED = r"\s*[,;|]\s*"
 _OF_IDS = ("id", "name", "no", "nr", "code", "key")
 _OF_NOTHING = ("time", "date", "timestamp", "duration", "second", "minute", "hour", "confidence", "certainty", "note")
 _COUNTS = ("count", "number", "frequency", "freq", "vote", "total", "n")
@@ -69,7 +84,7 @@ class Roles:
     """Which column is what.
 
     Attributes:
-        columns: by role: item, annotator, label, and gold and weight where there are such.
+        columns: by role: item, annotator, label, and gold, weight and text where there are such.
         doubts: what is not sure, in sentences; empty where all is.
         last: the column of items, where its name speaks of something else and no other was left; else empty.
     """
@@ -86,10 +101,13 @@ def roles_of(table: Table, told: Mapping[str, str]) -> Roles:
         table: the table.
         told: roles that a person gave a column.
     """
-    found = dict(told)
-    if "gold" not in found and (gold := [name for name in table.header if _is_gold(name)]):
+    known = next((names for names in (_exact(table, roles) for roles in _EXACTLY) if names), {})
+    found = {**known, **told}
+    if "gold" not in found and (gold := [name for name in table.header if is_gold(name)]):
         found["gold"] = min(gold, key=lambda name: not set(_SURELY_GOLD) & set(_words_of(name)))
-    doubts = [*_by_names(table, found), *_better_items(table, found, told), *_by_contents(table, found, told)]
+    sure = {**told, **known}
+    doubts = [*_by_names(table, found), *_better_items(table, found, sure), *_by_contents(table, found, sure)]
+    doubts += _said_of_items(table, found, sure)
     last = ""
     if "item" not in found and (last := _last_item(table, found)):
         found["item"] = last
@@ -100,7 +118,98 @@ def roles_of(table: Table, told: Mapping[str, str]) -> Roles:
         perhaps = [name for name in table.header if name not in found.values() and name.lower() in _PERHAPS_GOLD]
         if perhaps and _agrees(table, {**found, "gold": perhaps[0]}):
             found["gold"] = perhaps[0]
+    if text := _text_of_items(table, found):
+        found["text"] = text
     return Roles(columns=found, doubts=tuple(dict.fromkeys(doubts)), last=last)
+
+
+def _exact(table: Table, roles: Mapping[str, str]) -> dict[str, str]:
+    """Returns the columns by role where they are called just so; nothing where one is not."""
+    plain = {name.strip().lower(): name for name in table.header}
+    return {role: plain[name] for role, name in roles.items()} if plain.keys() >= set(roles.values()) else {}
+
+
+def _said_of_items(table: Table, found: dict[str, str], sure: Mapping[str, str]) -> Iterator[str]:
+    """Gives up labels that are the same for every answer to an item, unless their name leaves no doubt."""
+    label = found.get("label", "")
+    if "label" in sure or "item" not in found or set(_SURELY_LABELS) & set(_words_of(label)):
+        return
+    if label and is_of_items(table, found["item"], label):
+        del found["label"]
+        yield _said_of_an_item(label)
+
+
+def _said_of_an_item(name: str) -> str:
+    return (
+        f"no column looks like labels: {shown(name)} is the same for every answer to an item, and says something of "
+        f"the item"
+    )
+
+
+def is_of_items(table: Table, item: str, name: str) -> bool:
+    """Tells whether a column says something of the items: several have several answers, and it is one for each."""
+    place, other = table.header.index(item), table.header.index(name)
+    held: dict[str, set[str]] = {}
+    answers: Counter[str] = Counter()
+    for row in table.rows:
+        if row[place] and row[other]:
+            held.setdefault(row[place], set()).add(row[other])
+            answers[row[place]] += 1
+    several = sum(count > 1 for count in answers.values())
+    distinct = set[str]().union(*held.values())
+    return several > 1 and len(distinct) > 1 and all(len(values) == 1 for values in held.values())
+
+
+def _text_of_items(table: Table, found: dict[str, str]) -> str:
+    """Returns the column of the text that was shown; where that was taken for the items, another that numbers the same
+    becomes theirs. Empty where there is none."""
+    item = found.get("item")
+    if item is None or "text" in found:
+        return ""
+    left = [name for name in table.header if name not in found.values()]
+    if set(_TEXTS) & set(_words_of(item)):
+        same = [name for name in left if "id" in _words_of(name) and _names_the_same(table, item, name)]
+        if same:
+            found["item"] = same[0]
+            return item
+    texts = [name for name in left if set(_TEXTS) & set(_words_of(name)) and is_of_items(table, item, name)]
+    return next((name for name in texts if any(" " in cell.strip() for cell in table.column(name))), "")
+
+
+def _names_the_same(table: Table, one: str, other: str) -> bool:
+    places = [table.header.index(name) for name in (one, other)]
+    pairs = {tuple(row[place] for place in places) for row in table.rows}
+    return len(pairs) == len({pair[0] for pair in pairs}) == len({pair[1] for pair in pairs})
+
+
+def perhaps_features(table: Table, found: Mapping[str, str]) -> list[str]:
+    """Returns the columns of numbers that say something of the items."""
+    left = [name for name in table.header if name not in found.values() and not {"id", "index"} & set(_words_of(name))]
+    numbers = [name for name in left if table.column(name) and all(map(_NUMBER.fullmatch, table.column(name)))]
+    return [name for name in numbers if "item" in found and is_of_items(table, found["item"], name)]
+
+
+def perhaps_gold(table: Table, found: Mapping[str, str]) -> str:
+    """Returns a column that holds one of the labels' classes for some of the items, and nothing for the others."""
+    if not {"item", "label"} <= found.keys() or "gold" in found:
+        return ""
+    classes, rows = set(table.column(found["label"])), len(table.rows)
+    for name in table.header:
+        cells = table.column(name)
+        sparse = name not in found.values() and 0 < len(cells) < rows and set(cells) <= classes
+        if sparse and _agrees(table, {**found, "gold": name}):
+            return name
+    return ""
+
+
+def holds_lists(table: Table, found: Mapping[str, str]) -> str:
+    """Returns a cell of annotators that lists several, of a row that lists as many labels; empty where none does."""
+    if not {"annotator", "label"} <= found.keys():
+        return ""
+    places = [table.header.index(found[role]) for role in ("annotator", "label")]
+    pairs = [tuple(re.split(_LISTED, row[place]) for place in places) for row in table.rows if row[places[0]]]
+    several = [names for names, labels in pairs if len(names) == len(labels) > 1]
+    return ",".join(several[0]) if several and 2 * len(several) > len(pairs) else ""
 
 
 def count_of_votes(table: Table) -> str:
@@ -112,7 +221,7 @@ def count_of_votes(table: Table) -> str:
         if len(named) != 1:
             return ""
         taken[role] = named[0]
-    rest = [name for name in table.header if name not in taken.values() and not _is_gold(name)]
+    rest = [name for name in table.header if name not in taken.values() and not is_gold(name)]
     if len(rest) != 1 or not set(_words_of(rest[0])) & set(_COUNTS) or _named(table, "annotator", taken):
         return ""
     item, label, count = (table.header.index(name) for name in (taken["item"], taken["label"], rest[0]))
@@ -133,12 +242,14 @@ def _by_names(table: Table, found: dict[str, str]) -> Iterator[str]:
 def _better_items(table: Table, found: dict[str, str], told: Mapping[str, str]) -> Iterator[str]:
     """Takes another column for the items than one that is called so by a word of several meanings, where annotators
     answer what stands in it again and again, and hardly ever what stands in the other; yields what is not sure."""
-    if not {"item", "annotator", "label"} <= found.keys() or "item" in told:
+    if not {"item", "annotator"} <= found.keys() or "item" in told:
         return
-    words = _words_of(found["item"])
-    if set(_SURELY_ITEMS) & {*words, "".join(words)} or _again(table, found["item"], found["annotator"]) < _OFTEN:
+    if _again(table, found["item"], found["annotator"]) < _OFTEN:
         return
     left = [name for name in table.header if name not in found.values() and _can_be(table, "item", name)]
+    words = _words_of(found["item"])
+    if "label" not in found or set(_SURELY_ITEMS) & {*words, "".join(words)}:
+        left = [name for name in left if set(_SURELY_ITEMS) & set(_words_of(name))]
     better = [name for name in left if _again(table, name, found["annotator"]) <= _HARDLY]
     if better:
         found["item"] = better[0]
@@ -166,6 +277,12 @@ def _by_contents(table: Table, found: dict[str, str], told: Mapping[str, str]) -
     for role in ("label", "item", "annotator"):
         if role not in found:
             left = [name for name in table.header if name not in found.values() and _can_be(table, role, name)]
+            if role == "label" and "item" in found:
+                of_items = [name for name in left if is_of_items(table, found["item"], name)]
+                left = [name for name in left if name not in of_items]
+                if of_items and not left:
+                    yield _said_of_an_item(of_items[0])
+                    continue
             left.sort(key=lambda name: len(set(table.column(name))), reverse=role == "item")
             if left:
                 found[role] = left[0]
@@ -182,7 +299,7 @@ def wide_columns(table: Table) -> tuple[str | None, str | None] | None:
     The answers of annotators are of one small set of classes, so that each column shares most of what stands in it with
     others; ids and texts do not.
     """
-    gold = [name for name in table.header if _is_gold(name)]
+    gold = [name for name in table.header if is_gold(name)]
     rest = [name for name in table.header if name not in gold[:1]]
     column = {name: table.column(name) for name in rest}
     first = rest[0] if rest else ""
@@ -223,7 +340,7 @@ def _words_of(name: str) -> list[str]:
     return [word if word.endswith("ss") else word.removesuffix("s") for word in words]
 
 
-def _is_gold(name: str) -> bool:
+def is_gold(name: str) -> bool:
     words = _words_of(name)
     return "".join(word for word in words if word not in _OF_IDS) in _GOLD or bool(set(_SURELY_GOLD) & set(words))
 
@@ -234,7 +351,7 @@ def _named(table: Table, role: str, taken: Mapping[str, str]) -> list[str]:
     for name in table.header:
         words = _words_of(name)
         said = [_WORDS[role].index(word) for word in (*words, "".join(words)) if word in _WORDS[role]]
-        if not said or name in taken.values() or _is_gold(name):
+        if not said or name in taken.values() or is_gold(name):
             continue
         if (role == "label" and {"id", *_OF_NOTHING} & set(words)) or (role == "item" and not _repeats(table, name)):
             continue

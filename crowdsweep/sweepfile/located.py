@@ -17,6 +17,7 @@ from crowdsweep.sweepfile.entries import found_path
 
 _PLAIN_TAGS = ("tag:yaml.org,2002:map", "tag:yaml.org,2002:seq")
 _MERGE = "tag:yaml.org,2002:merge"
+_READ_OTHERWISE = re.compile(r"[-+]?([0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?|0[0-7_]*[1-9_][0-7_]*)")
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 50
 MAX_NODES = 20_000  # aliases can make a few lines of YAML stand for millions of values
@@ -137,7 +138,13 @@ class _Unfolding:
                 return self._mapping(node, path)
             if isinstance(node, yaml.SequenceNode):
                 return [self.value(child, (*path, index)) for index, child in enumerate(node.value)]
-            return self._loader.construct_object(node)
+            value = self._loader.construct_object(node)
+            if isinstance(node, yaml.ScalarNode) and node.style is None and _READ_OTHERWISE.fullmatch(node.value):
+                raise SweepFileError(
+                    f"{self._line(node)}: YAML reads {node.value} as {value}, counting by sixty or by eight; write the "
+                    f"number in decimals, or put it in quotes where it is a text"
+                )
+            return value
         finally:
             self._open.discard(id(node))
 

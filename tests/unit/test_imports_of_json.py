@@ -89,7 +89,7 @@ def test_a_task_a_line_packed_or_not(tmp_path: Path, packed: bool, ending: str) 
 def test_ratings_and_pairs_are_labels_and_what_is_none_is_named(tmp_path: Path) -> None:
     assert triples(read(tmp_path, "label-studio", [task(1, {**choice(1, "4", key="rating")})])) == [("1", "1", "4")]
     assert triples(read(tmp_path, "label-studio", [task(1, choice(1, "left", key="selected"))])) == [("1", "1", "left")]
-    with pytest.raises(DataError, match=r"expected one question, got none, but rectanglelabels"):
+    with pytest.raises(DataError, match=r"expected classes \(.*\), got rectanglelabels: spans, regions"):
         read(tmp_path, "label-studio", [task(1, choice(1, "x", key="rectanglelabels"))])
 
 

@@ -132,7 +132,10 @@ def test_a_missing_name_is_refused_unless_it_is_one(tmp_path, column) -> None:
         DataError, match=rf"column {column}: expected an {column}, got 'NA', which stands for a missing"
     ):
         cs.load(rows)
-    assert len(cs.load(rows, missing=[]).dataset.annotations) == 3
+    kept = cs.load(rows, missing=[])
+    assert len(kept.dataset.annotations) == 3
+    kept.save(tmp_path / "kept")
+    assert cs.load(tmp_path / "kept").dataset.annotations.fingerprint() == kept.dataset.annotations.fingerprint()
     pd.DataFrame(rows).to_csv(tmp_path / "a.csv", index=False)
     asked = Asked(item="item", annotator="annotator", label="label")
     with pytest.raises(DataError, match="got 'NA', which stands for a missing value"):

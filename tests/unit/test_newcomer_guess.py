@@ -182,7 +182,7 @@ BAD: dict[str, tuple[str | bytes, list[str]]] = {
     "no annotators": ("item,label\na,y\nb,n\na,n\n", ["no column looks like annotators", "item,label"]),
     "picture": (b"\x89PNG\r\n\x1a\n" + bytes(range(256)), ["UTF-8", "line 1"]),
     "Latin-1": (GOOD.encode() + "ü,w1,y\n".encode("latin-1"), ["UTF-8", "line 20"]),
-    "Parquet": (b"PAR1....", ["Parquet", "CSV"]),
+    "Parquet": (b"PAR1....", ["Parquet", "make the file again"]),
     "web page": ("<html>\n<body>hello, world</body>\n</html>\n", ["one column"]),
     "half JSON": ('[{"a": ', ["JSON", "line 1"]),
     "other JSON": ('[{"a": 1}]', ["cannot tell which tool", "--form"]),

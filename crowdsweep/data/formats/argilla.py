@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from crowdsweep.data.formats.json_text import Ids, an_object, objects, part
 from crowdsweep.data.formats.rows import Asked, Gathering, ImportedRows, one_question
+from crowdsweep.data.formats.shown import text_in
 from crowdsweep.errors import DataError
 
 _FLAT = ".responses"
@@ -42,7 +43,9 @@ def read_argilla(path: Path, asked: Asked) -> ImportedRows:
         name = ids.once(record, ("id", "external_id"), position)
         where = f"{path}, record {name}"
         fields = part(record["fields"], dict, f"{where}, fields") if "fields" in record else record
-        item = gathered.item(name, where, fields.get("text"))
+        of_item = fields if "fields" in record else {"text": fields["text"]} if "text" in fields else {}
+        item = gathered.item(name, where, text_in(of_item))
+        gathered.show(item, of_item)
         for given in _responses(record, where, questions):
             if asked.question is not None and given.question != asked.question:
                 continue

@@ -5,9 +5,11 @@ p1,ann,cat,cat
 p1,bob,dog,cat
 """
 
+from dataclasses import replace
 from pathlib import Path
 
 from crowdsweep.data.formats.delimited import header_of, records
+from crowdsweep.data.formats.features import FeaturesOfItems
 from crowdsweep.data.formats.gold import GoldClasses, gold_file
 from crowdsweep.data.formats.rows import Asked, Gathering, ImportedRows
 from crowdsweep.errors import DataError
@@ -36,9 +38,13 @@ def _read(path: Path, asked: Asked) -> ImportedRows:
     gathered, gold = Gathering(path, asked.missing), GoldClasses(asked.missing)
     file = gold_file(asked.gold, header_of(path), path)
     inside = [asked.gold] if asked.gold is not None and file is None else []
-    named = [name for name in (asked.item, asked.annotator, asked.label, asked.weight, *inside) if name is not None]
-    for where, record in records(path, named):
-        item = gathered.item(record[str(asked.item)], f"{where}, column {asked.item}")
+    given = (asked.item, asked.annotator, asked.label, asked.weight, asked.text, *inside, *(asked.features or ()))
+    named = [name for name in given if name is not None]
+    features = FeaturesOfItems(asked.features or (), asked.missing)
+    for where, record in records(path, named, lambda: gathered.leave_out("rows without anything in them")):
+        text = None if asked.text is None else record[asked.text]
+        item = gathered.item(record[str(asked.item)], f"{where}, column {asked.item}", text)
+        features.add(item, record, where)
         weight = "" if asked.weight is None else record[asked.weight].strip()
         weight = "" if asked.missing(weight) else weight
         if weight and not _is_positive(weight):
@@ -55,7 +61,9 @@ def _read(path: Path, asked: Asked) -> ImportedRows:
             gold.add(item, record[str(asked.gold)], f"{where}, column {asked.gold}")
     if file is not None:
         gold.add_file(gathered, file, str(asked.item), str(asked.label))
-    return gathered.imported(multilabel=False, gold=gold.found)
+    gold.note(gathered)
+    imported = gathered.imported(multilabel=False, gold=gold.found)
+    return replace(imported, features=features.found, feature_names=features.columns)
 
 
 def _is_positive(text: str) -> bool:

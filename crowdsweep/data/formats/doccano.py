@@ -16,6 +16,7 @@ from crowdsweep.data.formats.json_text import Ids, an_object, objects, objects_o
 from crowdsweep.data.formats.rows import Asked, Gathering, ImportedRows, shown
 from crowdsweep.errors import DataError
 
+_MARKS = ("entities", "relations", "spans", "bbox", "bboxes", "segmentation", "segments", "polygons")
 _ENDINGS = (".jsonl", ".json", ".jsonl.gz", ".json.gz")
 
 
@@ -60,6 +61,12 @@ def _answers(record: dict[str, Any], annotator: str, where: str) -> Iterator[tup
         yield from by_user.items()
         return
     key = next((name for name in ("label", "labels", "cats") if name in record), "label")
+    marked = [name for name in _MARKS if name in record]
+    if key not in record and marked:
+        raise DataError(
+            f"{where}: expected classes, got spans, relations or boxes (keys {', '.join(marked)}); export a "
+            f"classification project"
+        )
     given = record.get(key)
     labels = [given] if isinstance(given, str | int | float) else part(given, list, f"{where}, {key}")
     if any(isinstance(label, list | dict) for label in labels):

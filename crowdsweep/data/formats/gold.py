@@ -22,20 +22,33 @@ class GoldClasses:
 
     def __init__(self, missing: Missing = USUAL) -> None:
         self._missing = missing
+        self._several: dict[str, None] = {}
         self.found: dict[str, tuple[str, ...]] = {}
 
     def add(self, item: str, label: str, where: str) -> None:
-        """Adds the class of an item; nothing where the cell is empty.
+        """Adds the class of an item; nothing where the cell is empty, or lists several, a line each.
 
         Raises:
             DataError: the item has another already.
         """
         if self._missing(label):
             return
+        if len([line for line in label.splitlines() if not self._missing(line)]) > 1:
+            self._several[item] = None
+            return
         if self.found.setdefault(item, (label,)) != (label,):
             raise DataError(
                 f"{where}: expected one gold class for item {shown(item)}, got {shown(label)} after "
                 f"{shown(self.found[item][0])}; correct one of them"
+            )
+
+    def note(self, gathered: Gathering) -> None:
+        """Notes the items that have several classes in one cell: any of them is right, and none is the gold."""
+        if self._several:
+            told = ", ".join(map(shown, list(self._several)[:_NAMED])) + (", …" if len(self._several) > _NAMED else "")
+            gathered.notes.append(
+                f"{len(self._several)} items have several gold classes, a line each in one cell, and are left without "
+                f"gold, as any of them is right ({told}); to have one, leave one line"
             )
 
     def add_file(self, gathered: Gathering, path: Path, item: str = "item", label: str = "gold") -> None:

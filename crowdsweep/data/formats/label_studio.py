@@ -14,6 +14,7 @@ from typing import Any
 
 from crowdsweep.data.formats.json_text import Ids, an_object, objects, part
 from crowdsweep.data.formats.rows import Asked, Gathering, ImportedRows, one_question, shown, text_of
+from crowdsweep.data.formats.shown import text_in
 from crowdsweep.errors import DataError
 
 # What JSON_MIN says of an annotation besides the task's data and the answers.
@@ -43,10 +44,13 @@ def _read_tasks(path: Path, asked: Asked) -> ImportedRows:
     questions: dict[str, None] = {}
     names: dict[str, str] = {}
     other: set[str] = set()
+    trusted: dict[str, set[tuple[str, ...]]] = {}
     for position, task in objects(path):
         name = ids.once(task, ("id",), position)
         where = f"{path}, task {name}"
-        item = gathered.item(name, where, part(task.get("data"), dict, f"{where}, data").get("text"))
+        data = part(task.get("data"), dict, f"{where}, data")
+        item = gathered.item(name, where, text_in(data))
+        gathered.show(item, data, id=task.get("id"))
         for number, annotation in enumerate(part(task.get("annotations"), list, f"{where}, annotations")):
             place = f"{where}, annotations.{number}"
             if an_object(annotation, place).get("was_cancelled"):
@@ -59,9 +63,29 @@ def _read_tasks(path: Path, asked: Asked) -> ImportedRows:
                 continue
             who = _who(annotation, place, names)
             for key, labels in answers.items():
-                gathered.answer(item, who, labels, place, key=key)
+                if annotation.get("ground_truth") is True:
+                    known = tuple(sorted({text_of(label, "a label", f"{place}, {key}") for label in labels}))
+                    trusted.setdefault(item, set()).add(known)
+                else:
+                    gathered.answer(item, who, labels, place, key=key)
+    if other and not questions:
+        raise DataError(
+            f"{path}: expected classes (choices, ratings, pairwise selections), got {', '.join(sorted(other))}: spans, "
+            f"regions, relations, texts and paths of a taxonomy are not read; ask by <Choices>, or save a table with a "
+            f"row an answer, whose label is the class"
+        )
     one_question(path, list(questions), question, f", but {', '.join(sorted(other))}" if other else "")
-    return gathered.imported(names=names)
+    gold = {item: next(iter(known)) for item, known in trusted.items() if len(known) == 1}
+    if trusted:
+        gathered.notes.append(
+            f"annotations that are marked as ground truth are gold, and not among the answers: of {len(gold)} items"
+        )
+    if clashes := [item for item, known in trusted.items() if len(known) > 1]:
+        gathered.notes.append(
+            f"{len(clashes)} items have several ground truths that differ, and no gold ({', '.join(clashes[:5])})"
+        )
+    several = any(len(known) > 1 for known in gold.values())
+    return gathered.imported(multilabel=True if several else None, gold=gold, names=names)
 
 
 def _answers(
@@ -106,11 +130,13 @@ def _who(annotation: Mapping[str, Any], where: str, names: dict[str, str]) -> st
 
 
 def _read_min(path: Path, asked: Asked) -> ImportedRows:
-    key = _min_question(path, asked.question)
+    key, of_items = _min_keys(path, asked.question)
     gathered, ids = Gathering(path, asked.missing), Ids(path, "row")
     for position, row in objects(path):
         where = f"{path}, row {position}"
-        item = gathered.item(ids.of(row, ("id",), position), where, row.get("text") if key != "text" else None)
+        data = {name: row[name] for name in of_items if name in row}
+        item = gathered.item(ids.of(row, ("id",), position), where, text_in(data))
+        gathered.show(item, data, id=row.get("id"))
         given = row.get(key)
         if isinstance(given, dict):
             given = part(given.get("choices"), list, f"{where}, {key}.choices")
@@ -122,8 +148,8 @@ def _read_min(path: Path, asked: Asked) -> ImportedRows:
     return gathered.imported()
 
 
-def _min_question(path: Path, question: str | None) -> str:
-    """Returns the key of the answers: a task's data are the same in all rows of the task, answers need not be."""
+def _min_keys(path: Path, question: str | None) -> tuple[str, list[str]]:
+    """Returns the key of the answers, and those of a task's data, which are the same in all rows of the task."""
     first: dict[tuple[str, str], str] = {}
     keys: dict[str, None] = {}
     differing: dict[str, None] = {}
@@ -134,5 +160,7 @@ def _min_question(path: Path, question: str | None) -> str:
                 if first.setdefault((key, shown(row.get("id"))), str(value)[:500]) != str(value)[:500]:
                     differing[key] = None
     if question is not None or len(differing) == 1:
-        return one_question(path, list(keys), question or next(iter(differing)))
-    return one_question(path, list(differing or keys), question)
+        key = one_question(path, list(keys), question or next(iter(differing)))
+    else:
+        key = one_question(path, list(differing or keys), question)
+    return key, [name for name in keys if name != key and name not in differing]

@@ -54,7 +54,11 @@ def _from_matrix(path: Path, asked: Asked, prefix: str, headed: bool | None) -> 
     header, body, classes = _without_gold(header, body, asked.gold if file is None else None)
     header, body = _item_first(path, header, body, asked.item)
     width = len(body[0])
-    indexed = asked.item is not None or (is_table and _has_index(header, body, asked.missing))
+    filled = [number for number, line in enumerate(body) if any(line)]
+    indexed = asked.item is not None or (is_table and _has_index(header, [body[n] for n in filled], asked.missing))
+    if indexed and len(filled) < len(body):  # without ids, an empty row is an item that nobody answered
+        gathered.notes.append(f"rows without anything in them left out: {len(body) - len(filled)}")
+        body, classes = [body[n] for n in filled], [classes[n] for n in filled] if classes else []
     if indexed and asked.item is None:
         gathered.notes.append("the first column was read as the ids of items")
     annotators = header[indexed:] if header else [f"{prefix}{place}" for place in range(width - indexed)]
@@ -85,6 +89,7 @@ def _from_matrix(path: Path, asked: Asked, prefix: str, headed: bool | None) -> 
             gold.add(item, known, f"{where}, column {asked.gold}")
     if file is not None:
         gold.add_file(gathered, file, header[0] if indexed and header else "item")
+    gold.note(gathered)
     return gathered.imported(multilabel=False, gold=gold.found)
 
 
@@ -247,7 +252,7 @@ def _is_header(path: Path, first: list[str], body: list[list[str]], is_table: bo
 
 def _has_index(header: list[str], body: list[list[str]], missing: Missing) -> bool:
     """Tells whether the first column names items and is not the answers of an annotator."""
-    if len(body[0]) < 2:
+    if not body or len(body[0]) < 2:
         return False
     if header and _CORNER.fullmatch(header[0]):
         return True

@@ -29,6 +29,9 @@ def normalised(imported: ImportedRows) -> ImportedRows:
     text: dict[str, str] = {}
     for item, shown in imported.text.items():
         _put(text, ids.get(item, item), shown, imported, "text")
+    features: dict[str, tuple[float, ...]] = {}
+    for item, numbers in imported.features.items():
+        _put(features, ids.get(item, item), numbers, imported, "set of features")
     gold: dict[str, tuple[str, ...]] = {}
     for item, given in imported.gold.items():
         known = tuple(sorted({classes.get(label, label) for label in given}))
@@ -45,6 +48,8 @@ def normalised(imported: ImportedRows) -> ImportedRows:
         ],
         items=list(dict.fromkeys(ids.get(item, item) for item in imported.items)),
         text=text,
+        features=features,
+        shown={ids.get(item, item): data for item, data in imported.shown.items()},
         gold=gold,
         notes=[*imported.notes, *notes, *more, *last],
     )

@@ -9,7 +9,10 @@ from typing import Any
 
 from crowdsweep.data.formats.json_text import objects, part
 from crowdsweep.data.formats.rows import Asked, Gathering, ImportedRows, one_question, shown
+from crowdsweep.data.formats.shown import text_in
 from crowdsweep.errors import DataError
+
+_SHOWN = ("text", "html", "image", "audio", "video")
 
 
 def read_prodigy(path: Path, asked: Asked) -> ImportedRows:
@@ -27,7 +30,9 @@ def read_prodigy(path: Path, asked: Asked) -> ImportedRows:
     multilabel = False
     for position, record in objects(path):
         where = f"{path}, entry {position}"
-        item = gathered.item(record.get("_input_hash"), f"{where}, _input_hash", record.get("text"))
+        data = {name: record[name] for name in _SHOWN if name in record}
+        item = gathered.item(record.get("_input_hash"), f"{where}, _input_hash", text_in(data))
+        gathered.show(item, data)
         answer = record.get("answer", "accept")
         if answer not in ("accept", "reject", "ignore"):
             raise DataError(f"{where}, answer: expected accept, reject or ignore, got {shown(answer)}; correct it")

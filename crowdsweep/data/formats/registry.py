@@ -11,11 +11,12 @@ from crowdsweep.data.formats.label_studio import read_label_studio
 from crowdsweep.data.formats.matrices import read_cleanlab, read_matrix, read_snorkel
 from crowdsweep.data.formats.mturk import read_mturk
 from crowdsweep.data.formats.peerannot import read_peerannot
+from crowdsweep.data.formats.potato import read_potato
 from crowdsweep.data.formats.prodigy import read_prodigy
 from crowdsweep.data.formats.rows import Asked, ImportedRows
 from crowdsweep.errors import DataError, UnknownName
 
-_COLUMNS = ("item", "annotator", "label", "gold", "weight")
+_COLUMNS = ("item", "annotator", "label", "gold", "weight", "text", "features")
 _OF_MATRICES = ("item", "gold")
 
 
@@ -55,6 +56,9 @@ FORMS: Mapping[str, Form] = {
     "argilla": Form(title="records of version 1 or 2 as JSON", read=read_argilla, asks=("question",)),
     "doccano": Form(
         title="JSONL export: a file, or a folder or zip of a file an annotator", read=read_doccano, folders=True
+    ),
+    "potato": Form(
+        title="annotated instances of Potato: a column for each option", read=read_potato, asks=("question",)
     ),
     "prodigy": Form(title="JSONL of db-out", read=read_prodigy, asks=("question",)),
     "mturk": Form(title="results CSV of Mechanical Turk", read=read_mturk, asks=("question",)),

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from crowdsweep.data.missing import USUAL, Missing, missing_words
 from crowdsweep.errors import DataError, UnknownName
@@ -37,6 +37,8 @@ class ImportedRows:
         rows: the answers.
         items: every item in the order of the file, those without an answer too.
         text: of items, where the file has it.
+        shown: of items, what annotators saw of them (`shown.py`).
+        features: of items, a number for each of `feature_names`, of all or of none.
         gold: trusted classes of items, where they were given.
         multilabel: whether an answer may name several classes.
         notes: what was left out, and what was taken for what, in sentences.
@@ -47,6 +49,9 @@ class ImportedRows:
     rows: Sequence[Row]
     items: Sequence[str]
     text: Mapping[str, str] = field(default_factory=dict)
+    shown: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    features: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    feature_names: tuple[str, ...] = ()
     gold: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     multilabel: bool = False
     notes: Sequence[str] = ()
@@ -59,7 +64,8 @@ class Asked:
 
     Attributes:
         question: which question, where a file has several.
-        item, annotator, label, gold, weight: columns of a table; `gold` may also be a file.
+        item, annotator, label, gold, weight, text: columns of a table; `gold` may also be a file.
+        features: columns of numbers that say something of the items.
         missing: what stands for a missing value.
     """
 
@@ -69,6 +75,8 @@ class Asked:
     label: str | None = None
     gold: str | None = None
     weight: str | None = None
+    text: str | None = None
+    features: tuple[str, ...] | None = None
     missing: Missing = USUAL
 
 
@@ -128,6 +136,7 @@ class Gathering:
         self._rows: list[Row] = []
         self._items: dict[str, None] = {}
         self._text: dict[str, str] = {}
+        self._shown: dict[str, dict[str, Any]] = {}
         self._left_out: Counter[str] = Counter()
         self._not_given: Counter[str] = Counter()
         self._labels: dict[tuple[str, ...], tuple[str, ...]] = {}
@@ -183,6 +192,11 @@ class Gathering:
     def _is_missing(self, label: object) -> bool:
         return label is None or label != label or (isinstance(label, str) and self.missing(label))
 
+    def show(self, item: str, data: Mapping[str, Any], **more: Any) -> None:
+        """Keeps what annotators saw of an item, where that is more than its text."""
+        if data and set(data) != {"text"}:
+            self._shown.setdefault(item, {**more, "data": dict(data)})
+
     def leave_out(self, what: str) -> None:
         """Counts something that is not taken, such as `rejected assignments`."""
         self._left_out[what] += 1
@@ -216,13 +230,15 @@ class Gathering:
         left_out = [f"{what} left out: {number}" for what, number in self._left_out.items()]
         left_out += self._told_not_given()
         if not rows:
-            why = f" ({'; '.join(left_out)})" if left_out else ""
+            told = [*self.notes, *left_out]
+            why = f" ({'; '.join(told)})" if told else ""
             raise DataError(f"{self.source}: expected at least one label, found none{why}; export it with its answers")
         return ImportedRows(
             source=self.source,
             rows=rows,
             items=list(self._items),
             text=self._text,
+            shown=self._shown,
             gold=gold or {},
             multilabel=several,
             notes=[*self.notes, *left_out],

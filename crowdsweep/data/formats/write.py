@@ -4,6 +4,7 @@ import csv
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
 import yaml
 
 from crowdsweep.data.class_order import in_order
@@ -12,6 +13,7 @@ from crowdsweep.data.folder import read_folder, written_whole
 from crowdsweep.data.folder_checks import spelled_otherwise
 from crowdsweep.data.folder_files import JOIN, MOST_UNDECLARED
 from crowdsweep.data.formats.rows import ImportedRows, Row
+from crowdsweep.data.formats.shown import SHOWN_FILE, write_shown
 from crowdsweep.errors import DataError
 
 
@@ -54,6 +56,10 @@ def write_rows(
         if imported.gold:
             columns["gold"] = [_joined(imported.gold.get(item, ()), token) for item in imported.items]
         _write_csv(place / "items.csv", list(columns), zip(*columns.values(), strict=True))
+        if imported.shown:
+            write_shown(place / SHOWN_FILE, imported.items, imported.shown)
+        if imported.features:
+            _write_features(place / "features-default.npz", imported)
         _write_csv(place / "classes.csv", ("label", "name"), ((token[label], label) for label in classes))
         name = folder.resolve().name
         about: dict[str, str | list[str]] = {
@@ -69,6 +75,17 @@ def write_rows(
         for file, content in (beside(dataset) if beside else {}).items():
             (place / file).write_text(content, encoding="utf-8")
         return dataset
+
+
+def _write_features(path: Path, imported: ImportedRows) -> None:
+    lacking = [item for item in imported.items if item not in imported.features]
+    if lacking:
+        raise DataError(
+            f"{imported.source}: expected features of every item, {len(lacking)} have none, such as {lacking[0]!r}; "
+            f"leave items without an answer out of the gold, or --features out"
+        )
+    features = np.array([imported.features[item] for item in imported.items], dtype=np.float64)
+    np.savez(path, features=features, item=np.array(list(imported.items)), name=np.array(imported.feature_names))
 
 
 def _classes(imported: ImportedRows) -> list[str]:
