@@ -184,7 +184,7 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):
             dataset = replace(dataset, items=replace(dataset.items, features=items.features))
         elif dataset.items.features is not None:
             self.n_features_in_ = dataset.items.features.shape[1]
-        return dataset, np.array(dataset.class_names)
+        return dataset, np.array(dataset.class_labels)
 
     def _of_matrix(self, features: Any, y: Any) -> tuple[CrowdDataset, Shaped[np.ndarray, " classes"]]:
         answers = np.asarray(y)

@@ -16,15 +16,17 @@ from crowdsweep.api.threads import one_thread
 from crowdsweep.arrays import ItemProbs
 from crowdsweep.data.dataset import Items
 from crowdsweep.errors import BadInput, FitFailed
+from crowdsweep.labelling.answers import answers_table
+from crowdsweep.labelling.calibration import Calibrations
 from crowdsweep.labelling.clusters import ClusterTables, cluster_tables
+from crowdsweep.labelling.columns import class_columns
 from crowdsweep.labelling.fitted import DEFAULT_SEEDS, Fitted, fit_everything
+from crowdsweep.labelling.labelled import Labelled, labelled_items
 from crowdsweep.labelling.new_annotator import new_annotator
 from crowdsweep.labelling.tables import (
     CrowdTables,
-    Labelled,
     crowd_tables,
     decided,
-    labelled_items,
     labels_table,
     probabilities_table,
 )
@@ -60,25 +62,48 @@ class Fit:
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """Names of the classes, in the order of all probabilities."""
-        return self.fitted.dataset.class_names
+        """Labels of the classes, in the order of all probabilities."""
+        return self.fitted.dataset.class_labels
 
     @property
     def labels(self) -> pa.Table:
         """A row an item: `item`, `label`, `probability`, `entropy` (nats), `answers`, `agreement` (the share of the
-        answers that are the label), `split`, `labelled_by` (`classifier` where that has the last word, else
-        `annotations`), `fits_agree`."""
+        answers that are the label), `split`, `labelled_by` (`gold`, `classifier` where that has the last word, else
+        `annotations`), `fits_agree`, and where there are some `name` (of the class) and `gold`."""
         return labels_table(self._labelled, self.fitted.dataset)
 
     @property
     def probabilities(self) -> pa.Table:
-        """`item`, and a column for each class."""
+        """`item`, and a column for each class, called as it is (`p(item)`, where a class is called `item`): what
+        `labels` rest on, calibrated, 1 and 0 where there is gold."""
         return probabilities_table(self._labelled, self.fitted.dataset)
 
     @property
+    def raw_probabilities(self) -> pa.Table:
+        """The same as the model has it, not calibrated and without gold."""
+        return probabilities_table(self._labelled, self.fitted.dataset, raw=True)
+
+    @property
+    def answers(self) -> pa.Table:
+        """A row an answer, the least probable to be right first: `item`, `annotator`, `label`, `probability`, and
+        whether it deserves a `second_look`."""
+        return answers_table(self.fitted, self._labelled)
+
+    @property
+    def calibration(self) -> Calibrations:
+        """How probabilities were made to mean what they say, of items with answers and of others."""
+        return self._labelled.calibrations
+
+    @property
+    def notes(self) -> list[str]:
+        """What should be known of annotators: where gold contradicts the model, and who errs alike."""
+        return list(self._crowd.notes)
+
+    @property
     def annotators(self) -> pa.Table | None:
-        """A row an annotator: number of answers, accuracy with its interval, agreement with the others, bias, and
-        whether they answer without looking; None where nobody knows who they are."""
+        """A row an annotator: number of answers, accuracy with its interval (which takes errors to be independent), how
+        many are right of those with gold, agreement with the others, bias, and whether they answer without looking;
+        None where nobody knows who they are."""
         return self._crowd.annotators
 
     @property
@@ -120,7 +145,8 @@ class Fit:
             return new_annotator(self.fitted, told)
 
     def predict(self, features: Any) -> pa.Table:
-        """Labels items by the classifier that was trained.
+        """Labels items by the classifier that was trained; its probabilities are its own, not calibrated as those of
+        `labels` are.
 
         Args:
             features: numbers [items, features]; or a table of the same columns of numbers, with `item` where wanted; of
@@ -139,7 +165,8 @@ class Fit:
     def predict_proba(self, features: Any) -> pa.Table:
         """Returns a column for each class, after `item` where that was given; see `predict`."""
         names, probs = self._predicted(features)
-        return pa.Table.from_pydict({**names, **{name: probs[:, place] for place, name in enumerate(self.classes)}})
+        columns = class_columns(self.classes, list(names))
+        return pa.Table.from_pydict({**names, **{name: probs[:, place] for place, name in enumerate(columns)}})
 
     def probabilities_of(self, items: Items) -> ItemProbs:
         """Returns the classifier's probabilities [items, classes], the mean over the fits.
@@ -204,8 +231,9 @@ class Fit:
 
     @cached_property
     def _crowd(self) -> CrowdTables:
+        labelled = self._labelled
         with one_thread():
-            return crowd_tables(self.fitted)
+            return crowd_tables(self.fitted, labelled)
 
     def _predicted(self, features: Any) -> tuple[dict[str, Any], ItemProbs]:
         names, items = _items_of(features)
@@ -227,11 +255,10 @@ def fit(model: str, data: Any, /, *, seeds: int = DEFAULT_SEEDS, first_seed: int
         FitFailed: a fit failed.
     """
     loaded = load(data)
-    if isinstance(seeds, bool) or not isinstance(seeds, int | np.integer) or seeds < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise BadInput(f"seeds: expected a whole number of at least 1, got {seeds!r}")
+    check_seeds(seeds)
     if isinstance(first_seed, bool) or not isinstance(first_seed, int | np.integer) or first_seed < 0:  # pyright: ignore[reportUnnecessaryIsInstance]
         raise BadInput(f"first_seed: expected a whole number of at least 0, got {first_seed!r}")
-    given = {name: _without_numpy(value) for name, value in params.items()}
+    given = {name: without_numpy(value) for name, value in params.items()}
     registered.build_model(model, given)  # loads what it computes with, before that is held to one thread
     with one_thread():
         fitted = fit_everything(
@@ -239,6 +266,16 @@ def fit(model: str, data: Any, /, *, seeds: int = DEFAULT_SEEDS, first_seed: int
         )
     command = _command(model, loaded, seeds, int(first_seed), given)
     return Fit(fitted=to_keep(fitted), source=loaded.source, why="named in Python", command=command)
+
+
+def check_seeds(seeds: Any) -> None:
+    """Checks how many fits are asked for.
+
+    Raises:
+        BadInput: it is no whole number, or none at all.
+    """
+    if isinstance(seeds, bool) or not isinstance(seeds, int | np.integer) or seeds < 1:
+        raise BadInput(f"seeds: expected a whole number of at least 1, got {seeds!r}")
 
 
 def to_keep(fitted: Fitted) -> Fitted:
@@ -255,7 +292,7 @@ def _command(model: str, loaded: Data, seeds: int, first_seed: int, params: Mapp
     return f"crowdsweep.fit({model!r}, {data}, {', '.join(settings)})"
 
 
-def _without_numpy(value: Any) -> Any:
+def without_numpy(value: Any) -> Any:
     """Returns numbers of numpy as Python's: a grid of them is a common thing to search."""
     return value.tolist() if isinstance(value, np.generic | np.ndarray) else value
 

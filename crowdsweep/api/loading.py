@@ -48,8 +48,8 @@ class Data:
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """Names of the classes, in the order of all probabilities."""
-        return self.dataset.class_names
+        """Labels of the classes, in the order of all probabilities."""
+        return self.dataset.class_labels
 
     @property
     def items(self) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from crowdsweep.api.fits import Fit, to_keep
+from crowdsweep.api.fits import Fit, check_seeds, to_keep, without_numpy
 from crowdsweep.api.notebook import as_html
 from crowdsweep.api.threads import one_thread
 from crowdsweep.console.status import sweep_status
@@ -96,9 +96,12 @@ class Results:
             seeds: fits that are averaged; the sweep's report seeds where it is None.
 
         Raises:
-            BadInput: as `recommended`; or the dataset has changed since the sweep ran.
+            BadInput: as `recommended`; or the dataset has changed since the sweep ran, or `seeds` is below 1.
             FitFailed: a fit failed.
         """
+        if seeds is not None:
+            check_seeds(seeds)
+            seeds = int(seeds)
         given = {"dataset": dataset, "model": model, "seeds": seeds}
         words = ", ".join(f"{name}={value!r}" for name, value in given.items() if value is not None)
         with one_thread():
@@ -201,11 +204,18 @@ def run(
 
 
 def _config(sweep: str | Path | Mapping[str, Any], overrides: Mapping[str, Any]) -> SweepConfig:
-    words = [f"{key}={json.dumps(value)}" for key, value in overrides.items()]
+    words = [f"{key}={_as_json(key, value)}" for key, value in overrides.items()]
     if isinstance(sweep, str | Path):
         return load_sweep(sweep, words)
     value, where = with_overrides(sweep, Where(), words)
     return parse_sweep(value, where=where)
+
+
+def _as_json(key: str, value: Any) -> str:
+    try:
+        return json.dumps(value, default=without_numpy, check_circular=True)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise BadInput(f"overrides, {key}: expected what may stand in a sweep file, got {value!r}"[:300]) from error
 
 
 def _to_tell(outcome: SweepOutcome) -> list[str]:

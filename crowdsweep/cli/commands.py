@@ -251,7 +251,7 @@ def label(
     say_first(f"{place or 'the latest sweep'}: reading it")
     from crowdsweep.labelling.chosen import chosen_of_dataset, chosen_of_sweep
     from crowdsweep.labelling.exports import Exports
-    from crowdsweep.labelling.folder import check_folder, fit_chosen, write_labels
+    from crowdsweep.labelling.folder import check_folder, default_folder, fit_chosen, told_of, write_labels
     from crowdsweep.labelling.in_mlflow import log_and_tell
 
     if place is None:
@@ -261,12 +261,12 @@ def label(
         if settings:
             raise BadInput("--set: of a sweep the chosen point is fitted; to fit another, name the dataset and --model")
         chosen = chosen_of_sweep(store, dataset, model, seeds)
-        folder = out or store / "labels"
+        folder = out or default_folder(store / "labels", chosen.dataset)
     else:
         if dataset is not None:
             raise BadInput(f"--dataset: {place} is no sweep's folder; name the dataset in its place")
         chosen = chosen_of_dataset(place, model, settings, seeds)
-        folder = out or Path("crowdsweep-labels") / store.name
+        folder = out or default_folder(Path("crowdsweep-labels") / store.absolute().name, chosen.dataset)
     words = ["crowdsweep", "label", place, *(["--model", model] if model else [])]
     words += [*(["--dataset", dataset] if dataset else []), *(part for one in settings for part in ("--set", one))]
     asked = Exports(forms=exports, interface=interface)
@@ -276,6 +276,8 @@ def label(
     fitted = fit_chosen(chosen, asked)
     names = write_labels(fitted, chosen, folder, shlex.join(words), asked)
     say(f"{folder}: {', '.join(names)}")
+    for line in told_of(folder):
+        say(plain(line))
     if (store / "journal.jsonl").exists():
         log_and_tell(store, folder, fitted, say)
 

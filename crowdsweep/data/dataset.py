@@ -162,6 +162,7 @@ class CrowdDataset:
         split: int8 [items], codes into SPLITS; all zero where the dataset has no split.
         gold: sparse; may cover none, some or all items.
         item_names, annotator_names, class_names: what the codes stand for.
+        class_labels: how the classes stand in the data's files, all different; as `class_names` where it is left out.
         annotator_features: float32 [annotators, annotator_features].
         crowd: the true confusion matrices where the crowd was simulated.
         params: the dataset parameters that made it (`annotators: 100`).
@@ -181,6 +182,7 @@ class CrowdDataset:
     item_names: Sequence[str]
     annotator_names: Sequence[str]
     class_names: tuple[str, ...]
+    class_labels: tuple[str, ...] = ()
     annotator_features: AnnotatorFeatures | None = None
     crowd: TrueCrowd | None = None
     params: Mapping[str, Scalar] = field(default_factory=dict)
@@ -190,6 +192,8 @@ class CrowdDataset:
     missing_labels: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        if len(self.class_labels) != len(self.class_names):
+            object.__setattr__(self, "class_labels", self.class_names)
         unit = self.items.unit
         if unit is not None and ((np.diff(unit) == 0) & (np.diff(self.split) != 0)).any():
             raise DataError(f"dataset {self.name}: expected every unit (sentence) in one split, got one that is torn")

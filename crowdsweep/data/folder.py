@@ -102,6 +102,7 @@ def read_folder(
         item_names=item_names,
         annotator_names=NumberedNames("vote", len(annotations)) if annotator_names is None else annotator_names,
         class_names=classes.names,
+        class_labels=tuple(classes.code),
         annotator_features=None
         if annotator_names is None
         else read_annotator_features(folder, annotator_features, annotator_names, about.missing),
@@ -247,8 +248,7 @@ def write_folder(dataset: CrowdDataset, path: str | Path) -> None:
         if any(USUAL.among(Names.of(names)).any() for names in (dataset.item_names, dataset.annotator_names)):
             description["missing"] = []  # somebody said that these are names
         (folder / "dataset.yaml").write_text(yaml.safe_dump(description, sort_keys=False), encoding="utf-8")
-        codes = [str(code) for code in range(dataset.n_classes)]
-        _write(folder / "classes.csv", {"label": codes, "name": list(dataset.class_names)})
+        _write(folder / "classes.csv", {"label": _labels(dataset), "name": list(dataset.class_names)})
         _write_answers(dataset, folder)
         _write_items(dataset, folder)
         if dataset.items.features is not None:
@@ -300,23 +300,32 @@ def written_whole(folder: Path) -> Generator[Path]:
         raise DataError(f"{folder}: expected a folder that can be written: {error}; choose another place") from error
 
 
+def _labels(dataset: CrowdDataset) -> list[str]:
+    """Returns what the classes are called in files; their codes where their labels could not be told apart there."""
+    labels = list(dataset.class_labels)
+    joins = dataset.scale == "multilabel" and any(folder_files.JOIN in label for label in labels)
+    if joins or not all(labels) or len(set(labels)) < len(labels):
+        return [str(code) for code in range(dataset.n_classes)]
+    return labels
+
+
 def _write_answers(dataset: CrowdDataset, folder: Path) -> None:
     rows = dataset.annotations
-    names = Names.of(dataset.item_names)
+    names, labels = Names.of(dataset.item_names), Names.of(_labels(dataset))
     if rows.anonymous:
         if rows.weight is not None or rows.probability is not None:
             raise DataError(f"{folder}: votes cannot carry weights or probabilities")
         counts = rows.counts.tocoo()
-        votes = {"item": names.take(counts.coords[0]), "label": counts.coords[1]}
+        votes = {"item": names.take(counts.coords[0]), "label": labels.take(counts.coords[1])}
         _write(folder / "votes.csv", {**votes, "count": counts.data.astype(np.int64)})
         return
     annotators = Names.of(dataset.annotator_names)
     if rows.n_active_annotators < rows.n_annotators:
         _write(folder / "annotators.csv", {"annotator": annotators})
     if dataset.scale == "multilabel":
-        first, label, nothing = _joined_rows(rows)
+        first, label, nothing = _joined_rows(rows, _labels(dataset))
     else:
-        first, label, nothing = np.arange(len(rows)), rows.label, np.zeros(len(rows), dtype=bool)
+        first, label, nothing = np.arange(len(rows)), labels.take(rows.label), np.zeros(len(rows), dtype=bool)
     columns: dict[str, Sequence[str] | np.ndarray] = {
         "item": names.take(rows.item[first]),
         "annotator": annotators.take(rows.annotator[first]),
@@ -329,8 +338,8 @@ def _write_answers(dataset: CrowdDataset, folder: Path) -> None:
     _write(folder / "annotations.csv", columns)
 
 
-def _joined_rows(rows: Annotations) -> tuple[np.ndarray, Names, np.ndarray]:
-    """Returns the first row of each multi-label answer, its class codes joined, and whether it chose no class.
+def _joined_rows(rows: Annotations, class_labels: Sequence[str]) -> tuple[np.ndarray, Names, np.ndarray]:
+    """Returns the first row of each multi-label answer, its class labels joined, and whether it chose no class.
 
     A class that a pair chose n times stands in n answers of that pair; rows with other weights are other answers.
     """
@@ -346,7 +355,7 @@ def _joined_rows(rows: Annotations) -> tuple[np.ndarray, Names, np.ndarray]:
     ends = np.append(np.flatnonzero(starts), len(rows))
     labels, nothing = rows.label[order], _chose_nothing(rows)[order]
     texts = [
-        "" if nothing[start] else folder_files.JOIN.join(map(str, labels[start:end].tolist()))
+        "" if nothing[start] else folder_files.JOIN.join(class_labels[int(code)] for code in labels[start:end])
         for start, end in pairwise(ends.tolist())
     ]
     return order[starts], Names.of(texts), nothing[starts]
@@ -367,9 +376,9 @@ def _write_items(dataset: CrowdDataset, folder: Path) -> None:
     if dataset.gold.applies is not None:
         columns |= _gold_columns(dataset)
     elif len(dataset.gold):
-        gold = [""] * dataset.items.n_items
+        gold, labels = [""] * dataset.items.n_items, _labels(dataset)
         for item, label in zip(dataset.gold.item.tolist(), dataset.gold.label.tolist(), strict=True):
-            gold[item] += f"{folder_files.JOIN}{label}" if gold[item] else str(label)
+            gold[item] += f"{folder_files.JOIN}{labels[label]}" if gold[item] else labels[label]
         columns["gold"] = gold
     for name, texts in (("text", dataset.items.text), ("text_b", dataset.items.text_b)):
         if texts is not None:
@@ -380,13 +389,13 @@ def _write_items(dataset: CrowdDataset, folder: Path) -> None:
 
 
 def _gold_columns(dataset: CrowdDataset) -> dict[str, Sequence[str]]:
-    """Returns a column `gold_CODE` for each class that gold speaks of; the written class labels are the codes."""
-    gold, columns = dataset.gold, dict[str, Sequence[str]]()
+    """Returns a column `gold_LABEL` for each class that gold speaks of."""
+    gold, columns, labels = dataset.gold, dict[str, Sequence[str]](), _labels(dataset)
     for label in np.unique(gold.label):
         column = np.full(dataset.items.n_items, "", dtype="<U1")
         mine = gold.label == label
         column[gold.item[mine]] = np.where(np.asarray(gold.applies)[mine], "1", "0")
-        columns[f"{folder_files.GOLD_OF_CLASS}{label}"] = column.tolist()
+        columns[f"{folder_files.GOLD_OF_CLASS}{labels[label]}"] = column.tolist()
     return columns
 
 

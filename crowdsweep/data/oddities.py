@@ -105,6 +105,8 @@ def mistakes(dataset: CrowdDataset) -> list[Oddity]:
             )
         )
     add("classes that differ only in spelling", _shown(alike(dataset.class_names)), _JOIN_THEM)
+    add("names of several classes", *_names_in_common(dataset.class_names, dataset.class_labels))
+    add("names that are the label of another class", *_crossed_names(dataset.class_names, dataset.class_labels))
     for kind, names in (("items", dataset.item_names), ("annotators", dataset.annotator_names)):
         if not isinstance(names, NumberedNames):
             add(f"{kind} that differ only in spelling", _shown(alike_names(names)), _JOIN_THEM)
@@ -149,6 +151,24 @@ def mistakes(dataset: CrowdDataset) -> list[Oddity]:
 def oddities_as_mappings(found: list[Oddity]) -> list[dict[str, Any]]:
     """Returns JSON-able records."""
     return [asdict(oddity) for oddity in found]
+
+
+def _names_in_common(names: Sequence[str], labels: Sequence[str]) -> tuple[list[str], str]:
+    found = [
+        f"{name!r} of {' and '.join(repr(label) for label, one in zip(labels, names, strict=True) if one == name)}"
+        for name in dict.fromkeys(names)
+        if list(names).count(name) > 1
+    ]
+    return found, "give each class a name of its own in classes.csv; labels are written as they stand"
+
+
+def _crossed_names(names: Sequence[str], labels: Sequence[str]) -> tuple[list[str], str]:
+    found = [
+        f"{label!r} is called {name!r}"
+        for label, name in zip(labels, names, strict=True)
+        if name != label and name in set(labels)
+    ]
+    return found, "give the classes names in classes.csv that are no labels; labels are written as they stand"
 
 
 def _shown(groups: Sequence[tuple[str, ...]]) -> list[str]:

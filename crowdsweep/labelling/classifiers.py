@@ -12,6 +12,7 @@ from typing import Any, final
 
 import numpy as np
 from jaxtyping import Int64
+from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
 from crowdsweep.arrays import ItemFeatures, ItemProbs
@@ -127,7 +128,7 @@ def load_classifier(folder: str | Path) -> SavedClassifier:
         return SavedClassifier(class_names=tuple(map(str, told["classes"])), fits=fits)
     except BadInput:
         raise
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, SafetensorError) as error:
         raise BadInput(f"{place}: expected a folder `classifier` that `crowdsweep label` wrote: {error}") from error
 
 

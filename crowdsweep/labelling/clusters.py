@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Float64, Int64
 
+from crowdsweep.labelling.columns import class_columns
 from crowdsweep.labelling.fitted import Fitted
 from crowdsweep.models.clusters import ARRAYS, ClusteredCrowd
 
@@ -49,7 +50,7 @@ def cluster_tables(fitted: Fitted) -> ClusterTables | None:
     return ClusterTables(
         items=_memberships("item", names, crowd.items[:, by_size]),
         annotators=annotators,
-        answers=_answers(labels, fitted.dataset.class_names, both=annotators is not None),
+        answers=_answers(labels, fitted.dataset.class_labels, both=annotators is not None),
     )
 
 
@@ -65,11 +66,12 @@ def _memberships(what: str, names: Sequence[str], probs: Float64[np.ndarray, "me
 
 
 def _answers(
-    labels: Float64[np.ndarray, "clusters annotator_clusters classes"], class_names: Sequence[str], *, both: bool
+    labels: Float64[np.ndarray, "clusters annotator_clusters classes"], class_labels: Sequence[str], *, both: bool
 ) -> pa.Table:
     n_items, n_annotators, _ = labels.shape
     columns: dict[str, Any] = {"item_cluster": np.repeat(np.arange(n_items) + 1, n_annotators)}
     if both:
         columns["annotator_cluster"] = np.tile(np.arange(n_annotators) + 1, n_items)
-    columns |= {name: labels[:, :, place].ravel() for place, name in enumerate(class_names)}
+    named = class_columns(class_labels, list(columns))
+    columns |= {name: labels[:, :, place].ravel() for place, name in enumerate(named)}
     return pa.Table.from_pydict(columns)

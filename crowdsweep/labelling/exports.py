@@ -14,9 +14,10 @@ import pyarrow.parquet as pq
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import CrowdDataset
 from crowdsweep.errors import BadInput
+from crowdsweep.labelling.columns import class_columns
 from crowdsweep.labelling.fitted import Fitted
 from crowdsweep.labelling.label_studio import Interface, check_shown, label_studio, read_interface
-from crowdsweep.labelling.tables import Labelled
+from crowdsweep.labelling.labelled import Labelled
 
 _MOST_CELLS = 50_000_000  # of cleanlab's matrix of items × annotators
 
@@ -76,7 +77,7 @@ class Exports:
     def _interface(self, dataset: CrowdDataset) -> Interface | None:
         if self.interface is None:
             return None
-        found = read_interface(self.interface, dataset.class_names, multilabel=dataset.scale == "multilabel")
+        found = read_interface(self.interface, dataset.class_labels, multilabel=dataset.scale == "multilabel")
         check_shown(found, dataset, self.interface)
         return found
 
@@ -89,8 +90,9 @@ def crowd_kit(labelled: Labelled, fitted: Fitted) -> dict[str, bytes]:
     by `task` with the column `agg_label`, and one with a column of probabilities for each label."""
     dataset = fitted.dataset
     tasks = [dataset.item_names[int(code)] for code in labelled.code]
-    best = [dataset.class_names[code] for code in labelled.probs.argmax(axis=1)]
-    probabilities = {name: labelled.probs[:, place] for place, name in enumerate(dataset.class_names)}
+    best = [dataset.class_labels[code] for code in labelled.probs.argmax(axis=1)]
+    columns = class_columns(dataset.class_labels, ["task"])
+    probabilities = {name: labelled.probs[:, place] for place, name in enumerate(columns)}
     return {
         "crowd-kit-labels.parquet": _indexed("task", tasks, {"agg_label": best}),
         "crowd-kit-probabilities.parquet": _indexed("task", tasks, probabilities),
@@ -100,8 +102,8 @@ def crowd_kit(labelled: Labelled, fitted: Fitted) -> dict[str, bytes]:
 def cleanlab(labelled: Labelled, fitted: Fitted) -> dict[str, bytes]:
     """Returns what cleanlab's functions of several annotators take, of the items with annotations:
     `labels_multiannotator` (items × annotators, numbers of classes, empty where there is no answer) and `pred_probs`
-    (items × classes, in that order), and the classes' names. Of an annotator's repeated answers to one item the last
-    stands."""
+    (items × classes, in that order: the model's own, not gold's), and the classes' labels. Of an annotator's repeated
+    answers to one item the last stands."""
     dataset, annotations = fitted.dataset, fitted.dataset.annotations
     kept = np.flatnonzero(np.isin(labelled.code, fitted.code))
     code = labelled.code[kept]
@@ -111,11 +113,11 @@ def cleanlab(labelled: Labelled, fitted: Fitted) -> dict[str, bytes]:
     names = [dataset.annotator_names[int(one)] for one in active]
     items = [dataset.item_names[int(one)] for one in code]
     probabilities = io.BytesIO()
-    np.save(probabilities, labelled.probs[kept], allow_pickle=False)
+    np.save(probabilities, labelled.model[kept], allow_pickle=False)
     return {
         "cleanlab-labels.parquet": _indexed("item", items, dict(zip(names, columns, strict=True))),
         "cleanlab-pred-probs.npy": probabilities.getvalue(),
-        "cleanlab-classes.json": json.dumps(list(dataset.class_names), ensure_ascii=False).encode(),
+        "cleanlab-classes.json": json.dumps(list(dataset.class_labels), ensure_ascii=False).encode(),
     }
 
 

@@ -4,9 +4,9 @@ A fit may name the classes otherwise than the votes do, with the same likelihood
 the order in which they agree with the votes, so that averages are of the same things.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from jaxtyping import Float64, Int, Int32, Int64
@@ -28,6 +28,7 @@ DEFAULT_SEEDS = 5
 LEAVES_OUT = ("redundancy", "annotator_dropout", "folds")
 """Dataset parameters by which a sweep trains on less than everything."""
 Order = Int64[np.ndarray, " classes"]
+Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -90,7 +91,7 @@ class Fitted:
         found: list[np.ndarray] = []
         for fit in self.fits:
             assert fit.result.annotators is not None  # noqa: S101 - `knows_annotators` says so
-            matrices = guarded(fit.result.annotators.confusion)(annotators)
+            matrices = self._asked(fit.result.annotators.confusion)(annotators)
             found.append(matrices if fit.order is None else matrices[:, fit.order])
         return np.mean(found, axis=0)
 
@@ -100,14 +101,29 @@ class Fitted:
         return [fit.result.predictor for fit in self.fits if fit.result.predictor is not None]
 
     def predictions(self, items: Items) -> list[ItemProbs]:
-        """Returns what each fit that can says of items from their features."""
+        """Returns what each fit that can says of items from their features.
+
+        Raises:
+            FitFailed: the predictor did; a plug-in's may.
+        """
         found: list[ItemProbs] = []
         for fit in self.fits:
             predictor = fit.result.predictor
             if predictor is not None:
-                probs = guarded(predictor.predict)(items, predictor.uses[0])
+                probs = self._asked(predictor.predict)(items, predictor.uses[0])
                 found.append(probs if fit.order is None else probs[:, fit.order])
         return found
+
+    def _asked(self, call: Callable[..., Answer]) -> Callable[..., Answer]:
+        """Returns a call into the model, whose faults are its fit's."""
+
+        def asked(*args: Any) -> Answer:
+            try:
+                return guarded(call)(*args)
+            except ModelFault as fault:
+                raise FitFailed(f"model {self.model!r} on dataset {self.dataset.name!r}: {fault}") from fault
+
+        return asked
 
 
 def fit_everything(

@@ -1,6 +1,7 @@
 """What `crowdsweep label` writes: a folder of tables, a classifier, and what makes it again."""
 
 import shutil
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,12 +14,14 @@ import yaml
 from crowdsweep.data import catalogue
 from crowdsweep.data.moved import load_recorded
 from crowdsweep.errors import BadInput, NotWritten
+from crowdsweep.labelling.answers import answers_table
 from crowdsweep.labelling.chosen import Chosen
 from crowdsweep.labelling.classifiers import plain_classifier, save_classifiers
 from crowdsweep.labelling.clusters import cluster_tables
 from crowdsweep.labelling.exports import NOTHING, Exports
 from crowdsweep.labelling.fitted import Fitted, fit_everything
-from crowdsweep.labelling.tables import crowd_tables, labelled_items, labels_table, probabilities_table
+from crowdsweep.labelling.labelled import Labelled, gold_note, labelled_items
+from crowdsweep.labelling.tables import CrowdTables, crowd_tables, labels_table, probabilities_table
 from crowdsweep.report.table import to_csv
 
 RECIPE = "label.yaml"
@@ -57,6 +60,36 @@ def check_folder(folder: Path) -> None:
     """
     if folder.exists() and (not folder.is_dir() or (any(folder.iterdir()) and not (folder / RECIPE).is_file())):
         raise BadInput(f"{folder}: expected a new or empty folder, or one of labels, got one that holds other files")
+
+
+def default_folder(place: Path, dataset: str) -> Path:
+    """Returns where labels go if nobody says: to a place, or where another dataset's labels lie, beside it.
+
+    Args:
+        place: for the labels of this dataset, and maybe of others.
+        dataset: what `Chosen` names it.
+    """
+    own = Path(dataset)
+    parts = [*own.absolute().parts[1:]][::-1] if own.is_dir() else [dataset.replace("/", "-")]
+    name = place.name
+    for part in parts:
+        if not _holds_another(place, dataset):
+            return place
+        if f"-{name}-".endswith(f"-{part}-"):
+            continue
+        name = f"{name}-{part}"
+        place = place.with_name(name)
+    return place
+
+
+def _holds_another(folder: Path, dataset: str) -> bool:
+    """Returns whether the labels of another dataset lie in a folder."""
+    try:
+        recipe = yaml.safe_load((folder / RECIPE).read_text(encoding="utf-8"))
+        there = str(recipe["dataset"])
+    except (OSError, UnicodeError, yaml.YAMLError, LookupError, TypeError):
+        return False
+    return there != dataset and Path(there).absolute() != Path(dataset).absolute()
 
 
 def write_labels(fitted: Fitted, chosen: Chosen, folder: Path, command: str, exports: Exports = NOTHING) -> list[str]:
@@ -121,9 +154,14 @@ def _keep_others(folder: Path, fresh: Path) -> None:
 
 def _write_all(fitted: Fitted, chosen: Chosen, folder: Path, command: str, exports: Exports) -> None:
     labelled = labelled_items(fitted)
-    crowd = crowd_tables(fitted)
+    crowd = crowd_tables(fitted, labelled)
     labels = labels_table(labelled, fitted.dataset)
-    tables: dict[str, pa.Table | None] = {"labels": labels, "annotators": crowd.annotators, "next": crowd.next_items}
+    tables: dict[str, pa.Table | None] = {
+        "labels": labels,
+        "annotators": crowd.annotators,
+        "answers": answers_table(fitted, labelled),
+        "next": crowd.next_items,
+    }
     if (clusters := cluster_tables(fitted)) is not None:
         tables |= {"item_clusters": clusters.items, "annotator_clusters": clusters.annotators}
         tables["clusters"] = clusters.answers
@@ -133,6 +171,7 @@ def _write_all(fitted: Fitted, chosen: Chosen, folder: Path, command: str, expor
     parquet = {
         "labels": labels,
         "probabilities": probabilities_table(labelled, fitted.dataset),
+        "raw-probabilities": probabilities_table(labelled, fitted.dataset, raw=True),
         "confusion": crowd.confusion,
     }
     for name, table in parquet.items():
@@ -143,14 +182,37 @@ def _write_all(fitted: Fitted, chosen: Chosen, folder: Path, command: str, expor
     plain = [one for predictor in fitted.predictors if (one := plain_classifier(predictor)) is not None]
     if plain and len(plain) == len(fitted.fits):
         aligned = [one.reordered(fit.order) for one, fit in zip(plain, fitted.fits, strict=True)]
-        save_classifiers(folder / "classifier", aligned, fitted.dataset.class_names, fitted.model)
+        save_classifiers(folder / "classifier", aligned, fitted.dataset.class_labels, fitted.model)
     files = sorted(path.name + ("/" if path.is_dir() else "") for path in folder.iterdir())
-    (folder / RECIPE).write_text(_recipe(fitted, chosen, command, files), encoding="utf-8")
-
-
-def _recipe(fitted: Fitted, chosen: Chosen, command: str, files: list[str]) -> str:
-    told: dict[str, Any] = {
+    made = {
         "command": command,
+        **_facts(labelled, crowd, multilabel=fitted.dataset.scale == "multilabel"),
+        "files": files,
+    }
+    (folder / RECIPE).write_text(_recipe(fitted, chosen, made), encoding="utf-8")
+
+
+def told_of(folder: Path) -> list[str]:
+    """Returns what whoever takes labels from a folder should know of them, a line each."""
+    recipe = yaml.safe_load((folder / RECIPE).read_text(encoding="utf-8"))
+    return [f"probabilities: {recipe['calibration']['in_words']}", *recipe["notes"]]
+
+
+def _facts(labelled: Labelled, crowd: CrowdTables, *, multilabel: bool) -> dict[str, Any]:
+    """Returns how probabilities and intervals came about, and what contradicts them."""
+    found = labelled.calibrations
+    calibration = {"in_words": found.answered.words(), **asdict(found.answered)}
+    if found.unseen.rows:
+        calibration["unseen_items"] = {"in_words": found.unseen.words(), **asdict(found.unseen)}
+    notes = list(crowd.notes)
+    if note := gold_note(labelled, multilabel=multilabel):
+        notes.append(note)
+    return {"calibration": calibration, "annotators_temperature": float(crowd.temperature), "notes": notes}
+
+
+def _recipe(fitted: Fitted, chosen: Chosen, made: dict[str, Any]) -> str:
+    told: dict[str, Any] = {
+        "command": made["command"],
         "model": fitted.model,
         "why": chosen.why,
         "params": dict(fitted.params),
@@ -158,8 +220,8 @@ def _recipe(fitted: Fitted, chosen: Chosen, command: str, files: list[str]) -> s
         "dataset_params": dict(fitted.dataset_params),
         "fingerprint": fitted.dataset.fingerprint,
         "seeds": list(fitted.seeds),
-        "classes": list(fitted.dataset.class_names),
-        "files": files,
+        "classes": list(fitted.dataset.class_labels),
+        **{name: value for name, value in made.items() if name != "command"},
         "written": datetime.now(tz=UTC).strftime("%Y-%m-%d %H:%M UTC"),
     }
     return yaml.safe_dump(told, sort_keys=False, allow_unicode=True)

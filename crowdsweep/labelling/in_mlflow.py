@@ -13,7 +13,7 @@ from crowdsweep.journal.journal import read_journal
 from crowdsweep.labelling.chosen import chosen_of_sweep
 from crowdsweep.labelling.classifiers import load_classifier
 from crowdsweep.labelling.fitted import Fitted
-from crowdsweep.labelling.folder import RECIPE, check_folder, fit_chosen, write_labels
+from crowdsweep.labelling.folder import RECIPE, check_folder, fit_chosen, told_of, write_labels
 from crowdsweep.tracking.sweep_page import store_id
 from crowdsweep.tracking.uri import database_file, tracking_uri, without_credentials
 
@@ -55,6 +55,8 @@ def label_and_register(store: Path, tell: Callable[[str], object], *, news: bool
         _log.warning("tracking.register: nothing could be registered: %s", error)
         return
     tell(f"{folder}: {', '.join(names)}")
+    for line in told_of(folder):
+        tell(line)
     if not (folder / "classifier").is_dir():
         _log.warning("tracking.register: %s has no classifier that could be registered; see --model", chosen.model)
     log_and_tell(store, folder, fitted, tell)

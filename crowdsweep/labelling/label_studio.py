@@ -19,7 +19,8 @@ from crowdsweep.data.dataset import CrowdDataset
 from crowdsweep.data.formats.shown import read_shown
 from crowdsweep.errors import BadInput, shortened
 from crowdsweep.labelling.fitted import Fitted
-from crowdsweep.labelling.tables import Labelled, decided
+from crowdsweep.labelling.labelled import Labelled
+from crowdsweep.labelling.tables import decided
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,11 +106,11 @@ def label_studio(labelled: Labelled, fitted: Fitted, interface: Interface | None
     names = interface or Interface()
     texts, known = dataset.items.text, shown_of(dataset)
     tasks: list[dict[str, Any]] = []
-    scores = decided(labelled.probs, dataset.class_names, multilabel=multilabel)["probability"]
+    scores = decided(labelled.probs, dataset.class_labels, multilabel=multilabel)["probability"]
     for code, probs, score in zip(labelled.code, labelled.probs, scores.tolist(), strict=True):
         item = dataset.item_names[int(code)]
         best = np.flatnonzero(probs > 0.5) if multilabel else [probs.argmax()]
-        labels = [dataset.class_names[one] for one in best]
+        labels = [dataset.class_labels[one] for one in best]
         answer = {"from_name": names.question, "to_name": names.shown, "type": "choices", "value": {"choices": labels}}
         prediction = {"model_version": fitted.model, "score": score, "result": [answer]}
         shown = known.get(item, {})
@@ -119,7 +120,7 @@ def label_studio(labelled: Labelled, fitted: Fitted, interface: Interface | None
     text = json.dumps(tasks, ensure_ascii=False, indent=1)
     files = {"label-studio.json": text.encode(errors="backslashreplace")}
     if interface is None:
-        files["label-studio.xml"] = _written(names, dataset.class_names, multilabel=multilabel).encode()
+        files["label-studio.xml"] = _written(names, dataset.class_labels, multilabel=multilabel).encode()
     return files
 
 

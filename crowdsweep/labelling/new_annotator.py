@@ -32,7 +32,7 @@ def new_annotator(fitted: Fitted, answers: Mapping[str, str | Sequence[str]]) ->
     """
     items, given = _coded(fitted, answers)
     probs = np.mean([_foretold(fitted, fit, items, given) for fit in fitted.fits], axis=0)
-    classes = fitted.dataset.class_names
+    classes = fitted.dataset.class_labels
     return pa.Table.from_pydict(
         {
             "item": [fitted.dataset.item_names[int(code)] for code in fitted.code],
@@ -48,7 +48,7 @@ def _coded(
     """Returns the items that were answered, by their place in the fit, and how often each class was."""
     dataset = fitted.dataset
     place = {dataset.item_names[int(code)]: place for place, code in enumerate(fitted.code)}
-    classes = {name: code for code, name in enumerate(dataset.class_names)}
+    classes = {name: code for code, name in enumerate(dataset.class_labels)}
     if not answers:
         raise BadInput("answers: expected at least one item with the answer that it was given, got none")
     given = np.zeros((len(answers), len(classes)))

@@ -10,7 +10,7 @@ here: an average of votes, or a classifier's word, does not hold the answer as a
 the others' answers are counted.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -110,6 +110,24 @@ def answers_and_others(questions: Questions, matrices: Matrices | None) -> Calla
             )
 
     return chunks
+
+
+def total_and_said(
+    questions: Questions, matrices: Matrices, code: Codes, own: Sequence[Int64[np.ndarray, " rows"]]
+) -> tuple[Float64[np.ndarray, "questions answers"], Float64[np.ndarray, "all answers"]]:
+    """Returns what all answers say together of each question, and what each of these says (logarithms).
+
+    Args:
+        questions: with their answers.
+        matrices: of annotators.
+        code: some annotators.
+        own: rows of each of these; what other rows say is left at zero.
+    """
+    place = np.repeat(np.arange(len(code)), [len(rows) for rows in own])
+    rows = _Rows(code=code, place=place, own=np.concatenate(own))
+    said = np.zeros((len(questions.question), questions.n_answers))
+    said[rows.own] = _said(questions, rows, matrices)
+    return _total(questions, matrices), said
 
 
 def answers_alone(questions: Questions, matrices: Matrices) -> Float64[np.ndarray, "questions answers"]:

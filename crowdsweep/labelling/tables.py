@@ -6,16 +6,20 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from jaxtyping import Float64, Int64
+from jaxtyping import Float64
 
 from crowdsweep.arrays import LOG_FLOOR, ItemProbs
 from crowdsweep.data.dataset import SPLITS, CrowdDataset
+from crowdsweep.labelling.against_gold import AgainstGold, contradictions, gold_of_annotators, gold_of_questions
 from crowdsweep.labelling.annotators import AnnotatorFacts, annotator_facts
+from crowdsweep.labelling.columns import class_columns
 from crowdsweep.labelling.crowd import crowd_of
 from crowdsweep.labelling.default_model import default_model
 from crowdsweep.labelling.fitted import Fitted, fit_everything
+from crowdsweep.labelling.labelled import Labelled
 from crowdsweep.labelling.next_items import gains, whom_to_ask
 from crowdsweep.labelling.others import Matrices, answers_alone, answers_and_others
+from crowdsweep.labelling.pairs import alike_beyond, errors_together
 from crowdsweep.labelling.questions import Questions, questions_of
 
 JOIN = "|"  # between the classes of one multi-label label
@@ -23,51 +27,10 @@ _ALIKE = 0.05  # mean total variation between labels and what matrices make of t
 _MOST_ASKED = 100_000  # items that are given annotators to ask: the others gain less anyway
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Labelled:
-    """What a fitted model says of every item that it can label.
-
-    Attributes:
-        code: int64 [items], numbers of the items in the dataset, ascending.
-        probs: float64 [items, classes] (multi-label: independent probabilities).
-        by: of each item: `classifier` where it has the last word, as it has of items without annotations and, of models
-            that take labels first and train on them then, of all; else `annotations`.
-        fits_agree: float64 [items], the share of the fits that say the same.
-    """
-
-    code: Int64[np.ndarray, " items"]
-    probs: ItemProbs
-    by: Sequence[str]
-    fits_agree: Float64[np.ndarray, " items"]
-
-
-def labelled_items(fitted: Fitted) -> Labelled:
-    """Labels the items with annotations, and where the model has a classifier all others too."""
-    probs = fitted.item_probs
-    code, agree = fitted.code.astype(np.int64), fitted.agreement_of_fits(probs)
-    by = ["classifier" if _classifier_decides(fitted, probs) else "annotations"] * len(probs)
-    rest = np.setdiff1d(np.arange(fitted.dataset.items.n_items), fitted.code)
-    if len(rest) and fitted.predictors:
-        items = fitted.dataset.items.take(rest)
-        each = fitted.predictions(items)
-        more = np.mean(each, axis=0)
-        code, probs = np.concatenate([code, rest]), np.concatenate([probs, more])
-        agree = np.concatenate([agree, fitted.share_alike(each, more)])
-        by += ["classifier"] * len(rest)
-    order = np.argsort(code, kind="stable")
-    return Labelled(code=code[order], probs=probs[order], by=[by[i] for i in order], fits_agree=agree[order])
-
-
-def _classifier_decides(fitted: Fitted, probs: ItemProbs) -> bool:
-    """Returns whether the model says of all items with annotations what it would say of them without."""
-    if not fitted.predictors:
-        return False
-    return np.allclose(np.mean(fitted.predictions(fitted.training.items), axis=0), probs, atol=1e-4)
-
-
 def labels_table(labelled: Labelled, dataset: CrowdDataset) -> pa.Table:
     """Returns a row an item: label, its probability, entropy (nats), number of answers, the share of them that agree
-    with the label, split, what it was labelled by, and the share of the fits that give the same label.
+    with the label, split, what it was labelled by, and the share of the fits that give the same label; `name`, what the
+    class is called, where some are called otherwise than their labels; `gold` where there is some.
 
     Of multi-label items the label joins all classes that are more probable than not, its probability is that of exactly
     these, classes being independent, and the answers that agree are those of single classes.
@@ -81,35 +44,63 @@ def labels_table(labelled: Labelled, dataset: CrowdDataset) -> pa.Table:
     agreeing = np.bincount(item, weights=says.astype(np.float64), minlength=len(probs))
     with np.errstate(invalid="ignore"):
         agreement = pa.array(agreeing / given, mask=given == 0)
-    return pa.Table.from_pydict(
-        {
-            "item": [dataset.item_names[int(code)] for code in labelled.code],
-            **decided(probs, dataset.class_names, multilabel=multilabel),
-            "entropy": entropy.sum(axis=1),
-            "answers": given // (dataset.n_classes if multilabel else 1),
-            "agreement": agreement,
-            "split": [SPLITS[code] if code else "" for code in dataset.split[labelled.code]],
-            "labelled_by": list(labelled.by),
-            "fits_agree": labelled.fits_agree,
-        }
-    )
+    columns: dict[str, Any] = {
+        "item": [dataset.item_names[int(code)] for code in labelled.code],
+        **decided(probs, dataset.class_labels, multilabel=multilabel),
+        "entropy": entropy.sum(axis=1),
+        "answers": given // (dataset.n_classes if multilabel else 1),
+        "agreement": agreement,
+        "split": [SPLITS[code] if code else "" for code in dataset.split[labelled.code]],
+        "labelled_by": list(labelled.by),
+        "fits_agree": pa.array(labelled.fits_agree, mask=np.isnan(labelled.fits_agree)),
+    }
+    if dataset.class_names != dataset.class_labels:
+        columns["name"] = decided(probs, dataset.class_names, multilabel=multilabel)["label"]
+    if len(dataset.gold):
+        columns["gold"] = _gold_labels(labelled, dataset)
+    return pa.Table.from_pydict(columns)
 
 
-def decided(probs: ItemProbs, class_names: Sequence[str], *, multilabel: bool) -> dict[str, Any]:
-    """Returns the columns `label` and `probability`, as `labels_table` has them."""
-    names = np.array(class_names, dtype=object)
+def _gold_labels(labelled: Labelled, dataset: CrowdDataset) -> list[str]:
+    """Returns the gold of each item; empty where it has none, and where multi-label gold names no class."""
+    found: list[list[str]] = [[] for _ in labelled.code]
+    gold = dataset.gold.of_items(labelled.code, dataset.items.n_items).positive()
+    for item, label in zip(gold.item.tolist(), gold.label.tolist(), strict=True):
+        found[item].append(dataset.class_labels[label])
+    return [JOIN.join(labels) for labels in found]
+
+
+def decided(probs: ItemProbs, labels: Sequence[str], *, multilabel: bool) -> dict[str, Any]:
+    """Returns the columns `label` and `probability`, as `labels_table` has them; several classes are joined by `|`,
+    and one that stands in a label has a backslash before it."""
+    names = np.array(labels, dtype=object)
     if multilabel:
+        apart = np.array([escaped(label) for label in labels], dtype=object)
         chosen = probs > 0.5
         probability = np.where(chosen, probs, 1.0 - probs).prod(axis=1)
-        return {"label": [JOIN.join(names[row]) for row in chosen], "probability": probability}
+        return {"label": [JOIN.join(apart[row]) for row in chosen], "probability": probability}
     best = probs.argmax(axis=1)
     return {"label": names[best].tolist(), "probability": probs[np.arange(len(probs)), best]}
 
 
-def probabilities_table(labelled: Labelled, dataset: CrowdDataset) -> pa.Table:
-    """Returns the item and a column for each class."""
+def escaped(label: str) -> str:
+    """Returns a name that may stand among several that are joined."""
+    return label.replace("\\", "\\\\").replace(JOIN, "\\" + JOIN) if JOIN in label else label
+
+
+def probabilities_table(labelled: Labelled, dataset: CrowdDataset, *, raw: bool = False) -> pa.Table:
+    """Returns the item and a column for each class.
+
+    Args:
+        labelled: what is said of items.
+        dataset: whose items.
+        raw: what the model says, before it is calibrated and gold is heard; empty where it says nothing.
+    """
+    labels = dataset.class_labels
     columns: dict[str, Any] = {"item": [dataset.item_names[int(code)] for code in labelled.code]}
-    columns |= {name: labelled.probs[:, place] for place, name in enumerate(dataset.class_names)}
+    values = labelled.raw if raw else labelled.probs
+    for place, name in enumerate(class_columns(labels, ["item"])):
+        columns[name] = pa.array(values[:, place], mask=np.isnan(values[:, place]))
     return pa.Table.from_pydict(columns)
 
 
@@ -121,36 +112,60 @@ class CrowdTables:
         annotators: a row an annotator.
         confusion: rows (annotator, class, true, answer, expected number).
         next_items: a row an item, most worth another label first.
+        temperature: by how much annotators' fellows are too sure of them (`crowd.Crowd`), which widens the intervals.
+        notes: what contradicts the model's picture of annotators, in words.
     """
 
     annotators: pa.Table | None
     confusion: pa.Table | None
     next_items: pa.Table
+    temperature: float = 1.0
+    notes: Sequence[str] = ()
 
 
-def crowd_tables(fitted: Fitted) -> CrowdTables:
-    """Counts what is known of annotators, and ranks the items with annotations by what one more label would tell.
+def crowd_tables(fitted: Fitted, labelled: Labelled | None = None) -> CrowdTables:
+    """Finds what is known of annotators, and ranks the items with annotations by what one more label would tell.
 
     Where annotators are not known, there is no table of them, and nobody in particular to ask.
+
+    Args:
+        fitted: the model.
+        labelled: what is said of the items, by which one more label is worth something; the model's own probabilities
+            where it is None.
     """
     annotations, dataset = fitted.training.annotations, fitted.dataset
     multilabel = dataset.scale == "multilabel"
     questions = questions_of(annotations, fitted.item_probs, multilabel=multilabel)
+    believed = questions
+    if labelled is not None:
+        believed = questions_of(annotations, labelled.of_items(fitted.code), multilabel=multilabel)
     witness = None if annotations.anonymous else _who_knows_annotators(fitted, questions)
     matrices = None if witness is None else witness.confusion
     chunks = answers_and_others(questions, matrices)
     crowd = crowd_of(chunks, questions.n_answers)
-    told = gains(questions.belief, crowd.matrix)
+    told = gains(believed.belief, crowd.matrix)
     if witness is None:
         return CrowdTables(annotators=None, confusion=None, next_items=_next_table(fitted, told, None, ()))
     facts = annotator_facts(chunks, crowd)
+    against = gold_of_annotators(fitted, questions, facts.code)
     names = [dataset.annotator_names[int(code)] for code in facts.code]
-    answers = ("not chosen", "chosen") if multilabel else dataset.class_names
+    answers = ("not chosen", "chosen") if multilabel else dataset.class_labels
+    notes = [] if against is None else [contradictions(facts, against, names)]
+    if not multilabel:
+        notes.append(_erring_alike(fitted, questions, witness.confusion))
     return CrowdTables(
-        annotators=_annotators_table(facts, names, answers, witness.model),
+        annotators=_annotators_table(facts, names, answers, witness.model, against),
         confusion=_confusion_table(facts, dataset, answers),
-        next_items=_next_table(fitted, told, questions, facts.code if not multilabel else (), matrices),
+        next_items=_next_table(fitted, told, believed, facts.code if not multilabel else (), matrices),
+        temperature=crowd.temperature,
+        notes=[note for note in notes if note],
     )
+
+
+def _erring_alike(fitted: Fitted, questions: Questions, matrices: Matrices) -> str:
+    names = fitted.dataset.annotator_names
+    by_gold = errors_together(questions, gold_of_questions(fitted, questions), names)
+    return alike_beyond(questions, matrices, names) if by_gold is None else by_gold
 
 
 def _who_knows_annotators(fitted: Fitted, questions: Questions) -> Fitted:
@@ -172,13 +187,16 @@ def _plain(fitted: Fitted) -> Fitted:
     return fit_everything(model, {}, fitted.dataset, fitted.dataset_params, n_seeds=1)
 
 
-def _annotators_table(facts: AnnotatorFacts, names: list[str], answers: Sequence[str], source: str) -> pa.Table:
+def _annotators_table(
+    facts: AnnotatorFacts, names: list[str], answers: Sequence[str], source: str, against: AgainstGold | None
+) -> pa.Table:
     columns: dict[str, Any] = {
         "annotator": names,
         "answers": facts.answers,
         "accuracy": facts.accuracy,
         "accuracy_low": facts.low,
         "accuracy_high": facts.high,
+        **({} if against is None else against.columns()),
         "agreement_with_consensus": facts.consensus,
         "spammer": facts.spammer,
         "spammer_score": facts.score,
@@ -219,7 +237,7 @@ def _next_table(
     }
     if questions is not None and matrices is not None and len(code):
         asked = whom_to_ask(questions, order[:_MOST_ASKED], matrices, np.asarray(code))
-        names = [JOIN.join(dataset.annotator_names[one] for one in ones) for ones in asked]
+        names = [JOIN.join(escaped(dataset.annotator_names[one]) for one in ones) for ones in asked]
         columns["ask"] = names + [""] * (n_items - len(names))
     return pa.Table.from_pydict(columns)
 

@@ -66,9 +66,9 @@ def _label(answers: Sequence[Answer], store: Path) -> NextStep:
     )
     command = ["crowdsweep", "label", str(store)]
     whole = [answer for answer in answers if answer.block.ranked]
-    if len(whole) > 1:
+    if len(answers) > 1:
         command += ["--dataset", whole[0].block.title]
-        text += " One dataset at a time."
+        text += " One dataset at a time." if len(whole) > 1 else ""
     return NextStep(text=text, command=shlex.join(command))
 
 

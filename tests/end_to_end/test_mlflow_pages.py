@@ -160,7 +160,7 @@ def test_everything_that_labels_gives_the_same_probabilities(place: Path, tmp_pa
     np.testing.assert_array_equal(of_python[-40:], saved.predict(features)[-40:])
     estimator = cs.CrowdClassifier(recipe["model"], seeds=2, **settings).fit(None, data)
     np.testing.assert_array_equal(estimator.predict_proba(features), of_python)
-    table = pq.read_table(labels / "probabilities.parquet")
+    table = pq.read_table(labels / "raw-probabilities.parquet")
     by = pq.read_table(labels / "labels.parquet")["labelled_by"].to_numpy(zero_copy_only=False)
     written = np.stack([table[name].to_numpy() for name in table.column_names[1:]], axis=1)
     assert (by == "classifier").sum() > 100

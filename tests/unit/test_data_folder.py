@@ -101,7 +101,7 @@ def test_an_empty_multilabel_answer_chose_no_class(tmp_path):
     assert choices.chosen.toarray().tolist() == [[1, 1], [0, 0], [0, 1]]
     write_folder(data, tmp_path / "again")
     assert (tmp_path / "again" / "annotations.csv").read_text() == (
-        '"item","annotator","label"\n"a","x","0|1"\n"a","y",""\n"b","x","1"\n'
+        '"item","annotator","label"\n"a","x","blue|red"\n"a","y",""\n"b","x","red"\n'
     )
     assert read_folder(tmp_path / "again").annotations.fingerprint() == data.annotations.fingerprint()
     (folder / "dataset.yaml").write_text("scale: nominal")

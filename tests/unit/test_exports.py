@@ -20,7 +20,7 @@ from crowdsweep.data.formats.rows import Asked
 from crowdsweep.errors import BadInput
 from crowdsweep.labelling.exports import Exports
 from crowdsweep.labelling.fitted import fit_everything
-from crowdsweep.labelling.tables import labelled_items
+from crowdsweep.labelling.labelled import labelled_items
 
 ITEM = [0, 0, 0, 1, 1, 2, 2, 2, 2]
 ANNOTATOR = [0, 1, 3, 0, 1, 0, 1, 3, 3]

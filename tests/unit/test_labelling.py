@@ -21,10 +21,11 @@ from crowdsweep.labelling.annotators import annotator_facts, spammer_scores
 from crowdsweep.labelling.classifiers import load_classifier
 from crowdsweep.labelling.crowd import crowd_of
 from crowdsweep.labelling.fitted import fit_everything
+from crowdsweep.labelling.labelled import labelled_items
 from crowdsweep.labelling.next_items import gains
 from crowdsweep.labelling.others import answers_and_others
 from crowdsweep.labelling.questions import Questions, questions_of
-from crowdsweep.labelling.tables import crowd_tables, labelled_items, labels_table
+from crowdsweep.labelling.tables import crowd_tables, labels_table
 
 
 def crowd(item, annotator, label, *, n_items, n_annotators, n_classes, features=None):
@@ -63,9 +64,12 @@ def test_labels_are_an_independent_dawid_skenes(shared_data, tmp_path):
     assert run_command_line([*words, "--out", str(tmp_path / "o")]) == 0
     table = pd.read_csv(shared_data / "rte" / "annotations.csv").rename(columns={"item": "task", "annotator": "worker"})
     theirs = DawidSkene(n_iter=1000, tol=1e-9).fit_predict(table)
-    names = pd.read_csv(shared_data / "rte" / "classes.csv").set_index("label")["name"]
-    ours = {row["item"]: row["label"] for row in rows_of(tmp_path / "o" / "labels.csv")}
-    assert ours == {item: names[label] for item, label in theirs.items()}
+    raw = pq.read_table(tmp_path / "o" / "raw-probabilities.parquet").to_pandas().set_index("item")
+    assert raw.idxmax(axis=1).to_dict() == {str(item): str(label) for item, label in theirs.items()}
+    gold = pd.read_csv(shared_data / "rte" / "items.csv").set_index("item")["gold"]
+    rows = rows_of(tmp_path / "o" / "labels.csv")
+    assert {row["item"]: row["label"] for row in rows} == gold.to_dict()
+    assert {row["labelled_by"] for row in rows} == {"gold"}
     assert pq.read_table(tmp_path / "o" / "labels.parquet").num_rows == 800
 
 
@@ -214,7 +218,7 @@ def test_unlabelled_items_are_labelled_by_the_classifier(tmp_path):
         assert [row["labelled_by"] for row in without] == ["classifier"] * 40
         right = [row["label"] == f"c{gold[int(row['item'][1:])]}" for row in without]
         assert np.mean(right) > 0.9
-        probs = pq.read_table(out / "probabilities.parquet").to_pandas().set_index("item")
+        probs = pq.read_table(out / "raw-probabilities.parquet").to_pandas().set_index("item")
         saved = load_classifier(out / "classifier")
         again = saved.predict(features[80:])
         assert saved.class_names == ("c0", "c1")

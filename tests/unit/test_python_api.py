@@ -177,7 +177,7 @@ def test_predictions_are_what_items_without_answers_get(pictures, tmp_path) -> N
     features = data.dataset.items.features
     assert features is not None
     places = [data.items.index(f"i{code}") for code in range(80, 120)]
-    fresh = fit.probabilities.filter(pa.compute.equal(fit.labels["answers"], 0))
+    fresh = fit.raw_probabilities.filter(pa.compute.equal(fit.labels["answers"], 0))
     rows = sorted(places)
     given = {"item": [data.items[row] for row in rows], **{f"f{n}": features[rows, n] for n in range(40)}}
     assert fit.predict_proba(given).equals(fresh)

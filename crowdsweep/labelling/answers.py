@@ -1,0 +1,53 @@
+"""How probable each single answer is to be right, given all that is known of its item."""
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from crowdsweep.data.choices import choices_of
+from crowdsweep.labelling.fitted import Fitted
+from crowdsweep.labelling.labelled import Labelled
+from crowdsweep.labelling.tables import JOIN, escaped
+
+DOUBTED = 0.2
+"""An answer that is less probable to be right deserves a second look: four to one that it is wrong."""
+
+
+def answers_table(fitted: Fitted, labelled: Labelled) -> pa.Table:
+    """Returns a row an answer, the least probable first: `item`, `annotator` (empty where nobody knows who), `label`,
+    `probability` of being right by what labels.csv is made of, and `second_look`, yes or no. `name` as there.
+
+    A multi-label answer is right where all of its classes are, which are independent; it deserves a second look where
+    one class is doubtful.
+    """
+    dataset = fitted.dataset
+    rows, probs = dataset.annotations.of_items(labelled.code), labelled.probs
+    if dataset.scale == "multilabel":
+        choices = choices_of(rows)
+        item, annotator = choices.item, choices.annotator
+        chosen = choices.chosen.toarray() > 0.5
+        right = np.where(chosen, probs[item], 1.0 - probs[item])
+        probability, doubted = right.prod(axis=1), right.min(axis=1) < DOUBTED
+        labels, names = (
+            [JOIN.join(escaped(every[code]) for code in np.flatnonzero(row)) for row in chosen]
+            for every in (dataset.class_labels, dataset.class_names)
+        )
+    else:
+        item, annotator = rows.item, rows.annotator
+        probability = probs[item, rows.label]
+        doubted = probability < DOUBTED
+        labels, names = (
+            np.array(every, dtype=object)[rows.label].tolist() for every in (dataset.class_labels, dataset.class_names)
+        )
+    known = not rows.anonymous
+    columns: dict[str, Any] = {
+        "item": [dataset.item_names[int(labelled.code[one])] for one in item],
+        "annotator": [dataset.annotator_names[int(one)] if known else "" for one in annotator],
+        "label": labels,
+        "probability": probability,
+        "second_look": np.where(doubted, "yes", "no").tolist(),
+    }
+    if dataset.class_names != dataset.class_labels:
+        columns["name"] = names
+    return pa.Table.from_pydict(columns).take(np.argsort(probability, kind="stable"))

@@ -1,0 +1,116 @@
+"""Annotators who give the same answers more often than independent errors allow: copies, and judges of one family.
+
+What all other annotators make of an item is evidence of its class. Given that, two annotators with matrices C and D
+agree with probability
+
+    sum over k of others[k] * sum over y of C[k, y] D[k, y]
+
+Where two agree far more often, they err alike, or those do whom the model believes instead: one opinion that is counted
+twice may outvote two. Gold decides: given how many errors two annotators make, those that they make together are
+hypergeometric.
+"""
+
+from collections.abc import Sequence
+from itertools import combinations
+
+import numpy as np
+from jaxtyping import Bool, Int64
+from scipy import special, stats
+
+from crowdsweep.labelling.others import Matrices, total_and_said
+from crowdsweep.labelling.questions import Questions
+
+_MOST = 80  # annotators that are compared: those with most answers
+_FEWEST = 20  # questions that two have answered
+_EXCESS = 0.05  # least share by which they agree more than they should
+_CHANCE = 0.01
+_NAMED = 5
+
+
+def errors_together(questions: Questions, truth: Int64[np.ndarray, " questions"], names: Sequence[str]) -> str | None:
+    """Returns in words which pairs are wrong of the same questions more often than chance; empty where nobody is, None
+    where too few have answered the same questions with gold.
+
+    Args:
+        questions: what was answered.
+        truth: the right answer of each, -1 where it is not known.
+        names: of annotators.
+    """
+    most, own = _with_most(questions, truth[questions.question] >= 0)
+    asked = [questions.question[rows] for rows in own]
+    wrong = [questions.answer[rows] != truth[where] for rows, where in zip(own, asked, strict=True)]
+    found: list[tuple[float, int, float, int, int, int]] = []
+    compared = 0
+    for one, other in combinations(range(len(most)), 2):
+        shared, here, there = np.intersect1d(asked[one], asked[other], assume_unique=True, return_indices=True)
+        if (n := len(shared)) < _FEWEST:
+            continue
+        compared += 1
+        errs, errs_too = wrong[one][here], wrong[other][there]
+        both, expected = int((errs & errs_too).sum()), float(errs.sum() * errs_too.sum() / n)
+        p = float(stats.hypergeom.sf(both - 1, n, int(errs.sum()), int(errs_too.sum())))
+        if both - expected > _EXCESS * n:
+            found.append((p, both, expected, n, one, other))
+    if not compared:
+        return None
+    sure = sorted(pair for pair in found if pair[0] < _CHANCE / compared)
+    if not sure:
+        return ""
+    shown = ", ".join(
+        f"{names[int(most[one])]} and {names[int(most[other])]} ({both} of {n}, expected {expected:.1f})"
+        for _, both, expected, n, one, other in sure[:_NAMED]
+    )
+    more = ", …" if len(sure) > _NAMED else ""
+    return (
+        f"{len(sure)} of {compared} pairs of annotators are wrong together of items with gold more often than "
+        f"independent errors allow: {shown}{more}; their opinion counts twice, and their accuracies are too high"
+    )
+
+
+def alike_beyond(questions: Questions, matrices: Matrices, names: Sequence[str]) -> str:
+    """Returns in words which pairs agree more often than the model allows; empty where nobody does."""
+    most, alone = _with_most(questions, np.ones(len(questions.question), dtype=bool))
+    total, said = total_and_said(questions, matrices, most, alone)
+    confusion = matrices(most)
+    found: list[tuple[float, float, float, int, int]] = []
+    compared = 0
+    for one, other in combinations(range(len(most)), 2):
+        shared, here, there = np.intersect1d(
+            questions.question[alone[one]], questions.question[alone[other]], assume_unique=True, return_indices=True
+        )
+        if len(shared) < _FEWEST:
+            continue
+        compared += 1
+        rows, others = alone[one][here], alone[other][there]
+        evidence = special.softmax(total[shared] - said[rows] - said[others], axis=1)
+        expected = evidence @ (confusion[one] * confusion[other]).sum(axis=1)
+        agree = questions.answer[rows] == questions.answer[others]
+        away = (agree.sum() - expected.sum()) / np.sqrt(max((expected * (1.0 - expected)).sum(), 1e-9))
+        if agree.mean() - expected.mean() > _EXCESS:
+            found.append((float(away), float(agree.mean()), float(expected.mean()), one, other))
+    limit = stats.norm.isf(_CHANCE / max(compared, 1))
+    sure = sorted((pair for pair in found if pair[0] > limit), reverse=True)
+    if not sure:
+        return ""
+    shown = ", ".join(
+        f"{names[int(most[one])]} and {names[int(most[other])]} ({agree:.0%}, expected {expected:.0%})"
+        for _, agree, expected, one, other in sure[:_NAMED]
+    )
+    more = ", …" if len(sure) > _NAMED else ""
+    return (
+        f"{len(sure)} of {compared} pairs of annotators agree more often than independent errors allow: {shown}{more}; "
+        f"they err alike, or those do whom the model believes instead, and its labels are surer than they should be"
+    )
+
+
+def _with_most(
+    questions: Questions, asked: Bool[np.ndarray, " rows"]
+) -> tuple[Int64[np.ndarray, " annotators"], list[Int64[np.ndarray, " rows"]]]:
+    """Returns the annotators with most of these answers, and the rows of each one's first answers to questions."""
+    active, answers = np.unique(questions.annotator[asked], return_counts=True)
+    most = np.sort(active[np.argsort(-answers, kind="stable")[:_MOST]])
+    own: list[Int64[np.ndarray, " rows"]] = []
+    for one in most:
+        rows = np.flatnonzero((questions.annotator == one) & asked)
+        own.append(rows[np.unique(questions.question[rows], return_index=True)[1]])
+    return most, own
