@@ -259,6 +259,8 @@ def label(
     check_folder(folder)  # before the fit, which may take long
     click.echo(f"{chosen.model}: {plain(chosen.why)}")
     fitted = fit_chosen(chosen, asked)
+    if fitted.unfinished:
+        click.echo(f"warning: {plain(fitted.unfinished)}", err=True)
     names = write_labels(fitted, chosen, folder, shlex.join(words), asked)
     click.echo(f"{folder}: {', '.join(names)}")
     if (store / "journal.jsonl").exists():

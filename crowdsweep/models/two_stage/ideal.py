@@ -33,4 +33,6 @@ class Ideal:
 
 
 TITLE = "Ideal: a classifier trained on gold, an upper bound"
-MODEL = two_stage("ideal", TITLE, Ideal, "Mena and Nanculef 2019, section 4 (Ideal)", needs=frozenset({"gold"}))
+MODEL = two_stage(
+    "ideal", TITLE, Ideal, "Mena and Nanculef 2019, section 4 (Ideal)", needs=frozenset({"gold"}), version=2
+)
