@@ -138,6 +138,10 @@ class FitFailed(CrowdsweepError, RuntimeError):
     """A model could not be fitted, for example because its objective is not finite."""
 
 
+class ConvergenceWarning(UserWarning):
+    """A fit was used that ended while its objective still clearly improved."""
+
+
 class InfeasibleRequest(CrowdsweepError, RuntimeError):
     """Resources were asked for that the cluster does not have."""
 

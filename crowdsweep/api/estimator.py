@@ -1,5 +1,6 @@
 """A crowd model as an estimator of scikit-learn: answers of many annotators in place of `y`."""
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -7,12 +8,13 @@ from typing import Any
 import numpy as np
 from jaxtyping import Shaped
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from crowdsweep.api.answers import dataset_of_answers, given_answers
-from crowdsweep.api.fits import Fit, fit
+from crowdsweep.api.fits import Fit, fit_quietly
 from crowdsweep.api.loading import Data
 from crowdsweep.arrays import ItemProbs
 from crowdsweep.data.dataset import CrowdDataset, Items
@@ -121,11 +123,17 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):
         Raises:
             BadInput: the model or a parameter is not known, or the answers cannot be used.
             FitFailed: a fit failed.
+
+        Warns:
+            ConvergenceWarning: scikit-learn's: a fit ended while its objective still clearly improved.
         """
         if y is None:
             raise BadInput("CrowdClassifier requires y to be passed, but the target y is None")
         data, self.classes_ = self._of_data(X, y) if isinstance(y, Data) else self._of_matrix(X, y)
-        self.result_ = fit(self.model, data, seeds=self.seeds, first_seed=self._first_seed(), **self._params)
+        first_seed = self._first_seed()
+        self.result_ = fit_quietly(self.model, data, seeds=self.seeds, first_seed=first_seed, **self._params)
+        if self.result_.fitted.unfinished:
+            warnings.warn(self.result_.fitted.unfinished, ConvergenceWarning, stacklevel=2)
         return self
 
     def predict_proba(self, X: Any) -> ItemProbs:

@@ -1,5 +1,6 @@
 """A model fitted to everything, from Python: the tables that `crowdsweep label` writes, and predictions."""
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -15,7 +16,7 @@ from crowdsweep.api.notebook import as_html
 from crowdsweep.api.threads import one_thread
 from crowdsweep.arrays import ItemProbs
 from crowdsweep.data.dataset import Items
-from crowdsweep.errors import BadInput, FitFailed
+from crowdsweep.errors import BadInput, ConvergenceWarning, FitFailed
 from crowdsweep.labelling.answers import answers_table
 from crowdsweep.labelling.calibration import Calibrations
 from crowdsweep.labelling.clusters import ClusterTables, cluster_tables
@@ -253,7 +254,18 @@ def fit(model: str, data: Any, /, *, seeds: int = DEFAULT_SEEDS, first_seed: int
     Raises:
         BadInput: the model or a parameter is not known, or the model cannot take these data.
         FitFailed: a fit failed.
+
+    Warns:
+        ConvergenceWarning: a fit ended while its objective still clearly improved.
     """
+    found = fit_quietly(model, data, seeds=seeds, first_seed=first_seed, **params)
+    if found.fitted.unfinished:
+        warnings.warn(found.fitted.unfinished, ConvergenceWarning, stacklevel=2)
+    return found
+
+
+def fit_quietly(model: str, data: Any, /, *, seeds: int, first_seed: int = 0, **params: Any) -> Fit:
+    """Fits as `fit` does and leaves the warning to the caller (`Fitted.unfinished`)."""
     loaded = load(data)
     check_seeds(seeds)
     if isinstance(first_seed, bool) or not isinstance(first_seed, int | np.integer) or first_seed < 0:  # pyright: ignore[reportUnnecessaryIsInstance]

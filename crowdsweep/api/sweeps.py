@@ -3,6 +3,7 @@
 import json
 import logging
 import threading
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ from crowdsweep.api.fits import Fit, check_seeds, to_keep, without_numpy
 from crowdsweep.api.notebook import as_html
 from crowdsweep.api.threads import one_thread
 from crowdsweep.console.status import sweep_status
-from crowdsweep.errors import BadInput, Interrupted, Where
+from crowdsweep.errors import BadInput, ConvergenceWarning, Interrupted, Where
 from crowdsweep.journal.journal import read_journal
 from crowdsweep.journal.state import JournalState
 from crowdsweep.journal.stores import DEFAULT_STORES
@@ -109,6 +110,8 @@ class Results:
         registered.build_model(chosen.model, chosen.params)  # loads what it computes with
         with one_thread():
             fitted = fit_chosen(chosen)
+        if fitted.unfinished:
+            warnings.warn(fitted.unfinished, ConvergenceWarning, stacklevel=2)
         command = f"crowdsweep.results({str(self.store)!r}).label({words})"
         return Fit(fitted=to_keep(fitted), source=chosen.dataset, why=chosen.why, command=command)
 

@@ -274,6 +274,8 @@ def label(
     check_folder(folder)  # before the fit, which may take long
     say(f"{chosen.model}: {plain(chosen.why)}")
     fitted = fit_chosen(chosen, asked)
+    if fitted.unfinished:
+        click.echo(f"warning: {plain(fitted.unfinished)}", err=True)
     names = write_labels(fitted, chosen, folder, shlex.join(words), asked)
     say(f"{folder}: {', '.join(names)}")
     for line in told_of(folder):

@@ -17,6 +17,7 @@ from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.choices import chosen_rows
 from crowdsweep.data.class_order import by_the_alphabet
 from crowdsweep.data.dataset import SPLITS, CrowdDataset, NumberedNames
+from crowdsweep.data.feature_oddities import odd_features
 from crowdsweep.data.missing import missing_words
 from crowdsweep.data.spelling import alike, alike_names
 
@@ -51,10 +52,11 @@ def odd_things(dataset: CrowdDataset) -> list[Oddity]:
 
     Looked for, besides `mistakes`: answers that chose no class, repeated labels, contradicting labels of one pair,
     groups of annotators that share no item with the others, annotators with one label, annotators who use one class
-    only, idle annotators, unused classes, items with neither label nor split to explain it.
+    only, idle annotators, unused classes, items with neither label nor split to explain it; and features
+    (`feature_oddities`).
     """
     answers, annotations = dataset.annotations, chosen_rows(dataset.annotations, dataset.scale)
-    found = mistakes(dataset)
+    found = [*mistakes(dataset), *_of_features(dataset)]
     if not len(answers):
         return found
     item_names, annotator_names = dataset.item_names, dataset.annotator_names
@@ -82,6 +84,18 @@ def odd_things(dataset: CrowdDataset) -> list[Oddity]:
     expected = (dataset.split == SPLITS.index("none")) | (dataset.split == SPLITS.index("train"))
     add("items without a label", np.flatnonzero((answers.labels_per_item == 0) & expected), item_names)
     return found
+
+
+def _of_features(dataset: CrowdDataset) -> list[Oddity]:
+    features = dataset.items.features
+    if features is None:
+        return []
+    annotated = dataset.annotations.labels_per_item > 0
+    looked_at = features[annotated] if annotated.any() else features
+    return [
+        Oddity(kind=kind, count=len(examples), examples=tuple(examples[:5]), remedy=remedy)
+        for kind, examples, remedy in odd_features(looked_at)
+    ]
 
 
 def mistakes(dataset: CrowdDataset) -> list[Oddity]:

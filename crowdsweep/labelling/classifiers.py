@@ -6,7 +6,7 @@ of them all.
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, final
 
@@ -19,12 +19,13 @@ from crowdsweep.arrays import ItemFeatures, ItemProbs
 from crowdsweep.data.dataset import Items
 from crowdsweep.errors import BadInput
 from crowdsweep.models.classifier import NetworkPredictor
-from crowdsweep.models.contract import Predictor
+from crowdsweep.models.contract import Predictor, ScaledPredictor
 from crowdsweep.models.joint._em_with_network import Reordered
 from crowdsweep.models.networks.dense import DenseNetwork
+from crowdsweep.models.scaling import Scale
 
 DESCRIPTION = "classifier.json"
-_FORMAT = 1
+_FORMAT, _UNSCALED_FORMAT = 2, 1  # of the first, classifiers read features as they come
 
 
 @final
@@ -38,7 +39,7 @@ class SavedClassifier:
     """
 
     class_names: tuple[str, ...]
-    fits: Sequence[NetworkPredictor]
+    fits: Sequence["PlainClassifier"]
 
     def predict(self, features: ItemFeatures) -> ItemProbs:
         """Returns class probabilities, the mean over the fits.
@@ -49,27 +50,44 @@ class SavedClassifier:
         Raises:
             BadInput: not so many features.
         """
-        wanted = self.fits[0].network.parameters()[0].shape[0]
+        wanted = _dense(self.fits[0].predictor).widths[0]
         if features.ndim != 2 or features.shape[1] != wanted:
             raise BadInput(f"classifier: expected features of shape [items, {wanted}], got {features.shape}")
         items = Items(n_items=len(features), features=np.ascontiguousarray(features, dtype=np.float32))
-        return np.mean([fit.predict(items, fit.uses[0]) for fit in self.fits], axis=0)
+        return np.mean([fit.predict(items) for fit in self.fits], axis=0)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PlainClassifier:
-    """A network on features, and for each class of the data which of its own it is."""
+    """A network on features: for each class of the data which of its own it is, and the scale that features are brought
+    to before it reads them, if any."""
 
     predictor: NetworkPredictor
     order: Int64[np.ndarray, " classes"]
+    scale: Scale | None = None
 
     def reordered(self, order: Int64[np.ndarray, " classes"] | None) -> "PlainClassifier":
         """Returns it with its classes in another order."""
-        return self if order is None else PlainClassifier(predictor=self.predictor, order=self.order[order])
+        return self if order is None else replace(self, order=self.order[order])
+
+    def predict(self, items: Items) -> ItemProbs:
+        """Returns class probabilities."""
+        read = items if self.scale is None else self.scale.items(items)
+        return self.predictor.predict(read, self.predictor.uses[0])[:, self.order]
+
+    @property
+    def arrays(self) -> dict[str, np.ndarray]:
+        """All its numbers: weights and biases, classes in order, and `mean` and `factor` of the features."""
+        values, last = dict(self.predictor.values), _dense(self.predictor).n_layers - 1
+        values |= {name: np.ascontiguousarray(values[name][:, self.order]) for name in (f"w{last}", f"b{last}")}
+        return values if self.scale is None else {**values, "mean": self.scale.mean, "factor": self.scale.factor}
 
 
 def plain_classifier(predictor: Predictor) -> PlainClassifier | None:
     """Returns the network on features that a predictor is; None where it is more than that, or something else."""
+    if isinstance(predictor, ScaledPredictor):
+        inner = plain_classifier(predictor.predictor)
+        return None if inner is None else replace(inner, scale=predictor.scale)
     if isinstance(predictor, Reordered):
         inner = plain_classifier(predictor.predictor)
         return None if inner is None else inner.reordered(predictor.order)
@@ -89,18 +107,16 @@ def save_classifiers(folder: Path, fits: Sequence[PlainClassifier], class_names:
     """
     folder.mkdir()
     network = _dense(fits[0].predictor)
-    last = network.n_layers - 1
     for number, fit in enumerate(fits):
-        values = dict(fit.predictor.values)
-        values |= {name: np.ascontiguousarray(values[name][:, fit.order]) for name in (f"w{last}", f"b{last}")}
-        save_file(values, folder / f"fit-{number}.safetensors")
+        save_file(fit.arrays, folder / f"fit-{number}.safetensors")
+    scaled = "" if fits[0].scale is None else "brought to (features - mean) * factor in float64, then float32; "
     description = {
         "format": _FORMAT,
         "model": model,
         "network": {"kind": "dense", "activation": "relu", "output": "softmax", **asdict(network)},
         "classes": list(class_names),
         "fits": [f"fit-{number}.safetensors" for number in range(len(fits))],
-        "reads": f"float32 features [items, {network.widths[0]}]; layer n is x @ w_n + b_n",
+        "reads": f"float32 features [items, {network.widths[0]}]; {scaled}layer n is x @ w_n + b_n",
         "predicts": "the mean over the fits of their probabilities",
     }
     (folder / DESCRIPTION).write_text(json.dumps(description, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
@@ -115,21 +131,27 @@ def load_classifier(folder: str | Path) -> SavedClassifier:
     place = Path(folder)
     try:
         told: dict[str, Any] = json.loads((place / DESCRIPTION).read_text(encoding="utf-8"))
-        if told["format"] != _FORMAT or told["network"]["kind"] != "dense":
+        if told["format"] not in (_FORMAT, _UNSCALED_FORMAT) or told["network"]["kind"] != "dense":
             raise BadInput(f"{place}: expected classifiers of format {_FORMAT}, got {told['format']!r}")
         network = DenseNetwork(widths=tuple(map(int, told["network"]["widths"])))
-        fits: list[NetworkPredictor] = []
-        for name in told["fits"]:
-            values = load_file(place / Path(name).name)
-            shapes = {parameter.name: parameter.shape for parameter in network.parameters()}
-            if {key: array.shape for key, array in values.items()} != shapes:
-                raise BadInput(f"{place / name}: expected arrays of shapes {shapes}")
-            fits.append(NetworkPredictor(network=network, values=values))
+        fits = [_loaded(place / Path(name).name, network) for name in told["fits"]]
         return SavedClassifier(class_names=tuple(map(str, told["classes"])), fits=fits)
     except BadInput:
         raise
     except (OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, SafetensorError) as error:
         raise BadInput(f"{place}: expected a folder `classifier` that `crowdsweep label` wrote: {error}") from error
+
+
+def _loaded(path: Path, network: DenseNetwork) -> PlainClassifier:
+    arrays = load_file(path)
+    shapes = {parameter.name: parameter.shape for parameter in network.parameters()}
+    if "mean" in arrays or "factor" in arrays:
+        shapes |= dict.fromkeys(("mean", "factor"), (network.widths[0],))
+    if {key: array.shape for key, array in arrays.items()} != shapes:
+        raise BadInput(f"{path}: expected arrays of shapes {shapes}")
+    scale = Scale(mean=arrays.pop("mean"), factor=arrays.pop("factor")) if "mean" in arrays else None
+    predictor = NetworkPredictor(network=network, values=arrays)
+    return PlainClassifier(predictor=predictor, order=np.arange(network.n_classes), scale=scale)
 
 
 def _dense(predictor: NetworkPredictor) -> DenseNetwork:

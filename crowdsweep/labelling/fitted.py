@@ -18,6 +18,7 @@ from crowdsweep.errors import BadInput, FitFailed
 from crowdsweep.models import registered
 from crowdsweep.models._votes import agreement, exchanged_classes
 from crowdsweep.models.contract import FitContext, FitResult, Predictor, fit_unchecked
+from crowdsweep.models.progress import still_improves
 from crowdsweep.seeds import SeedStream
 from crowdsweep.trial.fit_checks import checked_fit
 from crowdsweep.trial.model_calls import ModelFault, guarded
@@ -80,6 +81,19 @@ class Fitted:
         that they decide as the mean does)."""
         multilabel = self.training.scale == "multilabel"
         return np.mean([_same_decision(one, probs, multilabel) for one in each], axis=0)
+
+    @property
+    def unfinished(self) -> str:
+        """Says how many fits ended while their objective still clearly improved, and what to do; empty for none."""
+        ended = [fit.result.converged or not still_improves(fit.result.objective) for fit in self.fits]
+        if all(ended):
+            return ""
+        limits = [name for name in ("steps", "epochs", "iterations") if name in self.params]
+        remedy = f"raise {' or '.join(limits)}" if limits else "take another model"
+        return (
+            f"model {self.model!r} on dataset {self.dataset.name!r}: {ended.count(False)} of {len(ended)} fits ended "
+            f"while the objective still clearly improved, so that more training may label better; {remedy}"
+        )
 
     @property
     def knows_annotators(self) -> bool:
@@ -160,7 +174,7 @@ def fit_everything(
             f"from; write one of them as a folder (`crowdsweep data simulate`) and label that"
         )
     trial, built = splits.prepare(dataset, whole, seed=0), registered.build_model(model, full)
-    needs = info.needs_of(built)
+    needs = info.needs_of(built, trial.training.items)
     check_needs(info, needs, trial, dataset.name)
     seeds = range(first_seed, first_seed + (1 if info.deterministic else n_seeds))
     contexts = [

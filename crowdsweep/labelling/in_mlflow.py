@@ -92,7 +92,7 @@ def log_labels_classifier(store: Path, folder: Path, fitted: Fitted) -> str | No
     saved = load_classifier(place)
     example = np.resize(features[:_EXAMPLES], (_EXAMPLES, features.shape[1])).astype(np.float32)
     served = ServedClassifier(
-        module=AveragedNetworks([fit.values for fit in saved.fits]),
+        module=AveragedNetworks([fit.arrays for fit in saved.fits]),
         example=example,
         classes=saved.class_names,
         digest=_digest(place),

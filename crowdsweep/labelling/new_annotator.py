@@ -11,6 +11,7 @@ from crowdsweep.errors import BadInput, UnknownName
 from crowdsweep.labelling.fitted import AlignedFit, Fitted
 from crowdsweep.labelling.tables import decided
 from crowdsweep.models.clusters import ARRAYS, ClusteredCrowd
+from crowdsweep.models.contract import ScaledPredictor
 
 
 def new_annotator(fitted: Fitted, answers: Mapping[str, str | Sequence[str]]) -> pa.Table:
@@ -77,6 +78,8 @@ def _foretold(
     from crowdsweep.models.joint._unseen_annotator import ANSWERS, infer_annotator  # noqa: PLC0415
 
     ensemble, known = fit.result.predictor, fitted.training.items
+    if isinstance(ensemble, ScaledPredictor):
+        ensemble, known = ensemble.predictor, ensemble.scale.items(known)
     if not isinstance(ensemble, AnnotatorEnsemble):
         raise BadInput(
             f"model {fitted.model!r}: it foretells nobody whom it was not fitted to; pgm-bp, pgm-annealing and ldl-nm "

@@ -4,8 +4,8 @@
 many classifiers of one shape in training on soft targets, which may change from one epoch to the next, as EM does.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, Protocol, final, runtime_checkable
 
 import numpy as np
@@ -13,25 +13,26 @@ import torch
 from annotated_types import Ge, Gt
 from jaxtyping import Float64, Int64, Shaped
 
-from crowdsweep.arrays import ItemProbs, floored_log
-from crowdsweep.data.annotations import Annotations
+from crowdsweep.arrays import ItemProbs
 from crowdsweep.data.dataset import Items, TrainingData
 from crowdsweep.errors import FitFailed
 from crowdsweep.models._batches import StackedRows
 from crowdsweep.models._soft_targets import Lessons, LossOf, Targets, soft_targets_loss
-from crowdsweep.models.contract import Need, Report
+from crowdsweep.models.contract import Need
+from crowdsweep.models.networks.automatic import Auto
 from crowdsweep.models.networks.contract import Layout, Network, places_of
 from crowdsweep.models.networks.dense import Dense
-from crowdsweep.models.networks.replicas import Adam, count_parameters, replica_chunks
+from crowdsweep.models.networks.replicas import Adam
 from crowdsweep.models.networks.tagger import Tagger
 from crowdsweep.models.networks.tensors import ReplicaValues
 from crowdsweep.models.networks.text_cnn import TextCNN
 from crowdsweep.models.networks.values import Values
-from crowdsweep.models.trainer import Course, ReplicaTrainer, Schedule, train
+from crowdsweep.models.trainer import ReplicaTrainer, Schedule
+from crowdsweep.models.training_length import STEPS
 from crowdsweep.registry.parameters import Variants
 from crowdsweep.seeds import SeedStream
 
-TrainingProtocol = Literal["paper", "equal_budget"]
+TrainingProtocol = Literal["until_trained", "paper", "equal_budget"]
 
 PAPER_IMPROVEMENT = 0.03  # the paper protocol's stop rule: the training loss must fall by more than this share
 
@@ -55,7 +56,7 @@ class NetworkSettings(Protocol):
 
 def known_networks() -> dict[str, type[NetworkSettings]]:
     """Returns the settings of each network that `network` may name."""
-    return {"linear": Dense, "mlp": Dense, "text_cnn": TextCNN, "tagger": Tagger}
+    return {"auto": Auto, "linear": Dense, "mlp": Dense, "text_cnn": TextCNN, "tagger": Tagger}
 
 
 def can_read(needs: frozenset[Need], items: Items) -> bool:
@@ -73,11 +74,33 @@ class Classifier:
         network: what it is.
         learning_rate: of Adam.
         batch_size: items in a step; of a network that reads sentences, sentences.
+        standardise: whether features are standardised by the training items; null: unless `protocol: paper`.
+        steps: the fewest steps in all: where all epochs have fewer, each goes through the items several times; null:
+            2,000, but none under `protocol: paper` and `equal_budget`.
     """
 
-    network: Annotated[NetworkSettings, Variants(known_networks)] = Dense()
+    network: Annotated[NetworkSettings, Variants(known_networks)] = Auto()
     learning_rate: Annotated[float, Gt(0)] = 1e-3
     batch_size: Annotated[int, Ge(1)] = 64
+    standardise: bool | None = None
+    steps: Annotated[int, Ge(0)] | None = None
+
+    def network_for(self, items: Items, *, sentences: bool = True) -> NetworkSettings:
+        """Returns the settings of the network: of `auto`, those of the one that it chooses for these items.
+
+        Args:
+            items: that are to be read.
+            sentences: whether one that reads whole sentences may be chosen.
+        """
+        return self.network.on(items, sentences=sentences) if isinstance(self.network, Auto) else self.network
+
+    def least_steps(self, epochs: int) -> float:
+        """Returns how many steps each of so many epochs has at least."""
+        return (STEPS if self.steps is None else self.steps) / epochs
+
+    def under(self, protocol: TrainingProtocol) -> "Classifier":
+        """Returns it as a protocol has it: `steps` that nobody chose are none where epochs are what counts."""
+        return replace(self, steps=0) if protocol != "until_trained" and self.steps is None else self
 
     def build(self, data: TrainingData, *, sentences: bool = False, n_outputs: int | None = None) -> Network:
         """Returns the network for data of these sizes.
@@ -90,7 +113,8 @@ class Classifier:
         Raises:
             FitFailed: the items lack what it reads, or its rows are sentences and the model cannot train it.
         """
-        network = self.network.build(data.items, data.n_classes if n_outputs is None else n_outputs)
+        settings = self.network_for(data.items, sentences=sentences)
+        network = settings.build(data.items, data.n_classes if n_outputs is None else n_outputs)
         if not sentences and network.layout(data.items.take(np.arange(min(1, data.n_items)))) is not None:
             raise FitFailed(
                 "expected a network that reads items one by one, got one that reads whole sentences, which this model "
@@ -148,6 +172,7 @@ class ClassifierReplicas:
         rows: Sequence[Int64[np.ndarray, " _"]],
         targets: Targets,
         seeds: Sequence[SeedStream],
+        epochs: int,
         layouts: Sequence[Layout | None] = (),
         loss_of: LossOf = soft_targets_loss,
         device: str = "cpu",
@@ -162,6 +187,7 @@ class ClassifierReplicas:
             targets: of as many items as the longest has; those that a replica lacks are padding. They may be changed
                 in place between epochs.
             seeds: a stream for each replica.
+            epochs: how many there will be at most.
             layouts: of each replica's items (`Network.layout`); of a network whose rows are items they may be left out.
             loss_of: makes what is made smaller.
             device: where everything is held.
@@ -186,6 +212,7 @@ class ClassifierReplicas:
             device=device,
             dropout=network.dropouts,
             row_size=network.row_size,
+            least_steps=classifier.least_steps(epochs),
         )
 
     @torch.no_grad()
@@ -214,177 +241,6 @@ class ClassifierReplicas:
         return NetworkPredictor(network=self.network, values=self.trainer.snapshot(replica).values, device=self._device)
 
 
-@final
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Lesson:
-    """What one classifier is to learn.
-
-    Attributes:
-        data: whose items it reads.
-        targets: rows summing to one; a row of zeros is left out.
-        seeds: the classifier's stream.
-        report: is told of each epoch.
-        dev_targets: makes targets of dev items of their annotations, for patience to watch.
-    """
-
-    data: TrainingData
-    targets: ItemProbs
-    seeds: SeedStream
-    report: Report
-    dev_targets: Callable[[Annotations], ItemProbs] = Annotations.label_distribution
-
-
-@final
-@dataclass(frozen=True, kw_only=True, eq=False)
-class TrainedClassifier:
-    """One trained classifier.
-
-    Attributes:
-        predictor: with the weights that were kept.
-        probs: its probabilities for the lesson's items.
-        losses: mean training cross-entropy of each epoch.
-        converged: whether a rule stopped it before the last epoch; true where there is no rule.
-    """
-
-    predictor: NetworkPredictor
-    probs: ItemProbs
-    losses: Float64[np.ndarray, " epochs"]
-    converged: bool
-
-
-def train_classifiers(
-    classifier: Classifier,
-    lessons: Sequence[Lesson],
-    schedule: Schedule,
-    device: str = "cpu",
-    *,
-    network: Network | None = None,
-    loss_of: LossOf = soft_targets_loss,
-) -> list[TrainedClassifier]:
-    """Trains one classifier for each lesson, as many at a time as the machine's cache holds.
-
-    Patience watches the annotated dev items, or a tenth of a lesson's own (of its units), drawn from its seeds and set
-    aside.
-
-    Args:
-        classifier: settings.
-        lessons: of data that agree in what `contract.fit_all` sees to.
-        schedule: how long.
-        device: where everything is held.
-        network: if not the classifier's own, with as many outputs as there are classes.
-        loss_of: makes what is made smaller.
-
-    Raises:
-        FitFailed: a lesson has no item to learn from.
-    """
-    network = classifier.build(lessons[0].data, sentences=True) if network is None else network
-    trained: list[TrainedClassifier] = []
-    for part in replica_chunks(len(lessons), count_parameters(network.parameters()), device):
-        trained += _train_together(classifier, network, lessons[part], schedule, device, loss_of)
-    return trained
-
-
-def _train_together(
-    classifier: Classifier,
-    network: Network,
-    lessons: Sequence[Lesson],
-    schedule: Schedule,
-    device: str,
-    loss_of: LossOf,
-) -> list[TrainedClassifier]:
-    watches = [_watch(lesson, classifier.network, schedule) for lesson in lessons]
-    targets = np.zeros((len(lessons), max(lesson.data.n_items for lesson in lessons), network.n_classes), np.float32)
-    for row, lesson in zip(targets, lessons, strict=True):
-        row[: len(lesson.targets)] = lesson.targets
-    replicas = ClassifierReplicas(
-        classifier,
-        network,
-        inputs=[network.inputs(lesson.data.items) for lesson in lessons],
-        rows=[watch.rows for watch in watches],
-        targets=torch.from_numpy(targets).to(device),
-        seeds=[lesson.seeds for lesson in lessons],
-        layouts=[network.layout(lesson.data.items) for lesson in lessons],
-        loss_of=loss_of,
-        device=device,
-    )
-    courses: list[Course[NetworkPredictor]] = train(
-        replicas.trainer,
-        replicas.loss,
-        schedule,
-        [lesson.report for lesson in lessons],
-        keep=replicas.predictor,
-        predictor=lambda _, kept: kept,
-        watched=lambda replica, kept: watches[replica].loss(kept),
-    )
-    return [
-        TrainedClassifier(
-            predictor=course.end,
-            probs=course.end.predict(lesson.data.items, "classifier"),
-            losses=np.array(course.losses),
-            converged=course.converged,
-        )
-        for course, lesson in zip(courses, lessons, strict=True)
-    ]
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class _Watch:
-    """The items that a lesson is trained on, and what is watched meanwhile, if anything."""
-
-    rows: Int64[np.ndarray, " rows"]
-    watched: tuple[Items, ItemProbs] | None = None
-
-    def loss(self, predictor: NetworkPredictor) -> float | None:
-        """Returns the mean cross-entropy on the watched items."""
-        if self.watched is None:
-            return None
-        items, targets = self.watched
-        return mean_cross_entropy(targets, predictor.predict(items, "classifier"))
-
-
-def _watch(lesson: Lesson, network: NetworkSettings, schedule: Schedule) -> _Watch:
-    rows = np.flatnonzero(lesson.targets.sum(axis=1) > 0)
-    if not len(rows):
-        raise FitFailed("expected at least one item with a label to train a classifier on, got none")
-    if schedule.patience is None:
-        return _Watch(rows=rows)
-    if (watched := watched_of(lesson.data, network.needs(), lesson.dev_targets)) is not None:
-        return _Watch(rows=rows, watched=watched)
-    items = lesson.data.items
-    unit = np.arange(items.n_items) if items.unit is None else items.unit
-    units = np.unique(unit[rows])
-    aside = lesson.seeds.numpy("set aside").permutation(units)[: max(1, len(units) // 10)]
-    watching = rows[np.isin(unit[rows], aside)]
-    kept = np.setdiff1d(rows, watching) if len(units) > 1 else rows
-    return _Watch(rows=kept, watched=(items.take(watching), lesson.targets[watching]))
-
-
-def mean_cross_entropy(wanted: ItemProbs, probs: ItemProbs) -> float:
-    """Returns the mean over the items of -sum over classes of wanted * log probs, in nats."""
-    return float(-(wanted * floored_log(probs)).sum(axis=1).mean())
-
-
-def watched_of(
-    data: TrainingData,
-    needs: frozenset[Need] = frozenset({"features"}),
-    targets_of: Callable[[Annotations], ItemProbs] = Annotations.label_distribution,
-) -> tuple[Items, ItemProbs] | None:
-    """Returns the annotated dev items and their targets; None where there are none with what is read of them.
-
-    Args:
-        data: whose dev items are looked at.
-        needs: what is read.
-        targets_of: makes targets of annotations; a row of zeros is left out.
-    """
-    if data.validation is None or not can_read(needs, data.validation.items):
-        return None
-    targets = targets_of(data.validation.annotations)
-    labelled = np.flatnonzero((data.validation.annotations.labels_per_item > 0) & (targets.sum(axis=1) > 0))
-    if not len(labelled):
-        return None
-    return data.validation.items.take(labelled), targets[labelled]
-
-
 WATCHED_SPACE: Mapping[str, Any] = {
     "hidden": {"values": [[64], [128], [256], [256, 64]]},
     "learning_rate": {"values": [3e-4, 1e-3, 3e-3]},
@@ -404,7 +260,7 @@ class WatchedTraining:
             there are none); null trains all epochs and keeps the last.
     """
 
-    classifier: Classifier = Classifier(network=Dense(hidden=(256,)))
+    classifier: Classifier = Classifier(network=Auto(hidden=(256,)))
     epochs: Annotated[int, Ge(1)] = 100
     patience: Annotated[int, Ge(1)] | None = 10
 
@@ -413,6 +269,11 @@ class WatchedTraining:
         return Schedule(epochs=self.epochs, patience=self.patience)
 
 
-def schedule_of(epochs: int, protocol: TrainingProtocol) -> Schedule:
-    """Returns the schedule of a model with a protocol: `paper` may stop early, `equal_budget` trains all epochs."""
-    return Schedule(epochs=epochs, least_improvement=PAPER_IMPROVEMENT if protocol == "paper" else None)
+def schedule_of(epochs: int, protocol: TrainingProtocol, patience: int | None) -> Schedule:
+    """Returns the schedule of a model with a protocol: `until_trained` has patience, `paper` stops by the training
+    loss, `equal_budget` trains all epochs."""
+    return Schedule(
+        epochs=epochs,
+        least_improvement=PAPER_IMPROVEMENT if protocol == "paper" else None,
+        patience=patience if protocol == "until_trained" else None,
+    )

@@ -21,7 +21,7 @@ neighbours in its unit and never across units; where it trains on minibatches, t
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
@@ -40,6 +40,7 @@ from crowdsweep.arrays import (
 )
 from crowdsweep.data.dataset import Gold, Items, TrainingData
 from crowdsweep.errors import FitFailed
+from crowdsweep.models.scaling import Scale, standardises
 from crowdsweep.seeds import SeedStream
 
 Need = Literal["features", "annotators", "text", "gold"]
@@ -101,10 +102,15 @@ class ModelInfo:
     label_symmetric: bool = True
     waived: Mapping[str, str] = field(default_factory=dict)
 
-    def needs_of(self, model: "Model") -> frozenset[Need]:
+    def needs_of(self, model: "Model", items: Items | None = None) -> frozenset[Need]:
         """Returns what the model needs at the hyper-parameters of this instance: what it and the records that it holds
-        state for themselves (`StatesNeeds`), where that differs from what they state by default, changes `needs`."""
-        stated = _stated_needs(model)
+        state for themselves (`StatesNeeds`), where that differs from what they state by default, changes `needs`.
+
+        Args:
+            model: the instance.
+            items: of the data, where they are known: what is read may depend on them (`network: auto`).
+        """
+        stated = _stated_needs(model, items)
         try:
             default = _stated_needs(self.model())
         except TypeError:  # a hyper-parameter without a default
@@ -125,6 +131,22 @@ class Predictor(Protocol):
     def predict(self, items: Items, use: str) -> ItemProbs:
         """Returns class probabilities (multi-label: independent ones)."""
         ...
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ScaledPredictor:
+    """A predictor that was trained on standardised features, with their scale."""
+
+    predictor: Predictor
+    scale: Scale
+
+    @property
+    def uses(self) -> tuple[str, ...]:
+        return self.predictor.uses
+
+    def predict(self, items: Items, use: str) -> ItemProbs:
+        """Returns class probabilities."""
+        return self.predictor.predict(self.scale.items(items), use)
 
 
 @runtime_checkable
@@ -267,11 +289,22 @@ class StatesNeeds(Protocol):
         ...
 
 
-def _stated_needs(record: Any) -> frozenset[Need]:
+@runtime_checkable
+class FollowsItems(Protocol):
+    """A record of hyper-parameters whose needs depend on what there is."""
+
+    def needs_on(self, items: Items) -> frozenset[Need]:
+        """Returns what it needs of these items."""
+        ...
+
+
+def _stated_needs(record: Any, items: Items | None = None) -> frozenset[Need]:
     """Returns what a record and those that it holds say that they need."""
     own = record.needs() if isinstance(record, StatesNeeds) else frozenset[Need]()
+    if items is not None and isinstance(record, FollowsItems):
+        own = record.needs_on(items)
     held = [getattr(record, part.name) for part in fields(record)] if is_dataclass(record) else []
-    return own.union(*(_stated_needs(part) for part in held if is_dataclass(part)))
+    return own.union(*(_stated_needs(part, items) for part in held if is_dataclass(part)))
 
 
 def fit_all(model: Model, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
@@ -304,22 +337,59 @@ def fit_unchecked(model: Model, data: Sequence[TrainingData], contexts: Sequence
     """
     results: dict[int, FitResult] = {}
     if not isinstance(model, FitsMany):
-        pairs = zip(data, contexts, strict=True)
-        results = {index: model.fit(part, context) for index, (part, context) in enumerate(pairs)}
+        results = dict(enumerate(_fit_group(model, data, contexts)))
     else:
-        reads_texts = "text" in _stated_needs(model)
+        reads_texts = any("text" in _stated_needs(model, part.items) for part in data[:1])
         groups: dict[tuple[Any, ...], list[int]] = defaultdict(list)
         for index, part in enumerate(data):
             n_features = 0 if part.items.features is None else part.items.features.shape[1]
             texts = _texts(part.items) if reads_texts else None
             groups[part.n_classes, n_features, texts].append(index)
         for members in groups.values():
-            fitted = model.fit_batch([data[i] for i in members], [contexts[i] for i in members])
+            fitted = _fit_group(model, [data[i] for i in members], [contexts[i] for i in members])
             results.update(zip(members, fitted, strict=True))
     for result in results.values():
         if not isinstance(result, FitResult):  # pyright: ignore[reportUnnecessaryIsInstance]: a plug-in may return anything
             raise FitFailed(f"expected a FitResult from the fit, got {type(result).__name__[:100]}")
     return [results[i] for i in range(len(data))]
+
+
+def _fit_group(model: Model, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> Sequence[FitResult]:
+    """Fits what can be fitted together, on standardised features where the model asks for them."""
+    features = {id(part): part.items.features for part in data} if standardises(model) else {}
+    scales = {key: Scale.for_networks(found) for key, found in features.items() if found is not None}
+    if not scales or len(scales) < len(features):
+        return _fit(model, data, contexts)
+    scaled = {id(part): scales[id(part)].training(part) for part in data}  # what comes twice is held once
+    own = [scales[id(part)] for part in data]
+    told = [replace(one, report=_ScaledReport(one.report, scale)) for one, scale in zip(contexts, own, strict=True)]
+    fitted = _fit(model, [scaled[id(part)] for part in data], told)
+    return [_on_scale(result, scale) for result, scale in zip(fitted, own, strict=True)]
+
+
+def _fit(model: Model, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> Sequence[FitResult]:
+    if isinstance(model, FitsMany):
+        return model.fit_batch(data, contexts)
+    return [model.fit(part, context) for part, context in zip(data, contexts, strict=True)]
+
+
+def _on_scale(result: FitResult, scale: Scale) -> FitResult:
+    if not isinstance(result, FitResult) or result.predictor is None:  # pyright: ignore[reportUnnecessaryIsInstance]: a plug-in may return anything
+        return result
+    return replace(result, predictor=ScaledPredictor(predictor=result.predictor, scale=scale))
+
+
+@dataclass(frozen=True, eq=False)
+class _ScaledReport:
+    """A `Report` whose predictors are given items with features as they came."""
+
+    report: Report
+    scale: Scale
+
+    def __call__(self, step: int, objective: float, predictor: Callable[[], Predictor] | None = None) -> bool:
+        if predictor is None:
+            return self.report(step, objective)
+        return self.report(step, objective, lambda: ScaledPredictor(predictor=predictor(), scale=self.scale))
 
 
 def _texts(items: Items) -> tuple[Any, ...]:

@@ -11,6 +11,7 @@ does not look at another's rows. So a replica trains as it would alone, whoever 
 `ReplicaTrainer` steps through epochs. `train` runs it to the end: reports, patience, rules to stop.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Generic, Protocol, TypeVar, final, runtime_checkable
@@ -26,6 +27,7 @@ from crowdsweep.models.networks.streams import Dropout, DropoutMasks, Shuffler
 from crowdsweep.models.networks.tables import EmbeddingTables, Table
 from crowdsweep.models.networks.tensors import PerReplica, ReplicaValues, StackedValues
 from crowdsweep.models.networks.values import Step, Values
+from crowdsweep.models.progress import still_improves
 from crowdsweep.seeds import SeedStream
 
 Kept = TypeVar("Kept")
@@ -66,6 +68,7 @@ class ReplicaTrainer:
         dropout: Sequence[Dropout] = (),
         tables: Mapping[str, Table] | None = None,
         row_size: int = 256,
+        least_steps: float = 0.0,
     ) -> None:
         """Draws the initial values.
 
@@ -79,16 +82,19 @@ class ReplicaTrainer:
             dropout: where units are dropped.
             tables: parameters with many rows of which a step moves only those that the loss takes.
             row_size: roughly how many numbers a loss holds for one row; bounds memory, decides nothing.
+            least_steps: of an epoch: a replica with fewer goes through its rows several times in it.
         """
         self._optimiser, self._batch_size, self._device, self._row_size = optimiser, batch_size, device, row_size
-        self._order = Shuffler.by_steps([len(part) for part in rows], batch_size)
+        passes = [passes_of(len(part), batch_size, least_steps) for part in rows]
+        self._order = Shuffler.by_steps([len(p) * n for p, n in zip(rows, passes, strict=True)], batch_size)
         ordered = [seeds[s] for s in self._order]
         self._stack = ReplicaStack.start(parameters, ordered, device)
         self._tables = {
             name: EmbeddingTables(table.of(self._order), seeds=ordered, name=name, device=device)
             for name, table in (tables or {}).items()
         }
-        self._shuffler = Shuffler([rows[s] for s in self._order], ordered, batch_size, device)
+        taken = [passes[s] for s in self._order]
+        self._shuffler = Shuffler([rows[s] for s in self._order], ordered, batch_size, device, taken)
         self._dropout = [DropoutMasks(place, ordered, device) for place in dropout]
         self._leaves: dict[int, StackedValues] = {}
 
@@ -109,7 +115,7 @@ class ReplicaTrainer:
 
     @torch.no_grad()
     def run_epoch(self, loss: Loss, rate: float = 1.0) -> dict[int, float]:
-        """Steps every active replica once through its rows, in a fresh order.
+        """Steps every active replica through its rows, in a fresh order, once or as often as `least_steps` asks.
 
         Args:
             loss: what each step makes smaller.
@@ -188,6 +194,11 @@ class ReplicaTrainer:
         )
 
 
+def passes_of(n_rows: int, batch_size: int, least_steps: float) -> int:
+    """Returns how often so many rows are gone through until they make at least so many steps; at least once."""
+    return max(1, math.ceil(least_steps * batch_size / max(n_rows, 1)))
+
+
 @final
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Snapshot:
@@ -229,7 +240,7 @@ class Course(Generic[Kept]):
     Attributes:
         losses: of each epoch.
         kept: what it ended as: the best epoch where patience looks for one, else the last.
-        converged: whether a rule ended it before the last epoch; true where there is no rule.
+        converged: whether a rule ended it before the last epoch, or its loss no longer clearly fell there.
     """
 
     losses: list[float] = field(default_factory=list[float])
@@ -277,6 +288,7 @@ def train(
     predictor: Callable[[int, Kept], Predictor],
     watched: Callable[[int, Kept], float | None] | None = None,
     before: Callable[[Sequence[int]], None] | None = None,
+    lengths: Sequence[int | None] | None = None,
 ) -> list[Course[Kept]]:
     """Trains all replicas until each has stopped by itself, or is told to.
 
@@ -290,6 +302,7 @@ def train(
         watched: of each replica, the loss on rows that are not trained on; None where it has none. Needed where the
             schedule has patience.
         before: is called before each epoch with the replicas that still train; what the loss reads may change there.
+        lengths: of each replica, after how many epochs it ends at the latest; None for one without such a limit.
     """
     courses = [Course[Kept]() for _ in reports]
     for epoch in range(schedule.epochs):
@@ -303,7 +316,7 @@ def train(
             if schedule.patience is not None and watched is not None:
                 now = keep(replica)
                 course.look(now, watched(replica, now))
-            course.converged = course.ends(schedule)
+            course.converged = course.ends(schedule) or (lengths is not None and lengths[replica] == epoch + 1)
 
             def now_or_best(replica: int = replica, course: Course[Kept] = course) -> Predictor:
                 return predictor(replica, keep(replica) if course.kept is None else course.kept)
@@ -316,5 +329,5 @@ def train(
         if not trainer.active:
             break
     for course in courses:
-        course.converged |= not schedule.may_stop
+        course.converged |= not still_improves(-np.array(course.losses))
     return courses

@@ -221,7 +221,7 @@ def choose(facts: Facts, name: str) -> list[Chosen]:
 def _can(candidate: Candidate, facts: Facts, name: str) -> bool:
     """Tells whether the data bring what a model needs, and whether it is ranked among the others."""
     info = registered.model_info(candidate.name)
-    needs = info.needs_of(registered.build_model(candidate.name, candidate.params))
+    needs = info.needs_of(registered.build_model(candidate.name, candidate.params), facts.trial.training.items)
     try:
         check_needs(info, needs, facts.trial, name)
     except DataError:

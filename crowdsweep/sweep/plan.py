@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any
 
 from crowdsweep.data import catalogue
-from crowdsweep.data.dataset import CrowdDataset, TrialData
+from crowdsweep.data.dataset import CrowdDataset, Items, TrialData
 from crowdsweep.data.oddities import mistakes
 from crowdsweep.data.splits import data_version, prepare
 from crowdsweep.errors import BadInput, DataError, SweepFileError
@@ -268,7 +268,7 @@ def _scorable(cell: Cell, trial: TrialData, asked: bool, pilots: Pilots) -> tupl
 
 def _cell(config: SweepConfig, entry: ModelEntry, dataset: PlannedDataset, trial: TrialData) -> Cell:
     info = registered.model_info(entry.name)
-    needs = _needs(info, entry)
+    needs = _needs(info, entry, trial.training.items)
     try:
         check_needs(info, needs, trial, str(dataset))
     except DataError as error:
@@ -281,13 +281,14 @@ def _cell(config: SweepConfig, entry: ModelEntry, dataset: PlannedDataset, trial
     return Cell(info=info, label=entry.label or entry.name, dataset=dataset, fixed=fixed, metric=metric, needs=needs)
 
 
-def _needs(info: ModelInfo, entry: ModelEntry) -> frozenset[Need]:
-    """Returns what a model needs at its hyper-parameters, at any named setting of those that are searched."""
+def _needs(info: ModelInfo, entry: ModelEntry, items: Items) -> frozenset[Need]:
+    """Returns what a model needs at its hyper-parameters, on these items, at any named setting of those that are
+    searched."""
     settings = list(Space.parse(entry.space).settings()) if entry.space else [{}]
     found: frozenset[Need] = frozenset()
     for point in settings:
         try:
-            found |= info.needs_of(registered.build_model(entry.name, {**entry.params, **point}))
+            found |= info.needs_of(registered.build_model(entry.name, {**entry.params, **point}), items)
         except BadInput:  # the space does not fit the model, which `Space.check_fits` says better
             found |= info.needs
     return found

@@ -231,7 +231,7 @@ class SweepConfig:
     tracking: Tracking = Tracking()
     study: StudyEntry | None = None
     published: Published = Published()
-    protocol: Literal["paper", "equal_budget"] | None = None
+    protocol: Literal["until_trained", "paper", "equal_budget"] | None = None
     heldout: Heldout = Heldout()
     pack: Annotated[int, Ge(1)] = 20
     report_every: Annotated[int, Ge(1)] = 10

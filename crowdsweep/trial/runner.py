@@ -108,7 +108,7 @@ def _run_cell(
         model = guarded(registered.build_model)(specs[0].model, specs[0].params)
     except ModelFault as fault:
         return [_failed(spec, failure_of(fault), 0.0) for spec in specs]
-    needs = info.needs_of(model)
+    needs = info.needs_of(model, base.items)
     fits, results = _prepare(specs, base, info, needs)
     contexts = [_context(fit, "gold" in needs, device, report, watch) for fit in fits]
     for fit, outcome in zip(fits, _fit(model, fits, contexts), strict=True):

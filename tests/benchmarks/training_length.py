@@ -30,7 +30,7 @@ from crowdsweep.seeds import SeedStream
 MOMENTS = (20, 50, 100, 200, 400, 700, 1000, 1500, 2000, 5000)
 LEAST = 65.0
 FIRST = "speelfc"
-LINEAR: Mapping[str, Any] = {"network": "linear", "learning_rate": 3e-3}
+LINEAR: Mapping[str, Any] = {"network": "linear", "learning_rate": 3e-3, "standardise": False, "steps": 0}
 MODELS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     FIRST: ("speelfc", LINEAR),
     "crowd-layer from 1": ("crowd-layer", LINEAR),

@@ -19,7 +19,7 @@ from crowdsweep.models.contract import FitContext, fit_all
 from crowdsweep.seeds import SeedStream
 
 DRAWS = 10
-NETWORK = {"hidden": [16], "dropout": 0.2}
+NETWORK = {"hidden": [16], "dropout": 0.2, "standardise": False}
 PAPER = {
     "ideal": {},
     "soft-mv": {},

@@ -143,7 +143,9 @@ def test_conal_recovers_matrices_and_trusts_the_common_one_less_where_an_annotat
     features = (3.0 * np.eye(3)[gold] + rng.normal(0, 0.3, (400, 3))).astype(np.float32)
     data = TrainingData(annotations=annotations, items=Items(n_items=400, features=features))
     fitted = fit_one(
-        conal.Conal(classifier=Classifier(learning_rate=2e-2), epochs=40), data, FitContext(seeds=SeedStream(0))
+        conal.Conal(classifier=Classifier(learning_rate=2e-2, steps=0), epochs=40),
+        data,
+        FitContext(seeds=SeedStream(0)),
     )
     assert fitted.annotators is not None
     odd, usual, right = fitted.annotators.confusion(np.array([0, 5, 9]))
@@ -196,7 +198,7 @@ def crowd_data(seed: int, *, items: int, annotators: int, per_annotator: int) ->
 def test_speelfc_recovers_the_matrices_of_annotators_with_two_hundred_answers() -> None:
     crowds = [crowd_data(seed, items=500, annotators=15, per_annotator=200) for seed in range(3)]
     contexts = [FitContext(seeds=SeedStream(seed)) for seed in range(3)]
-    model = Speelfc(classifier=Classifier(learning_rate=3e-3), epochs=60)
+    model = Speelfc(classifier=Classifier(learning_rate=3e-3, steps=0), epochs=60)
     for fitted, (_, crowd) in zip(fit_all(model, [data for data, _ in crowds], contexts), crowds, strict=True):
         assert fitted.annotators is not None
         assert js_annotators(crowd, fitted.annotators, np.arange(15)) <= 0.05
@@ -220,7 +222,8 @@ def test_speelfc_d_recovers_which_items_are_hard() -> None:
         n_classes=2,
     )
     data = TrainingData(annotations=annotations, items=Items(n_items=600, features=features))
-    model = SpeelfcD(lambda1=0.1, lambda2=10.0, classifier=Classifier(learning_rate=3e-3), epochs=60)
+    classifier = Classifier(learning_rate=3e-3, steps=0, standardise=False)
+    model = SpeelfcD(lambda1=0.1, lambda2=10.0, classifier=classifier, epochs=60)
     fitted = fit_one(model, data, FitContext(seeds=SeedStream(0)))
     assert spearmanr(fitted.extras["easiness"], easiness).statistic >= 0.9
     assert spearmanr(fitted.extras["ability"], ability).statistic >= 0.9
@@ -249,7 +252,7 @@ def test_soft_answers_are_fractions_of_answers_and_idle_annotators_are_left_out(
 def test_what_would_not_fit_into_memory_is_refused_at_once() -> None:
     data, _ = crowd_data(0, items=20, annotators=5, per_annotator=4)
     training = EndToEnd(
-        classifier=Classifier(),
+        classifier=Classifier(steps=0),
         epochs=1,
         annotators={"matrix": Rows(width=1 << 26, start=zeros)},
         log_probs=lambda step: step.classes()[:, 0],

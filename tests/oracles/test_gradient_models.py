@@ -202,7 +202,9 @@ def test_ldl_nm_learns_what_each_annotator_would_say() -> None:
     label = np.where(annotator < 4, truth[item], 1 - truth[item])
     annotations = Annotations.of(item=item, annotator=annotator, label=label, n_items=400, n_annotators=8, n_classes=2)
     data = TrainingData(annotations=annotations, items=Items(n_items=400, features=features))
-    model = LdlNm(item_weight=0.0, annotator_weight=0.0, dropout=0.0, epochs=60, patience=60, learning_rate=5e-3)
+    model = LdlNm(
+        item_weight=0.0, annotator_weight=0.0, dropout=0.0, epochs=60, patience=60, steps=0, learning_rate=5e-3
+    )
     result = fit_all(model, [data], [FitContext(seeds=SeedStream(0))])[0]
     assert np.abs(result.item_probs - 0.5).max() < 0.2
     picked = np.arange(200, dtype=np.int32)
@@ -233,7 +235,7 @@ def test_ldl_nm_trains_until_it_knows_annotators_who_contradict_each_other(contr
         ),
         items=Items(n_items=200, features=features),
     )
-    for found in fit_all(LdlNm(), [data] * 2, [FitContext(seeds=SeedStream(seed)) for seed in range(2)]):
+    for found in fit_all(LdlNm(steps=0), [data] * 2, [FitContext(seeds=SeedStream(seed)) for seed in range(2)]):
         assert found.label_probs is not None
         said = found.label_probs(item[asked].astype(np.int32), annotator[asked].astype(np.int32))
         assert np.log(said[np.arange(asked.sum()), label[asked]]).mean() > -0.5  # of chance it is -.69
@@ -265,5 +267,5 @@ def test_ldl_nm_a_map_shows_what_everybody_answered_of_items_that_only_unseen_an
         ),
         items=Items(n_items=40, features=rng.normal(size=(40, 3)).astype(np.float32)),
     )
-    (found,) = fit_all(LdlNm(epochs=2, unseen_annotators=0.5), [data], [FitContext(seeds=SeedStream(0))])
+    (found,) = fit_all(LdlNm(epochs=2, steps=0, unseen_annotators=0.5), [data], [FitContext(seeds=SeedStream(0))])
     assert (found.extras["item_classes"] == 1).all()

@@ -174,7 +174,7 @@ def _anchored_by_votes(model, monkeypatch):
 @pytest.mark.parametrize("name", ["cmm", "dl-em"])
 def test_classes_that_came_out_exchanged_are_named_by_the_votes(name, monkeypatch):
     """The likelihood of a fit that calls 0 what is 2 is as high as any: the votes tell which class is which."""
-    params = {"network": "linear", "learning_rate": 0.05, "iterations": 30, "restarts": 2}
+    params = {"network": "linear", "learning_rate": 0.05, "iterations": 30, "restarts": 2, "steps": 0}
     params |= {"groups": 1} if name == "cmm" else {}
     gold, data, found, reported = _anchored_by_votes(build_model(name, params), monkeypatch)
     np.testing.assert_array_equal(found.item_probs.argmax(axis=1), gold)
@@ -286,7 +286,7 @@ def test_dl_em_steps_equal_loops(smoothing, weighted):
 
 # whole fits
 
-SHORT = {"hidden": (8,), "dropout": 0.2, "batch_size": 4}
+SHORT = {"hidden": (8,), "dropout": 0.2, "batch_size": 4, "steps": 0, "standardise": False}
 MODELS = [
     build_model("cmm", {"iterations": 6, "restarts": 3, "groups": 2, **SHORT}),
     build_model("dl-em", {"iterations": 6, "restarts": 3, **SHORT}),

@@ -74,7 +74,7 @@ def accuracy(result: FitResult, gold: np.ndarray) -> float:
 
 def fitted(name: str, data: list[TrainingData], **params: object) -> list[FitResult]:
     contexts = [FitContext(seeds=SeedStream(seed)) for seed in range(len(data))]
-    return fit_all(build_model(name, params), data, contexts)
+    return fit_all(build_model(name, {"steps": 0, **params}), data, contexts)
 
 
 @pytest.mark.long
@@ -210,7 +210,7 @@ def test_expected_and_marginal_losses_are_those_of_explicit_loops():
     frozen = {"iterations": 1, "epochs": 1, "learning_rate": 1e-12, "latent": 2, "regularisation": 0.3}
     context = FitContext(seeds=SeedStream(0))
     for params in ({"finetune": "none"}, {"em_iterations": 0}, {"em_iterations": 0, "finetune": "joint"}):
-        result = fit_one(build_model("lia", {**frozen, **params}), data, context)
+        result = fit_one(build_model("lia", {"steps": 0, **frozen, **params}), data, context)
         h = result.item_probs
         q = result.extras["pair_confusions"].astype(np.float64)
         said, weight = rows.soft_labels, rows.weight.astype(np.float64)

@@ -85,7 +85,7 @@ def clouds(n_answered: int, n_silent: int) -> tuple[TrainingData, np.ndarray, It
 def test_items_without_answers_are_learnt_from() -> None:
     data, gold, silent, silent_gold = clouds(20, 200)
     context = FitContext(seeds=SeedStream(0))
-    model = SemiLfc(classifier=Classifier(learning_rate=3e-3), latent=2, latent_hidden=16, epochs=60)
+    model = SemiLfc(classifier=Classifier(learning_rate=3e-3, steps=0), latent=2, latent_hidden=16, epochs=60)
     alone, helped = (fit_one(model, one, context) for one in (replace(data, unlabelled=None), data))
     assert (helped.item_probs.argmax(axis=1) == gold).mean() >= 0.9
     scores = []

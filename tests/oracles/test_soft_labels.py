@@ -105,7 +105,9 @@ def test_regular_kl_and_cross_entropy_are_one_fit_and_the_inverse_is_another() -
     data = small_data(n_items=40).training
     fits = {}
     for kind in ("kl_regular", "cross_entropy", "kl_inverse"):
-        model = registered.build_model("mtl", {"soft_loss": kind, "epochs": 8, "patience": None, "learning_rate": 0.02})
+        model = registered.build_model(
+            "mtl", {"soft_loss": kind, "epochs": 8, "steps": 0, "patience": None, "learning_rate": 0.02}
+        )
         fits[kind] = fit_one(model, data, CONTEXT)
     same = fits["kl_regular"].item_probs
     np.testing.assert_allclose(fits["cross_entropy"].item_probs, same, atol=1e-4)

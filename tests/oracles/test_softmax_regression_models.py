@@ -14,9 +14,10 @@ from crowdsweep.data.dataset import Items, TrainingData
 from crowdsweep.errors import FitFailed
 from crowdsweep.models.contract import FitContext, fit_one
 from crowdsweep.models.joint._personal_classifiers import PersonalClassifiers
-from crowdsweep.models.joint._softmax_regression import Scale, log_softmax, maximised
+from crowdsweep.models.joint._softmax_regression import StandardisedFeatures, log_softmax, maximised
 from crowdsweep.models.joint.pc_gp import FourierFeatures
 from crowdsweep.models.registered import build_model
+from crowdsweep.models.scaling import Scale
 from crowdsweep.seeds import SeedStream
 
 CLASSES, ANNOTATORS, ITEMS = 3, 6, 30
@@ -77,9 +78,9 @@ def test_the_regression_is_scikit_learns(penalty: float) -> None:
 def test_features_are_standardised_and_constant_ones_dropped() -> None:
     items = some_data(0).items
     assert items.features is not None
-    np.testing.assert_allclose(Scale.of(items.features).inputs(items), standardised(items.features), atol=1e-6)
+    np.testing.assert_allclose(StandardisedFeatures.of(items).inputs(items), standardised(items.features), atol=1e-6)
     untouched = np.full((5, 2), 3.1e5, np.float32)
-    assert not Scale.of(untouched).inputs(Items(n_items=5, features=untouched))[:, :2].any()
+    assert not Scale.of(untouched).applied(untouched).any()
 
 
 # raykar
@@ -237,4 +238,4 @@ def test_too_many_products_are_refused_at_once(monkeypatch: pytest.MonkeyPatch) 
     data = some_data(0)
     assert data.items.features is not None
     with pytest.raises(FitFailed, match="use fewer features"):
-        PersonalClassifiers().fit(data, FitContext(seeds=SeedStream(0)), Scale.of(data.items.features))
+        PersonalClassifiers().fit(data, FitContext(seeds=SeedStream(0)), StandardisedFeatures.of(data.items))

@@ -19,7 +19,7 @@ import crowdsweep as cs
 from crowdsweep.cli.commands import run_command_line
 from crowdsweep.errors import BadInput, DataError, UnknownName
 
-QUICK = {"network": "linear", "learning_rate": 0.1, "epochs": 30}
+QUICK = {"network": "linear", "learning_rate": 0.1, "epochs": 30, "steps": 0, "patience": None}
 
 # Checks of scikit-learn that do not apply, each with the reason.
 FAIL = {

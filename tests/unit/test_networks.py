@@ -10,8 +10,9 @@ import torch
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import Items, TrainingData
 from crowdsweep.errors import FitFailed
-from crowdsweep.models.classifier import Classifier, ClassifierReplicas, Lesson, train_classifiers
+from crowdsweep.models.classifier import Classifier, ClassifierReplicas
 from crowdsweep.models.contract import nobody_listens
+from crowdsweep.models.lessons import Lesson, train_classifiers
 from crowdsweep.models.networks.dense import Dense, DenseNetwork
 from crowdsweep.models.networks.initial import glorot_uniform
 from crowdsweep.models.networks.named import Named
@@ -218,7 +219,7 @@ def _lesson(features, targets, seed=0):
 
 def settings(network="mlp", hidden=(8,), dropout=0.0, learning_rate=0.01, batch_size=16) -> Classifier:
     dense = Dense(network=network, hidden=hidden, dropout=dropout)
-    return Classifier(network=dense, learning_rate=learning_rate, batch_size=batch_size)
+    return Classifier(network=dense, learning_rate=learning_rate, batch_size=batch_size, steps=0)
 
 
 CLASSIFIERS = [
@@ -269,6 +270,7 @@ def test_a_dropped_replica_never_changes_again():
         rows=[np.arange(50)] * 3,
         targets=torch.from_numpy(np.stack([targets] * 3).astype(np.float32)),
         seeds=_streams(3),
+        epochs=2,
     )
     trainer = replicas.trainer
     assert set(trainer.run_epoch(replicas.loss)) == {0, 1, 2}

@@ -16,7 +16,7 @@ from crowdsweep.models.registered import build_model
 from crowdsweep.models.two_stage._pair import one_hot
 from crowdsweep.seeds import SeedStream
 
-MANY_STEPS = {"epochs": 400, "learning_rate": 0.02, "dropout": 0.0, "hidden": [32]}
+MANY_STEPS = {"epochs": 400, "steps": 0, "patience": None, "learning_rate": 0.02, "dropout": 0.0, "hidden": [32]}
 # Item 0: two votes for 1, one for 2. Item 1: a tie of 0 and 2. Item 2: one vote for 0. Item 3: no votes.
 ROWS = [(0, 0, 1), (0, 1, 1), (0, 2, 2), (1, 0, 0), (1, 1, 2), (2, 2, 0)]
 
@@ -72,7 +72,7 @@ def test_dawid_skene_first_teaches_its_posterior_and_keeps_its_annotators():
 
 
 def test_mv_mlp_is_hard_mv_with_other_defaults():
-    params = {"epochs": 5, "hidden": [8]}
+    params = {"epochs": 5, "steps": 0, "hidden": [8]}
     first, second = (fit_one(built(name, **params), _data(), _context(3)) for name in ("mv-mlp", "hard-mv"))
     np.testing.assert_array_equal(first.item_probs, second.item_probs)
 
@@ -111,7 +111,7 @@ def _noisy(seed, n_items=60):
 def test_pd_keeps_the_epoch_that_predicts_the_dev_items_best():
     data, dev = _noisy(0), _noisy(1)
     watched = replace(data, validation=Validation(items=dev.items, annotations=dev.annotations))
-    settings = {"hidden": [64], "dropout": 0.0, "learning_rate": 0.02}
+    settings = {"hidden": [64], "dropout": 0.0, "learning_rate": 0.02, "steps": 0}
 
     def loss_on_dev(model):
         predicted = fit_one(model, watched, _context()).predictor.predict(dev.items, "classifier")
@@ -119,28 +119,30 @@ def test_pd_keeps_the_epoch_that_predicts_the_dev_items_best():
 
     lengths = [loss_on_dev(built("pd", epochs=epochs, patience=50, **settings)) for epochs in (1, 2, 4, 8, 30)]
     assert all(later <= earlier + 1e-9 for earlier, later in pairwise(lengths))
-    overfitted = fit_one(built("soft-mv", epochs=30, **settings), watched, _context()).predictor
+    overfitted = fit_one(built("soft-mv", epochs=30, **{**settings, "patience": None}), watched, _context()).predictor
     predicted = overfitted.predict(dev.items, "classifier")
     assert -(dev.annotations.label_distribution() * np.log(predicted)).sum(axis=1).mean() > lengths[-1] + 0.05
 
 
 def test_pd_stops_when_patience_is_lost():
-    fitted = fit_one(built("pd", epochs=200, patience=3, learning_rate=0.02), _noisy(2), _context())
+    fitted = fit_one(built("pd", epochs=200, steps=0, patience=3, learning_rate=0.02), _noisy(2), _context())
     assert fitted.converged
     assert fitted.iterations < 200
 
 
-def test_without_dev_items_a_tenth_is_set_aside():
+def test_without_dev_items_training_items_say_how_long():
     rng = np.random.default_rng(3)
     rows = [(item, 0, int(item % 3)) for item in range(30)]
     features = np.eye(3, 5, dtype=np.float32)[np.arange(30) % 3] + rng.normal(0, 0.1, (30, 5)).astype(np.float32)
-    fitted = fit_one(built("pd", epochs=200, learning_rate=0.02, dropout=0.0), _data(rows, 30, features), _context())
+    fitted = fit_one(
+        built("pd", epochs=200, steps=0, learning_rate=0.02, dropout=0.0), _data(rows, 30, features), _context()
+    )
     assert (fitted.item_probs.argmax(axis=1) == np.arange(30) % 3).all()
 
 
 def test_any_aggregator_goes_with_any_network():
     """The pair that dl-ds is, put together from its parts, gives its numbers."""
-    params = {"smoothing": 0.1, "tolerance": 1e-5, "iterations": 50, "epochs": 5, "network": "linear"}
+    params = {"smoothing": 0.1, "tolerance": 1e-5, "iterations": 50, "epochs": 5, "steps": 0, "network": "linear"}
     pair = fit_one(built("two-stage", aggregate="dawid-skene", shrinkage=0.0, **params), _data(), _context(3))
     named = fit_one(built("dl-ds", **params), _data(), _context(3))
     np.testing.assert_array_equal(pair.item_probs, named.item_probs)

@@ -16,7 +16,7 @@ from crowdsweep.seeds import SeedStream
 
 TEXT: dict[str, Any] = {"network": "text_cnn", "embedding": 8, "widths": [2], "filters": 16, "dropout": 0.1}
 TAGS: dict[str, Any] = {"network": "tagger", "embedding": 8, "characters": 6, "state": 8, "dropout": 0.1}
-QUICK = {"learning_rate": 0.01, "batch_size": 8}
+QUICK = {"learning_rate": 0.01, "batch_size": 8, "steps": 0}
 
 
 def data_of(items: Items, labels: Sequence[int], n_classes: int = 2, n_annotators: int = 3) -> TrainingData:

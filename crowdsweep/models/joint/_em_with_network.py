@@ -20,12 +20,13 @@ from jaxtyping import Bool, Float64, Int64
 
 from crowdsweep.arrays import ItemProbs
 from crowdsweep.data.dataset import Items, TrainingData
-from crowdsweep.models._cost import MATRIX_PRODUCT, network_weights, stopping_share
+from crowdsweep.models._cost import MATRIX_PRODUCT, network_weights, passes_over, stopping_share
 from crowdsweep.models._votes import agreement, exchanged_classes
 from crowdsweep.models.classifier import Classifier, ClassifierReplicas, TrainingProtocol
 from crowdsweep.models.contract import AnnotatorModel, DataShape, FitContext, FitResult, LabelProbs, Predictor
 from crowdsweep.models.networks.contract import Network
 from crowdsweep.models.networks.replicas import count_parameters, replica_chunks
+from crowdsweep.models.progress import still_improves
 
 ActiveProbs = Float64[torch.Tensor, "active items classes"]
 ActiveValues = Float64[np.ndarray, " active"]
@@ -72,7 +73,7 @@ class Fitted:
         targets: the last E-step's expected labels; zeros for items without labels.
         predictor: the classifier.
         log_likelihoods: of each iteration.
-        converged: whether the stop rule was met; true where there is none.
+        converged: whether the stop rule was met; where there is none, whether the log-likelihood had come to rest.
     """
 
     solution: Any
@@ -120,14 +121,14 @@ class NetworkEM:
         restarts: of which the one with the highest likelihood is kept; null: 5, or 20 under `protocol: paper`.
         iterations: of EM, each with one epoch of the classifier; the most under `protocol: paper`.
         tolerance: of the paper's stop: relative change of log-likelihood and, on average, of the matrices' entries.
-        protocol: `paper` stops by tolerance; `equal_budget` runs all iterations.
+        protocol: `paper` stops by tolerance; the others run all iterations, `until_trained` with `steps` in all.
     """
 
     classifier: Classifier = Classifier()
     restarts: Annotated[int, Ge(1)] | None = None
     iterations: Annotated[int, Ge(1)] = 50
     tolerance: Annotated[float, Ge(0)] = 0.03
-    protocol: TrainingProtocol = "equal_budget"
+    protocol: TrainingProtocol = "until_trained"
 
     def fit(
         self,
@@ -153,10 +154,10 @@ class NetworkEM:
         return best
 
     def stops(self, history: Sequence[float], change: float) -> bool:
-        """Whether log-likelihood and matrices have both come to rest; `equal_budget` never stops."""
+        """Whether log-likelihood and matrices have both come to rest; only `paper` stops by that."""
         if not np.isfinite(history[-1]):
             return True
-        if self.protocol == "equal_budget" or len(history) == 1:
+        if self.protocol != "paper" or len(history) == 1:
             return False
         now, before = history[-1], history[-2]
         return abs(now - before) <= self.tolerance * abs(before) and change <= self.tolerance
@@ -222,13 +223,14 @@ class _Run:
         first = crowd.first_targets()
         numbers = [place - owners.index(owner) for place, owner in enumerate(owners)]
         self._replicas = ClassifierReplicas(
-            settings.classifier,
+            settings.classifier.under(settings.protocol),
             network,
             inputs=[network.inputs(part.items) for part in parts],
             layouts=[network.layout(part.items) for part in parts],
             rows=[np.flatnonzero(part.annotations.labels_per_item) for part in parts],
             targets=first.to(torch.float32).contiguous(),
             seeds=[contexts[o].seeds.child("restart").child(n) for o, n in zip(owners, numbers, strict=True)],
+            epochs=settings.iterations,
             device=contexts[0].device,
         )
 
@@ -262,15 +264,15 @@ class _Run:
             stopping.append(replica)
             n_items = self._parts[replica].n_items
             targets = expected[place, :n_items].cpu().numpy()
-            order = owner.order_of(targets)
+            order, history = owner.order_of(targets), np.array(owner.histories[replica])
             fitted = Fitted(
                 solution=self._crowd.solution(replica),
                 order=order,
                 probs=probs[place, :n_items].cpu().numpy()[:, order],
                 targets=targets[:, order],
                 predictor=Reordered(predictor=replicas.predictor(replica), order=order),
-                log_likelihoods=np.array(owner.histories[replica]),
-                converged=ended[replica] or settings.protocol == "equal_budget",
+                log_likelihoods=history,
+                converged=ended[replica] or not (settings.protocol == "paper" or still_improves(history)),
             )
             if fitted.is_better_than(owner.best):
                 owner.best = fitted
@@ -301,6 +303,8 @@ class _Run:
 def joint_cost(shape: DataShape, params: Mapping[str, Any]) -> float:
     """Returns the cost of all restarts: the network's epochs, and K products for each annotation and class."""
     restarts = params["restarts"] or (PAPER_RESTARTS if params["protocol"] == "paper" else RESTARTS)
-    epoch = 4.0 * MATRIX_PRODUCT * shape.n_items * network_weights(shape, params)
-    iterations = params["iterations"] * stopping_share(params)
-    return restarts * iterations * (epoch + 3.0 * shape.n_annotations * shape.n_classes)
+    product = MATRIX_PRODUCT * shape.n_items * network_weights(shape, params)
+    iterations = params["iterations"]
+    trained = 3.0 * passes_over(shape.n_items, params, iterations) * product
+    expected = iterations * (product + 3.0 * shape.n_annotations * shape.n_classes)
+    return restarts * stopping_share(params) * (trained + expected)

@@ -24,7 +24,7 @@ from crowdsweep.errors import FitFailed
 from crowdsweep.models._annotator_order import annotator_order
 from crowdsweep.models._answers import ActiveAnswers, BatchAnswers, StackedAnswers
 from crowdsweep.models._batches import Batch, StackedRows
-from crowdsweep.models._cost import MATRIX_PRODUCT, network_weights
+from crowdsweep.models._cost import MATRIX_PRODUCT, network_weights, passes_over
 from crowdsweep.models._em import chunks, label_probs_of, normalised
 from crowdsweep.models._stacked import weights_of
 from crowdsweep.models.classifier import Classifier, NetworkPredictor
@@ -95,6 +95,7 @@ class Learnt:
         predictor: the classifier.
         snapshot: all parameters.
         objective: minus the loss of each epoch.
+        converged: whether the loss had come to rest.
         device: where it was trained.
     """
 
@@ -103,6 +104,7 @@ class Learnt:
     predictor: NetworkPredictor
     snapshot: Snapshot
     objective: Objective
+    converged: bool
     device: str
 
     def rows(self, name: str) -> Float[np.ndarray, "active width"]:
@@ -182,6 +184,7 @@ class EndToEnd:
                 name: Table(width=own.width, start=own.start, orders=orders) for name, own in self.annotators.items()
             },
             row_size=max(one.row_size for one in networks),
+            least_steps=self.classifier.least_steps(self.epochs),
         )
         inputs = StackedRows.of([classifier.inputs(part.items) for part in data], device)
         stacked = StackedAnswers([part.rows for part in answers], device)
@@ -206,6 +209,7 @@ class EndToEnd:
                 predictor=predictor(0, course.end),
                 snapshot=course.end,
                 objective=-np.array(course.losses),
+                converged=course.converged,
                 device=device,
             )
             for part, own, course in zip(data, answers, courses, strict=True)
@@ -336,6 +340,7 @@ def fit_result(
         label_probs=label_probs,
         predictor=learnt.predictor,
         objective=learnt.objective,
+        converged=learnt.converged,
         iterations=len(learnt.objective),
         extras=extras,
     )
@@ -344,4 +349,4 @@ def fit_result(
 def end_to_end_cost(shape: DataShape, params: Mapping[str, Any], per_answer: float) -> float:
     """Returns the cost of all epochs: three products for each weight, and so many numbers for each answer."""
     products = 3.0 * MATRIX_PRODUCT * shape.n_items * network_weights(shape, params)
-    return params["epochs"] * (products + per_answer * shape.n_annotations)
+    return passes_over(shape.n_items, params, params["epochs"]) * (products + per_answer * shape.n_annotations)

@@ -17,7 +17,7 @@ from crowdsweep.data.dataset import Items, TrainingData
 from crowdsweep.errors import FitFailed
 from crowdsweep.models._answers import BatchAnswers
 from crowdsweep.models._batches import Batch, StackedRows
-from crowdsweep.models._cost import MATRIX_PRODUCT, network_weights, stopping_share
+from crowdsweep.models._cost import MATRIX_PRODUCT, network_weights, passes_over, stopping_share
 from crowdsweep.models._stacked import weights_of
 from crowdsweep.models.classifier import Classifier
 from crowdsweep.models.contract import DataShape, FitContext, FitResult, Predictor
@@ -31,14 +31,15 @@ from crowdsweep.models.joint._lia_network import (
     describing_network,
     standardised,
 )
+from crowdsweep.models.networks.automatic import Auto
 from crowdsweep.models.networks.contract import Network
-from crowdsweep.models.networks.dense import Dense
 from crowdsweep.models.networks.initial import normal, zeros
 from crowdsweep.models.networks.named import Named
 from crowdsweep.models.networks.replicas import Adam, count_parameters, replica_chunks
 from crowdsweep.models.networks.tables import Table
 from crowdsweep.models.networks.tensors import PerReplica, take_rows
 from crowdsweep.models.networks.values import Values
+from crowdsweep.models.progress import still_improves
 from crowdsweep.models.trainer import Course, ReplicaTrainer, Schedule
 
 MOST_CELLS = 1 << 16
@@ -50,6 +51,7 @@ SOURCE = "Platanios, Al-Shedivat, Xing and Mitchell 2020, Learning from Imperfec
 # A search of twenty points finds its way in it; with ten hyper-parameters it did not (rte: 88.1 % for 92.0).
 LIA_SPACE: Mapping[str, Any] = {
     "regularisation": {"values": [0.03, 0.1, 0.25, 1.0]},
+    "learning_rate": {"values": [1e-3, 3e-3, 1e-2]},
     "hidden": {"values": [[16], [16, 16], [16, 16, 16, 16]]},
     "annotator_embedding": {"values": [8, 16]},
     "iterations": {"values": [5, 12]},
@@ -96,7 +98,7 @@ class LiaTraining:
     regularisation: Annotated[float, Ge(0)] = 0.1
     predict: Literal["h", "posterior"] = "h"
     patience: Annotated[int, Ge(1)] | None = None
-    classifier: Classifier = Classifier(network=Dense(hidden=(16, 16, 16, 16), dropout=0.0), learning_rate=3e-3)
+    classifier: Classifier = Classifier(network=Auto(hidden=(16, 16, 16, 16), dropout=0.0), learning_rate=3e-3)
 
     def fit(
         self,
@@ -211,6 +213,7 @@ class _Replicas:
             dropout=network.dropouts,
             tables={"annotators": Table(width=model.annotator_embedding, start=start, orders=orders)},
             row_size=network.n_cells + max(stream.row_size for stream in network.streams),
+            least_steps=model.classifier.least_steps(model.iterations * model.epochs),
         )
         self._inputs = StackedRows.of(self._own_inputs, device)
         self._said = StackedSaid([crowd.answers for crowd in self._crowds], device)
@@ -343,7 +346,7 @@ class _Replicas:
             label_probs=lambda item, annotator: end.foretold(beliefs, item, annotator),
             predictor=LiaPredictor(fitted=end) if labels_unseen else None,
             objective=-np.array(course.losses),
-            converged=course.converged or self._model.patience is None,
+            converged=course.converged or not still_improves(-np.array(course.losses)),
             iterations=len(course.losses),
             extras=end.extras(beliefs, annotators),
         )
@@ -373,7 +376,8 @@ def reading_items(data: TrainingData) -> BuildStream:
 def lia_cost(shape: DataShape, params: Mapping[str, Any]) -> float:
     """Returns the cost of all rounds: of each item the network, of each answer its annotator's and its own matrix."""
     rounds = params["iterations"]
-    passes = rounds * params["epochs"] * stopping_share({"patience": params["patience"], "epochs": rounds})
+    passes = passes_over(shape.n_items, params, rounds * params["epochs"])
+    passes *= stopping_share({"patience": params["patience"], "epochs": rounds})
     weights = network_weights(shape, params)
     cells = shape.n_classes**2 * params["latent"]
     of_items = 3.0 * MATRIX_PRODUCT * shape.n_items * weights

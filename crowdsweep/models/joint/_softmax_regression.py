@@ -18,12 +18,13 @@ from annotated_types import Ge, Gt
 from jaxtyping import Float64
 from scipy.optimize import minimize
 
-from crowdsweep.arrays import ItemFeatures, ItemProbs
+from crowdsweep.arrays import ItemProbs
 from crowdsweep.data.dataset import Items, TrainingData
 from crowdsweep.models._cost import MATRIX_PRODUCT
 from crowdsweep.models._em import normalised
 from crowdsweep.models.contract import DataShape
 from crowdsweep.models.networks.contract import features_of
+from crowdsweep.models.scaling import Scale
 
 Inputs = Float64[np.ndarray, "items inputs"]
 Weights = Float64[np.ndarray, "inputs classes"]
@@ -66,29 +67,21 @@ class FeatureMap(Protocol):
 
 @final
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Scale:
-    """What standardises features: mean and deviation of the training items; a constant feature becomes zero."""
+class StandardisedFeatures:
+    """Features as a regression reads them: on the scale of the training items, with a column of ones."""
 
-    mean: Float64[np.ndarray, " features"]
-    deviation: Float64[np.ndarray, " features"]
+    scale: Scale
 
     @classmethod
-    def of(cls, features: ItemFeatures) -> "Scale":
-        """Returns the scale of these items; without any, features stay as they are."""
-        if not len(features):
-            return cls(mean=np.zeros(features.shape[1]), deviation=np.ones(features.shape[1]))
-        deviation = features.std(axis=0, dtype=np.float64)
-        mean = features.mean(axis=0, dtype=np.float64)
-        # What rounding leaves of a constant is no deviation.
-        deviation[deviation <= 1e-6 * np.maximum(np.abs(mean), 1e-30)] = np.inf
-        return cls(mean=mean, deviation=deviation)
+    def of(cls, items: Items) -> "StandardisedFeatures":
+        """Returns what is read on the scale of these items."""
+        return cls(scale=Scale.of(features_of(items)))
 
     def inputs(self, items: Items) -> Inputs:
         """Returns standardised features, and a column of ones."""
         features = features_of(items)
         inputs = np.ones((len(features), features.shape[1] + 1))
-        np.subtract(features, self.mean, out=inputs[:, :-1])
-        inputs[:, :-1] /= self.deviation
+        inputs[:, :-1] = self.scale.applied(features)
         return inputs
 
 
@@ -123,12 +116,12 @@ class Regressions:
     penalty: float
 
     @cached_property
-    def scales(self) -> list[Scale]:
-        return [Scale.of(features_of(part.items)) for part in self.data]
+    def features(self) -> list[StandardisedFeatures]:
+        return [StandardisedFeatures.of(part.items) for part in self.data]
 
     @cached_property
     def _inputs(self) -> list[Inputs]:
-        return [scale.inputs(part.items) for scale, part in zip(self.scales, self.data, strict=True)]
+        return [own.inputs(part.items) for own, part in zip(self.features, self.data, strict=True)]
 
     def start(self) -> ReplicaWeights:
         """Returns weights of zero."""
@@ -153,7 +146,7 @@ class Regressions:
 
     def predictor(self, weights: ReplicaWeights, replica: int) -> SoftmaxPredictor:
         """Returns what labels unseen items."""
-        return SoftmaxPredictor(features=self.scales[replica], weights=weights[replica].copy())
+        return SoftmaxPredictor(features=self.features[replica], weights=weights[replica].copy())
 
 
 def log_softmax(scores: Float64[np.ndarray, "*rows classes"]) -> Float64[np.ndarray, "*rows classes"]:

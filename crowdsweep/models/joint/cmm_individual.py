@@ -259,4 +259,5 @@ MODEL = ModelInfo(
         "the classes are lost where all other answers are chance (cmm says .498 to .490 there). Until the first E-step "
         "of _em_with_network waits for a classifier that has learnt the votes.",
     },
+    version=2,
 )

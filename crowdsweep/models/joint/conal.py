@@ -34,7 +34,7 @@ from scipy.special import expit
 
 from crowdsweep.arrays import AnnotatorCodes, Confusion, Confusions, ItemCodes, RowProbs, floored_log
 from crowdsweep.data.dataset import TrainingData
-from crowdsweep.models._cost import MATRIX_PRODUCT
+from crowdsweep.models._cost import MATRIX_PRODUCT, passes_over
 from crowdsweep.models._em import chunks
 from crowdsweep.models._stacked import weights_of
 from crowdsweep.models.classifier import Classifier
@@ -239,7 +239,7 @@ def _cost(shape: DataShape, params: Mapping[str, Any]) -> float:
     hidden = params["gate_hidden"]
     gate = 3.0 * MATRIX_PRODUCT * shape.n_items * shape.n_features * (hidden[0] if hidden else params["gate_embedding"])
     per_answer = 8.0 * shape.n_classes**2 + 6.0 * params["gate_embedding"]
-    return end_to_end_cost(shape, params, per_answer) + params["epochs"] * gate
+    return end_to_end_cost(shape, params, per_answer) + passes_over(shape.n_items, params, params["epochs"]) * gate
 
 
 MODEL = ModelInfo(
@@ -259,4 +259,5 @@ MODEL = ModelInfo(
     },
     cost=_cost,
     label_symmetric=False,
+    version=2,
 )

@@ -165,4 +165,5 @@ MODEL = ModelInfo(
     },
     cost=_cost,
     label_symmetric=False,
+    version=2,
 )

@@ -42,14 +42,14 @@ from crowdsweep.data.dataset import Items, TrainingData
 from crowdsweep.errors import FitFailed
 from crowdsweep.models._annotator_order import annotator_order
 from crowdsweep.models._batches import Batch, StackedRows
-from crowdsweep.models._cost import MATRIX_PRODUCT, stopping_share
+from crowdsweep.models._cost import MATRIX_PRODUCT, passes_over, stopping_share
 from crowdsweep.models._stacked import weights_of
-from crowdsweep.models.classifier import mean_cross_entropy, watched_of
 from crowdsweep.models.contract import DataShape, FitContext, FitResult, LabelProbs, ModelInfo
 from crowdsweep.models.joint._ldl_network import Activation, Aggregation, AnnotatorEnsemble, LdlNetwork
 from crowdsweep.models.joint._unseen_annotator import Descent as Descent  # noqa: PLC0414 - one door
 from crowdsweep.models.joint._unseen_annotator import infer_annotator as infer_annotator  # noqa: PLC0414
 from crowdsweep.models.joint._unseen_annotator import inferred_loglik
+from crowdsweep.models.lessons import mean_cross_entropy, watched_of
 from crowdsweep.models.networks.contract import features_of
 from crowdsweep.models.networks.initial import normal
 from crowdsweep.models.networks.replicas import Adam, count_parameters, replica_chunks
@@ -57,6 +57,7 @@ from crowdsweep.models.networks.tables import Table
 from crowdsweep.models.networks.tensors import PerReplica
 from crowdsweep.models.networks.values import Values
 from crowdsweep.models.trainer import ReplicaTrainer, Schedule, Snapshot, train
+from crowdsweep.models.training_length import STEPS
 
 _WATCHING_ANNOTATORS = 64  # of the ensemble that the epoch is chosen by, and whose latent space is kept
 _WATCHED_ANSWERS = 4096  # at most twice as many answers are looked at after each epoch
@@ -77,8 +78,10 @@ class LdlNm:
         dropout: share of the units of z_P and z_E dropped in training.
         learning_rate: of Adam.
         batch_size: annotations in a step.
+        standardise: whether features are standardised by the training items.
+        steps: the fewest steps in all: where all epochs have fewer, each goes through the annotations several times.
         epochs: the most passes over the annotations.
-        patience: stop after so many epochs without a better one on the items that are watched.
+        patience: stop after so many epochs without a better one on the items that are watched; null trains all epochs.
         aggregation: how the annotators' answers are averaged.
         max_annotators: members of the ensemble; a seeded sample where more are active.
         item_balanced: every item counts the same, instead of every annotation by its weight.
@@ -96,8 +99,10 @@ class LdlNm:
     dropout: Annotated[float, Ge(0), Lt(1)] = 0.3
     learning_rate: Annotated[float, Gt(0)] = 1e-3
     batch_size: Annotated[int, Ge(1)] = 256
+    standardise: bool = True
+    steps: Annotated[int, Ge(0)] = STEPS
     epochs: Annotated[int, Ge(1)] = 40
-    patience: Annotated[int, Ge(1)] = 15
+    patience: Annotated[int, Ge(1)] | None = 15
     aggregation: Aggregation = "mean"
     max_annotators: Annotated[int, Ge(1)] = 2048
     item_balanced: bool = False
@@ -135,6 +140,7 @@ class LdlNm:
             dropout=network.dropouts(self.dropout),
             tables={"annotators": Table(width=self.annotator_embedding, start=start, orders=orders)},
             row_size=4 * self.latent,
+            least_steps=self.steps / self.epochs,
         )
         loss = HeadsLoss(self, network, data, sets, device)
 
@@ -398,7 +404,7 @@ def _label_probs(
 
 def _cost(shape: DataShape, params: Mapping[str, Any]) -> float:
     """Training, and asking the ensemble of every item."""
-    epochs = params["epochs"] * stopping_share(params)
+    epochs = passes_over(shape.n_annotations, params, params["epochs"]) * stopping_share(params)
     latent = params["latent"] * (params["latent"] + params["item_embedding"] + params["annotator_embedding"])
     trained = 3.0 * epochs * shape.n_annotations * (shape.n_features * params["item_embedding"] + latent)
     members = min(shape.n_annotators, params["max_annotators"])
@@ -415,7 +421,7 @@ MODEL = ModelInfo(
     source="Weerasooriya, Ororbia and Homan (DisCo), equations 6 to 12",
     needs=frozenset({"features", "annotators"}),
     supports=frozenset(),
-    version=4,
+    version=5,
     # Narrower than the paper's, for twenty points: of annotators no widths above 32, of items and the latent none below
     # 64. Without `aggregation`: on jobs-q1 to q3 every point that votes had a dev KL above every one that takes the
     # mean.

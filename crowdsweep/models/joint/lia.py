@@ -74,4 +74,5 @@ MODEL = ModelInfo(
     space=LIA_SPACE,
     cost=lia_cost,
     label_symmetric=False,
+    version=2,
 )

@@ -60,4 +60,5 @@ MODEL = ModelInfo(
     space={"item_embedding": {"values": [8, 16, 32]}, **LIA_SPACE},
     cost=lia_cost,
     label_symmetric=False,
+    version=2,
 )

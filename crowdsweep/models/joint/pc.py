@@ -23,8 +23,7 @@ from typing import final
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
 from crowdsweep.models.joint._personal_classifiers import PersonalClassifiers, personal_cost
-from crowdsweep.models.joint._softmax_regression import Scale
-from crowdsweep.models.networks.contract import features_of
+from crowdsweep.models.joint._softmax_regression import StandardisedFeatures
 
 
 @final
@@ -36,7 +35,7 @@ class PC:
 
     def fit(self, data: TrainingData, context: FitContext) -> FitResult:
         """Fits all classifiers."""
-        return self.personal.fit(data, context, Scale.of(features_of(data.items)))
+        return self.personal.fit(data, context, StandardisedFeatures.of(data.items))
 
 
 MODEL = ModelInfo(

@@ -25,8 +25,9 @@ from jaxtyping import Float64
 from crowdsweep.data.dataset import Items, TrainingData
 from crowdsweep.models.contract import DataShape, FitContext, FitResult, ModelInfo
 from crowdsweep.models.joint._personal_classifiers import PersonalClassifiers, personal_cost
-from crowdsweep.models.joint._softmax_regression import Inputs, Scale
+from crowdsweep.models.joint._softmax_regression import Inputs
 from crowdsweep.models.networks.contract import features_of
+from crowdsweep.models.scaling import Scale
 from crowdsweep.seeds import SeedStream
 
 
@@ -70,7 +71,7 @@ class FourierFeatures:
 
     def inputs(self, items: Items) -> Inputs:
         """Returns the cosines, and a column of ones."""
-        standardised = self.scale.inputs(items)[:, :-1]
+        standardised = self.scale.applied(features_of(items))
         number = len(self.phases)
         cosines = np.sqrt(2.0 / number) * np.cos(standardised @ self.frequencies + self.phases)
         return np.concatenate([cosines, np.ones((len(cosines), 1))], axis=1)

@@ -26,7 +26,7 @@ Beside training items without answers, those that the data hand over without the
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, final
 
 import numpy as np
@@ -38,7 +38,7 @@ from crowdsweep.arrays import ItemProbs, floored_log
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.errors import FitFailed
 from crowdsweep.models._batches import Batch, StackedRows
-from crowdsweep.models._cost import MATRIX_PRODUCT, network_weights
+from crowdsweep.models._cost import MATRIX_PRODUCT, network_weights, passes_over
 from crowdsweep.models._em import (
     annotator_model,
     confusion_columns,
@@ -112,6 +112,7 @@ class SemiLfc:
             device=device,
             dropout=network.dropouts,
             row_size=max(network.row_size, vae.row_size),
+            least_steps=self.classifier.least_steps(self.epochs),
         )
         tables = Tables(known, device)
 
@@ -143,7 +144,7 @@ class SemiLfc:
             before=renew,
         )
         return [
-            one.result(predictor(0, course.end), -np.array(course.losses))
+            replace(one.result(predictor(0, course.end), -np.array(course.losses)), converged=course.converged)
             for one, course in zip(known, courses, strict=True)
         ]
 
@@ -269,7 +270,8 @@ def _cost(shape: DataShape, params: Mapping[str, Any]) -> float:
     features = hidden * shape.n_features * (1 + shape.n_classes)
     vae = features + 3 * shape.n_classes * hidden * latent
     weights = 3.0 * MATRIX_PRODUCT * (network_weights(shape, params) + vae)
-    return params["epochs"] * (shape.n_items * weights + 3.0 * shape.n_annotations * shape.n_classes)
+    passes = passes_over(shape.n_items, params, params["epochs"])
+    return passes * (shape.n_items * weights + 3.0 * shape.n_annotations * shape.n_classes)
 
 
 MODEL = ModelInfo(
@@ -290,4 +292,5 @@ MODEL = ModelInfo(
     },
     cost=_cost,
     label_symmetric=False,
+    version=2,
 )

@@ -96,8 +96,10 @@ MODEL = ModelInfo(
     space={
         "initial_correctness": {"values": [0.6, 0.7, 0.8, 0.9]},
         "learning_rate": {"values": [1e-4, 1e-3, 3e-3]},
-        "epochs": {"values": [50, 200, 1000]},
+        "epochs": {"values": [200, 1000, 2000]},
+        "network": {"values": ["auto", "linear"]},
     },
     cost=_cost,
     label_symmetric=False,
+    version=2,
 )

@@ -31,7 +31,7 @@ from scipy.special import expit, log_expit, logit
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models._abilities import Abilities, Easiness, abilities_of, label_probs_of_abilities
 from crowdsweep.models._answers import BatchAnswers
-from crowdsweep.models._cost import MATRIX_PRODUCT
+from crowdsweep.models._cost import MATRIX_PRODUCT, passes_over
 from crowdsweep.models.classifier import Classifier
 from crowdsweep.models.contract import DataShape, FitContext, FitResult, ModelInfo
 from crowdsweep.models.joint._end_to_end import (
@@ -152,7 +152,10 @@ def _result(learnt: Learnt, easiness: Easiness, ability: Abilities) -> FitResult
 def _cost(shape: DataShape, params: Mapping[str, Any]) -> float:
     hidden = params["difficulty_hidden"]
     easiness = 3.0 * MATRIX_PRODUCT * shape.n_items * shape.n_features * (hidden[0] if hidden else 1)
-    return end_to_end_cost(shape, params, per_answer=10.0) + params["epochs"] * easiness
+    return (
+        end_to_end_cost(shape, params, per_answer=10.0)
+        + passes_over(shape.n_items, params, params["epochs"]) * easiness
+    )
 
 
 MODEL = ModelInfo(
@@ -164,7 +167,7 @@ MODEL = ModelInfo(
     source="Chen et al. 2020, IJCAI",
     needs=frozenset({"features", "annotators"}),
     supports=frozenset({"soft_answers"}),
-    version=4,
+    version=5,
     space={
         "lambda1": {"values": [0.001, 0.1, 1]},
         "lambda2": {"values": [1, 10, 100]},

@@ -14,6 +14,7 @@ from jaxtyping import Float, Int64
 
 from crowdsweep.data.dataset import Items
 from crowdsweep.errors import FitFailed
+from crowdsweep.models.networks.automatic import Auto
 from crowdsweep.models.networks.contract import Masks, Network
 from crowdsweep.models.networks.dense import Dense
 from crowdsweep.models.networks.initial import normal
@@ -90,6 +91,7 @@ def embedded_network(settings: object, *, n_outputs: int, n_items: int, width: i
     Raises:
         FitFailed: the settings are of a network that reads something else.
     """
+    settings = settings.dense if isinstance(settings, Auto) else settings
     if not isinstance(settings, Dense):
         raise FitFailed(
             f"expected `network` linear or mlp, which read a vector of each item, got {type(settings).__name__}; "

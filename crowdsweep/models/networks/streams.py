@@ -37,13 +37,21 @@ class Minibatch:
 class Shuffler:
     """Cuts each replica's rows into minibatches, in an order of its own every epoch.
 
-    Replicas must come sorted by their number of steps, longest first; `by_steps` says how.
+    A replica with few rows goes through them several times in an epoch, each time in another order; minibatches run on
+    from one time to the next. Replicas must come sorted by their number of steps, longest first; `by_steps` says how.
     """
 
     def __init__(
-        self, rows: Sequence[Int64[np.ndarray, " _"]], seeds: Sequence[SeedStream], batch_size: int, device: str
+        self,
+        rows: Sequence[Int64[np.ndarray, " _"]],
+        seeds: Sequence[SeedStream],
+        batch_size: int,
+        device: str,
+        passes: Sequence[int] = (),
     ) -> None:
+        """Takes how often each replica goes through its rows in an epoch; without, all do once."""
         self._rows = list(rows)
+        self._passes = list(passes) or [1] * len(self._rows)
         self._rngs = [stream.numpy("permutations") for stream in seeds]
         self._batch_size, self._device = batch_size, device
         steps = self.steps
@@ -58,21 +66,28 @@ class Shuffler:
     @property
     def steps(self) -> Int64[np.ndarray, " replicas"]:
         """Steps of each replica in an epoch."""
-        return np.array([-(-len(rows) // self._batch_size) for rows in self._rows])
+        return -(-self._lengths // self._batch_size)
+
+    @property
+    def _lengths(self) -> Int64[np.ndarray, " replicas"]:
+        """Rows of each replica in an epoch, as often as it meets them."""
+        counts = [len(rows) * passes for rows, passes in zip(self._rows, self._passes, strict=True)]
+        return np.array(counts, dtype=np.int64)
 
     def keep(self, replicas: Sequence[int]) -> None:
         """Drops all other replicas; the order given must not bring one before another with more steps."""
         self._rows = [self._rows[s] for s in replicas]
         self._rngs = [self._rngs[s] for s in replicas]
+        self._passes = [self._passes[s] for s in replicas]
 
     def epoch(self) -> list[Minibatch]:
-        """Draws one permutation for each replica and returns the epoch's steps."""
+        """Draws a permutation for each time that a replica goes through its rows; returns the epoch's steps."""
         steps = self.steps
         n_steps, size = int(steps.max(initial=0)), self._batch_size
         table = np.zeros((len(steps), n_steps * size), np.int64)
-        lengths = np.array([len(rows) for rows in self._rows])
-        for row, rows, rng in zip(table, self._rows, self._rngs, strict=True):
-            row[: len(rows)] = rng.permutation(rows)
+        lengths = self._lengths
+        for row, length, rows, rng, passes in zip(table, lengths, self._rows, self._rngs, self._passes, strict=True):
+            row[:length] = np.concatenate([rng.permutation(rows) for _ in range(passes)])
         real = np.arange(n_steps * size) < lengths[:, None]
         order = torch.from_numpy(table).to(self._device)
         masks = torch.from_numpy(real.astype(np.float32)).to(self._device)

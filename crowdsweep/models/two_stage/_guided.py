@@ -34,9 +34,10 @@ from crowdsweep.data.dataset import Items, TrainingData
 from crowdsweep.models._cost import training_cost
 from crowdsweep.models._em import normalised
 from crowdsweep.models.aggregate._clustered import ClusterModel, FittedClusters
-from crowdsweep.models.classifier import Lesson, WatchedTraining, train_classifiers
+from crowdsweep.models.classifier import WatchedTraining
 from crowdsweep.models.clusters import Clusters, snapped
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo, Need, Predictor
+from crowdsweep.models.lessons import Lesson, train_classifiers
 
 TestSnap = Literal["hard", "soft", "none"]
 

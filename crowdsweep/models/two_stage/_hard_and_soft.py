@@ -15,7 +15,7 @@ from crowdsweep.errors import FitFailed
 from crowdsweep.models._em import winners
 from crowdsweep.models.classifier import Classifier, WatchedTraining
 from crowdsweep.models.contract import FitContext, Need
-from crowdsweep.models.networks.dense import Dense
+from crowdsweep.models.networks.automatic import Auto
 from crowdsweep.models.two_stage._pair import one_hot
 
 Ties = Literal["drop", "random", "first"]
@@ -94,7 +94,7 @@ class SoftLabels:
         return np.where((annotations.labels_per_item > 0)[:, None], found, 0.0)
 
 
-TRAINING = WatchedTraining(classifier=Classifier(network=Dense(dropout=0.1)), epochs=50)
+TRAINING = WatchedTraining(classifier=Classifier(network=Auto(dropout=0.1)), epochs=50)
 SPACE: Mapping[str, Any] = {
     "learning_rate": {"values": [3e-4, 1e-3, 3e-3]},
     "dropout": {"values": [0.0, 0.1, 0.3, 0.5]},

@@ -16,7 +16,7 @@ from crowdsweep.arrays import ItemProbs
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models._cost import training_cost
 from crowdsweep.models._em import label_probs_of, label_probs_of_anybody, winners
-from crowdsweep.models.classifier import Classifier, Lesson, TrainingProtocol, schedule_of, train_classifiers
+from crowdsweep.models.classifier import Classifier, TrainingProtocol, schedule_of
 from crowdsweep.models.contract import (
     AnnotatorModel,
     FitContext,
@@ -28,6 +28,7 @@ from crowdsweep.models.contract import (
     fit_unchecked,
     nobody_listens,
 )
+from crowdsweep.models.lessons import Lesson, train_classifiers
 from crowdsweep.models.networks.contract import Network
 from crowdsweep.models.trainer import Schedule
 
@@ -91,19 +92,27 @@ class Training:
 
     Attributes:
         classifier: what is trained.
-        epochs: passes over the items; the most under `protocol: paper`.
-        protocol: `paper` stops once the training loss gains less than 3 % over the best; `equal_budget` does not stop.
+        epochs: passes over the items; the most unless `protocol: equal_budget`.
+        patience: under `protocol: until_trained`, stop after so many epochs without a better loss on the answers to dev
+            items (to a tenth of the training items where there are none), and keep the best; null trains all epochs.
+        protocol: `until_trained` has `steps` and `patience`; `paper` stops once the training loss gains less than 3 %
+            over the best; `equal_budget` does not stop.
     """
 
     classifier: Classifier = Classifier()
     epochs: Annotated[int, Ge(1)] = 50
-    protocol: TrainingProtocol = "equal_budget"
+    patience: Annotated[int, Ge(1)] | None = 10
+    protocol: TrainingProtocol = "until_trained"
+
+    @property
+    def schedule(self) -> Schedule:
+        return schedule_of(self.epochs, self.protocol, self.patience)
 
     def fit(
         self, data: Sequence[TrainingData], contexts: Sequence[FitContext], stages: Sequence[Aggregated]
     ) -> list[FitResult]:
         """Trains a classifier on each data set's targets, all side by side."""
-        return fit_pairs(self.classifier, schedule_of(self.epochs, self.protocol), data, contexts, stages)
+        return fit_pairs(self.classifier.under(self.protocol), self.schedule, data, contexts, stages)
 
 
 def fit_pairs(

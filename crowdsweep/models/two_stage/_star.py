@@ -11,17 +11,18 @@ from typing import Annotated, Any, Literal, final
 from annotated_types import Ge
 
 from crowdsweep.data.dataset import TrainingData
+from crowdsweep.models._cost import passes_over, training_cost
 from crowdsweep.models._em import winners
 from crowdsweep.models.classifier import Classifier
-from crowdsweep.models.contract import FitContext, FitResult, Model, ModelInfo, Predictor, Report
-from crowdsweep.models.networks.dense import Dense
+from crowdsweep.models.contract import DataShape, FitContext, FitResult, Model, ModelInfo, Predictor, Report
+from crowdsweep.models.networks.automatic import Auto
 from crowdsweep.models.networks.embedded import embedded_network
 from crowdsweep.models.trainer import Schedule
 from crowdsweep.models.two_stage._pair import Aggregated, Training, aggregated, fit_pairs, one_hot
 
 Ties = Literal["random", "first"]
 
-LIA_CLASSIFIER = Classifier(network=Dense(hidden=(16, 16, 16, 16), dropout=0.0), learning_rate=3e-3)
+LIA_CLASSIFIER = Classifier(network=Auto(hidden=(16, 16, 16, 16), dropout=0.0), learning_rate=3e-3)
 STAR_TRAINING = Training(classifier=LIA_CLASSIFIER, epochs=100)
 STAR_SPACE: Mapping[str, Any] = {
     "hidden": {"values": [[16], [16, 16], [16, 16, 16, 16], [32, 32, 32, 32]]},
@@ -80,7 +81,14 @@ def _without_predictor(report: Report) -> Report:
     return told
 
 
-def embedded(name: str, title: str, model: type[Any], space: Mapping[str, Any]) -> ModelInfo:
+def _cost(shape: DataShape, params: Mapping[str, Any]) -> float:
+    """Returns the cost of the network's training; all vectors are moved in each step."""
+    steps = passes_over(shape.n_items, params, params["epochs"]) * shape.n_items / params["batch_size"]
+    vectors = replace(shape, n_features=params["item_embedding"])
+    return training_cost(vectors, params) + steps * shape.n_items * params["item_embedding"]
+
+
+def embedded(name: str, title: str, model: type[Any], space: Mapping[str, Any], *, version: int = 1) -> ModelInfo:
     """Returns what the platform knows of a model that holds an `EmbeddedTraining`."""
     return ModelInfo(
         name=name,
@@ -90,6 +98,8 @@ def embedded(name: str, title: str, model: type[Any], space: Mapping[str, Any]) 
         predicts_labels=True,
         source=SOURCE,
         supports=frozenset({"votes", "soft_answers"}),
+        cost=_cost,
+        version=version,
         space={"item_embedding": {"values": [8, 16, 32]}, **space},
         label_symmetric=False,
     )

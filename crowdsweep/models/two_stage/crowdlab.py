@@ -37,8 +37,8 @@ from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models._em import StackedCrowds, column_counts, label_probs_of, soft_vote, stack, winners
 from crowdsweep.models.aggregate._coins import coins
 from crowdsweep.models.aggregate._rows import answers_by_pair
-from crowdsweep.models.classifier import Lesson, schedule_of, train_classifiers
 from crowdsweep.models.contract import FitContext, FitResult, nobody_listens
+from crowdsweep.models.lessons import Lesson, train_classifiers
 from crowdsweep.models.two_stage._pair import CLASSIFIER_SPACE, Aggregated, Training, answered, two_stage
 
 _LEAST = 1e-6
@@ -105,9 +105,10 @@ class Crowdlab:
             for part, context, vote, own, of in zip(data, contexts, votes, folds, numbers, strict=True)
             for fold in of
         ]
-        schedule = schedule_of(self.fold_epochs, self.training.protocol)
+        schedule = replace(self.training.schedule, epochs=self.fold_epochs)
         device = contexts[0].device
-        trained = iter(train_classifiers(self.training.classifier, lessons, schedule, device) if lessons else ())
+        classifier = self.training.classifier.under(self.training.protocol)
+        trained = iter(train_classifiers(classifier, lessons, schedule, device) if lessons else ())
         for part, own, of in zip(data, folds, numbers, strict=True):
             predicted = np.full((part.n_items, part.n_classes), 1.0 / part.n_classes)
             for fold in of:
@@ -197,4 +198,5 @@ MODEL = two_stage(
     model=Crowdlab,
     source="Goh, Tkachenko and Mueller 2022, section 2",
     space={"folds": {"values": [5, 10]}, "fold_epochs": {"values": [10, 20, 50]}, **CLASSIFIER_SPACE},
+    version=2,
 )

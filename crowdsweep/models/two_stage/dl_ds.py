@@ -77,5 +77,5 @@ MODEL = two_stage(
     model=DLDS,
     source="Mena and Nanculef 2019, section 4 (DL-DS)",
     space={"smoothing": {"values": [0, 0.01, 0.1, 1]}, **CLASSIFIER_SPACE},
-    version=2,
+    version=3,
 )

@@ -31,4 +31,4 @@ class FmmGuided:
         return self.guided.fit(self.clusters, data, contexts)
 
 
-MODEL = guided(fmm.MODEL, FmmGuided, version=2)
+MODEL = guided(fmm.MODEL, FmmGuided, version=3)

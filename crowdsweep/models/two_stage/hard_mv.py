@@ -35,5 +35,5 @@ class HardMV:
 
 
 MODEL = two_stage(
-    "hard-mv", "Hard majority vote, then a classifier", HardMV, "Mena and Nanculef 2019, section 4 (hardMV)", version=2
+    "hard-mv", "Hard majority vote, then a classifier", HardMV, "Mena and Nanculef 2019, section 4 (hardMV)", version=3
 )

@@ -34,4 +34,4 @@ class Ideal:
 
 TITLE = "Ideal: a classifier trained on gold, an upper bound"
 SOURCE = "Mena and Nanculef 2019, section 4 (Ideal)"
-MODEL = two_stage("ideal", TITLE, Ideal, SOURCE, needs=frozenset({"gold"}), predicts_labels=False)
+MODEL = two_stage("ideal", TITLE, Ideal, SOURCE, needs=frozenset({"gold"}), predicts_labels=False, version=2)

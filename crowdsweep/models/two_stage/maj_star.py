@@ -39,4 +39,6 @@ class MajStar:
         return self.training.fit(data, contexts, taught(MajorityVote(), data, contexts, self.ties))
 
 
-MODEL = two_stage("maj-star", "MAJ⋆: majority vote, then LIA's network of items", MajStar, SOURCE, space=STAR_SPACE)
+MODEL = two_stage(
+    "maj-star", "MAJ⋆: majority vote, then LIA's network of items", MajStar, SOURCE, space=STAR_SPACE, version=2
+)

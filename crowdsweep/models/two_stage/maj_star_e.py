@@ -37,4 +37,4 @@ class MajStarE:
         return self.training.fit(data, contexts, taught(MajorityVote(), data, contexts, self.ties))
 
 
-MODEL = embedded("maj-star-e", "MAJ⋆-E: majority vote, then a vector for each item", MajStarE, STAR_SPACE)
+MODEL = embedded("maj-star-e", "MAJ⋆-E: majority vote, then a vector for each item", MajStarE, STAR_SPACE, version=2)

@@ -44,4 +44,5 @@ MODEL = embedded(
     "MMCE⋆-E: minimax conditional entropy, then a vector for each item",
     MmceStarE,
     {"regularisation": {"values": [0.25, 1, 4]}, **STAR_SPACE},
+    version=2,
 )

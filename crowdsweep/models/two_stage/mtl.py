@@ -38,8 +38,9 @@ from crowdsweep.models._batches import Batch
 from crowdsweep.models._cost import training_cost
 from crowdsweep.models._em import label_probs_of_anybody
 from crowdsweep.models._soft_targets import Lessons
-from crowdsweep.models.classifier import Lesson, WatchedTraining, train_classifiers
+from crowdsweep.models.classifier import WatchedTraining
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo, Predictor
+from crowdsweep.models.lessons import Lesson, train_classifiers
 from crowdsweep.models.networks.contract import Network
 from crowdsweep.models.networks.tensors import PerReplica
 from crowdsweep.models.networks.two_heads import TwoHeads, split
@@ -76,7 +77,7 @@ class MTL:
             [self._lesson(part, context) for part, context in zip(data, contexts, strict=True)],
             self.training.schedule,
             contexts[0].device,
-            network=TwoHeads(network=classifier.network.build(data[0].items, 2 * n_classes)),
+            network=TwoHeads(network=classifier.build(data[0], sentences=True, n_outputs=2 * n_classes)),
             loss_of=self.loss_of,
         )
         return [
@@ -174,11 +175,12 @@ MODEL = ModelInfo(
     needs=frozenset({"features"}),
     supports=frozenset({"votes", "soft_answers"}),
     space={
-        "soft_loss": {"values": ["kl_regular", "kl_inverse", "cross_entropy"]},
+        "soft_loss": {"values": ["kl_regular", "kl_inverse"]},
         "soft": {"values": ["softmax_counts", "softmax_proportions", "proportions", "smoothed"]},
         "aux_weight": {"values": [0.25, 0.5, 1, 1.44, 2, 4]},
         **SPACE,
     },
     cost=training_cost,
     label_symmetric=False,
+    version=2,
 )

@@ -30,4 +30,4 @@ class PD:
 
 
 TITLE = "Plain label-distribution learning: a classifier trained on histograms of answers"
-MODEL = two_stage("pd", TITLE, PD, "Weerasooriya, Ororbia and Homan, baseline PD", space=WATCHED_SPACE)
+MODEL = two_stage("pd", TITLE, PD, "Weerasooriya, Ororbia and Homan, baseline PD", space=WATCHED_SPACE, version=2)

@@ -30,4 +30,4 @@ class PgmAnnealingGuided:
         return self.guided.fit(self.clusters, data, contexts)
 
 
-MODEL = guided(pgm_annealing.MODEL, PgmAnnealingGuided, version=2)
+MODEL = guided(pgm_annealing.MODEL, PgmAnnealingGuided, version=3)

@@ -30,4 +30,4 @@ class PgmBpGuided:
         return self.guided.fit(self.clusters, data, contexts)
 
 
-MODEL = guided(pgm_bp.MODEL, PgmBpGuided, version=4)
+MODEL = guided(pgm_bp.MODEL, PgmBpGuided, version=5)

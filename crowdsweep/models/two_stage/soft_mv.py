@@ -31,5 +31,5 @@ class SoftMV:
 
 
 MODEL = two_stage(
-    "soft-mv", "Soft majority vote, then a classifier", SoftMV, "Mena and Nanculef 2019, section 4 (softMV)", version=2
+    "soft-mv", "Soft majority vote, then a classifier", SoftMV, "Mena and Nanculef 2019, section 4 (softMV)", version=3
 )

@@ -17,8 +17,9 @@ from typing import final
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models._cost import training_cost
 from crowdsweep.models._em import label_probs_of_anybody
-from crowdsweep.models.classifier import Lesson, WatchedTraining, train_classifiers
+from crowdsweep.models.classifier import WatchedTraining
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
+from crowdsweep.models.lessons import Lesson, train_classifiers
 from crowdsweep.models.two_stage._hard_and_soft import SPACE, TRAINING, HardLabels
 
 
@@ -69,4 +70,5 @@ MODEL = ModelInfo(
     space=SPACE,
     cost=training_cost,
     label_symmetric=False,
+    version=2,
 )

@@ -78,5 +78,5 @@ MODEL = two_stage(
     TwoStage,
     "Folklore; the pairs of Mena and Nanculef 2019, section 4, among them",
     space={"aggregate": {"values": ["majority-vote", "multinomial", "one-coin", "dawid-skene"]}, **CLASSIFIER_SPACE},
-    version=2,
+    version=3,
 )
