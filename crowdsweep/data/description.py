@@ -88,4 +88,8 @@ def _plain(path: Path) -> Any:
                 deep = "values nested in values" if tag is None else f"the tag {str(tag)[:40]}"
                 got = "an alias (*)" if isinstance(event, yaml.AliasEvent) else deep
                 raise DataError(f"{path}: expected plain keys and values, got {got}; write the value out")
-        return yaml.load(text, Loader=yaml.BaseLoader) or {}  # noqa: S506 - it makes texts alone
+        loader = yaml.BaseLoader(text)  # makes texts alone
+        try:
+            return loader.get_single_data() or {}
+        finally:
+            loader.dispose()

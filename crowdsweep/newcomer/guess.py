@@ -172,6 +172,18 @@ def _guess_table(path: Path, told: Asked, *, rows_are_answers: bool) -> Guess:
             f"are not told; put it as votes.csv, with the columns item, label and count, into a folder of its own, and "
             f"`crowdsweep init FOLDER`"
         )
+    return _guess_answers(path, told, table, inside, beside, first)
+
+
+def _guess_answers(
+    path: Path,
+    told: Asked,
+    table: Table,
+    inside: Mapping[str, str],
+    beside: Mapping[str, str],
+    first: tuple[tuple[str, ...], ...],
+) -> Guess:
+    """Returns what a table with a row an answer is taken for, given the columns that were told and gold beside it."""
     found = roles_of(table, inside)
     columns = {**found.columns, **beside}
     if listed := holds_lists(table, columns):
@@ -185,7 +197,7 @@ def _guess_table(path: Path, told: Asked, *, rows_are_answers: bool) -> Guess:
         form="csv",
         asked=replace(told, **columns),
         what=f"a table with a row an answer: {', '.join(words)}",
-        header=header,
+        header=table.header,
         first=first,
         doubts=found.doubts,
         notes=tuple(_perhaps(table, {**columns, **{name: name for name in told.features or ()}})),

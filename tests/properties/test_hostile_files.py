@@ -143,6 +143,12 @@ def npy(rng: random.Random) -> bytes:
     return out.getvalue()
 
 
+def potato(rng: random.Random) -> bytes:
+    header = ["user", "instance_id", "displayed_text", "q:::yes", "q:::no"]
+    rows = [[f"w{who}", f"t{item}", "x", *rng.choice([["1", ""], ["", "2"]])] for item in range(3) for who in range(3)]
+    return table(header, rows)
+
+
 def peerannot(rng: random.Random) -> bytes:
     given: dict[str, dict[str, str]] = {}
     for item, annotator, label in answers(rng):
@@ -178,6 +184,7 @@ SOUND: list[tuple[str, str, Callable[[random.Random], bytes], Asked]] = [
     ("doccano", "a.zip", doccano, Asked()),
     ("prodigy", "a.jsonl", prodigy, Asked()),
     ("mturk", "a.csv", mturk, Asked()),
+    ("potato", "a.csv", potato, Asked()),
 ]
 
 
