@@ -9,6 +9,7 @@ from crowdsweep.data.choices import choices_of
 from crowdsweep.labelling.fitted import Fitted
 from crowdsweep.labelling.labelled import Labelled
 from crowdsweep.labelling.tables import JOIN, escaped
+from crowdsweep.labelling.temperature import said_by
 
 DOUBTED = 0.2
 """An answer that is less probable to be right deserves a second look: four to one that it is wrong."""
@@ -19,7 +20,7 @@ def answers_table(fitted: Fitted, labelled: Labelled) -> pa.Table:
     `probability` of being right by what labels.csv is made of, and `second_look`, yes or no. `name` as there.
 
     A multi-label answer is right where all of its classes are, which are independent; it deserves a second look where
-    one class is doubtful.
+    one class is doubtful. Of an unsure answer it counts what it gives to each class.
     """
     dataset = fitted.dataset
     rows, probs = dataset.annotations.of_items(labelled.code), labelled.probs
@@ -35,7 +36,8 @@ def answers_table(fitted: Fitted, labelled: Labelled) -> pa.Table:
         )
     else:
         item, annotator = rows.item, rows.annotator
-        probability = probs[item, rows.label]
+        certainty = np.ones(len(rows)) if rows.probability is None else rows.probability.astype(np.float64)
+        probability = said_by(certainty, probs[item, rows.label], dataset.n_classes)
         doubted = probability < DOUBTED
         labels, names = (
             np.array(every, dtype=object)[rows.label].tolist() for every in (dataset.class_labels, dataset.class_names)

@@ -24,6 +24,7 @@ _MOST = 80  # annotators that are compared: those with most answers
 _FEWEST = 20  # questions that two have answered
 _EXCESS = 0.05  # least share by which they agree more than they should
 _CHANCE = 0.01
+_CERTAIN = 0.99  # of an answer: two who are unsure of the same label have not said the same
 _NAMED = 5
 
 
@@ -106,7 +107,9 @@ def alike_beyond(questions: Questions, matrices: Matrices, names: Sequence[str])
 def _with_most(
     questions: Questions, asked: Bool[np.ndarray, " rows"]
 ) -> tuple[Int64[np.ndarray, " annotators"], list[Int64[np.ndarray, " rows"]]]:
-    """Returns the annotators with most of these answers, and the rows of each one's first answers to questions."""
+    """Returns the annotators with most of these answers, as far as they are certain, and the rows of each one's first
+    answers to questions."""
+    asked = asked & (questions.certainty >= _CERTAIN)
     active, answers = np.unique(questions.annotator[asked], return_counts=True)
     most = np.sort(active[np.argsort(-answers, kind="stable")[:_MOST]])
     own: list[Int64[np.ndarray, " rows"]] = []

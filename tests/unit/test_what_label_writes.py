@@ -94,6 +94,16 @@ def test_gold_wins(tmp_path):
     assert answers[-1]["second_look"] == "no"
 
 
+def test_an_unsure_answer_is_as_right_as_what_it_gives_to_each_class(tmp_path):
+    rows = "".join(f"{i},{who},{'yn'[i % 2]},1\n" for i in range(12) for who in "abc") + "0,d,n,0.1\n"
+    folder = folder_of(
+        tmp_path / "d", annotations="item,annotator,label,probability\n" + rows, items="item,gold\n0,y\n"
+    )
+    labelled(folder, tmp_path / "o")
+    found = next(row for row in rows_of(tmp_path / "o" / "answers.csv") if row["annotator"] == "d")
+    assert (float(found["probability"]), found["second_look"]) == (pytest.approx(0.9, abs=1e-6), "no")
+
+
 def test_multi_label_gold_by_class_wins_for_its_class(tmp_path):
     text = "item,annotator,label\n" + "".join(f"{i},{who},red\n" for i in range(4) for who in "abc")
     folder = folder_of(
