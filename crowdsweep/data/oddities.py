@@ -4,7 +4,6 @@ Some of it is most likely a mistake in a file: a class that is spelled in two wa
 a column that is not read. `mistakes` has these, which are also told before a sweep runs.
 """
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -21,7 +20,6 @@ from crowdsweep.data.feature_oddities import odd_features
 from crowdsweep.data.missing import missing_words
 from crowdsweep.data.spelling import alike, alike_names
 
-_COLUMNS_OF_TABLES = ("item", "task")
 _JOIN_THEM = "correct the file, or let `crowdsweep data import csv FILE FOLDER --normalise` join them"
 
 
@@ -143,17 +141,6 @@ def mistakes(dataset: CrowdDataset) -> list[Oddity]:
             "put the rows of classes.csv (label, name) into the order of the scale: agreement and distances are taken "
             "by it",
         )
-    names = Counter(dataset.class_names)
-    add(
-        "classes of one name",
-        [f"{name!r} ({count})" for name, count in names.items() if count > 1],
-        "give each a name of its own in classes.csv: tables show names",
-    )
-    add(
-        "classes that are called as a column of tables is",
-        [name for name in dataset.class_names if name in _COLUMNS_OF_TABLES],
-        "give it another name in classes.csv (label, name), so that tables of probabilities can have a column for it",
-    )
     add(
         "columns that look meant and are not read",
         dataset.unread_columns,

@@ -89,7 +89,7 @@ def left_out_as_data_changed(state: JournalState, shown: Iterable[ShownTrial]) -
     asked = [trial.spec for trial in shown]
     keys, now = {spec.key for spec in asked}, {(_place(spec), spec.fingerprint) for spec in asked}
     places = {place for place, _ in now}
-    left = (state.specs[key] for key in state.results if key not in keys)
+    left = (state.specs[key] for key in state.results if key not in keys and key in state.specs)
     return Counter(
         spec.dataset for spec in left if _place(spec) in places and (_place(spec), spec.fingerprint) not in now
     )

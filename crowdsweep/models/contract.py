@@ -83,6 +83,7 @@ class ModelInfo:
         deterministic: the seed changes nothing: fitted once, the result written for every seed.
         monotone_objective: the objective never falls, beyond 1e-8 relative.
         label_symmetric: permuting the classes permutes the result.
+        constant: it says the same of every item, by design.
         waived: contract checks that cannot hold, by name, each with the reason; a strict expected failure.
     """
 
@@ -100,6 +101,7 @@ class ModelInfo:
     deterministic: bool = False
     monotone_objective: bool = False
     label_symmetric: bool = True
+    constant: bool = False
     waived: Mapping[str, str] = field(default_factory=dict)
 
     def needs_of(self, model: "Model", items: Items | None = None) -> frozenset[Need]:

@@ -476,14 +476,6 @@ def test_gold_of_a_matrix_is_nobody(tmp_path: Path) -> None:
     assert (data.annotations.n_annotators, len(data.gold)) == (2, 3)
 
 
-def test_names_that_tables_cannot_show_are_told(tmp_path: Path) -> None:
-    (tmp_path / "annotations.csv").write_text("item,annotator,label\na,x,0\na,y,1\nb,x,item\n")
-    (tmp_path / "classes.csv").write_text("label,name\n0,cat\n1,cat\nitem,item\n")
-    kinds = {one.kind: one.examples for one in mistakes(read_folder(tmp_path))}
-    assert kinds["classes of one name"] == ("'cat' (2)",)
-    assert kinds["classes that are called as a column of tables is"] == ("item",)
-
-
 @pytest.mark.parametrize("name", ["no", "012", "1:30", "on", "2020-01-02", "~", "1e3"])
 def test_names_in_a_description_are_texts(tmp_path: Path, name: str) -> None:
     (tmp_path / "annotations.csv").write_text("item,annotator,label\na,x,0\na,y,1\n")

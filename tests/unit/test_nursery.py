@@ -20,7 +20,7 @@ def until(state: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
-def test_a_keeper_whose_driver_is_killed_says_nothing(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_keeper_whose_driver_is_killed_says_nothing(cold_keepers: None, capfd: pytest.CaptureFixture[str]) -> None:
     """Its driver goes at the very moment at which it has the end of a worker to tell."""
     keeper = worker._started()
     ours, theirs = socket.socketpair()

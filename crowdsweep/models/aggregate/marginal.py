@@ -69,5 +69,6 @@ MODEL = ModelInfo(
     supports=frozenset({"votes", "multilabel", "soft_answers"}),
     cost=lambda shape, _: 2.0 * shape.n_annotations,
     deterministic=True,
+    constant=True,
     waived={"no_corner_flips_a_unanimous_item": "says the same of every item: the crowd's mean distribution"},
 )

@@ -33,5 +33,6 @@ MODEL = ModelInfo(
     supports=frozenset({"votes", "multilabel", "soft_answers"}),
     cost=lambda shape, _: float(shape.n_items),
     deterministic=True,
+    constant=True,
     waived={"no_corner_flips_a_unanimous_item": "says the same of every item, whatever the answers"},
 )
