@@ -45,6 +45,7 @@ class Score:
         versus_best: the paired test; None for the best one and for models without rank.
         n_failed, n_stopped: seeds that failed, or were stopped before their end: missing from all estimates.
         n_fitted, n_flagged: seeds that were fitted, and those of them whose fit is flagged (`trial.flags`).
+        n_unfinished: fits that ended while their objective still clearly improved.
         wall_s, peak_bytes: mean seconds of a trial; highest memory of its batches; None where every seed failed.
         saw_gold: the model needs gold by definition: an upper bound, not a competitor.
     """
@@ -59,6 +60,7 @@ class Score:
     n_stopped: int = 0
     n_fitted: int = 0
     n_flagged: int = 0
+    n_unfinished: int = 0
     wall_s: Estimate | None = None
     peak_bytes: int | None = None
     saw_gold: bool = False
@@ -331,6 +333,7 @@ def _score(
         n_stopped=sum(row["status"] == Status.STOPPED for row in cell.rows),
         n_fitted=len(good),
         n_flagged=sum(bool(row.get("flags")) for row in good),
+        n_unfinished=sum(bool(row.get("unfinished")) for row in good),
         wall_s=estimate([row["wall_s"] for row in good]) if good else None,
         peak_bytes=max(row["peak_bytes"] for row in good) if good else None,
         saw_gold=saw_gold,

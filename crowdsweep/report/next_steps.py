@@ -89,6 +89,12 @@ def _of_dataset(answer: Answer, crowd: CrowdMatrix | None) -> Iterator[str]:
             f"{block.gold[0].model}, though it learns from gold, is below {best.model}: as it is set it is no ceiling, "
             f"and says nothing of more labels. Train it longer, or give it another network."
         )
+    elif gap is not None and block.gold[0].n_unfinished:
+        yield (
+            f"{block.gold[0].model}, which learns from gold, is not clearly better than {best.model}, and ended while "
+            f"its objective still clearly improved: it is no ceiling until it is trained longer, and says nothing of "
+            f"more labels."
+        )
     elif gap is not None:
         ceiling = block.gold[0]
         yield (

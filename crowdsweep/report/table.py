@@ -6,12 +6,14 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
 from crowdsweep.errors import plain
 from crowdsweep.journal.shown import ShownTrial, one_each, shown_trials
 from crowdsweep.journal.state import JournalState
+from crowdsweep.models.progress import still_improves
 from crowdsweep.trial.result import TrialResult
 from crowdsweep.trial.spec import canonical_json
 
@@ -40,6 +42,7 @@ TRIAL_COLUMNS: dict[str, pa.DataType] = {
     "flags": pa.string(),
     "device": pa.string(),
     "host": pa.string(),
+    "unfinished": pa.bool_(),
 }
 FAILURE_COLUMNS: dict[str, pa.DataType] = {"failure_kind": pa.string(), "failure_message": pa.string()}
 
@@ -171,10 +174,16 @@ def _row(trial: ShownTrial, result: TrialResult) -> dict[str, Any]:
         "flags": " ".join(result.flags) or None,
         "device": result.device,
         "host": result.host,
+        "unfinished": ended_too_early(result),
         **(result.metrics if failure is None else {}),
         "failure_kind": None if failure is None else _encodable(failure.kind),
         "failure_message": None if failure is None else _encodable(failure.message),
     }
+
+
+def ended_too_early(result: TrialResult) -> bool:
+    """Whether a fit ended, by its limit of steps, while its objective still clearly improved."""
+    return not result.converged and still_improves(np.asarray(result.objective, dtype=np.float64))
 
 
 def _encodable(text: str) -> str:

@@ -3,6 +3,7 @@
 import re
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from crowdsweep.report.amounts import listed, show_number, show_seconds, show_sp
 from crowdsweep.report.answer import Answer, answer_of
 from crowdsweep.report.compare import compare
 from crowdsweep.report.confusions import CrowdMatrix
+from crowdsweep.report.flagged import flagged_notes
 from crowdsweep.report.next_steps import next_steps
 from crowdsweep.report.of_sweep import comparison_of, study_report, template_of
 from crowdsweep.report.page import write_report
@@ -24,7 +26,7 @@ from crowdsweep.report.searches import searches
 from crowdsweep.report.table import results_table
 from crowdsweep.report.winners import winners_of
 from crowdsweep.testing.journals import folded, made_up_search, made_up_sweep, made_up_trials
-from crowdsweep.trial.events import Event
+from crowdsweep.trial.events import Event, TrialFinished
 from crowdsweep.trial.plan_record import CellRecord
 
 BEST = [0.836, 0.839, 0.835, 0.838, 0.837, 0.836]
@@ -130,6 +132,25 @@ def test_labels_come_first_and_their_command_works_when_pasted() -> None:
     assert shlex.split(first) == ["crowdsweep", "label", "crowdsweep-runs/my run"]
     two = trials("a", BEST) + made_up_trials("a", "e f", [{"test_accuracy": 0.5}] * 2)
     assert shlex.split(steps(two)[0])[3:] == ["--dataset", "d"]
+
+
+def cut_short(events: Sequence[Event]) -> list[Event]:
+    """The same trials, whose objectives still rose when they ended."""
+    rose = {"converged": False, "objective": [float(step) for step in range(20)]}
+    return [
+        replace(event, result=replace(event.result, **rose)) if isinstance(event, TrialFinished) else event
+        for event in events
+    ]
+
+
+def test_a_ceiling_that_was_cut_short_is_none() -> None:
+    (told,) = steps(trials("a", BEST) + cut_short(trials("ideal", CLOSE)))[1:]
+    assert told.startswith("ideal, which learns from gold, is not clearly better than a, and ended while its objective")
+    state = folded(sweep(trials("a", BEST) + cut_short(trials("ideal", CLOSE))))
+    (note,) = flagged_notes(state, shown_trials(state))
+    assert note.startswith(f"{len(CLOSE)} of {len(CLOSE)} fits of ideal on d ended while the objective still clearly")
+    sound = folded(sweep(trials("a", BEST)))
+    assert flagged_notes(sound, shown_trials(sound)) == []
 
 
 def test_what_to_do_next_is_what_was_measured() -> None:

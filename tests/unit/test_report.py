@@ -28,7 +28,7 @@ from crowdsweep.trial.spec import canonical_json
 
 _COLUMNS = [
     *("sweep", "phase", "chosen", "model", "dataset", "dataset_params", "point", "seed", "status", "key"),
-    *("wall_s", "batch_wall_s", "batch_size", "peak_bytes", "iterations", "flags", "device", "host"),
+    *("wall_s", "batch_wall_s", "batch_size", "peak_bytes", "iterations", "flags", "device", "host", "unfinished"),
 ]
 _MODELS = [
     {"name": "cmm", "label": "cmm", "params": {}, "search": {"groups": {"min": 1, "max": 9}}},
