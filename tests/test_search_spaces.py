@@ -101,7 +101,7 @@ def test_soft_labels_runs_through_when_it_is_made_short(
 
 
 # Hyper-parameters that say how long a model trains.
-BRIEF = {"epochs": 1, "iterations": 2, "em_iterations": 1, "restarts": 1}
+BRIEF = {"epochs": 1, "iterations": 2, "em_iterations": 1, "restarts": 1, "steps": 0}
 
 
 def brief(path: Path) -> list[str]:

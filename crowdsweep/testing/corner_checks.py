@@ -25,6 +25,7 @@ GOLD = np.array([2, 1, 2, 0, 1, 2, 1, 2, 0, 1, 2, 1])
 MANY = 60  # annotators who all say UNANIMOUS of item 0: not its class, and the rarest of all
 UNANIMOUS = 0
 UNDECIDED = 0.01
+BRIEF = {"steps": 0, "patience": None}  # of networks: as many passes as their epochs, whatever the size of the data
 FEW = 30  # items that have one answer each, of all classes alike: a rare one may well be somebody's error
 
 
@@ -99,7 +100,8 @@ CORNERS = corners()
 
 @cache
 def _fitted(name: str) -> Mapping[str, FitResult]:
-    info, model = registered.model_info(name), registered.build_model(name, {})
+    info, settings = registered.model_info(name), registered.parameters(name).keys() & BRIEF.keys()
+    model = registered.build_model(name, {setting: BRIEF[setting] for setting in settings})
     data = [corner.data for corner in CORNERS.values()]
     contexts = [context_for(info, one) for one in data]
     try:

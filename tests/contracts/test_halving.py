@@ -32,7 +32,7 @@ def base() -> CrowdDataset:
 
 
 def specs_on(dataset: CrowdDataset) -> list[TrialSpec]:
-    params = {"epochs": EPOCHS, "hidden": [8], "learning_rate": 0.003}
+    params = {"epochs": EPOCHS, "hidden": [8], "learning_rate": 0.003, "steps": 0, "patience": None}
     return [
         TrialSpec(
             model="soft-mv",

@@ -155,7 +155,7 @@ def test_nobodys_answers_reach_the_prediction_of_their_own_item() -> None:
     """Out of sample: if an item's answers change, its own prediction does not, and those of other folds do."""
     data = small_data()
     rows = data.training.annotations
-    model = registered.build_model("crowdlab", {"fold_epochs": 5, "epochs": 1})
+    model = registered.build_model("crowdlab", {"fold_epochs": 5, "epochs": 1, "steps": 0})
     changed = Annotations.of(
         item=rows.item,
         annotator=rows.annotator,

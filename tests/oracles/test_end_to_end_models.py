@@ -264,7 +264,7 @@ def test_what_would_not_fit_into_memory_is_refused_at_once() -> None:
 def test_an_annotator_counts_where_the_codes_of_others_are_never_used() -> None:
     data, _ = crowd_data(0, items=40, annotators=5, per_annotator=20)
     far = replace(data.annotations, annotator=data.annotations.annotator * 1000, n_annotators=10_000)
-    model, context = Speelfc(epochs=2), FitContext(seeds=SeedStream(0))
+    model, context = Speelfc(epochs=2, classifier=Classifier(steps=0)), FitContext(seeds=SeedStream(0))
     near, spread = (fit_one(model, replace(data, annotations=rows), context) for rows in (data.annotations, far))
     np.testing.assert_array_equal(near.item_probs, spread.item_probs)
     assert near.annotators is not None

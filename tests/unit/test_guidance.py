@@ -12,7 +12,7 @@ from crowdsweep.report.of_sweep import comparison_of
 from crowdsweep.report.page import write_report
 from crowdsweep.studies.contract import StudyTable
 
-FAST = {"restarts": 1, "iterations": 5, "item_clusters": 3, "epochs": 5}
+FAST = {"restarts": 1, "iterations": 5, "item_clusters": 3, "epochs": 5, "steps": 0}
 
 
 def tables_of(tmp_path: Path, *models: Any) -> tuple[list[StudyTable], Path]:
@@ -26,7 +26,9 @@ def tables_of(tmp_path: Path, *models: Any) -> tuple[list[StudyTable], Path]:
 def test_every_use_stands_beside_the_prediction_as_it_is(tmp_path: Path, snap: str) -> None:
     """Whichever use the model labels with: what has a suffix in the results is told by the hyper-parameter."""
     (table,), store = tables_of(
-        tmp_path, {"name": "pd", "params": {"epochs": 5}}, {"name": "fmm-guided", "params": {**FAST, "test_snap": snap}}
+        tmp_path,
+        {"name": "pd", "params": {"epochs": 5, "steps": 0}},
+        {"name": "fmm-guided", "params": {**FAST, "test_snap": snap}},
     )
     assert [tuple(row[:3]) for row in table.rows] == [
         ("fmm-guided", "as it is", "pd"),
@@ -53,7 +55,7 @@ def test_every_use_stands_beside_the_prediction_as_it_is(tmp_path: Path, snap: s
 
 
 def test_without_a_guided_model_there_is_no_section(tmp_path: Path) -> None:
-    tables, store = tables_of(tmp_path, {"name": "pd", "params": {"epochs": 2}}, "marginal")
+    tables, store = tables_of(tmp_path, {"name": "pd", "params": {"epochs": 2, "steps": 0}}, "marginal")
     assert not tables
     write_report(store)
     assert "guidance" not in (store / "report.html").read_text()

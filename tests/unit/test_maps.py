@@ -75,7 +75,7 @@ def test_maps_that_are_not_drawn_any_more_go(tmp_path: Path) -> None:
 
 
 def test_items_of_a_kind_stand_together(tmp_path: Path) -> None:
-    maps = swept(tmp_path, {"name": "ldl-nm", "params": {"epochs": 30, "learning_rate": 0.01}})
+    maps = swept(tmp_path, {"name": "ldl-nm", "params": {"epochs": 30, "learning_rate": 0.01, "steps": 0}})
     ((drawn,),) = maps.items.values()
     assert (drawn.model, drawn.seed, drawn.points.shape) == ("ldl-nm", 0, (40, 2))
     assert drawn.classes.tolist() == [0, 1] * 20
@@ -98,7 +98,7 @@ def test_a_study_draws_its_whole_datasets_and_not_the_thinned_ones(tmp_path: Pat
 
 def test_annotators_left_out_of_training_stand_in_a_table(tmp_path: Path) -> None:
     left_out = {"name": "ldl-nm", "params": {"epochs": 30, "learning_rate": 0.01, "unseen_annotators": 0.5}}
-    swept(tmp_path, left_out, {"name": "ldl-nm", "label": "ldl-nm of all", "params": {"epochs": 2}})
+    swept(tmp_path, left_out, {"name": "ldl-nm", "label": "ldl-nm of all", "params": {"epochs": 2, "steps": 0}})
     store = tmp_path / "store"
     state, rows = read_journal(store), open_rows(store, write=False)
     (table,) = unseen_tables(state, shown_trials(state), rows).values()

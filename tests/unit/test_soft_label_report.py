@@ -49,7 +49,7 @@ def folder(path: Path, n_classes: int) -> str:
 
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_the_section_stands_where_both_ran(tmp_path: Path, n_classes: int) -> None:
-    net = {"network": "text_cnn", "tokens": "characters", "embedding": 4, "filters": 4, "epochs": 3}
+    net = {"network": "text_cnn", "tokens": "characters", "embedding": 4, "filters": 4, "epochs": 3, "steps": 0}
     models = [
         "marginal",
         {"name": "stl", "params": net},
@@ -78,7 +78,7 @@ def test_the_section_stands_where_both_ran(tmp_path: Path, n_classes: int) -> No
 
 
 def test_without_stl_there_is_no_section(tmp_path: Path) -> None:
-    net = {"network": "text_cnn", "embedding": 4, "filters": 4, "epochs": 1}
+    net = {"network": "text_cnn", "embedding": 4, "filters": 4, "epochs": 1, "steps": 0}
     given = {"name": "soft", "datasets": [{"name": folder(tmp_path / "words", 2), "folds": 3}]}
     config = {**given, "models": [{"name": "mtl", "params": net}], "engine": "inline", "tracking": {"enabled": False}}
     store = tmp_path / "store"

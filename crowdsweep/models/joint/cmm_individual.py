@@ -253,11 +253,5 @@ MODEL = ModelInfo(
     },
     cost=joint_cost,
     label_symmetric=False,
-    waived={
-        "no_corner_flips_a_unanimous_item": "Every label draws a class of its own from the classifier, as in cmm: "
-        "while that is new, 500 labels of an item teach the rows of all its classes to say the same, and the names of "
-        "the classes are lost where all other answers are chance (cmm says .498 to .490 there). Until the first E-step "
-        "of _em_with_network waits for a classifier that has learnt the votes.",
-    },
     version=2,
 )
