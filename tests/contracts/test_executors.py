@@ -5,6 +5,7 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -31,14 +32,37 @@ def inline() -> InlineExecutor:
     return InlineExecutor(datasets())
 
 
+@dataclass
+class Shared:
+    """Actors that know the misbehaving models too, kept from test to test; whoever loses one has it replaced."""
+
+    cluster: Cluster
+    _executor: RayExecutor | None = None
+
+    def executor(self) -> RayExecutor:
+        if self._executor is None:
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setenv("CROWDSWEEP_PLUGINS", MISBEHAVING)
+                self._executor = RayExecutor(datasets(), self.cluster, Resources())
+        return self._executor
+
+    def close(self) -> None:
+        """Leaves the cluster's CPUs to others; the next one who asks gets new actors."""
+        if self._executor is not None:
+            self._executor.close()
+            self._executor = None
+
+
 @pytest.fixture(scope="module")
-def pool(ray_cluster: Cluster) -> Iterator[RayExecutor]:
-    """Actors that know the misbehaving models too; whoever loses one has it replaced."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("CROWDSWEEP_PLUGINS", MISBEHAVING)
-        executor = RayExecutor(datasets(), ray_cluster, Resources())
-        yield executor
-        executor.close()
+def shared(ray_cluster: Cluster) -> Iterator[Shared]:
+    kept = Shared(ray_cluster)
+    yield kept
+    kept.close()
+
+
+@pytest.fixture
+def pool(shared: Shared) -> RayExecutor:
+    return shared.executor()
 
 
 def specs_of(model: str, n_seeds: int, **params: object) -> list[TrialSpec]:
@@ -191,7 +215,10 @@ class TestRay:
     def test_gives_the_numbers_of_inline(self, pool: RayExecutor, inline: InlineExecutor) -> None:
         checks.check_numbers_are_those_of(pool, inline)
 
-    def test_a_slot_has_as_many_threads_as_cpus_and_the_device_that_it_was_given(self, ray_cluster: Cluster) -> None:
+    def test_a_slot_has_as_many_threads_as_cpus_and_the_device_that_it_was_given(
+        self, ray_cluster: Cluster, shared: Shared
+    ) -> None:
+        shared.close()
         import ray
 
         from crowdsweep.sweep.ray_slot import THREAD_VARIABLES, Slot, slot_options
@@ -236,7 +263,8 @@ class TestRay:
         alone = [event for event in events if isinstance(event, BatchLost) and list(event.keys) == [specs[3].key]]
         assert len(alone) == LOSS_LIMIT
 
-    def test_a_trial_that_hangs_is_ended(self, misbehaving: None, ray_cluster: Cluster) -> None:
+    def test_a_trial_that_hangs_is_ended(self, misbehaving: None, ray_cluster: Cluster, shared: Shared) -> None:
+        shared.close()
         executor = RayExecutor(datasets(), ray_cluster, Resources(), trial_minutes=0.02)
         for how in ("spin", "hang_in_c"):
             specs = specs_of("wrong", 3, how=how)

@@ -100,7 +100,7 @@ DATASETS = {
     "header only": ("item,annotator,label\n", ["annotations.csv"]),
     "one class only": ("item,annotator,label\na,x,1\nb,x,1\n", ["class"]),
     "wrong encoding": ("item,annotator,label\ncafé,x,1\nb,x,2\n".encode("latin-1"), ["annotations.csv", "UTF-8"]),
-    "missing label": ("item,annotator,label\na,x,1\nb,x,\n", ["annotations.csv", "row 2", "label"]),
+    "missing label": ("item,annotator,label\na,x,1\nb,x,\n", ["annotations.csv", "two classes", "label"]),
     "short row": ("item,annotator,label\na,x,1\nb,x\n", ["annotations.csv", "3"]),
 }
 

@@ -166,7 +166,15 @@ def test_an_unseen_annotator_is_told_by_a_few_answers() -> None:
     label = np.where(annotator < 4, truth[item], 1 - truth[item])
     rows = Annotations.of(item=item, annotator=annotator, label=label, n_items=400, n_annotators=8, n_classes=2)
     data = TrainingData(annotations=rows, items=Items(n_items=400, features=features))
-    model = LdlNm(item_weight=0.0, annotator_weight=0.0, dropout=0.0, epochs=40, patience=40, learning_rate=5e-3)
+    model = LdlNm(
+        item_weight=0.0,
+        annotator_weight=0.0,
+        dropout=0.0,
+        epochs=40,
+        patience=40,
+        learning_rate=5e-3,
+        standardise=False,
+    )
     ensemble = fit_one(model, data, FitContext(seeds=SeedStream(0))).predictor
     seen, others = np.arange(10), np.arange(10, 400)
     for kind in (truth, 1 - truth):
@@ -196,7 +204,7 @@ def contradicting(annotators: int, seed: int = 0) -> TrainingData:
 def test_annotators_left_out_are_foretold_from_half_of_their_answers() -> None:
     """The crowd as a whole answers one way as often as the other; who an annotator is decides."""
     data = contradicting(40)
-    model = LdlNm(epochs=40, patience=40, learning_rate=5e-3, dropout=0.0, unseen_annotators=0.25)
+    model = LdlNm(epochs=40, patience=40, learning_rate=5e-3, dropout=0.0, unseen_annotators=0.25, standardise=False)
     fitted = fit_one(model, data, FitContext(seeds=SeedStream(0)))
     unseen, loglik = fitted.extras["unseen"], fitted.extras["unseen_loglik"]
     assert len(unseen) == len(set(unseen)) == 10  # a quarter; all of them answered ten items or more
@@ -250,7 +258,7 @@ def test_the_divergence_of_algorithm_4_is_that_of_the_head() -> None:
         item=item, annotator=annotator, label=random.integers(0, 3, 90), n_items=30, n_annotators=3, n_classes=3
     )
     data = TrainingData(annotations=rows, items=Items(n_items=30, features=features))
-    ensemble = fit_one(LdlNm(epochs=2), data, FitContext(seeds=SeedStream(0))).predictor
+    ensemble = fit_one(LdlNm(epochs=2, standardise=False), data, FitContext(seeds=SeedStream(0))).predictor
     wanted = rows.label_distribution()
     start = infer_annotator(ensemble, data.items, wanted)
     nobody = replace(ensemble, annotators=np.zeros((1, 16), np.float32))

@@ -139,6 +139,7 @@ def test_names_of_columns_are_annotators() -> None:
     assert fit.annotators["answers"].to_pylist() == [3, 2]
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_it_learns_in_pipelines_grids_and_folds_and_can_be_pickled() -> None:
     features, gold, answers = answers_of()
     estimator = cs.CrowdClassifier("dl-ds", seeds=1, **QUICK)

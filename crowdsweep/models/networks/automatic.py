@@ -21,7 +21,7 @@ class Auto:
 
     Attributes:
         network: `auto`.
-        hidden: widths of the hidden layers of `mlp`; the others have their own.
+        hidden: widths of the hidden layers.
         dropout: share of hidden units dropped in training.
     """
 
