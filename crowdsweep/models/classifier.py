@@ -76,7 +76,7 @@ class Classifier:
         batch_size: items in a step; of a network that reads sentences, sentences.
         standardise: whether features are standardised by the training items; null: unless `protocol: paper`.
         steps: the fewest steps in all: where all epochs have fewer, each goes through the items several times; null:
-            2,000, but none under `protocol: paper` and `equal_budget`.
+            2,000, but none where epochs or iterations are given, or under `protocol: paper` and `equal_budget`.
     """
 
     network: Annotated[NetworkSettings, Variants(known_networks)] = Auto()

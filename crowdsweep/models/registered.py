@@ -13,6 +13,8 @@ from crowdsweep.models.contract import Model, ModelInfo
 from crowdsweep.registry import discovery
 from crowdsweep.registry.parameters import Parameter, build, every_parameter_of, flat, parameters_of
 
+_LENGTHS = frozenset({"epochs", "iterations"})
+
 
 def model_names() -> list[str]:
     """Returns the names of all models, sorted, without importing any."""
@@ -32,11 +34,22 @@ def model_info(name: str) -> ModelInfo:
 def build_model(name: str, params: Mapping[str, Any]) -> Model:
     """Returns the model with these hyper-parameters, all others at their defaults; see `registry.parameters.build`.
 
+    Who says how many epochs or iterations a network is trained means so many, whatever the size of the data: `steps`,
+    the fewest in all, is then zero unless it is given too.
+
     Raises:
         UnknownName: there is no such model, or it has no such parameter.
         BadInput: a value has the wrong type or lies outside its range, or a parameter without a default is missing.
     """
-    return build(model_info(name).model, params, f"model {name!r}")
+    owner = model_info(name).model
+    if _LENGTHS & params.keys() and "steps" not in params and _counts_steps(owner):
+        params = {**params, "steps": 0}
+    return build(owner, params, f"model {name!r}")
+
+
+@cache
+def _counts_steps(owner: type[Any]) -> bool:
+    return "steps" in parameters_of(owner)
 
 
 def full_params(name: str, params: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,7 +5,6 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -24,45 +23,18 @@ from crowdsweep.trial.result import Status
 from crowdsweep.trial.runner import run_batch
 from crowdsweep.trial.spec import TrialSpec
 
-MISBEHAVING = str(Path(__file__).parents[1] / "misbehaving")
-
 
 @pytest.fixture
 def inline() -> InlineExecutor:
     return InlineExecutor(datasets())
 
 
-@dataclass
-class Shared:
-    """Actors that know the misbehaving models too, kept from test to test; whoever loses one has it replaced."""
-
-    cluster: Cluster
-    _executor: RayExecutor | None = None
-
-    def executor(self) -> RayExecutor:
-        if self._executor is None:
-            with pytest.MonkeyPatch.context() as patch:
-                patch.setenv("CROWDSWEEP_PLUGINS", MISBEHAVING)
-                self._executor = RayExecutor(datasets(), self.cluster, Resources())
-        return self._executor
-
-    def close(self) -> None:
-        """Leaves the cluster's CPUs to others; the next one who asks gets new actors."""
-        if self._executor is not None:
-            self._executor.close()
-            self._executor = None
-
-
-@pytest.fixture(scope="module")
-def shared(ray_cluster: Cluster) -> Iterator[Shared]:
-    kept = Shared(ray_cluster)
-    yield kept
-    kept.close()
-
-
 @pytest.fixture
-def pool(shared: Shared) -> RayExecutor:
-    return shared.executor()
+def pool(misbehaving: None, ray_cluster: Cluster) -> Iterator[RayExecutor]:
+    """Actors that know the misbehaving models too."""
+    executor = RayExecutor(datasets(), ray_cluster, Resources())
+    yield executor
+    executor.close()
 
 
 def specs_of(model: str, n_seeds: int, **params: object) -> list[TrialSpec]:
@@ -215,10 +187,7 @@ class TestRay:
     def test_gives_the_numbers_of_inline(self, pool: RayExecutor, inline: InlineExecutor) -> None:
         checks.check_numbers_are_those_of(pool, inline)
 
-    def test_a_slot_has_as_many_threads_as_cpus_and_the_device_that_it_was_given(
-        self, ray_cluster: Cluster, shared: Shared
-    ) -> None:
-        shared.close()
+    def test_a_slot_has_as_many_threads_as_cpus_and_the_device_that_it_was_given(self, ray_cluster: Cluster) -> None:
         import ray
 
         from crowdsweep.sweep.ray_slot import THREAD_VARIABLES, Slot, slot_options
@@ -233,9 +202,7 @@ class TestRay:
         assert ray.get(actor.threads.remote()) == ["1"] * (len(THREAD_VARIABLES) + 1) + ["cpu"]
         ray.kill(actor)
 
-    def test_killed_in_the_middle_of_a_batch(
-        self, misbehaving: None, pool: RayExecutor, inline: InlineExecutor
-    ) -> None:
+    def test_killed_in_the_middle_of_a_batch(self, pool: RayExecutor, inline: InlineExecutor) -> None:
         """kill -9 of the actor: its trials are run again, with the numbers that they would have had."""
         specs = specs_of("slow", 4, steps=10, pause_s=0.05, smoothing=0.3)
         pool.submit(batch_of(specs))
@@ -251,7 +218,7 @@ class TestRay:
         assert got == expected
         assert Counter(result.key for result in finished(events)).most_common(1)[0][1] == 1
 
-    def test_a_trial_that_kills_its_actor_takes_no_other_with_it(self, misbehaving: None, pool: RayExecutor) -> None:
+    def test_a_trial_that_kills_its_actor_takes_no_other_with_it(self, pool: RayExecutor) -> None:
         specs = specs_of("deadly", 6, seed=3)
         pool.submit(batch_of(specs))
         events = drained(pool, 6)
@@ -263,8 +230,7 @@ class TestRay:
         alone = [event for event in events if isinstance(event, BatchLost) and list(event.keys) == [specs[3].key]]
         assert len(alone) == LOSS_LIMIT
 
-    def test_a_trial_that_hangs_is_ended(self, misbehaving: None, ray_cluster: Cluster, shared: Shared) -> None:
-        shared.close()
+    def test_a_trial_that_hangs_is_ended(self, misbehaving: None, ray_cluster: Cluster) -> None:
         executor = RayExecutor(datasets(), ray_cluster, Resources(), trial_minutes=0.02)
         for how in ("spin", "hang_in_c"):
             specs = specs_of("wrong", 3, how=how)
@@ -276,7 +242,7 @@ class TestRay:
             assert [results[spec.key].status for spec in (specs[0], specs[2])] == ["ok", "ok"]
         executor.close()
 
-    def test_exits_and_forks_of_a_model_are_its_own(self, misbehaving: None, pool: RayExecutor) -> None:
+    def test_exits_and_forks_of_a_model_are_its_own(self, pool: RayExecutor) -> None:
         for how, kind in (("exit", "SystemExit"), ("keyboard_interrupt", "KeyboardInterrupt"), ("fork", "")):
             specs = specs_of("wrong", 3, how=how)
             pool.submit(batch_of(specs))
@@ -285,13 +251,13 @@ class TestRay:
             assert (failure.kind if failure else "") == kind, how
             assert [results[spec.key].status for spec in (specs[0], specs[2])] == ["ok", "ok"]
 
-    def test_an_actor_lost_once_is_replaced(self, misbehaving: None, pool: RayExecutor, tmp_path: Path) -> None:
+    def test_an_actor_lost_once_is_replaced(self, pool: RayExecutor, tmp_path: Path) -> None:
         pool.submit(batch_of(specs_of("deadly", 1, seed=0, once=str(tmp_path / "killed"))))
         (result,) = finished(drained(pool, 1))
         assert result.status is Status.OK
         assert (tmp_path / "killed").exists()
 
-    def test_a_stop_reaches_a_running_trial_at_its_next_report(self, misbehaving: None, pool: RayExecutor) -> None:
+    def test_a_stop_reaches_a_running_trial_at_its_next_report(self, pool: RayExecutor) -> None:
         endless = specs_of("slow", 1, steps=100_000, pause_s=0.01)
         pool.submit(batch_of(endless))
         polled_until_progress(pool)
