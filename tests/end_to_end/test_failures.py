@@ -230,7 +230,7 @@ def _hasty(_mirror: Any, when_idle: Any) -> Any:
     """The writing thread, giving up soon."""
     from crowdsweep.tracking.background import Background
 
-    return Background("MLflow", attempts=2, first_delay_s=0.05, stalled_s=8.0, when_idle=when_idle)
+    return Background("MLflow", attempts=2, first_delay_s=0.05, stalled_s=60.0, when_idle=when_idle)
 
 
 def _block(database: Path) -> None:
