@@ -34,7 +34,7 @@ def test_a_search_without_a_scorer_finds_the_better_point(form) -> None:
     search = GridSearchCV(cs.CrowdClassifier("soft-mv", random_state=4, **QUICK), {"learning_rate": [1e-7, 0.1]}, cv=2)
     search.fit(FEATURES, FORMS[form])
     assert search.best_params_ == {"learning_rate": 0.1}
-    assert search.best_score_ > 0.6
+    assert search.best_score_ > 0.8
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
 
 
