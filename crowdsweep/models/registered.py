@@ -41,10 +41,14 @@ def build_model(name: str, params: Mapping[str, Any]) -> Model:
         UnknownName: there is no such model, or it has no such parameter.
         BadInput: a value has the wrong type or lies outside its range, or a parameter without a default is missing.
     """
-    owner = model_info(name).model
-    if _LENGTHS & params.keys() and "steps" not in params and _counts_steps(owner):
-        params = {**params, "steps": 0}
-    return build(owner, params, f"model {name!r}")
+    return build(model_info(name).model, with_steps(name, params), f"model {name!r}")
+
+
+def with_steps(name: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Returns hyper-parameters with the `steps` that they imply: none where a length is given and they are not."""
+    if _LENGTHS & params.keys() and "steps" not in params and _counts_steps(model_info(name).model):
+        return {**params, "steps": 0}
+    return params
 
 
 @cache

@@ -208,7 +208,7 @@ def _space(model: str, params: Mapping[str, Any], given: Any, where: Where, fold
         shapes = registered.model_info(model).space
         if not shapes:
             raise SweepFileError(where.says(f"there is nothing to search in {model!r}; leave `search` out"))
-        return Space.parse(shapes, f"default space of {model}").fixing(params)
+        return Space.parse(shapes, f"default space of {model}").fixing(registered.with_steps(model, params))
     tried = [folder / part / f"{given}{suffix}" for part in ("", "spaces") for suffix in ("", ".yaml")]
     try:
         path = next((path for path in tried if path.is_file()), None)

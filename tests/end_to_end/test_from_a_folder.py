@@ -11,9 +11,11 @@ import yaml
 
 from crowdsweep.cli.commands import run_command_line
 from crowdsweep.journal.journal import read_journal
+from crowdsweep.models import registered
 from crowdsweep.newcomer import choices
 from crowdsweep.newcomer.begin import asked_sweep
 from crowdsweep.sweepfile.read import load_sweep
+from crowdsweep.sweepfile.records import SweepConfig
 
 SMALL = ["seeds.report=2", "seeds.search=1", "budget.points=2", "tracking.enabled=false", "engine=inline"]
 SMALL_SWEEP = [part for change in SMALL for part in ("--set", change)]
@@ -132,6 +134,12 @@ KINDS: dict[Callable[[Path], None], tuple[set[str], tuple[str, ...]]] = {
 }
 
 
+def short_training(sweep: SweepConfig) -> list[str]:
+    """How networks are trained is not what is asked here."""
+    taught = [entry.label for entry in sweep.models if "steps" in registered.full_params(entry.name, {})]
+    return [part for label in taught for part in ("--set", f"models.{label}.params.steps=20")]
+
+
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 def test_a_folder_is_begun_run_and_labelled(
     kind: Callable[[Path], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -150,7 +158,7 @@ def test_a_folder_is_begun_run_and_labelled(
     assert models <= {entry.name for entry in written.models}
     assert (default.datasets, default.models) == (written.datasets, written.models)
 
-    assert run_command_line(["run", "mine", *SMALL_SWEEP]) == 0
+    assert run_command_line(["run", "mine", *SMALL_SWEEP, *short_training(written)]) == 0
     state = read_journal(Path("crowdsweep-runs/mine"))
     assert not [result for result in state.results.values() if result.failure is not None]
     assert run_command_line(["label", "crowdsweep-runs/mine"]) == 0
@@ -169,6 +177,7 @@ def test_the_line_for_texts_is_a_model_that_runs(tmp_path: Path, monkeypatch: py
     assert yaml.safe_load(line.replace("#", ""))[0]["name"] == "soft-mv"
     path.write_text(path.read_text().replace(line, line.replace("# -", "-")))
     only = ["--set", "seeds.report=1", "--set", "budget.points=1", "--set", "models.soft-mv.params.epochs=1"]
+    only += short_training(load_sweep(path))
     assert run_command_line(["run", "mine", *SMALL_SWEEP, *only]) == 0
     assert "soft-mv" in Path("crowdsweep-runs/mine/table.md").read_text()
 

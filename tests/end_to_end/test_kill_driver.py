@@ -20,7 +20,7 @@ from crowdsweep.sweepfile.read import parse_sweep
 from crowdsweep.sweepfile.records import SweepConfig
 from crowdsweep.trial.events import TrialFinished
 
-KILLS = 20
+KILLS = (8, pytest.param(20, marks=pytest.mark.long))
 
 
 @pytest.fixture(scope="module")
@@ -86,10 +86,11 @@ def assert_same_sweep(store: Path, reference: Path) -> None:
         assert dict(got.results[key].metrics) == pytest.approx(dict(result.metrics), rel=1e-6)
 
 
-def test_driver_killed_twenty_times(drivers: ForkServerContext, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kills", KILLS)
+def test_driver_killed_again_and_again(drivers: ForkServerContext, tmp_path: Path, kills: int) -> None:
     config = config_of("killed")
-    hits = killed_at_random(drivers, config, tmp_path / "killed", KILLS, (0.05, 0.7))
-    assert hits >= KILLS // 2, "most drivers had ended before they were killed: the sweep is too short to say anything"
+    hits = killed_at_random(drivers, config, tmp_path / "killed", kills, (0.05, 0.7))
+    assert hits >= kills // 2, "most drivers had ended before they were killed: the sweep is too short to say anything"
     outcome = open_and_run(config, tmp_path / "killed", quiet=True)
     reference = open_and_run(config, tmp_path / "reference", quiet=True)
     assert outcome.status == reference.status == "done"

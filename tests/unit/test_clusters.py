@@ -235,7 +235,7 @@ def test_an_annotator_who_is_left_out_teaches_nothing() -> None:
             n_annotators=40,
             n_classes=2,
         )
-        model = LdlNm(epochs=3, unseen_annotators=0.25)
+        model = LdlNm(epochs=3, steps=0, unseen_annotators=0.25)
         return fit_one(model, TrainingData(annotations=weighted, items=data.items), FitContext(seeds=SeedStream(0)))
 
     first = fitted(np.ones(len(rows)))

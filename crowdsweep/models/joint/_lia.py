@@ -41,6 +41,7 @@ from crowdsweep.models.networks.tensors import PerReplica, take_rows
 from crowdsweep.models.networks.values import Values
 from crowdsweep.models.progress import still_improves
 from crowdsweep.models.trainer import Course, ReplicaTrainer, Schedule
+from crowdsweep.models.training_length import STEPS
 
 MOST_CELLS = 1 << 16
 SET_ASIDE = 0.1
@@ -56,6 +57,7 @@ LIA_SPACE: Mapping[str, Any] = {
     "annotator_embedding": {"values": [8, 16]},
     "iterations": {"values": [5, 12]},
     "epochs": {"values": [5, 20, 50]},
+    "steps": {"values": [STEPS]},  # of few items, these epochs are too few steps
     "finetune": {"values": ["none", "composite"]},
     "predict": {"values": ["h", "posterior"]},
     "patience": {"values": [None, 2]},

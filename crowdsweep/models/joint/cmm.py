@@ -41,6 +41,7 @@ from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
 from crowdsweep.models.joint._em_with_network import ActiveProbs, ActiveValues, Fitted, NetworkEM, joint_cost
 from crowdsweep.models.joint._label_clusters import GroupMatrices, Starts
 from crowdsweep.models.networks import tensors
+from crowdsweep.models.training_length import SEARCHED
 
 GroupShares = Float64[np.ndarray, " groups"]
 
@@ -206,6 +207,7 @@ MODEL = ModelInfo(
         "groups": {"min": 1, "max": 10},
         "smoothing": {"values": [0.01, 0.1, 1]},
         "learning_rate": {"values": [3e-4, 1e-3, 3e-3]},
+        "steps": {"values": SEARCHED},
     },
     cost=joint_cost,
     label_symmetric=False,

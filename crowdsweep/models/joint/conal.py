@@ -57,6 +57,7 @@ from crowdsweep.models.networks.initial import normal, repeated
 from crowdsweep.models.networks.named import Named
 from crowdsweep.models.networks.replicas import Parameter
 from crowdsweep.models.networks.tensors import take_rows
+from crowdsweep.models.training_length import SEARCHED
 
 _SHORTEST = 1e-6  # an embedding of less length counts as one of this
 
@@ -256,6 +257,7 @@ MODEL = ModelInfo(
         "separation": {"values": [0, 1e-5, 1e-3]},
         "learning_rate": {"values": [1e-3, 3e-3]},
         "epochs": {"values": [50, 200, 1000]},
+        "steps": {"values": SEARCHED},
     },
     cost=_cost,
     label_symmetric=False,

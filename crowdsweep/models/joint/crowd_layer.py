@@ -19,7 +19,8 @@ Deviations: the loss is averaged over observed labels; the authors' code average
 steps shrink as labels become sparse. The paper leaves open what an annotator answers given the *true* class; here it is
 the layer's answer to a certain classifier (f one-hot). By these matrices training items are labelled with their own
 labels in mind, where the paper scores f alone, as we do on unseen items. An annotator without answers gets the average
-matrix of the others. As the layer has to leave the identity step by step, `epochs` is in the default space.
+matrix of the others. As the layer has to leave the identity step by step, `epochs` and `steps` are in the default
+space.
 """
 
 from collections.abc import Mapping, Sequence
@@ -40,6 +41,7 @@ from crowdsweep.models.contract import DataShape, FitContext, FitResult, ModelIn
 from crowdsweep.models.joint._end_to_end import EndToEnd, PerAnswer, Rows, Step, end_to_end_cost, result_of_matrices
 from crowdsweep.models.networks.initial import repeated
 from crowdsweep.models.networks.tensors import take_rows
+from crowdsweep.models.training_length import SEARCHED
 
 Form = Literal["MW", "VW", "VB", "VW+B", "SW"]
 
@@ -162,6 +164,7 @@ MODEL = ModelInfo(
         "initial_scale": {"values": [1, 4]},
         "learning_rate": {"values": [1e-3, 3e-3]},
         "epochs": {"values": [50, 200, 1000]},
+        "steps": {"values": SEARCHED},
     },
     cost=_cost,
     label_symmetric=False,

@@ -38,6 +38,7 @@ from crowdsweep.models._em import (
 )
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
 from crowdsweep.models.joint._em_with_network import ActiveProbs, ActiveValues, Fitted, NetworkEM, joint_cost
+from crowdsweep.models.training_length import SEARCHED
 
 
 @final
@@ -166,6 +167,7 @@ MODEL = ModelInfo(
     space={
         "smoothing": {"values": [0, 0.01, 0.1, 1]},
         "iterations": {"values": [10, 20, 50]},
+        "steps": {"values": SEARCHED},
         "learning_rate": {"values": [3e-4, 1e-3, 3e-3]},
     },
     cost=joint_cost,

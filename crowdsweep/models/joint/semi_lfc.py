@@ -59,6 +59,7 @@ from crowdsweep.models.networks.replicas import Adam, count_parameters, replica_
 from crowdsweep.models.networks.tensors import PerReplica
 from crowdsweep.models.networks.values import Values
 from crowdsweep.models.trainer import ReplicaTrainer, Schedule, Snapshot, train
+from crowdsweep.models.training_length import SEARCHED
 
 
 @final
@@ -289,6 +290,7 @@ MODEL = ModelInfo(
         "latent": {"values": [5, 10, 50]},
         "learning_rate": {"values": [3e-4, 1e-3, 3e-3]},
         "epochs": {"values": [20, 50, 200]},
+        "steps": {"values": SEARCHED},
     },
     cost=_cost,
     label_symmetric=False,

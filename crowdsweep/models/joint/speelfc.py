@@ -16,7 +16,7 @@ a product. The paper starts the diagonal of Pi at 1.4 (K = 2) or 4.7 (K = 10) an
 `initial_correctness` says what the softmax of that start is (.60 and .82 there). Training items are labelled by the
 posterior given their labels; the paper scores f alone, as we do on unseen items. An annotator without answers gets the
 average matrix of the others. The paper trains 200 epochs (sentiment polarity) and 5,000 (music genre) and follows the
-test accuracy; how long decides more than the model does, so `epochs` is in the default space.
+test accuracy; how long decides more than the model does, so `epochs` and `steps` are in the default space.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,6 +33,7 @@ from crowdsweep.models.classifier import Classifier
 from crowdsweep.models.contract import DataShape, FitContext, FitResult, ModelInfo
 from crowdsweep.models.joint._end_to_end import EndToEnd, PerAnswer, end_to_end_cost, result_of_matrices
 from crowdsweep.models.joint._matrix_rows import confident_rows, log_columns, softmax_matrices
+from crowdsweep.models.training_length import SEARCHED
 
 
 @final
@@ -97,6 +98,7 @@ MODEL = ModelInfo(
         "initial_correctness": {"values": [0.6, 0.7, 0.8, 0.9]},
         "learning_rate": {"values": [1e-4, 1e-3, 3e-3]},
         "epochs": {"values": [200, 1000, 2000]},
+        "steps": {"values": SEARCHED},
         "network": {"values": ["auto", "linear"]},
     },
     cost=_cost,

@@ -31,6 +31,7 @@ from crowdsweep.models.contract import (
 from crowdsweep.models.lessons import Lesson, train_classifiers
 from crowdsweep.models.networks.contract import Network
 from crowdsweep.models.trainer import Schedule
+from crowdsweep.models.training_length import SEARCHED
 
 
 @final
@@ -151,11 +152,13 @@ CLASSIFIER_SPACE: Mapping[str, Any] = {
     "learning_rate": {"values": [3e-4, 1e-3, 3e-3]},
     "dropout": {"values": [0.0, 0.2, 0.5]},
     "epochs": {"values": [10, 20, 50]},
+    "steps": {"values": SEARCHED},
 }
 # Of pairs that are compared with models trained end to end: as long as those.
 LONG_SPACE: Mapping[str, Any] = {
     "learning_rate": {"values": [1e-4, 1e-3, 1e-2]},
     "epochs": {"values": [50, 200, 1000]},
+    "steps": {"values": SEARCHED},
 }
 
 

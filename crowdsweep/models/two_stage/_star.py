@@ -18,6 +18,7 @@ from crowdsweep.models.contract import DataShape, FitContext, FitResult, Model, 
 from crowdsweep.models.networks.automatic import Auto
 from crowdsweep.models.networks.embedded import embedded_network
 from crowdsweep.models.trainer import Schedule
+from crowdsweep.models.training_length import SEARCHED
 from crowdsweep.models.two_stage._pair import Aggregated, Training, aggregated, fit_pairs, one_hot
 
 Ties = Literal["random", "first"]
@@ -28,6 +29,7 @@ STAR_SPACE: Mapping[str, Any] = {
     "hidden": {"values": [[16], [16, 16], [16, 16, 16, 16], [32, 32, 32, 32]]},
     "learning_rate": {"values": [1e-3, 3e-3, 1e-2]},
     "epochs": {"values": [20, 50, 100]},
+    "steps": {"values": SEARCHED},
 }
 SOURCE = "Platanios, Al-Shedivat, Xing and Mitchell 2020, Learning from Imperfect Annotations, Table 2"
 
