@@ -5,7 +5,7 @@ from itertools import pairwise
 from typing import Any
 
 from crowdsweep.models.contract import DataShape
-from crowdsweep.models.training_length import FEW_UNITS, FOLDS, STEPS
+from crowdsweep.models.training_length import FEW_UNITS, FOLDS, STEPS, UNSTOPPED_STEPS
 
 # A multiply-add inside a large matrix product against one on gathered or counted rows: a rough ratio, set so that plans
 # of labelme and jobs come within a factor of three of the seconds that their trials took.
@@ -45,11 +45,19 @@ def training_cost(shape: DataShape, params: Mapping[str, Any]) -> float:
     return 3.0 * MATRIX_PRODUCT * passes * shape.n_items * network_weights(shape, params)
 
 
-def passes_over(n_rows: int, params: Mapping[str, Any], epochs: int) -> float:
-    """Returns how often so many rows are gone through in so many epochs: as often, or until `steps` are made."""
+def passes_over(n_rows: int, params: Mapping[str, Any], epochs: int, *, stops: bool = True) -> float:
+    """Returns how often so many rows are gone through in so many epochs: as often, or until `steps` are made.
+
+    Args:
+        n_rows: a step takes `batch_size` of.
+        params: of the model.
+        epochs: how many.
+        stops: whether the model may stop before its last epoch (`Classifier.unstopped`).
+    """
     least = params.get("steps")
     if least is None:
-        least = STEPS if params.get("protocol", "until_trained") == "until_trained" else 0
+        least = STEPS if stops or params["network"] == "linear" else UNSTOPPED_STEPS
+        least *= params.get("protocol", "until_trained") == "until_trained"
     return max(float(epochs), least * params["batch_size"] / max(1, n_rows))
 
 

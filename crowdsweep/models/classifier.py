@@ -28,7 +28,7 @@ from crowdsweep.models.networks.tensors import ReplicaValues
 from crowdsweep.models.networks.text_cnn import TextCNN
 from crowdsweep.models.networks.values import Values
 from crowdsweep.models.trainer import ReplicaTrainer, Schedule
-from crowdsweep.models.training_length import STEPS
+from crowdsweep.models.training_length import STEPS, UNSTOPPED_STEPS
 from crowdsweep.registry.parameters import Variants
 from crowdsweep.seeds import SeedStream
 
@@ -76,7 +76,8 @@ class Classifier:
         batch_size: items in a step; of a network that reads sentences, sentences.
         standardise: whether features are standardised by the training items; null: unless `protocol: paper`.
         steps: the fewest steps in all: where all epochs have fewer, each goes through the items several times; null:
-            2,000, but none where epochs or iterations are given, or under `protocol: paper` and `equal_budget`.
+            2,000, or 500 where there are hidden units and nothing stops the training before its end; but none where
+            epochs or iterations are given, or under `protocol: paper` and `equal_budget`.
     """
 
     network: Annotated[NetworkSettings, Variants(known_networks)] = Auto()
@@ -101,6 +102,12 @@ class Classifier:
     def under(self, protocol: TrainingProtocol) -> "Classifier":
         """Returns it as a protocol has it: `steps` that nobody chose are none where epochs are what counts."""
         return replace(self, steps=0) if protocol != "until_trained" and self.steps is None else self
+
+    def unstopped(self) -> "Classifier":
+        """Returns it as models have it that train it to the end, whatever it then says of items that it does not train
+        on: `steps` that nobody chose are fewer, but of a linear network."""
+        linear = isinstance(self.network, Dense) and not self.network.hidden
+        return replace(self, steps=UNSTOPPED_STEPS) if self.steps is None and not linear else self
 
     def build(self, data: TrainingData, *, sentences: bool = False, n_outputs: int | None = None) -> Network:
         """Returns the network for data of these sizes.

@@ -1,7 +1,7 @@
 """How tables of a room of the report are laid out."""
 
 from crowdsweep.report.of_sweep import comparison_of
-from crowdsweep.report.page_tables import metrics_tables, study_table, study_tables
+from crowdsweep.report.page_tables import certainty_table, metrics_tables, study_table, study_tables
 from crowdsweep.studies.contract import StudyTable
 from crowdsweep.testing.journals import folded, made_up_sweep, made_up_trials
 
@@ -38,3 +38,22 @@ def test_every_use_of_the_models_has_a_table_of_its_own() -> None:
         ("Of annotators and their answers", 2),
     ]
     assert [bool(table.note) for table in tables] == [False, False, False, True]
+
+
+def test_no_mean_stands_without_its_interval() -> None:
+    scores = {"good": (0.8, 0.84, 0.79, 0.85), "worse": (0.6, 0.7, 0.65, 0.66)}
+    events = [
+        event
+        for model, values in scores.items()
+        for event in made_up_trials(model, "d", [{"test_accuracy": value} for value in values])
+    ]
+    (block,) = comparison_of(folded(made_up_sweep(events, models=[]))).datasets
+    shown = certainty_table(block)
+    place = shown.columns.index
+    for row, score in zip(shown.rows, block.scores, strict=True):
+        ours = score.metrics["test_accuracy"]
+        assert ours.low is not None
+        assert ours.high is not None
+        assert row.cells[place("95 % interval")] == f"[{100 * ours.low:.1f}, {100 * ours.high:.1f}]"
+    behind = shown.rows[1].cells[place("its 95 % interval")]
+    assert behind.startswith("["), behind

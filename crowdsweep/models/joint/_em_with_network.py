@@ -223,7 +223,7 @@ class _Run:
         first = crowd.first_targets()
         numbers = [place - owners.index(owner) for place, owner in enumerate(owners)]
         self._replicas = ClassifierReplicas(
-            settings.classifier.under(settings.protocol),
+            settings.classifier.under(settings.protocol).unstopped(),
             network,
             inputs=[network.inputs(part.items) for part in parts],
             layouts=[network.layout(part.items) for part in parts],
@@ -305,6 +305,6 @@ def joint_cost(shape: DataShape, params: Mapping[str, Any]) -> float:
     restarts = params["restarts"] or (PAPER_RESTARTS if params["protocol"] == "paper" else RESTARTS)
     product = MATRIX_PRODUCT * shape.n_items * network_weights(shape, params)
     iterations = params["iterations"]
-    trained = 3.0 * passes_over(shape.n_items, params, iterations) * product
+    trained = 3.0 * passes_over(shape.n_items, params, iterations, stops=False) * product
     expected = iterations * (product + 3.0 * shape.n_annotations * shape.n_classes)
     return restarts * stopping_share(params) * (trained + expected)

@@ -184,7 +184,7 @@ class EndToEnd:
                 name: Table(width=own.width, start=own.start, orders=orders) for name, own in self.annotators.items()
             },
             row_size=max(one.row_size for one in networks),
-            least_steps=self.classifier.least_steps(self.epochs),
+            least_steps=self.classifier.unstopped().least_steps(self.epochs),
         )
         inputs = StackedRows.of([classifier.inputs(part.items) for part in data], device)
         stacked = StackedAnswers([part.rows for part in answers], device)
@@ -349,4 +349,6 @@ def fit_result(
 def end_to_end_cost(shape: DataShape, params: Mapping[str, Any], per_answer: float) -> float:
     """Returns the cost of all epochs: three products for each weight, and so many numbers for each answer."""
     products = 3.0 * MATRIX_PRODUCT * shape.n_items * network_weights(shape, params)
-    return passes_over(shape.n_items, params, params["epochs"]) * (products + per_answer * shape.n_annotations)
+    return passes_over(shape.n_items, params, params["epochs"], stops=False) * (
+        products + per_answer * shape.n_annotations
+    )

@@ -41,7 +41,7 @@ from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
 from crowdsweep.models.joint._em_with_network import ActiveProbs, ActiveValues, Fitted, NetworkEM, joint_cost
 from crowdsweep.models.joint._label_clusters import GroupMatrices, Starts
 from crowdsweep.models.networks import tensors
-from crowdsweep.models.training_length import SEARCHED
+from crowdsweep.models.training_length import SEARCHED_UNSTOPPED
 
 GroupShares = Float64[np.ndarray, " groups"]
 
@@ -202,12 +202,12 @@ MODEL = ModelInfo(
     source="Mena and Nanculef 2019, section 3, Equations 4 to 9 (Global)",
     needs=frozenset({"features"}),
     supports=frozenset({"votes", "soft_answers"}),
-    version=3,
+    version=4,
     space={
         "groups": {"min": 1, "max": 10},
         "smoothing": {"values": [0.01, 0.1, 1]},
         "learning_rate": {"values": [3e-4, 1e-3, 3e-3]},
-        "steps": {"values": SEARCHED},
+        "steps": {"values": SEARCHED_UNSTOPPED},
     },
     cost=joint_cost,
     label_symmetric=False,

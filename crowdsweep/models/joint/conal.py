@@ -57,7 +57,7 @@ from crowdsweep.models.networks.initial import normal, repeated
 from crowdsweep.models.networks.named import Named
 from crowdsweep.models.networks.replicas import Parameter
 from crowdsweep.models.networks.tensors import take_rows
-from crowdsweep.models.training_length import SEARCHED
+from crowdsweep.models.training_length import SEARCHED_UNSTOPPED
 
 _SHORTEST = 1e-6  # an embedding of less length counts as one of this
 
@@ -240,7 +240,10 @@ def _cost(shape: DataShape, params: Mapping[str, Any]) -> float:
     hidden = params["gate_hidden"]
     gate = 3.0 * MATRIX_PRODUCT * shape.n_items * shape.n_features * (hidden[0] if hidden else params["gate_embedding"])
     per_answer = 8.0 * shape.n_classes**2 + 6.0 * params["gate_embedding"]
-    return end_to_end_cost(shape, params, per_answer) + passes_over(shape.n_items, params, params["epochs"]) * gate
+    return (
+        end_to_end_cost(shape, params, per_answer)
+        + passes_over(shape.n_items, params, params["epochs"], stops=False) * gate
+    )
 
 
 MODEL = ModelInfo(
@@ -257,9 +260,9 @@ MODEL = ModelInfo(
         "separation": {"values": [0, 1e-5, 1e-3]},
         "learning_rate": {"values": [1e-3, 3e-3]},
         "epochs": {"values": [50, 200, 1000]},
-        "steps": {"values": SEARCHED},
+        "steps": {"values": SEARCHED_UNSTOPPED},
     },
     cost=_cost,
     label_symmetric=False,
-    version=2,
+    version=3,
 )

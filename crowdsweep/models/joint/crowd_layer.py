@@ -41,7 +41,7 @@ from crowdsweep.models.contract import DataShape, FitContext, FitResult, ModelIn
 from crowdsweep.models.joint._end_to_end import EndToEnd, PerAnswer, Rows, Step, end_to_end_cost, result_of_matrices
 from crowdsweep.models.networks.initial import repeated
 from crowdsweep.models.networks.tensors import take_rows
-from crowdsweep.models.training_length import SEARCHED
+from crowdsweep.models.training_length import SEARCHED_UNSTOPPED
 
 Form = Literal["MW", "VW", "VB", "VW+B", "SW"]
 
@@ -164,9 +164,9 @@ MODEL = ModelInfo(
         "initial_scale": {"values": [1, 4]},
         "learning_rate": {"values": [1e-3, 3e-3]},
         "epochs": {"values": [50, 200, 1000]},
-        "steps": {"values": SEARCHED},
+        "steps": {"values": SEARCHED_UNSTOPPED},
     },
     cost=_cost,
     label_symmetric=False,
-    version=2,
+    version=3,
 )

@@ -38,7 +38,7 @@ from crowdsweep.models._em import (
 )
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
 from crowdsweep.models.joint._em_with_network import ActiveProbs, ActiveValues, Fitted, NetworkEM, joint_cost
-from crowdsweep.models.training_length import SEARCHED
+from crowdsweep.models.training_length import SEARCHED_UNSTOPPED
 
 
 @final
@@ -163,11 +163,11 @@ MODEL = ModelInfo(
     source="Raykar et al. 2010, section 2; Mena and Nanculef 2019, section 4 (DL-EM)",
     needs=frozenset({"features"}),
     supports=frozenset({"votes", "soft_answers"}),
-    version=3,
+    version=4,
     space={
         "smoothing": {"values": [0, 0.01, 0.1, 1]},
         "iterations": {"values": [10, 20, 50]},
-        "steps": {"values": SEARCHED},
+        "steps": {"values": SEARCHED_UNSTOPPED},
         "learning_rate": {"values": [3e-4, 1e-3, 3e-3]},
     },
     cost=joint_cost,

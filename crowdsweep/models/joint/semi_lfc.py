@@ -59,7 +59,7 @@ from crowdsweep.models.networks.replicas import Adam, count_parameters, replica_
 from crowdsweep.models.networks.tensors import PerReplica
 from crowdsweep.models.networks.values import Values
 from crowdsweep.models.trainer import ReplicaTrainer, Schedule, Snapshot, train
-from crowdsweep.models.training_length import SEARCHED
+from crowdsweep.models.training_length import SEARCHED_UNSTOPPED
 
 
 @final
@@ -113,7 +113,7 @@ class SemiLfc:
             device=device,
             dropout=network.dropouts,
             row_size=max(network.row_size, vae.row_size),
-            least_steps=self.classifier.least_steps(self.epochs),
+            least_steps=self.classifier.unstopped().least_steps(self.epochs),
         )
         tables = Tables(known, device)
 
@@ -271,7 +271,7 @@ def _cost(shape: DataShape, params: Mapping[str, Any]) -> float:
     features = hidden * shape.n_features * (1 + shape.n_classes)
     vae = features + 3 * shape.n_classes * hidden * latent
     weights = 3.0 * MATRIX_PRODUCT * (network_weights(shape, params) + vae)
-    passes = passes_over(shape.n_items, params, params["epochs"])
+    passes = passes_over(shape.n_items, params, params["epochs"], stops=False)
     return passes * (shape.n_items * weights + 3.0 * shape.n_annotations * shape.n_classes)
 
 
@@ -290,9 +290,9 @@ MODEL = ModelInfo(
         "latent": {"values": [5, 10, 50]},
         "learning_rate": {"values": [3e-4, 1e-3, 3e-3]},
         "epochs": {"values": [20, 50, 200]},
-        "steps": {"values": SEARCHED},
+        "steps": {"values": SEARCHED_UNSTOPPED},
     },
     cost=_cost,
     label_symmetric=False,
-    version=2,
+    version=3,
 )

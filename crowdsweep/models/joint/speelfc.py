@@ -33,7 +33,7 @@ from crowdsweep.models.classifier import Classifier
 from crowdsweep.models.contract import DataShape, FitContext, FitResult, ModelInfo
 from crowdsweep.models.joint._end_to_end import EndToEnd, PerAnswer, end_to_end_cost, result_of_matrices
 from crowdsweep.models.joint._matrix_rows import confident_rows, log_columns, softmax_matrices
-from crowdsweep.models.training_length import SEARCHED
+from crowdsweep.models.training_length import SEARCHED_UNSTOPPED
 
 
 @final
@@ -98,10 +98,10 @@ MODEL = ModelInfo(
         "initial_correctness": {"values": [0.6, 0.7, 0.8, 0.9]},
         "learning_rate": {"values": [1e-4, 1e-3, 3e-3]},
         "epochs": {"values": [200, 1000, 2000]},
-        "steps": {"values": SEARCHED},
+        "steps": {"values": SEARCHED_UNSTOPPED},
         "network": {"values": ["auto", "linear"]},
     },
     cost=_cost,
     label_symmetric=False,
-    version=2,
+    version=3,
 )

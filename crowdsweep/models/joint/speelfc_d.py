@@ -154,7 +154,7 @@ def _cost(shape: DataShape, params: Mapping[str, Any]) -> float:
     easiness = 3.0 * MATRIX_PRODUCT * shape.n_items * shape.n_features * (hidden[0] if hidden else 1)
     return (
         end_to_end_cost(shape, params, per_answer=10.0)
-        + passes_over(shape.n_items, params, params["epochs"]) * easiness
+        + passes_over(shape.n_items, params, params["epochs"], stops=False) * easiness
     )
 
 
@@ -167,7 +167,7 @@ MODEL = ModelInfo(
     source="Chen et al. 2020, IJCAI",
     needs=frozenset({"features", "annotators"}),
     supports=frozenset({"soft_answers"}),
-    version=5,
+    version=6,
     space={
         "lambda1": {"values": [0.001, 0.1, 1]},
         "lambda2": {"values": [1, 10, 100]},
