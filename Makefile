@@ -8,6 +8,8 @@ export OMP_NUM_THREADS ?= 1
 
 # What `make chaos` draws: SEED and FAULTS say which faults, ONLY the number of one, JOBS how many at a time.
 export SEED FAULTS ONLY JOBS
+# Tests at a time: one more than this machine has cores in mind, since a third of their time is waiting.
+export WORKERS ?= 3
 # Tests start many processes; each would compile the package anew where bytecode is not kept.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -26,11 +28,11 @@ demo: setup
 	$(BIN)/crowdsweep run search_spaces/quickstart.yaml
 
 test: setup
-	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not long"
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "not long"
 
 # Contains all of `test`; the long campaigns beside it, shapes checked everywhere, and a hundred faults.
 test-all: setup
-	CROWDSWEEP_MUTATIONS=10000 $(BIN)/python -m pytest -n 2 --dist loadgroup --shapes everywhere \
+	CROWDSWEEP_MUTATIONS=10000 $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --shapes everywhere \
 		--jaxtyping-packages=crowdsweep,beartype.beartype
 	PYTHONPATH=tests $(BIN)/python -m chaos.campaign
 

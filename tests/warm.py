@@ -58,9 +58,9 @@ class Forked:
                 said = self._talk.recv(_NUMBER.size)
             except (TimeoutError, BlockingIOError):
                 raise subprocess.TimeoutExpired(list(self.arguments), timeout or 0.0) from None
-            assert said, "the warm server is gone"
-            self.returncode = os.waitstatus_to_exitcode(*_NUMBER.unpack(said))
             self._talk.close()
+            # Without an answer the server is gone, as at a session's end, and what it made was killed with it.
+            self.returncode = os.waitstatus_to_exitcode(*_NUMBER.unpack(said)) if said else -signal.SIGKILL
         return self.returncode
 
     def send_signal(self, number: int) -> None:

@@ -150,6 +150,27 @@ def test_inline_leaves_no_process_behind(misbehaving: None, cold_keepers: None) 
     assert not [process for process in own if _is_alive(process)]
 
 
+def test_what_a_killed_keeper_kept_ends_with_it(misbehaving: None, cold_keepers: None) -> None:
+    before = _processes_of_ours()
+    executor = InlineExecutor(datasets())
+    try:
+        executor.submit(batch_of(specs_of("wrong", 2, how="sleep")))
+        deadline = time.monotonic() + 60
+        while len(own := _processes_of_ours() - before) < 2:
+            assert time.monotonic() < deadline, "keeper and worker"
+            executor.poll(0.2)
+        (keeper,) = [process for process in own if os.getsid(process) == process]
+        os.kill(keeper, signal.SIGKILL)
+        deadline = time.monotonic() + 5
+        while any(map(_is_alive, own)) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert not [process for process in own if _is_alive(process)]
+    finally:
+        for process in filter(_is_alive, _processes_of_ours() - before):
+            os.kill(process, signal.SIGKILL)
+        executor.close()
+
+
 def _processes_of_ours() -> set[int]:
     return {int(path.name) for path in Path("/proc").glob("[0-9]*") if b"nursery" in _command_of(path)}
 
