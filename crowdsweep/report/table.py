@@ -1,15 +1,15 @@
 """The tidy table of results, one row a trial, and the text forms that it is printed in."""
 
-import io
 import json
 import re
+import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv
 
+from crowdsweep.data.csv_files import table_as_csv
 from crowdsweep.errors import plain
 from crowdsweep.journal.shown import ShownTrial, one_each, shown_trials
 from crowdsweep.journal.state import JournalState
@@ -79,15 +79,13 @@ def to_csv(table: pa.Table) -> str:
     """Returns comma-separated values with a header; null is an empty field.
 
     A spreadsheet takes text that begins with `=`, `+`, `-` or `@` for a formula, and runs it; a quote before it says
-    that it is text. Numbers stay numbers.
+    that it is text. Numbers stay numbers. What a terminal would obey is written as an escape (`errors.plain`).
     """
-    buffer = io.BytesIO()
     for place, (name, column) in enumerate(zip(table.column_names, table.columns, strict=True)):
         if pa.types.is_string(column.type):
-            table = table.set_column(place, name, pa.array(map(_no_formula, column.to_pylist()), column.type))
-    table = table.rename_columns([_no_formula(name) or "" for name in table.column_names])
-    pyarrow.csv.write_csv(table, buffer, pyarrow.csv.WriteOptions(quoting_style="needed"))
-    return buffer.getvalue().decode()
+            texts = [None if value is None else _csv_text(value) for value in column.to_pylist()]
+            table = table.set_column(place, name, pa.array(texts, column.type))
+    return table_as_csv(table.rename_columns([_csv_text(name) for name in table.column_names]))
 
 
 def to_json(table: pa.Table) -> str:
@@ -201,11 +199,21 @@ def _cell_text(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float) else plain(" ".join(str(value).splitlines()))
 
 
-def _no_formula(value: str | None) -> str | None:
-    return f"'{value}" if value and value[0] in "=+-@\t\r" else value
+def _csv_text(text: str) -> str:
+    """Returns a text that is no formula and no command; a carriage return is only an end of line in quotes."""
+    shown = "\r".join(map(plain, text.split("\r")))
+    return f"'{shown}" if _is_formula(text) else shown
+
+
+def _is_formula(text: str) -> bool:
+    """Whether a spreadsheet may take a text for a formula: also behind what it does not show, and in full width."""
+    first = next((character for character in text if unicodedata.category(character) not in _UNSEEN), "")
+    return unicodedata.normalize("NFKC", first) in _BEGINS_FORMULA or text[:1] in ("\t", "\r")
 
 
 _MARKDOWN = re.compile(r"[|`\\]|<(?=[A-Za-z/!?])|(?<=\])\(")  # what ends a cell, is code or HTML, or makes a link
+_UNSEEN = ("Cc", "Cf", "Zs", "Zl", "Zp")
+_BEGINS_FORMULA = ("=", "+", "-", "@")
 _LATEX = {
     "\\": "\\textbackslash{}",
     "~": "\\textasciitilde{}",
