@@ -132,8 +132,8 @@ def write_pages(compared: ComparedSweep, *, refresh: int = 0) -> Path:
     except OSError as error:
         place = store / error.filename if error.filename in files else store
         raise NotWritten(
-            f"{place}: could not be written ({error.strerror}); what stood there before stands, and the record is safe. "
-            f"See to the disk, then run `crowdsweep report {shlex.quote(str(store))}`"
+            f"{place}: could not be written ({error.strerror}); what stood there before stands, and the record is "
+            f"safe. See to the disk, then run `crowdsweep report {shlex.quote(str(store))}`"
         ) from error
     if gone := without_files(state.results.values(), store):
         _log.warning(

@@ -3,7 +3,7 @@
 import json
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -144,7 +144,7 @@ def _table(state: JournalState, found: Iterable[ShownTrial], *, every: bool = Fa
     for trial in found:
         result = state.results.get(trial.spec.key)
         if result is not None:
-            rows.append({"sweep": state.name, **_row(trial, result)})
+            rows.append(encodable({"sweep": state.name, **_row(trial, result)}))
             metrics.update(result.metrics)
     told = [(name, kind) for name, kind in TRIAL_COLUMNS.items() if every or name != "asked"]
     schema = [*told, *((name, pa.float64()) for name in sorted(metrics)), *FAILURE_COLUMNS.items()]
@@ -173,9 +173,9 @@ def _row(trial: ShownTrial, result: TrialResult) -> dict[str, Any]:
         "device": result.device,
         "host": result.host,
         "unfinished": ended_too_early(result),
-        **(result.metrics if failure is None else {}),
-        "failure_kind": None if failure is None else _encodable(failure.kind),
-        "failure_message": None if failure is None else _encodable(failure.message),
+        **({name: float(value) for name, value in result.metrics.items()} if failure is None else {}),
+        "failure_kind": None if failure is None else failure.kind,
+        "failure_message": None if failure is None else failure.message,
     }
 
 
@@ -184,9 +184,12 @@ def ended_too_early(result: TrialResult) -> bool:
     return not result.converged and still_improves(np.asarray(result.objective, dtype=np.float64))
 
 
-def _encodable(text: str) -> str:
-    """Returns a text with what UTF-8 cannot say (half a character of UTF-16) spelled out."""
-    return text.encode(errors="backslashreplace").decode()
+def encodable(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a row whose texts have what UTF-8 cannot say (half a character of UTF-16) spelled out."""
+    return {
+        name: value.encode(errors="backslashreplace").decode() if isinstance(value, str) else value
+        for name, value in row.items()
+    }
 
 
 def _tuples(table: pa.Table) -> Sequence[tuple[Any, ...]]:

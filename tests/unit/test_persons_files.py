@@ -259,16 +259,16 @@ def test_labels_in_a_store_go_through_no_link(fit: cs.Fit, tmp_path: Path) -> No
     assert (elsewhere / "labels.csv").exists()
 
 
-def forged(sound: Path, evil: Path, change: Callable[[dict], None]) -> Path:
-    """A store whose checksums and chain agree, with another result in its first finished trial."""
+def forged(sound: Path, evil: Path, change: Callable[[dict], None], kind: str = "trial_finished") -> Path:
+    """A store whose checksums and chain agree, with one row that says something else."""
     evil.mkdir()
     texts, is_done = [], False
     for line in (sound / "journal.jsonl").read_bytes().splitlines(keepends=True):
         found = unseal(line)
         assert found is not None
         row = json.loads(found.text)
-        if row["kind"] == "trial_finished" and not is_done:
-            change(row["data"]["result"])
+        if row["kind"] == kind and not is_done:
+            change(row["data"]["result" if kind == "trial_finished" else "spec"])
             is_done = True
         texts.append(json.dumps(row, separators=(",", ":"), ensure_ascii=True))
     (evil / "journal.jsonl").write_bytes(chain(texts, START)[0])
@@ -307,6 +307,16 @@ def test_a_matrix_that_is_none_is_one_error(confusion: object, tmp_path: Path) -
     evil = forged(sweep(tmp_path / "sound"), tmp_path / "evil", lambda result: result.update(confusion=confusion))
     with pytest.raises(JournalError, match="trial_finished"):
         write_report(evil)
+
+
+@pytest.mark.parametrize("value", [{"$float": "nan"}, {"$float": "-inf"}, "a\ud800b"])
+@pytest.mark.parametrize("name", ["params", "dataset_params", "point"])
+def test_parameters_that_no_key_can_be_made_of_are_one_error(name: str, value: object, tmp_path: Path) -> None:
+    evil = forged(
+        sweep(tmp_path / "sound"), tmp_path / "evil", lambda spec: spec.update({name: {"x": value}}), "trial_planned"
+    )
+    with pytest.raises(JournalDamaged, match="trial_planned"):
+        read_journal(evil)
 
 
 def test_a_carriage_return_in_a_name_is_taken_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -368,3 +378,16 @@ def test_two_that_label_at_once_are_one_refusal(fit: cs.Fit, tmp_path: Path, mon
         (place / "labels.csv").write_text("x")
         with pytest.raises(NotWritten, match="another crowdsweep is writing there"):
             fit.save(tmp_path / "labels")
+
+
+def test_odd_values_of_a_record_are_shown_as_they_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A whole number that no float holds, and half a character in a name."""
+
+    def change(spec: dict) -> None:
+        spec["dataset"] = "a\ud800b"
+
+    first = forged(sweep(tmp_path / "sound"), tmp_path / "first", change, "trial_planned")
+    evil = forged(first, tmp_path / "evil", lambda result: result["metrics"].update(test_accuracy=10**18))
+    assert run_command_line(["results", str(evil)]) == 0
+    assert "a\\ud800b" in capsys.readouterr().out
+    write_report(evil)
