@@ -138,6 +138,7 @@ def _publish(draft: Draft, folder: int, kind: Kind, where: str) -> None:
         _keep_list(draft, folder, Listed(kind=kind.name, files={name: frozenset({one}) for name, one in fresh.items()}))
     else:
         os.unlink(LIST_FILE, dir_fd=folder)
+        os.fsync(folder)
 
 
 def _listed(folder: int, kind: Kind, where: str) -> Listed:

@@ -63,7 +63,7 @@ def decode(text: bytes | str) -> Event:
         if isinstance(event, SweepStarted):
             check_config(event.config)
         return event
-    except (TypeError, KeyError, ValueError, AttributeError, IndexError) as error:
+    except (TypeError, KeyError, ValueError, AttributeError, IndexError, ArithmeticError) as error:
         raise JournalDamaged(f"a row of kind {name!r} without the fields of version {version}: {error}") from error
 
 

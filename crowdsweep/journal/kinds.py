@@ -4,6 +4,7 @@ A kind has a version of its own, raised when rows are written that an older crow
 was ever written is read for ever.
 """
 
+import math
 from bisect import bisect_left, insort
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
@@ -205,6 +206,8 @@ def _read_result(data: Data) -> TrialFinished:
     values["kept"] = {
         name: Artifact(**_with(row, shape=tuple(row["shape"]))) for name, row in values.get("kept", {}).items()
     }
+    if not all(map(math.isfinite, values["metrics"].values())):
+        raise ValueError(f"expected metrics that are finite, got {shortened(repr(values['metrics']))}")
     if values["confusion"] is not None:
         values["confusion"] = _matrix(values["confusion"])
     if values["failure"] is not None:

@@ -18,6 +18,7 @@ from crowdsweep.errors import BadInput, DataError, JournalDamaged, JournalError,
 from crowdsweep.files import drafts
 from crowdsweep.files.listed import LIST_FILE
 from crowdsweep.files.owned import replaced
+from crowdsweep.journal.artifacts import digest_of
 from crowdsweep.journal.journal import Journal, read_journal
 from crowdsweep.journal.repair import repair_journal
 from crowdsweep.journal.rows import START, chain, unseal
@@ -309,6 +310,17 @@ def test_a_matrix_that_is_none_is_one_error(confusion: object, tmp_path: Path) -
         write_report(evil)
 
 
+@pytest.mark.parametrize(
+    "value",
+    [{"$float": "nan"}, {"$float": "inf"}, 10**400, "0.5", None, []],
+    ids=["nan", "inf", "huge", "text", "null", "list"],
+)
+def test_a_metric_that_is_no_finite_number_is_one_error(value: object, tmp_path: Path) -> None:
+    evil = forged(sweep(tmp_path / "sound"), tmp_path / "evil", lambda result: result["metrics"].update(x=value))
+    with pytest.raises(JournalDamaged, match="trial_finished"):
+        read_journal(evil)
+
+
 @pytest.mark.parametrize("value", [{"$float": "nan"}, {"$float": "-inf"}, "a\ud800b"])
 @pytest.mark.parametrize("name", ["params", "dataset_params", "point"])
 def test_parameters_that_no_key_can_be_made_of_are_one_error(name: str, value: object, tmp_path: Path) -> None:
@@ -391,3 +403,45 @@ def test_odd_values_of_a_record_are_shown_as_they_are(tmp_path: Path, capsys: py
     assert run_command_line(["results", str(evil)]) == 0
     assert "a\\ud800b" in capsys.readouterr().out
     write_report(evil)
+
+
+def test_a_record_and_its_arrays_are_whole_at_every_death(tmp_path: Path) -> None:
+    number = 0
+
+    def prepare() -> None:
+        nonlocal number
+        number += 1
+        sweep(tmp_path / str(number))
+
+    def work() -> None:
+        journal = Journal(tmp_path / str(number))
+        journal.keep({"x": np.arange(9), "y": np.arange(3)})
+        journal.close()
+
+    for _ in deaths(work, prepare):
+        store = tmp_path / str(number)
+        work()
+        assert sorted(path.name for path in store.iterdir()) == ["artifacts", "journal.jsonl", "journal.lock"]
+        assert read_journal(store).rows == read_journal(tmp_path / "1").rows
+        for path in (store / "artifacts").iterdir():
+            assert digest_of(path.read_bytes()) == path.stem
+
+
+def test_a_repair_loses_nothing_at_every_death(tmp_path: Path) -> None:
+    whole = (sweep(tmp_path / "sound") / "journal.jsonl").read_bytes().splitlines(keepends=True)
+    damaged = b"".join([*whole[:2], b"\0\0\0\n", *whole[2:]])
+    store = tmp_path / "store"
+
+    def prepare() -> None:
+        shutil.rmtree(store, ignore_errors=True)
+        store.mkdir()
+        (store / "journal.jsonl").write_bytes(damaged)
+        (store / "journal.jsonl.damaged-1").symlink_to(tmp_path / "nowhere")
+
+    for _ in deaths(lambda: repair_journal(store), prepare):
+        assert (store / "journal.jsonl").read_bytes() in (damaged, b"".join(whole))
+        repair_journal(store)
+        assert (store / "journal.jsonl").read_bytes() == b"".join(whole)
+        assert damaged in [path.read_bytes() for path in store.glob("journal.jsonl.damaged-*") if path.exists()]
+        assert not [path for path in store.iterdir() if path.name.startswith(".")]
+    assert not (tmp_path / "nowhere").exists()
