@@ -19,6 +19,7 @@ from crowdsweep.data.missing import USUAL, Missing
 from crowdsweep.data.spelling import shared
 from crowdsweep.data.tables import Column, Names
 from crowdsweep.errors import DataError
+from crowdsweep.files.asked import is_file
 
 MOST_WORDS = 32
 MOST_FEATURES = 4096
@@ -53,7 +54,7 @@ def read_annotator_features(
     if kind == "none":
         return None
     prefix = "annotator-features-"
-    kinds = sorted(path.stem.removeprefix(prefix) for path in folder.glob(f"{prefix}*.npz") if path.is_file())
+    kinds = sorted(path.stem.removeprefix(prefix) for path in folder.glob(f"{prefix}*.npz") if is_file(path))
     columns = {} if kind in kinds else _columns(folder, missing)
     known = [*kinds, *([_TABLE] if columns else [])]
     if kind is None and len(known) > 1:

@@ -10,6 +10,7 @@ import numpy as np
 
 from crowdsweep.data.doors import found_at, reading
 from crowdsweep.errors import DataError
+from crowdsweep.files.asked import is_file
 
 _NUMBERS_AND_TEXTS = "fiubUS"
 _PACKED_TIGHT, _LARGE = 200, 1 << 28  # real features pack a few times; an archive made to fill memory a thousand times
@@ -21,7 +22,7 @@ def read_npy(path: Path) -> np.ndarray:
     Raises:
         DataError: it is none, is cut off, or holds objects.
     """
-    if not path.is_file():
+    if not is_file(path):
         raise DataError(f"{path}: expected a file, found {found_at(path)}")
     with reading(path, "an .npy array of numbers or texts"), path.open("rb") as file:
         return _array(file, path, path.stat().st_size, path.name)

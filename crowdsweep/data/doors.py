@@ -15,6 +15,7 @@ from itertools import islice
 from pathlib import Path
 
 from crowdsweep.errors import CrowdsweepError, DataError
+from crowdsweep.files.asked import is_file, stands
 
 LONGEST_FIELD = 1 << 27  # characters of one cell, or of one JSON value: far more than any text, far less than memory
 _MOST_UNPACKED = 1 << 30  # bytes of compressed text: a few kilobytes can be packed so that they fill any memory
@@ -55,14 +56,14 @@ def found_at(path: Path) -> str:
     try:
         mode = path.stat().st_mode
     except (OSError, ValueError):
-        return "a link that leads nowhere" if path.is_symlink() else "none"
+        return "a link that leads nowhere" if stands(path) else "none"
     kinds = {stat.S_IFREG: "a file", stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
     return kinds.get(stat.S_IFMT(mode), "a device")
 
 
 def is_parquet(path: Path) -> bool:
     """Tells whether a file begins as Parquet does."""
-    if not path.is_file():
+    if not is_file(path):
         return False
     with path.open("rb") as file:
         return file.read(4) == b"PAR1"
@@ -75,7 +76,7 @@ def opened_text(path: Path) -> Generator[io.TextIOWrapper]:
     Raises:
         DataError: no such file, or one that is not text.
     """
-    if not path.is_file():
+    if not is_file(path):
         raise DataError(f"{path}: expected a file, found {found_at(path)}")
     with path.open("rb") as file:
         magic = file.read(4)
@@ -148,7 +149,7 @@ def separator_of(file: io.TextIOWrapper) -> str | None:
 
 def not_utf8(path: Path) -> DataError:
     """Returns the error of a file that is not UTF-8; of packed files it cannot say where."""
-    if not path.is_file():  # it stands in an archive
+    if not is_file(path):  # it stands in an archive
         return DataError(f"{path}: expected UTF-8; save the file again as UTF-8")
     with path.open("rb") as lines:
         packed = lines.read(2) in (b"\x1f\x8b", b"PK")

@@ -18,20 +18,17 @@ A row without a label is an answer that was not given, and is left out (`missing
 labels by `|`; an empty label is there an answer that chose no class.
 """
 
-from collections.abc import Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv as pa_csv
 import yaml
 from jaxtyping import Bool, Int8, Int32
 
 from crowdsweep.arrays import ItemFeatures
-from crowdsweep.data import folder_checks, folder_files, tables
+from crowdsweep.data import csv_files, folder_checks, folder_files, tables
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.annotator_files import order_annotators, read_annotator_features
 from crowdsweep.data.choices import choices_of
@@ -39,16 +36,16 @@ from crowdsweep.data.dataset import SPLITS, CrowdDataset, Gold, Items, NumberedN
 from crowdsweep.data.description import read_description
 from crowdsweep.data.folder_files import Answers, Classes
 from crowdsweep.data.missing import USUAL
+from crowdsweep.data.new_folder import written_whole
 from crowdsweep.data.tables import Names
 from crowdsweep.errors import DataError
+from crowdsweep.files.asked import is_file
 
 
 def is_dataset_folder(path: Path) -> bool:
     """Tells whether a folder holds annotations or votes."""
     return any(
-        (path / f"{stem}.{kind}").is_file()
-        for stem in ("annotations", "votes")
-        for kind in ("csv", "csv.gz", "parquet")
+        is_file(path / f"{stem}.{kind}") for stem in ("annotations", "votes") for kind in ("csv", "csv.gz", "parquet")
     )
 
 
@@ -260,46 +257,6 @@ def write_folder(dataset: CrowdDataset, path: str | Path) -> None:
             np.savez_compressed(path, features=dataset.annotator_features, annotator=names)
 
 
-def check_new(folder: Path) -> None:
-    """Checks that a folder can be written anew.
-
-    Raises:
-        DataError: it holds files already, or is a file.
-    """
-    if folder.is_dir() and any(folder.iterdir()):
-        raise DataError(f"{folder}: expected a new or empty folder, got one that holds files; choose another")
-    if folder.exists() and not folder.is_dir():
-        raise DataError(f"{folder}: expected a new or empty folder, got a file; choose another")
-
-
-@contextmanager
-def written_whole(folder: Path) -> Generator[Path]:
-    """Yields a folder to write into that becomes `folder` in the end; where anything fails, nothing is left behind.
-
-    Raises:
-        DataError: the folder holds files already, or cannot be written.
-    """
-    check_new(folder)
-    target = folder.resolve()
-    above = next(place for place in target.parents if place.is_dir())
-    try:
-        with TemporaryDirectory(prefix=".crowdsweep-", dir=above) as beside:
-            place = Path(beside) / "written"
-            place.mkdir()
-            try:
-                yield place
-            except DataError as error:
-                raise DataError(str(error).replace(str(place), str(folder))) from error
-            if target.exists():  # it stays: somebody may stand in it
-                for file in place.iterdir():
-                    file.rename(target / file.name)
-            else:
-                target.parent.mkdir(parents=True, exist_ok=True)
-                place.rename(target)
-    except (OSError, UnicodeError) as error:
-        raise DataError(f"{folder}: expected a folder that can be written: {error}; choose another place") from error
-
-
 def _labels(dataset: CrowdDataset) -> list[str]:
     """Returns what the classes are called in files; their codes where their labels could not be told apart there."""
     labels = list(dataset.class_labels)
@@ -403,4 +360,4 @@ def _write(path: Path, columns: Mapping[str, Sequence[str] | np.ndarray]) -> Non
     arrays = [
         pa.array(values) if isinstance(values, np.ndarray) else Names.of(values).array for values in columns.values()
     ]
-    pa_csv.write_csv(pa.Table.from_arrays(arrays, names=list(columns)), path)
+    csv_files.write_table(path, pa.Table.from_arrays(arrays, names=list(columns)))

@@ -16,6 +16,7 @@ from crowdsweep.data.doors import reading
 from crowdsweep.data.missing import USUAL, Missing
 from crowdsweep.data.tables import Column, Names
 from crowdsweep.errors import DataError
+from crowdsweep.files.asked import is_file
 
 JOIN = "|"  # between the class labels of one multi-label answer
 MOST_UNDECLARED = 10_000  # classes: a table of classes × classes still fits into memory
@@ -351,7 +352,7 @@ def read_features(folder: Path, kind: str | None, item_names: Names) -> ItemFeat
         kind: which file; None where there is one at most; `none` for no features.
         item_names: ids of the items.
     """
-    kinds = sorted(path.stem.removeprefix("features-") for path in folder.glob("features-*.npz") if path.is_file())
+    kinds = sorted(path.stem.removeprefix("features-") for path in folder.glob("features-*.npz") if is_file(path))
     if kind == "none" or (kind is None and not kinds):
         return None
     if kind is None and len(kinds) > 1:

@@ -21,6 +21,7 @@ from jaxtyping import Int32
 
 from crowdsweep.data.doors import not_utf8, opened_text, reading, separator_of
 from crowdsweep.errors import CrowdsweepError, DataError
+from crowdsweep.files.asked import is_file
 
 _CODED = pa.dictionary(pa.int32(), pa.string())
 _BLOCK_BYTES = 1 << 20  # Arrow holds dozens of blocks that it read ahead
@@ -39,7 +40,7 @@ def find_table(folder: Path, stem: str) -> Path | None:
     Raises:
         DataError: there are several.
     """
-    found = [path for path in (folder / f"{stem}.{kind}" for kind in KINDS) if path.is_file()]
+    found = [path for path in (folder / f"{stem}.{kind}" for kind in KINDS) if is_file(path)]
     if len(found) > 1:
         names = " and ".join(path.name for path in found)
         raise DataError(f"{folder}: expected one file of {stem}, found {names}; remove one")

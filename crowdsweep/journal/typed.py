@@ -11,8 +11,10 @@ from types import NoneType, UnionType
 from typing import Any, Literal, TypedDict, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 from crowdsweep.errors import shortened
+from crowdsweep.trial.spec import digest
 
 Check = Callable[[Any], bool]
+_KEYED = ("params", "dataset_params", "point")  # a hash of these is a trial's key
 _LARGEST = 2**63  # of whole numbers: tables hold them in 64 bits
 
 
@@ -67,6 +69,7 @@ def check_types(record: Any) -> None:
 
     Raises:
         TypeError: a value is not of the type that its field declares; the message names the field.
+        ValueError: parameters hold what no key can be made of: a number that is not finite, half a character.
     """
     for name, hint, check in _fields(type(record)):
         value = getattr(record, name)
@@ -74,6 +77,8 @@ def check_types(record: Any) -> None:
             check_types(value)
         if not check(value):
             raise TypeError(f"field {name!r}: expected {hint}, got {shortened(repr(value))}")
+        if name in _KEYED:
+            digest(dict(value))
 
 
 @cache

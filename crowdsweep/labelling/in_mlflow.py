@@ -9,11 +9,13 @@ from pathlib import Path
 import numpy as np
 
 from crowdsweep.errors import BadInput, CrowdsweepError
+from crowdsweep.files.asked import is_file, is_folder
 from crowdsweep.journal.journal import read_journal
 from crowdsweep.labelling.chosen import chosen_of_sweep
 from crowdsweep.labelling.classifiers import load_classifier
 from crowdsweep.labelling.fitted import Fitted
-from crowdsweep.labelling.folder import RECIPE, check_folder, fit_chosen, told_of, write_labels
+from crowdsweep.labelling.folder import fit_chosen, told_of, write_labels
+from crowdsweep.labelling.label_files import RECIPE, check_folder
 from crowdsweep.tracking.sweep_page import store_id
 from crowdsweep.tracking.uri import database_file, tracking_uri, without_credentials
 
@@ -44,7 +46,7 @@ def label_and_register(store: Path, tell: Callable[[str], object], *, news: bool
         news: whether the sweep has other results than before; without, labels that stand are left as they are.
     """
     folder = store / "labels"
-    if not news and (folder / RECIPE).is_file():
+    if not news and is_file(folder / RECIPE):
         return
     try:
         chosen = chosen_of_sweep(store, None, None, None)
@@ -57,7 +59,7 @@ def label_and_register(store: Path, tell: Callable[[str], object], *, news: bool
     tell(f"{folder}: {', '.join(names)}")
     for line in told_of(folder):
         tell(line)
-    if not (folder / "classifier").is_dir():
+    if not is_folder(folder / "classifier"):
         _log.warning("tracking.register: %s has no classifier that could be registered; see --model", chosen.model)
     log_and_tell(store, folder, fitted, tell)
 
@@ -80,11 +82,11 @@ def log_labels_classifier(store: Path, folder: Path, fitted: Fitted) -> str | No
     state, place = read_journal(store), folder / "classifier"
     tracking = state.config.get("tracking", {})
     features = fitted.dataset.items.features
-    if not tracking.get("enabled", True) or not place.is_dir() or features is None:
+    if not tracking.get("enabled", True) or not is_folder(place) or features is None:
         return None
     uri = tracking_uri(store, tracking.get("uri"))
     database = database_file(uri)
-    if without_credentials(uri) not in state.runs and (database is None or not database.is_file()):
+    if without_credentials(uri) not in state.runs and (database is None or not is_file(database)):
         return None
     from crowdsweep.models.networks.averaged import AveragedNetworks  # noqa: PLC0415 - torch takes seconds to import
     from crowdsweep.tracking.mlflow_model import ServedClassifier, log_classifier  # noqa: PLC0415 - and so does mlflow

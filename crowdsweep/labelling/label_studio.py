@@ -17,7 +17,7 @@ import numpy as np
 
 from crowdsweep.data.dataset import CrowdDataset
 from crowdsweep.data.formats.shown import read_shown
-from crowdsweep.errors import BadInput, shortened
+from crowdsweep.errors import BadInput, plain, shortened
 from crowdsweep.labelling.fitted import Fitted
 from crowdsweep.labelling.labelled import Labelled
 from crowdsweep.labelling.tables import decided
@@ -128,6 +128,25 @@ def _missing(choices: ElementTree.Element, classes: Sequence[str]) -> str | None
     """Returns the first class that cannot be chosen; None where all can, or where tasks say what can."""
     there = {choice.get("alias") or choice.get("value") for choice in choices.iter("Choice")}
     return next((name for name in classes if name not in there), None) if there else None
+
+
+def check_written(classes: Sequence[str], *, multilabel: bool) -> None:
+    """Checks that an interface can be written that gives these classes back: XML cannot hold every character.
+
+    Raises:
+        BadInput: it cannot.
+    """
+    for name in classes:
+        try:
+            root = ElementTree.fromstring(_written(Interface(), [name], multilabel=multilabel))  # noqa: S314 - our own
+            kept = [choice.get("value") for choice in root.iter("Choice")]
+        except (ElementTree.ParseError, UnicodeError):
+            kept = []
+        if kept != [name]:
+            raise BadInput(
+                f"--export label-studio: expected classes whose names XML can hold, got {plain(shortened(name))!r}, "
+                f"with a character that it cannot; rename the class, or give the project's own by --interface"
+            )
 
 
 def _written(names: Interface, classes: Sequence[str], *, multilabel: bool) -> str:

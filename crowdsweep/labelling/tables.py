@@ -67,12 +67,12 @@ def _gold_labels(labelled: Labelled, dataset: CrowdDataset) -> list[str]:
     gold = dataset.gold.of_items(labelled.code, dataset.items.n_items).positive()
     for item, label in zip(gold.item.tolist(), gold.label.tolist(), strict=True):
         found[item].append(dataset.class_labels[label])
-    return [JOIN.join(labels) for labels in found]
+    return [JOIN.join(map(escaped, labels) if dataset.scale == "multilabel" else labels) for labels in found]
 
 
 def decided(probs: ItemProbs, labels: Sequence[str], *, multilabel: bool) -> dict[str, Any]:
     """Returns the columns `label` and `probability`, as `labels_table` has them; several classes are joined by `|`,
-    and one that stands in a label has a backslash before it."""
+    and one that stands in a label, or a backslash, has a backslash before it."""
     names = np.array(labels, dtype=object)
     if multilabel:
         apart = np.array([escaped(label) for label in labels], dtype=object)
@@ -84,8 +84,8 @@ def decided(probs: ItemProbs, labels: Sequence[str], *, multilabel: bool) -> dic
 
 
 def escaped(label: str) -> str:
-    """Returns a name that may stand among several that are joined."""
-    return label.replace("\\", "\\\\").replace(JOIN, "\\" + JOIN) if JOIN in label else label
+    """Returns a name that may stand among several that are joined, a backslash before each bar and backslash in it."""
+    return label.replace("\\", "\\\\").replace(JOIN, "\\" + JOIN)
 
 
 def probabilities_table(labelled: Labelled, dataset: CrowdDataset, *, raw: bool = False) -> pa.Table:

@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 import yaml
 
+from crowdsweep.files.asked import is_file
 from crowdsweep.journal.shown import ShownTrial, one_each, points_of, shown_searches, shown_trials
 from crowdsweep.journal.state import JournalState
 from crowdsweep.metrics.wording import is_share, readable, words
@@ -113,7 +114,7 @@ def sweep_page(compared: ComparedSweep) -> SweepPage:
     statuses = Counter(result.status for result in results if result is not None)
     best = next((cell for cell in ranked.values() if cell.metrics.get(RANK) == 1.0), None)
     config = json.loads(json.dumps(dict(state.config)))
-    files = {name: (store / name).read_bytes() for name in FILES if (store / name).is_file()}
+    files = {name: (store / name).read_bytes() for name in FILES if is_file(store / name)}
     return SweepPage(
         sweep=state.name,
         store=store_id(state.started[0]) if state.started else "",

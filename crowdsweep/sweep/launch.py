@@ -8,8 +8,9 @@ from pathlib import Path
 
 from crowdsweep.console.messages import tell
 from crowdsweep.errors import BadInput, JournalLocked
+from crowdsweep.files.asked import is_file
 from crowdsweep.journal.journal import Journal, open_rows, read_journal
-from crowdsweep.journal.local import JOURNAL_FILE
+from crowdsweep.journal.store_files import JOURNAL_FILE, check_store
 from crowdsweep.search.contract import PointSearcher
 from crowdsweep.search.searchers import make_searcher
 from crowdsweep.sweep.address import wanted_address
@@ -73,6 +74,8 @@ def open_and_run(
 
     with ExitStack() as stack:
         journal = stack.enter_context(closing(Journal(store)))
+        if is_file(store / JOURNAL_FILE):
+            check_store(store)
         for change in data_changes(plan, journal.state):
             _log.warning("%s", change)
         interrupts = stack.enter_context(Interrupts())  # to the very end: nothing that closes is broken off
@@ -123,7 +126,7 @@ def rebuild_mirror(store: Path, uri: str | None = None, draw: Draw | None = None
 def _alone(store: Path) -> Generator[None]:
     """Keeps drivers out meanwhile, but for a store that cannot be written: nobody goes on with a sweep there."""
     rows = None
-    if (store / JOURNAL_FILE).is_file() and os.access(store, os.W_OK):
+    if is_file(store / JOURNAL_FILE) and os.access(store, os.W_OK):
         try:
             rows = open_rows(store, write=True)
         except JournalLocked as error:

@@ -56,8 +56,7 @@ def data_changes(plan: Plan, state: JournalState) -> list[str]:
     """Returns a sentence for each dataset whose data are others than when its finished trials were run; nothing of one
     on whose data as they are now something has finished already."""
     done: dict[tuple[str, str], Counter[str]] = {}
-    for key in state.results:
-        spec = state.specs[key]
+    for spec in (state.specs[key] for key in state.results if key in state.specs):  # a plan may be lost (`repair`)
         done.setdefault((spec.dataset, canonical_json(dict(spec.dataset_params))), Counter())[spec.fingerprint] += 1
     changed: Counter[str] = Counter()
     for dataset in plan.datasets:

@@ -1,12 +1,13 @@
 """Files of runs beside a sqlite database: written there and nowhere else, and found there when the store was moved."""
 
-import os
 import sqlite3
 from collections.abc import Generator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from crowdsweep.files.drafts import write_below
+from crowdsweep.files.inside import LinkInTheWay
 from crowdsweep.tracking.background import Rejected
 
 _PATIENCE_S = 5.0
@@ -103,7 +104,7 @@ def write_inside(folder: str, artifacts: str, name: str, content: bytes) -> None
     """Writes a file of a run whose artifacts lie in files.
 
     Args:
-        folder: URI of the folder that it must lie in, links followed.
+        folder: URI of the folder that it must lie beside; nothing is written through a link below that one's parent.
         artifacts: URI of the run's folder.
         name: of the file.
         content: all of it.
@@ -111,15 +112,17 @@ def write_inside(folder: str, artifacts: str, name: str, content: bytes) -> None
     Raises:
         Rejected: it would lie elsewhere.
     """
-    path = _path(artifacts) / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if not path.parent.resolve().is_relative_to(_path(folder).absolute().parent.resolve()):
-        raise Rejected(f"{path}: expected artifacts beside the database, below {_path(folder)}; a link leads elsewhere")
-    draft = path.with_name(f"{path.name}.{os.getpid()}.new")
-    draft.unlink(missing_ok=True)
-    with draft.open("xb") as file:
-        file.write(content)
-    draft.replace(path)  # takes the place of a link, never follows it
+    path, beside = _path(artifacts) / name, _path(folder).absolute().parent
+    roots = [root for root in (beside, beside.resolve()) if path.is_relative_to(root)]
+    parts = path.relative_to(roots[0]).parts if roots else ()
+    if not parts or not set(parts).isdisjoint({"..", "."}):
+        raise Rejected(f"{path}: expected artifacts beside the database, below {_path(folder)}")
+    try:
+        write_below(beside, parts, content)
+    except LinkInTheWay as error:
+        raise Rejected(
+            f"{path}: expected artifacts beside the database, below {_path(folder)}; {error.strerror}"
+        ) from error
 
 
 def _path(uri: str) -> Path:

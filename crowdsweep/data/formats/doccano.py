@@ -15,6 +15,7 @@ from crowdsweep.data.doors import as_text, reading
 from crowdsweep.data.formats.json_text import Ids, an_object, objects, objects_of, part
 from crowdsweep.data.formats.rows import Asked, Gathering, ImportedRows, shown
 from crowdsweep.errors import DataError
+from crowdsweep.files.asked import is_folder
 
 _MARKS = ("entities", "relations", "spans", "bbox", "bboxes", "segmentation", "segments", "polygons")
 _ENDINGS = (".jsonl", ".json", ".jsonl.gz", ".json.gz")
@@ -76,7 +77,7 @@ def _answers(record: dict[str, Any], annotator: str, where: str) -> Iterator[tup
 
 def _files(path: Path) -> Iterator[tuple[str, Path, Iterator[tuple[int, dict[str, Any]]]]]:
     """Yields (annotator, where it stands, records) of each file."""
-    if path.is_dir():
+    if is_folder(path):
         found = sorted(file for file in path.iterdir() if file.name.endswith(_ENDINGS))
         if not found:
             raise DataError(f"{path}: expected a file ANNOTATOR.jsonl for each annotator, found none")
