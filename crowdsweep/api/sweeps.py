@@ -196,7 +196,7 @@ def run(
         if not outcome.dropped:
             compared = compared_sweep(place)
             write_pages(compared)
-            show_when_ended(compared)
+            show_when_ended(compared, config.tracking.uri)
         if config.tracking.register and outcome.status == "done":
             label_and_register(place, _log.info, news=outcome.ran > 0)
     if outcome.status == "interrupted":

@@ -141,7 +141,7 @@ def run(
                     say(f"{config.name}: writing the report…", err=True)
             compared = compared_sweep(place)
             page = write_pages(compared)
-            show_when_ended(compared)
+            show_when_ended(compared, config.tracking.uri)
             click.echo(f"{shown_results(compared, terminal_width())}\n")
             click.echo(f"report:  {page}")
             click.echo(f"results: {page.with_name('results.parquet')}")

@@ -12,10 +12,11 @@ from crowdsweep.journal.journal import open_rows
 from crowdsweep.journal.shown import ShownTrial, one_each, shown_trials
 from crowdsweep.journal.state import JournalState
 from crowdsweep.tracking.background import Background, Rejected
-from crowdsweep.tracking.mlflow_door import MlflowClient, MlflowDoor, MlflowException
+from crowdsweep.tracking.mlflow_door import MlflowClient, MlflowDoor
+from crowdsweep.tracking.mlflow_failures import words_of
 from crowdsweep.tracking.run_book import DrawConfusion, ReadArtifact, RunBook
 from crowdsweep.tracking.sweep_page import store_id
-from crowdsweep.tracking.uri import discreetly, tracking_uri, without_credentials
+from crowdsweep.tracking.uri import tracking_uri, without_credentials
 from crowdsweep.trial.events import Event, SweepStarted, TrialFinished, TrialPlanned
 from crowdsweep.trial.result import TrialResult
 
@@ -71,6 +72,7 @@ class MlflowMirror:
         self._waiting: dict[str, TrialResult] = {}
         self._thread = (background or self._background)(self._runs.write_cells)
         self._started = False
+        self._finished = False
         self._closed = False
 
     def handle(self, event: Event) -> None:
@@ -80,8 +82,10 @@ class MlflowMirror:
                 self._started = True
                 state = self._look() if self._look is not None else None
                 first = state.started[0] if state is not None and state.started else event
+                recorded = dict(state.runs) if state is not None else {}
                 self._thread.submit(
-                    lambda: self._runs.open(event.name, event.environment, store_id(first)), beyond_limit=True
+                    lambda: self._runs.open(event.name, event.environment, store_id(first), recorded),
+                    beyond_limit=True,
                 )
                 if state is not None:
                     self._trials.update(one_each(shown_trials(state, every=True)))
@@ -110,6 +114,7 @@ class MlflowMirror:
         def finish() -> None:
             self._runs.mark(shown)
             self._runs.finish()
+            self._finished = True
 
         before, told_at = self._presses(), 0.0
 
@@ -128,13 +133,15 @@ class MlflowMirror:
             _log.warning(
                 "MLflow lacks %d trials; the journal has them: %s writes them", len(self._waiting), self._later
             )
+        elif self._started and not self._finished:
+            _log.warning("MLflow lacks the latest numbers of the models; %s writes them", self._later)
 
     @property
     def _later(self) -> str:
         return f"`{shlex.join(['crowdsweep', 'mirror', self._store])}`"
 
     def _background(self, when_idle: Callable[[], None]) -> Background:
-        return Background("MLflow", when_idle=when_idle, words=lambda error: discreetly(str(error), self._uri))
+        return Background("MLflow", when_idle=when_idle, words=lambda error: words_of(error, self._uri))
 
     def _queue(self, key: str, result: TrialResult, *, beyond_limit: bool = False) -> None:
         if key not in self._trials:
@@ -194,15 +201,15 @@ def rebuild(
             try:
                 fresh = runs.write_trial(trials[key], result)
             except Rejected as error:
-                _log.warning("MLflow refuses trial %s: %s", key, discreetly(str(error), uri))
+                _log.warning("MLflow refuses trial %s: %s", key, words_of(error, uri))
                 continue
             written, found = written + fresh, found + (not fresh)
         runs.mark(trials)
         runs.finish()
-    except (OSError, MlflowException, Rejected) as error:
+    except (OSError, Rejected) as error:
         raise BadInput(
-            f"MLflow at {without_credentials(uri)} cannot be written: {discreetly(str(error), uri)}. {written} trials "
-            f"were; see to it, then do the same again"
+            f"MLflow at {without_credentials(uri)} cannot be written: {words_of(error, uri)}. {written} trials were; "
+            f"see to it, then do the same again"
         ) from None
     return Mirrored(found=found, written=written, refused=len(state.results) - found - written)
 
