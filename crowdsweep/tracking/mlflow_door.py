@@ -301,8 +301,13 @@ def _make_database(database: Path) -> None:
         return
     draft = database.with_name(f"{database.name}.{os.getpid()}.new")
     draft.unlink(missing_ok=True)
-    MlflowClient(sqlite_uri(draft)).search_experiments(max_results=1)
-    draft.replace(database)
+    try:
+        MlflowClient(sqlite_uri(draft)).search_experiments(max_results=1)
+        draft.replace(database)
+    except BaseException:  # above all a disk that is full
+        for side in ("", "-journal", "-wal", "-shm"):
+            draft.with_name(draft.name + side).unlink(missing_ok=True)
+        raise
 
 
 def _remove_drafts(database: Path) -> None:

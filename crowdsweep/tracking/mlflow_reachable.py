@@ -1,6 +1,7 @@
 """Whether MLflow's server or database answers, within seconds: MLflow's own client tries for minutes first."""
 
 import json
+import math
 import os
 import socket
 import threading
@@ -65,7 +66,7 @@ def _ask_server(uri: str) -> None:
         raise BadInput(f"tracking: expected a URI such as http://host:5000, got {without_credentials(uri)!r}")
     _connect(host, port, "no tracking server answers")
     answer = http_request(
-        get_default_host_creds(uri), _ASKED, "GET", max_retries=0, timeout=int(PATIENCE_S), raise_on_status=False
+        get_default_host_creds(uri), _ASKED, "GET", max_retries=0, timeout=math.ceil(PATIENCE_S), raise_on_status=False
     )
     if answer is None:
         raise TrackingFailed("the server gives no answer")
