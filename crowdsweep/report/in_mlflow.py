@@ -34,7 +34,7 @@ from crowdsweep.tracking.sweep_page import (
     SweepPage,
     store_id,
 )
-from crowdsweep.tracking.uri import discreetly, tracking_uri
+from crowdsweep.tracking.uri import discreetly, tracking_uri, without_credentials
 from crowdsweep.trial.naming import dataset_words
 from crowdsweep.trial.result import Status
 from crowdsweep.trial.spec import canonical_json
@@ -66,7 +66,7 @@ def show_when_ended(compared: ComparedSweep, uri: str | None = None) -> None:
         try:
             _write(compared, tracking_uri(store, uri or tracking.get("uri")))
             failed.clear()
-        except BadInput as error:
+        except (BadInput, OSError) as error:
             failed[:] = [str(error)]
         except Exception as error:  # noqa: BLE001 - whatever it is, the sweep has ended well
             failed[:] = [discreetly(f"{type(error).__name__}: {error}", uri or "")]
@@ -94,7 +94,14 @@ def show_in_mlflow(store: Path, uri: str | None = None) -> None:
         BadInput: MLflow cannot be written.
     """
     compared = compared_sweep(store)
-    _write(compared, tracking_uri(store, uri or compared.state.config.get("tracking", {}).get("uri")))
+    place = tracking_uri(store, uri or compared.state.config.get("tracking", {}).get("uri"))
+    try:
+        _write(compared, place)
+    except OSError as error:
+        raise BadInput(
+            f"MLflow at {without_credentials(place)}: the sweep's own page cannot be written: {error}; see to it, then "
+            f"do the same again"
+        ) from error
 
 
 def _write(compared: ComparedSweep, uri: str) -> None:

@@ -97,7 +97,8 @@ def _named_places(rows: sqlite3.Connection) -> Iterator[_Named]:
     """Yields every place of artifacts that a database names: models before the versions that were made of them."""
     asked = (
         "SELECT rowid, experiment_id, artifact_location, experiment_id IN "
-        "(SELECT experiment_id FROM experiment_tags WHERE key = ?) FROM experiments"
+        "(SELECT experiment_id FROM experiment_tags WHERE key = ?) OR "  # or the one that MLflow makes, with the folder
+        "(experiment_id = 0 AND experiment_id NOT IN (SELECT experiment_id FROM runs)) FROM experiments"  # it stands in
     )
     for row, number, location, ours in rows.execute(asked, (VIEW_TAG,)):
         yield _Named(

@@ -10,7 +10,7 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from crowdsweep.errors import CrowdsweepError, plain
 from crowdsweep.tracking.background import Rejected
-from crowdsweep.tracking.uri import database_file, discreetly
+from crowdsweep.tracking.uri import database_file, discreetly, without_credentials
 
 _BEYOND_REPAIR = "INVALID_PARAMETER_VALUE"
 _LIMIT = 400
@@ -75,6 +75,7 @@ def words_of(error: BaseException, uri: str) -> str:
 def _said(error: BaseException, uri: str) -> str:
     if isinstance(error, MlflowException) and isinstance(error.__cause__, SQLAlchemyError):
         error = error.__cause__
+    of_database = isinstance(error, DBAPIError)
     if isinstance(error, DBAPIError) and error.orig is not None:
         error = error.orig
     if isinstance(error, sqlite3.Error):
@@ -86,10 +87,10 @@ def _said(error: BaseException, uri: str) -> str:
         return _of_server(text)
     if isinstance(error, OSError | Rejected):
         return text
-    text = f"{type(error).__name__}: {text}"
-    if _LOGIN.search(text):
-        text += "; a record keeps no password: give the whole URI as MLFLOW_TRACKING_URI, or to `mirror` as --uri"
-    return text
+    if _LOGIN.search(text) and without_credentials(uri) == uri:
+        keeps = "a record keeps no password: give the whole URI as MLFLOW_TRACKING_URI, or to `mirror` as --uri"
+        return f"{text.strip()}; {keeps}"
+    return text if of_database else f"{type(error).__name__}: {text}"
 
 
 def _of_sqlite(error: sqlite3.Error, uri: str) -> str:

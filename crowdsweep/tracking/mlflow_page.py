@@ -8,10 +8,9 @@ kill, a repair, a move or a copy the next page is right, and where nothing diffe
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 
-from crowdsweep.errors import BadInput
 from crowdsweep.tracking.background import Rejected
 from crowdsweep.tracking.mlflow_door import MlflowDoor
-from crowdsweep.tracking.mlflow_failures import words_of
+from crowdsweep.tracking.mlflow_failures import TrackingFailed, words_of
 from crowdsweep.tracking.run_book import StoredRun
 from crowdsweep.tracking.run_records import (
     ASKED,
@@ -39,7 +38,6 @@ from crowdsweep.tracking.sweep_page import (
     file_link,
     view,
 )
-from crowdsweep.tracking.uri import without_credentials
 
 _ROOM = 40
 
@@ -53,14 +51,12 @@ def publish(uri: str, experiment: str, page: SweepPage) -> None:
         page: what is to stand there.
 
     Raises:
-        BadInput: MLflow cannot be written.
+        TrackingFailed: MLflow cannot be written; the message says why, in one line.
     """
     try:
         write_page(MlflowDoor(uri, experiment), page)
     except (OSError, Rejected) as error:
-        raise BadInput(
-            f"MLflow at {without_credentials(uri)}: the sweep's own page cannot be written: {words_of(error, uri)}"
-        ) from None
+        raise TrackingFailed(words_of(error, uri)) from None
 
 
 def write_page(door: MlflowDoor, page: SweepPage) -> StoredRun:
