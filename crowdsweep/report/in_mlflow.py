@@ -34,7 +34,7 @@ from crowdsweep.tracking.sweep_page import (
     SweepPage,
     store_id,
 )
-from crowdsweep.tracking.uri import discreetly, tracking_uri, without_credentials
+from crowdsweep.tracking.uri import discreetly, recorded_uri, tracking_uri, without_credentials
 from crowdsweep.trial.naming import dataset_words
 from crowdsweep.trial.result import Status
 from crowdsweep.trial.spec import canonical_json
@@ -94,7 +94,7 @@ def show_in_mlflow(store: Path, uri: str | None = None) -> None:
         BadInput: MLflow cannot be written.
     """
     compared = compared_sweep(store)
-    place = tracking_uri(store, uri or compared.state.config.get("tracking", {}).get("uri"))
+    place = tracking_uri(store, uri) if uri else recorded_uri(store, compared.state.config)
     try:
         _write(compared, place)
     except OSError as error:

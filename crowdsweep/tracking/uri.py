@@ -2,7 +2,10 @@
 
 import os
 import re
+import shlex
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote
 
 from crowdsweep.errors import BadInput
@@ -51,6 +54,23 @@ def tracking_uri(store: str | Path, uri: str | None = None) -> str:
     if database.is_symlink():
         raise BadInput(f"{database}: expected a file of the store, got a link; remove it, or give tracking.uri")
     return sqlite_uri(database)
+
+
+def recorded_uri(store: str | Path, config: Mapping[str, Any]) -> str:
+    """As `tracking_uri`, of the sweep file that a record keeps. A record may be somebody else's: no file is made where
+    it says alone.
+
+    Raises:
+        BadInput: as `tracking_uri`; or it names a database elsewhere that is not there.
+    """
+    uri = tracking_uri(store, config.get("tracking", {}).get("uri"))
+    file = database_file(uri)
+    if file is not None and not file.exists() and file.parent != Path(store).absolute():
+        raise BadInput(
+            f"tracking: expected the database {file}, which the record of {store} names, and found none there; to have "
+            f"it made, run the sweep, or name it yourself: `mirror` --uri {shlex.quote(uri)}"
+        )
+    return uri
 
 
 def sqlite_uri(path: Path) -> str:

@@ -306,6 +306,24 @@ def test_a_browser_is_not_started_with_the_token(tmp_path: Path, monkeypatch: py
     assert 'url=http://127.0.0.1:5000/?token=abc#/x&amp;y"' in (tmp_path / "open.html").read_text()
 
 
+def test_no_database_is_made_where_a_record_alone_says(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor is one that is another program's changed."""
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    elsewhere = tmp_path / "elsewhere.db"
+    store = recorded(tmp_path / "store", tracking={"uri": f"sqlite:///{elsewhere}"})
+    assert run_command_line(["mirror", str(store)]) == 2
+    assert f"--uri sqlite:///{elsewhere}" in capsys.readouterr().err
+    assert not elsewhere.exists()
+    with sqlite3.connect(elsewhere) as rows:
+        rows.execute("CREATE TABLE bookmarks (place TEXT)")
+    before = elsewhere.read_bytes()
+    assert run_command_line(["mirror", str(store)]) == 2
+    assert "cannot be used as MLflow's database" in capsys.readouterr().err
+    assert elsewhere.read_bytes() == before
+
+
 def test_a_uri_that_the_record_keeps_without_a_part_is_refused_by_name(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
