@@ -73,6 +73,13 @@ class MlflowDoor:
         self._experiment = experiment
         self._experiment_id = ""
         self._client: MlflowClient | None = None
+        self._asked_at: float | None = None
+
+    @property
+    def waiting_s(self) -> float:
+        """How long MLflow has owed an answer; 0 where it owes none."""
+        asked_at = self._asked_at
+        return 0.0 if asked_at is None else time.monotonic() - asked_at
 
     @property
     def place(self) -> tuple[str, str]:
@@ -81,7 +88,7 @@ class MlflowDoor:
 
     def open(self) -> None:
         """Connects, and makes the experiment where there is none; may be repeated."""
-        with in_our_words(self._given):
+        with self._in_our_words():
             self._client = self._connected()
 
     def _connected(self) -> MlflowClient:
@@ -281,8 +288,17 @@ class MlflowDoor:
     def _asked(self) -> Generator[MlflowClient]:
         if self._client is None:
             raise RuntimeError("the experiment was not opened")
-        with in_our_words(self._given):
+        with self._in_our_words():
             yield self._client
+
+    @contextmanager
+    def _in_our_words(self) -> Generator[None]:
+        self._asked_at = time.monotonic()
+        try:
+            with in_our_words(self._given):
+                yield
+        finally:
+            self._asked_at = None
 
 
 def is_of_store(database: Path) -> bool:

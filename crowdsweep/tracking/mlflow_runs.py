@@ -2,7 +2,9 @@
 
 import logging
 import shlex
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,6 +27,7 @@ __all__ = ["Mirrored", "MlflowClient", "MlflowMirror", "rebuild", "tracking_uri"
 _log = logging.getLogger(__name__)
 
 _TELL_FIRST_S, _TELL_EVERY_S = 2.0, 10.0
+_SILENT_S, _LOOK_S = 8.0, 0.5
 _PRESSES_TO_DROP = 2  # of Ctrl-C: then nothing is waited for
 _AFTER_A_PRESS_S = 10.0  # that MLflow is waited for by somebody who has asked for an end
 
@@ -190,28 +193,62 @@ def rebuild(
     Raises:
         BadInput: MLflow cannot be reached or written.
     """
-    runs = RunBook(MlflowDoor(uri, experiment), record=None, read=read, draw=draw)
+    door = MlflowDoor(uri, experiment)
+    runs = RunBook(door, record=None, read=read, draw=draw)
     found = written = 0
     try:
-        runs.open(state.name, state.environment, store_id(state.started[0]) if state.started else "")
-        trials = one_each(shown_trials(state, every=True))
-        for key, result in state.results.items():
-            if key not in trials:
-                continue
-            try:
-                fresh = runs.write_trial(trials[key], result)
-            except Rejected as error:
-                _log.warning("MLflow refuses trial %s: %s", key, words_of(error, uri))
-                continue
-            written, found = written + fresh, found + (not fresh)
-        runs.mark(trials)
-        runs.finish()
+        with told_of_silence(door):
+            runs.open(state.name, state.environment, store_id(state.started[0]) if state.started else "")
+            trials = one_each(shown_trials(state, every=True))
+            for key, result in state.results.items():
+                if key not in trials:
+                    continue
+                try:
+                    fresh = runs.write_trial(trials[key], result)
+                except Rejected as error:
+                    _log.warning("MLflow refuses trial %s: %s", key, words_of(error, uri))
+                    continue
+                written, found = written + fresh, found + (not fresh)
+            runs.mark(trials)
+            runs.finish()
     except (OSError, Rejected) as error:
         raise BadInput(
             f"MLflow at {without_credentials(uri)} cannot be written: {words_of(error, uri)}. {written} trials were; "
             f"see to it, then do the same again"
         ) from None
     return Mirrored(found=found, written=written, refused=len(state.results) - found - written)
+
+
+@contextmanager
+def told_of_silence(door: MlflowDoor, after_s: float = _SILENT_S) -> Generator[None]:
+    """Says so where MLflow owes an answer for long: whoever waits for it should know for what.
+
+    Args:
+        door: that is asked meanwhile, in this thread.
+        after_s: of silence.
+    """
+    ended = threading.Event()
+
+    def watch() -> None:
+        told = False
+        while not ended.wait(min(after_s, _LOOK_S)):
+            if door.waiting_s < after_s:
+                told = False
+            elif not told:
+                told = True
+                _log.warning(
+                    "MLflow at %s has not answered for %g s; it is waited for, Ctrl-C breaks that off",
+                    door.place[0],
+                    after_s,
+                )
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
 
 
 def reader_of(store: str | Path) -> ReadArtifact:
