@@ -197,9 +197,9 @@ def run(
         if not outcome.dropped:
             compared = compared_sweep(place)
             write_pages(compared)
-            show_when_ended(compared)
+            show_when_ended(compared, config.tracking.uri)
         if config.tracking.register and outcome.status == "done":
-            label_and_register(place, _log.info, news=outcome.ran > 0)
+            label_and_register(place, _log.info, news=outcome.ran > 0, place=config.tracking.uri)
     if outcome.status == "interrupted":
         raise Interrupted(f"{config.name}: interrupted; nothing that finished is lost, run it again to go on")
     for words in _to_tell(outcome):

@@ -141,7 +141,7 @@ def run(
                     say(f"{config.name}: writing the report…", err=True)
             compared = compared_sweep(place)
             page = write_pages(compared)
-            show_when_ended(compared)
+            show_when_ended(compared, config.tracking.uri)
             click.echo(f"{shown_results(compared, terminal_width())}\n")
             click.echo(f"report:  {page}")
             click.echo(f"results: {page.with_name('results.parquet')}")
@@ -150,7 +150,7 @@ def run(
             if line := label_line(compared.comparison, place):
                 click.echo(f"labels:  {line}")
             if config.tracking.register and outcome.status == "done":
-                label_and_register(place, say, news=outcome.ran > 0)
+                label_and_register(place, say, news=outcome.ran > 0, place=config.tracking.uri)
     finally:  # how to go on is said also where the report cannot be written
         code = exit_code(outcome)
         for line in closing_words(outcome, config, Again(words=words, overrides=overrides), str(place)):

@@ -23,6 +23,7 @@ from crowdsweep.sweep.interrupts import Interrupts
 from crowdsweep.sweep.plan import Plan, make_plan
 from crowdsweep.sweep.resume import data_changes
 from crowdsweep.sweepfile.records import Engine, SweepConfig
+from crowdsweep.tracking.uri import recorded_uri, tracking_uri, without_credentials
 from crowdsweep.trial.events import Mirror
 
 Draw = Callable[[Sequence[Sequence[float]]], bytes]
@@ -107,14 +108,12 @@ def rebuild_mirror(store: Path, uri: str | None = None, draw: Draw | None = None
     from crowdsweep.tracking.mlflow_runs import (  # noqa: PLC0415 - mlflow takes seconds to import
         reader_of,
         rebuild,
-        tracking_uri,
-        without_credentials,
     )
 
     with _alone(store):
         state = read_journal(store)
         tracking = state.config.get("tracking", {})
-        target = tracking_uri(store, uri or tracking.get("uri"))
+        target = tracking_uri(store, uri) if uri else recorded_uri(store, state.config)
         done = rebuild(state, target, tracking.get("experiment") or state.name, read=reader_of(store), draw=draw)
     return (
         f"{without_credentials(target)}: {done.written} trials written, {done.found} stood there already, "

@@ -37,7 +37,11 @@ PREFIX = "crowdsweep."
 KIND, KEY, SWEEP, STATUS, PHASE = (PREFIX + name for name in ("kind", "key", "sweep", "status", "phase"))
 ASKED, CHOSEN = PREFIX + "asked", PREFIX + "chosen"
 INTERRUPTED, STORE = PREFIX + "interrupted", PREFIX + "store"
-PARENT = "mlflow.parentRunId"
+MODEL_DIGEST = PREFIX + "digest"
+"""Tag of a logged model: of its weights."""
+FILES = PREFIX + "files"
+"""Tag of a cell, and of the run on top: digest of its files. It is written after them."""
+PARENT, NAME = "mlflow.parentRunId", "mlflow.runName"
 MARKER = "…"
 
 BETWEEN = " · "
