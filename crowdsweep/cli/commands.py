@@ -17,7 +17,7 @@ import click
 from crowdsweep.cli.compare import compare
 from crowdsweep.cli.completion import completion, datasets_named, models_named, stores_named, stores_or_datasets_named
 from crowdsweep.cli.data import data
-from crowdsweep.cli.first_word import Waiting, say_first
+from crowdsweep.cli.first_word import Waiting, say_first, say_nothing_first, wait_for
 from crowdsweep.cli.help import Commands
 from crowdsweep.cli.init import init
 from crowdsweep.cli.outcome import (
@@ -81,8 +81,10 @@ def run_command_line(arguments: Sequence[str], *, waiting: Waiting | None = None
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(package_name="crowdsweep")
-def commands() -> None:
+@click.pass_context
+def commands(context: click.Context) -> None:
     """Find out which model of crowd annotations is best on your data, with which settings, and how sure that is."""
+    wait_for(context)
 
 
 for command in (data, init, schema, list_stores, status, stop, compare, completion):
@@ -110,8 +112,7 @@ def run(
 
     SWEEP may also be a dataset's folder: its sweep.yaml is run, or, where it has none, the one that `init` would write.
     """
-    if not quiet:
-        say_first(f"{sweep}: reading it")
+    say_nothing_first() if quiet else say_first(f"{sweep}: reading it")
     from crowdsweep.cli.results import label_line, shown_results
     from crowdsweep.console.tables import terminal_width
     from crowdsweep.labelling.in_mlflow import label_and_register

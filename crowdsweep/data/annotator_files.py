@@ -14,7 +14,7 @@ from jaxtyping import Float32, Float64
 
 from crowdsweep.arrays import AnnotatorFeatures
 from crowdsweep.data import tables
-from crowdsweep.data.folder_files import number, read_features_of
+from crowdsweep.data.folder_files import check_present, number, read_features_of
 from crowdsweep.data.missing import USUAL, Missing
 from crowdsweep.data.spelling import shared
 from crowdsweep.data.tables import Column, Names
@@ -27,10 +27,18 @@ _TABLE = "annotators"  # what the columns of annotators.csv are called beside th
 _NAME = "annotator"
 
 
-def order_annotators(folder: Path, answering: Names) -> Names:
-    """Returns the ids of all annotators, declared or answering, in the order of their codes."""
+def order_annotators(folder: Path, answering: Names, missing: Missing = USUAL) -> Names:
+    """Returns the ids of all annotators, declared or answering, in the order of their codes.
+
+    Raises:
+        DataError: a row of annotators.csv declares nobody.
+    """
     path = tables.find_table(folder, "annotators")
-    declared = [] if path is None else [batch[_NAME].texts for _, batch in tables.batches(path, [_NAME])]
+    declared: list[Names] = []
+    if path is not None:
+        for first, batch in tables.batches(path, [_NAME]):
+            check_present(path, first, _NAME, batch[_NAME], missing)
+            declared.append(batch[_NAME].texts)
     names = tables.distinct([*declared, answering])
     return names.take(names.natural_order())
 
@@ -79,7 +87,8 @@ def _columns(folder: Path, missing: Missing) -> Mapping[str, Column]:
     if path is None or set(tables.column_names(path)) <= {_NAME}:
         return {}
     parts: dict[str, list[Column]] = {}
-    for _, batch in tables.batches(path, [_NAME, *tables.column_names(path)]):
+    for first, batch in tables.batches(path, [_NAME, *tables.column_names(path)]):
+        check_present(path, first, _NAME, batch[_NAME], missing)
         for name, column in batch.items():
             parts.setdefault(name, []).append(column if name == _NAME else missing.emptied(column))
     columns = {name: tables.joined(found) for name, found in parts.items()}

@@ -71,13 +71,15 @@ def read_folder(
     source = folder_files.answers_path(folder)
     classes = folder_files.read_classes(folder, about.scale == "multilabel", about.missing)
     answers = folder_files.read_answers(source, classes, where)
-    table = folder_files.read_items(folder, classes)
+    table, in_file = folder_files.read_items(folder, classes)
     if not classes.declared:
         folder_checks.check_gold_spelling(folder, *_spelled(classes, answers.label.texts, table.get("gold", [])))
         classes = folder_files.infer_classes([*answers.label.texts, *table.get("gold", [])], classes, source)
     folder_checks.check_item_spelling(folder, answers.item.texts, Names.of(table["item"]))
     item_names, unit = _order_items(folder, answers, table)
-    annotator_names = None if answers.annotator is None else order_annotators(folder, answers.annotator.texts)
+    annotator_names = (
+        None if answers.annotator is None else order_annotators(folder, answers.annotator.texts, about.missing)
+    )
     annotations = _annotations(answers, classes, item_names, annotator_names)
     place = item_names.places_of(table["item"])
     return CrowdDataset(
@@ -95,7 +97,7 @@ def read_folder(
             unit=unit,
         ),
         split=_placed_splits(table.get("split"), place, len(item_names)),
-        gold=_gold(folder, table, place, classes),
+        gold=_gold(folder, table, in_file, place, classes),
         item_names=item_names,
         annotator_names=NumberedNames("vote", len(annotations)) if annotator_names is None else annotator_names,
         class_names=classes.names,
@@ -103,7 +105,7 @@ def read_folder(
         annotator_features=None
         if annotator_names is None
         else read_annotator_features(folder, annotator_features, annotator_names, about.missing),
-        missing_labels=answers.missing,
+        left_out=answers.left_out,
         folder=str(folder.resolve()),
         unread_columns=(
             *folder_checks.unread_columns(folder),
@@ -204,8 +206,10 @@ def _annotations(answers: Answers, classes: Classes, item_names: Names, annotato
     )
 
 
-def _gold(folder: Path, table: Mapping[str, list[str]], place: np.ndarray, classes: Classes) -> Gold:
-    by_class = folder_files.gold_by_class(folder, table, classes)
+def _gold(
+    folder: Path, table: Mapping[str, list[str]], in_file: Sequence[int], place: np.ndarray, classes: Classes
+) -> Gold:
+    by_class = folder_files.gold_by_class(folder, table, in_file, classes)
     if by_class is None:
         rows, label = classes.rows(tables.coded(table.get("gold", [])))
         applies = None

@@ -1,6 +1,5 @@
 """The files of a dataset folder, one by one: what each holds, checked row by row."""
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +12,7 @@ from crowdsweep.data import arrays_on_disk, tables
 from crowdsweep.data.class_order import in_order
 from crowdsweep.data.dataset import SPLITS
 from crowdsweep.data.doors import reading
-from crowdsweep.data.missing import USUAL, Missing
+from crowdsweep.data.missing import USUAL, LeftOut, Missing
 from crowdsweep.data.tables import Column, Names
 from crowdsweep.errors import DataError
 from crowdsweep.files.asked import is_file
@@ -76,8 +75,8 @@ class Classes:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Answers:
-    """The rows of annotations, or of votes: those have counts and no annotators. `missing` says how many rows were left
-    out as they had no label, by what stood in its place, and `asked` which items these were of."""
+    """The rows of annotations, or of votes: those have counts and no annotators. `left_out` are rows without a label,
+    and `asked` which items these were of."""
 
     item: Column
     label: Column
@@ -85,7 +84,7 @@ class Answers:
     weight: Float64[np.ndarray, " rows"] | None = None
     probability: Float64[np.ndarray, " rows"] | None = None
     count: Float64[np.ndarray, " rows"] | None = None
-    missing: Mapping[str, int] = field(default_factory=dict[str, int])
+    left_out: LeftOut = field(default_factory=LeftOut)
     asked: Names = field(default_factory=lambda: Names.of([]))
 
     def keep(self, mask: Bool[np.ndarray, " rows"]) -> "Answers":
@@ -118,13 +117,15 @@ def read_classes(folder: Path, joined: bool, missing: Missing) -> Classes:
     path = tables.find_table(folder, "classes")
     if path is None:
         return Classes(code={}, names=(), declared=False, joined=joined, missing=missing)
+    rows: list[int] = []
     labels: list[str] = []
     names: list[str] = []
-    for _, columns in tables.batches(path, ["label"], ["name"]):
+    for first, columns in tables.batches(path, ["label"], ["name"]):
+        rows += range(first, first + len(columns["label"].codes))
         labels += columns["label"].values()
         names += columns.get("name", columns["label"]).values()
     seen: set[str] = set()
-    for row, label in enumerate(labels, start=1):
+    for row, label in zip(rows, labels, strict=True):
         if not label or label in seen or (joined and JOIN in label):
             expected = "distinct labels" + (f" without {JOIN}, which joins them" if joined else "")
             raise DataError(f"{path}, row {row}, column label: expected {expected}, got {label!r}")
@@ -166,7 +167,7 @@ def read_answers(path: Path, classes: Classes, where: str | None) -> Answers:
     columns: dict[str, list[Column]] = {name: [] for name in texts}
     numbers: dict[str, list[np.ndarray]] = {"count": []} if votes else {}
     seen: set[str] = set()
-    missing: Counter[str] = Counter()
+    left_out = LeftOut()
     asked: list[Names] = []
     for first, batch in tables.batches(
         path, [*texts, *filtered, *(["count"] if votes else [])], [] if votes else ["weight", "probability"]
@@ -178,13 +179,13 @@ def read_answers(path: Path, classes: Classes, where: str | None) -> Answers:
             mask = batch[name].codes == batch[name].texts.find(value)
         gone = classes.not_given(batch["label"])
         if gone.any():
-            missing.update(batch["label"].keep(gone & mask).values())
+            _leave_out(left_out, path, first, batch["label"], gone & mask)
             asked.append(batch["item"].keep(gone & mask).texts)
         mask &= ~gone
         for name, column in batch.items():
             if name in texts:
                 if name != "label":
-                    _check_present(path, first, name, column, classes.missing)
+                    check_present(path, first, name, column, classes.missing)
                 columns[name].append(column if mask.all() else column.keep(mask))
             elif name in ("count", "weight", "probability"):
                 values = _numbers(path, first, name, classes.missing.emptied(column))
@@ -202,7 +203,7 @@ def read_answers(path: Path, classes: Classes, where: str | None) -> Answers:
         weight=joined.get("weight"),
         probability=joined.get("probability"),
         count=joined.get("count"),
-        missing=missing,
+        left_out=left_out,
         asked=tables.distinct(asked),
     )
 
@@ -227,14 +228,28 @@ def _check_labels(path: Path, first: int, column: Column, classes: Classes) -> N
             )
 
 
-def _check_present(path: Path, first: int, name: str, column: Column, missing: Missing) -> None:
-    for code in np.flatnonzero(missing.among(column.texts)):
-        rows = np.flatnonzero(column.codes == code)
-        if len(rows):
-            text = column.texts[int(code)]
-            got = f"{text!r}, which stands for a missing value" if text.strip() else "an empty field"
-            hint = "; where it is a name, say `missing: []` in dataset.yaml" if text.strip() else ""
-            raise DataError(f"{path}, row {first + int(rows[0])}, column {name}: expected an {name}, got {got}{hint}")
+def _leave_out(left_out: LeftOut, path: Path, first: int, label: Column, gone: Bool[np.ndarray, " rows"]) -> None:
+    codes, starts, counts = np.unique(label.codes[gone], return_index=True, return_counts=True)
+    rows = first + np.flatnonzero(gone)[starts]
+    for code, row, count in zip(codes.tolist(), rows.tolist(), counts.tolist(), strict=True):
+        left_out.add(label.texts[int(code)], f"{path.name}, row {row}", count)
+
+
+def check_present(path: Path, first: int, name: str, column: Column, missing: Missing) -> None:
+    """Refuses a missing value in a column of names.
+
+    Raises:
+        DataError: there is one; says the row of the first.
+    """
+    for row in np.flatnonzero(missing.among(column.texts)[column.codes])[:1]:
+        raise _nameless(path, first + int(row), name, column.texts[int(column.codes[row])])
+
+
+def _nameless(path: Path, row: int, name: str, text: str) -> DataError:
+    """Returns the error of a row that does not say which item or annotator it is of."""
+    got = f"{text!r}, which stands for a missing value" if text.strip() else "an empty field"
+    hint = "; where it is a name, say `missing: []` in dataset.yaml" if text.strip() else "; fill it in, or remove it"
+    return DataError(f"{path}, row {row}, column {name}: expected an {name}, got {got}{hint}")
 
 
 def _check_sure(
@@ -276,36 +291,42 @@ def number(text: str) -> float:
         return float("nan")
 
 
-def read_items(folder: Path, classes: Classes) -> dict[str, list[str]]:
-    """Returns the columns of items.csv that are there, checked; `item` alone, without rows, where there is no file."""
+def read_items(folder: Path, classes: Classes) -> tuple[dict[str, list[str]], Sequence[int]]:
+    """Returns the columns of items.csv that are there, checked, and where each row stands in the file; the column
+    `item` alone, without rows, where there is no file."""
     columns: dict[str, list[str]] = {"item": []}
+    rows: list[int] = []
     path = tables.find_table(folder, "items")
     if path is None:
-        return columns
+        return columns, rows
     by_class = [name for name in tables.column_names(path) if classes.joined and name.startswith(GOLD_OF_CLASS)]
-    for _, batch in tables.batches(path, ["item"], [*_ITEM_COLUMNS, *by_class]):
+    for first, batch in tables.batches(path, ["item"], [*_ITEM_COLUMNS, *by_class]):
+        rows += range(first, first + len(batch["item"].codes))
         for name, part in batch.items():
             known = name in ("split", "gold", *by_class)
             columns.setdefault(name, []).extend((classes.missing.emptied(part) if known else part).values())
     seen: set[str] = set()
-    for row, item in enumerate(columns["item"], start=1):
-        if classes.missing(item) or item in seen:
-            raise DataError(f"{path}, row {row}, column item: expected distinct item ids, got {item!r}")
+    for row, item in zip(rows, columns["item"], strict=True):
+        if classes.missing(item):
+            raise _nameless(path, row, "item", item)
+        if item in seen:
+            raise DataError(f"{path}, row {row}, column item: expected distinct item ids, got {item!r} again")
         seen.add(item)
-    for row, split in enumerate(columns.get("split", ()), start=1):
+    for row, split in zip(rows, columns.get("split", ()), strict=False):
         if split and split not in SPLITS:
             known = ", ".join(SPLITS[1:])
             raise DataError(f"{path}, row {row}, column split: expected {known}, or empty, got {split!r}")
-    for row, gold in enumerate(columns.get("gold", ()), start=1):
+    for row, gold in zip(rows, columns.get("gold", ()), strict=False):
         if gold and classes.refused(gold):
             raise DataError(f"{path}, row {row}, column gold: expected {classes.expected()}, or empty, got {gold!r}")
-    return columns
+    return columns, rows
 
 
 def gold_by_class(
-    folder: Path, table: Mapping[str, Sequence[str]], classes: Classes
+    folder: Path, table: Mapping[str, Sequence[str]], rows: Sequence[int], classes: Classes
 ) -> Int8[np.ndarray, "classes rows"] | None:
     """Returns for each class and row of the items file whether the class applies: 1, 0, or -1 where nobody knows.
+    `rows` says where each row stands in the file.
 
     A column `gold_CLASS` is of the class that has this label or this name, in whatever case. None where no column is;
     columns `gold_…` that name no class are told by `gold_of_no_class`.
@@ -325,7 +346,7 @@ def gold_by_class(
         for row, text in enumerate(table[name]):
             if text and text.lower() not in _YES_OR_NO:
                 said = f"expected 1, 0 or empty, got {text!r}"
-                raise DataError(f"{tables.find_table(folder, 'items')}, row {row + 1}, column {name}: {said}")
+                raise DataError(f"{tables.find_table(folder, 'items')}, row {rows[row]}, column {name}: {said}")
             known[code, row] = _YES_OR_NO[text.lower()] if text else -1
     return known
 

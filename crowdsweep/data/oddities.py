@@ -17,7 +17,6 @@ from crowdsweep.data.choices import chosen_rows
 from crowdsweep.data.class_order import by_the_alphabet
 from crowdsweep.data.dataset import SPLITS, CrowdDataset, NumberedNames
 from crowdsweep.data.feature_oddities import odd_features
-from crowdsweep.data.missing import missing_words
 from crowdsweep.data.spelling import alike, alike_names
 
 _JOIN_THEM = "correct the file, or let `crowdsweep data import csv FILE FOLDER --normalise` join them"
@@ -40,7 +39,7 @@ class Oddity:
     remedy: str = ""
 
     def __str__(self) -> str:
-        more = ", …" if self.count > len(self.examples) else ""
+        more = ", …" if self.count > len(self.examples) >= 5 else ""  # of kinds, all may be named
         remedy = f"; {self.remedy}" if self.remedy else ""
         return f"{self.kind}: {', '.join(self.examples)}{more}{remedy}"
 
@@ -104,15 +103,15 @@ def mistakes(dataset: CrowdDataset) -> list[Oddity]:
         if examples:
             found.append(Oddity(kind=kind, count=len(examples), examples=tuple(examples[:5]), remedy=remedy))
 
-    taken = missing_words(dataset.missing_labels)
+    taken = dataset.left_out.words()
     if taken:
         found.append(
             Oddity(
                 kind="labels that are missing values, left out",
-                count=sum(dataset.missing_labels.values()),
+                count=dataset.left_out.counts.total(),
                 examples=tuple(taken[:5]),
                 remedy="where one is a class, declare it in classes.csv, or write `missing: []` into dataset.yaml"
-                if any(word.strip() for word in dataset.missing_labels)
+                if dataset.left_out.has_words()
                 else "",
             )
         )

@@ -1,7 +1,7 @@
 """The tables that people take away: labels, probabilities, annotators, what to label next."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from crowdsweep.arrays import LOG_FLOOR, ItemProbs
 from crowdsweep.data.dataset import SPLITS, CrowdDataset
 from crowdsweep.labelling.against_gold import AgainstGold, contradictions, gold_of_annotators, gold_of_questions
 from crowdsweep.labelling.annotators import AnnotatorFacts, annotator_facts
+from crowdsweep.labelling.coins import ends_by_accuracy
 from crowdsweep.labelling.columns import class_columns
 from crowdsweep.labelling.crowd import crowd_of
 from crowdsweep.labelling.default_model import default_model
@@ -147,6 +148,8 @@ def crowd_tables(fitted: Fitted, labelled: Labelled | None = None) -> CrowdTable
     if witness is None:
         return CrowdTables(annotators=None, confusion=None, next_items=_next_table(fitted, told, None, ()))
     facts = annotator_facts(chunks, crowd)
+    low, high = ends_by_accuracy(questions, crowd, facts.code, facts.accuracy)
+    facts = replace(facts, low=np.minimum(facts.low, low), high=np.maximum(facts.high, high))
     against = gold_of_annotators(fitted, questions, facts.code)
     names = [dataset.annotator_names[int(code)] for code in facts.code]
     answers = ("not chosen", "chosen") if multilabel else dataset.class_labels

@@ -15,7 +15,7 @@ import yaml
 
 from crowdsweep.errors import BadInput
 from crowdsweep.files.asked import is_file
-from crowdsweep.journal.shown import ShownTrial, one_each, points_of, shown_searches, shown_trials
+from crowdsweep.journal.shown import ShownTrial, datasets_of, one_each, points_of, shown_searches, shown_trials
 from crowdsweep.journal.state import JournalState
 from crowdsweep.metrics.wording import is_share, readable, words
 from crowdsweep.report.compare import DatasetComparison, Score
@@ -166,7 +166,9 @@ def _points(state: JournalState, shown: Sequence[ShownTrial]) -> tuple[dict[str,
             cells[key] = CellShown(
                 name=cell_name(trial), order=f"{POINT}.{number:06d}.{place:06d}", metrics={SEARCHED: _rounded(value)}
             )
-        title = as_markdown(f"{search.label} on {dataset_words(search.dataset, search.dataset_params)}")
+        title = as_markdown(
+            f"{search.label} on {dataset_words(search.dataset, search.dataset_params, datasets_of(state.plan))}"
+        )
         compared[f"Compare the {len(order)} points of {title}: hyper-parameters against {words(search.metric)}"] = order
     return cells, compared
 
@@ -181,7 +183,7 @@ def _ranked(
             if trial is None:
                 continue
             spec = trial.spec
-            named = dataset_words(spec.dataset, spec.dataset_params, [other.dataset for other in blocks])
+            named = trial.on
             beginning = "gold" if score.rank is None else str(score.rank)
             searched = points[spec.cell_key].metrics if spec.cell_key in points else {}
             yield (
@@ -213,7 +215,7 @@ def _worth(score: Score, metric: str) -> str:
 
 def _described(block: DatasetComparison) -> str:
     """Returns Markdown: the answer for a dataset, and its ranking."""
-    title = as_markdown(dataset_words(block.dataset, json.loads(block.dataset_params)))
+    title = as_markdown(dataset_words(block.dataset, json.loads(block.dataset_params), block.among))
     lines = [f"**{title}.** {as_markdown(verdict(block))}"]
     if block.ranked:
         columns: dict[str, list[Any]] = {"rank": [], "model": [], readable(block.metric): [], "95 % interval": []}

@@ -25,7 +25,7 @@ from crowdsweep.errors import NotWritten
 from crowdsweep.files.owned import replace_files
 from crowdsweep.journal.artifacts import FOLDER, without_files
 from crowdsweep.journal.journal import open_rows
-from crowdsweep.journal.shown import ShownTrial, left_out_as_data_changed, one_each, shown_trials
+from crowdsweep.journal.shown import ShownTrial, datasets_of, left_out_as_data_changed, one_each, shown_trials
 from crowdsweep.journal.state import JournalState
 from crowdsweep.journal.store_files import STORE
 from crowdsweep.metrics.wording import readable
@@ -189,7 +189,10 @@ def _about_the_sweep(state: JournalState, store: Path) -> dict[str, Any]:
         "standing": standing,
         "left_out": left_out_words(
             len(state.results.keys() - {trial.spec.key for trial in trials}),
-            {short_name(name): number for name, number in left_out_as_data_changed(state, trials).items()},
+            {
+                short_name(name, datasets_of(state.plan)): number
+                for name, number in left_out_as_data_changed(state, trials).items()
+            },
         ),
         "sweep_file": yaml.safe_dump(json.loads(json.dumps(dict(state.config))), sort_keys=False, allow_unicode=True),
     }

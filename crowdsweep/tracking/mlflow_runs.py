@@ -11,7 +11,7 @@ from pathlib import Path
 from crowdsweep.errors import BadInput
 from crowdsweep.journal.artifacts import content_of
 from crowdsweep.journal.journal import open_rows
-from crowdsweep.journal.shown import ShownTrial, one_each, shown_trials
+from crowdsweep.journal.shown import ShownTrial, datasets_of, one_each, shown_trials
 from crowdsweep.journal.state import JournalState
 from crowdsweep.tracking.background import Background, Rejected
 from crowdsweep.tracking.mlflow_door import MlflowClient, MlflowDoor
@@ -72,6 +72,7 @@ class MlflowMirror:
         self._runs = RunBook(door, record=record, read=reader_of(store), draw=draw)
         self._look = look
         self._trials: dict[str, ShownTrial] = {}
+        self._among: frozenset[str] = frozenset()
         self._waiting: dict[str, TrialResult] = {}
         self._thread = (background or self._background)(self._runs.write_cells)
         self._started = False
@@ -83,6 +84,7 @@ class MlflowMirror:
         match event:
             case SweepStarted():
                 self._started = True
+                self._among = datasets_of(event.plan)
                 state = self._look() if self._look is not None else None
                 first = state.started[0] if state is not None and state.started else event
                 recorded = dict(state.runs) if state is not None else {}
@@ -98,7 +100,7 @@ class MlflowMirror:
             case TrialPlanned(spec=spec, label=label):
                 known = self._trials.get(spec.key)
                 if known is None or not known.asked or spec.phase == "report":
-                    self._trials[spec.key] = ShownTrial(spec=spec, label=label or spec.model)
+                    self._trials[spec.key] = ShownTrial(spec=spec, label=label or spec.model, among=self._among)
                 if known is not None and known.spec.phase != spec.phase == "report":
                     self._thread.submit(lambda: self._runs.enter_report(spec))
             case TrialFinished(result=result):

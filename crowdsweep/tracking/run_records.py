@@ -18,7 +18,6 @@ from crowdsweep.metrics.wording import is_count
 from crowdsweep.trial.artifacts import Artifact
 from crowdsweep.trial.baselines import BASELINES, CLASSES
 from crowdsweep.trial.item_scores import is_item_scores
-from crowdsweep.trial.naming import dataset_words
 from crowdsweep.trial.result import Status, TrialResult
 from crowdsweep.trial.spec import Phase, TrialSpec, canonical_json
 
@@ -149,7 +148,7 @@ def trial_record(trial: ShownTrial, result: TrialResult, *, sweep: str, environm
         kind="trial",
         key=spec.key,
         name=_cut(
-            BETWEEN.join((trial.label, dataset_words(spec.dataset, spec.dataset_params), f"seed {spec.seed}")),
+            BETWEEN.join((trial.label, trial.on, f"seed {spec.seed}")),
             KEY_LIMIT,
         ),
         tags=_fitting(tags, TAG_LIMIT),
@@ -230,7 +229,7 @@ def cell_name(shown: ShownTrial) -> str:
     """Returns how the run of a cell without a rank is called: its model, its dataset, and the searched parameters."""
     spec = shown.spec
     point = ", ".join(f"{name} {_text(value)}" for name, value in spec.point.items())
-    parts = (shown.label, dataset_words(spec.dataset, spec.dataset_params), point)
+    parts = (shown.label, shown.on, point)
     return _cut(BETWEEN.join(part for part in parts if part), KEY_LIMIT)
 
 

@@ -105,7 +105,7 @@ def test_an_empty_multilabel_answer_chose_no_class(tmp_path):
     )
     assert read_folder(tmp_path / "again").annotations.fingerprint() == data.annotations.fingerprint()
     (folder / "dataset.yaml").write_text("scale: nominal")
-    assert read_folder(folder).missing_labels == {"": 1}
+    assert read_folder(folder).left_out.first == {"": "annotations.csv, row 2"}
 
 
 def test_choosing_no_class_has_no_probability(tmp_path):
@@ -270,7 +270,7 @@ def test_a_missing_label_in_parquet_is_no_answer(tmp_path):
     table = pa.table({"item": [1, 2, 3], "annotator": [1, 1, 1], "label": [1.0, float("nan"), 0.0]})
     pq.write_table(table, folder / "annotations.parquet")
     data = read_folder(folder)
-    assert (data.item_names[1], len(data.annotations), data.missing_labels) == ("2", 2, {"": 1})
+    assert (data.item_names[1], len(data.annotations), data.left_out.counts) == ("2", 2, {"": 1})
     (folder / "annotations.parquet").write_bytes(b"not parquet")
     with pytest.raises(DataError, match="expected a Parquet file"):
         read_folder(folder)

@@ -80,7 +80,7 @@ def _from_matrix(path: Path, asked: Asked, prefix: str, headed: bool | None) -> 
         seen.add(item)
         for annotator, cell in zip(annotators, line[indexed:], strict=True):
             if cell in taken:
-                gathered.not_given(cell)
+                gathered.not_given(cell, f"{where}, annotator {annotator}")
             elif not missing(cell):
                 # A column of integers in which one is missing becomes a column of floats: there, 1.0 is the code 1.
                 gathered.answer(item, annotator, [cell.partition(".")[0] if codes else cell], where)
