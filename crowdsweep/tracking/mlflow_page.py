@@ -67,11 +67,14 @@ def write_page(door: MlflowDoor, page: SweepPage) -> StoredRun:
         for run in others:
             door.delete(run.run_id)  # a page that was written twice
         for key, run in cells.items():
-            _write_cell(door, run, page.cells.get(key) or _unknown(run))
+            if key in page.cells or STORE in run.tags:  # earlier versions did not say whose it is
+                _write_cell(door, run, page.cells.get(key) or _unknown(run))
         if top is None:
             top = _create(door, page)
         digest = _digest(page.files)
         if top.tags.get(FILES) != digest or not _sizes(page.files).items() <= door.files(top).items():
+            if top.tags.get(FILES):
+                door.tag(top.run_id, FILES, "")  # what stands there until all are written is neither
             for name, content in page.files.items():
                 door.write_file(top, name, content)
         tags = {**page.tags, DESCRIPTION: _description(door, page, top, cells), ORDER: FIRST, ASKED: "true"}
@@ -97,7 +100,8 @@ def _found(door: MlflowDoor, page: SweepPage) -> tuple[StoredRun | None, dict[st
             tops.append(run)
         else:
             cells.setdefault(run.tags.get(KEY, ""), run)
-    return (tops[0] if tops else None), cells, tops[1:]
+    tops.sort(key=lambda run: STORE not in run.tags)
+    return (tops[0] if tops else None), cells, [run for run in tops[1:] if STORE in run.tags]
 
 
 def _unknown(run: StoredRun) -> CellShown:

@@ -7,7 +7,7 @@ import socket
 import threading
 from urllib.parse import urlsplit
 
-os.environ.setdefault("PGCONNECT_TIMEOUT", "8")  # seconds; read by PostgreSQL's library alone
+os.environ.setdefault("PGCONNECT_TIMEOUT", "7")  # seconds; read by PostgreSQL's library alone
 
 import sqlalchemy
 from mlflow.utils.credentials import get_default_host_creds
@@ -18,7 +18,7 @@ from crowdsweep.errors import BadInput
 from crowdsweep.tracking.mlflow_failures import TrackingFailed, in_our_words, of_status
 from crowdsweep.tracking.uri import DATABASES, without_credentials
 
-PATIENCE_S = 8.0
+PATIENCE_S = 7.0
 """How long an answer is waited for."""
 
 _CONNECTS_S = 5.0

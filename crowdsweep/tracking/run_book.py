@@ -271,6 +271,8 @@ class RunBook:
         matrix = mean_confusion(cell.trials.values()) if self._draw is not None else None
         digest = blake2b(repr((sorted(record.texts.items()), matrix)).encode(), digest_size=8).hexdigest()
         if run.tags.get(FILES) != digest:
+            if run.tags.get(FILES):
+                self._experiment.tag(run.run_id, FILES, "")  # what stands there until all are written is neither
             for name, text in record.texts.items():
                 self._experiment.write_file(run, name, text.encode())
             if matrix is not None and self._draw is not None:

@@ -90,6 +90,7 @@ def serve(store: Path, port: int, announce: Callable[[str], object]) -> int:
     announce(_DRESS)
     environment = {**os.environ, "MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true", "PYTHONSAFEPATH": "1"}
     environment |= {TOKEN: token, ARTIFACTS: str(artifacts)}
+    environment["_MLFLOW_WEBHOOK_ALLOWED_SCHEMES"] = "none"  # a database may name whom to tell of what is done here
     environment.setdefault("MLFLOW_SERVER_ENABLE_JOB_EXECUTION", "false")  # six processes that no page of ours needs
     # The server's own children look for modules where they stand: in a folder that is empty.
     # What it logs is for nobody, unless it ends by itself.

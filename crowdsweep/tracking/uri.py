@@ -137,7 +137,9 @@ def discreetly(words: str, uri: str) -> str:
 
 def _secrets(uri: str, public: str) -> set[str]:
     """Returns every part of a URI that is not shown, as it stands and as servers decode it."""
-    rest = uri.partition("://")[2] or uri
+    scheme, _, rest = uri.partition("://")
+    if not rest or not _SCHEME.fullmatch(scheme):
+        rest = uri
     parts: set[str] = set()
     for form in (rest, unquote(rest)):
         parts |= {form.rpartition("@")[0], *_BETWEEN.split(form)[1:], *form.split("/")}

@@ -19,6 +19,7 @@ from crowdsweep.report.of_sweep import compared_sweep
 from crowdsweep.tracking.background import Background
 from crowdsweep.tracking.mlflow_door import MlflowDoor
 from crowdsweep.tracking.mlflow_runs import MlflowClient, MlflowMirror, tracking_uri
+from crowdsweep.tracking.run_records import FILES
 from crowdsweep.tracking.uri import without_credentials
 from crowdsweep.trial.result import Status
 
@@ -234,8 +235,8 @@ def test_a_kill_at_any_write_is_made_up_for(
     project(whole)
     assert reached == ["mark"], "what is equal is not written again"
     firsts = {order.index(name) for name in order}
-    lasts = {len(order) - 1 - order[::-1].index(name) for name in order}
-    for number in sorted(firsts | lasts):
+    of_page = {len(order) - 1 - order[::-1].index(name) for name in ("write_file", "summarise", "mark")}
+    for number in sorted(firsts | of_page):
         store = fresh(f"killed after {number}")
         killed_after(number)
         caplog.clear()
@@ -244,6 +245,25 @@ def test_a_kill_at_any_write_is_made_up_for(
         killed_after(None)
         project(store)
         check_equal(store)
+
+
+def test_files_that_a_kill_left_of_other_numbers_are_written_again(
+    done: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three seeds, then five, killed when the files are there and nothing says so; then three again."""
+    store = copied(done, tmp_path / "store")
+    tag = MlflowDoor.tag
+
+    def dies(door: MlflowDoor, run: str, name: str, value: str) -> None:
+        if name == FILES and value:
+            raise Dead(name)
+        tag(door, run, name, value)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(MlflowDoor, "tag", dies)
+        assert any("`crowdsweep mirror" in words for words in run_again(store, caplog, **{"seeds.report": 5}))
+    assert run_again(store, caplog) == []
+    check_equal(store)
 
 
 def test_what_cannot_be_shown_is_said_in_one_line(
