@@ -134,8 +134,8 @@ class Plan:
         return [*notes, *map(str, self.refused)]
 
     def summary(self) -> dict[str, Any]:
-        """Returns the plan as JSON-able data; seconds are of one slot, and rough. The range of all of them has the
-        start of a driver and the writing of the report in it.
+        """Returns the plan as JSON-able data; seconds are of one slot, and rough. `estimated_slot_seconds` is of all
+        trials alone; the range from low to high has the start of a driver and the writing of the report in it.
 
         Models that do not say what they cost are fitted for a moment (`pilot`).
         """
