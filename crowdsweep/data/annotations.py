@@ -24,6 +24,7 @@ from crowdsweep.arrays import (
     normalised_rows,
     read_only,
 )
+from crowdsweep.data import bounds
 from crowdsweep.errors import DataError
 
 Forgotten = tuple[Pointers, AnnotatorCodes]
@@ -120,19 +121,20 @@ class Annotations:
         """Builds anonymous annotations: `count[j]` rows (item[j], label[j]), each its own pseudo-annotator.
 
         Raises:
-            DataError: a count is negative, or codes lie outside their sizes.
+            DataError: a count is negative or they add up to more than can be held, or codes lie outside their sizes.
         """
         if (count < 0).any():
             bad = int(np.flatnonzero(count < 0)[0])
             raise DataError(f"votes, row {bad}: expected a count of at least 0, got {count[bad]}")
-        items, labels = np.repeat(item, count), np.repeat(label, count)
-        order = np.lexsort((labels, items))
+        total = float(count.sum(dtype=np.float64))
+        bounds.check_votes(total, len(count), "votes")
+        order = np.lexsort((label, item))
         return cls.of(
-            item=items[order],
-            annotator=np.arange(len(items), dtype=np.int32),
-            label=labels[order],
+            item=np.repeat(item[order], count[order]),
+            annotator=np.arange(total, dtype=np.int32),
+            label=np.repeat(label[order], count[order]),
             n_items=n_items,
-            n_annotators=len(items),
+            n_annotators=int(total),
             n_classes=n_classes,
             anonymous=True,
         )
@@ -182,6 +184,9 @@ class Annotations:
         """What each row says of each class [annotations, classes], or None where every row is certain of its label."""
         if self.probability is None:
             return None
+        bounds.check_numbers(
+            (len(self), self.n_classes), "probabilities of answers", "declare fewer classes, or leave probability out"
+        )
         certain = self.probability.astype(np.float64)
         spread = (1.0 - certain) / max(self.n_classes - 1, 1)
         rows = np.repeat(spread[:, None], self.n_classes, axis=1)

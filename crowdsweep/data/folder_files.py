@@ -9,16 +9,15 @@ import numpy as np
 from jaxtyping import Bool, Float32, Float64, Int8, Int32, Int64
 
 from crowdsweep.arrays import ItemFeatures
-from crowdsweep.data import arrays_on_disk, tables
+from crowdsweep.data import arrays_on_disk, bounds, tables
 from crowdsweep.data.class_order import in_order
 from crowdsweep.data.dataset import SPLITS
 from crowdsweep.data.doors import reading
 from crowdsweep.data.missing import USUAL, Missing
 from crowdsweep.data.tables import Column, Names
-from crowdsweep.errors import DataError
+from crowdsweep.errors import DataError, shortened
 
 JOIN = "|"  # between the class labels of one multi-label answer
-MOST_UNDECLARED = 10_000  # classes: a table of classes × classes still fits into memory
 _ITEM_COLUMNS = ("split", "gold", "text", "text_b", "sentence", "position", "token")
 GOLD_OF_CLASS = "gold_"  # and a class: gold of multi-label items, class by class
 _YES_OR_NO = {"1": 1, "true": 1, "0": 0, "false": 0}
@@ -62,12 +61,21 @@ class Classes:
         shown = ", ".join(list(self.code)[:12]) + (", …" if len(self.code) > 12 else "")
         return f"{'labels, joined by |, out of' if self.joined else 'one of'} the classes {shown}"
 
-    def rows(self, column: Column) -> tuple[Int64[np.ndarray, " labels"], Int32[np.ndarray, " labels"]]:
-        """Returns, for each label in the fields of a column, the number of its field and its code; none for empty."""
+    def rows(self, column: Column, path: Path) -> tuple[Int64[np.ndarray, " labels"], Int32[np.ndarray, " labels"]]:
+        """Returns, for each label in the fields of a column, the number of its field and its code; none for empty.
+
+        Raises:
+            DataError: few fields hold more labels than can be held; says that they stand in `path`.
+        """
         lists = [[self.code[part] for part in self.parts(text)] if text else [] for text in column.texts]
         lengths = np.array([len(part) for part in lists], dtype=np.int64)
         flat = np.array([label for part in lists for label in part], dtype=np.int32)
         code = column.codes
+        if (total := int(lengths[code].sum())) > max(bounds.MOST_ROWS, 20 * len(code)):
+            raise DataError(
+                f"{path}: expected at most {max(bounds.MOST_ROWS, 20 * len(code)):,} classes chosen in {len(code):,} "
+                f"answers, got {total:,}; declare fewer classes"
+            )
         row = np.repeat(np.arange(len(code)), lengths[code])
         start, first = np.cumsum(lengths) - lengths, np.cumsum(lengths[code]) - lengths[code]
         return row, flat[start[code][row] + np.arange(len(row)) - first[row]]
@@ -119,7 +127,8 @@ def read_classes(folder: Path, joined: bool, missing: Missing) -> Classes:
         return Classes(code={}, names=(), declared=False, joined=joined, missing=missing)
     labels: list[str] = []
     names: list[str] = []
-    for _, columns in tables.batches(path, ["label"], ["name"]):
+    for first, columns in tables.batches(path, ["label"], ["name"], most=bounds.MOST_RECORDS):
+        check_names(path, first, "label", columns["label"])
         labels += columns["label"].values()
         names += columns.get("name", columns["label"]).values()
     seen: set[str] = set()
@@ -128,16 +137,21 @@ def read_classes(folder: Path, joined: bool, missing: Missing) -> Classes:
             expected = "distinct labels" + (f" without {JOIN}, which joins them" if joined else "")
             raise DataError(f"{path}, row {row}, column label: expected {expected}, got {label!r}")
         seen.add(label)
+    if len(labels) > bounds.MOST_DECLARED:
+        raise DataError(
+            f"{path}: expected at most {bounds.MOST_DECLARED:,} classes, got {len(labels):,}; leave out those that "
+            f"nobody may choose, or join rare ones"
+        )
     return _declared(labels, names, joined, path, missing)
 
 
 def infer_classes(fields: Iterable[str], unknown: Classes, path: Path) -> Classes:
     """Returns the classes that occur in these fields, in natural order."""
     found = Names.of(sorted({part for text in set(fields) - {""} for part in unknown.parts(text)}))
-    if len(found) > MOST_UNDECLARED:
+    if len(found) > bounds.MOST_CLASSES:
         raise DataError(
-            f"{path}: expected at most {MOST_UNDECLARED} classes, got {len(found)}, such as {found[0]!r}; is this the "
-            f"column of the labels? Where it is, declare them in classes.csv (label, name)"
+            f"{path}: expected at most {bounds.MOST_CLASSES:,} classes, got {len(found):,}, such as {found[0]!r}; is "
+            f"this the column of the labels? Where it is, declare them in classes.csv (label, name)"
         )
     labels = in_order(found)
     return _declared(labels, labels, unknown.joined, path, unknown.missing)
@@ -182,6 +196,8 @@ def read_answers(path: Path, classes: Classes, where: str | None) -> Answers:
         mask &= ~gone
         for name, column in batch.items():
             if name in texts:
+                if name != "label" or not classes.joined:
+                    check_names(path, first, name, column)
                 if name != "label":
                     _check_present(path, first, name, column, classes.missing)
                 columns[name].append(column if mask.all() else column.keep(mask))
@@ -194,6 +210,8 @@ def read_answers(path: Path, classes: Classes, where: str | None) -> Answers:
     if filtered and not len(answers["item"].codes):
         raise DataError(f"{path}: expected rows with {where}, found none; values there: {', '.join(sorted(seen)[:5])}")
     joined = {name: np.concatenate([np.empty(0), *parts]) for name, parts in numbers.items()}
+    count = joined.get("count", np.empty(0))
+    bounds.check_votes(float(count.sum()), len(count), str(path))
     return Answers(
         item=answers["item"],
         label=answers["label"],
@@ -204,6 +222,27 @@ def read_answers(path: Path, classes: Classes, where: str | None) -> Answers:
         missing=missing,
         asked=tables.distinct(asked),
     )
+
+
+def check_names(path: Path, first: int, name: str, column: Column) -> None:
+    """Refuses ids and labels that are too long to be names.
+
+    Args:
+        path: of the table.
+        first: the number of the column's first row.
+        name: of the column.
+        column: ids or labels.
+
+    Raises:
+        DataError: one has more than `LONGEST_NAME` characters.
+    """
+    lengths = column.texts.lengths()
+    for code in np.flatnonzero(lengths > bounds.LONGEST_NAME):
+        raise DataError(
+            f"{path}, row {first + column.first_row(int(code))}, column {name}: expected a name of at most "
+            f"{bounds.LONGEST_NAME:,} characters, got {lengths[code]:,}; is this the column that was meant, and are "
+            f"its quotes closed?"
+        )
 
 
 def _condition(where: str | None, path: Path) -> tuple[list[str], str]:
@@ -221,8 +260,8 @@ def _check_labels(path: Path, first: int, column: Column, classes: Classes) -> N
         if not classes.missing(text) and classes.refused(text):
             row = first + column.first_row(code)
             raise DataError(
-                f"{path}, row {row}, column label: expected {classes.expected()}, got {text!r}; correct it, or declare "
-                f"the class"
+                f"{path}, row {row}, column label: expected {classes.expected()}, got {shortened(text)!r}; correct it, "
+                f"or declare the class"
             )
 
 
@@ -282,7 +321,9 @@ def read_items(folder: Path, classes: Classes) -> dict[str, list[str]]:
     if path is None:
         return columns
     by_class = [name for name in tables.column_names(path) if classes.joined and name.startswith(GOLD_OF_CLASS)]
-    for _, batch in tables.batches(path, ["item"], [*_ITEM_COLUMNS, *by_class]):
+    optional = [*_ITEM_COLUMNS, *by_class]
+    for first, batch in tables.batches(path, ["item"], optional, most=bounds.MOST_RECORDS):
+        check_names(path, first, "item", batch["item"])
         for name, part in batch.items():
             known = name in ("split", "gold", *by_class)
             columns.setdefault(name, []).extend((classes.missing.emptied(part) if known else part).values())
@@ -303,8 +344,9 @@ def read_items(folder: Path, classes: Classes) -> dict[str, list[str]]:
 
 def gold_by_class(
     folder: Path, table: Mapping[str, Sequence[str]], classes: Classes
-) -> Int8[np.ndarray, "classes rows"] | None:
-    """Returns for each class and row of the items file whether the class applies: 1, 0, or -1 where nobody knows.
+) -> Mapping[int, Int8[np.ndarray, " rows"]] | None:
+    """Returns for each class that gold is known of, and each row of the items file, whether the class applies: 1, 0, or
+    -1 where nobody knows.
 
     A column `gold_CLASS` is of the class that has this label or this name, in whatever case. None where no column is;
     columns `gold_…` that name no class are told by `gold_of_no_class`.
@@ -319,13 +361,14 @@ def gold_by_class(
     if "gold" in table or len(set(found.values())) < len(found):
         got = ", ".join(["gold"] * ("gold" in table) + list(found))
         raise DataError(f"{folder}: expected gold in one column, or in one for each class, got {got}; remove one")
-    known = np.full((len(classes.names), len(table["item"])), -1, dtype=np.int8)
+    known: dict[int, np.ndarray] = {}
     for name, code in found.items():
+        known[code] = np.full(len(table["item"]), -1, dtype=np.int8)
         for row, text in enumerate(table[name]):
             if text and text.lower() not in _YES_OR_NO:
                 said = f"expected 1, 0 or empty, got {text!r}"
                 raise DataError(f"{tables.find_table(folder, 'items')}, row {row + 1}, column {name}: {said}")
-            known[code, row] = _YES_OR_NO[text.lower()] if text else -1
+            known[code][row] = _YES_OR_NO[text.lower()] if text else -1
     return known
 
 
@@ -374,6 +417,7 @@ def read_features_of(path: Path, axis: str, names: Names, parameter: str) -> Flo
     if features.ndim != 2 or ids.shape != features.shape[:1] or features.dtype.kind not in "fiub":
         got = f"{features.dtype} {features.shape} and {ids.shape}"
         raise DataError(f"{path}: expected features as numbers [n, d] and {axis} [n], got {got}")
+    bounds.check_rows(len(ids), path, floor=bounds.MOST_RECORDS, what=f"{axis} ids")
     with reading(path, f"{axis} ids as texts"):
         place = Names.of(ids.astype(str).tolist()).places_of(names)
     lacking = np.flatnonzero(place < 0)

@@ -21,10 +21,9 @@ from crowdsweep.labelling.clusters import cluster_tables
 from crowdsweep.labelling.exports import NOTHING, Exports
 from crowdsweep.labelling.fitted import Fitted, fit_everything
 from crowdsweep.labelling.labelled import Labelled, gold_note, labelled_items
+from crowdsweep.labelling.recipe import RECIPE, read_recipe
 from crowdsweep.labelling.tables import CrowdTables, crowd_tables, labels_table, probabilities_table
 from crowdsweep.report.table import to_csv
-
-RECIPE = "label.yaml"
 
 
 def fit_chosen(chosen: Chosen, exports: Exports = NOTHING) -> Fitted:
@@ -85,9 +84,8 @@ def default_folder(place: Path, dataset: str) -> Path:
 def _holds_another(folder: Path, dataset: str) -> bool:
     """Returns whether the labels of another dataset lie in a folder."""
     try:
-        recipe = yaml.safe_load((folder / RECIPE).read_text(encoding="utf-8"))
-        there = str(recipe["dataset"])
-    except (OSError, UnicodeError, yaml.YAMLError, LookupError, TypeError):
+        there = read_recipe(folder).dataset
+    except BadInput:
         return False
     return there != dataset and Path(there).absolute() != Path(dataset).absolute()
 
@@ -129,19 +127,14 @@ def write_labels(fitted: Fitted, chosen: Chosen, folder: Path, command: str, exp
         raise NotWritten(
             f"{folder}: could not be written ({error.strerror}); see to the disk, then label again"
         ) from error
-    return sorted([*_files_told(folder), RECIPE])
-
-
-def _files_told(folder: Path) -> list[str]:
-    """Returns the names that the recipe in a folder of labels says were written with it; folders end in `/`."""
-    return yaml.safe_load((folder / RECIPE).read_text(encoding="utf-8"))["files"]
+    return sorted([*read_recipe(folder).files, RECIPE])
 
 
 def _keep_others(folder: Path, fresh: Path) -> None:
     """Copies what stands in a folder of labels and was not written with them; nothing where no recipe tells."""
     try:
-        ours = {RECIPE, *(name.rstrip("/") for name in _files_told(folder))}
-    except (OSError, UnicodeError, yaml.YAMLError, LookupError, TypeError):
+        ours = {RECIPE, *(name.rstrip("/") for name in read_recipe(folder).files)}
+    except BadInput:
         return
     for path in folder.iterdir():
         if path.name in ours or (fresh / path.name).exists():
@@ -194,8 +187,8 @@ def _write_all(fitted: Fitted, chosen: Chosen, folder: Path, command: str, expor
 
 def told_of(folder: Path) -> list[str]:
     """Returns what whoever takes labels from a folder should know of them, a line each."""
-    recipe = yaml.safe_load((folder / RECIPE).read_text(encoding="utf-8"))
-    return [f"probabilities: {recipe['calibration']['in_words']}", *recipe["notes"]]
+    recipe = read_recipe(folder)
+    return [f"probabilities: {recipe.calibration}", *recipe.notes]
 
 
 def _facts(labelled: Labelled, crowd: CrowdTables, *, multilabel: bool) -> dict[str, Any]:
