@@ -21,7 +21,6 @@ from crowdsweep.arrays import (
     Pointers,
     RowProbs,
     RowWeights,
-    normalised_rows,
     read_only,
 )
 from crowdsweep.data import bounds
@@ -207,8 +206,17 @@ class Annotations:
         return cast(sp.csr_array, table.tocsr())
 
     def label_distribution(self) -> ItemProbs:
-        """Returns each item's share of votes [items, classes]; uniform rows where an item has none."""
-        return normalised_rows(self.counts.toarray())
+        """Returns each item's share of votes [items, classes]; uniform rows where an item has none.
+
+        Of many classes most are zero, and zeros that nobody writes take no memory: only votes are written.
+        """
+        counts = self.counts
+        total = np.asarray(counts.sum(axis=1)).ravel()
+        item = np.repeat(np.arange(self.n_items), np.diff(counts.indptr))
+        shares = np.zeros(counts.shape)
+        shares[item, counts.indices] = counts.data / total[item]
+        shares[total == 0] = 1.0 / self.n_classes
+        return shares
 
     def take(self, rows: np.ndarray) -> "Annotations":
         """Returns the same container with only these rows (a mask or row numbers); sizes stay declared."""

@@ -21,10 +21,13 @@ import crowdsweep as cs
 from crowdsweep.cli.commands import run_command_line
 from crowdsweep.data import bounds
 from crowdsweep.data.annotations import Annotations
+from crowdsweep.data.describe import describe
 from crowdsweep.data.folder import read_folder
 from crowdsweep.data.formats.registry import read_form
 from crowdsweep.data.formats.rows import Asked
-from crowdsweep.errors import DataError
+from crowdsweep.errors import BadInput, DataError
+from crowdsweep.sweep.plan import make_plan
+from crowdsweep.sweepfile.read import parse_sweep
 from crowdsweep.testing.time_limit import at_most
 
 MEGABYTE = 1 << 20
@@ -329,3 +332,37 @@ def test_the_command_line_says_it_in_one_line(tmp_path: Path, capsys: pytest.Cap
     told = capsys.readouterr()
     assert "expected counts that add up to at most 20,000,000, got 4,000,000,000" in " ".join(told.err.split())
     assert "Traceback" not in told.err + told.out
+
+
+def many_classes(folder: Path, n_classes: int) -> Path:
+    lines = [f"i{n},a{n % 5},c{n}" for n in range(n_classes)] + [f"i{n},b,c{n}" for n in range(n_classes)]
+    return folder_of(folder, annotations="\n".join(["item,annotator,label", *lines]))
+
+
+def test_ten_thousand_classes_are_described_without_a_table_of_them(tmp_path: Path) -> None:
+    dataset = read_folder(many_classes(tmp_path / "d", 10_000))
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    found = describe(dataset)
+    assert (found["annotations"], found["label_entropy"], found["krippendorff_alpha"]) == (20_000, 0.0, 1.0)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000  # kB
+
+
+def test_a_fit_says_what_its_tables_would_take_before_they_are_made(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = many_classes(tmp_path / "d", 6000)
+    assert run_command_line(["label", str(folder), "--model", "majority-vote", "--out", str(tmp_path / "out")]) == 2
+    told = " ".join(capsys.readouterr().err.split())
+    assert "expected at most 40,000,000 numbers in the tables of a fit, got 72,000,000 of 6,000 items" in told
+    assert not (tmp_path / "out").exists()
+    with pytest.raises(DataError, match="which would take about 3 GB"):
+        cs.fit("majority-vote", str(folder))
+    sweep = {"name": "a", "datasets": [str(folder)], "models": ["majority-vote"], "engine": "inline"}
+    with pytest.raises(BadInput, match="numbers in the tables of a fit"):
+        make_plan(parse_sweep(sweep))
+
+
+def test_what_real_data_need_is_let_pass() -> None:
+    bounds.check_fit(50_000, 1000, 150_000, "pictures")
+    bounds.check_fit(1_000_000, 10, 5_000_000, "a million items")
+    bounds.check_fit(100_000, 300, 200_000, "tags", multilabel=True)
