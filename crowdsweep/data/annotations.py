@@ -183,9 +183,7 @@ class Annotations:
         """What each row says of each class [annotations, classes], or None where every row is certain of its label."""
         if self.probability is None:
             return None
-        bounds.check_numbers(
-            (len(self), self.n_classes), "probabilities of answers", "declare fewer classes, or leave probability out"
-        )
+        bounds.check_soft_rows(len(self), self.n_classes)
         certain = self.probability.astype(np.float64)
         spread = (1.0 - certain) / max(self.n_classes - 1, 1)
         rows = np.repeat(spread[:, None], self.n_classes, axis=1)

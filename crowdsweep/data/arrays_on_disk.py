@@ -25,6 +25,7 @@ def read_npy(path: Path) -> np.ndarray:
     if not path.is_file():
         raise DataError(f"{path}: expected a file, found {found_at(path)}")
     with reading(path, "an .npy array of numbers or texts"), path.open("rb") as file:
+        bounds.check_unpacked(path.stat().st_size, bounds.size_on_disk(path), str(path), "save it without holes")
         return _array(file, path, path.stat().st_size, path.name)
 
 

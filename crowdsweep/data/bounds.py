@@ -20,18 +20,24 @@ MOST_NUMBERS = 1 << 27  # of eight bytes: a gigabyte
 LONGEST_NAME = 10_000  # characters of an id or a label, which stand in every table, message and figure
 LONGEST_LINE = 1 << 26  # characters of a line, or of a row of a table
 _FIT_NUMBERS, _NUMBERS_PER_LABEL, _COPIES = 40_000_000, 1000, 6  # of the tables of a fit; how many are held at once
+_SOFT_NUMBERS = 25_000_000
 _TIGHTEST = 200  # how often a file may stand for itself
-_FLOOR, _FLOOR_OF_TEXT = 1 << 26, 1 << 24  # bytes that the smallest file may unpack to
+_FLOOR = 1 << 24  # bytes that the smallest file may unpack to
 _MOST_TEXT = 1 << 30
 
 
 def size_on_disk(path: Path) -> int:
-    """Returns the bytes of a file, of the files in a folder, or of the archive that a file stands in."""
+    """Returns the bytes of a file, of the files in a folder, or of the archive that a file stands in; of a file that is
+    nearly all holes, those that take room."""
     if path.is_dir():
-        return sum(file.stat().st_size for file in path.iterdir() if file.is_file())
+        return sum(size_on_disk(file) for file in path.iterdir() if file.is_file())
     while not path.is_file() and path != path.parent:
         path = path.parent
-    return path.stat().st_size if path.is_file() else 0
+    if not path.is_file():
+        return 0
+    found = path.stat()
+    taken = getattr(found, "st_blocks", 0) * 512  # 0 where nobody counts
+    return taken if 0 < taken * _TIGHTEST < found.st_size else found.st_size
 
 
 def check_rows(n_rows: int, path: Path, *, floor: int = MOST_ROWS, what: str = "rows") -> None:
@@ -81,7 +87,7 @@ def most_unpacked(packed: int) -> int:
 
 def most_text(packed: int) -> int:
     """Returns how many bytes of text may be unpacked of so many."""
-    return min(_MOST_TEXT, max(_FLOOR_OF_TEXT, _TIGHTEST * packed))
+    return min(_MOST_TEXT, most_unpacked(packed))
 
 
 def check_unpacked(n_bytes: int, packed: int, where: str, remedy: str) -> None:
@@ -138,6 +144,20 @@ def check_fit(n_items: int, n_classes: int, n_labels: int, dataset: str, *, mult
             f"dataset {dataset}: expected at most {most:,} numbers in the tables of a fit, got {numbers:,} of "
             f"{n_items:,} items, {n_classes:,} classes and {n_labels:,} labels, which would take about "
             f"{_COPIES * 8 * numbers / 1e9:,.0f} GB; join rare classes, or leave out those that nobody chose"
+        )
+
+
+def check_soft_rows(n_rows: int, n_classes: int) -> None:
+    """Refuses probabilities of answers over so many classes that their table would be far larger than they are.
+
+    Raises:
+        DataError: rows × classes are more than 25 million, and there are more than 200 classes.
+    """
+    numbers = n_rows * n_classes
+    if numbers > max(_SOFT_NUMBERS, 200 * n_rows):
+        raise DataError(
+            f"probabilities of answers: expected at most {_SOFT_NUMBERS:,} numbers in their table, got {n_rows:,} "
+            f"answers × {n_classes:,} classes ({numbers * 8 / 1e9:,.1f} GB); declare fewer classes, or leave them out"
         )
 
 

@@ -295,7 +295,7 @@ def _numbers(path: Path, first: int, name: str, column: Column) -> Float64[np.nd
     """Returns a numeric column, checked; an empty weight or probability is one."""
     values = np.array([number(text) if text or name == "count" else 1.0 for text in column.texts], dtype=np.float64)
     if name == "count":
-        expected, good = "a whole number of at least 0", (values >= 0) & (values < 2**31) & (values % 1 == 0)
+        expected, good = "a whole number of at least 0", (values >= 0) & (values < 2**31) & (values == np.floor(values))
     elif name == "weight":
         expected, good = "a positive finite number", (values > 0) & np.isfinite(values)
     else:
@@ -322,8 +322,11 @@ def read_items(folder: Path, classes: Classes) -> dict[str, list[str]]:
         return columns
     by_class = [name for name in tables.column_names(path) if classes.joined and name.startswith(GOLD_OF_CLASS)]
     optional = [*_ITEM_COLUMNS, *by_class]
+    written = 0
     for first, batch in tables.batches(path, ["item"], optional, most=bounds.MOST_RECORDS):
         check_names(path, first, "item", batch["item"])
+        written += sum(int(part.texts.lengths()[part.codes].sum()) for part in batch.values())
+        bounds.check_unpacked(written, bounds.size_on_disk(path), f"{path}, its texts", "write them as plain CSV")
         for name, part in batch.items():
             known = name in ("split", "gold", *by_class)
             columns.setdefault(name, []).extend((classes.missing.emptied(part) if known else part).values())

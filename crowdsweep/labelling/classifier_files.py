@@ -27,6 +27,7 @@ FORMAT = 3
 _WHAT = "a folder `classifier` that `crowdsweep label` wrote"
 _MOST_BYTES = 1 << 25  # of the description: ten thousand names of classes
 _MOST_LAYERS, _MOST_FITS = 1000, 10_000
+_LONGEST_FILE = 255  # bytes of a file's name
 _HEADER_BYTES = 1 << 20  # that a file of weights may have beside them
 _DIGEST = re.compile("[0-9a-f]{64}")
 _SCALE = ("mean", "factor")
@@ -74,7 +75,12 @@ def read_classifier_description(folder: Path) -> ClassifierDescription:
         fits = _names(path, "fits", told.get("fits"), _MOST_FITS)
         widths = _widths(path, network.get("widths"), len(fits))
         for name in fits:
-            if name in (".", "..", DESCRIPTION) or Path(name).name != name or "\0" in name:
+            if (
+                name in (".", "..", DESCRIPTION)
+                or len(name.encode()) > _LONGEST_FILE
+                or Path(name).name != name
+                or "\0" in name
+            ):
                 raise _wrong(path, "fits", "names of files in this folder", name)
         classes = _names(path, "classes", told.get("classes"), MOST_CLASSES)
         if len(classes) != widths[-1]:

@@ -57,7 +57,8 @@ class SavedClassifier:
         if features.ndim != 2 or features.shape[1] != wanted:
             raise BadInput(f"classifier: expected features of shape [items, {wanted}], got {features.shape}")
         items = Items(n_items=len(features), features=np.ascontiguousarray(features, dtype=np.float32))
-        found = np.mean([fit.predict(items) for fit in self.fits], axis=0)
+        with np.errstate(over="ignore", invalid="ignore"):  # told below
+            found = np.mean([fit.predict(items) for fit in self.fits], axis=0)
         if not np.isfinite(found).all():
             raise BadInput(
                 "classifier: expected finite features and weights that give probabilities of them, got NaN: are the "

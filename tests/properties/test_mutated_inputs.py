@@ -25,7 +25,7 @@ from crowdsweep.data.formats.normalise import normalised
 from crowdsweep.data.formats.registry import read_form
 from crowdsweep.data.formats.write import write_rows
 from crowdsweep.data.oddities import odd_things
-from crowdsweep.errors import CrowdsweepError
+from crowdsweep.errors import BadInput, CrowdsweepError
 from crowdsweep.journal.journal import read_journal
 from crowdsweep.journal.rows import START, chain, unseal
 from crowdsweep.labelling.classifiers import load_classifier
@@ -125,12 +125,20 @@ def read_export(place: Path, rng: random.Random) -> None:
         raise
 
 
+def read_classifier(place: Path, rng: random.Random) -> None:  # a reader
+    saved = load_classifier(place)
+    try:
+        saved.predict(FEATURES)
+    except BadInput as error:
+        raise BadInput(f"{place}: {error}") from error
+
+
 READERS = {
     "journal": Reader(
         make=journal, read=lambda place, _: results_table(read_journal(place), "all", every=True), ways=hurt_journal
     ),
     "recipe": Reader(make=recipe, read=lambda place, _: read_recipe(place)),
-    "classifier": Reader(make=classifier, read=lambda place, _: load_classifier(place).predict(FEATURES)),
+    "classifier": Reader(make=classifier, read=read_classifier),
     "dataset": Reader(make=folder_files, read=read_dataset),
     "export": Reader(make=export, read=read_export),
     "sweep file": Reader(make=sweep, read=read_sweep),

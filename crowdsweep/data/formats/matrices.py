@@ -189,7 +189,7 @@ def _cells(path: Path) -> tuple[list[list[str]], bool]:
         array = arrays_on_disk.read_npy(path)
         if array.ndim != 2:
             raise DataError(f"{path}: expected a matrix of items × annotators, got shape {array.shape}")
-        bounds.check_rows(max(array.shape), path, floor=bounds.MOST_RECORDS, what="items or annotators")
+        bounds.check_rows(max(array.size, *array.shape), path, floor=bounds.MOST_RECORDS, what="cells")
         lines = (
             [_text_of_cell(cell, f"{path}, item {number}") for cell in line.tolist()]
             for number, line in enumerate(array)
