@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import yaml
 
 from crowdsweep.api.notebook import as_html
-from crowdsweep.data import catalogue
+from crowdsweep.data import bounds, catalogue
 from crowdsweep.data.dataset import CrowdDataset, Scalar
 from crowdsweep.data.describe import describe
 from crowdsweep.data.description import DESCRIPTION_FILE
@@ -176,6 +176,7 @@ def as_table(given: Any, what: str) -> pa.Table:
             f"{what}: expected a folder, a name, or a table (a dict of columns; pandas, polars or Arrow), got "
             f"{_kind(given)}"
         )
+    bounds.check_table(table.num_rows, table.nbytes, what)
     twice = sorted({name for name in table.column_names if table.column_names.count(name) > 1})
     if twice:
         raise DataError(f"{what}: expected distinct column names, got {twice[0]!r} twice")
@@ -197,6 +198,8 @@ def _plain(column: Any, where: str) -> Any:
     floats of them."""
     try:
         column = pa.chunked_array([_decoded(chunk) for chunk in column.chunks] or [_decoded(column.combine_chunks())])
+    except DataError as error:
+        raise DataError(f"{where}, {error}") from None
     except (pa.ArrowException, ValueError, TypeError) as error:
         reason = shortened(" ".join(map(str, error.args)))
         raise DataError(f"{where}: expected texts or numbers, got {column.type}: {reason}") from error
@@ -213,7 +216,12 @@ def _decoded(chunk: Any) -> Any:
     """Returns an array of plain values."""
     kind = chunk.type
     if pa.types.is_dictionary(kind):
-        return _decoded(chunk.dictionary).take(chunk.indices)
+        values: Any = _decoded(chunk.dictionary)
+        if pa.types.is_string(values.type):
+            lengths: Any = pc.binary_length(values)
+            written = pc.sum(lengths.cast(pa.float64()).take(chunk.indices)).as_py() or 0
+            bounds.check_unpacked(int(written), chunk.nbytes, "texts", "give them as plain texts")
+        return values.take(chunk.indices)
     if pa.types.is_run_end_encoded(kind):
         return _decoded(pc.run_end_decode(chunk))  # pyright: ignore[reportAttributeAccessIssue] - stubs lack it
     if isinstance(kind, pa.BaseExtensionType):

@@ -13,8 +13,8 @@ import numpy as np
 from jaxtyping import Float32, Float64
 
 from crowdsweep.arrays import AnnotatorFeatures
-from crowdsweep.data import tables
-from crowdsweep.data.folder_files import check_present, number, read_features_of
+from crowdsweep.data import bounds, tables
+from crowdsweep.data.folder_files import check_names, check_present, number, read_features_of
 from crowdsweep.data.missing import USUAL, Missing
 from crowdsweep.data.spelling import shared
 from crowdsweep.data.tables import Column, Names
@@ -37,6 +37,7 @@ def order_annotators(folder: Path, answering: Names, missing: Missing = USUAL) -
     declared: list[Names] = []
     if path is not None:
         for first, batch in tables.batches(path, [_NAME]):
+            check_names(path, first, _NAME, batch[_NAME])
             check_present(path, first, _NAME, batch[_NAME], missing)
             declared.append(batch[_NAME].texts)
     names = tables.distinct([*declared, answering])
@@ -113,6 +114,8 @@ def _coded(folder: Path, columns: Mapping[str, Column], names: Names) -> Annotat
             f"{path}: expected features of every annotator, {len(lacking)} are not listed, such as "
             f"{names[int(lacking[0])]!r}{clash}; add them, or set the dataset parameter annotator_features: none"
         )
+    width = sum(1 if _is_numeric(column) else len(column.texts) for column in columns.values() if not _is_left(column))
+    bounds.check_numbers((len(listed), width), str(path), "leave columns out")
     parts = [
         _numbers(path, name, column) if _is_numeric(column) else _words(column)
         for name, column in columns.items()

@@ -80,7 +80,7 @@ def read_folder(
     annotator_names = (
         None if answers.annotator is None else order_annotators(folder, answers.annotator.texts, about.missing)
     )
-    annotations = _annotations(answers, classes, item_names, annotator_names)
+    annotations = _annotations(source, answers, classes, item_names, annotator_names)
     place = item_names.places_of(table["item"])
     return CrowdDataset(
         name=about.name,
@@ -136,7 +136,7 @@ def _features_of_answers(
     answers = folder_files.read_answers(source, classes, condition)
     answers = answers.keep(item_names.places_of(answers.item.texts)[answers.item.codes] >= 0)
     annotator_names = None if answers.annotator is None else answers.annotator.texts
-    heard = _annotations(answers, classes, item_names, annotator_names)
+    heard = _annotations(source, answers, classes, item_names, annotator_names)
     if classes.joined:
         choices = choices_of(heard)
         shares, evenly = choices.shares(), 0.5
@@ -180,8 +180,10 @@ def _order_items(
     return listed.take(order), unit[order].astype(np.int32)
 
 
-def _annotations(answers: Answers, classes: Classes, item_names: Names, annotator_names: Names | None) -> Annotations:
-    rows, label = classes.rows(answers.label)
+def _annotations(
+    source: Path, answers: Answers, classes: Classes, item_names: Names, annotator_names: Names | None
+) -> Annotations:
+    rows, label = classes.rows(answers.label, source)
     probability = None if answers.probability is None else answers.probability[rows]
     empty = np.flatnonzero(answers.label.codes == answers.label.texts.find(""))
     if len(empty):  # of multi-label answers alone: one row that chooses nothing
@@ -211,11 +213,13 @@ def _gold(
 ) -> Gold:
     by_class = folder_files.gold_by_class(folder, table, in_file, classes)
     if by_class is None:
-        rows, label = classes.rows(tables.coded(table.get("gold", [])))
+        rows, label = classes.rows(tables.coded(table.get("gold", [])), folder)
         applies = None
     else:
-        label, rows = np.nonzero(by_class >= 0)
-        label, applies = label.astype(np.int32), by_class[label, rows] == 1
+        known = {code: np.flatnonzero(column >= 0) for code, column in by_class.items()}
+        rows = np.concatenate(list(known.values()))
+        label = np.repeat(np.array(list(known), dtype=np.int32), [len(found) for found in known.values()])
+        applies = np.concatenate([by_class[code][found] == 1 for code, found in known.items()])
     item = place[rows].astype(np.int32)
     order = np.lexsort((label, item))
     return Gold(item=item[order], label=label[order], applies=None if applies is None else applies[order])

@@ -4,6 +4,7 @@ Some of it is most likely a mistake in a file: a class that is spelled in two wa
 a column that is not read. `mistakes` has these, which are also told before a sweep runs.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -154,19 +155,21 @@ def oddities_as_mappings(found: list[Oddity]) -> list[dict[str, Any]]:
 
 
 def _names_in_common(names: Sequence[str], labels: Sequence[str]) -> tuple[list[str], str]:
+    times = Counter(names)
     found = [
         f"{name!r} of {' and '.join(repr(label) for label, one in zip(labels, names, strict=True) if one == name)}"
         for name in dict.fromkeys(names)
-        if list(names).count(name) > 1
+        if times[name] > 1
     ]
     return found, "give each class a name of its own in classes.csv; labels are written as they stand"
 
 
 def _crossed_names(names: Sequence[str], labels: Sequence[str]) -> tuple[list[str], str]:
+    known = set(labels)
     found = [
         f"{label!r} is called {name!r}"
         for label, name in zip(labels, names, strict=True)
-        if name != label and name in set(labels)
+        if name != label and name in known
     ]
     return found, "give the classes names in classes.csv that are no labels; labels are written as they stand"
 

@@ -11,7 +11,7 @@ from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import Any
 
-from crowdsweep.errors import JournalDamaged, JournalError
+from crowdsweep.errors import JournalDamaged, JournalError, shortened
 from crowdsweep.journal.kinds import BY_EVENT, BY_NAME
 from crowdsweep.journal.typed import check_config, check_types
 from crowdsweep.trial.events import Event, SweepStarted
@@ -51,7 +51,7 @@ def decode(text: bytes | str) -> Event:
     name, version, data = row.get("kind"), row.get("v"), row.get("data")
     kind = BY_NAME.get(name) if isinstance(name, str) else None
     if kind is None:
-        raise JournalError(f"a row of kind {name!r}, which this crowdsweep does not know{_NEWER}")
+        raise JournalError(f"a row of kind {shortened(repr(name))}, which this crowdsweep does not know{_NEWER}")
     read = kind.read.get(version) if isinstance(version, int) else None
     if read is None:
         raise JournalError(

@@ -8,7 +8,7 @@ from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import cache
 from types import NoneType, UnionType
-from typing import Any, Literal, TypedDict, Union, get_args, get_origin, get_type_hints, is_typeddict
+from typing import Any, Literal, NotRequired, TypedDict, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 from crowdsweep.errors import shortened
 from crowdsweep.trial.spec import digest
@@ -16,10 +16,12 @@ from crowdsweep.trial.spec import digest
 Check = Callable[[Any], bool]
 _KEYED = ("params", "dataset_params", "point")  # a hash of these is a trial's key
 _LARGEST = 2**63  # of whole numbers: tables hold them in 64 bits
+_LARGEST_EXACT = 2**53  # of those that stand for a number with decimals
 
 
 class _Named(TypedDict):
     name: str
+    label: NotRequired[str | None]
 
 
 class _Metric(TypedDict):
@@ -143,7 +145,7 @@ def _check(hint: Any) -> Check:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, float) or _is_whole(value)
+    return isinstance(value, float) or (_is_whole(value) and abs(value) <= _LARGEST_EXACT)
 
 
 def _is_whole(value: Any) -> bool:

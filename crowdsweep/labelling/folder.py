@@ -20,8 +20,9 @@ from crowdsweep.labelling.classifiers import plain_classifier, save_classifiers
 from crowdsweep.labelling.clusters import cluster_tables
 from crowdsweep.labelling.exports import NOTHING, Exports
 from crowdsweep.labelling.fitted import Fitted, fit_everything
-from crowdsweep.labelling.label_files import LABELS, RECIPE, place_of, read_recipe
+from crowdsweep.labelling.label_files import LABELS, place_of
 from crowdsweep.labelling.labelled import Labelled, gold_note, labelled_items
+from crowdsweep.labelling.recipe import RECIPE, read_recipe
 from crowdsweep.labelling.tables import CrowdTables, crowd_tables, labels_table, probabilities_table
 from crowdsweep.report.table import to_csv
 
@@ -73,7 +74,10 @@ def default_folder(place: Path, dataset: str) -> Path:
 
 def _holds_another(folder: Path, dataset: str) -> bool:
     """Returns whether the labels of another dataset lie in a folder."""
-    there = str(read_recipe(folder).get("dataset", dataset))
+    try:
+        there = read_recipe(folder).dataset
+    except BadInput:
+        return False
     return there != dataset and Path(there).absolute() != Path(dataset).absolute()
 
 
@@ -150,7 +154,7 @@ def _write_all(fitted: Fitted, chosen: Chosen, folder: Path, command: str, expor
 def told_of(folder: Path) -> list[str]:
     """Returns what whoever takes labels from a folder should know of them, a line each."""
     recipe = read_recipe(folder)
-    return [f"probabilities: {recipe['calibration']['in_words']}", *recipe["notes"]] if recipe else []
+    return [f"probabilities: {recipe.calibration}", *recipe.notes]
 
 
 def _facts(labelled: Labelled, crowd: CrowdTables, *, multilabel: bool) -> dict[str, Any]:

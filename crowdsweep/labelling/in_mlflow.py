@@ -16,7 +16,8 @@ from crowdsweep.labelling.chosen import chosen_of_sweep
 from crowdsweep.labelling.classifiers import load_classifier
 from crowdsweep.labelling.fitted import Fitted
 from crowdsweep.labelling.folder import fit_chosen, told_of, write_labels
-from crowdsweep.labelling.label_files import RECIPE, check_folder
+from crowdsweep.labelling.label_files import check_folder
+from crowdsweep.labelling.recipe import RECIPE
 from crowdsweep.tracking.sweep_page import store_id
 from crowdsweep.tracking.uri import database_file, recorded_uri, tracking_uri, without_credentials
 

@@ -2,21 +2,18 @@
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
-
-import yaml
 
 from crowdsweep.errors import BadInput, NotOurs
 from crowdsweep.files.asked import check_path, is_file, is_folder, stands
 from crowdsweep.files.drafts import is_draft
-from crowdsweep.files.inside import content_of, names_below, opened_folder
+from crowdsweep.files.inside import content_of, names_below
 from crowdsweep.files.names import NoName, inside
 from crowdsweep.files.owned import Kind, check_owned
 from crowdsweep.journal.store_files import JOURNAL_FILE
+from crowdsweep.labelling.recipe import LARGEST, RECIPE, recipe_of
 
-RECIPE = "label.yaml"
 CLASSIFIER = "classifier"
 _FILE = re.compile(
     r"label\.yaml|(labels|annotators|answers|next|item_clusters|annotator_clusters|clusters)\.csv"
@@ -25,7 +22,6 @@ _FILE = re.compile(
     r"|classifier/(classifier\.json|fit-[0-9]{1,6}\.safetensors)"
 )
 _FACTS = ("command", "model", "dataset", "fingerprint", "seeds", "classes", "files", "written")
-_LARGEST_RECIPE = 1 << 26  # bytes; it names every class
 
 
 def place_of(folder: Path) -> tuple[Path, tuple[str, ...]]:
@@ -54,22 +50,13 @@ def check_folder(folder: Path) -> None:
         raise BadInput(f"{folder}: expected a folder that labels can be written to: {error.strerror}") from error
 
 
-def read_recipe(folder: Path) -> Mapping[str, Any]:
-    """Returns what made the labels in a folder; empty where there is no whole recipe that says so."""
+def _files_told(folder: int) -> tuple[str, ...] | None:
+    """Returns the files that the recipe in an opened folder names; None where there is no whole recipe."""
     try:
-        with opened_folder(folder) as opened:
-            return _recipe(opened)
-    except (OSError, ValueError):
-        return {}
-
-
-def _recipe(folder: int) -> Mapping[str, Any]:
-    content = content_of(folder, RECIPE, _LARGEST_RECIPE)
-    try:
-        told = yaml.safe_load((content or b"").decode())
-    except (UnicodeError, yaml.YAMLError, ValueError, RecursionError):
-        return {}
-    return told if isinstance(told, dict) and all(fact in told for fact in _FACTS) else {}
+        recipe = recipe_of(Path(RECIPE), content_of(folder, RECIPE, LARGEST) or b"")
+    except BadInput:
+        return None
+    return recipe.files if recipe.says.issuperset(_FACTS) else None
 
 
 def _adopted(folder: int, where: str) -> Iterable[str]:
@@ -78,9 +65,8 @@ def _adopted(folder: int, where: str) -> Iterable[str]:
     there = [name for name in names_below(folder) if not is_draft(name)]
     if not there:
         return ()
-    recipe = _recipe(folder)
-    files = recipe.get("files")
-    if not isinstance(files, list) or not all(isinstance(name, str) for name in files):
+    files = _files_told(folder)
+    if files is None:
         raise NotOurs(
             f"{where}: expected a new or empty folder, or one of labels, got one that holds other files "
             f"({', '.join(sorted(there)[:3])}{', …' if len(there) > 3 else ''})"

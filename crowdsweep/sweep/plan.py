@@ -35,7 +35,7 @@ from crowdsweep.sweep.requirements import (
     why_not_by_metric,
 )
 from crowdsweep.sweepfile.records import DatasetEntry, ModelEntry, SweepConfig
-from crowdsweep.trial.runner import check_needs
+from crowdsweep.trial.runner import check_needs, check_size
 from crowdsweep.trial.spec import canonical_json, digest
 
 SEARCH_SEED = 1_000_000
@@ -277,6 +277,7 @@ def _cell(config: SweepConfig, entry: ModelEntry, dataset: PlannedDataset, trial
     needs = _needs(info, entry, trial.training.items)
     try:
         check_needs(info, needs, trial, str(dataset))
+        check_size(trial, str(dataset))
     except DataError as error:
         raise SweepFileError(f"{config.source or config.name}: {error}") from None
     fixed = dict(entry.params)

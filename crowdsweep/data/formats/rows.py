@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from crowdsweep.data import bounds
+from crowdsweep.data.bounds import LONGEST_NAME
 from crowdsweep.data.missing import USUAL, LeftOut, Missing
 from crowdsweep.errors import DataError, UnknownName
-
-LONGEST_NAME = 10_000  # characters of an id or a label, which stand in every table, message and figure
 
 
 class Row(NamedTuple):
@@ -133,8 +133,10 @@ class Gathering:
     def __init__(self, source: Path, missing: Missing = USUAL) -> None:
         self.source, self.missing = source, missing
         self.notes: list[str] = []
+        self._most = max(bounds.MOST_RECORDS, bounds.size_on_disk(source))
         self._rows: list[Row] = []
-        self._items: dict[str, None] = {}
+        self._items: dict[str, str] = {}  # one object for each id, in however many rows it stands
+        self._annotators: dict[str, str] = {}
         self._text: dict[str, str] = {}
         self._shown: dict[str, dict[str, Any]] = {}
         self._left_out: Counter[str] = Counter()
@@ -152,8 +154,10 @@ class Gathering:
         Raises:
             DataError: the id is none, or the item came with another text before.
         """
-        item = text_of(name, "an item id", where, self.missing)
-        self._items[item] = None
+        given = text_of(name, "an item id", where, self.missing)
+        item = self._items.setdefault(given, given)
+        if len(self._items) > self._most:
+            bounds.check_rows(len(self._items), self.source, floor=self._most, what="items")
         if isinstance(text, str):
             _check_characters(text, "a text", where)
             if self._text.setdefault(item, text) != text:
@@ -183,6 +187,9 @@ class Gathering:
             self.not_given(labels[0], where)
             return
         given = tuple(sorted({text_of(label, "a label", f"{where}, {key}", self.missing) for label in there}))
+        if len(self._rows) >= self._most:
+            bounds.check_rows(len(self._rows) + 1, self.source, floor=self._most, what="answers")
+        who = self._annotators.setdefault(who, who)
         self._rows.append(Row(item, who, self._labels.setdefault(given, given), weight))
 
     def not_given(self, label: object, where: str) -> None:

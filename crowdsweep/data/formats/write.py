@@ -7,11 +7,12 @@ import numpy as np
 import yaml
 
 from crowdsweep.data import csv_files
+from crowdsweep.data.bounds import MOST_CLASSES
 from crowdsweep.data.class_order import in_order
 from crowdsweep.data.dataset import CrowdDataset
 from crowdsweep.data.folder import read_folder
 from crowdsweep.data.folder_checks import spelled_otherwise
-from crowdsweep.data.folder_files import JOIN, MOST_UNDECLARED
+from crowdsweep.data.folder_files import JOIN
 from crowdsweep.data.formats.rows import ImportedRows, Row
 from crowdsweep.data.formats.shown import SHOWN_FILE, write_shown
 from crowdsweep.data.new_folder import written_whole
@@ -42,9 +43,9 @@ def write_rows(
             f"{imported.source}: expected labels of at least two classes, got only {classes[0]!r}; with one class "
             f"there is nothing to choose: is this the column or question that was meant, and is the file whole?"
         )
-    if len(classes) > MOST_UNDECLARED:
+    if len(classes) > MOST_CLASSES:
         raise DataError(
-            f"{imported.source}: expected at most {MOST_UNDECLARED} classes, got {len(classes)}, such as "
+            f"{imported.source}: expected at most {MOST_CLASSES:,} classes, got {len(classes):,}, such as "
             f"{classes[-1]!r}; is this the column or question of the labels?"
         )
     _check_gold(imported)
