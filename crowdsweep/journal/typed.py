@@ -71,7 +71,6 @@ def check_types(record: Any) -> None:
 
     Raises:
         TypeError: a value is not of the type that its field declares; the message names the field.
-        ValueError: parameters hold what no key can be made of: a number that is not finite, half a character.
     """
     for name, hint, check in _fields(type(record)):
         value = getattr(record, name)
@@ -79,8 +78,6 @@ def check_types(record: Any) -> None:
             check_types(value)
         if not check(value):
             raise TypeError(f"field {name!r}: expected {hint}, got {shortened(repr(value))}")
-        if name in _KEYED:
-            digest(dict(value))
 
 
 @cache
@@ -90,11 +87,23 @@ def _fields(record: type[Any]) -> tuple[tuple[str, str, Check], ...]:
         (
             field.name,
             field.type if isinstance(field.type, str) else _words(hints[field.name]),
-            _check(hints[field.name]),
+            _keyable(_check(hints[field.name])) if field.name in _KEYED else _check(hints[field.name]),
         )
         for field in fields(record)
         if field.metadata.get("journalled", True)
     )
+
+
+def _keyable(check: Check) -> Check:
+    """Returns a check that also refuses what no key can be made of: a number that is not finite, half a character."""
+
+    def is_keyable(value: Any) -> bool:
+        try:
+            return check(value) and bool(digest(dict(value)))
+        except (TypeError, ValueError):
+            return False
+
+    return is_keyable
 
 
 def _words(hint: Any) -> str:
