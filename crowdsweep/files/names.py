@@ -38,11 +38,6 @@ def check_digest(digest: str) -> None:
         raise NoName(f"expected a digest of 32 hex digits, got {digest!r:.200}")
 
 
-def is_digest(digest: str) -> bool:
-    """Whether a text is 32 hex digits."""
-    return _DIGEST.fullmatch(digest) is not None
-
-
 def inside(name: str, *, deepest: int = 1) -> tuple[str, ...]:
     """Returns the parts of a path that stays where it begins: plain names, the last one the file's.
 

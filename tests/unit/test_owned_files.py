@@ -261,10 +261,6 @@ def test_two_writers_at_once_are_one_refusal(tmp_path: Path, monkeypatch: pytest
     assert told(tmp_path) == {"one": b"1"}
 
 
-def as_draft(folder: Path) -> None:
-    (folder / ".crowdsweep-12345678").mkdir()
-
-
 @pytest.mark.parametrize(
     "make",
     [

@@ -1,4 +1,4 @@
-"""A person's files in folders that label, run, repair and init write to: cases 49, 50, 52, 57 and 59."""
+"""A person's files in folders that label, run, repair and init write to."""
 
 import json
 import shutil

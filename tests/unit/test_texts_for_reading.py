@@ -1,4 +1,4 @@
-"""Names in the tables that label writes do nothing to a terminal, a spreadsheet or an XML reader: case 58."""
+"""Names in the tables that label writes do nothing to a terminal, a spreadsheet or an XML reader."""
 
 import csv
 import io
