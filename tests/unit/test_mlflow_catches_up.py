@@ -234,9 +234,9 @@ def test_a_kill_at_any_write_is_made_up_for(
     killed_after(None)
     project(whole)
     assert reached == ["mark"], "what is equal is not written again"
-    firsts = {order.index(name) for name in order}
-    of_page = {len(order) - 1 - order[::-1].index(name) for name in ("write_file", "summarise", "mark")}
-    for number in sorted(firsts | of_page):
+    of_runs = {order.index(name) for name in ("create", "end", "write_file")}
+    of_page = {len(order) - 1 - order[::-1].index(name) for name in ("rename", "write_file", "mark")}
+    for number in sorted(of_runs | of_page):
         store = fresh(f"killed after {number}")
         killed_after(number)
         caplog.clear()
