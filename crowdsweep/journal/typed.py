@@ -8,11 +8,13 @@ from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import cache
 from types import NoneType, UnionType
-from typing import Any, Literal, NotRequired, TypedDict, Union, get_args, get_origin, get_type_hints, is_typeddict
+from typing import Any, Literal, NotRequired, TypedDict, Union, cast, get_args, get_origin, get_type_hints, is_typeddict
 
 from crowdsweep.errors import shortened
+from crowdsweep.trial.spec import TrialSpec, digest
 
 Check = Callable[[Any], bool]
+_KEYED = ("params", "dataset_params", "point")  # a hash of these is a trial's key
 _LARGEST = 2**63  # of whole numbers: tables hold them in 64 bits
 _LARGEST_EXACT = 2**53  # of those that stand for a number with decimals
 
@@ -58,7 +60,9 @@ def check_config(config: Any) -> None:
 
     Raises:
         TypeError: it has not the form that a sweep file has.
+        ValueError: it holds what no sweep file can: a number that is not finite, half a character.
     """
+    digest(dict(config))
     for name, hint in get_type_hints(_Config).items():
         if name in config and not _check(hint)(config[name]):
             raise TypeError(f"the sweep file's {name!r} is none: {shortened(repr(config[name]))}")
@@ -69,13 +73,18 @@ def check_types(record: Any) -> None:
 
     Raises:
         TypeError: a value is not of the type that its field declares; the message names the field.
+        ValueError: parameters hold what no key can be made of: a number that is not finite, half a character.
     """
     for name, hint, check in _fields(type(record)):
         value = getattr(record, name)
         if is_dataclass(value):
             check_types(value)
+            if isinstance(value, TrialSpec):
+                _ = value.key  # kept with it, and asked for next
         if not check(value):
             raise TypeError(f"field {name!r}: expected {hint}, got {shortened(repr(value))}")
+        if name in _KEYED:
+            digest(dict(cast("Mapping[str, Any]", value)))
 
 
 @cache
@@ -132,11 +141,23 @@ def _check(hint: Any) -> Check:
         return lambda value: isinstance(value, list | tuple) and all(map(of_each, value))
     if isinstance(hint, type) and is_dataclass(hint):
         return lambda value: (
-            isinstance(value, hint) and all(check(getattr(value, name)) for name, _, check in _fields(hint))
+            isinstance(value, hint)
+            and all(check(getattr(value, name)) for name, _, check in _fields(hint))
+            and _has_keys(value)
         )
     if isinstance(hint, type) and issubclass(hint, Enum):
         return lambda value: isinstance(value, hint)
     raise TypeError(f"expected a type that the journal knows, got {hint}")
+
+
+def _has_keys(record: Any) -> bool:
+    """Whether keys can be made of a record's parameters."""
+    try:
+        for name in _KEYED:
+            digest(dict(getattr(record, name, {})))
+    except ValueError:
+        return False
+    return True
 
 
 def _is_number(value: Any) -> bool:
