@@ -194,7 +194,8 @@ def batches(
     names = column_names(path)
     for name in required:
         if name not in names:
-            raise DataError(f"{path}: expected a column {name!r}, got columns {', '.join(map(repr, names))}; rename it")
+            there = shortened(", ".join(map(repr, names)), 500)
+            raise DataError(f"{path}: expected a column {name!r}, got columns {there}; rename it")
     wanted = list(dict.fromkeys([*required, *(name for name in optional if name in names)]))
     reader = _parquet_batches if path.suffix == ".parquet" else _csv_batches
     first = 1

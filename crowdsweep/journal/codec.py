@@ -64,7 +64,9 @@ def decode(text: bytes | str) -> Event:
             check_config(event.config)
         return event
     except (TypeError, KeyError, ValueError, AttributeError, IndexError, ArithmeticError) as error:
-        raise JournalDamaged(f"a row of kind {name!r} without the fields of version {version}: {error}") from error
+        raise JournalDamaged(
+            f"a row of kind {name!r} without the fields of version {version}: {shortened(str(error), 500)}"
+        ) from error
 
 
 _NEWER = ". A newer crowdsweep wrote it: upgrade, then try again"

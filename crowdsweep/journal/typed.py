@@ -11,7 +11,7 @@ from types import NoneType, UnionType
 from typing import Any, Literal, NotRequired, TypedDict, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 from crowdsweep.errors import shortened
-from crowdsweep.trial.spec import digest
+from crowdsweep.trial.spec import TrialSpec, digest
 
 Check = Callable[[Any], bool]
 _KEYED = ("params", "dataset_params", "point")  # a hash of these is a trial's key
@@ -60,7 +60,9 @@ def check_config(config: Any) -> None:
 
     Raises:
         TypeError: it has not the form that a sweep file has.
+        ValueError: it holds what no sweep file can: a number that is not finite, half a character.
     """
+    digest(dict(config))
     for name, hint in get_type_hints(_Config).items():
         if name in config and not _check(hint)(config[name]):
             raise TypeError(f"the sweep file's {name!r} is none: {shortened(repr(config[name]))}")
@@ -70,12 +72,15 @@ def check_types(record: Any) -> None:
     """Checks a record, and the records in it.
 
     Raises:
-        TypeError: a value is not of the type that its field declares; the message names the field.
+        TypeError: a value is not of the type that its field declares, or is of parameters of which no key can be made;
+            the message names the field.
     """
     for name, hint, check in _fields(type(record)):
         value = getattr(record, name)
         if is_dataclass(value):
             check_types(value)
+            if isinstance(value, TrialSpec):
+                _ = value.key  # kept with it, and asked for next
         if not check(value):
             raise TypeError(f"field {name!r}: expected {hint}, got {shortened(repr(value))}")
 
@@ -146,11 +151,23 @@ def _check(hint: Any) -> Check:
         return lambda value: isinstance(value, list | tuple) and all(map(of_each, value))
     if isinstance(hint, type) and is_dataclass(hint):
         return lambda value: (
-            isinstance(value, hint) and all(check(getattr(value, name)) for name, _, check in _fields(hint))
+            isinstance(value, hint)
+            and all(check(getattr(value, name)) for name, _, check in _fields(hint))
+            and _has_keys(value)
         )
     if isinstance(hint, type) and issubclass(hint, Enum):
         return lambda value: isinstance(value, hint)
     raise TypeError(f"expected a type that the journal knows, got {hint}")
+
+
+def _has_keys(record: Any) -> bool:
+    """Whether keys can be made of a record's parameters."""
+    try:
+        for name in _KEYED:
+            digest(dict(getattr(record, name, {})))
+    except ValueError:
+        return False
+    return True
 
 
 def _is_number(value: Any) -> bool:

@@ -12,7 +12,7 @@ from crowdsweep.data.formats.delimited import header_of, records
 from crowdsweep.data.formats.features import FeaturesOfItems
 from crowdsweep.data.formats.gold import GoldClasses, gold_file
 from crowdsweep.data.formats.rows import Asked, Gathering, ImportedRows
-from crowdsweep.errors import DataError
+from crowdsweep.errors import DataError, shortened
 
 
 def read_csv(path: Path, asked: Asked) -> ImportedRows:
@@ -24,7 +24,7 @@ def read_csv(path: Path, asked: Asked) -> ImportedRows:
     named = {"--item": asked.item, "--annotator": asked.annotator, "--label": asked.label}
     if None in named.values():
         lacking = ", ".join(f"{option} COLUMN" for option, column in named.items() if column is None)
-        header = ", ".join(header_of(path)) or "an empty file"
+        header = shortened(", ".join(header_of(path)), 500) or "an empty file"
         raise DataError(f"{path}: expected {lacking}; the columns are {header}")
     return _read(path, asked)
 

@@ -11,7 +11,7 @@ from crowdsweep.data import tables
 from crowdsweep.data.bounds import MOST_RECORDS
 from crowdsweep.data.doors import check_packed_text, is_parquet, opened_text, reading, separator_of
 from crowdsweep.data.formats.json_tables import json_header, json_records
-from crowdsweep.errors import DataError
+from crowdsweep.errors import DataError, shortened
 
 
 def records(
@@ -30,7 +30,7 @@ def records(
     header = header_of(path)
     missing = [name for name in columns if name not in header]
     if missing:
-        found = ", ".join(header) or "an empty file"
+        found = shortened(", ".join(header), 500) or "an empty file"
         raise DataError(f"{path}: expected the columns {', '.join(columns)}, got {found}")
     twice = sorted({name for name in header if name in columns and header.count(name) > 1})
     if twice:
