@@ -55,7 +55,8 @@ def decode(text: bytes | str) -> Event:
     read = kind.read.get(version) if isinstance(version, int) else None
     if read is None:
         raise JournalError(
-            f"a row of kind {name!r}, version {version!r}; this crowdsweep reads versions up to {kind.version}{_NEWER}"
+            f"a row of kind {name!r}, version {shortened(repr(version))}; this crowdsweep reads versions up to "
+            f"{kind.version}{_NEWER}"
         )
     try:
         event = read(data)

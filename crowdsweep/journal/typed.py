@@ -22,6 +22,7 @@ _LARGEST_EXACT = 2**53  # of those that stand for a number with decimals
 class _Named(TypedDict):
     name: str
     label: NotRequired[str | None]
+    params: NotRequired[Mapping[str, Any] | None]
 
 
 class _Metric(TypedDict):

@@ -145,6 +145,7 @@ READERS = {
 }
 
 
+@pytest.mark.timeout(3600)  # of ten thousand
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="memory is limited in a child process")
 @pytest.mark.parametrize("name", READERS)
 def test_a_changed_input_ends_in_a_result_or_one_named_error(name: str) -> None:
