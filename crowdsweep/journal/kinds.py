@@ -206,7 +206,7 @@ def _read_result(data: Data) -> TrialFinished:
     values["kept"] = {
         name: Artifact(**_with(row, shape=tuple(row["shape"]))) for name, row in values.get("kept", {}).items()
     }
-    if not all(map(math.isfinite, values["metrics"].values())):
+    if any(isinstance(value, float) and not math.isfinite(value) for value in values["metrics"].values()):
         raise ValueError(f"expected metrics that are finite, got {shortened(repr(values['metrics']))}")
     if values["confusion"] is not None:
         values["confusion"] = _matrix(values["confusion"])

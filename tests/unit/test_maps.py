@@ -9,9 +9,11 @@ from data_folders import swept_two_kinds
 
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import Items, TrainingData
+from crowdsweep.files.owned import replace_files
 from crowdsweep.journal.artifacts import array_of
 from crowdsweep.journal.journal import open_rows, read_journal
 from crowdsweep.journal.shown import shown_trials
+from crowdsweep.journal.store_files import STORE
 from crowdsweep.models.contract import FitContext, fit_one
 from crowdsweep.models.registered import build_model
 from crowdsweep.report.kept_arrays import KeptArrays, class_names
@@ -67,8 +69,10 @@ def test_classes_have_the_names_of_the_plan_where_the_trial_kept_none(tmp_path: 
 
 def test_maps_that_are_not_drawn_any_more_go(tmp_path: Path) -> None:
     store = swept_two_kinds(tmp_path, {"name": "fmm", "params": {"item_clusters": 2}}, seeds=1)
-    for name in ("clusters-1.png", "clusters-2.png", "items-12.png", "my-items-1.png", "items-a.png"):
-        (store / name).write_bytes(b"of an earlier report, or somebody's own")
+    earlier = dict.fromkeys(("clusters-1.png", "clusters-2.png", "items-12.png"), b"of an earlier report")
+    replace_files(store, STORE, earlier)
+    for name in ("my-items-1.png", "items-a.png"):
+        (store / name).write_bytes(b"somebody's own")
     write_report(store)
     assert sorted(file.name for file in store.glob("*.png")) == ["clusters-1.png", "items-a.png", "my-items-1.png"]
     assert (store / "clusters-1.png").read_bytes().startswith(b"\x89PNG")

@@ -128,7 +128,7 @@ def test_a_copy_shows_its_own_report(done: Path, tmp_path: Path, caplog: pytest.
     assert run_again(gone_on, caplog, **{"seeds.report": 4}) == []
     check_equal(gone_on)
     nothing_to_do = copied(gone_on, tmp_path / "same")
-    (nothing_to_do / "report.html").write_text("an older one")
+    (nothing_to_do / "report.html").unlink()
     assert run_again(nothing_to_do, caplog, **{"seeds.report": 4}) == []
     check_equal(nothing_to_do)
     bare = copied(done, tmp_path / "bare", "mlartifacts")
