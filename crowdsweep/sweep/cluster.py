@@ -76,6 +76,10 @@ class Cluster:
         if self._silence.is_due() and (reason := self._silence.look()):
             raise SlotLost(f"the Ray cluster is lost: {reason}")
 
+    def reason_lost(self) -> str:
+        """Looks at once, and returns what of the cluster is gone; empty where nothing is."""
+        return self._silence.look()
+
     @property
     def is_lost(self) -> bool:
         """Whether `check` has found it gone."""
