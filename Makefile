@@ -8,7 +8,7 @@ export OMP_NUM_THREADS ?= 1
 
 # What `make chaos` draws: SEED and FAULTS say which faults, ONLY the number of one, JOBS how many at a time.
 export SEED FAULTS ONLY JOBS
-# Tests at a time: one more than this machine has cores in mind, since a third of their time is waiting.
+# Tests at a time, for two cores: a third of their time is waiting.
 export WORKERS ?= 3
 # Tests start many processes; each would compile the package anew where bytecode is not kept.
 unexport PYTHONDONTWRITEBYTECODE

@@ -3,6 +3,7 @@
 CrowdsweepError
 ├── BadInput (also ValueError)            what a person gave cannot be used
 │   ├── DataError                         a dataset, its files or its rows
+│   ├── NotOurs                           a file or folder in the way that crowdsweep did not write
 │   ├── SweepFileError                    a sweep file or a `--set`
 │   ├── SpaceError                        a search space
 │   └── UnknownName (also LookupError)    a model, dataset, template, metric or parameter that is not known
@@ -115,6 +116,10 @@ class BadInput(CrowdsweepError, ValueError):
 
 class DataError(BadInput):
     """A dataset, its files or its rows cannot be used."""
+
+
+class NotOurs(BadInput):
+    """A file or a folder is in the way that crowdsweep did not write, or that was changed since; it is kept."""
 
 
 class SweepFileError(BadInput):

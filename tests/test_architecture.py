@@ -21,7 +21,7 @@ DOORS = {
     "ray": ["sweep/ray_*.py", "sweep/cluster.py"],
     "optuna": ["search/optuna_points.py", "search/importances.py"],
     "mlflow": ["tracking/mlflow_*.py"],
-    "sqlalchemy": ["tracking/sqlite_file.py"],
+    "sqlalchemy": ["tracking/sqlite_file.py", "tracking/mlflow_failures.py", "tracking/mlflow_reachable.py"],
     "matplotlib": ["report/figures/*.py"],
     "jinja2": ["report/page.py"],
     "sklearn": ["models/joint/*.py", "data/sources/digits.py", "report/plane.py", "api/estimator.py"],

@@ -14,6 +14,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from crowdsweep.api.answers import dataset_of_answers, given_answers
+from crowdsweep.api.asked_for_answers import asked_for_answers
 from crowdsweep.api.fits import Fit, fit_quietly
 from crowdsweep.api.loading import Data
 from crowdsweep.arrays import ItemProbs
@@ -105,10 +106,9 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def __sklearn_tags__(self) -> Tags:
-        """Returns scikit-learn's tags. Until it is fitted it does not pass for a classifier of one label an item: for
-        these, cross-validation refuses answers with NaN before anybody is asked, and otherwise parts them alike."""
+        """Returns scikit-learn's tags: those of a classifier, but where answers are about to be parted."""
         tags = super().__sklearn_tags__()
-        if not hasattr(self, "result_"):
+        if asked_for_answers():
             tags.estimator_type = None
         return tags
 

@@ -201,7 +201,8 @@ class Fit:
         """
         # It knows of sweeps, reports and networks, which a fit need not wait for.
         from crowdsweep.labelling.chosen import Chosen  # noqa: PLC0415
-        from crowdsweep.labelling.folder import check_folder, write_labels  # noqa: PLC0415
+        from crowdsweep.labelling.folder import write_labels  # noqa: PLC0415
+        from crowdsweep.labelling.label_files import check_folder  # noqa: PLC0415
 
         chosen = Chosen(
             model=self.model,

@@ -5,7 +5,7 @@ both are checked alike, and the same rows give the same dataset, in whichever fo
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import yaml
 
 from crowdsweep.api.notebook import as_html
-from crowdsweep.data import catalogue
+from crowdsweep.data import bounds, catalogue
 from crowdsweep.data.dataset import CrowdDataset, Scalar
 from crowdsweep.data.describe import describe
 from crowdsweep.data.description import DESCRIPTION_FILE
@@ -29,7 +29,13 @@ from crowdsweep.errors import BadInput, DataError, shortened
 _NEEDED = ("item", "annotator", "label")
 _ANSWER_COLUMNS = (*_NEEDED, "weight", "probability")
 _WHOLE_BELOW = 2.0**53  # up to here a float says which whole number it is
-_IN_CLASSES_FILE = "declare them in classes.csv (label, name)"
+_SAID_OF_TABLES = {
+    "say `missing: []` in dataset.yaml": "load it with `missing=[]`",
+    "write `missing: []` into dataset.yaml": "load it with `missing=[]`",
+    "declare it in classes.csv": "declare it by `classes`",
+    "declare them in classes.csv (label, name)": "declare them by `classes`",
+    "declare both in classes.csv (label, name)": "declare both by `classes`",
+}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -59,7 +65,8 @@ class Data:
     @property
     def notes(self) -> list[str]:
         """What is most likely a mistake in the data, and how many rows without a label were left out, in sentences."""
-        return [f"{oddity.count:,} {oddity}" for oddity in mistakes(self.dataset)]
+        notes = [f"{oddity.count:,} {oddity}" for oddity in mistakes(self.dataset)]
+        return notes if self.source else [_said_of_tables(note) for note in notes]
 
     def describe(self) -> dict[str, Any]:
         """Returns counts, redundancy and agreement, as `crowdsweep data describe --json` prints them."""
@@ -169,6 +176,7 @@ def as_table(given: Any, what: str) -> pa.Table:
             f"{what}: expected a folder, a name, or a table (a dict of columns; pandas, polars or Arrow), got "
             f"{_kind(given)}"
         )
+    bounds.check_table(table.num_rows, table.nbytes, what)
     twice = sorted({name for name in table.column_names if table.column_names.count(name) > 1})
     if twice:
         raise DataError(f"{what}: expected distinct column names, got {twice[0]!r} twice")
@@ -190,6 +198,8 @@ def _plain(column: Any, where: str) -> Any:
     floats of them."""
     try:
         column = pa.chunked_array([_decoded(chunk) for chunk in column.chunks] or [_decoded(column.combine_chunks())])
+    except DataError as error:
+        raise DataError(f"{where}, {error}") from None
     except (pa.ArrowException, ValueError, TypeError) as error:
         reason = shortened(" ".join(map(str, error.args)))
         raise DataError(f"{where}: expected texts or numbers, got {column.type}: {reason}") from error
@@ -206,7 +216,12 @@ def _decoded(chunk: Any) -> Any:
     """Returns an array of plain values."""
     kind = chunk.type
     if pa.types.is_dictionary(kind):
-        return _decoded(chunk.dictionary).take(chunk.indices)
+        values: Any = _decoded(chunk.dictionary)
+        if pa.types.is_string(values.type):
+            lengths: Any = pc.binary_length(values)
+            written = pc.sum(lengths.cast(pa.float64()).take(chunk.indices)).as_py() or 0
+            bounds.check_unpacked(int(written), chunk.nbytes, "texts", "give them as plain texts")
+        return values.take(chunk.indices)
     if pa.types.is_run_end_encoded(kind):
         return _decoded(pc.run_end_decode(chunk))  # pyright: ignore[reportAttributeAccessIssue] - stubs lack it
     if isinstance(kind, pa.BaseExtensionType):
@@ -246,7 +261,9 @@ def _of_table(given: Any, features: Any, classes: Sequence[str] | None, missing:
             if described is not None:
                 ids = np.array(described[0], dtype=np.str_)
                 np.savez(folder / "features-default.npz", item=ids, features=described[1])
-            return read_folder(folder)
+            dataset = read_folder(folder)
+            places = {text: _in_words_of_tables(place, folder) for text, place in dataset.left_out.first.items()}
+            return replace(dataset, folder="", left_out=replace(dataset.left_out, first=places))
         except DataError as error:
             raise DataError(_in_words_of_tables(str(error), folder)) from error
 
@@ -273,8 +290,12 @@ def _features(given: Any) -> tuple[list[str], np.ndarray]:
     if "item" not in table.column_names:
         raise DataError(f"features: expected a column 'item', got columns {', '.join(table.column_names)}; rename it")
     names: list[Any] = _texts(table, "item", "features").to_pylist()
-    if len(set(names)) < len(names) or not all(names):
-        raise DataError("features, column item: expected each item once, got one again, or an empty field")
+    seen: set[str] = set()
+    for row, name in enumerate(names, start=1):
+        if not name or name in seen:
+            got = f"{name!r} again" if name else "an empty field"
+            raise DataError(f"features, row {row}, column item: expected each item once, got {got}; correct it")
+        seen.add(name)
     return names, numbers_of(table.drop_columns(["item"]), "features")
 
 
@@ -319,10 +340,17 @@ def names_of(values: Sequence[Any], what: str) -> list[str]:
 def _in_words_of_tables(message: str, folder: Path) -> str:
     """Returns what is said of the files of a folder as it is said of the columns of a table."""
     for file in folder.iterdir():
-        message = message.replace(str(file), "features" if file.suffix == ".npz" else "table")
-    message = message.replace("say `missing: []` in dataset.yaml", "load it with `missing=[]`")
-    message = message.replace(str(folder), "table").replace(_IN_CLASSES_FILE, "declare them by `classes`")
-    return message.replace("declare both in classes.csv (label, name)", "declare both by `classes`")
+        name = "features" if file.suffix == ".npz" else "table"
+        message = message.replace(str(file), name)
+        if file.name != DESCRIPTION_FILE:
+            message = message.replace(file.name, name)
+    return _said_of_tables(message.replace(str(folder), "table"))
+
+
+def _said_of_tables(message: str) -> str:
+    for of_files, of_tables in _SAID_OF_TABLES.items():
+        message = message.replace(of_files, of_tables)
+    return message
 
 
 def _kind(value: object) -> str:

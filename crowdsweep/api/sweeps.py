@@ -16,6 +16,7 @@ from crowdsweep.api.notebook import as_html
 from crowdsweep.api.threads import one_thread
 from crowdsweep.console.status import sweep_status
 from crowdsweep.errors import BadInput, ConvergenceWarning, Interrupted, Where
+from crowdsweep.files.asked import is_folder
 from crowdsweep.journal.journal import read_journal
 from crowdsweep.journal.state import JournalState
 from crowdsweep.journal.stores import DEFAULT_STORES
@@ -140,7 +141,7 @@ def results(store: str | Path, /) -> Results:
         JournalError: there is no sweep in it.
     """
     place = Path(store)
-    if not place.is_dir():
+    if not is_folder(place):
         raise BadInput(f"{place}: expected the folder of a sweep's record, found nothing there; run a sweep first")
     read_journal(place)
     return Results(store=place)
@@ -196,9 +197,9 @@ def run(
         if not outcome.dropped:
             compared = compared_sweep(place)
             write_pages(compared)
-            show_when_ended(compared)
+            show_when_ended(compared, config.tracking.uri)
         if config.tracking.register and outcome.status == "done":
-            label_and_register(place, _log.info, news=outcome.ran > 0)
+            label_and_register(place, _log.info, news=outcome.ran > 0, place=config.tracking.uri)
     if outcome.status == "interrupted":
         raise Interrupted(f"{config.name}: interrupted; nothing that finished is lost, run it again to go on")
     for words in _to_tell(outcome):

@@ -17,7 +17,7 @@ import click
 from crowdsweep.cli.compare import compare
 from crowdsweep.cli.completion import completion, datasets_named, models_named, stores_named, stores_or_datasets_named
 from crowdsweep.cli.data import data
-from crowdsweep.cli.first_word import Waiting, say_first
+from crowdsweep.cli.first_word import Waiting, say_first, say_nothing_first, wait_for
 from crowdsweep.cli.help import Commands
 from crowdsweep.cli.init import init
 from crowdsweep.cli.outcome import (
@@ -30,17 +30,19 @@ from crowdsweep.cli.outcome import (
     closing_words,
     exit_code,
 )
+from crowdsweep.cli.paths import PATH
 from crowdsweep.cli.schema import schema
 from crowdsweep.cli.stores import as_json, list_stores, named_store, status, stop, store_argument
 from crowdsweep.cli.telling import say
 from crowdsweep.errors import BadInput, CrowdsweepError, plain
+from crowdsweep.files.asked import exists
 from crowdsweep.journal.stores import DEFAULT_STORES, asked_store, stores_in
 
 if TYPE_CHECKING:
     from crowdsweep.report.table import TablePhase
     from crowdsweep.sweepfile.records import Engine, SweepConfig
 
-record_argument = click.argument("store", metavar="DIR", type=click.Path(path_type=Path), shell_complete=stores_named)
+record_argument = click.argument("store", metavar="DIR", type=PATH, shell_complete=stores_named)
 overrides_option = click.option(
     "--set",
     "overrides",
@@ -48,7 +50,7 @@ overrides_option = click.option(
     metavar="KEY=VALUE",
     help="Change one key: `seeds.report=3`, `models.cmm.params.groups=4`.",
 )
-sweep_argument = click.argument("sweep", metavar="SWEEP", type=click.Path(path_type=Path))
+sweep_argument = click.argument("sweep", metavar="SWEEP", type=PATH)
 
 
 def run_command_line(arguments: Sequence[str], *, waiting: Waiting | None = None) -> int:
@@ -79,8 +81,10 @@ def run_command_line(arguments: Sequence[str], *, waiting: Waiting | None = None
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(package_name="crowdsweep")
-def commands() -> None:
+@click.pass_context
+def commands(context: click.Context) -> None:
     """Find out which model of crowd annotations is best on your data, with which settings, and how sure that is."""
+    wait_for(context)
 
 
 for command in (data, init, schema, list_stores, status, stop, compare, completion):
@@ -89,9 +93,7 @@ for command in (data, init, schema, list_stores, status, stop, compare, completi
 
 @commands.command()
 @sweep_argument
-@click.option(
-    "--store", type=click.Path(path_type=Path), help="Where the record goes; crowdsweep-runs/NAME by default."
-)
+@click.option("--store", type=PATH, help="Where the record goes; crowdsweep-runs/NAME by default.")
 @click.option("--engine", type=click.Choice(["inline", "ray"]), help="Run in one process, or on Ray actors.")
 @click.option("--address", help="A running Ray cluster to join: `host:6379`, or `auto` for this machine's.")
 @click.option("--quiet", is_flag=True, help="No progress, only the result.")
@@ -110,8 +112,7 @@ def run(
 
     SWEEP may also be a dataset's folder: its sweep.yaml is run, or, where it has none, the one that `init` would write.
     """
-    if not quiet:
-        say_first(f"{sweep}: reading it")
+    say_nothing_first() if quiet else say_first(f"{sweep}: reading it")
     from crowdsweep.cli.results import label_line, shown_results
     from crowdsweep.console.tables import terminal_width
     from crowdsweep.labelling.in_mlflow import label_and_register
@@ -141,7 +142,7 @@ def run(
                     say(f"{config.name}: writing the report…", err=True)
             compared = compared_sweep(place)
             page = write_pages(compared)
-            show_when_ended(compared)
+            show_when_ended(compared, config.tracking.uri)
             click.echo(f"{shown_results(compared, terminal_width())}\n")
             click.echo(f"report:  {page}")
             click.echo(f"results: {page.with_name('results.parquet')}")
@@ -150,7 +151,7 @@ def run(
             if line := label_line(compared.comparison, place):
                 click.echo(f"labels:  {line}")
             if config.tracking.register and outcome.status == "done":
-                label_and_register(place, say, news=outcome.ran > 0)
+                label_and_register(place, say, news=outcome.ran > 0, place=config.tracking.uri)
     finally:  # how to go on is said also where the report cannot be written
         code = exit_code(outcome)
         for line in closing_words(outcome, config, Again(words=words, overrides=overrides), str(place)):
@@ -216,9 +217,7 @@ def report(store: Path | None, live: bool) -> None:
     help="Another model than the one that the sweep's report recommends, or hierarchical-dawid-skene of a dataset.",
 )
 @click.option("--dataset", metavar="NAME", help="Of a sweep with several datasets, the one to label.")
-@click.option(
-    "--out", type=click.Path(path_type=Path), help="Where to write; DIR/labels of a sweep, else crowdsweep-labels/NAME."
-)
+@click.option("--out", type=PATH, help="Where to write; DIR/labels of a sweep, else crowdsweep-labels/NAME.")
 @click.option("--seeds", type=click.IntRange(1), help="Fits that are averaged; the sweep's report seeds, else 5.")
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A hyper-parameter, without a sweep.")
 @click.option(
@@ -230,7 +229,7 @@ def report(store: Path | None, live: bool) -> None:
 )
 @click.option(
     "--interface",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="FILE",
     help="XML of the Label Studio project that predictions are for, whose names they then have.",
 )
@@ -251,13 +250,14 @@ def label(
     say_first(f"{place or 'the latest sweep'}: reading it")
     from crowdsweep.labelling.chosen import chosen_of_dataset, chosen_of_sweep
     from crowdsweep.labelling.exports import Exports
-    from crowdsweep.labelling.folder import check_folder, default_folder, fit_chosen, told_of, write_labels
+    from crowdsweep.labelling.folder import default_folder, fit_chosen, told_of, write_labels
     from crowdsweep.labelling.in_mlflow import log_and_tell
+    from crowdsweep.labelling.label_files import check_folder
 
     if place is None:
         place = str(named_store(None))
     store = Path(place)
-    if (store / "journal.jsonl").exists():
+    if exists(store / "journal.jsonl"):
         if settings:
             raise BadInput("--set: of a sweep the chosen point is fitted; to fit another, name the dataset and --model")
         chosen = chosen_of_sweep(store, dataset, model, seeds)
@@ -280,7 +280,7 @@ def label(
     say(f"{folder}: {', '.join(names)}")
     for line in told_of(folder):
         say(plain(line))
-    if (store / "journal.jsonl").exists():
+    if exists(store / "journal.jsonl"):
         log_and_tell(store, folder, fitted, say)
 
 
@@ -315,9 +315,7 @@ def repair(store: Path) -> None:
 
 @commands.command()
 @click.argument("key")
-@click.option(
-    "--store", type=click.Path(path_type=Path), help="The sweep's record; all of crowdsweep-runs/ by default."
-)
+@click.option("--store", type=PATH, help="The sweep's record; all of crowdsweep-runs/ by default.")
 @as_json
 def replay(key: str, store: Path | None, as_json: bool) -> int:
     """Run one trial again, alone, by its key (or the start of it), and compare with the record."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from crowdsweep.cli.completion import stores_named
+from crowdsweep.cli.paths import PATH
 from crowdsweep.cli.stores import as_json
 from crowdsweep.cli.telling import say
 from crowdsweep.errors import plain, shortened
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("first", metavar="A", type=click.Path(path_type=Path), shell_complete=stores_named)
-@click.argument("second", metavar="B", type=click.Path(path_type=Path), shell_complete=stores_named)
+@click.argument("first", metavar="A", type=PATH, shell_complete=stores_named)
+@click.argument("second", metavar="B", type=PATH, shell_complete=stores_named)
 @as_json
 def compare(first: Path, second: Path, as_json: bool) -> None:
     """Compare two sweeps: what their sweep files say differently, and their scores, paired where the trials match."""

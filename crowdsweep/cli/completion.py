@@ -6,11 +6,11 @@ Names come from listings of files that import nothing of what they name, so that
 
 import os
 from collections.abc import Iterable
-from pathlib import Path
 
 import click
 from click.shell_completion import BashComplete, CompletionItem, FishComplete, ZshComplete
 
+from crowdsweep.files.asked import at_home
 from crowdsweep.journal.stores import stores_in
 
 _SHELLS = {"bash": BashComplete, "zsh": ZshComplete, "fish": FishComplete}
@@ -65,7 +65,7 @@ def dataset_names() -> list[str]:
     found = set(names("dataset"))
     for place in filter(None, os.environ.get("CROWDSWEEP_DATA", "").split(os.pathsep)):
         kinds = [f"*/{stem}.{kind}" for stem in ("annotations", "votes") for kind in ("csv", "csv.gz", "parquet")]
-        found.update(file.parent.name for kind in kinds for file in Path(place).expanduser().glob(kind))
+        found.update(file.parent.name for kind in kinds for file in at_home(place).glob(kind))
     return sorted(found)
 
 

@@ -8,6 +8,7 @@ import click
 from crowdsweep.cli.completion import datasets_named
 from crowdsweep.cli.first_word import say_first
 from crowdsweep.cli.help import Commands
+from crowdsweep.cli.paths import PATH
 from crowdsweep.cli.telling import say
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
@@ -39,8 +40,8 @@ def data() -> None:
 
 @data.command("import")
 @click.argument("form", type=click.Choice(FORM_NAMES))
-@click.argument("source", type=click.Path(path_type=Path))
-@click.argument("folder", type=click.Path(path_type=Path), required=False)
+@click.argument("source", type=PATH)
+@click.argument("folder", type=PATH, required=False)
 @click.option("--question", help="Which question, where a file has several.")
 @click.option("--item", metavar="COLUMN", help="csv, matrices: the column of item ids.")
 @click.option("--annotator", metavar="COLUMN", help="csv: the column of annotator ids.")
@@ -116,7 +117,7 @@ def describe(dataset: str, as_json: bool) -> None:
 
 
 @data.command()
-@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("folder", type=PATH)
 @click.option("--source", default="gaussians", show_default=True, help="A built-in dataset with a simulated crowd.")
 @click.option("--seed", default=0, show_default=True, help="Of the crowd.")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="A dataset parameter, `annotators=1000`.")

@@ -9,8 +9,10 @@ import click
 
 from crowdsweep.cli.data import FEATURES_HELP, FORM_NAMES, MISSING_HELP
 from crowdsweep.cli.first_word import say_first
+from crowdsweep.cli.paths import PATH
 from crowdsweep.cli.telling import say
 from crowdsweep.errors import BadInput, plain
+from crowdsweep.files.asked import is_file
 
 if TYPE_CHECKING:
     from crowdsweep.newcomer.begin import Begun
@@ -21,8 +23,8 @@ _NOTHING = "-"
 
 
 @click.command()
-@click.argument("source", metavar="LABELS", type=click.Path(path_type=Path))
-@click.argument("folder", type=click.Path(path_type=Path), required=False)
+@click.argument("source", metavar="LABELS", type=PATH)
+@click.argument("folder", type=PATH, required=False)
 @click.option("--form", type=click.Choice(FORM_NAMES), help="Of the file, as in `data import`; guessed by default.")
 @click.option("--item", metavar="COLUMN", help="The column of item ids.")
 @click.option("--annotator", metavar="COLUMN", help="The column of annotator ids.")
@@ -49,9 +51,10 @@ def init(
     be a dataset's folder, which then gets the sweep file.
     """
     say_first(f"{source}: reading it")
-    from crowdsweep.data.folder import check_new, is_dataset_folder
+    from crowdsweep.data.folder import is_dataset_folder
     from crowdsweep.data.formats.rows import Asked
     from crowdsweep.data.missing import Missing
+    from crowdsweep.data.new_folder import check_new
     from crowdsweep.newcomer.begin import begin_with_file, begin_with_folder
     from crowdsweep.newcomer.guess import guess_file, settled
 
@@ -116,7 +119,7 @@ def _asked_column(guess: "Guess", role: str, *, needed: bool) -> str | None:
             return said
         if not needed and said == _NOTHING:
             return None
-        if role == "gold" and Path(said).is_file():
+        if role == "gold" and is_file(Path(said)):
             return said
         say(plain(f"there is no column {said!r}, but {', '.join(guess.header)}"), err=True)
 

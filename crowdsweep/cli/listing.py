@@ -11,6 +11,7 @@ import yaml
 from crowdsweep.data import catalogue
 from crowdsweep.data.description import read_description
 from crowdsweep.errors import BadInput, DataError, shortened
+from crowdsweep.files.asked import is_file, is_folder
 from crowdsweep.models import registered
 from crowdsweep.registry import discovery
 from crowdsweep.registry.parameters import Parameter
@@ -133,11 +134,11 @@ def _comment(words: str) -> str:
 def _folder_title(name: str) -> str:
     for place in catalogue.search_path():
         about = place / name / ABOUT_FILE
-        if about.is_file():
+        if is_file(about):
             try:
                 return shortened(" ".join(read_description(place / name).title.split()))
             except DataError as error:
                 return f"cannot be used: {error}"
-        if Path(place / name).is_dir():
+        if is_folder(Path(place / name)):
             return ""
     return ""

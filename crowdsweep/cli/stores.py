@@ -8,13 +8,12 @@ from pathlib import Path
 import click
 
 from crowdsweep.cli.completion import stores_named
+from crowdsweep.cli.paths import PATH
 from crowdsweep.cli.telling import say
 from crowdsweep.journal.stores import DEFAULT_STORES, asked_store, stores_in
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
-store_argument = click.argument(
-    "store", metavar="[DIR]", required=False, type=click.Path(path_type=Path), shell_complete=stores_named
-)
+store_argument = click.argument("store", metavar="[DIR]", required=False, type=PATH, shell_complete=stores_named)
 """The folder of a sweep's record, or its name below crowdsweep-runs/; the latest there where it is left out."""
 
 
@@ -31,7 +30,7 @@ def named_store(given: Path | None) -> Path:
 
 
 @click.command("list")
-@click.argument("folder", type=click.Path(path_type=Path), default=DEFAULT_STORES)
+@click.argument("folder", type=PATH, default=DEFAULT_STORES)
 @as_json
 def list_stores(folder: Path, as_json: bool) -> None:
     """List the sweeps here, the latest first: state, size, best model and when.

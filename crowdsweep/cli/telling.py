@@ -4,6 +4,7 @@ import sys
 
 import click
 
+from crowdsweep.cli.first_word import say_nothing_first
 from crowdsweep.console.messages import columns_of, wrapped
 
 
@@ -14,4 +15,5 @@ def say(text: object, *, err: bool = False) -> None:
         text: of the message.
         err: to standard error.
     """
+    say_nothing_first()
     click.echo(wrapped(str(text), columns_of(sys.stderr if err else sys.stdout)), err=err)

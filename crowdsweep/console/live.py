@@ -15,7 +15,7 @@ from crowdsweep.console.best import BEST_COLUMNS, Best
 from crowdsweep.console.messages import wrapped
 from crowdsweep.console.progress import Progress
 from crowdsweep.console.tables import Grid, drawn
-from crowdsweep.console.wording import about_words, clock_words, number_words, score_words
+from crowdsweep.console.wording import clock_words, left_words, number_words, score_words
 from crowdsweep.errors import plain
 from crowdsweep.journal.state import JournalState
 from crowdsweep.metrics.wording import words
@@ -188,8 +188,8 @@ class ConsoleMirror:
         left = self._progress.left()
         if left is None:
             return gone, ""
-        seconds, why = left
-        return f"{gone}, about {about_words(seconds)} left", f"that is more than was said before: {why}" if why else ""
+        why = f"that is more than was said before: {left.why}" if left.why else ""
+        return f"{gone}, {left_words(left.seconds, left.most_s)} left", why
 
     def _view(self) -> RenderableType:
         """Called from the live view's own thread as well."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from crowdsweep.console.best import Best, Bests
-from crowdsweep.console.time_left import Cell, TimeLeft, Work
+from crowdsweep.console.time_left import Cell, Left, TimeLeft, Work
 from crowdsweep.console.wording import score_words
 from crowdsweep.errors import plain, shortened
 from crowdsweep.journal.shown import one_each, shown_trials
@@ -78,6 +78,7 @@ class Progress:
         self._seen_before = (0, 0)  # trials that were known, and actors lost, when no reason was shown last
         self._planned_total = 0
         self._planned: Counter[Cell] = Counter()  # trials that the plan has of each cell, at most
+        self._searched: set[Cell] = set()
         self._known: Counter[Cell] = Counter()  # those that were asked for
         self._done: Counter[Cell] = Counter()
         self._among: set[str] = set()
@@ -110,21 +111,33 @@ class Progress:
         """Seconds since this driver began."""
         return self._clock() - self._began
 
-    def left(self) -> tuple[float, str] | None:
-        """Returns the seconds that the known trials still take, and why that is more than was said before, or nothing;
-        None before the first has finished here, and when all have."""
+    def left(self) -> Left | None:
+        """Returns how long the trials still take, a range while searches have points to propose; None before the first
+        has finished here, and when all have."""
         now = self._clock()
         known = {cell: n - self._done[cell] for cell, n in (self._planned | self._known).items()}
         to_go = {cell: n for cell, n in known.items() if n > 0}
         to_go[_ANY] = max(0, self.total - self.finished - sum(to_go.values()))  # of which the plan says no more
         if self._at_work_from is None or self.finished >= self.total:
             return None
-        estimate_s = self._work.left_s(to_go, now - self._at_work_from)
+        gone_s = now - self._at_work_from
+        estimate_s = self._work.left_s(to_go, gone_s)
         fresh, rising = self._left.shown_s is None, bool(self._left.why)
         self._left.update(estimate_s, now, lambda: self._why_longer(to_go))
         if fresh or (rising and not self._left.why):
             self._seen_before = (self.total, self.lost)
-        return None if self._left.shown_s is None else (self._left.shown_s, self._left.why)
+        if self._left.shown_s is None:
+            return None
+        shown_s, why = self._left.shown_s, self._left.why
+        later = {cell: n for cell in self._searched if (n := min(to_go.get(cell, 0), self._unasked(cell))) > 0}
+        if not later:
+            return Left(shown_s, why)
+        less_s, more_s = self._work.spread(later, gone_s)
+        return Left(max(0.0, shown_s - less_s), why, shown_s + more_s)
+
+    def _unasked(self, cell: Cell) -> int:
+        """Returns how many trials of a cell nobody has asked for yet, at most."""
+        return self._planned[cell] - self._known[cell]
 
     def take(self, event: Event) -> None:
         """Takes one event."""
@@ -147,7 +160,7 @@ class Progress:
             case TrialFinished(result=result):
                 self._at_work()
                 if (asked := self._asked.get(result.key)) is not None:
-                    self._work.add((asked.label, asked.dataset), result.wall_s)
+                    self._work.add((asked.label, asked.dataset), result.wall_s, asked.spec.cell_key)
                 self._finish(result)
             case BatchLost(keys=keys):
                 self.lost += 1
@@ -187,6 +200,9 @@ class Progress:
         self._watched = {cell.key: cell.metric for cell in [*(plan.cells or ()), *plan.searches]}
         self._bests = Bests(config, plan)
         self._among = {row.dataset for row in plan.datasets}
+        self._searched = {
+            (one.label, dataset_words(one.dataset, one.dataset_params, self._among)) for one in plan.searches
+        }
         self._planned = Counter()
         for cell in [*(plan.cells or ()), *plan.searches]:
             self._planned[cell.label, dataset_words(cell.dataset, cell.dataset_params, self._among)] += cell.n_trials

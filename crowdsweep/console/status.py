@@ -11,7 +11,7 @@ from crowdsweep.console.tables import Grid, render
 from crowdsweep.console.wording import number_words
 from crowdsweep.errors import plain
 from crowdsweep.journal.journal import read_journal
-from crowdsweep.journal.shown import left_out_as_data_changed, points_of, shown_searches, shown_trials
+from crowdsweep.journal.shown import datasets_of, left_out_as_data_changed, points_of, shown_searches, shown_trials
 from crowdsweep.journal.state import JournalState
 from crowdsweep.journal.stores import Driver, driver_of
 from crowdsweep.metrics.wording import words
@@ -55,7 +55,7 @@ def sweep_status(state: JournalState, store: Path | None = None) -> dict[str, An
         "total": progress.total,
         "left_out": len(state.results) - len(results),
         "data_changed": {
-            short_name(dataset): number
+            short_name(dataset, datasets_of(state.plan)): number
             for dataset, number in left_out_as_data_changed(state, shown_trials(state)).items()
         },
         "points": sum(len(points_of(state, search)) for search in shown_searches(state)),

@@ -3,18 +3,41 @@
 What is left is the sum over the trials that are still to be run. A trial is taken to last as long as those of its model
 on its dataset that have finished here; of a model that has not been met there, as long as the others on that dataset
 do, else as all do. That work is divided by how many trials were done side by side so far.
+
+Points that a search has still to propose may take longer or less than those before. While there are such, a range is
+shown: they may all be as quick as the quicker half of the points so far mostly is, or as slow as the slower half (the
+quartiles). Before a few points have ended nothing tells how slow points can be, and what is shown is the least.
 """
 
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
+from statistics import quantiles
+from typing import NamedTuple
 
 SMOOTH_S = 20.0
 """How long a new estimate takes to count for two thirds."""
 FAR_OFF, FAR_OFF_S = 1.3, 15.0
 """A new estimate is shown though it is longer where it is so many times the shown one, and by so many seconds."""
 
+FEWEST_POINTS = 3
+"""So many points must have ended before a search tells how slow the next ones may be."""
+
 Cell = tuple[str, str]
 """A model's label and a dataset."""
+
+
+class Left(NamedTuple):
+    """What is shown of the time left.
+
+    Attributes:
+        seconds: at the least, where there is a range.
+        why: that is more than was said before; empty where it is not.
+        most_s: at the most, infinite where nothing tells; None where there is no range.
+    """
+
+    seconds: float
+    why: str
+    most_s: float | None = None
 
 
 @dataclass(kw_only=True)
@@ -35,11 +58,13 @@ class Work:
 
     by_cell: dict[Cell, _Sum] = field(default_factory=dict[Cell, _Sum])
     by_dataset: dict[str, _Sum] = field(default_factory=dict[str, _Sum])
+    by_point: dict[Cell, dict[str, _Sum]] = field(default_factory=dict[Cell, dict[str, _Sum]])
     all: _Sum = field(default_factory=_Sum)
 
-    def add(self, cell: Cell, seconds: float) -> None:
-        """Takes a trial that has finished here."""
+    def add(self, cell: Cell, seconds: float, point: str = "") -> None:
+        """Takes a trial that has finished here; `point` tells the hyper-parameters of its cell apart."""
         for sums in (
+            self.by_point.setdefault(cell, {}).setdefault(point, _Sum()),
             self.by_cell.setdefault(cell, _Sum()),
             self.by_dataset.setdefault(cell[1], _Sum()),
             self.all,
@@ -72,6 +97,26 @@ class Work:
         by_work_s = sum(n * self.seconds_of(cell) for cell, n in to_go.items()) * gone_s / self.all.seconds
         unknown = sum(n for cell, n in to_go.items() if cell not in self.by_cell) / n
         return by_work_s + unknown * max(0.0, by_number_s - by_work_s)
+
+    def spread(self, proposed_later: Mapping[Cell, int], gone_s: float) -> tuple[float, float]:
+        """Returns by how many seconds less, and more, trials may take than `left_s` says, since nobody knows their
+        points yet: infinitely many more where too few points have ended.
+
+        Args:
+            proposed_later: how many trials of each cell will be at points that a search has still to propose.
+            gone_s: seconds in which all work was done.
+        """
+        less_s = more_s = 0.0
+        for cell, n in proposed_later.items():
+            known = [point.seconds / point.trials for point in self.by_point.get(cell, {}).values()]
+            if len(known) < FEWEST_POINTS:
+                less_s, more_s = less_s + n * self.seconds_of(cell), float("inf")
+                continue
+            low, _, high = quantiles(known, n=4, method="inclusive")
+            mean = self.seconds_of(cell)
+            less_s, more_s = less_s + n * max(0.0, mean - low), more_s + n * max(0.0, high - mean)
+        side_by_side = self.all.seconds / gone_s if self.all.seconds > 0 else 1.0
+        return less_s / side_by_side, more_s / side_by_side
 
     def longest(self, to_go: Mapping[Cell, int]) -> Cell | None:
         """Returns the cell that most of the time goes to."""

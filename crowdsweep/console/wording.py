@@ -36,3 +36,18 @@ def about_words(seconds: float) -> str:
     if hours < 36:
         return f"{round(hours, 1) if hours < 9.75 else round(hours):g} h"
     return f"{hours / 24:.0f} days"
+
+
+def left_words(least_s: float, most_s: float | None = None) -> str:
+    """Returns `about 4 min`; `2 to 5 min`, `40 s to 2 min`, where it may be more; `at least 2 min` where nobody knows
+    how much more."""
+    if most_s is None:
+        return f"about {about_words(least_s)}"
+    least = about_words(least_s)
+    if most_s == float("inf"):
+        return f"at least {least}"
+    most = about_words(most_s)
+    if least == most:
+        return f"about {least}"
+    (number, unit), (_, other) = least.split(" "), most.split(" ")
+    return f"{number if unit == other else least} to {most}"

@@ -21,9 +21,9 @@ from crowdsweep.arrays import (
     Pointers,
     RowProbs,
     RowWeights,
-    normalised_rows,
     read_only,
 )
+from crowdsweep.data import bounds
 from crowdsweep.errors import DataError
 
 Forgotten = tuple[Pointers, AnnotatorCodes]
@@ -120,19 +120,20 @@ class Annotations:
         """Builds anonymous annotations: `count[j]` rows (item[j], label[j]), each its own pseudo-annotator.
 
         Raises:
-            DataError: a count is negative, or codes lie outside their sizes.
+            DataError: a count is negative or they add up to more than can be held, or codes lie outside their sizes.
         """
         if (count < 0).any():
             bad = int(np.flatnonzero(count < 0)[0])
             raise DataError(f"votes, row {bad}: expected a count of at least 0, got {count[bad]}")
-        items, labels = np.repeat(item, count), np.repeat(label, count)
-        order = np.lexsort((labels, items))
+        total = float(count.sum(dtype=np.float64))
+        bounds.check_votes(total, len(count), "votes")
+        order = np.lexsort((label, item))
         return cls.of(
-            item=items[order],
-            annotator=np.arange(len(items), dtype=np.int32),
-            label=labels[order],
+            item=np.repeat(item[order], count[order]),
+            annotator=np.arange(total, dtype=np.int32),
+            label=np.repeat(label[order], count[order]),
             n_items=n_items,
-            n_annotators=len(items),
+            n_annotators=int(total),
             n_classes=n_classes,
             anonymous=True,
         )
@@ -182,6 +183,7 @@ class Annotations:
         """What each row says of each class [annotations, classes], or None where every row is certain of its label."""
         if self.probability is None:
             return None
+        bounds.check_soft_rows(len(self), self.n_classes)
         certain = self.probability.astype(np.float64)
         spread = (1.0 - certain) / max(self.n_classes - 1, 1)
         rows = np.repeat(spread[:, None], self.n_classes, axis=1)
@@ -202,8 +204,17 @@ class Annotations:
         return cast(sp.csr_array, table.tocsr())
 
     def label_distribution(self) -> ItemProbs:
-        """Returns each item's share of votes [items, classes]; uniform rows where an item has none."""
-        return normalised_rows(self.counts.toarray())
+        """Returns each item's share of votes [items, classes]; uniform rows where an item has none.
+
+        Of many classes most are zero, and zeros that nobody writes take no memory: only votes are written.
+        """
+        counts = self.counts
+        total = np.asarray(counts.sum(axis=1)).ravel()
+        item = np.repeat(np.arange(self.n_items), np.diff(counts.indptr))
+        shares = np.zeros(counts.shape)
+        shares[item, counts.indices] = counts.data / total[item]
+        shares[total == 0] = 1.0 / self.n_classes
+        return shares
 
     def take(self, rows: np.ndarray) -> "Annotations":
         """Returns the same container with only these rows (a mask or row numbers); sizes stay declared."""

@@ -13,12 +13,13 @@ import numpy as np
 from jaxtyping import Float32, Float64
 
 from crowdsweep.arrays import AnnotatorFeatures
-from crowdsweep.data import tables
-from crowdsweep.data.folder_files import number, read_features_of
+from crowdsweep.data import bounds, tables
+from crowdsweep.data.folder_files import check_names, check_present, number, read_features_of
 from crowdsweep.data.missing import USUAL, Missing
 from crowdsweep.data.spelling import shared
 from crowdsweep.data.tables import Column, Names
 from crowdsweep.errors import DataError
+from crowdsweep.files.asked import is_file
 
 MOST_WORDS = 32
 MOST_FEATURES = 4096
@@ -26,10 +27,19 @@ _TABLE = "annotators"  # what the columns of annotators.csv are called beside th
 _NAME = "annotator"
 
 
-def order_annotators(folder: Path, answering: Names) -> Names:
-    """Returns the ids of all annotators, declared or answering, in the order of their codes."""
+def order_annotators(folder: Path, answering: Names, missing: Missing = USUAL) -> Names:
+    """Returns the ids of all annotators, declared or answering, in the order of their codes.
+
+    Raises:
+        DataError: a row of annotators.csv declares nobody.
+    """
     path = tables.find_table(folder, "annotators")
-    declared = [] if path is None else [batch[_NAME].texts for _, batch in tables.batches(path, [_NAME])]
+    declared: list[Names] = []
+    if path is not None:
+        for first, batch in tables.batches(path, [_NAME]):
+            check_names(path, first, _NAME, batch[_NAME])
+            check_present(path, first, _NAME, batch[_NAME], missing)
+            declared.append(batch[_NAME].texts)
     names = tables.distinct([*declared, answering])
     return names.take(names.natural_order())
 
@@ -53,7 +63,7 @@ def read_annotator_features(
     if kind == "none":
         return None
     prefix = "annotator-features-"
-    kinds = sorted(path.stem.removeprefix(prefix) for path in folder.glob(f"{prefix}*.npz") if path.is_file())
+    kinds = sorted(path.stem.removeprefix(prefix) for path in folder.glob(f"{prefix}*.npz") if is_file(path))
     columns = {} if kind in kinds else _columns(folder, missing)
     known = [*kinds, *([_TABLE] if columns else [])]
     if kind is None and len(known) > 1:
@@ -78,7 +88,8 @@ def _columns(folder: Path, missing: Missing) -> Mapping[str, Column]:
     if path is None or set(tables.column_names(path)) <= {_NAME}:
         return {}
     parts: dict[str, list[Column]] = {}
-    for _, batch in tables.batches(path, [_NAME, *tables.column_names(path)]):
+    for first, batch in tables.batches(path, [_NAME, *tables.column_names(path)]):
+        check_present(path, first, _NAME, batch[_NAME], missing)
         for name, column in batch.items():
             parts.setdefault(name, []).append(column if name == _NAME else missing.emptied(column))
     columns = {name: tables.joined(found) for name, found in parts.items()}
@@ -103,6 +114,8 @@ def _coded(folder: Path, columns: Mapping[str, Column], names: Names) -> Annotat
             f"{path}: expected features of every annotator, {len(lacking)} are not listed, such as "
             f"{names[int(lacking[0])]!r}{clash}; add them, or set the dataset parameter annotator_features: none"
         )
+    width = sum(1 if _is_numeric(column) else len(column.texts) for column in columns.values() if not _is_left(column))
+    bounds.check_numbers((len(listed), width), str(path), "leave columns out")
     parts = [
         _numbers(path, name, column) if _is_numeric(column) else _words(column)
         for name, column in columns.items()

@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from crowdsweep.data import bounds
 from crowdsweep.data.doors import found_at, reading
 from crowdsweep.errors import DataError
+from crowdsweep.files.asked import is_file
 
 _NUMBERS_AND_TEXTS = "fiubUS"
-_PACKED_TIGHT, _LARGE = 200, 1 << 28  # real features pack a few times; an archive made to fill memory a thousand times
+_CHARACTER = {"U": 4, "S": 1}  # bytes
 
 
 def read_npy(path: Path) -> np.ndarray:
@@ -21,9 +23,10 @@ def read_npy(path: Path) -> np.ndarray:
     Raises:
         DataError: it is none, is cut off, or holds objects.
     """
-    if not path.is_file():
+    if not is_file(path):
         raise DataError(f"{path}: expected a file, found {found_at(path)}")
     with reading(path, "an .npy array of numbers or texts"), path.open("rb") as file:
+        bounds.check_unpacked(path.stat().st_size, bounds.size_on_disk(path), str(path), "save it without holes")
         return _array(file, path, path.stat().st_size, path.name)
 
 
@@ -46,11 +49,8 @@ def read_npz(path: Path, arrays: Mapping[str, str]) -> list[np.ndarray]:
                 there = ", ".join(part.removesuffix(".npy") for part in held[:5]) or "none"
                 raise DataError(f"{path}: expected {expected}, found {there}; add {name}")
             info = archive.getinfo(f"{name}.npy")
-            if info.file_size > _LARGE and info.file_size > _PACKED_TIGHT * info.compress_size:
-                raise DataError(
-                    f"{path}, {name}: expected an array, got {info.file_size >> 20} MB packed into "
-                    f"{info.compress_size >> 10} kB; save it with np.savez, unpacked, if it is meant"
-                )
+            remedy = "save it with np.savez, unpacked"
+            bounds.check_unpacked(info.file_size, info.compress_size, f"{path}, {name}", remedy)
             with archive.open(info) as file:
                 found.append(_array(file, path, info.file_size, name))
         return found
@@ -71,6 +71,10 @@ def _array(file: Any, path: Path, size: int, name: str) -> np.ndarray:
         )
     if dtype.kind not in _NUMBERS_AND_TEXTS or dtype.itemsize == 0:
         raise DataError(f"{path}, {name}: expected numbers or texts, got {dtype}; convert it")
+    if dtype.kind in "US" and dtype.itemsize > _CHARACTER[dtype.kind] * bounds.LONGEST_NAME:
+        raise DataError(
+            f"{path}, {name}: expected texts of at most {bounds.LONGEST_NAME:,} characters, got {dtype}; shorten them"
+        )
     needed = math.prod(shape) * dtype.itemsize
     if needed < 0 or needed > size:
         raise DataError(f"{path}, {name}: expected {needed} bytes for shape {shape} of {dtype}, the file has {size}")

@@ -17,6 +17,7 @@ from annotated_types import Ge, Lt
 from crowdsweep.data.dataset import CrowdDataset, Scalar
 from crowdsweep.data.folder import is_dataset_folder, read_folder
 from crowdsweep.errors import DataError, UnknownName
+from crowdsweep.files.asked import at_home, is_folder, names_in
 from crowdsweep.registry import discovery
 from crowdsweep.seeds import SeedStream
 
@@ -203,27 +204,26 @@ def _text_param(params: Mapping[str, Scalar], name: str) -> str | None:
 
 def search_path() -> list[Path]:
     """Returns the folders that `CROWDSWEEP_DATA` names, in order."""
-    return [Path(part).expanduser() for part in os.environ.get(SEARCH_PATH, "").split(os.pathsep) if part]
+    return [at_home(part) for part in os.environ.get(SEARCH_PATH, "").split(os.pathsep) if part]
 
 
 def _folders() -> list[str]:
     return [
         folder.name
         for place in search_path()
-        if place.is_dir()
-        for folder in place.iterdir()
+        for folder in (place / name for name in names_in(place))
         if is_dataset_folder(folder)
     ]
 
 
 def _find_folder(name: str) -> Path:
     """Returns the folder that a name or path means; a name is never joined with anything but a search path's entry."""
-    path = Path(name).expanduser()
+    path = at_home(name)
     if len(path.parts) == 1 and name not in (".", ".."):
         for place in search_path():
             if is_dataset_folder(place / name):
                 return place / name
-    if path.is_dir():
+    if is_folder(path):
         return path
     if len(path.parts) > 1:
         raise DataError(f"dataset {name}: expected a folder with annotations.csv or votes.csv, found no such folder")

@@ -16,6 +16,7 @@ from jaxtyping import Bool, Float64, Int8, Int32
 
 from crowdsweep.arrays import AnnotatorFeatures, Confusions, ItemFeatures
 from crowdsweep.data.annotations import Annotations
+from crowdsweep.data.missing import LeftOut
 from crowdsweep.errors import DataError
 
 Scale = Literal["nominal", "ordinal", "multilabel"]
@@ -169,7 +170,7 @@ class CrowdDataset:
         seed_dependent: whether the crowd is drawn anew from each trial's seed (`catalogue.Source.draw`).
         folder: that it was read from; empty where it was none.
         unread_columns: columns of its files that are not read and look as if they were meant, `items.csv: truth`.
-        missing_labels: how many rows of its files were left out, as they had no label, by what stood in its place.
+        left_out: the rows of its files that had no label.
     """
 
     name: str
@@ -189,7 +190,7 @@ class CrowdDataset:
     seed_dependent: bool = False
     folder: str = ""
     unread_columns: tuple[str, ...] = ()
-    missing_labels: Mapping[str, int] = field(default_factory=dict)
+    left_out: LeftOut = field(default_factory=LeftOut)
 
     def __post_init__(self) -> None:
         if len(self.class_labels) != len(self.class_names):

@@ -4,9 +4,8 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.stats import entropy
+from scipy.special import entr
 
-from crowdsweep.arrays import Confusion
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.choices import chosen_rows
 from crowdsweep.data.dataset import SPLITS, CrowdDataset
@@ -65,8 +64,7 @@ def describe(dataset: CrowdDataset) -> dict[str, Any]:
         found["active_annotators"] = answers.n_active_annotators
         found["labels_per_annotator"] = _spread(per_annotator)
     if not multilabel:
-        shares = annotations.label_distribution()[annotations.labels_per_item > 0]
-        found["label_entropy"] = float(entropy(shares, axis=1).mean())
+        found["label_entropy"] = _mean_entropy(annotations)
         alpha = krippendorff_alpha(annotations, ordinal=dataset.scale == "ordinal")
         if alpha is not None:
             found["krippendorff_alpha"] = alpha
@@ -108,11 +106,13 @@ def krippendorff_alpha(annotations: Annotations, *, ordinal: bool = False) -> fl
         return None
     counts = rows[pairable]
     share = sp.diags_array(1.0 / (per_item[pairable] - 1.0))
-    coincidence = (counts.T @ share @ counts).toarray() - np.diag(np.asarray((share @ counts).sum(axis=0)).ravel())
-    totals = coincidence.sum(axis=1)
-    distance = _ordinal_distance(totals) if ordinal else 1.0 - np.eye(annotations.n_classes)
-    expected = float((np.outer(totals, totals) * distance).sum() / (totals.sum() - 1.0))
-    return None if expected == 0 else 1.0 - float((coincidence * distance).sum()) / expected
+    together = (counts.T @ share @ counts).tocoo()  # a label with itself too, which is at no distance
+    totals = np.asarray(counts.sum(axis=0)).ravel()
+    place = _ordinal_places(totals) if ordinal else None
+    first, second = together.coords
+    distance = first != second if place is None else (place[first] - place[second]) ** 2
+    expected = _summed_distances(totals, place) / (totals.sum() - 1.0)
+    return None if expected == 0 else 1.0 - float((together.data * distance).sum()) / expected
 
 
 def mean_annotator_accuracy(dataset: CrowdDataset) -> float | None:
@@ -134,10 +134,27 @@ def mean_annotator_accuracy(dataset: CrowdDataset) -> float | None:
     return float((hits[seen > 0] / seen[seen > 0]).mean())
 
 
-def _ordinal_distance(totals: np.ndarray) -> Confusion:
-    """Returns the squared ordinal difference of each pair of classes: labels that lie between and half of the ends."""
-    below = np.cumsum(totals) - totals / 2
-    return (below[:, None] - below[None, :]) ** 2
+def _ordinal_places(totals: np.ndarray) -> np.ndarray:
+    """Returns where each class stands: the labels below it, and half of its own."""
+    return np.cumsum(totals) - totals / 2
+
+
+def _summed_distances(totals: np.ndarray, place: np.ndarray | None) -> float:
+    """Returns the sum over all pairs of labels of the squared distance of their places; without places, the number of
+    pairs of two classes. No table of classes × classes is made."""
+    if place is None:
+        return float(totals.sum() ** 2 - (totals**2).sum())
+    middle = place - float((totals * place).sum() / totals.sum())
+    return float(2.0 * totals.sum() * (totals * middle**2).sum())
+
+
+def _mean_entropy(annotations: Annotations) -> float:
+    """Returns the mean over annotated items of the entropy of their label distribution, in nats."""
+    counts = annotations.counts
+    per_item = np.asarray(counts.sum(axis=1)).ravel()
+    item = np.repeat(np.arange(annotations.n_items), np.diff(counts.indptr))
+    shares = counts.data / per_item[item]
+    return float(entr(shares).sum() / np.count_nonzero(annotations.labels_per_item))
 
 
 def _spread(counts: np.ndarray) -> dict[str, int | float]:

@@ -14,10 +14,11 @@ from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 
+from crowdsweep.data import bounds
 from crowdsweep.errors import CrowdsweepError, DataError
+from crowdsweep.files.asked import is_file, stands
 
-LONGEST_FIELD = 1 << 27  # characters of one cell, or of one JSON value: far more than any text, far less than memory
-_MOST_UNPACKED = 1 << 30  # bytes of compressed text: a few kilobytes can be packed so that they fill any memory
+LONGEST_FIELD = bounds.LONGEST_LINE  # characters of one cell, or of one JSON value
 _SAMPLE = 1 << 16  # characters that the separator is told from
 # In the order in which they are believed: a comma inside a cell is more common than a tab or a semicolon.
 _SEPARATORS = ("\t", ";", ",", "|")
@@ -55,14 +56,34 @@ def found_at(path: Path) -> str:
     try:
         mode = path.stat().st_mode
     except (OSError, ValueError):
-        return "a link that leads nowhere" if path.is_symlink() else "none"
+        return "a link that leads nowhere" if stands(path) else "none"
     kinds = {stat.S_IFREG: "a file", stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
     return kinds.get(stat.S_IFMT(mode), "a device")
 
 
+def bytes_of(path: Path, most: int, expected: str) -> bytes:
+    """Returns what a small file holds.
+
+    Args:
+        path: the file.
+        most: bytes that it may have.
+        expected: what it should be, for the message.
+
+    Raises:
+        DataError: it is no file (a pipe or a device is not read), or a larger one.
+    """
+    if (found := found_at(path)) != "a file":
+        raise DataError(f"{path}: expected {expected}, found {found}")
+    with reading(path, expected), path.open("rb") as file:
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise DataError(f"{path}: expected {expected} of at most {most:,} bytes, got more; is this the right file?")
+    return content
+
+
 def is_parquet(path: Path) -> bool:
     """Tells whether a file begins as Parquet does."""
-    if not path.is_file():
+    if not is_file(path):
         return False
     with path.open("rb") as file:
         return file.read(4) == b"PAR1"
@@ -75,7 +96,7 @@ def opened_text(path: Path) -> Generator[io.TextIOWrapper]:
     Raises:
         DataError: no such file, or one that is not text.
     """
-    if not path.is_file():
+    if not is_file(path):
         raise DataError(f"{path}: expected a file, found {found_at(path)}")
     with path.open("rb") as file:
         magic = file.read(4)
@@ -90,13 +111,59 @@ def opened_text(path: Path) -> Generator[io.TextIOWrapper]:
             with gzip.GzipFile(fileobj=file) as unpacked, as_text(unpacked, path) as text:
                 yield text
         else:
-            with io.TextIOWrapper(file, encoding="utf-8-sig", newline="") as text:
+            with _Text(file, path) as text:
                 yield text
 
 
 def as_text(packed: io.BufferedIOBase, path: Path) -> io.TextIOWrapper:
-    """Returns the text in a packed stream, which may not grow without bounds."""
-    return io.TextIOWrapper(io.BufferedReader(_Bounded(packed, path)), encoding="utf-8-sig", newline="")
+    """Returns the text in a packed stream, which may not grow without bounds.
+
+    Args:
+        packed: the stream.
+        path: of its file; of one in an archive, `ARCHIVE/NAME`.
+    """
+    return _Text(io.BufferedReader(_Bounded(packed, path)), path)
+
+
+def check_packed_text(path: Path, most: int | None = None) -> None:
+    """Refuses packed text that is larger than it may be, before it is read.
+
+    Args:
+        path: of a file that may be packed.
+        most: lines that it may have in any case (`bounds.check_rows`); None where lines are no rows.
+
+    Raises:
+        DataError: it is, or is damaged.
+    """
+    with path.open("rb") as file:
+        packed = file.read(2) == b"\x1f\x8b"
+        file.seek(0)
+        if packed:
+            with gzip.GzipFile(fileobj=file) as unpacked:
+                bounded, lines = _Bounded(unpacked, path), 0
+                while piece := bounded.read(1 << 20):
+                    lines += piece.count(b"\n")
+                if most is not None:
+                    bounds.check_rows(lines, path, floor=most, what="lines")
+
+
+class _Text(io.TextIOWrapper):
+    """UTF-8 text whose lines, taken one by one, are no longer than a row may be."""
+
+    def __init__(self, file: io.BufferedIOBase, path: Path) -> None:
+        super().__init__(file, encoding="utf-8-sig", newline="")  # pyright: ignore[reportArgumentType] - stubs want more
+        self._path = path
+
+    def __next__(self) -> str:
+        line = self.readline(bounds.LONGEST_LINE)
+        if not line:
+            raise StopIteration
+        if len(line) == bounds.LONGEST_LINE:
+            raise DataError(
+                f"{self._path}: expected lines of at most {bounds.LONGEST_LINE >> 20} MB, got a longer one; is this "
+                f"text, with a line for each row?"
+            )
+        return line
 
 
 class _Bounded(io.RawIOBase):
@@ -104,6 +171,7 @@ class _Bounded(io.RawIOBase):
 
     def __init__(self, packed: io.BufferedIOBase, path: Path) -> None:
         self._packed, self._path, self._given = packed, path, 0
+        self._most = bounds.most_text(bounds.size_on_disk(path))
 
     def readable(self) -> bool:
         return True
@@ -119,9 +187,10 @@ class _Bounded(io.RawIOBase):
         given = self._packed.read(len(buffer))
         buffer[: len(given)] = given
         self._given += len(given)
-        if self._given > _MOST_UNPACKED:
+        if self._given > self._most:
             raise DataError(
-                f"{self._path}: expected at most {_MOST_UNPACKED >> 30} GiB of packed text; unpack it first"
+                f"{self._path}: expected at most {self._most >> 20} MB of packed text, got more; unpack it first, if "
+                f"it is meant"
             )
         return len(given)
 
@@ -148,12 +217,13 @@ def separator_of(file: io.TextIOWrapper) -> str | None:
 
 def not_utf8(path: Path) -> DataError:
     """Returns the error of a file that is not UTF-8; of packed files it cannot say where."""
-    if not path.is_file():  # it stands in an archive
+    if not is_file(path):  # it stands in an archive
         return DataError(f"{path}: expected UTF-8; save the file again as UTF-8")
     with path.open("rb") as lines:
         packed = lines.read(2) in (b"\x1f\x8b", b"PK")
         lines.seek(0)
-        for number, line in enumerate(() if packed else lines, start=1):
+        whole = iter(lambda: lines.readline(bounds.LONGEST_LINE), b"")
+        for number, line in enumerate(() if packed else whole, start=1):
             try:
                 line.decode()
             except UnicodeDecodeError as error:

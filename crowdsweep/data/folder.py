@@ -18,20 +18,17 @@ A row without a label is an answer that was not given, and is left out (`missing
 labels by `|`; an empty label is there an answer that chose no class.
 """
 
-from collections.abc import Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv as pa_csv
 import yaml
 from jaxtyping import Bool, Int8, Int32
 
 from crowdsweep.arrays import ItemFeatures
-from crowdsweep.data import folder_checks, folder_files, tables
+from crowdsweep.data import csv_files, folder_checks, folder_files, tables
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.annotator_files import order_annotators, read_annotator_features
 from crowdsweep.data.choices import choices_of
@@ -39,16 +36,16 @@ from crowdsweep.data.dataset import SPLITS, CrowdDataset, Gold, Items, NumberedN
 from crowdsweep.data.description import read_description
 from crowdsweep.data.folder_files import Answers, Classes
 from crowdsweep.data.missing import USUAL
+from crowdsweep.data.new_folder import written_whole
 from crowdsweep.data.tables import Names
 from crowdsweep.errors import DataError
+from crowdsweep.files.asked import is_file
 
 
 def is_dataset_folder(path: Path) -> bool:
     """Tells whether a folder holds annotations or votes."""
     return any(
-        (path / f"{stem}.{kind}").is_file()
-        for stem in ("annotations", "votes")
-        for kind in ("csv", "csv.gz", "parquet")
+        is_file(path / f"{stem}.{kind}") for stem in ("annotations", "votes") for kind in ("csv", "csv.gz", "parquet")
     )
 
 
@@ -74,14 +71,16 @@ def read_folder(
     source = folder_files.answers_path(folder)
     classes = folder_files.read_classes(folder, about.scale == "multilabel", about.missing)
     answers = folder_files.read_answers(source, classes, where)
-    table = folder_files.read_items(folder, classes)
+    table, in_file = folder_files.read_items(folder, classes)
     if not classes.declared:
         folder_checks.check_gold_spelling(folder, *_spelled(classes, answers.label.texts, table.get("gold", [])))
         classes = folder_files.infer_classes([*answers.label.texts, *table.get("gold", [])], classes, source)
     folder_checks.check_item_spelling(folder, answers.item.texts, Names.of(table["item"]))
     item_names, unit = _order_items(folder, answers, table)
-    annotator_names = None if answers.annotator is None else order_annotators(folder, answers.annotator.texts)
-    annotations = _annotations(answers, classes, item_names, annotator_names)
+    annotator_names = (
+        None if answers.annotator is None else order_annotators(folder, answers.annotator.texts, about.missing)
+    )
+    annotations = _annotations(source, answers, classes, item_names, annotator_names)
     place = item_names.places_of(table["item"])
     return CrowdDataset(
         name=about.name,
@@ -98,7 +97,7 @@ def read_folder(
             unit=unit,
         ),
         split=_placed_splits(table.get("split"), place, len(item_names)),
-        gold=_gold(folder, table, place, classes),
+        gold=_gold(folder, table, in_file, place, classes),
         item_names=item_names,
         annotator_names=NumberedNames("vote", len(annotations)) if annotator_names is None else annotator_names,
         class_names=classes.names,
@@ -106,7 +105,7 @@ def read_folder(
         annotator_features=None
         if annotator_names is None
         else read_annotator_features(folder, annotator_features, annotator_names, about.missing),
-        missing_labels=answers.missing,
+        left_out=answers.left_out,
         folder=str(folder.resolve()),
         unread_columns=(
             *folder_checks.unread_columns(folder),
@@ -137,7 +136,7 @@ def _features_of_answers(
     answers = folder_files.read_answers(source, classes, condition)
     answers = answers.keep(item_names.places_of(answers.item.texts)[answers.item.codes] >= 0)
     annotator_names = None if answers.annotator is None else answers.annotator.texts
-    heard = _annotations(answers, classes, item_names, annotator_names)
+    heard = _annotations(source, answers, classes, item_names, annotator_names)
     if classes.joined:
         choices = choices_of(heard)
         shares, evenly = choices.shares(), 0.5
@@ -181,8 +180,10 @@ def _order_items(
     return listed.take(order), unit[order].astype(np.int32)
 
 
-def _annotations(answers: Answers, classes: Classes, item_names: Names, annotator_names: Names | None) -> Annotations:
-    rows, label = classes.rows(answers.label)
+def _annotations(
+    source: Path, answers: Answers, classes: Classes, item_names: Names, annotator_names: Names | None
+) -> Annotations:
+    rows, label = classes.rows(answers.label, source)
     probability = None if answers.probability is None else answers.probability[rows]
     empty = np.flatnonzero(answers.label.codes == answers.label.texts.find(""))
     if len(empty):  # of multi-label answers alone: one row that chooses nothing
@@ -207,14 +208,18 @@ def _annotations(answers: Answers, classes: Classes, item_names: Names, annotato
     )
 
 
-def _gold(folder: Path, table: Mapping[str, list[str]], place: np.ndarray, classes: Classes) -> Gold:
-    by_class = folder_files.gold_by_class(folder, table, classes)
+def _gold(
+    folder: Path, table: Mapping[str, list[str]], in_file: Sequence[int], place: np.ndarray, classes: Classes
+) -> Gold:
+    by_class = folder_files.gold_by_class(folder, table, in_file, classes)
     if by_class is None:
-        rows, label = classes.rows(tables.coded(table.get("gold", [])))
+        rows, label = classes.rows(tables.coded(table.get("gold", [])), folder)
         applies = None
     else:
-        label, rows = np.nonzero(by_class >= 0)
-        label, applies = label.astype(np.int32), by_class[label, rows] == 1
+        known = {code: np.flatnonzero(column >= 0) for code, column in by_class.items()}
+        rows = np.concatenate(list(known.values()))
+        label = np.repeat(np.array(list(known), dtype=np.int32), [len(found) for found in known.values()])
+        applies = np.concatenate([by_class[code][found] == 1 for code, found in known.items()])
     item = place[rows].astype(np.int32)
     order = np.lexsort((label, item))
     return Gold(item=item[order], label=label[order], applies=None if applies is None else applies[order])
@@ -258,46 +263,6 @@ def write_folder(dataset: CrowdDataset, path: str | Path) -> None:
             names = np.array(list(dataset.annotator_names))
             path = folder / "annotator-features-default.npz"
             np.savez_compressed(path, features=dataset.annotator_features, annotator=names)
-
-
-def check_new(folder: Path) -> None:
-    """Checks that a folder can be written anew.
-
-    Raises:
-        DataError: it holds files already, or is a file.
-    """
-    if folder.is_dir() and any(folder.iterdir()):
-        raise DataError(f"{folder}: expected a new or empty folder, got one that holds files; choose another")
-    if folder.exists() and not folder.is_dir():
-        raise DataError(f"{folder}: expected a new or empty folder, got a file; choose another")
-
-
-@contextmanager
-def written_whole(folder: Path) -> Generator[Path]:
-    """Yields a folder to write into that becomes `folder` in the end; where anything fails, nothing is left behind.
-
-    Raises:
-        DataError: the folder holds files already, or cannot be written.
-    """
-    check_new(folder)
-    target = folder.resolve()
-    above = next(place for place in target.parents if place.is_dir())
-    try:
-        with TemporaryDirectory(prefix=".crowdsweep-", dir=above) as beside:
-            place = Path(beside) / "written"
-            place.mkdir()
-            try:
-                yield place
-            except DataError as error:
-                raise DataError(str(error).replace(str(place), str(folder))) from error
-            if target.exists():  # it stays: somebody may stand in it
-                for file in place.iterdir():
-                    file.rename(target / file.name)
-            else:
-                target.parent.mkdir(parents=True, exist_ok=True)
-                place.rename(target)
-    except (OSError, UnicodeError) as error:
-        raise DataError(f"{folder}: expected a folder that can be written: {error}; choose another place") from error
 
 
 def _labels(dataset: CrowdDataset) -> list[str]:
@@ -403,4 +368,4 @@ def _write(path: Path, columns: Mapping[str, Sequence[str] | np.ndarray]) -> Non
     arrays = [
         pa.array(values) if isinstance(values, np.ndarray) else Names.of(values).array for values in columns.values()
     ]
-    pa_csv.write_csv(pa.Table.from_arrays(arrays, names=list(columns)), path)
+    csv_files.write_table(path, pa.Table.from_arrays(arrays, names=list(columns)))

@@ -11,6 +11,7 @@ from crowdsweep.data.doors import found_at
 from crowdsweep.data.spelling import shared, spelling
 from crowdsweep.data.tables import Names
 from crowdsweep.errors import DataError
+from crowdsweep.files.asked import is_file, is_folder
 
 # The columns that are read of each file (of annotators.csv all are), and what people call those of items.csv elsewhere.
 READ_COLUMNS = {
@@ -33,11 +34,11 @@ def check_files(folder: Path) -> None:
     Raises:
         DataError: there is a pipe, a device, a folder, or a link that leads nowhere.
     """
-    for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+    for path in sorted(folder.iterdir()) if is_folder(folder) else ():
         stem, _, kind = path.name.partition(".")
         is_table = stem in (*READ_COLUMNS, "annotators") and kind in tables.KINDS
         is_features = stem.startswith(("features-", "annotator-features-")) and kind == "npz"
-        if (is_table or is_features or path.name == DESCRIPTION_FILE) and not path.is_file():
+        if (is_table or is_features or path.name == DESCRIPTION_FILE) and not is_file(path):
             raise DataError(f"{path}: expected a file, found {found_at(path)}; remove it, or put the file there")
 
 

@@ -8,8 +8,8 @@ a class.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -89,12 +89,37 @@ class Missing:
 USUAL = Missing()
 
 
-def missing_words(found: Mapping[str, int]) -> list[str]:
-    """Returns missing values as a note says them, most frequent first: `NA (3)`, `empty (1)`."""
-    counts = Counter(dict[str, int]())
-    for text, count in found.items():
-        counts[text.strip() or "empty"] += count
-    return [f"{text} ({count:,})" for text, count in counts.most_common()]
+@dataclass(frozen=True)
+class LeftOut:
+    """The labels that were missing values, by what stood in their place.
+
+    Attributes:
+        counts: how many.
+        first: where the first of them stands, `annotations.csv, row 3`.
+    """
+
+    counts: Counter[str] = field(default_factory=Counter[str])
+    first: dict[str, str] = field(default_factory=dict[str, str])
+
+    def add(self, text: str, where: str, count: int = 1) -> None:
+        """Counts labels that stand for no value, the first of them there."""
+        self.counts[text] += count
+        self.first.setdefault(text, where)
+
+    def words(self) -> list[str]:
+        """Returns them as a note says them, most frequent first: `NA (3, first: row 2)`, `empty (1: row 7)`."""
+        counts, first = Counter(dict[str, int]()), dict[str, str]()
+        for text, count in self.counts.items():
+            word = text.strip() or "empty"
+            counts[word] += count
+            first.setdefault(word, self.first[text])
+        return [
+            f"{word} ({count:,}{', first' if count > 1 else ''}: {first[word]})" for word, count in counts.most_common()
+        ]
+
+    def has_words(self) -> bool:
+        """Tells whether one of them may be the name of a class: an empty field is none."""
+        return any(text.strip() for text in self.counts)
 
 
 def perhaps_missing(labels: Sequence[str]) -> list[str]:

@@ -13,6 +13,7 @@ from crowdsweep.data import catalogue
 from crowdsweep.data.dataset import CrowdDataset, Scalar
 from crowdsweep.data.folder import is_dataset_folder
 from crowdsweep.errors import BadInput, DataError
+from crowdsweep.files.asked import exists
 
 _MOST_FOLDERS = 6  # above the record
 
@@ -29,7 +30,7 @@ def load_recorded(name: str, params: Mapping[str, Scalar], fingerprint: str, sto
         DataError, UnknownName: as `catalogue.load`; the message says where else was looked.
     """
     path = Path(name)
-    if not path.is_absolute() or path.exists():
+    if not path.is_absolute() or exists(path):
         return catalogue.load(name, params)
     other = False
     for place in _places(path, store):

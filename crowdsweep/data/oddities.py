@@ -4,6 +4,7 @@ Some of it is most likely a mistake in a file: a class that is spelled in two wa
 a column that is not read. `mistakes` has these, which are also told before a sweep runs.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -17,7 +18,6 @@ from crowdsweep.data.choices import chosen_rows
 from crowdsweep.data.class_order import by_the_alphabet
 from crowdsweep.data.dataset import SPLITS, CrowdDataset, NumberedNames
 from crowdsweep.data.feature_oddities import odd_features
-from crowdsweep.data.missing import missing_words
 from crowdsweep.data.spelling import alike, alike_names
 
 _JOIN_THEM = "correct the file, or let `crowdsweep data import csv FILE FOLDER --normalise` join them"
@@ -40,7 +40,7 @@ class Oddity:
     remedy: str = ""
 
     def __str__(self) -> str:
-        more = ", …" if self.count > len(self.examples) else ""
+        more = ", …" if self.count > len(self.examples) >= 5 else ""  # of kinds, all may be named
         remedy = f"; {self.remedy}" if self.remedy else ""
         return f"{self.kind}: {', '.join(self.examples)}{more}{remedy}"
 
@@ -104,15 +104,15 @@ def mistakes(dataset: CrowdDataset) -> list[Oddity]:
         if examples:
             found.append(Oddity(kind=kind, count=len(examples), examples=tuple(examples[:5]), remedy=remedy))
 
-    taken = missing_words(dataset.missing_labels)
+    taken = dataset.left_out.words()
     if taken:
         found.append(
             Oddity(
                 kind="labels that are missing values, left out",
-                count=sum(dataset.missing_labels.values()),
+                count=dataset.left_out.counts.total(),
                 examples=tuple(taken[:5]),
                 remedy="where one is a class, declare it in classes.csv, or write `missing: []` into dataset.yaml"
-                if any(word.strip() for word in dataset.missing_labels)
+                if dataset.left_out.has_words()
                 else "",
             )
         )
@@ -155,19 +155,21 @@ def oddities_as_mappings(found: list[Oddity]) -> list[dict[str, Any]]:
 
 
 def _names_in_common(names: Sequence[str], labels: Sequence[str]) -> tuple[list[str], str]:
+    times = Counter(names)
     found = [
         f"{name!r} of {' and '.join(repr(label) for label, one in zip(labels, names, strict=True) if one == name)}"
         for name in dict.fromkeys(names)
-        if list(names).count(name) > 1
+        if times[name] > 1
     ]
     return found, "give each class a name of its own in classes.csv; labels are written as they stand"
 
 
 def _crossed_names(names: Sequence[str], labels: Sequence[str]) -> tuple[list[str], str]:
+    known = set(labels)
     found = [
         f"{label!r} is called {name!r}"
         for label, name in zip(labels, names, strict=True)
-        if name != label and name in set(labels)
+        if name != label and name in known
     ]
     return found, "give the classes names in classes.csv that are no labels; labels are written as they stand"
 

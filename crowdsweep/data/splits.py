@@ -287,9 +287,12 @@ def _evaluation(dataset: CrowdDataset, train: ItemsPicked, training: TrainingDat
 
 
 def _reference(dataset: CrowdDataset, items: ItemsPicked, has_gold: np.ndarray) -> ItemProbs:
-    reference = np.zeros((len(items), dataset.n_classes))
     votes = dataset.annotations.of_items(items[~has_gold])
-    reference[~has_gold] = choices_of(votes).shares() if dataset.scale == "multilabel" else votes.label_distribution()
+    shares = choices_of(votes).shares() if dataset.scale == "multilabel" else votes.label_distribution()
+    if not has_gold.any():
+        return shares
+    reference = np.zeros((len(items), dataset.n_classes))
+    reference[~has_gold] = shares
     gold = dataset.gold.of_items(items, dataset.items.n_items).positive()
     reference[gold.item, gold.label] = 1.0
     return reference

@@ -19,14 +19,16 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 from jaxtyping import Int32
 
-from crowdsweep.data.doors import not_utf8, opened_text, reading, separator_of
-from crowdsweep.errors import CrowdsweepError, DataError
+from crowdsweep.data import bounds
+from crowdsweep.data.doors import check_packed_text, not_utf8, opened_text, reading, separator_of
+from crowdsweep.errors import CrowdsweepError, DataError, shortened
+from crowdsweep.files.asked import is_file
 
 _CODED = pa.dictionary(pa.int32(), pa.string())
 _BLOCK_BYTES = 1 << 20  # Arrow holds dozens of blocks that it read ahead
-_LARGEST_BLOCK = 1 << 26  # no row is longer than that
 KINDS = ("csv", "csv.gz", "parquet")
 _BATCH_ROWS = 1 << 18
+_WIDEST = 256  # bytes of values that all have one width: numbers, ids
 _RAGGED = re.compile(
     r"(?:Row #(?P<row>\d+): )?Expected (?P<expected>\d+) columns, got (?P<got>\d+): (?P<text>.*)", re.DOTALL
 )  # as Arrow says it
@@ -39,7 +41,7 @@ def find_table(folder: Path, stem: str) -> Path | None:
     Raises:
         DataError: there are several.
     """
-    found = [path for path in (folder / f"{stem}.{kind}" for kind in KINDS) if path.is_file()]
+    found = [path for path in (folder / f"{stem}.{kind}" for kind in KINDS) if is_file(path)]
     if len(found) > 1:
         names = " and ".join(path.name for path in found)
         raise DataError(f"{folder}: expected one file of {stem}, found {names}; remove one")
@@ -98,6 +100,11 @@ class Names(Sequence[str]):
         found: Any = pc.index_in(Names.of(texts).array, value_set=self.array)
         return found.fill_null(-1).to_numpy(zero_copy_only=False)
 
+    def lengths(self) -> np.ndarray:
+        """Returns the number of characters of each."""
+        found: Any = pc.utf8_length(self.array)
+        return found.to_numpy(zero_copy_only=False)
+
     def find(self, text: str) -> int:
         """Returns the first place of a text, -1 where it does not stand here."""
         return self.array.index(text).as_py()
@@ -126,8 +133,9 @@ class Column:
         return Names(self.array.dictionary)
 
     def values(self) -> list[str]:
-        """Returns the text of each row."""
-        return self.array.to_pylist()
+        """Returns the text of each row; rows with one text share it."""
+        texts = self.array.dictionary.to_pylist()
+        return [texts[code] for code in self.codes.tolist()]
 
     def first_row(self, code: int) -> int:
         """Returns the first row with that code."""
@@ -135,7 +143,19 @@ class Column:
 
     def keep(self, mask: np.ndarray) -> "Column":
         """Returns the rows where the mask is true, and only their texts."""
-        return Column(self.array.filter(pa.array(mask)).dictionary_decode().dictionary_encode())
+        return _only_used(self.array.filter(pa.array(mask)))
+
+
+def _only_used(array: Any) -> Column:
+    """Returns a column without the texts that none of its rows has; texts are not written out row by row."""
+    codes = array.indices.to_numpy(zero_copy_only=False)
+    used = np.zeros(len(array.dictionary), dtype=bool)
+    used[codes] = True
+    if used.all():
+        return Column(array)
+    place = (np.cumsum(used) - 1).astype(np.int32)
+    indices: Any = pa.array(place[codes])
+    return Column(pa.DictionaryArray.from_arrays(indices, array.dictionary.filter(pa.array(used))))
 
 
 def coded(texts: Sequence[str]) -> Column:
@@ -156,14 +176,20 @@ def distinct(parts: Sequence[Names]) -> Names:
 
 
 def batches(
-    path: Path, required: Sequence[str], optional: Sequence[str] = ()
+    path: Path, required: Sequence[str], optional: Sequence[str] = (), *, most: int = bounds.MOST_ROWS
 ) -> Iterator[tuple[int, dict[str, Column]]]:
     """Yields (number of the first row, columns); optional columns only where the file has them.
 
     A row in which all of these are empty is no row, as a line without anything is none: spreadsheets leave such rows.
 
+    Args:
+        path: the file.
+        required, optional: names of columns.
+        most: rows that a file of any size may have (`bounds.check_rows`).
+
     Raises:
-        DataError: a required column is not there, a row has too few or too many fields, or the file is not UTF-8.
+        DataError: a required column is not there, a row has too few or too many fields, the file is not UTF-8, or it
+            stands for far more than it is.
     """
     names = column_names(path)
     for name in required:
@@ -172,7 +198,8 @@ def batches(
     wanted = list(dict.fromkeys([*required, *(name for name in optional if name in names)]))
     reader = _parquet_batches if path.suffix == ".parquet" else _csv_batches
     first = 1
-    for batch in reader(path, wanted):
+    for batch in reader(path, wanted, most):
+        bounds.check_rows(first - 1 + batch.num_rows, path, floor=most)
         columns: dict[str, Column] = {}
         for name in wanted:
             with reading(path, f"texts, numbers or booleans in the column {name}"):
@@ -190,7 +217,7 @@ def _without_blanks(first: int, columns: dict[str, Column]) -> Iterator[tuple[in
     edges = np.flatnonzero(np.diff(np.concatenate([[False], filled, [False]]).astype(np.int8)))
     for start, end in edges.reshape(-1, 2).tolist():
         rows = {name: column.array.slice(start, end - start) for name, column in columns.items()}
-        yield first + start, {name: Column(part.dictionary_decode().dictionary_encode()) for name, part in rows.items()}
+        yield first + start, {name: _only_used(part) for name, part in rows.items()}
 
 
 def _csv_header(path: Path) -> tuple[list[str], str]:
@@ -200,8 +227,10 @@ def _csv_header(path: Path) -> tuple[list[str], str]:
         return next(csv.reader(file, delimiter=separator), []), separator
 
 
-def _csv_batches(path: Path, wanted: Sequence[str]) -> Iterator[pa.RecordBatch]:
+def _csv_batches(path: Path, wanted: Sequence[str], most: int) -> Iterator[pa.RecordBatch]:
     """Yields the rows; where one is longer than a block, again from there on in larger blocks."""
+    with reading(path, "a table of text (CSV)"):
+        check_packed_text(path, most)
     separator = _csv_header(path)[1]
     block, done = _BLOCK_BYTES, 0
     while True:
@@ -212,10 +241,10 @@ def _csv_batches(path: Path, wanted: Sequence[str]) -> Iterator[pa.RecordBatch]:
             return
         except _RowTooLong as error:
             block *= 8
-            if block > _LARGEST_BLOCK:
+            if block > bounds.LONGEST_LINE:
                 raise DataError(
-                    f"{path}, after row {done}: expected rows of at most {_LARGEST_BLOCK >> 20} MB, got a longer one; "
-                    f"is a double quote not closed?"
+                    f"{path}, after row {done}: expected rows of at most {bounds.LONGEST_LINE >> 20} MB, got a longer "
+                    f"one; is a double quote not closed?"
                 ) from error
 
 
@@ -261,21 +290,65 @@ def _ragged(path: Path, told: re.Match[str]) -> DataError:
     )
 
 
-def _parquet_batches(path: Path, wanted: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    with reading(path, "a Parquet file"), pq.ParquetFile(path) as file:
-        yield from file.iter_batches(batch_size=_BATCH_ROWS, columns=list(wanted))
+def _parquet_batches(path: Path, wanted: Sequence[str], most: int) -> Iterator[pa.RecordBatch]:
+    with reading(path, "a Parquet file"):
+        coded_ones = _checked_parquet(path, wanted, most)
+        with pq.ParquetFile(path, read_dictionary=coded_ones) as file:
+            yield from file.iter_batches(batch_size=_BATCH_ROWS, columns=list(wanted))
+
+
+def _checked_parquet(path: Path, wanted: Sequence[str], most: int) -> list[str]:
+    """Checks what a file says of these columns, and returns those of texts: each text is then read once, and not for
+    every row that has it.
+
+    Raises:
+        DataError: they hold lists or records, or stand for far more than they are.
+    """
+    with pq.ParquetFile(path) as file:
+        schema, metadata = file.schema_arrow, file.metadata
+    for name in wanted:
+        kind = schema.field(name).type
+        if pa.types.is_nested(kind) or (pa.types.is_fixed_size_binary(kind) and kind.byte_width > _WIDEST):
+            raise DataError(
+                f"{path}: expected texts, numbers or booleans in the column {name}, got {shortened(str(kind))}; leave "
+                f"the column out, or write its values one by one"
+            )
+    bounds.check_rows(metadata.num_rows, path, floor=most)
+    unpacked, packed, texts = 0, 0, dict[str, None]()
+    for group in range(metadata.num_row_groups):
+        row_group = metadata.row_group(group)
+        for place in range(row_group.num_columns):
+            column = row_group.column(place)
+            if column.path_in_schema in wanted:
+                unpacked += column.total_uncompressed_size
+                packed += column.total_compressed_size
+                if column.physical_type == "BYTE_ARRAY":
+                    texts[column.path_in_schema] = None
+    where = f"{path}, {'column' if len(wanted) == 1 else 'columns'} {', '.join(wanted)}"
+    bounds.check_unpacked(unpacked, packed, where, "write them as plain CSV")
+    return list(texts)
 
 
 def _as_column(array: Any) -> Column:
-    if pa.types.is_dictionary(array.type) and array.type != _CODED:
-        array = array.dictionary_decode()
+    if not pa.types.is_dictionary(array.type):
+        return Column(_as_texts(array).dictionary_encode())
+    texts = _as_texts(array.dictionary).dictionary_encode()  # an integer and a text of these digits are one text
+    codes = texts.indices.take(array.indices)
+    dictionary = texts.dictionary
+    if codes.null_count:
+        empty = dictionary.index("").as_py()
+        if empty < 0:
+            empty, dictionary = len(dictionary), pa.concat_arrays([dictionary, pa.array([""])])
+        codes = codes.fill_null(empty)
+    return _only_used(pa.DictionaryArray.from_arrays(codes.cast(pa.int32()), dictionary))
+
+
+def _as_texts(array: Any) -> Any:
+    """Returns values as texts without nulls."""
     if pa.types.is_floating(array.type):
         array = pc.if_else(pc.is_nan(array), None, array)  # pandas makes floats of integers where one is missing
     if pa.types.is_boolean(array.type):
         array = pc.if_else(array, "True", "False")  # as pandas and Python write them to CSV
-    if array.type != _CODED:
-        array = array.cast(pa.string()).fill_null("").dictionary_encode()
-    elif array.null_count:
-        array = array.dictionary_decode().fill_null("").dictionary_encode()
-    array.dictionary.validate(full=True)  # Parquet holds any bytes as texts
-    return Column(array)
+    texts = array.cast(pa.string()).fill_null("")
+    texts.validate(full=True)  # Parquet holds any bytes as texts
+    return texts

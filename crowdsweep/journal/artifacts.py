@@ -12,11 +12,13 @@ from pathlib import Path
 
 import numpy as np
 
+from crowdsweep.files.names import digest_file
 from crowdsweep.journal.rows import Rows
+from crowdsweep.journal.store_files import ARTIFACTS
 from crowdsweep.trial.artifacts import Artifact, record_of
 from crowdsweep.trial.result import TrialResult
 
-FOLDER = "artifacts"
+FOLDER = ARTIFACTS
 
 
 def keep(put: Callable[[str, Mapping[str, bytes]], object], arrays: Mapping[str, np.ndarray]) -> dict[str, Artifact]:
@@ -76,8 +78,12 @@ def digest_of(content: bytes) -> str:
 
 
 def place_of(artifact: Artifact) -> str:
-    """Returns the name of an array's file, below the store."""
-    return f"{FOLDER}/{artifact.digest}.npy"
+    """Returns the name of an array's file, below the store.
+
+    Raises:
+        NoName: its digest is none.
+    """
+    return digest_file(FOLDER, artifact.digest, ".npy")
 
 
 def to_npy(array: np.ndarray) -> bytes:

@@ -11,7 +11,7 @@ from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import Any
 
-from crowdsweep.errors import JournalError
+from crowdsweep.errors import JournalDamaged, JournalError, shortened
 from crowdsweep.journal.kinds import BY_EVENT, BY_NAME
 from crowdsweep.journal.typed import check_config, check_types
 from crowdsweep.trial.events import Event, SweepStarted
@@ -39,6 +39,7 @@ def decode(text: bytes | str) -> Event:
     """Returns the event of a row that `encode` wrote, now or in any earlier version.
 
     Raises:
+        JournalDamaged: the row says what no crowdsweep writes, though its checksum agrees.
         JournalError: the row is of a kind or version that this crowdsweep does not know, or is not a row.
     """
     try:
@@ -50,7 +51,7 @@ def decode(text: bytes | str) -> Event:
     name, version, data = row.get("kind"), row.get("v"), row.get("data")
     kind = BY_NAME.get(name) if isinstance(name, str) else None
     if kind is None:
-        raise JournalError(f"a row of kind {name!r}, which this crowdsweep does not know{_NEWER}")
+        raise JournalError(f"a row of kind {shortened(repr(name))}, which this crowdsweep does not know{_NEWER}")
     read = kind.read.get(version) if isinstance(version, int) else None
     if read is None:
         raise JournalError(
@@ -62,8 +63,8 @@ def decode(text: bytes | str) -> Event:
         if isinstance(event, SweepStarted):
             check_config(event.config)
         return event
-    except (TypeError, KeyError, ValueError, AttributeError, IndexError) as error:
-        raise JournalError(f"a row of kind {name!r} without the fields of version {version}: {error}") from error
+    except (TypeError, KeyError, ValueError, AttributeError, IndexError, ArithmeticError) as error:
+        raise JournalDamaged(f"a row of kind {name!r} without the fields of version {version}: {error}") from error
 
 
 _NEWER = ". A newer crowdsweep wrote it: upgrade, then try again"

@@ -147,4 +147,4 @@ def _events(rows: Rows) -> Iterator[Event]:
         try:
             yield decode(row.text)
         except JournalError as error:
-            raise JournalError(f"{row.place}: {error}") from error
+            raise type(error)(f"{row.place}: {error}") from error

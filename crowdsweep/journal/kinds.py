@@ -4,11 +4,13 @@ A kind has a version of its own, raised when rows are written that an older crow
 was ever written is read for ever.
 """
 
+import math
 from bisect import bisect_left, insort
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from crowdsweep.errors import shortened
 from crowdsweep.journal import first_format
 from crowdsweep.journal.state import Known, Role
 from crowdsweep.trial.artifacts import Artifact
@@ -204,11 +206,26 @@ def _read_result(data: Data) -> TrialFinished:
     values["kept"] = {
         name: Artifact(**_with(row, shape=tuple(row["shape"]))) for name, row in values.get("kept", {}).items()
     }
+    if not all(map(math.isfinite, values["metrics"].values())):
+        raise ValueError(f"expected metrics that are finite, got {shortened(repr(values['metrics']))}")
     if values["confusion"] is not None:
-        values["confusion"] = tuple(tuple(row) for row in values["confusion"])
+        values["confusion"] = _matrix(values["confusion"])
     if values["failure"] is not None:
         values["failure"] = Failure(**values["failure"])
     return TrialFinished(result=TrialResult(**values))
+
+
+def _matrix(rows: Any) -> tuple[tuple[float, ...], ...]:
+    """Returns the rows of a matrix, all of one length.
+
+    Raises:
+        TypeError: it is none.
+    """
+    if not isinstance(rows, list) or not all(isinstance(row, list) for row in rows):
+        raise TypeError(f"expected a matrix as a list of rows, got {shortened(repr(rows))}")
+    if not rows or len(set(map(len, rows))) > 1 or not rows[0]:
+        raise TypeError(f"expected a matrix of rows of one length, got rows of {shortened(str([*map(len, rows)]))}")
+    return tuple(map(tuple, rows))
 
 
 def _search_for_study(data: Data) -> dict[str, Any]:

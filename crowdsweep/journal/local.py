@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import BinaryIO
 
 from crowdsweep.errors import JournalError, JournalLocked
+from crowdsweep.files.asked import check_path
+from crowdsweep.files.drafts import Draft, alone_in, remove_abandoned
+from crowdsweep.files.inside import LinkInTheWay, mode_of, opened_folder
 from crowdsweep.journal.rows import START, Row, chain, lines_of, whole_rows
-from crowdsweep.journal.whole_file import remove_drafts, write_whole
-
-JOURNAL_FILE = "journal.jsonl"
-LOCK_FILE = "journal.lock"
+from crowdsweep.journal.store_files import JOURNAL_FILE, LOCK_FILE, check_journal_goes_here
 
 _log = logging.getLogger(__name__)
 
@@ -37,30 +37,34 @@ class LocalRows:
 
     Raises:
         JournalLocked: another process (or another journal of this one) is writing.
+        BadInput: no folder can be called so; or files stand there that reports would overwrite, and no record.
         JournalError: the folder cannot be made or written.
     """
 
     def __init__(self, folder: Path, *, write: bool) -> None:
+        check_path(folder, "a store")
         self._folder = folder
         self._path = folder / JOURNAL_FILE
         self._lock: int | None = None
         self._file: int | None = None
+        self._draft: Draft | None = None
         self._link = START
         self._named: tuple[int, int] | None = None  # the locked file, by device and inode
         self._end: int | None = None  # size of the file as far as it was read and written; None before it was read
         if write:
             try:
                 folder.mkdir(parents=True, exist_ok=True)
+                check_journal_goes_here(folder)
                 self._file = _open_locked(self._path)
                 self._named = _identity(os.fstat(self._file))
                 self._lock = _take_lock(folder / LOCK_FILE)
-                for place in (folder, *folder.glob("*/")):
-                    remove_drafts(place)
+                with opened_folder(folder) as opened, alone_in(opened):
+                    remove_abandoned(opened)
             except OSError as error:
                 self.close()
                 if isinstance(error, JournalError):
                     raise
-                raise JournalError(f"{folder}: cannot keep a journal here: {error}") from error
+                raise JournalError(f"{folder}: cannot keep a journal here: {_words(error)}") from error
 
     def read_rows(self) -> Iterator[Row]:
         """See `Rows.read_rows`; a file that does not exist has no rows."""
@@ -105,11 +109,10 @@ class LocalRows:
         if self._file is None:
             raise JournalError(f"{place}: not open for writing")
         try:
-            place.mkdir(parents=True, exist_ok=True)
-            for name, content in files.items():
-                path = place / name
-                if not (path.exists() and path.stat().st_size == len(content)):  # or its machine died before it was
-                    write_whole(path, content)
+            with opened_folder(self._folder, folder, make=True) as into:
+                for name, content in files.items():
+                    if not _stands(into, name, len(content)):
+                        self._drafts().put(name, content, into)
         except OSError as error:
             raise _not_written(place, error) from error
 
@@ -126,10 +129,20 @@ class LocalRows:
 
     def close(self) -> None:
         """See `Rows.close`."""
+        if self._draft is not None:
+            self._draft.close()
+            self._draft = None
         for descriptor in (self._lock, self._file):
             if descriptor is not None:
                 os.close(descriptor)
         self._file = self._lock = None
+
+    def _drafts(self) -> Draft:
+        """Returns where files are written before they are whole; made for the first of them."""
+        if self._draft is None:
+            with opened_folder(self._folder) as folder, alone_in(folder):
+                self._draft = Draft(self._folder, folder)
+        return self._draft
 
     def _trimmed(self, file: int, good: int) -> int:
         """Cuts off a torn tail, or ends the last row where its newline is missing; returns the size of the file."""
@@ -175,6 +188,21 @@ def _check_regular(descriptor: int) -> None:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     if not stat.S_ISREG(mode):
         raise OSError(errno.EINVAL, "expected a file, found a pipe or a device")
+
+
+def _stands(folder: int, name: str, size: int) -> bool:
+    """Whether a file stands in an opened folder, and is whole as far as its size tells: its machine may have died
+    before it was."""
+    mode = mode_of(folder, name)
+    is_file = mode is not None and stat.S_ISREG(mode)
+    return is_file and os.stat(name, dir_fd=folder, follow_symlinks=False).st_size == size
+
+
+def _words(error: OSError) -> str:
+    """Returns what went wrong; a link in the place of a file by name."""
+    if error.errno == errno.ELOOP and error.filename is not None:
+        return f"{error.filename} is a link, and a store's record is no link; put the file itself in its place"
+    return str(error)
 
 
 def _lstat(path: Path) -> os.stat_result | None:
@@ -223,7 +251,7 @@ def _sync_folder(path: Path) -> None:
 
 def _not_written(path: Path, error: OSError) -> JournalError:
     full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-    advice = "make room" if full else "see to the disk"
+    advice = "make room" if full else "put a folder there" if isinstance(error, LinkInTheWay) else "see to the disk"
     return JournalError(
         f"{path}: could not be written ({error.strerror}). What stands in the store is safe: {advice}, then run the "
         f"same sweep again and it goes on"

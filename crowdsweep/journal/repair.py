@@ -21,22 +21,24 @@ What the lost rows held is made up for by whoever reads the journal, by these ru
 
 import os
 import re
-import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
-from crowdsweep.errors import JournalError
-from crowdsweep.journal.artifacts import lost_arrays, place_of
+from crowdsweep.errors import JournalDamaged, JournalError
+from crowdsweep.files.asked import is_file, stands
+from crowdsweep.files.drafts import write_new, write_whole
+from crowdsweep.files.inside import digest_in, opened_folder
+from crowdsweep.journal.artifacts import FOLDER, lost_arrays, place_of
 from crowdsweep.journal.codec import decode
-from crowdsweep.journal.local import JOURNAL_FILE, LocalRows
+from crowdsweep.journal.local import LocalRows
 from crowdsweep.journal.rows import BYTE_ORDER_MARK, START, Sealed, chain, lines_of, unseal
-from crowdsweep.journal.whole_file import write_whole
+from crowdsweep.journal.store_files import JOURNAL_FILE
 from crowdsweep.trial.artifacts import Artifact
 from crowdsweep.trial.events import TrialFinished
 
-_KEEPS_ARRAYS = re.compile(rb'"digest":"')
+_KEEPS_ARRAYS = re.compile(rb'"digest":')
 _BEGINNING = re.compile(rb'(?=\{"crc":")')
 
 
@@ -69,7 +71,7 @@ def repair_journal(store: str | Path) -> Repaired:
         JournalError: there is no journal, none of its rows can be read, or it cannot be written.
     """
     file = Path(store, JOURNAL_FILE)
-    if not file.is_file():
+    if not is_file(file):
         raise JournalError(
             f"{file}: no journal to repair; expected a local folder that `crowdsweep run` made. Of one in an object "
             f"store, copy the objects of its folder `journal` into one such file, in the order of their names"
@@ -108,7 +110,7 @@ def _repaired(file: Path, rows: LocalRows) -> Repaired:
                 is_sound = is_sound and row.after in (None, link)
                 link = link._replace(number=link.number + 1, crc=row.crc)
                 found.append((number, row))
-    lost = {row: arrays for _, row in found if (arrays := _lost_arrays(row, rows))}
+    lost = {row: arrays for _, row in found if (arrays := _lost_arrays(row, rows, file))}
     kept = [(number, row) for number, row in found if row not in lost]
     if is_sound and len(kept) == len(found):
         return Repaired(kept=len(found), dropped=0, missing=0, without_arrays=0, copy=None)
@@ -120,8 +122,7 @@ def _repaired(file: Path, rows: LocalRows) -> Repaired:
     kept.sort(key=lambda pair: pair[0])
     whole = chain((row.text.decode("utf-8", "surrogatepass") for _, row in kept), START)[0]
     copy = _replaced(file, whole)
-    for array in {array for arrays in lost.values() for array in arrays}:
-        (file.parent / place_of(array)).unlink(missing_ok=True)  # damaged, it would keep the sound one out
+    _remove_damaged(file.parent, {array for arrays in lost.values() for array in arrays})
     return Repaired(
         kept=len(kept),
         dropped=dropped,
@@ -131,12 +132,31 @@ def _repaired(file: Path, rows: LocalRows) -> Repaired:
     )
 
 
-def _lost_arrays(row: Sealed, rows: LocalRows) -> list[Artifact]:
-    """Returns the arrays that cannot be read any more of the trial whose end a row tells."""
+def _remove_damaged(store: Path, arrays: Iterable[Artifact]) -> None:
+    """Removes the files of arrays that are not what their names say: they would keep the sound ones out."""
+    try:
+        with opened_folder(store, FOLDER) as folder:
+            for array in arrays:
+                name = place_of(array).removeprefix(f"{FOLDER}/")
+                if digest_in(folder, name) not in ("", array.digest):
+                    os.unlink(name, dir_fd=folder)
+    except FileNotFoundError:
+        return
+
+
+def _lost_arrays(row: Sealed, rows: LocalRows, file: Path) -> list[Artifact]:
+    """Returns the arrays that cannot be read any more of the trial whose end a row tells.
+
+    Raises:
+        JournalDamaged: the row says what no trial can end with.
+    """
     if not _KEEPS_ARRAYS.search(row.text):
         return []
     try:
         event = decode(row.text)
+    except JournalDamaged as error:
+        number = "" if row.after is None else f", row {row.after.number + 1}"
+        raise JournalDamaged(f"{file}{number}: {error}. Nothing was changed") from error
     except JournalError:  # of another version: whoever reads it says so
         return []
     return lost_arrays(rows, event.result) if isinstance(event, TrialFinished) else []
@@ -155,10 +175,10 @@ def _parts(line: bytes) -> Iterator[tuple[bytes, Sealed | None]]:
 
 def _replaced(file: Path, whole: bytes) -> Path:
     """Puts a new journal in the place of the old one, which is kept under the name that is returned."""
-    copy = next(path for n in count(1) if not (path := file.with_name(f"{JOURNAL_FILE}.damaged-{n}")).exists())
+    copy = next(path for n in count(1) if not stands(path := file.with_name(f"{JOURNAL_FILE}.damaged-{n}")))
     try:
-        os.link(file, copy)
+        os.link(file, copy, follow_symlinks=False)
     except OSError:  # the file system has no second names
-        shutil.copy2(file, copy)
+        write_new(file.parent, {copy.name: file.read_bytes()})
     write_whole(file, whole, durable=True)
     return copy

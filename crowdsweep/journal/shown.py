@@ -13,7 +13,8 @@ from typing import Any
 
 from crowdsweep.journal.first_format import spelled_out
 from crowdsweep.journal.state import JournalState, Role
-from crowdsweep.trial.plan_record import CellRecord
+from crowdsweep.trial.naming import dataset_words
+from crowdsweep.trial.plan_record import CellRecord, PlanRecord
 from crowdsweep.trial.result import Status
 from crowdsweep.trial.spec import Phase, TrialSpec, canonical_json
 
@@ -30,6 +31,7 @@ class ShownTrial:
         chosen: whether the report counts it: it is asked for in the report phase, at a fixed point or at the point that
             stands for its search: the best one that has a result. Never so in the search phase, whose scores did the
             choosing.
+        among: all datasets of the sweep.
     """
 
     spec: TrialSpec
@@ -37,6 +39,12 @@ class ShownTrial:
     search: str = ""
     asked: bool = True
     chosen: bool = False
+    among: frozenset[str] = frozenset()
+
+    @property
+    def on(self) -> str:
+        """The dataset with its parameters, as people call it among all of the sweep."""
+        return dataset_words(self.spec.dataset, self.spec.dataset_params, self.among)
 
 
 def shown_trials(state: JournalState, *, every: bool = False) -> list[ShownTrial]:
@@ -59,7 +67,13 @@ def shown_trials(state: JournalState, *, every: bool = False) -> list[ShownTrial
             latest = {role.phase: role for role in roles[key] if role.phase not in known}
             found += [(_LAST, _shown(spec, role, asked=False)) for role in latest.values()]
     found.sort(key=lambda pair: pair[0])
-    return _with_chosen([trial for _, trial in found], state)
+    among = datasets_of(state.plan) or frozenset(trial.spec.dataset for _, trial in found)
+    return _with_chosen([replace(trial, among=among) for _, trial in found], state)
+
+
+def datasets_of(plan: PlanRecord) -> frozenset[str]:
+    """Returns all datasets of a sweep, among which folders of one name are told by more of their paths."""
+    return frozenset(row.dataset for row in plan.datasets)
 
 
 def one_each(found: Iterable[ShownTrial]) -> dict[str, ShownTrial]:
@@ -205,12 +219,7 @@ def _with_chosen(found: Sequence[ShownTrial], state: JournalState) -> list[Shown
         order = _numbered(proposed[number] for number in state.selected.get(search, ()) if number in proposed)
         ranked = sorted(points, key=lambda point: order.get(point, len(order)))
         chosen[search] = next((point for point in ranked if points[point]), ranked[0])
-    return [
-        ShownTrial(spec=trial.spec, label=trial.label, search=trial.search, chosen=True)
-        if _is_chosen(trial, chosen)
-        else trial
-        for trial in found
-    ]
+    return [replace(trial, chosen=True) if _is_chosen(trial, chosen) else trial for trial in found]
 
 
 def _is_chosen(trial: ShownTrial, chosen: Mapping[str, str]) -> bool:

@@ -3,10 +3,12 @@
 import json
 import os
 import socket
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from crowdsweep.errors import BadInput
+from crowdsweep.files.asked import exists, is_folder, names_in
 from crowdsweep.journal.local import JOURNAL_FILE, LOCK_FILE
 
 DEFAULT_STORES = Path("crowdsweep-runs")
@@ -34,7 +36,10 @@ class Driver:
 
 def stores_in(folder: Path = DEFAULT_STORES) -> list[Path]:
     """Returns the folders of sweeps in a folder, the one that was written last first."""
-    written = [(journal.stat().st_mtime_ns, journal.parent) for journal in folder.glob(f"*/{JOURNAL_FILE}")]
+    written: list[tuple[int, Path]] = []
+    for store in (folder / name for name in names_in(folder)):
+        with suppress(OSError):  # it is no store, or was removed meanwhile
+            written.append(((store / JOURNAL_FILE).stat().st_mtime_ns, store))
     return [store for _, store in sorted(written, key=lambda pair: pair[0], reverse=True)]
 
 
@@ -46,9 +51,9 @@ def asked_store(given: Path | None) -> Path:
         BadInput: there is none.
     """
     if given is not None:
-        places = [place for place in (given, DEFAULT_STORES / given) if place.is_dir()]
+        places = [place for place in (given, DEFAULT_STORES / given) if is_folder(place)]
         if places:
-            return next((place for place in places if (place / JOURNAL_FILE).exists()), places[0])
+            return next((place for place in places if exists(place / JOURNAL_FILE)), places[0])
     known = stores_in()
     if given is None and known:
         return known[0]

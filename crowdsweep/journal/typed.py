@@ -8,16 +8,20 @@ from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import cache
 from types import NoneType, UnionType
-from typing import Any, Literal, TypedDict, Union, get_args, get_origin, get_type_hints, is_typeddict
+from typing import Any, Literal, NotRequired, TypedDict, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 from crowdsweep.errors import shortened
+from crowdsweep.trial.spec import digest
 
 Check = Callable[[Any], bool]
+_KEYED = ("params", "dataset_params", "point")  # a hash of these is a trial's key
 _LARGEST = 2**63  # of whole numbers: tables hold them in 64 bits
+_LARGEST_EXACT = 2**53  # of those that stand for a number with decimals
 
 
 class _Named(TypedDict):
     name: str
+    label: NotRequired[str | None]
 
 
 class _Metric(TypedDict):
@@ -83,11 +87,23 @@ def _fields(record: type[Any]) -> tuple[tuple[str, str, Check], ...]:
         (
             field.name,
             field.type if isinstance(field.type, str) else _words(hints[field.name]),
-            _check(hints[field.name]),
+            _keyable(_check(hints[field.name])) if field.name in _KEYED else _check(hints[field.name]),
         )
         for field in fields(record)
         if field.metadata.get("journalled", True)
     )
+
+
+def _keyable(check: Check) -> Check:
+    """Returns a check that also refuses what no key can be made of: a number that is not finite, half a character."""
+
+    def is_keyable(value: Any) -> bool:
+        try:
+            return check(value) and bool(digest(dict(value)))
+        except (TypeError, ValueError):
+            return False
+
+    return is_keyable
 
 
 def _words(hint: Any) -> str:
@@ -138,7 +154,7 @@ def _check(hint: Any) -> Check:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, float) or _is_whole(value)
+    return isinstance(value, float) or (_is_whole(value) and abs(value) <= _LARGEST_EXACT)
 
 
 def _is_whole(value: Any) -> bool:

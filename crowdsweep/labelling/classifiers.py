@@ -8,24 +8,27 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, final
+from typing import final
 
 import numpy as np
 from jaxtyping import Int64
-from safetensors import SafetensorError
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import save_file
 
 from crowdsweep.arrays import ItemFeatures, ItemProbs
 from crowdsweep.data.dataset import Items
 from crowdsweep.errors import BadInput
+from crowdsweep.labelling.classifier_files import (
+    DESCRIPTION,
+    FORMAT,
+    digests_of,
+    read_classifier_description,
+    read_weights,
+)
 from crowdsweep.models.classifier import NetworkPredictor
 from crowdsweep.models.contract import Predictor, ScaledPredictor
 from crowdsweep.models.joint._em_with_network import Reordered
 from crowdsweep.models.networks.dense import DenseNetwork
 from crowdsweep.models.scaling import Scale
-
-DESCRIPTION = "classifier.json"
-_FORMAT, _UNSCALED_FORMAT = 2, 1  # of the first, classifiers read features as they come
 
 
 @final
@@ -48,13 +51,20 @@ class SavedClassifier:
             features: float32 [items, features].
 
         Raises:
-            BadInput: not so many features.
+            BadInput: not so many features, or numbers that are not finite.
         """
         wanted = _dense(self.fits[0].predictor).widths[0]
         if features.ndim != 2 or features.shape[1] != wanted:
             raise BadInput(f"classifier: expected features of shape [items, {wanted}], got {features.shape}")
         items = Items(n_items=len(features), features=np.ascontiguousarray(features, dtype=np.float32))
-        return np.mean([fit.predict(items) for fit in self.fits], axis=0)
+        with np.errstate(over="ignore", invalid="ignore"):  # told below
+            found = np.mean([fit.predict(items) for fit in self.fits], axis=0)
+        if not np.isfinite(found).all():
+            raise BadInput(
+                "classifier: expected finite features and weights that give probabilities of them, got NaN: are the "
+                "features on the scale of those that it was trained on?"
+            )
+        return found
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -109,13 +119,15 @@ def save_classifiers(folder: Path, fits: Sequence[PlainClassifier], class_names:
     network = _dense(fits[0].predictor)
     for number, fit in enumerate(fits):
         save_file(fit.arrays, folder / f"fit-{number}.safetensors")
+    names = [f"fit-{number}.safetensors" for number in range(len(fits))]
     scaled = "" if fits[0].scale is None else "brought to (features - mean) * factor in float64, then float32; "
     description = {
-        "format": _FORMAT,
+        "format": FORMAT,
         "model": model,
         "network": {"kind": "dense", "activation": "relu", "output": "softmax", **asdict(network)},
         "classes": list(class_names),
-        "fits": [f"fit-{number}.safetensors" for number in range(len(fits))],
+        "fits": names,
+        "digests": digests_of(folder, names),
         "reads": f"float32 features [items, {network.widths[0]}]; {scaled}layer n is x @ w_n + b_n",
         "predicts": "the mean over the fits of their probabilities",
     }
@@ -123,32 +135,22 @@ def save_classifiers(folder: Path, fits: Sequence[PlainClassifier], class_names:
 
 
 def load_classifier(folder: str | Path) -> SavedClassifier:
-    """Reads what `save_classifiers` wrote.
+    """Reads what `save_classifiers` wrote, in whichever version.
 
     Raises:
-        BadInput: the folder holds something else.
+        BadInput: the folder holds something else, or something of it was damaged or changed.
     """
     place = Path(folder)
-    try:
-        told: dict[str, Any] = json.loads((place / DESCRIPTION).read_text(encoding="utf-8"))
-        if told["format"] not in (_FORMAT, _UNSCALED_FORMAT) or told["network"]["kind"] != "dense":
-            raise BadInput(f"{place}: expected classifiers of format {_FORMAT}, got {told['format']!r}")
-        network = DenseNetwork(widths=tuple(map(int, told["network"]["widths"])))
-        fits = [_loaded(place / Path(name).name, network) for name in told["fits"]]
-        return SavedClassifier(class_names=tuple(map(str, told["classes"])), fits=fits)
-    except BadInput:
-        raise
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, SafetensorError) as error:
-        raise BadInput(f"{place}: expected a folder `classifier` that `crowdsweep label` wrote: {error}") from error
+    told = read_classifier_description(place)
+    network = DenseNetwork(widths=told.widths)
+    digests = told.digests or {}
+    fits = [_loaded(place / name, network, digests.get(name)) for name in told.fits]
+    return SavedClassifier(class_names=told.classes, fits=fits)
 
 
-def _loaded(path: Path, network: DenseNetwork) -> PlainClassifier:
-    arrays = load_file(path)
+def _loaded(path: Path, network: DenseNetwork, digest: str | None) -> PlainClassifier:
     shapes = {parameter.name: parameter.shape for parameter in network.parameters()}
-    if "mean" in arrays or "factor" in arrays:
-        shapes |= dict.fromkeys(("mean", "factor"), (network.widths[0],))
-    if {key: array.shape for key, array in arrays.items()} != shapes:
-        raise BadInput(f"{path}: expected arrays of shapes {shapes}")
+    arrays = read_weights(path, shapes, network.widths[0], digest)
     scale = Scale(mean=arrays.pop("mean"), factor=arrays.pop("factor")) if "mean" in arrays else None
     predictor = NetworkPredictor(network=network, values=arrays)
     return PlainClassifier(predictor=predictor, order=np.arange(network.n_classes), scale=scale)

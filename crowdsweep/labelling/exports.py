@@ -16,7 +16,7 @@ from crowdsweep.data.dataset import CrowdDataset
 from crowdsweep.errors import BadInput
 from crowdsweep.labelling.columns import class_columns
 from crowdsweep.labelling.fitted import Fitted
-from crowdsweep.labelling.label_studio import Interface, check_shown, label_studio, read_interface
+from crowdsweep.labelling.label_studio import Interface, check_shown, check_written, label_studio, read_interface
 from crowdsweep.labelling.labelled import Labelled
 
 _MOST_CELLS = 50_000_000  # of cleanlab's matrix of items × annotators
@@ -53,7 +53,8 @@ class Exports:
                 raise BadInput(f"--export {form}: it wants one class of each item, and these items may have several")
         if "cleanlab" in self.forms:
             _check_matrix(dataset.annotations)
-        self._interface(dataset)
+        if self._interface(dataset) is None and "label-studio" in self.forms:
+            check_written(dataset.class_labels, multilabel=dataset.scale == "multilabel")
 
     def files(self, labelled: Labelled, fitted: Fitted) -> dict[str, bytes]:
         """Returns files by name.

@@ -22,7 +22,7 @@ from crowdsweep.models.progress import still_improves
 from crowdsweep.seeds import SeedStream
 from crowdsweep.trial.fit_checks import checked_fit
 from crowdsweep.trial.model_calls import ModelFault, guarded
-from crowdsweep.trial.runner import check_needs
+from crowdsweep.trial.runner import check_needs, check_size
 
 DEFAULT_SEEDS = 5
 """Fits that are averaged, where nobody says how many."""
@@ -176,6 +176,7 @@ def fit_everything(
     trial, built = splits.prepare(dataset, whole, seed=0), registered.build_model(model, full)
     needs = info.needs_of(built, trial.training.items)
     check_needs(info, needs, trial, dataset.name)
+    check_size(trial, dataset.name)
     seeds = range(first_seed, first_seed + (1 if info.deterministic else n_seeds))
     contexts = [
         FitContext(seeds=SeedStream(seed).child("fit"), device=device, gold=trial.gold if "gold" in needs else None)

@@ -1,10 +1,8 @@
 """What `crowdsweep label` writes: a folder of tables, a classifier, and what makes it again."""
 
-import shutil
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow as pa
@@ -14,17 +12,19 @@ import yaml
 from crowdsweep.data import catalogue
 from crowdsweep.data.moved import load_recorded
 from crowdsweep.errors import BadInput, NotWritten
+from crowdsweep.files.asked import is_folder
+from crowdsweep.files.owned import replaced
 from crowdsweep.labelling.answers import answers_table
 from crowdsweep.labelling.chosen import Chosen
 from crowdsweep.labelling.classifiers import plain_classifier, save_classifiers
 from crowdsweep.labelling.clusters import cluster_tables
 from crowdsweep.labelling.exports import NOTHING, Exports
 from crowdsweep.labelling.fitted import Fitted, fit_everything
+from crowdsweep.labelling.label_files import LABELS, place_of
 from crowdsweep.labelling.labelled import Labelled, gold_note, labelled_items
+from crowdsweep.labelling.recipe import RECIPE, read_recipe
 from crowdsweep.labelling.tables import CrowdTables, crowd_tables, labels_table, probabilities_table
 from crowdsweep.report.table import to_csv
-
-RECIPE = "label.yaml"
 
 
 def fit_chosen(chosen: Chosen, exports: Exports = NOTHING) -> Fitted:
@@ -52,16 +52,6 @@ def fit_chosen(chosen: Chosen, exports: Exports = NOTHING) -> Fitted:
     return fit_everything(chosen.model, chosen.params, dataset, chosen.dataset_params, n_seeds=chosen.n_seeds)
 
 
-def check_folder(folder: Path) -> None:
-    """Checks that labels may be written to a folder: a new or an empty one, or one that labels were written to.
-
-    Raises:
-        BadInput: it holds something else.
-    """
-    if folder.exists() and (not folder.is_dir() or (any(folder.iterdir()) and not (folder / RECIPE).is_file())):
-        raise BadInput(f"{folder}: expected a new or empty folder, or one of labels, got one that holds other files")
-
-
 def default_folder(place: Path, dataset: str) -> Path:
     """Returns where labels go if nobody says: to a place, or where another dataset's labels lie, beside it.
 
@@ -70,7 +60,7 @@ def default_folder(place: Path, dataset: str) -> Path:
         dataset: what `Chosen` names it.
     """
     own = Path(dataset)
-    parts = [*own.absolute().parts[1:]][::-1] if own.is_dir() else [dataset.replace("/", "-")]
+    parts = [*own.absolute().parts[1:]][::-1] if is_folder(own) else [dataset.replace("/", "-")]
     name = place.name
     for part in parts:
         if not _holds_another(place, dataset):
@@ -85,16 +75,15 @@ def default_folder(place: Path, dataset: str) -> Path:
 def _holds_another(folder: Path, dataset: str) -> bool:
     """Returns whether the labels of another dataset lie in a folder."""
     try:
-        recipe = yaml.safe_load((folder / RECIPE).read_text(encoding="utf-8"))
-        there = str(recipe["dataset"])
-    except (OSError, UnicodeError, yaml.YAMLError, LookupError, TypeError):
+        there = read_recipe(folder).dataset
+    except BadInput:
         return False
     return there != dataset and Path(there).absolute() != Path(dataset).absolute()
 
 
 def write_labels(fitted: Fitted, chosen: Chosen, folder: Path, command: str, exports: Exports = NOTHING) -> list[str]:
     """Writes everything that is known now, whole or not at all; what an earlier call wrote there is replaced, and what
-    somebody else put there stays.
+    somebody else put there or changed stays (`files.owned`).
 
     Args:
         fitted: the model.
@@ -107,52 +96,20 @@ def write_labels(fitted: Fitted, chosen: Chosen, folder: Path, command: str, exp
         The names of what was written.
 
     Raises:
-        BadInput: a form of another tool cannot hold these labels.
-        NotWritten: it cannot be written.
+        BadInput: a form of another tool cannot hold these labels, or a file is in the way.
+        NotWritten: it cannot be written, or another process is writing there.
     """
+    root, parts = place_of(folder)
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with TemporaryDirectory(prefix=".labels-", dir=folder.parent) as beside:
-            fresh, old = Path(beside) / "fresh", Path(beside) / "old"
-            fresh.mkdir()
-            _write_all(fitted, chosen, fresh, command, exports)
-            if folder.exists():
-                _keep_others(folder, fresh)
-                folder.rename(old)
-            try:
-                fresh.rename(folder)
-            except OSError:
-                if old.exists():
-                    old.rename(folder)
-                raise
+        with replaced(root, parts, LABELS) as fresh:
+            return _write_all(fitted, chosen, fresh, command, exports)
     except OSError as error:
         raise NotWritten(
-            f"{folder}: could not be written ({error.strerror}); see to the disk, then label again"
+            f"{folder}: could not be written ({error.strerror}); what stood there stands. See to it, then label again"
         ) from error
-    return sorted([*_files_told(folder), RECIPE])
 
 
-def _files_told(folder: Path) -> list[str]:
-    """Returns the names that the recipe in a folder of labels says were written with it; folders end in `/`."""
-    return yaml.safe_load((folder / RECIPE).read_text(encoding="utf-8"))["files"]
-
-
-def _keep_others(folder: Path, fresh: Path) -> None:
-    """Copies what stands in a folder of labels and was not written with them; nothing where no recipe tells."""
-    try:
-        ours = {RECIPE, *(name.rstrip("/") for name in _files_told(folder))}
-    except (OSError, UnicodeError, yaml.YAMLError, LookupError, TypeError):
-        return
-    for path in folder.iterdir():
-        if path.name in ours or (fresh / path.name).exists():
-            continue
-        if path.is_dir():
-            shutil.copytree(path, fresh / path.name, symlinks=True)
-        else:
-            shutil.copy2(path, fresh / path.name, follow_symlinks=False)
-
-
-def _write_all(fitted: Fitted, chosen: Chosen, folder: Path, command: str, exports: Exports) -> None:
+def _write_all(fitted: Fitted, chosen: Chosen, folder: Path, command: str, exports: Exports) -> list[str]:
     labelled = labelled_items(fitted)
     crowd = crowd_tables(fitted, labelled)
     labels = labels_table(labelled, fitted.dataset)
@@ -176,26 +133,28 @@ def _write_all(fitted: Fitted, chosen: Chosen, folder: Path, command: str, expor
     }
     for name, table in parquet.items():
         if table is not None:
-            pq.write_table(table, folder / f"{name}.parquet")
+            with (folder / f"{name}.parquet").open("wb") as file:  # Arrow opens no path that is no UTF-8
+                pq.write_table(table, file)
     for name, content in exports.files(labelled, fitted).items():
         (folder / name).write_bytes(content)
     plain = [one for predictor in fitted.predictors if (one := plain_classifier(predictor)) is not None]
     if plain and len(plain) == len(fitted.fits):
         aligned = [one.reordered(fit.order) for one, fit in zip(plain, fitted.fits, strict=True)]
         save_classifiers(folder / "classifier", aligned, fitted.dataset.class_labels, fitted.model)
-    files = sorted(path.name + ("/" if path.is_dir() else "") for path in folder.iterdir())
+    files = sorted(path.name + ("/" if is_folder(path) else "") for path in folder.iterdir())
     made = {
         "command": command,
         **_facts(labelled, crowd, multilabel=fitted.dataset.scale == "multilabel"),
         "files": files,
     }
     (folder / RECIPE).write_text(_recipe(fitted, chosen, made), encoding="utf-8")
+    return sorted([*files, RECIPE])
 
 
 def told_of(folder: Path) -> list[str]:
     """Returns what whoever takes labels from a folder should know of them, a line each."""
-    recipe = yaml.safe_load((folder / RECIPE).read_text(encoding="utf-8"))
-    return [f"probabilities: {recipe['calibration']['in_words']}", *recipe["notes"]]
+    recipe = read_recipe(folder)
+    return [f"probabilities: {recipe.calibration}", *recipe.notes]
 
 
 def _facts(labelled: Labelled, crowd: CrowdTables, *, multilabel: bool) -> dict[str, Any]:

@@ -2,39 +2,53 @@
 
 import logging
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from hashlib import blake2b
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from crowdsweep.errors import BadInput, CrowdsweepError
+from crowdsweep.files.asked import is_file, is_folder
 from crowdsweep.journal.journal import read_journal
 from crowdsweep.labelling.chosen import chosen_of_sweep
 from crowdsweep.labelling.classifiers import load_classifier
 from crowdsweep.labelling.fitted import Fitted
-from crowdsweep.labelling.folder import RECIPE, check_folder, fit_chosen, told_of, write_labels
+from crowdsweep.labelling.folder import fit_chosen, told_of, write_labels
+from crowdsweep.labelling.label_files import check_folder
+from crowdsweep.labelling.recipe import RECIPE
 from crowdsweep.tracking.sweep_page import store_id
-from crowdsweep.tracking.uri import database_file, tracking_uri, without_credentials
+from crowdsweep.tracking.uri import database_file, recorded_uri, tracking_uri, without_credentials
 
 _EXAMPLES = 2  # of a batch: one alone would become the only size that the program takes
 
 _log = logging.getLogger(__name__)
 
 
-def log_and_tell(store: Path, folder: Path, fitted: Fitted, tell: Callable[[str], object]) -> None:
-    """Logs the classifier of a sweep's labels, and says how it is served, or why it is not there: the labels are."""
+def log_and_tell(
+    store: Path, folder: Path, fitted: Fitted, tell: Callable[[str], object], place: str | None = None
+) -> None:
+    """Logs the classifier of a sweep's labels, and says how it is served, or why it is not there: the labels are.
+
+    Args:
+        store: of the sweep.
+        folder: where labels were written.
+        fitted: what they were written of.
+        tell: takes what was done, in words.
+        place: MLflow's tracking URI, as the sweep file has it: the record keeps no secrets.
+    """
     try:
-        uri = log_labels_classifier(store, folder, fitted)
+        uri = log_labels_classifier(store, folder, fitted, place)
     except BadInput as error:
         _log.warning("%s; the labels are written, label again to log it", error)
         return
     if uri is not None:
-        place = without_credentials(tracking_uri(store, read_journal(store).config.get("tracking", {}).get("uri")))
-        tell(f"MLflow:  MLFLOW_TRACKING_URI={shlex.quote(place)} mlflow models serve --env-manager local -m {uri}")
+        shown = without_credentials(_place(store, read_journal(store).config, place))
+        tell(f"MLflow:  MLFLOW_TRACKING_URI={shlex.quote(shown)} mlflow models serve --env-manager local -m {uri}")
 
 
-def label_and_register(store: Path, tell: Callable[[str], object], *, news: bool) -> None:
+def label_and_register(store: Path, tell: Callable[[str], object], *, news: bool, place: str | None = None) -> None:
     """Does what `crowdsweep label` does of a sweep that has ended, whose file says `tracking.register`, so that its
     classifier is registered. Never raises: the sweep has ended well whatever becomes of it.
 
@@ -42,9 +56,10 @@ def label_and_register(store: Path, tell: Callable[[str], object], *, news: bool
         store: of the sweep.
         tell: takes what was done, in words.
         news: whether the sweep has other results than before; without, labels that stand are left as they are.
+        place: as for `log_and_tell`.
     """
     folder = store / "labels"
-    if not news and (folder / RECIPE).is_file():
+    if not news and is_file(folder / RECIPE):
         return
     try:
         chosen = chosen_of_sweep(store, None, None, None)
@@ -57,12 +72,12 @@ def label_and_register(store: Path, tell: Callable[[str], object], *, news: bool
     tell(f"{folder}: {', '.join(names)}")
     for line in told_of(folder):
         tell(line)
-    if not (folder / "classifier").is_dir():
+    if not is_folder(folder / "classifier"):
         _log.warning("tracking.register: %s has no classifier that could be registered; see --model", chosen.model)
-    log_and_tell(store, folder, fitted, tell)
+    log_and_tell(store, folder, fitted, tell, place)
 
 
-def log_labels_classifier(store: Path, folder: Path, fitted: Fitted) -> str | None:
+def log_labels_classifier(store: Path, folder: Path, fitted: Fitted, place: str | None = None) -> str | None:
     """Logs a classifier as a model on the run on top of its sweep, and registers it where the sweep file says so
     (`tracking.register`). One that was logged before is left as it is.
 
@@ -70,6 +85,7 @@ def log_labels_classifier(store: Path, folder: Path, fitted: Fitted) -> str | No
         store: of the sweep.
         folder: where labels were written.
         fitted: what they were written of.
+        place: as for `log_and_tell`.
 
     Returns:
         The model's URI; None where there is no classifier, or the sweep's runs are not in MLflow.
@@ -77,31 +93,35 @@ def log_labels_classifier(store: Path, folder: Path, fitted: Fitted) -> str | No
     Raises:
         BadInput: MLflow cannot be written.
     """
-    state, place = read_journal(store), folder / "classifier"
+    state, saved_in = read_journal(store), folder / "classifier"
     tracking = state.config.get("tracking", {})
     features = fitted.dataset.items.features
-    if not tracking.get("enabled", True) or not place.is_dir() or features is None:
+    if not tracking.get("enabled", True) or not is_folder(saved_in) or features is None:
         return None
-    uri = tracking_uri(store, tracking.get("uri"))
+    uri = _place(store, state.config, place)
     database = database_file(uri)
-    if without_credentials(uri) not in state.runs and (database is None or not database.is_file()):
+    if without_credentials(uri) not in state.runs and (database is None or not is_file(database)):
         return None
     from crowdsweep.models.networks.averaged import AveragedNetworks  # noqa: PLC0415 - torch takes seconds to import
     from crowdsweep.tracking.mlflow_model import ServedClassifier, log_classifier  # noqa: PLC0415 - and so does mlflow
 
-    saved = load_classifier(place)
+    saved = load_classifier(saved_in)
     example = np.resize(features[:_EXAMPLES], (_EXAMPLES, features.shape[1])).astype(np.float32)
     served = ServedClassifier(
         module=AveragedNetworks([fit.arrays for fit in saved.fits]),
         example=example,
         classes=saved.class_names,
-        digest=_digest(place),
+        digest=_digest(saved_in),
         facts={"model": fitted.model, "dataset": fitted.dataset.name, "fingerprint": fitted.dataset.fingerprint},
     )
     experiment = tracking.get("experiment") or state.name
     return log_classifier(
         uri, experiment, state.name, store_id(state.started[0]), served, tracking.get("register") or ""
     )
+
+
+def _place(store: Path, config: Mapping[str, Any], given: str | None) -> str:
+    return tracking_uri(store, given) if given else recorded_uri(store, config)
 
 
 def _digest(folder: Path) -> str:

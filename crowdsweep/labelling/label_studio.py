@@ -16,11 +16,14 @@ from xml.sax.saxutils import quoteattr
 import numpy as np
 
 from crowdsweep.data.dataset import CrowdDataset
+from crowdsweep.data.doors import bytes_of, reading
 from crowdsweep.data.formats.shown import read_shown
-from crowdsweep.errors import BadInput, shortened
+from crowdsweep.errors import BadInput, plain, shortened
 from crowdsweep.labelling.fitted import Fitted
 from crowdsweep.labelling.labelled import Labelled
 from crowdsweep.labelling.tables import decided
+
+_LARGEST = 1 << 20  # bytes of an interface
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,12 +52,10 @@ def read_interface(path: Path, classes: Sequence[str], *, multilabel: bool) -> I
     Raises:
         BadInput: it is no XML, has no such Choices or several, or does not show what they are about.
     """
-    try:
-        root = ElementTree.fromstring(path.read_text(encoding="utf-8"))  # noqa: S314 - a person's own file; expat caps
-    except (OSError, UnicodeError, ElementTree.ParseError) as error:
-        raise BadInput(
-            f"{path}: expected the labelling interface of a Label Studio project, XML as its settings show it: {error}"
-        ) from error
+    expected = "the labelling interface of a Label Studio project, XML as its settings show it"
+    with reading(path, expected):
+        text = bytes_of(path, _LARGEST, expected).decode("utf-8")
+        root = ElementTree.fromstring(text)  # noqa: S314 - expat caps what entities stand for
     asked = root.findall(".//Choices")
     fit = [choices for choices in asked if _missing(choices, classes) is None]
     if len(fit) != 1:
@@ -128,6 +129,25 @@ def _missing(choices: ElementTree.Element, classes: Sequence[str]) -> str | None
     """Returns the first class that cannot be chosen; None where all can, or where tasks say what can."""
     there = {choice.get("alias") or choice.get("value") for choice in choices.iter("Choice")}
     return next((name for name in classes if name not in there), None) if there else None
+
+
+def check_written(classes: Sequence[str], *, multilabel: bool) -> None:
+    """Checks that an interface can be written that gives these classes back: XML cannot hold every character.
+
+    Raises:
+        BadInput: it cannot.
+    """
+    for name in classes:
+        try:
+            root = ElementTree.fromstring(_written(Interface(), [name], multilabel=multilabel))  # noqa: S314 - our own
+            kept = [choice.get("value") for choice in root.iter("Choice")]
+        except (ElementTree.ParseError, UnicodeError):
+            kept = []
+        if kept != [name]:
+            raise BadInput(
+                f"--export label-studio: expected classes whose names XML can hold, got {plain(shortened(name))!r}, "
+                f"with a character that it cannot; rename the class, or give the project's own by --interface"
+            )
 
 
 def _written(names: Interface, classes: Sequence[str], *, multilabel: bool) -> str:

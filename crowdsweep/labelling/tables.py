@@ -1,7 +1,7 @@
 """The tables that people take away: labels, probabilities, annotators, what to label next."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from crowdsweep.arrays import LOG_FLOOR, ItemProbs
 from crowdsweep.data.dataset import SPLITS, CrowdDataset
 from crowdsweep.labelling.against_gold import AgainstGold, contradictions, gold_of_annotators, gold_of_questions
 from crowdsweep.labelling.annotators import AnnotatorFacts, annotator_facts
+from crowdsweep.labelling.coins import ends_by_accuracy
 from crowdsweep.labelling.columns import class_columns
 from crowdsweep.labelling.crowd import crowd_of
 from crowdsweep.labelling.default_model import default_model
@@ -67,12 +68,12 @@ def _gold_labels(labelled: Labelled, dataset: CrowdDataset) -> list[str]:
     gold = dataset.gold.of_items(labelled.code, dataset.items.n_items).positive()
     for item, label in zip(gold.item.tolist(), gold.label.tolist(), strict=True):
         found[item].append(dataset.class_labels[label])
-    return [JOIN.join(labels) for labels in found]
+    return [JOIN.join(map(escaped, labels) if dataset.scale == "multilabel" else labels) for labels in found]
 
 
 def decided(probs: ItemProbs, labels: Sequence[str], *, multilabel: bool) -> dict[str, Any]:
     """Returns the columns `label` and `probability`, as `labels_table` has them; several classes are joined by `|`,
-    and one that stands in a label has a backslash before it."""
+    and one that stands in a label, or a backslash, has a backslash before it."""
     names = np.array(labels, dtype=object)
     if multilabel:
         apart = np.array([escaped(label) for label in labels], dtype=object)
@@ -84,8 +85,8 @@ def decided(probs: ItemProbs, labels: Sequence[str], *, multilabel: bool) -> dic
 
 
 def escaped(label: str) -> str:
-    """Returns a name that may stand among several that are joined."""
-    return label.replace("\\", "\\\\").replace(JOIN, "\\" + JOIN) if JOIN in label else label
+    """Returns a name that may stand among several that are joined, a backslash before each bar and backslash in it."""
+    return label.replace("\\", "\\\\").replace(JOIN, "\\" + JOIN)
 
 
 def probabilities_table(labelled: Labelled, dataset: CrowdDataset, *, raw: bool = False) -> pa.Table:
@@ -147,6 +148,8 @@ def crowd_tables(fitted: Fitted, labelled: Labelled | None = None) -> CrowdTable
     if witness is None:
         return CrowdTables(annotators=None, confusion=None, next_items=_next_table(fitted, told, None, ()))
     facts = annotator_facts(chunks, crowd)
+    low, high = ends_by_accuracy(questions, crowd, facts.code, facts.accuracy)
+    facts = replace(facts, low=np.minimum(facts.low, low), high=np.maximum(facts.high, high))
     against = gold_of_annotators(fitted, questions, facts.code)
     names = [dataset.annotator_names[int(code)] for code in facts.code]
     answers = ("not chosen", "chosen") if multilabel else dataset.class_labels

@@ -34,6 +34,7 @@ from crowdsweep.metrics.known import Goal, info_of
 CONFIDENCE = 0.95
 FEWEST_FOR_SKEWNESS = 5  # with fewer seeds a third moment says nothing
 FEWEST_FOR_SCALE = 3  # two seeds say nothing of any scale: Student's quantile is 12.7
+FEWEST_THAT_CARRY = 5  # simulated, with classes of 5 % and 60, 150, 600 items: macro-F1's intervals cover 95 to 97 %
 _FARTHEST = 2.0  # times Student's: with so few seeds a logarithm, too, can be led astray
 _NEAREST = 0.1  # of the mean distance from a bound: what lies on it is taken to be so far away
 Varies = Literal["seeds", "items", "seeds and items", "held-out splits"]
@@ -254,15 +255,19 @@ def share_interval(right: Float[np.ndarray, "seeds items"]) -> tuple[float, floa
     """Returns the ends of the 95 % interval of the share of items that are right, by Wilson's score interval.
 
     For n right or wrong items, n is what share and variance say of it, m (1 - m) / variance, so that seeds that differ
-    count for fewer items; where nothing varies it is the number of items.
+    count for fewer items; where nothing varies it is the number of items. A share that is no mean of such items, as F1,
+    may hang on the few items of a rare class: only those that carry its variance count, `FEWEST_THAT_CARRY` at least.
 
     Args:
-        right: 1 where an item is right, 0 where it is wrong; between them where that is in part (a tie).
+        right: 1 where an item is right, 0 where it is wrong; between them where that is in part (a tie); below 0 or
+            above 1 where the share is no mean of them (`metrics.items`).
     """
     mean, n_items = float(right.mean(dtype=np.float64)), right.shape[1]
-    spread = crossed_spread(right[None], all_count=True)
-    variance = float(spread.variance[0])
-    n, freedom = (mean * (1.0 - mean) / variance, float(spread.freedom[0])) if variance > 0 else (n_items, n_items - 1)
+    of_rights = bool(((right >= 0) & (right <= 1)).all())
+    spread = crossed_spread(right[None], all_count=of_rights)
+    variance, freedom = float(spread.variance[0]), float(spread.freedom[0])
+    freedom = freedom if of_rights else max(freedom, min(FEWEST_THAT_CARRY, n_items - 1))
+    n, freedom = (mean * (1.0 - mean) / variance, freedom) if variance > 0 else (n_items, n_items - 1)
     square = float(stats.t.ppf((1 + CONFIDENCE) / 2, freedom)) ** 2 / n
     middle = (mean + square / 2) / (1 + square)
     half = float(np.sqrt(square * mean * (1.0 - mean) + square**2 / 4)) / (1 + square)

@@ -6,6 +6,11 @@ is taken to be drawn uniformly, and the expected score is given.
 
 Multi-label data score each (item, class) as an item of its own with the two classes "not chosen" and "chosen"
 (`as_binary`); macro F1 is the mean over the classes of the F1 of "chosen".
+
+F1 is no mean over items. What stands for an item is F1 and how much it would move if that item had more weight (times
+the number of items): the infinitesimal jackknife. Their mean is F1, and their spread is to first order what drawing
+items anew with replacement, the bootstrap, finds (Efron, The Jackknife, the Bootstrap and Other Resampling Plans, 1982,
+chapter 6).
 """
 
 import numpy as np
@@ -38,6 +43,12 @@ def macro_f1(reference: ItemProbs, predicted: ItemProbs) -> float:
     return float((2.0 * np.diagonal(confusion)[present] / chosen[present]).mean())
 
 
+def macro_f1_of_each(reference: ItemProbs, predicted: ItemProbs) -> Float64[np.ndarray, " items"]:
+    """Returns for each item what it is to `macro_f1`, whose mean they have."""
+    wanted, given = _share_of_ties(reference), _share_of_ties(predicted)
+    return f1_of_each(wanted * given, wanted + given)
+
+
 def multilabel_macro_f1(reference: ItemProbs, predicted: ItemProbs) -> float:
     """Returns the plain mean over classes of the F1 of "chosen" (probability above one half; at one half, by half).
 
@@ -48,6 +59,30 @@ def multilabel_macro_f1(reference: ItemProbs, predicted: ItemProbs) -> float:
     both, either = (wanted * given).sum(axis=0), wanted.sum(axis=0) + given.sum(axis=0)
     present = either > 0
     return float((2.0 * both[present] / either[present]).mean()) if present.any() else 1.0
+
+
+def multilabel_macro_f1_of_each(reference: ItemProbs, predicted: ItemProbs) -> Float64[np.ndarray, " items"]:
+    """Returns for each item what it is to `multilabel_macro_f1`, whose mean they have."""
+    wanted, given = _chosen(reference), _chosen(predicted)
+    return f1_of_each(wanted * given, wanted + given)
+
+
+def f1_of_each(
+    both: Float64[np.ndarray, "parts classes"], either: Float64[np.ndarray, "parts classes"]
+) -> Float64[np.ndarray, " parts"]:
+    """Returns what each part is to the plain mean over classes of F1; all ones where nothing was ever chosen.
+
+    Args:
+        both: how often a part has a class on both sides.
+        either: how often on the one side and on the other, added.
+    """
+    total = either.sum(axis=0)
+    present = total > 0
+    if not present.any():
+        return np.ones(len(both))
+    both, either, total = both[:, present], either[:, present], total[present]
+    f1 = 2.0 * both.sum(axis=0) / total
+    return (f1 + len(both) * (2.0 * both - f1 * either) / total).mean(axis=1)
 
 
 def log_loss(reference: ItemProbs, predicted: ItemProbs) -> float:

@@ -27,9 +27,9 @@ from crowdsweep.metrics.annotators import (
     js_global,
     mean_confusion,
 )
-from crowdsweep.metrics.calibration import ece
+from crowdsweep.metrics.calibration import ece, ece_of_each
 from crowdsweep.metrics.heldout import LabelProbs, heldout_choices_loglik, heldout_loglik
-from crowdsweep.metrics.spans import are_span_tags, span_f1
+from crowdsweep.metrics.spans import are_span_tags, span_f1, span_f1_of_each
 
 Goal = Literal["maximize", "minimize"]
 SPLITS = ("train", "dev", "test")
@@ -139,14 +139,15 @@ class ItemMetric(MetricInfo):
 
     Attributes:
         score: computes it.
-        by_item: what it is the mean of, where it is a mean over rows (`ScoredItems.rows`); None where it is not.
+        by_item: what each item is to it: of a mean over items their scores, of another metric numbers with the same
+            mean that spread as it does over other items (`metrics.items`). None where nobody ranks by it.
         spans: whether items must be tokens, and classes tags of spans.
         of_own_answers: whether it is also computed for training items that have no gold, against the answers that
             trained: how far a fit moves from them. The others would repeat the vote, which wins them by construction.
     """
 
     score: Callable[[ScoredItems], float]
-    by_item: Callable[[ItemProbs, ItemProbs], Float64[np.ndarray, " rows"]] | None = None
+    by_item: Callable[[ScoredItems], Float64[np.ndarray, " items"]] | None = None
     spans: bool = False
     of_own_answers: bool = False
 
@@ -182,17 +183,47 @@ def _of_rows(score: Callable[[ItemProbs, ItemProbs], float]) -> Callable[[Scored
     return lambda scored: score(*scored.rows)
 
 
+def _of_each_row(
+    score: Callable[[ItemProbs, ItemProbs], Float64[np.ndarray, " rows"]],
+) -> Callable[[ScoredItems], Float64[np.ndarray, " items"]]:
+    return lambda scored: scored.of_items(score(*scored.rows))
+
+
 def _macro_f1(scored: ScoredItems) -> float:
-    if scored.scale == "multilabel":
-        known = True if scored.known is None else scored.known
-        return items.multilabel_macro_f1(np.where(known, scored.reference, 0.0), np.where(known, scored.predicted, 0.0))
-    return items.macro_f1(scored.reference, scored.predicted)
+    score = items.multilabel_macro_f1 if scored.scale == "multilabel" else items.macro_f1
+    return score(*_known_choices(scored))
+
+
+def _macro_f1_of_each(scored: ScoredItems) -> Float64[np.ndarray, " items"]:
+    score = items.multilabel_macro_f1_of_each if scored.scale == "multilabel" else items.macro_f1_of_each
+    return score(*_known_choices(scored))
+
+
+def _known_choices(scored: ScoredItems) -> tuple[ItemProbs, ItemProbs]:
+    """Returns reference and prediction, nothing being chosen where nobody knows."""
+    if scored.known is None:
+        return scored.reference, scored.predicted
+    return np.where(scored.known, scored.reference, 0.0), np.where(scored.known, scored.predicted, 0.0)
 
 
 def _span_f1(scored: ScoredItems) -> float:
-    unit = np.full(len(scored.reference), -1, np.int32) if scored.unit is None else scored.unit
-    whole = unit >= 0
+    unit, whole = _whole_units(scored)
     return span_f1(scored.reference[whole], scored.predicted[whole], unit[whole], scored.class_names)
+
+
+def _span_f1_of_each(scored: ScoredItems) -> Float64[np.ndarray, " items"]:
+    unit, whole = _whole_units(scored)
+    found = span_f1_of_each(scored.reference[whole], scored.predicted[whole], unit[whole], scored.class_names)
+    mean = found.mean() if len(found) else 0.0
+    of_all = np.full(len(unit), mean)
+    of_all[whole] += (found - mean) * len(unit) / max(len(found), 1)
+    return of_all
+
+
+def _whole_units(scored: ScoredItems) -> tuple[Int32[np.ndarray, " items"], Bool[np.ndarray, " items"]]:
+    """Returns the unit of each item, and whether all of it is scored."""
+    unit = np.full(len(scored.reference), -1, np.int32) if scored.unit is None else scored.unit
+    return unit, unit >= 0
 
 
 def _heldout_loglik(heldout: HeldoutAnswers) -> float:
@@ -230,9 +261,18 @@ ITEM_METRICS = (
         low=0.0,
         high=1.0,
         score=_of_rows(items.accuracy),
-        by_item=items.agreement,
+        by_item=_of_each_row(items.agreement),
     ),
-    ItemMetric(name="macro_f1", words="macro-F1", unit="%", goal="maximize", low=0.0, high=1.0, score=_macro_f1),
+    ItemMetric(
+        name="macro_f1",
+        words="macro-F1",
+        unit="%",
+        goal="maximize",
+        low=0.0,
+        high=1.0,
+        score=_macro_f1,
+        by_item=_macro_f1_of_each,
+    ),
     ItemMetric(
         name="span_f1",
         words="span-F1",
@@ -243,6 +283,7 @@ ITEM_METRICS = (
         scales=("nominal",),
         spans=True,
         score=_span_f1,
+        by_item=_span_f1_of_each,
     ),
     ItemMetric(
         name="log_loss",
@@ -251,7 +292,7 @@ ITEM_METRICS = (
         goal="minimize",
         low=0.0,
         score=_of_rows(items.log_loss),
-        by_item=items.log_losses,
+        by_item=_of_each_row(items.log_losses),
     ),
     ItemMetric(
         name="brier",
@@ -260,9 +301,17 @@ ITEM_METRICS = (
         low=0.0,
         high=2.0,
         score=_of_rows(items.brier),
-        by_item=items.squared_differences,
+        by_item=_of_each_row(items.squared_differences),
     ),
-    ItemMetric(name="ece", words="ECE", goal="minimize", low=0.0, high=1.0, score=_of_rows(ece)),
+    ItemMetric(
+        name="ece",
+        words="ECE",
+        goal="minimize",
+        low=0.0,
+        high=1.0,
+        score=_of_rows(ece),
+        by_item=_of_each_row(ece_of_each),
+    ),
     ItemMetric(
         name=KL,
         words="KL",
@@ -271,7 +320,7 @@ ITEM_METRICS = (
         low=0.0,
         score=_of_rows(distributions.kl),
         of_own_answers=True,
-        by_item=distributions.kl_of_each,
+        by_item=_of_each_row(distributions.kl_of_each),
     ),
     ItemMetric(
         name="kl_reverse",
@@ -281,7 +330,7 @@ ITEM_METRICS = (
         low=0.0,
         score=_of_rows(distributions.kl_reverse),
         of_own_answers=True,
-        by_item=lambda reference, predicted: distributions.kl_of_each(predicted, reference),
+        by_item=_of_each_row(lambda reference, predicted: distributions.kl_of_each(predicted, reference)),
     ),
     ItemMetric(
         name="js",
@@ -292,7 +341,7 @@ ITEM_METRICS = (
         high=1.0,
         score=_of_rows(distributions.js),
         of_own_answers=True,
-        by_item=distributions.js_of_each,
+        by_item=_of_each_row(distributions.js_of_each),
     ),
     ItemMetric(
         name="entropy",

@@ -11,10 +11,10 @@ type, first and last token are right.
 from collections.abc import Sequence
 
 import numpy as np
-from jaxtyping import Int32, Int64
+from jaxtyping import Float64, Int32, Int64
 
 from crowdsweep.arrays import ItemProbs
-from crowdsweep.metrics.items import TIE_TOLERANCE
+from crowdsweep.metrics.items import TIE_TOLERANCE, f1_of_each
 
 
 def are_span_tags(class_names: Sequence[str]) -> bool:
@@ -40,6 +40,34 @@ def span_f1(
     wanted, given = (_spans(probs, unit, class_names) for probs in (reference, predicted))
     found = len(np.intersect1d(wanted, given, assume_unique=True))
     return 2.0 * found / max(len(wanted) + len(given), 1)
+
+
+def span_f1_of_each(
+    reference: ItemProbs, predicted: ItemProbs, unit: Int32[np.ndarray, " items"], class_names: Sequence[str]
+) -> Float64[np.ndarray, " items"]:
+    """Returns for each token what it is to `span_f1` (`items.f1_of_each`), whose mean they have.
+
+    Units are what another sample would have others of: what the spans of a unit are to the score stands at its first
+    token, and its other tokens are nothing to it.
+
+    Args:
+        reference, predicted, unit, class_names: as for `span_f1`.
+    """
+    wanted, given = (_spans(probs, unit, class_names) for probs in (reference, predicted))
+    if not len(wanted) + len(given):
+        return np.zeros(len(unit))
+    starts = np.flatnonzero(np.diff(unit, prepend=-1))
+    number = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(unit))))
+    per_span = len(unit) * len({name[2:] for name in class_names})
+    matched = np.intersect1d(wanted, given, assume_unique=True)
+    both, one, other = (
+        np.bincount(number[spans // per_span], minlength=len(starts)).astype(np.float64)
+        for spans in (matched, wanted, given)
+    )
+    of_units = f1_of_each(both[:, None], (one + other)[:, None])
+    found = np.full(len(unit), of_units.mean())
+    found[starts] += (of_units - of_units.mean()) * len(unit) / len(starts)
+    return found
 
 
 def _spans(

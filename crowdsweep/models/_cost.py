@@ -10,6 +10,8 @@ from crowdsweep.models.training_length import FEW_UNITS, FOLDS, STEPS, UNSTOPPED
 # A multiply-add inside a large matrix product against one on gathered or counted rows: a rough ratio, set so that plans
 # of labelme and jobs come within a factor of three of the seconds that their trials took.
 MATRIX_PRODUCT = 1 / 64
+# Of a step of the optimiser, however small its products are: a fifth of a millisecond.
+_STEP = 4e4
 _SYMBOLS = 20  # of a text, for want of its length
 _TEXT_WEIGHTS = (3 + 4 + 5) * 64 * 64  # of `text_cnn` at its defaults
 # Shares of the epochs that are run where training stops by itself: by the paper's 3 % rule, and by watched items (of
@@ -42,7 +44,8 @@ def training_cost(shape: DataShape, params: Mapping[str, Any]) -> float:
     watches = params.get("patience") is not None and params.get("protocol", "until_trained") == "until_trained"
     if watches and shape.n_features and shape.n_items < FEW_UNITS:
         passes *= 1 + FOLDS
-    return 3.0 * MATRIX_PRODUCT * passes * shape.n_items * network_weights(shape, params)
+    steps = passes * max(1.0, shape.n_items / params.get("batch_size", shape.n_items))
+    return 3.0 * MATRIX_PRODUCT * passes * shape.n_items * network_weights(shape, params) + _STEP * steps
 
 
 def passes_over(n_rows: int, params: Mapping[str, Any], epochs: int, *, stops: bool = True) -> float:

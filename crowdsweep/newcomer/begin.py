@@ -17,6 +17,8 @@ from crowdsweep.data.missing import perhaps_missing
 from crowdsweep.data.oddities import mistakes
 from crowdsweep.data.spelling import alike
 from crowdsweep.errors import BadInput, DataError, error_words
+from crowdsweep.files.asked import is_file, is_folder, stands
+from crowdsweep.files.drafts import write_new
 from crowdsweep.newcomer.choices import Chosen, choose, facts_of
 from crowdsweep.newcomer.guess import Guess
 from crowdsweep.newcomer.sweep_text import STUDY_FILE, SWEEP_FILE, redundancy_text, sweep_text
@@ -93,16 +95,11 @@ def begin_with_folder(folder: Path) -> Begun:
     found = _loaded(folder)
     texts, chosen = _texts(found.dataset, folder, found.params, found.notes)
     for name in texts:
-        if (folder / name).exists():
+        if stands(folder / name):
             raise DataError(f"{folder / name}: stands there already, and is kept; move it away to have it written anew")
-    written: list[Path] = []
     try:
-        for name, text in texts.items():
-            written.append(folder / name)
-            written[-1].write_text(text, encoding="utf-8")
+        write_new(folder, {name: text.encode() for name, text in texts.items()})
     except OSError as error:
-        for path in written:
-            path.unlink(missing_ok=True)
         raise DataError(f"{folder}: cannot be written: {error_words(error)}; copy it to a place that can") from error
     return Begun(dataset=found.dataset, chosen=tuple(chosen), files=tuple(texts), notes=found.notes)
 
@@ -117,10 +114,10 @@ def asked_sweep(path: Path, overrides: Iterable[str] = ()) -> AskedSweep:
     Raises:
         BadInput: the sweep file or the dataset cannot be used, or the folder is none of a dataset.
     """
-    if not path.is_dir():
+    if not is_folder(path):
         return AskedSweep(config=load_sweep(path, overrides))
     file = path / SWEEP_FILE
-    if file.is_file():
+    if is_file(file):
         return AskedSweep(config=load_sweep(file, overrides), note=f"{path}: by its {SWEEP_FILE}")
     found = _loaded(path)
     facts = facts_of(found.dataset, found.params)
@@ -177,7 +174,7 @@ def _loaded(folder: Path) -> _Loaded:
     """Loads a folder as it can be: of several kinds of features the first, without features of annotators that are not
     whole or of several kinds."""
     if not is_dataset_folder(folder):
-        record = (folder / "journal.jsonl").exists()
+        record = is_file(folder / "journal.jsonl")
         hint = (
             "it is a sweep's record: name the sweep file, or `crowdsweep status` it"
             if record

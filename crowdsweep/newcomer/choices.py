@@ -180,8 +180,8 @@ def facts_of(dataset: CrowdDataset, given: Mapping[str, Scalar]) -> Facts:
     """
     untold = dataset.items.features is None and bool(dataset.split.any())
     params = {**given, **({"training": "all"} if untold else {})}  # else nothing could be said of the others
+    taken = prepare(dataset, params, 0, HELDOUT).heldout  # first, so that what else it makes is gone before the next
     trial = prepare(dataset, params, 0)
-    taken = prepare(dataset, params, 0, HELDOUT).heldout
     labels = trial.training.annotations
     per_item = sorted(labels.labels_per_item[labels.labels_per_item > 0].tolist())
     return Facts(

@@ -18,6 +18,7 @@ from crowdsweep.data.formats.potato import SEPARATOR
 from crowdsweep.data.formats.registry import FORMS
 from crowdsweep.data.formats.rows import Asked, shown
 from crowdsweep.errors import BadInput, DataError, UnknownName
+from crowdsweep.files.asked import is_file, is_folder
 from crowdsweep.newcomer.roles import (
     Table,
     count_of_votes,
@@ -78,14 +79,14 @@ def guess_file(path: Path, told: Asked | None = None, form: str | None = None) -
         if form not in FORMS:
             raise UnknownName("form", form, FORMS)
         return Guess(form=form, asked=_with_gold(path, told, form), what=FORMS[form].title)
-    if path.is_dir() and not any(path.glob("*.json*")):
+    if is_folder(path) and not any(path.glob("*.json*")):
         raise DataError(
             f"{path}: expected a file of labels, or a folder: of a dataset (annotations.csv), or of exports (a .jsonl "
             f"an annotator); found neither"
         )
-    if path.is_dir() or path.suffix.lower() == ".zip":
+    if is_folder(path) or path.suffix.lower() == ".zip":
         return Guess(form="doccano", asked=told, what=FORMS["doccano"].title)
-    if not path.is_file():
+    if not is_file(path):
         raise DataError(f"{path}: expected a file of labels, or a dataset's folder, found {found_at(path)}")
     if path.suffix == ".npy":
         return Guess(form="matrix", asked=told, what=FORMS["matrix"].title)
@@ -219,7 +220,7 @@ def _perhaps(table: Table, columns: Mapping[str, str]) -> Iterator[str]:
 
 def _with_gold(path: Path, told: Asked, form: str) -> Asked:
     """Returns what was told of a matrix, with its column of gold where the name of one says so."""
-    if form not in _MATRICES or told.gold is not None or path.suffix == ".npy" or not path.is_file():
+    if form not in _MATRICES or told.gold is not None or path.suffix == ".npy" or not is_file(path):
         return told
     return replace(told, gold=next((name for name in header_of(path) if is_gold(name)), None))
 

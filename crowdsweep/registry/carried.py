@@ -12,6 +12,7 @@ from hashlib import blake2b
 from pathlib import Path
 
 from crowdsweep.errors import BadInput
+from crowdsweep.files.asked import is_file
 from crowdsweep.registry import discovery
 
 MOST_BYTES = 16 << 20
@@ -78,6 +79,6 @@ def _placed(folders: Sequence[CarriedFolder], place: Path) -> Iterable[Path]:
 def _read(folder: Path) -> CarriedFolder:
     files: dict[str, bytes] = {}
     for path in sorted(folder.glob("*.py")):
-        if path.is_file() and sum(map(len, files.values())) <= MOST_BYTES:
+        if is_file(path) and sum(map(len, files.values())) <= MOST_BYTES:
             files[path.name] = path.read_bytes()
     return CarriedFolder(path=str(folder), files=files)

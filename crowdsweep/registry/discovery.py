@@ -27,6 +27,7 @@ from types import ModuleType
 from typing import Any, Literal
 
 from crowdsweep.errors import BadInput, UnknownName
+from crowdsweep.files.asked import check_path, is_file
 
 Kind = Literal["model", "dataset", "template"]
 SEARCH_PATH = "CROWDSWEEP_PLUGINS"
@@ -67,8 +68,14 @@ class Place:
 
 def search_path() -> list[Path]:
     """Returns the folders that `CROWDSWEEP_PLUGINS` names, absolute, in order; a relative one is meant from where this
-    process stands."""
-    named = filter(None, os.environ.get(SEARCH_PATH, "").split(os.pathsep))
+    process stands.
+
+    Raises:
+        BadInput: a folder can be none.
+    """
+    named = [folder for folder in os.environ.get(SEARCH_PATH, "").split(os.pathsep) if folder]
+    for folder in named:
+        check_path(folder, f"a folder in {SEARCH_PATH}")
     return [Path(os.path.expanduser(folder)).resolve() for folder in named]  # noqa: PTH111 - it leaves `~nobody` alone
 
 
@@ -170,7 +177,7 @@ def _defining_files(folder: Path, kind: Kind, name: str | None) -> Iterator[Path
     else:
         candidates = [folder / f"{name.replace('-', '_')}.py"]
     for path in candidates:
-        if path.is_file() and not path.name.startswith("_") and assignment.search(path.read_bytes()):
+        if is_file(path) and not path.name.startswith("_") and assignment.search(path.read_bytes()):
             yield path
 
 

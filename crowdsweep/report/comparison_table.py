@@ -5,6 +5,7 @@ from typing import Any
 import pyarrow as pa
 
 from crowdsweep.report.compare import Comparison, DatasetComparison, Score
+from crowdsweep.report.table import encodable
 
 
 def comparison_table(comparison: Comparison) -> pa.Table:
@@ -14,7 +15,7 @@ def comparison_table(comparison: Comparison) -> pa.Table:
         for entry in comparison.published
     }
     rows = [
-        _flat_row(block, score, printed.get((id(block), score.model, block.metric)))
+        encodable(_flat_row(block, score, printed.get((id(block), score.model, block.metric))))
         for block in comparison.datasets
         for score in block.scores
     ]

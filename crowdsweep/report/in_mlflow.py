@@ -13,7 +13,9 @@ from typing import Any
 import pyarrow as pa
 import yaml
 
-from crowdsweep.journal.shown import ShownTrial, one_each, points_of, shown_searches, shown_trials
+from crowdsweep.errors import BadInput
+from crowdsweep.files.asked import is_file
+from crowdsweep.journal.shown import ShownTrial, datasets_of, one_each, points_of, shown_searches, shown_trials
 from crowdsweep.journal.state import JournalState
 from crowdsweep.metrics.wording import is_share, readable, words
 from crowdsweep.report.compare import DatasetComparison, Score
@@ -33,7 +35,7 @@ from crowdsweep.tracking.sweep_page import (
     SweepPage,
     store_id,
 )
-from crowdsweep.tracking.uri import discreetly, tracking_uri, without_credentials
+from crowdsweep.tracking.uri import discreetly, recorded_uri, tracking_uri, without_credentials
 from crowdsweep.trial.naming import dataset_words
 from crowdsweep.trial.result import Status
 from crowdsweep.trial.spec import canonical_json
@@ -48,25 +50,27 @@ Place = tuple[str, str, str, str]
 """Label, dataset, its parameters, point: where the report's trials of a cell stand."""
 
 
-def show_when_ended(compared: ComparedSweep) -> None:
-    """Writes the page of a sweep that has ended into MLflow, where the sweep's runs went there. Never raises: what
-    could not be written is said in a warning, with the command that makes up for it."""
-    store, state = compared.store, compared.state
-    tracking = state.config.get("tracking", {})
+def show_when_ended(compared: ComparedSweep, uri: str | None = None) -> None:
+    """Writes the page of a sweep that has ended into MLflow. Never raises: what could not be written is said in a
+    warning, with the command that makes up for it.
+
+    Args:
+        compared: the sweep.
+        uri: as the sweep file has it: the record keeps no secrets.
+    """
+    store, tracking = compared.store, compared.state.config.get("tracking", {})
     if not tracking.get("enabled", True):
         return
-    uri = tracking_uri(store, tracking.get("uri"))
-    known = state.runs.get(without_credentials(uri))
-    if known is None or not state.results.keys() <= known.runs.keys():
-        return  # the mirror has said so
     failed: list[str] = ["it took too long"]
 
     def write() -> None:
         try:
-            _write(compared, uri)
+            _write(compared, tracking_uri(store, uri or tracking.get("uri")))
             failed.clear()
-        except Exception as error:  # noqa: BLE001 - whatever MLflow raises, the sweep has ended well
-            failed[:] = [discreetly(f"{type(error).__name__}: {error}", uri)]
+        except (BadInput, OSError) as error:
+            failed[:] = [str(error)]
+        except Exception as error:  # noqa: BLE001 - whatever it is, the sweep has ended well
+            failed[:] = [discreetly(f"{type(error).__name__}: {error}", uri or "")]
 
     thread, until = threading.Thread(target=write, daemon=True), time.monotonic() + _PATIENCE_S
     thread.start()
@@ -77,7 +81,7 @@ def show_when_ended(compared: ComparedSweep) -> None:
         failed[:] = ["it was broken off"]
     if failed:
         later = shlex.join(["crowdsweep", "mirror", str(store)])
-        _log.warning("MLflow lacks the sweep's own page: %s; `%s` writes it", failed[0], later)
+        _log.warning("MLflow does not show the report as it is now: %s. `%s` makes up for it", failed[0], later)
 
 
 def show_in_mlflow(store: Path, uri: str | None = None) -> None:
@@ -91,7 +95,14 @@ def show_in_mlflow(store: Path, uri: str | None = None) -> None:
         BadInput: MLflow cannot be written.
     """
     compared = compared_sweep(store)
-    _write(compared, tracking_uri(store, uri or compared.state.config.get("tracking", {}).get("uri")))
+    place = tracking_uri(store, uri) if uri else recorded_uri(store, compared.state.config)
+    try:
+        _write(compared, place)
+    except OSError as error:
+        raise BadInput(
+            f"MLflow at {without_credentials(place)}: the sweep's own page cannot be written: {error}; see to it, then "
+            f"do the same again"
+        ) from error
 
 
 def _write(compared: ComparedSweep, uri: str) -> None:
@@ -113,7 +124,7 @@ def sweep_page(compared: ComparedSweep) -> SweepPage:
     statuses = Counter(result.status for result in results if result is not None)
     best = next((cell for cell in ranked.values() if cell.metrics.get(RANK) == 1.0), None)
     config = json.loads(json.dumps(dict(state.config)))
-    files = {name: (store / name).read_bytes() for name in FILES if (store / name).is_file()}
+    files = {name: (store / name).read_bytes() for name in FILES if is_file(store / name)}
     return SweepPage(
         sweep=state.name,
         store=store_id(state.started[0]) if state.started else "",
@@ -155,7 +166,9 @@ def _points(state: JournalState, shown: Sequence[ShownTrial]) -> tuple[dict[str,
             cells[key] = CellShown(
                 name=cell_name(trial), order=f"{POINT}.{number:06d}.{place:06d}", metrics={SEARCHED: _rounded(value)}
             )
-        title = as_markdown(f"{search.label} on {dataset_words(search.dataset, search.dataset_params)}")
+        title = as_markdown(
+            f"{search.label} on {dataset_words(search.dataset, search.dataset_params, datasets_of(state.plan))}"
+        )
         compared[f"Compare the {len(order)} points of {title}: hyper-parameters against {words(search.metric)}"] = order
     return cells, compared
 
@@ -170,7 +183,7 @@ def _ranked(
             if trial is None:
                 continue
             spec = trial.spec
-            named = dataset_words(spec.dataset, spec.dataset_params, [other.dataset for other in blocks])
+            named = trial.on
             beginning = "gold" if score.rank is None else str(score.rank)
             searched = points[spec.cell_key].metrics if spec.cell_key in points else {}
             yield (
@@ -202,7 +215,7 @@ def _worth(score: Score, metric: str) -> str:
 
 def _described(block: DatasetComparison) -> str:
     """Returns Markdown: the answer for a dataset, and its ranking."""
-    title = as_markdown(dataset_words(block.dataset, json.loads(block.dataset_params)))
+    title = as_markdown(dataset_words(block.dataset, json.loads(block.dataset_params), block.among))
     lines = [f"**{title}.** {as_markdown(verdict(block))}"]
     if block.ranked:
         columns: dict[str, list[Any]] = {"rank": [], "model": [], readable(block.metric): [], "95 % interval": []}

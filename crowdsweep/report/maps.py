@@ -1,10 +1,8 @@
 """Every map of a report: what models learned of annotators, of items, and of clusters of both."""
 
-import re
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from pathlib import Path
 
 from crowdsweep.journal.rows import Rows
 from crowdsweep.journal.shown import shown_trials
@@ -51,9 +49,3 @@ def pictures(maps: Maps) -> Iterator[tuple[str, bytes]]:
     for number, found in enumerate(chain(*maps.clusters.values()), start=1):
         drawn = figures.cluster_labels(found.labels, found.item_sizes, found.annotator_sizes, found.class_names)
         yield f"clusters-{number}.png", figures.to_png(drawn)
-
-
-def old_pictures(store: Path, drawn: Container[str]) -> list[Path]:
-    """Returns the pictures of maps in a store that are not among those drawn now."""
-    named = re.compile(r"(annotators|items|clusters)-[0-9]+\.png")
-    return [file for file in store.glob("*.png") if named.fullmatch(file.name) and file.name not in drawn]

@@ -22,11 +22,12 @@ from markupsafe import Markup, escape
 
 from crowdsweep.console.status import BROKEN_OFF, is_broken_off, left_out_words
 from crowdsweep.errors import NotWritten
+from crowdsweep.files.owned import replace_files
 from crowdsweep.journal.artifacts import FOLDER, without_files
 from crowdsweep.journal.journal import open_rows
-from crowdsweep.journal.shown import ShownTrial, left_out_as_data_changed, one_each, shown_trials
+from crowdsweep.journal.shown import ShownTrial, datasets_of, left_out_as_data_changed, one_each, shown_trials
 from crowdsweep.journal.state import JournalState
-from crowdsweep.journal.whole_file import write_whole
+from crowdsweep.journal.store_files import STORE
 from crowdsweep.metrics.wording import readable
 from crowdsweep.report import amounts, figures, page_tables, phrases
 from crowdsweep.report.answer import answer_of
@@ -36,7 +37,7 @@ from crowdsweep.report.comparison_table import comparison_table
 from crowdsweep.report.confusions import crowd_matrices
 from crowdsweep.report.flagged import flagged_notes
 from crowdsweep.report.guidance import guidance_tables
-from crowdsweep.report.maps import Maps, maps_of, old_pictures, pictures
+from crowdsweep.report.maps import Maps, maps_of, pictures
 from crowdsweep.report.next_steps import next_steps
 from crowdsweep.report.of_sweep import ComparedSweep, compared_sweep, study_report, template_of
 from crowdsweep.report.page_table import PageTable
@@ -84,8 +85,8 @@ def write_report(store: Path, *, refresh: int = 0) -> Path:
     """Writes `report.html`, `table.md`, `table.csv`, `table.tex`, `results.parquet`, and, where models keep what they
     are drawn from, maps (`maps.pictures`: `annotators-1.png` …) into a sweep's store.
 
-    Each is made before the first is written, and written whole or not at all; maps that an earlier report drew and this
-    one does not go.
+    Each is made before the first is written, and all are written or none; maps that an earlier report drew and this one
+    does not go. What crowdsweep did not write is never overwritten (`files.owned`).
 
     Args:
         store: of the sweep, as a person would write it: commands on the page name it so.
@@ -96,7 +97,8 @@ def write_report(store: Path, *, refresh: int = 0) -> Path:
 
     Raises:
         JournalError: there is no sweep in that folder.
-        NotWritten: one of them could not be written (a full disk, a folder that is read-only).
+        NotWritten: they could not be written (a full disk, a folder that is read-only).
+        NotOurs: a file of that name stands there that crowdsweep did not write, or that was changed since.
     """
     return write_pages(compared_sweep(store), refresh=refresh)
 
@@ -125,16 +127,14 @@ def write_pages(compared: ComparedSweep, *, refresh: int = 0) -> Path:
         **dict(pictures(maps)),
         **{name: text.encode(errors="backslashreplace") for name, text in texts.items()},
     }
-    for name, content in files.items():
-        try:
-            write_whole(store / name, content)
-        except OSError as error:
-            raise NotWritten(
-                f"{store / name}: could not be written ({error.strerror}); what stood there before stands, and the "
-                f"record is safe. See to the disk, then run `crowdsweep report {shlex.quote(str(store))}`"
-            ) from error
-    for old in old_pictures(store, files):
-        old.unlink(missing_ok=True)
+    try:
+        replace_files(store, STORE, files)
+    except OSError as error:
+        place = store / error.filename if error.filename in files else store
+        raise NotWritten(
+            f"{place}: could not be written ({error.strerror}); what stood there before stands, and the record is "
+            f"safe. See to the disk, then run `crowdsweep report {shlex.quote(str(store))}`"
+        ) from error
     if gone := without_files(state.results.values(), store):
         _log.warning(
             "%s: files of %d trials are gone from %s, and intervals and tests go without them. `crowdsweep repair %s`, "
@@ -189,7 +189,10 @@ def _about_the_sweep(state: JournalState, store: Path) -> dict[str, Any]:
         "standing": standing,
         "left_out": left_out_words(
             len(state.results.keys() - {trial.spec.key for trial in trials}),
-            {short_name(name): number for name, number in left_out_as_data_changed(state, trials).items()},
+            {
+                short_name(name, datasets_of(state.plan)): number
+                for name, number in left_out_as_data_changed(state, trials).items()
+            },
         ),
         "sweep_file": yaml.safe_dump(json.loads(json.dumps(dict(state.config))), sort_keys=False, allow_unicode=True),
     }

@@ -1,15 +1,15 @@
 """The tidy table of results, one row a trial, and the text forms that it is printed in."""
 
-import io
 import json
 import re
-from collections.abc import Iterable, Sequence
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv
 
+from crowdsweep.data.csv_files import table_as_csv
 from crowdsweep.errors import plain
 from crowdsweep.journal.shown import ShownTrial, one_each, shown_trials
 from crowdsweep.journal.state import JournalState
@@ -79,15 +79,13 @@ def to_csv(table: pa.Table) -> str:
     """Returns comma-separated values with a header; null is an empty field.
 
     A spreadsheet takes text that begins with `=`, `+`, `-` or `@` for a formula, and runs it; a quote before it says
-    that it is text. Numbers stay numbers.
+    that it is text. Numbers stay numbers. What a terminal would obey is written as an escape (`errors.plain`).
     """
-    buffer = io.BytesIO()
     for place, (name, column) in enumerate(zip(table.column_names, table.columns, strict=True)):
         if pa.types.is_string(column.type):
-            table = table.set_column(place, name, pa.array(map(_no_formula, column.to_pylist()), column.type))
-    table = table.rename_columns([_no_formula(name) or "" for name in table.column_names])
-    pyarrow.csv.write_csv(table, buffer, pyarrow.csv.WriteOptions(quoting_style="needed"))
-    return buffer.getvalue().decode()
+            texts = [None if value is None else _csv_text(value) for value in column.to_pylist()]
+            table = table.set_column(place, name, pa.array(texts, column.type))
+    return table_as_csv(table.rename_columns([_csv_text(name) for name in table.column_names]))
 
 
 def to_json(table: pa.Table) -> str:
@@ -146,7 +144,7 @@ def _table(state: JournalState, found: Iterable[ShownTrial], *, every: bool = Fa
     for trial in found:
         result = state.results.get(trial.spec.key)
         if result is not None:
-            rows.append({"sweep": state.name, **_row(trial, result)})
+            rows.append(encodable({"sweep": state.name, **_row(trial, result)}))
             metrics.update(result.metrics)
     told = [(name, kind) for name, kind in TRIAL_COLUMNS.items() if every or name != "asked"]
     schema = [*told, *((name, pa.float64()) for name in sorted(metrics)), *FAILURE_COLUMNS.items()]
@@ -175,9 +173,9 @@ def _row(trial: ShownTrial, result: TrialResult) -> dict[str, Any]:
         "device": result.device,
         "host": result.host,
         "unfinished": ended_too_early(result),
-        **(result.metrics if failure is None else {}),
-        "failure_kind": None if failure is None else _encodable(failure.kind),
-        "failure_message": None if failure is None else _encodable(failure.message),
+        **({name: float(value) for name, value in result.metrics.items()} if failure is None else {}),
+        "failure_kind": None if failure is None else failure.kind,
+        "failure_message": None if failure is None else failure.message,
     }
 
 
@@ -186,9 +184,12 @@ def ended_too_early(result: TrialResult) -> bool:
     return not result.converged and still_improves(np.asarray(result.objective, dtype=np.float64))
 
 
-def _encodable(text: str) -> str:
-    """Returns a text with what UTF-8 cannot say (half a character of UTF-16) spelled out."""
-    return text.encode(errors="backslashreplace").decode()
+def encodable(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a row whose texts have what UTF-8 cannot say (half a character of UTF-16) spelled out."""
+    return {
+        name: value.encode(errors="backslashreplace").decode() if isinstance(value, str) else value
+        for name, value in row.items()
+    }
 
 
 def _tuples(table: pa.Table) -> Sequence[tuple[Any, ...]]:
@@ -201,11 +202,21 @@ def _cell_text(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float) else plain(" ".join(str(value).splitlines()))
 
 
-def _no_formula(value: str | None) -> str | None:
-    return f"'{value}" if value and value[0] in "=+-@\t\r" else value
+def _csv_text(text: str) -> str:
+    """Returns a text that is no formula and no command; a carriage return is only an end of line in quotes."""
+    shown = "\r".join(map(plain, text.split("\r")))
+    return f"'{shown}" if _is_formula(text) else shown
+
+
+def _is_formula(text: str) -> bool:
+    """Whether a spreadsheet may take a text for a formula: also behind what it does not show, and in full width."""
+    first = next((character for character in text if unicodedata.category(character) not in _UNSEEN), "")
+    return unicodedata.normalize("NFKC", first) in _BEGINS_FORMULA or text[:1] in ("\t", "\r")
 
 
 _MARKDOWN = re.compile(r"[|`\\]|<(?=[A-Za-z/!?])|(?<=\])\(")  # what ends a cell, is code or HTML, or makes a link
+_UNSEEN = ("Cc", "Cf", "Zs", "Zl", "Zp")
+_BEGINS_FORMULA = ("=", "+", "-", "@")
 _LATEX = {
     "\\": "\\textbackslash{}",
     "~": "\\textasciitilde{}",

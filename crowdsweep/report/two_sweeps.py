@@ -33,8 +33,9 @@ class Pair:
         metric, goal: what both are scored by; of the one where the other has none.
         first, second: mean scores, over the seeds that both have where they are paired, else over each sweep's own;
             None where there is none.
-        test: of second minus first over the seeds that both have; None where they cannot be paired.
-        why: they cannot; empty where they can.
+        test: of second minus first over the seeds that both have; None where they cannot be paired. Without a p value
+            where one of them is not sound: seeds collapsed, fits are flagged.
+        why: they cannot, or say nothing; empty where they can and do.
     """
 
     dataset: str
@@ -49,7 +50,7 @@ class Pair:
     @property
     def told_apart(self) -> str:
         """What the test says of the second: `better`, `worse`, `not told apart`, `the same`; empty without a test."""
-        if self.test is None or self.test.difference is None:
+        if self.why or self.test is None or self.test.difference is None:
             return ""
         difference = self.test.difference.mean
         if self.test.p is None and difference == 0:
@@ -192,14 +193,22 @@ def _pair(key: tuple[str, str], first: _Cell | None, second: _Cell | None, paire
         return replace(pair, why=test.reason)
     one, other = first.score.scores.by_seed, second.score.scores.by_seed
     common = sorted(one.keys() & other.keys())
-    return replace(
+    pair = replace(
         pair, test=test, first=mean(one[seed] for seed in common), second=mean(other[seed] for seed in common)
     )
+    unsound = [f"in {name} {why}" for name, cell in (("A", first), ("B", second)) if (why := _unsound(cell))]
+    if unsound:
+        pair = replace(pair, test=replace(test, p=None), why=f"not comparable: {', '.join(unsound)}")
+    return pair
 
 
 def _mean(cell: _Cell | None) -> float | None:
     found = None if cell is None else cell.score.metrics.get(cell.block.metric)
     return None if found is None else found.mean
+
+
+def _unsound(cell: _Cell) -> str:
+    return cell.score.unsound(cell.block.metric)
 
 
 def _names(value: Any) -> list[str]:

@@ -20,7 +20,7 @@ class Setting:
 
     Attributes:
         value: as text; `all` where the parameter is left out.
-        winner: empty where no model is ranked there.
+        winner: the best whose mean stands for it (`Score.unsound`); empty where there is none.
         score: of the winner.
         as_good: the others that cannot be told apart from it.
     """
@@ -115,11 +115,12 @@ def _by_dataset(
 
 def _setting(value: Number | None, block: DatasetComparison) -> Setting:
     text = "all" if value is None else f"{value:,}"
-    if not block.ranked:
+    best = next((score for score in block.ranked if not score.unsound(block.metric)), None)
+    if best is None:
         return Setting(value=text, winner="")
-    best = block.ranked[0]
     score = show_score(best.metrics[block.metric], block.metric)
-    return Setting(value=text, winner=best.model, score=score, as_good=[one.model for one in told_apart(block)[0]])
+    as_good = [one.model for one in told_apart(block)[0]] if best is block.ranked[0] else []  # tests are against that
+    return Setting(value=text, winner=best.model, score=score, as_good=as_good)
 
 
 def _range(values: Sequence[str], *, last: bool) -> str:

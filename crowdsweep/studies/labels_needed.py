@@ -2,8 +2,12 @@
 
 Losses against all labels are paired by seed, and by item where the items' scores are known: another crowd labels other
 items. A claim to be sure is made of what varies over the items too; over these very items alone it would be wrong of
-others up to every other time. Where seeds collapsed or fits are flagged (`trial.flags`) no mean stands for the model:
-such a cell is not enough of anything, no target, and not as good.
+others up to every other time. It is made from many labels down to few, and ends at the first number that is not sure:
+so it is one test, however many numbers are tried. More labels of the same kind do not make a model worse on the whole,
+so a loss below zero is chance, and counts as none: where items are too few for a claim, no luck makes one.
+
+Where seeds collapsed or fits are flagged (`trial.flags`) no mean stands for the model: such a cell is not enough of
+anything, no target, and not as good.
 """
 
 from collections.abc import Mapping
@@ -28,7 +32,8 @@ class Need:
     Attributes:
         enough: smallest r whose mean is within the tolerance of the full set's; None where no r tried is.
         possibly: smallest r that the interval of the difference does not rule out; None where it rules out all.
-        surely: smallest r whose whole interval, over the items too, is within the tolerance; None where no r tried is.
+        surely: smallest r from which on all are surely within the tolerance, over the items too (`_surely_at_most`);
+            None where no r tried is.
         full: the model's mean with all labels.
         most: the largest r tried below all labels; None where there is none.
         last_gain: what all labels bring beyond `most` labels, paired by seed; None where nothing pairs.
@@ -113,7 +118,7 @@ def need_of(points: Points, group: Group, tolerance: float) -> Need | None:
     return Need(
         enough=next((r for r, loss in sound.items() if loss.mean <= slack), None),
         possibly=next((r for r, loss in sound.items() if _or(loss.low, loss.mean) <= slack), None),
-        surely=next((r for r, loss in sound.items() if _at_most(loss, metric) <= slack), None),
+        surely=_surely({r: _surely_at_most(loss, metric) for r, loss in sound.items()}, slack),
         full=reached,
         most=most,
         last_gain=None if most is None else losses[most],
@@ -174,14 +179,24 @@ def _or(value: float | None, otherwise: float) -> float:
     return otherwise if value is None else value
 
 
-def _at_most(loss: Estimate, metric: str) -> float:
-    """Returns the upper end of a loss, infinite where nobody can be sure: of a single seed, or where the metric is a
-    mean over items that are not known. A constant one is its own end elsewhere."""
+def _surely(most: Mapping[int, float], slack: float) -> int | None:
+    """Returns the smallest r from which on all losses are at most so large."""
+    found: int | None = None
+    for labels in sorted(most, reverse=True):
+        if most[labels] > slack:
+            break
+        found = labels
+    return found
+
+
+def _surely_at_most(loss: Estimate, metric: str) -> float:
+    """Returns the upper end of a loss, of one below zero that of no loss; infinite where nobody can be sure: of a
+    single seed, or where the metric is one of items that are not known. A constant one is its own end elsewhere."""
     info = info_of(metric)
     if isinstance(info, ItemMetric) and info.by_item is not None and loss.varies == "seeds":
         return float("inf")
     if loss.high is not None:
-        return loss.high
+        return loss.high + max(0.0, -loss.mean)
     return loss.mean if loss.constant else float("inf")
 
 

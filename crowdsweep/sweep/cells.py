@@ -23,7 +23,8 @@ FORMULA_FACTOR, PILOT_FACTOR = 5.0, 2.0
 """By what seconds may be off that a formula tells, and those that were measured."""
 POINTS_PRICED = 24
 """Of a search, over which its cost is averaged."""
-TRIAL_OVERHEAD_S = 0.01
+TRIAL_OVERHEAD_S = 0.03
+"""Of preparing a trial's data, its scores and its record."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +33,7 @@ class PlannedDataset:
 
     Attributes:
         heldout: share of the annotations that is taken out where held-out annotations score.
+        among: all datasets of the sweep.
     """
 
     name: str
@@ -39,6 +41,7 @@ class PlannedDataset:
     base: CrowdDataset
     offer: Offer
     heldout: float
+    among: frozenset[str] = frozenset()
 
     @cached_property
     def holds_out(self) -> bool:
@@ -58,7 +61,7 @@ class PlannedDataset:
         return self.offer.only_own_votes and not self.holds_out
 
     def __str__(self) -> str:
-        return dataset_words(self.name, self.params)
+        return dataset_words(self.name, self.params, self.among)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from crowdsweep.console.messages import tell
 from crowdsweep.errors import BadInput, JournalLocked
+from crowdsweep.files.asked import is_file
 from crowdsweep.journal.journal import Journal, open_rows, read_journal
-from crowdsweep.journal.local import JOURNAL_FILE
+from crowdsweep.journal.store_files import JOURNAL_FILE, check_store
 from crowdsweep.search.contract import PointSearcher
 from crowdsweep.search.searchers import make_searcher
 from crowdsweep.sweep.address import wanted_address
@@ -23,6 +24,7 @@ from crowdsweep.sweep.plan import Plan, make_plan
 from crowdsweep.sweep.ray_link import Begin, RayLink
 from crowdsweep.sweep.resume import data_changes
 from crowdsweep.sweepfile.records import Engine, SweepConfig
+from crowdsweep.tracking.uri import recorded_uri, tracking_uri, without_credentials
 from crowdsweep.trial.events import Mirror
 
 Draw = Callable[[Sequence[Sequence[float]]], bytes]
@@ -74,6 +76,8 @@ def open_and_run(
 
     with ExitStack() as stack:
         journal = stack.enter_context(closing(Journal(store)))
+        if is_file(store / JOURNAL_FILE):
+            check_store(store)
         for change in data_changes(plan, journal.state):
             _log.warning("%s", change)
         interrupts = stack.enter_context(Interrupts())  # to the very end: nothing that closes is broken off
@@ -105,14 +109,12 @@ def rebuild_mirror(store: Path, uri: str | None = None, draw: Draw | None = None
     from crowdsweep.tracking.mlflow_runs import (  # noqa: PLC0415 - mlflow takes seconds to import
         reader_of,
         rebuild,
-        tracking_uri,
-        without_credentials,
     )
 
     with _alone(store):
         state = read_journal(store)
         tracking = state.config.get("tracking", {})
-        target = tracking_uri(store, uri or tracking.get("uri"))
+        target = tracking_uri(store, uri) if uri else recorded_uri(store, state.config)
         done = rebuild(state, target, tracking.get("experiment") or state.name, read=reader_of(store), draw=draw)
     return (
         f"{without_credentials(target)}: {done.written} trials written, {done.found} stood there already, "
@@ -124,7 +126,7 @@ def rebuild_mirror(store: Path, uri: str | None = None, draw: Draw | None = None
 def _alone(store: Path) -> Generator[None]:
     """Keeps drivers out meanwhile, but for a store that cannot be written: nobody goes on with a sweep there."""
     rows = None
-    if (store / JOURNAL_FILE).is_file() and os.access(store, os.W_OK):
+    if is_file(store / JOURNAL_FILE) and os.access(store, os.W_OK):
         try:
             rows = open_rows(store, write=True)
         except JournalLocked as error:

@@ -35,11 +35,15 @@ from crowdsweep.sweep.requirements import (
     why_not_by_metric,
 )
 from crowdsweep.sweepfile.records import DatasetEntry, ModelEntry, SweepConfig
-from crowdsweep.trial.runner import check_needs
+from crowdsweep.trial.runner import check_needs, check_size
 from crowdsweep.trial.spec import canonical_json, digest
 
 SEARCH_SEED = 1_000_000
 MOST_TRIALS = 10_000_000  # all of them are laid out in memory
+START_LOW_S, START_HIGH_S = (
+    3.0,
+    40.0,
+)  # of a driver and its processes, and of the report: on a quiet machine, a busy one
 RACING_SEEDS = 6  # with fewer, so little is left to save after `racing.FEWEST_SEEDS` that nothing is raced
 
 
@@ -130,7 +134,8 @@ class Plan:
         return [*notes, *map(str, self.refused)]
 
     def summary(self) -> dict[str, Any]:
-        """Returns the plan as JSON-able data; seconds are of one slot, and rough.
+        """Returns the plan as JSON-able data; seconds are of one slot, and rough. `estimated_slot_seconds` is of all
+        trials alone; the range from low to high has the start of a driver and the writing of the report in it.
 
         Models that do not say what they cost are fitted for a moment (`pilot`).
         """
@@ -147,8 +152,8 @@ class Plan:
             ],
             "trials": {"search": self.n_search, "report": self.n_report, "total": self.n_trials},
             "estimated_slot_seconds": sum(row["seconds"] or 0.0 for row in [*cells, *searches]),
-            "slot_seconds_low": sum(row["seconds_low"] or 0.0 for row in [*cells, *searches]),
-            "slot_seconds_high": sum(row["seconds_high"] or 0.0 for row in [*cells, *searches]),
+            "slot_seconds_low": START_LOW_S + sum(row["seconds_low"] or 0.0 for row in [*cells, *searches]),
+            "slot_seconds_high": START_HIGH_S + sum(row["seconds_high"] or 0.0 for row in [*cells, *searches]),
             "notes": self.notes,
         }
 
@@ -230,6 +235,7 @@ def _ready(
         base=base,
         offer=offer_of(trial),
         heldout=config.heldout.fraction,
+        among=frozenset(other.name for other in config.datasets),
     )
     return planned, trial
 
@@ -271,6 +277,7 @@ def _cell(config: SweepConfig, entry: ModelEntry, dataset: PlannedDataset, trial
     needs = _needs(info, entry, trial.training.items)
     try:
         check_needs(info, needs, trial, str(dataset))
+        check_size(trial, str(dataset))
     except DataError as error:
         raise SweepFileError(f"{config.source or config.name}: {error}") from None
     fixed = dict(entry.params)

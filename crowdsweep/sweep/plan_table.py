@@ -47,8 +47,8 @@ def describe_plan(plan: Plan, width: int | None = None) -> str:
     trials = summary["trials"]
     unknown = sum(row["seconds"] is None for row in rows)
     lines.append(
-        f"{trials['total']} trials ({trials['search']} search, {trials['report']} report), roughly "
-        f"{_duration(summary['slot_seconds_low'])} to {_duration(summary['slot_seconds_high'])} on one slot"
+        f"{trials['total']} trials ({trials['search']} search, {trials['report']} report), with start and "
+        f"end roughly {_duration(summary['slot_seconds_low'])} to {_duration(summary['slot_seconds_high'])} on one slot"
         + (f", and what takes an unknown time ({unknown} of the lines above)" if unknown else "")
     )
     lines += [f"note: {note}" for note in summary["notes"]]

@@ -56,17 +56,17 @@ def data_changes(plan: Plan, state: JournalState) -> list[str]:
     """Returns a sentence for each dataset whose data are others than when its finished trials were run; nothing of one
     on whose data as they are now something has finished already."""
     done: dict[tuple[str, str], Counter[str]] = {}
-    for key in state.results:
-        spec = state.specs[key]
+    for spec in (state.specs[key] for key in state.results if key in state.specs):  # a plan may be lost (`repair`)
         done.setdefault((spec.dataset, canonical_json(dict(spec.dataset_params))), Counter())[spec.fingerprint] += 1
     changed: Counter[str] = Counter()
+    among = {dataset.name for dataset in plan.datasets}
     for dataset in plan.datasets:
         earlier = done.get((dataset.name, canonical_json(dict(dataset.params))), Counter())
         if earlier and dataset.base.fingerprint not in earlier:
             changed[dataset.name] += earlier.total()
     return [
-        f"{short_name(name)} has changed since the last run: everything on it is run again on its data of now; the "
-        f"{number} finished trials on the earlier ones are kept, and left out of the report"
+        f"{short_name(name, among)} has changed since the last run: everything on it is run again on its data of now; "
+        f"the {number} finished trials on the earlier ones are kept, and left out of the report"
         for name, number in changed.items()
     ]
 

@@ -24,6 +24,7 @@ from crowdsweep.errors import (
     shortened,
     suggestion,
 )
+from crowdsweep.files.asked import is_file
 from crowdsweep.metrics.known import check_metric_name
 from crowdsweep.metrics.wording import goal_of
 from crowdsweep.models import registered
@@ -210,10 +211,7 @@ def _space(model: str, params: Mapping[str, Any], given: Any, where: Where, fold
             raise SweepFileError(where.says(f"there is nothing to search in {model!r}; leave `search` out"))
         return Space.parse(shapes, f"default space of {model}").fixing(registered.with_steps(model, params))
     tried = [folder / part / f"{given}{suffix}" for part in ("", "spaces") for suffix in ("", ".yaml")]
-    try:
-        path = next((path for path in tried if path.is_file()), None)
-    except (OSError, ValueError):
-        path = None
+    path = next((path for path in tried if is_file(path)), None)
     if path is None:
         names = ["default", *(known.stem for known in (folder / "spaces").glob("*.yaml"))]
         raise SweepFileError(where.says(f"there is no file of spaces {shortened(given)!r}; {suggestion(given, names)}"))

@@ -1,22 +1,29 @@
 """Files of runs beside a sqlite database: written there and nowhere else, and found there when the store was moved."""
 
-import os
 import sqlite3
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
+from crowdsweep.files.drafts import write_below
+from crowdsweep.files.inside import LinkInTheWay
+from crowdsweep.tracking.artifact_places import (
+    FOLDER,
+    brought_along,
+    is_indirect,
+    is_inside,
+    is_within,
+    path_of,
+    place_in,
+)
 from crowdsweep.tracking.background import Rejected
+from crowdsweep.tracking.run_records import KIND, MODEL_DIGEST
+from crowdsweep.tracking.sweep_page import VIEW_TAG
 
 _PATIENCE_S = 5.0
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _NOT_ONE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)  # the last: it lacks a table
-_OF_MODELS = (
-    ("logged_models", "artifact_location"),
-    ("model_versions", "source"),
-    ("model_versions", "storage_location"),
-)
 
 
 class DatabaseBusy(OSError):
@@ -27,42 +34,121 @@ class NoDatabase(OSError):
     """A file is no database of MLflow's, or a damaged one."""
 
 
-def bring_along(database: Path, folder: str) -> None:
-    """Has every experiment whose artifacts lie in files, its runs and its models point to the folder beside the
-    database.
+@dataclass(frozen=True, kw_only=True)
+class _Named:
+    """A row of a database that names a place of artifacts.
 
-    MLflow keeps absolute places: those of a store that was moved or copied lead to where it lay before.
+    Attributes:
+        table, column, row: where it stands; the row by sqlite's number.
+        what: it is, for messages.
+        location: what it names.
+        ours: whether crowdsweep wrote it.
+        below: folders below that of all artifacts, where MLflow puts the artifacts of such a row; None where it could
+            put them anywhere.
+    """
+
+    table: str
+    column: str
+    row: int
+    what: str
+    location: str
+    ours: bool = False
+    below: tuple[str, ...] | None = None
+
+
+def bring_along(database: Path, *, whole: bool) -> list[str]:
+    """Has the artifacts that a database names lie in the folder beside it.
+
+    MLflow keeps absolute places. Those of a store that was moved or copied lead to where it lay before, and those of a
+    store that somebody else made may lead anywhere. What lay below a folder of this name elsewhere now lies below this
+    one; what crowdsweep wrote lies where MLflow puts it; anything else is left as it is.
 
     Args:
         database: a sqlite file of MLflow.
-        folder: URI of where artifacts of a new experiment go.
+        whole: whether it is a store's, all of which came along; of others only what crowdsweep wrote did.
+
+    Returns:
+        What names a place elsewhere all the same, in words: none of it may be served.
 
     Raises:
         DatabaseBusy: another program is writing it.
         NoDatabase: it is not one.
         OSError: it cannot be read or written.
     """
-    with _named_errors(database):
-        _point_to(database, folder)
-
-
-def _point_to(database: Path, folder: str) -> None:
-    with closing(sqlite3.connect(database, timeout=_PATIENCE_S)) as rows, rows:
-        known = rows.execute("SELECT experiment_id, artifact_location FROM experiments").fetchall()
-        for experiment, location in known:
-            if location == folder or not location.startswith("file:") or not location.endswith("/mlartifacts"):
+    folder = database.with_name(FOLDER)
+    elsewhere: list[str] = []
+    came: dict[str, str] = {}
+    with _named_errors(database), closing(sqlite3.connect(database, timeout=_PATIENCE_S)) as rows, rows:
+        for named in list(_named_places(rows)):
+            if not (whole or named.ours) or is_indirect(named.location) or is_inside(folder, named.location):
                 continue
-            rows.execute("UPDATE experiments SET artifact_location = ? WHERE experiment_id = ?", (folder, experiment))
-            rows.execute(
-                "UPDATE runs SET artifact_uri = ? || substr(artifact_uri, ?) "
-                "WHERE experiment_id = ? AND substr(artifact_uri, 1, ?) = ?",
-                (folder, len(location) + 1, experiment, len(location), location),
+            place = came.get(named.location) or brought_along(folder.as_uri(), named.location)
+            if place in (None, named.location) and whole and named.ours and named.below is not None:
+                place = place_in(folder.as_uri(), *named.below)
+            if place is None or place == named.location:  # the latter is behind a link
+                elsewhere.append(f"{named.what}: {named.location}")
+                continue
+            came[named.location] = place
+            change = f"UPDATE {named.table} SET {named.column} = ? WHERE rowid = ?"  # noqa: S608 - our own words
+            rows.execute(change, (place, named.row))
+    return elsewhere if whole else []
+
+
+def _named_places(rows: sqlite3.Connection) -> Iterator[_Named]:
+    """Yields every place of artifacts that a database names: models before the versions that were made of them."""
+    asked = (
+        "SELECT rowid, experiment_id, artifact_location, experiment_id IN "
+        "(SELECT experiment_id FROM experiment_tags WHERE key = ?) OR "  # or the one that MLflow makes, with the folder
+        "(experiment_id = 0 AND experiment_id NOT IN (SELECT experiment_id FROM runs)) FROM experiments"  # it stands in
+    )
+    for row, number, location, ours in rows.execute(asked, (VIEW_TAG,)):
+        yield _Named(
+            table="experiments",
+            column="artifact_location",
+            row=row,
+            what=f"experiment {number}",
+            location=str(location or ""),
+            ours=bool(ours),
+            below=(),
+        )
+    asked = (
+        "SELECT rowid, run_uuid, artifact_uri, run_uuid IN (SELECT run_uuid FROM tags WHERE key = ?) FROM runs "
+        "WHERE artifact_uri IS NOT NULL"
+    )
+    for row, run, location, ours in rows.execute(asked, (KIND,)):
+        yield _Named(
+            table="runs",
+            column="artifact_uri",
+            row=row,
+            what=f"run {run}",
+            location=str(location),
+            ours=bool(ours),
+            below=(str(run), "artifacts"),
+        )
+    asked = (
+        "SELECT rowid, model_id, artifact_location, model_id IN "
+        "(SELECT model_id FROM logged_model_tags WHERE tag_key = ?) FROM logged_models"
+    )
+    for row, model, location, ours in rows.execute(asked, (MODEL_DIGEST,)):
+        yield _Named(
+            table="logged_models",
+            column="artifact_location",
+            row=row,
+            what=f"model {model}",
+            location=str(location or ""),
+            ours=bool(ours),
+            below=("models", str(model), "artifacts"),
+        )
+    for column in ("source", "storage_location"):
+        asked = f"SELECT rowid, name, version, {column} FROM model_versions WHERE {column} IS NOT NULL"  # noqa: S608 - our own words
+        for row, name, version, location in rows.execute(asked):
+            yield _Named(
+                table="model_versions",
+                column=column,
+                row=row,
+                what=f"version {version} of {name}",
+                location=str(location),
             )
-            for table, column in _OF_MODELS:
-                rows.execute(
-                    f"UPDATE {table} SET {column} = ? || substr({column}, ?) WHERE substr({column}, 1, ?) = ?",  # noqa: S608 - our own words
-                    (folder, len(location) + 1, len(location) + 1, location + "/"),
-                )
 
 
 @contextmanager
@@ -99,28 +185,23 @@ def experiment_in(database: Path, name: str, tag: str) -> tuple[str, bool] | Non
     return None if found is None else (str(found[0]), bool(found[1]))
 
 
-def write_inside(folder: str, artifacts: str, name: str, content: bytes) -> None:
-    """Writes a file of a run whose artifacts lie in files.
+def write_inside(database: Path, artifacts: str, name: str, content: bytes) -> None:
+    """Writes a file of a run, or of a model, whose artifacts lie beside a database.
 
     Args:
-        folder: URI of the folder that it must lie in, links followed.
+        database: beside which they lie.
         artifacts: URI of the run's folder.
-        name: of the file.
+        name: of the file, with those of folders before it.
         content: all of it.
 
     Raises:
         Rejected: it would lie elsewhere.
     """
-    path = _path(artifacts) / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if not path.parent.resolve().is_relative_to(_path(folder).absolute().parent.resolve()):
-        raise Rejected(f"{path}: expected artifacts beside the database, below {_path(folder)}; a link leads elsewhere")
-    draft = path.with_name(f"{path.name}.{os.getpid()}.new")
-    draft.unlink(missing_ok=True)
-    with draft.open("xb") as file:
-        file.write(content)
-    draft.replace(path)  # takes the place of a link, never follows it
-
-
-def _path(uri: str) -> Path:
-    return Path(unquote(urlsplit(uri).path))
+    folder, place = database.with_name(FOLDER), path_of(artifacts)
+    path = None if place is None else place / name
+    if path is None or not is_within(folder, path.parent):
+        raise Rejected(f"{artifacts}: expected artifacts below {folder}, and no link on the way to {name}")
+    try:
+        write_below(folder.parent, path.relative_to(folder.parent).parts, content)
+    except LinkInTheWay as error:
+        raise Rejected(f"{path}: expected artifacts below {folder}; {error.strerror}") from error

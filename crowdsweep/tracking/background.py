@@ -6,6 +6,8 @@ import time
 from collections import deque
 from collections.abc import Callable
 
+from crowdsweep.errors import error_words
+
 _log = logging.getLogger(__name__)
 
 Job = Callable[[], None]
@@ -47,7 +49,7 @@ class Background:
         idle_s: float = 10.0,
         patience_s: float = 60.0,
         stalled_s: float = 30.0,
-        words: Callable[[Exception], str] = str,
+        words: Callable[[Exception], str] = error_words,
     ) -> None:
         self._name = name
         self._limit = limit
@@ -145,9 +147,8 @@ class Background:
         level = logging.DEBUG if self._reported else logging.WARNING
         _log.log(
             level,
-            "%s cannot be written, the sweep goes on and it is tried again: %s: %s",
+            "%s cannot be written, the sweep goes on and it is tried again: %s",
             self._name,
-            type(error).__name__,
             self._words(error),
         )
         self._reported = True

@@ -1,8 +1,10 @@
-"""What `ui` and the server that it starts call the token between them."""
+"""What `ui` and the server that it starts call things between them."""
 
 APP = "crowdsweep"
 """The server's application, as the entry point in pyproject.toml names it."""
 TOKEN = "CROWDSWEEP_UI_TOKEN"  # noqa: S105 - a name, not a token
 """The variable that hands the token to the server."""
+ARTIFACTS = "CROWDSWEEP_UI_ARTIFACTS"
+"""The variable that names the one folder whose files the server may read and write."""
 PARAMETER = "token"
 """The part of the link that has it."""

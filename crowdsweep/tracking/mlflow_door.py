@@ -17,6 +17,7 @@ from tempfile import TemporaryDirectory
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # all are read by mlflow alone, the first on import
 os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")  # its 7 take minutes, and we try again ourselves
+os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "30")  # seconds; its 120 are nobody's patience
 
 from mlflow import MlflowClient
 from mlflow.entities import (
@@ -32,23 +33,18 @@ from mlflow.entities import (
 )
 from mlflow.exceptions import MlflowException
 
+from crowdsweep.journal.local import JOURNAL_FILE
 from crowdsweep.tracking.artifact_files import bring_along, write_inside
-from crowdsweep.tracking.background import Rejected
+from crowdsweep.tracking.artifact_places import FOLDER, is_inside
+from crowdsweep.tracking.mlflow_failures import in_our_words
+from crowdsweep.tracking.mlflow_reachable import check_reachable
 from crowdsweep.tracking.run_book import StoredRun
 from crowdsweep.tracking.run_records import DIGEST_LIMIT, ITEMS_A_BATCH, METRICS_A_BATCH, NAME_LIMIT, RunRecord
 from crowdsweep.tracking.sqlite_file import SqliteFile
 from crowdsweep.tracking.sweep_page import KIND_OF_EXPERIMENT, view
-from crowdsweep.tracking.uri import (
-    artifact_folder,
-    check_reachable,
-    database_file,
-    discreet,
-    log_in,
-    sqlite_uri,
-    without_credentials,
-)
+from crowdsweep.tracking.uri import DATABASE, database_file, log_in, sqlite_uri, without_credentials
 
-__all__ = ["MlflowClient", "MlflowDoor", "MlflowException"]
+__all__ = ["MlflowClient", "MlflowDoor"]
 
 _log = logging.getLogger(__name__)
 if "MLFLOW_LOGGING_LEVEL" not in os.environ:
@@ -57,11 +53,12 @@ if "MLFLOW_LOGGING_LEVEL" not in os.environ:
         logging.getLogger(told_by_us).setLevel(logging.CRITICAL)
 
 _EXISTS = "RESOURCE_ALREADY_EXISTS"
-_BEYOND_REPAIR = "INVALID_PARAMETER_VALUE"
 
 
 class MlflowDoor:
-    """One experiment of MLflow, for a `RunBook`: its values go in and come out as ours.
+    """One experiment of MLflow, for a `RunBook`: its values and its errors go in and come out as ours.
+
+    Every method may raise `Rejected`, for what MLflow will never take, and `TrackingFailed`.
 
     Args:
         uri: MLflow's tracking URI.
@@ -69,12 +66,20 @@ class MlflowDoor:
     """
 
     def __init__(self, uri: str, experiment: str) -> None:
+        self._given = uri
         self._uri = log_in(uri)
-        database = database_file(self._uri)
-        self._database = SqliteFile(database) if database else None
+        self._path = database_file(self._uri)
+        self._database = SqliteFile(self._path) if self._path else None
         self._experiment = experiment
         self._experiment_id = ""
         self._client: MlflowClient | None = None
+        self._asked_at: float | None = None
+
+    @property
+    def waiting_s(self) -> float:
+        """How long MLflow has owed an answer; 0 where it owes none."""
+        asked_at = self._asked_at
+        return 0.0 if asked_at is None else time.monotonic() - asked_at
 
     @property
     def place(self) -> tuple[str, str]:
@@ -83,19 +88,19 @@ class MlflowDoor:
 
     def open(self) -> None:
         """Connects, and makes the experiment where there is none; may be repeated."""
-        with discreet(self._uri):
+        with self._in_our_words():
             self._client = self._connected()
 
     def _connected(self) -> MlflowClient:
         check_reachable(self._uri)
         # Of SQLAlchemy, about MLflow's own tables. Not `catch_warnings`: it undoes what other threads set meanwhile.
         warnings.filterwarnings("ignore", message="The ``noload`` loader strategy is deprecated")
-        database, folder = database_file(self._uri), artifact_folder(self._uri)
-        if self._database is not None:
-            _make_database(self._uri)
+        folder = None
+        if self._database is not None and self._path is not None:
+            folder = self._path.with_name(FOLDER).as_uri()
+            _make_database(self._path)
+            bring_along(self._path, whole=is_of_store(self._path))  # first: it tells whether this is one of MLflow's
             self._database.hasten()
-            if database is not None and folder is not None:
-                bring_along(database, folder)
         # Left out, the registry would be whatever this process, or the folder it stands in, has.
         client = MlflowClient(self._uri, registry_uri=os.environ.get("MLFLOW_REGISTRY_URI") or self._uri)
         found = client.get_experiment_by_name(self._experiment)
@@ -114,13 +119,14 @@ class MlflowDoor:
         first."""
         token = None
         while True:
-            page = self._opened.search_runs(
-                [self._experiment_id],
-                filter_string=where,
-                max_results=1000,
-                order_by=["attributes.status ASC", "attributes.start_time ASC"],  # FAILED, FINISHED, KILLED, RUNNING
-                page_token=token,
-            )
+            with self._asked() as client:
+                page = client.search_runs(
+                    [self._experiment_id],
+                    filter_string=where,
+                    max_results=1000,
+                    order_by=["attributes.status ASC", "attributes.start_time ASC"],  # FAILED, FINISHED, KILLED, …
+                    page_token=token,
+                )
             for run in page:
                 yield StoredRun(
                     run_id=run.info.run_id,
@@ -138,8 +144,8 @@ class MlflowDoor:
     def create(self, record: RunRecord) -> StoredRun:
         """Makes a run that holds the record's tags and nothing else."""
         started_ms = int((time.time() - record.seconds) * 1000)
-        with _refusals():
-            run = self._opened.create_run(
+        with self._asked() as client:
+            run = client.create_run(
                 self._experiment_id, start_time=started_ms, tags=dict(record.tags), run_name=record.name
             )
         return StoredRun(run_id=run.info.run_id, started_ms=started_ms, artifacts=str(run.info.artifact_uri))
@@ -154,9 +160,9 @@ class MlflowDoor:
             for step, value in points
         ]
         params = [Param(name, value) for name, value in record.params.items()]
-        with _refusals():
+        with self._asked() as client:
             while metrics or params:
-                self._opened.log_batch(run.run_id, metrics=metrics[:METRICS_A_BATCH], params=params[:ITEMS_A_BATCH])
+                client.log_batch(run.run_id, metrics=metrics[:METRICS_A_BATCH], params=params[:ITEMS_A_BATCH])
                 metrics, params = metrics[METRICS_A_BATCH:], params[ITEMS_A_BATCH:]
             for name, text in record.texts.items():
                 self.write_file(run, name, text.encode())
@@ -167,15 +173,15 @@ class MlflowDoor:
                 source=dataset,
             )
             training = DatasetInput(data, [InputTag("mlflow.data.context", "training")])
-            self._opened.log_inputs(run.run_id, datasets=[training])
+            client.log_inputs(run.run_id, datasets=[training])
 
     def summarise(self, run_id: str, metrics: Mapping[str, float], *, step: int, tags: Mapping[str, str]) -> None:
         """Writes a cell's numbers as they stand now, and tags."""
         now_ms = int(time.time() * 1000)
         values = [Metric(name, value, now_ms, step) for name, value in metrics.items()]
-        with _refusals():
+        with self._asked() as client:
             for first in range(0, max(len(values), 1), METRICS_A_BATCH):
-                self._opened.log_batch(
+                client.log_batch(
                     run_id,
                     metrics=values[first : first + METRICS_A_BATCH],
                     tags=[RunTag(name, value) for name, value in tags.items()],
@@ -183,109 +189,141 @@ class MlflowDoor:
 
     def write_file(self, run: StoredRun, name: str, content: bytes) -> None:
         """Writes an artifact of the run."""
-        folder = artifact_folder(self._uri)
-        if folder is not None and run.artifacts.startswith("file:"):
-            # where MLflow itself would put it, without its 8 ms of looking the place up
-            write_inside(folder, run.artifacts, name, content)
-            return
-        with TemporaryDirectory() as place:
-            path = Path(place, name)
-            path.write_bytes(content)
-            self._opened.log_artifact(run.run_id, str(path))
+        with self._asked() as client:
+            if (database := self._beside(run.artifacts)) is not None:
+                write_inside(database, run.artifacts, name, content)  # without MLflow's 8 ms of looking it up
+                return
+            with TemporaryDirectory() as place:
+                path = Path(place, name)
+                path.write_bytes(content)
+                client.log_artifact(run.run_id, str(path))
+
+    def files(self, run: StoredRun) -> dict[str, int]:
+        """Returns the sizes of the run's artifacts by name, without folders; bytes."""
+        with self._asked() as client:
+            return {
+                file.path: int(file.file_size or 0) for file in client.list_artifacts(run.run_id) if not file.is_dir
+            }
 
     def tag(self, run_id: str, name: str, value: str) -> None:
         """Sets a tag."""
-        self._opened.set_tag(run_id, name, value)
+        with self._asked() as client:
+            client.set_tag(run_id, name, value)
 
     def rename(self, run_id: str, name: str) -> None:
         """Gives a run another name."""
-        self._opened.update_run(run_id, name=name)
+        with self._asked() as client:
+            client.update_run(run_id, name=name)
 
     def mark(self, tags: Mapping[str, str]) -> None:
         """Sets tags of the experiment."""
-        known = self._opened.get_experiment(self._experiment_id).tags
-        for name, value in tags.items():
-            if known.get(name) != value:
-                self._opened.set_experiment_tag(self._experiment_id, name, value)
+        with self._asked() as client:
+            known = client.get_experiment(self._experiment_id).tags
+            for name, value in tags.items():
+                if known.get(name) != value:
+                    client.set_experiment_tag(self._experiment_id, name, value)
 
     def model_of(self, run_id: str, tag: str, value: str) -> str | None:
         """Returns the id of a logged model of a run that has this tag; None where there is none."""
-        for model in self._opened.search_logged_models([self._experiment_id], f"tags.`{tag}` = '{value}'"):
-            if model.source_run_id == run_id and model.status == LoggedModelStatus.READY:
-                return model.model_id
+        with self._asked() as client:
+            for model in client.search_logged_models([self._experiment_id], f"tags.`{tag}` = '{value}'"):
+                if model.source_run_id == run_id and model.status == LoggedModelStatus.READY:
+                    return model.model_id
         return None
 
     def add_model(self, run_id: str, name: str, folder: Path, tags: Mapping[str, str]) -> str:
         """Logs a model that was saved in a folder as a run's; returns its id."""
-        client = self._opened
-        model = client.create_logged_model(self._experiment_id, name, run_id, dict(tags))
-        client.log_model_artifacts(model.model_id, str(folder))
-        client.finalize_logged_model(model.model_id, LoggedModelStatus.READY)
-        client.log_outputs(run_id, [LoggedModelOutput(model.model_id, step=0)])
+        with self._asked() as client:
+            model = client.create_logged_model(self._experiment_id, name, run_id, dict(tags))
+            if (database := self._beside(model.artifact_location)) is not None:
+                for path in sorted(folder.rglob("*")):
+                    if path.is_file():
+                        place = path.relative_to(folder).as_posix()
+                        write_inside(database, model.artifact_location, place, path.read_bytes())
+            else:
+                client.log_model_artifacts(model.model_id, str(folder))
+            client.finalize_logged_model(model.model_id, LoggedModelStatus.READY)
+            client.log_outputs(run_id, [LoggedModelOutput(model.model_id, step=0)])
         return model.model_id
 
     def register(self, name: str, model: str, run_id: str) -> str:
         """Makes a logged model a version of a registered one, unless it is one; returns the version."""
-        try:
-            self._opened.create_registered_model(name)
-        except MlflowException as error:
-            if error.error_code != _EXISTS:
-                raise
-        source = f"models:/{model}"
-        if not self._uri.startswith(("http", "databricks")):  # MLflow looks these up in the process's own database
-            source = self._opened.get_logged_model(model).artifact_location
-        for version in self._opened.search_model_versions(f"name = '{name}'"):
-            if version.source == source:
-                return str(version.version)
-        return str(self._opened.create_model_version(name, source, run_id, model_id=model).version)
+        with self._asked() as client:
+            try:
+                client.create_registered_model(name)
+            except MlflowException as error:
+                if error.error_code != _EXISTS:
+                    raise
+            source = f"models:/{model}"
+            if not self._uri.startswith(("http", "databricks")):  # MLflow looks these up in the process's own database
+                source = client.get_logged_model(model).artifact_location
+            for version in client.search_model_versions(f"name = '{name}'"):
+                if version.source == source:
+                    return str(version.version)
+            return str(client.create_model_version(name, source, run_id, model_id=model).version)
 
     def end(self, run_id: str, status: str) -> None:
         """Ends a run."""
-        self._opened.set_terminated(run_id, status)
+        with self._asked() as client:
+            client.set_terminated(run_id, status)
 
     def delete(self, run_id: str) -> None:
         """Deletes a run; MLflow keeps it among the deleted ones."""
-        self._opened.delete_run(run_id)
+        with self._asked() as client:
+            client.delete_run(run_id)
 
     def close(self) -> None:
         """Leaves a database as one file, which can be copied."""
         if self._database is not None:
             self._database.rest()
 
-    @property
-    def _opened(self) -> MlflowClient:
+    def _beside(self, artifacts: str) -> Path | None:
+        """Returns the database whose artifacts are files beside it, as those of a store's own database must be."""
+        path = self._path
+        if path is not None and (is_of_store(path) or is_inside(path.with_name(FOLDER), artifacts)):
+            return path
+        return None
+
+    @contextmanager
+    def _asked(self) -> Generator[MlflowClient]:
         if self._client is None:
             raise RuntimeError("the experiment was not opened")
-        return self._client
+        with self._in_our_words():
+            yield self._client
+
+    @contextmanager
+    def _in_our_words(self) -> Generator[None]:
+        self._asked_at = time.monotonic()
+        try:
+            with in_our_words(self._given):
+                yield
+        finally:
+            self._asked_at = None
 
 
-@contextmanager
-def _refusals() -> Generator[None]:
-    """Tells what MLflow will never take from what it cannot take now."""
-    try:
-        yield
-    except MlflowException as error:
-        if error.error_code == _BEYOND_REPAIR:
-            raise Rejected(str(error)) from error
-        raise
+def is_of_store(database: Path) -> bool:
+    """Whether a database is the one of a store: what it names is then the store's, wherever that came from."""
+    return database.name == DATABASE and (database.parent / JOURNAL_FILE).is_file()
 
 
-def _make_database(uri: str) -> None:
+def _make_database(database: Path) -> None:
     """Makes a new sqlite database under another name, and gives it its own when it is whole.
 
     A driver that is killed while MLflow makes its tables would leave some of them, and MLflow can neither use nor
     complete such a database.
     """
-    database = database_file(uri)
-    if database is None:
-        return
     _remove_drafts(database)
     if database.exists():
         return
     draft = database.with_name(f"{database.name}.{os.getpid()}.new")
     draft.unlink(missing_ok=True)
-    MlflowClient(sqlite_uri(draft)).search_experiments(max_results=1)
-    draft.replace(database)
+    try:
+        MlflowClient(sqlite_uri(draft)).search_experiments(max_results=1)
+        draft.replace(database)
+    except BaseException:  # above all a disk that is full
+        for side in ("", "-journal", "-wal", "-shm"):
+            draft.with_name(draft.name + side).unlink(missing_ok=True)
+        raise
 
 
 def _remove_drafts(database: Path) -> None:

@@ -7,6 +7,7 @@ where `MLFLOW_TRACKING_TOKEN` is set.
 
 import hmac
 import os
+from pathlib import Path
 from urllib.parse import parse_qsl, urlencode
 
 from starlette.datastructures import URL
@@ -14,20 +15,23 @@ from starlette.requests import HTTPConnection
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from crowdsweep.tracking.guard_names import PARAMETER, TOKEN
+from crowdsweep.tracking.guard_names import ARTIFACTS, PARAMETER, TOKEN
 
 _OPEN = "/health"  # says OK, and nothing of anybody's runs
 _REFUSED = "This page is open to whoever has the link that `crowdsweep ui` printed. Open that link.\n"
 
 
 def guarded() -> ASGIApp:
-    """Returns MLflow's application behind the token of the environment.
+    """Returns MLflow's application behind the token of the environment, which keeps to the folder that stands there.
 
     Raises:
-        KeyError: there is none.
+        KeyError: there is no token, or no folder.
     """
     from mlflow.server.fastapi_app import app  # noqa: PLC0415 - it makes the application, which the server alone wants
 
+    from crowdsweep.tracking.mlflow_confined import confine  # noqa: PLC0415 - mlflow takes seconds to import
+
+    confine(Path(os.environ[ARTIFACTS]))
     return Guard(app, os.environ[TOKEN])
 
 

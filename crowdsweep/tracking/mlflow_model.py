@@ -17,13 +17,13 @@ from jaxtyping import Float32
 
 from crowdsweep.errors import BadInput
 from crowdsweep.tracking.background import Rejected
-from crowdsweep.tracking.mlflow_door import MlflowDoor, MlflowException
-from crowdsweep.tracking.run_records import PREFIX
-from crowdsweep.tracking.uri import discreetly, without_credentials
+from crowdsweep.tracking.mlflow_door import MlflowDoor
+from crowdsweep.tracking.mlflow_failures import words_of
+from crowdsweep.tracking.run_records import MODEL_DIGEST, PREFIX
+from crowdsweep.tracking.uri import without_credentials
 
 NAME = "classifier"
 CLASSES = "classes"
-DIGEST = PREFIX + "digest"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -63,9 +63,9 @@ def log_classifier(uri: str, experiment: str, sweep: str, store: str, served: Se
     """
     try:
         return _log(MlflowDoor(uri, experiment), sweep, store, served, register)
-    except (OSError, MlflowException, Rejected) as error:
+    except (OSError, Rejected) as error:
         raise BadInput(
-            f"MLflow at {without_credentials(uri)}: the classifier cannot be logged: {discreetly(str(error), uri)}"
+            f"MLflow at {without_credentials(uri)}: the classifier cannot be logged: {words_of(error, uri)}"
         ) from None
 
 
@@ -75,12 +75,12 @@ def _log(door: MlflowDoor, sweep: str, store: str, served: ServedClassifier, reg
         top = next((run for run in door.runs(f"tags.`{PREFIX}kind` = 'sweep'") if _is_of(run.tags, sweep, store)), None)
         if top is None:
             raise Rejected("there is no run of the sweep yet; `crowdsweep mirror` writes it")
-        model = door.model_of(top.run_id, DIGEST, served.digest)
+        model = door.model_of(top.run_id, MODEL_DIGEST, served.digest)
         if model is None:
             with TemporaryDirectory() as place:
                 folder = Path(place) / NAME
                 _save(folder, served)
-                model = door.add_model(top.run_id, NAME, folder, {DIGEST: served.digest, **served.facts})
+                model = door.add_model(top.run_id, NAME, folder, {MODEL_DIGEST: served.digest, **served.facts})
         if register:
             return f"models:/{register}/{door.register(register, model, top.run_id)}"
         return f"models:/{model}"

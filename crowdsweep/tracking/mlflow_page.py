@@ -1,14 +1,30 @@
 """Writes a sweep's page into MLflow: the run on top, and the names and ranks of its cells. Once a sweep has ended, as
-ranks change until then; it can be repeated, and changes only what is otherwise.
+ranks change until then.
+
+What is written follows from a comparison of what MLflow has with what the record says, and from nothing else: after a
+kill, a repair, a move or a copy the next page is right, and where nothing differs nothing is written.
 """
 
 from collections.abc import Mapping, Sequence
+from hashlib import blake2b
 
-from crowdsweep.errors import BadInput
 from crowdsweep.tracking.background import Rejected
-from crowdsweep.tracking.mlflow_door import MlflowDoor, MlflowException
+from crowdsweep.tracking.mlflow_door import MlflowDoor
+from crowdsweep.tracking.mlflow_failures import TrackingFailed, words_of
 from crowdsweep.tracking.run_book import StoredRun
-from crowdsweep.tracking.run_records import ASKED, KEY, KIND, STORE, SWEEP, TAG_LIMIT, RunRecord
+from crowdsweep.tracking.run_records import (
+    ASKED,
+    BETWEEN,
+    FILES,
+    KEY,
+    KIND,
+    NAME,
+    PREFIX,
+    STORE,
+    SWEEP,
+    TAG_LIMIT,
+    RunRecord,
+)
 from crowdsweep.tracking.sweep_page import (
     DESCRIPTION,
     FIRST,
@@ -22,9 +38,7 @@ from crowdsweep.tracking.sweep_page import (
     file_link,
     view,
 )
-from crowdsweep.tracking.uri import discreetly, without_credentials
 
-_NAME = "mlflow.runName"
 _ROOM = 40
 
 
@@ -37,32 +51,36 @@ def publish(uri: str, experiment: str, page: SweepPage) -> None:
         page: what is to stand there.
 
     Raises:
-        BadInput: MLflow cannot be written.
+        TrackingFailed: MLflow cannot be written; the message says why, in one line.
     """
     try:
         write_page(MlflowDoor(uri, experiment), page)
-    except (OSError, MlflowException, Rejected) as error:
-        raise BadInput(
-            f"MLflow at {without_credentials(uri)}: the sweep's own page cannot be written: "
-            f"{discreetly(str(error), uri)}; see to it, then do the same again"
-        ) from None
+    except (OSError, Rejected) as error:
+        raise TrackingFailed(words_of(error, uri)) from None
 
 
 def write_page(door: MlflowDoor, page: SweepPage) -> StoredRun:
     """Writes a sweep's page through a door, and returns the run on top; may raise whatever MLflow does."""
     door.open()
     try:
-        top, cells = _found(door, page)
+        top, cells, others = _found(door, page)
+        for run in others:
+            door.delete(run.run_id)  # a page that was written twice
         for key, run in cells.items():
-            if shown := page.cells.get(key):
-                _write_cell(door, run, shown)
+            if key in page.cells or STORE in run.tags:  # earlier versions did not say whose it is
+                _write_cell(door, run, page.cells.get(key) or _unknown(run))
         if top is None:
             top = _create(door, page)
+        digest = _digest(page.files)
+        if top.tags.get(FILES) != digest or not _sizes(page.files).items() <= door.files(top).items():
+            if top.tags.get(FILES):
+                door.tag(top.run_id, FILES, "")  # what stands there until all are written is neither
+            for name, content in page.files.items():
+                door.write_file(top, name, content)
         tags = {**page.tags, DESCRIPTION: _description(door, page, top, cells), ORDER: FIRST, ASKED: "true"}
+        tags[FILES] = digest  # last, with all that it stands for
         if not (tags.items() <= top.tags.items() and page.metrics.items() <= top.metrics.items()):
             door.summarise(top.run_id, page.metrics, step=0, tags=tags)
-        for name, content in page.files.items():
-            door.write_file(top, name, content)
         if top.status != "FINISHED":
             door.end(top.run_id, "FINISHED")
         door.mark({**KIND_OF_EXPERIMENT, **view(page.params)})
@@ -71,25 +89,47 @@ def write_page(door: MlflowDoor, page: SweepPage) -> StoredRun:
     return top
 
 
-def _found(door: MlflowDoor, page: SweepPage) -> tuple[StoredRun | None, dict[str, StoredRun]]:
-    """Returns the run on top, where there is one, and the cells' by key."""
-    top, cells = None, {}
+def _found(door: MlflowDoor, page: SweepPage) -> tuple[StoredRun | None, dict[str, StoredRun], list[StoredRun]]:
+    """Returns the run on top, where there is one, the cells' by key, and other runs that would be on top."""
+    cells: dict[str, StoredRun] = {}
+    tops: list[StoredRun] = []
     for run in door.runs(f"tags.`{KIND}` != 'trial'"):
         if run.tags.get(STORE, page.store) != page.store or run.tags.get(SWEEP) != page.sweep:
             continue
         if run.tags[KIND] == "sweep":
-            top = top or run
+            tops.append(run)
         else:
             cells.setdefault(run.tags.get(KEY, ""), run)
-    return top, cells
+    tops.sort(key=lambda run: STORE not in run.tags)
+    return (tops[0] if tops else None), cells, [run for run in tops[1:] if STORE in run.tags]
+
+
+def _unknown(run: StoredRun) -> CellShown:
+    """Returns how a cell is shown that the record does not know: of a copy of the store, or of rows that were lost."""
+    parts = (run.tags.get(PREFIX + "label", ""), run.tags.get(PREFIX + "dataset", ""))
+    return CellShown(name=BETWEEN.join(part for part in parts if part) or run.tags.get(NAME, ""))
+
+
+def _digest(files: Mapping[str, bytes]) -> str:
+    found = blake2b(digest_size=16)
+    for name, content in sorted(files.items()):
+        found.update(f"{name} {len(content)} ".encode())
+        found.update(content)
+    return found.hexdigest()
+
+
+def _sizes(files: Mapping[str, bytes]) -> dict[str, int]:
+    return {name: len(content) for name, content in files.items()}
 
 
 def _write_cell(door: MlflowDoor, run: StoredRun, shown: CellShown) -> None:
-    metrics = shown.metrics or ({RANK: NOT_RANKED} if run.metrics.get(RANK, NOT_RANKED) != NOT_RANKED else {})
+    metrics = dict(shown.metrics)
+    if RANK not in metrics and run.metrics.get(RANK, NOT_RANKED) != NOT_RANKED:
+        metrics[RANK] = NOT_RANKED
     changed = {name: value for name, value in metrics.items() if run.metrics.get(name) != value}
     if changed or run.tags.get(ORDER) != shown.order:
         door.summarise(run.run_id, changed, step=0, tags={ORDER: shown.order})
-    if run.tags.get(_NAME) != shown.name:
+    if run.tags.get(NAME) != shown.name:
         door.rename(run.run_id, shown.name)
 
 

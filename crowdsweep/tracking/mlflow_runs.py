@@ -2,20 +2,23 @@
 
 import logging
 import shlex
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from crowdsweep.errors import BadInput
 from crowdsweep.journal.artifacts import content_of
 from crowdsweep.journal.journal import open_rows
-from crowdsweep.journal.shown import ShownTrial, one_each, shown_trials
+from crowdsweep.journal.shown import ShownTrial, datasets_of, one_each, shown_trials
 from crowdsweep.journal.state import JournalState
 from crowdsweep.tracking.background import Background, Rejected
-from crowdsweep.tracking.mlflow_door import MlflowClient, MlflowDoor, MlflowException
+from crowdsweep.tracking.mlflow_door import MlflowClient, MlflowDoor
+from crowdsweep.tracking.mlflow_failures import words_of
 from crowdsweep.tracking.run_book import DrawConfusion, ReadArtifact, RunBook
 from crowdsweep.tracking.sweep_page import store_id
-from crowdsweep.tracking.uri import discreetly, tracking_uri, without_credentials
+from crowdsweep.tracking.uri import tracking_uri, without_credentials
 from crowdsweep.trial.events import Event, SweepStarted, TrialFinished, TrialPlanned
 from crowdsweep.trial.result import TrialResult
 
@@ -24,6 +27,7 @@ __all__ = ["Mirrored", "MlflowClient", "MlflowMirror", "rebuild", "tracking_uri"
 _log = logging.getLogger(__name__)
 
 _TELL_FIRST_S, _TELL_EVERY_S = 2.0, 10.0
+_SILENT_S, _LOOK_S = 8.0, 0.5
 _PRESSES_TO_DROP = 2  # of Ctrl-C: then nothing is waited for
 _AFTER_A_PRESS_S = 10.0  # that MLflow is waited for by somebody who has asked for an end
 
@@ -68,9 +72,11 @@ class MlflowMirror:
         self._runs = RunBook(door, record=record, read=reader_of(store), draw=draw)
         self._look = look
         self._trials: dict[str, ShownTrial] = {}
+        self._among: frozenset[str] = frozenset()
         self._waiting: dict[str, TrialResult] = {}
         self._thread = (background or self._background)(self._runs.write_cells)
         self._started = False
+        self._finished = False
         self._closed = False
 
     def handle(self, event: Event) -> None:
@@ -78,10 +84,13 @@ class MlflowMirror:
         match event:
             case SweepStarted():
                 self._started = True
+                self._among = datasets_of(event.plan)
                 state = self._look() if self._look is not None else None
                 first = state.started[0] if state is not None and state.started else event
+                recorded = dict(state.runs) if state is not None else {}
                 self._thread.submit(
-                    lambda: self._runs.open(event.name, event.environment, store_id(first)), beyond_limit=True
+                    lambda: self._runs.open(event.name, event.environment, store_id(first), recorded),
+                    beyond_limit=True,
                 )
                 if state is not None:
                     self._trials.update(one_each(shown_trials(state, every=True)))
@@ -91,7 +100,7 @@ class MlflowMirror:
             case TrialPlanned(spec=spec, label=label):
                 known = self._trials.get(spec.key)
                 if known is None or not known.asked or spec.phase == "report":
-                    self._trials[spec.key] = ShownTrial(spec=spec, label=label or spec.model)
+                    self._trials[spec.key] = ShownTrial(spec=spec, label=label or spec.model, among=self._among)
                 if known is not None and known.spec.phase != spec.phase == "report":
                     self._thread.submit(lambda: self._runs.enter_report(spec))
             case TrialFinished(result=result):
@@ -110,6 +119,7 @@ class MlflowMirror:
         def finish() -> None:
             self._runs.mark(shown)
             self._runs.finish()
+            self._finished = True
 
         before, told_at = self._presses(), 0.0
 
@@ -128,13 +138,15 @@ class MlflowMirror:
             _log.warning(
                 "MLflow lacks %d trials; the journal has them: %s writes them", len(self._waiting), self._later
             )
+        elif self._started and not self._finished:
+            _log.warning("MLflow lacks the latest numbers of the models; %s writes them", self._later)
 
     @property
     def _later(self) -> str:
         return f"`{shlex.join(['crowdsweep', 'mirror', self._store])}`"
 
     def _background(self, when_idle: Callable[[], None]) -> Background:
-        return Background("MLflow", when_idle=when_idle, words=lambda error: discreetly(str(error), self._uri))
+        return Background("MLflow", when_idle=when_idle, words=lambda error: words_of(error, self._uri))
 
     def _queue(self, key: str, result: TrialResult, *, beyond_limit: bool = False) -> None:
         if key not in self._trials:
@@ -183,28 +195,62 @@ def rebuild(
     Raises:
         BadInput: MLflow cannot be reached or written.
     """
-    runs = RunBook(MlflowDoor(uri, experiment), record=None, read=read, draw=draw)
+    door = MlflowDoor(uri, experiment)
+    runs = RunBook(door, record=None, read=read, draw=draw)
     found = written = 0
     try:
-        runs.open(state.name, state.environment, store_id(state.started[0]) if state.started else "")
-        trials = one_each(shown_trials(state, every=True))
-        for key, result in state.results.items():
-            if key not in trials:
-                continue
-            try:
-                fresh = runs.write_trial(trials[key], result)
-            except Rejected as error:
-                _log.warning("MLflow refuses trial %s: %s", key, discreetly(str(error), uri))
-                continue
-            written, found = written + fresh, found + (not fresh)
-        runs.mark(trials)
-        runs.finish()
-    except (OSError, MlflowException, Rejected) as error:
+        with told_of_silence(door):
+            runs.open(state.name, state.environment, store_id(state.started[0]) if state.started else "")
+            trials = one_each(shown_trials(state, every=True))
+            for key, result in state.results.items():
+                if key not in trials:
+                    continue
+                try:
+                    fresh = runs.write_trial(trials[key], result)
+                except Rejected as error:
+                    _log.warning("MLflow refuses trial %s: %s", key, words_of(error, uri))
+                    continue
+                written, found = written + fresh, found + (not fresh)
+            runs.mark(trials)
+            runs.finish()
+    except (OSError, Rejected) as error:
         raise BadInput(
-            f"MLflow at {without_credentials(uri)} cannot be written: {discreetly(str(error), uri)}. {written} trials "
-            f"were; see to it, then do the same again"
+            f"MLflow at {without_credentials(uri)} cannot be written: {words_of(error, uri)}. {written} trials were; "
+            f"see to it, then do the same again"
         ) from None
     return Mirrored(found=found, written=written, refused=len(state.results) - found - written)
+
+
+@contextmanager
+def told_of_silence(door: MlflowDoor, after_s: float = _SILENT_S) -> Generator[None]:
+    """Says so where MLflow owes an answer for long: whoever waits for it should know for what.
+
+    Args:
+        door: that is asked meanwhile, in this thread.
+        after_s: of silence.
+    """
+    ended = threading.Event()
+
+    def watch() -> None:
+        told = False
+        while not ended.wait(min(after_s, _LOOK_S)):
+            if door.waiting_s < after_s:
+                told = False
+            elif not told:
+                told = True
+                _log.warning(
+                    "MLflow at %s has not answered for %g s; it is waited for, Ctrl-C breaks that off",
+                    door.place[0],
+                    after_s,
+                )
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
 
 
 def reader_of(store: str | Path) -> ReadArtifact:

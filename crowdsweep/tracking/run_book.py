@@ -4,17 +4,22 @@ import logging
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from hashlib import blake2b
+from types import MappingProxyType
 from typing import Protocol, runtime_checkable
 
 from crowdsweep.errors import JournalError
 from crowdsweep.journal.shown import ShownTrial
 from crowdsweep.tracking.run_records import (
     ASKED,
+    FILES,
     INTERRUPTED,
     KEY,
     KIND,
+    NAME,
     PARENT,
     PHASE,
+    PREFIX,
     STATUS,
     STORE,
     SWEEP,
@@ -98,6 +103,10 @@ class Experiment(Protocol):
         """Sets a tag."""
         ...
 
+    def rename(self, run_id: str, name: str) -> None:
+        """Gives a run another name."""
+        ...
+
     def end(self, run_id: str, status: str) -> None:
         """Ends a run."""
         ...
@@ -151,20 +160,26 @@ class RunBook:
         self._found: set[str] = set()
         self._done: dict[str, tuple[str, str]] = {}
         self._cells: dict[str, _Cell] = {}
-        self._open_cells: set[str] = set()
-        self._changed: set[str] = set()  # cells whose files are not those of their numbers
+        self._recorded: Mapping[str, RunsCreated] = {}
         self._untold: dict[str, str] = {}
         self._marks: dict[str, str] = {}  # run → what its tag `ASKED` says
 
-    def open(self, sweep: str, environment: Mapping[str, str], store: str = "") -> None:
+    def open(
+        self,
+        sweep: str,
+        environment: Mapping[str, str],
+        store: str = "",
+        recorded: Mapping[str, RunsCreated] = MappingProxyType({}),
+    ) -> None:
         """Connects, finds what is there already, and closes what a driver that died left open.
 
         Args:
             sweep: its name.
             environment: versions and the like.
             store: an id; runs of another store are another sweep's, whatever its name.
+            recorded: by MLflow tracking URI, the runs that the journal knows; it is told of others that are found.
         """
-        self._sweep, self._environment, self._store = sweep, environment, store
+        self._sweep, self._environment, self._store, self._recorded = sweep, environment, store, recorded
         self._experiment.open()
         self._runs, self._done = {}, {}
         for run in self._experiment.runs():
@@ -172,6 +187,12 @@ class RunBook:
             if ours and run.tags.get(SWEEP) == sweep and KEY in run.tags:
                 self._take_stock(run.tags[KEY], run)
         self._found = set(self._runs)
+        known = self._known()
+        self._untold = {
+            key: run.run_id
+            for key, run in self._runs.items()
+            if known.get(key) != run.run_id and run.tags.get(KIND) != "sweep"
+        }
         self._is_open = True
 
     def write_trial(self, trial: ShownTrial, result: TrialResult) -> bool:
@@ -200,8 +221,8 @@ class RunBook:
         return fresh
 
     def mark(self, trials: Mapping[str, ShownTrial]) -> None:
-        """Marks every trial that was written as asked for and chosen, or not, as these are; others are not asked
-        for."""
+        """Marks every trial that was written as asked for and chosen, or not, as these are. Others are not asked for,
+        nor are runs of this store that its record does not know: they are of a copy of it, or of rows that it lost."""
         for cell in self._cells.values():
             for key, known in cell.trials.items():
                 trial = trials.get(key)
@@ -211,6 +232,10 @@ class RunBook:
                     cell.dirty = True
                 if key in self._runs:
                     self._mark_run(key, asked=asked)
+        known = trials.keys() | {trial.spec.cell_key for trial in trials.values()}
+        for key, run in self._runs.items():
+            if key not in known and run.tags.get(STORE) == self._store and run.tags.get(KIND) != "sweep":
+                self._mark_run(key, asked=False)
 
     def enter_report(self, spec: TrialSpec) -> None:
         """Marks a trial that was done for a search and now counts for the report; one not yet written comes marked."""
@@ -235,34 +260,36 @@ class RunBook:
         """Draws and ends the runs of all cells, and lets go of the experiment."""
         self._be_open()
         self.write_cells()
-        for key in sorted(self._open_cells | self._changed):
-            cell = self._cells.get(key)
-            if cell is not None:
-                record = cell_record(cell.shown, cell.trials.values(), sweep=self._sweep)
-                self._illustrate(key, cell, record)
-                if key in self._open_cells:
-                    self._experiment.end(self._runs[key].run_id, record.status)
-            self._open_cells.discard(key)
-            self._changed.discard(key)
+        for key, cell in sorted(self._cells.items()):
+            if key in self._runs:
+                self._finish_cell(self._runs[key], cell)
         self._experiment.close()
 
-    def _illustrate(self, key: str, cell: _Cell, record: RunRecord) -> None:
-        for name, text in record.texts.items():
-            self._experiment.write_file(self._runs[key], name, text.encode())
-        matrix = mean_confusion(cell.trials.values())
-        if matrix is not None and self._draw is not None:
-            self._experiment.write_file(self._runs[key], "confusion.png", self._draw(matrix))
+    def _finish_cell(self, run: StoredRun, cell: _Cell) -> None:
+        """Writes a cell's files and status where MLflow has others: a tag that is written after them says which."""
+        record = cell_record(cell.shown, cell.trials.values(), sweep=self._sweep)
+        matrix = mean_confusion(cell.trials.values()) if self._draw is not None else None
+        digest = blake2b(repr((sorted(record.texts.items()), matrix)).encode(), digest_size=8).hexdigest()
+        if run.tags.get(FILES) != digest:
+            if run.tags.get(FILES):
+                self._experiment.tag(run.run_id, FILES, "")  # what stands there until all are written is neither
+            for name, text in record.texts.items():
+                self._experiment.write_file(run, name, text.encode())
+            if matrix is not None and self._draw is not None:
+                self._experiment.write_file(run, "confusion.png", self._draw(matrix))
+            self._experiment.tag(run.run_id, FILES, digest)
+        if run.status != record.status:
+            self._experiment.end(run.run_id, record.status)
+        self._runs[record.key] = replace(run, status=record.status, tags={**run.tags, FILES: digest})
 
     def _be_open(self) -> None:
         if not self._is_open:
-            self.open(self._sweep, self._environment, self._store)
+            self.open(self._sweep, self._environment, self._store, self._recorded)
 
     def _take_stock(self, key: str, run: StoredRun) -> None:
         if run.status == "RUNNING":
             self._experiment.tag(run.run_id, INTERRUPTED, "its driver ended while this run was open")
             self._experiment.end(run.run_id, "KILLED")
-        if run.tags.get(KIND) == "cell" and run.status in ("RUNNING", "KILLED"):
-            self._open_cells.add(key)
         if key in self._runs:  # written twice by drivers that did not know of each other
             self._experiment.delete(run.run_id)
         else:
@@ -275,7 +302,6 @@ class RunBook:
         run = self._runs.get(record.key)
         if run is None:
             run = self._create(record)
-            self._open_cells.add(record.key)
         if not record.params.items() <= run.params.items():
             self._write(run, replace(record, metrics={}, texts={}), cell.shown.spec)
         cell.described = True
@@ -294,8 +320,10 @@ class RunBook:
         status, phase = self._done.get(spec.key, ("", ""))
         run = self._runs.get(spec.key)
         if run is not None and spec.key in self._found and _holds(run, record):
-            status, phase = result.status, run.tags.get(PHASE, "")
-        elif run is not None and (spec.key in self._found or status not in ("", result.status)):
+            changed = self._call_as(run, record)
+            self._found.discard(spec.key)
+            return changed
+        if run is not None and (spec.key in self._found or status not in ("", result.status)):
             self._experiment.delete(run.run_id)  # it is incomplete, or failed then and not now
             del self._runs[spec.key]
             run = None
@@ -308,6 +336,21 @@ class RunBook:
         self._write(run, record, spec)
         self._experiment.end(run.run_id, record.status)
         return True
+
+    def _call_as(self, run: StoredRun, record: RunRecord) -> bool:
+        """Has a run that was found say what its record says, but for what it ran with; returns whether it did not."""
+        ran_with = {"mlflow.source.git.commit", *(PREFIX + name for name in self._environment)}
+        tags = {
+            name: value
+            for name, value in record.tags.items()
+            if name not in ran_with and name != ASKED and run.tags.get(name) != value
+        }
+        renamed = run.tags.get(NAME) != record.name
+        if tags:
+            self._experiment.summarise(run.run_id, {}, step=0, tags=tags)
+        if renamed:
+            self._experiment.rename(run.run_id, record.name)
+        return bool(tags) or renamed
 
     def _create(self, record: RunRecord) -> StoredRun:
         record = replace(record, tags={**record.tags, STORE: self._store})
@@ -331,9 +374,14 @@ class RunBook:
         known = tags.items() <= run.tags.items() and record.metrics.items() <= run.metrics.items()
         if key not in self._found or not known:
             self._found.discard(key)
-            self._changed.add(key)
             self._experiment.summarise(run.run_id, record.metrics, step=len(cell.trials), tags=tags)
         cell.dirty = False
+
+    def _known(self) -> Mapping[str, str]:
+        """Returns the ids of runs that the journal has of this experiment, by key."""
+        uri, experiment_id = self._experiment.place
+        known = self._recorded.get(uri)
+        return known.runs if known is not None and known.experiment_id == experiment_id else {}
 
     def _tell(self) -> None:
         """Hands the ids of new runs to the journal; the journal's own failure is told by the journal."""

@@ -18,7 +18,6 @@ from crowdsweep.metrics.wording import is_count
 from crowdsweep.trial.artifacts import Artifact
 from crowdsweep.trial.baselines import BASELINES, CLASSES
 from crowdsweep.trial.item_scores import is_item_scores
-from crowdsweep.trial.naming import dataset_words
 from crowdsweep.trial.result import Status, TrialResult
 from crowdsweep.trial.spec import Phase, TrialSpec, canonical_json
 
@@ -37,7 +36,11 @@ PREFIX = "crowdsweep."
 KIND, KEY, SWEEP, STATUS, PHASE = (PREFIX + name for name in ("kind", "key", "sweep", "status", "phase"))
 ASKED, CHOSEN = PREFIX + "asked", PREFIX + "chosen"
 INTERRUPTED, STORE = PREFIX + "interrupted", PREFIX + "store"
-PARENT = "mlflow.parentRunId"
+MODEL_DIGEST = PREFIX + "digest"
+"""Tag of a logged model: of its weights."""
+FILES = PREFIX + "files"
+"""Tag of a cell, and of the run on top: digest of its files. It is written after them."""
+PARENT, NAME = "mlflow.parentRunId", "mlflow.runName"
 MARKER = "…"
 
 BETWEEN = " · "
@@ -145,7 +148,7 @@ def trial_record(trial: ShownTrial, result: TrialResult, *, sweep: str, environm
         kind="trial",
         key=spec.key,
         name=_cut(
-            BETWEEN.join((trial.label, dataset_words(spec.dataset, spec.dataset_params), f"seed {spec.seed}")),
+            BETWEEN.join((trial.label, trial.on, f"seed {spec.seed}")),
             KEY_LIMIT,
         ),
         tags=_fitting(tags, TAG_LIMIT),
@@ -226,7 +229,7 @@ def cell_name(shown: ShownTrial) -> str:
     """Returns how the run of a cell without a rank is called: its model, its dataset, and the searched parameters."""
     spec = shown.spec
     point = ", ".join(f"{name} {_text(value)}" for name, value in spec.point.items())
-    parts = (shown.label, dataset_words(spec.dataset, spec.dataset_params), point)
+    parts = (shown.label, shown.on, point)
     return _cut(BETWEEN.join(part for part in parts if part), KEY_LIMIT)
 
 

@@ -1,6 +1,7 @@
 """Opens a sweep's runs in MLflow's own pages, on loopback."""
 
 import errno
+import html
 import os
 import secrets
 import shlex
@@ -15,15 +16,15 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from crowdsweep.errors import BadInput
+from crowdsweep.errors import BadInput, plain
 from crowdsweep.journal.journal import read_journal
+from crowdsweep.journal.state import JournalState
+from crowdsweep.journal.stores import driver_of
 from crowdsweep.tracking.artifact_files import DatabaseBusy, NoDatabase, bring_along, experiment_in
-from crowdsweep.tracking.guard_names import APP, PARAMETER, TOKEN
+from crowdsweep.tracking.artifact_places import FOLDER
+from crowdsweep.tracking.guard_names import APP, ARTIFACTS, PARAMETER, TOKEN
 from crowdsweep.tracking.sweep_page import VIEW_TAG, experiments_link, runs_link
-from crowdsweep.tracking.uri import sqlite_uri
-
-DATABASE = "mlflow.db"
-ARTIFACTS = "mlartifacts"
+from crowdsweep.tracking.uri import DATABASE, database_file, sqlite_uri, without_credentials
 
 _GRACE_S = 2.0
 _LOOK_S = 0.1
@@ -63,42 +64,42 @@ def serve(store: Path, port: int, announce: Callable[[str], object]) -> int:
 
     What is served answers who has the link that is announced (`mlflow_guard`).
 
-    A sweep that was tracked on a server needs none of ours: its address is announced instead.
+    Of a sweep that was tracked elsewhere it is announced where, and how its runs are seen there.
 
     Raises:
         BadInput: the sweep has no MLflow runs, or its database cannot be used, or somebody listens on the port.
     """
     database = store.absolute() / DATABASE
+    state = read_journal(store)
+    if (elsewhere := _elsewhere(state, database)) is not None:
+        announce(elsewhere)
+        return 0
     if not database.is_file():
-        for uri, created in read_journal(store).runs.items():
-            if uri.startswith(("http://", "https://")):
-                runs = runs_link(created.experiment_id, viewed=False)
-                announce(f"this sweep is tracked on {uri}: {uri.rstrip('/')}/{runs}")
-                return 0
-            if uri.startswith("databricks"):
-                announce(f"this sweep is tracked on {uri}: open it there")
-                return 0
-        raise BadInput(
-            f"{store}: expected MLflow runs in {DATABASE}, found none; write them: `crowdsweep mirror "
-            f"{shlex.quote(str(store))}`"
-        )
+        raise BadInput(_why_none(store, state))
     if database.is_symlink():
         raise BadInput(f"{database}: expected a file of the store, got a link; remove it")
     _check_free(port)
-    runs = _brought_along(store, database)
+    runs = _brought_along(store, state, database, announce)
     command = [sys.executable, "-P", "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port)]
     command += ["--backend-store-uri", sqlite_uri(database)]
-    command += ["--artifacts-destination", str(database.with_name(ARTIFACTS)), "--workers", "1", "--app-name", APP]
+    artifacts = database.with_name(FOLDER)
+    command += ["--artifacts-destination", artifacts.as_uri(), "--workers", "1", "--app-name", APP]
     token = secrets.token_urlsafe(32)
     link = f"http://127.0.0.1:{port}/?{PARAMETER}={token}{runs}"
     announce(f"MLflow (Ctrl-C ends it): {link}")
     announce(_DRESS)
     environment = {**os.environ, "MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true", "PYTHONSAFEPATH": "1"}
-    environment[TOKEN] = token
+    environment |= {TOKEN: token, ARTIFACTS: str(artifacts)}
+    environment["_MLFLOW_WEBHOOK_ALLOWED_SCHEMES"] = "none"  # a database may name whom to tell of what is done here
     environment.setdefault("MLFLOW_SERVER_ENABLE_JOB_EXECUTION", "false")  # six processes that no page of ours needs
     # The server's own children look for modules where they stand: in a folder that is empty.
     # What it logs is for nobody, unless it ends by itself.
-    with tempfile.TemporaryDirectory() as nowhere, tempfile.TemporaryFile() as log, _signals() as signals:
+    with (
+        tempfile.TemporaryDirectory() as nowhere,
+        tempfile.TemporaryDirectory() as beside,
+        tempfile.TemporaryFile() as log,
+        _signals() as signals,
+    ):
         keeper = subprocess.Popen(  # noqa: S603 - our own interpreter and fixed words
             [sys.executable, "-I", "-S", "-c", _KEEP, *command],
             env=environment,
@@ -112,7 +113,7 @@ def serve(store: Path, port: int, announce: Callable[[str], object]) -> int:
         while keeper.poll() is None and not signals:
             if not shown and _answers(port):
                 shown = True
-                webbrowser.open(link)
+                _open(link, Path(beside))
             time.sleep(_LOOK_S)
         if signals:
             keeper.communicate()  # it ends when its pipe is closed
@@ -122,15 +123,54 @@ def serve(store: Path, port: int, announce: Callable[[str], object]) -> int:
         return keeper.returncode
 
 
-def _brought_along(store: Path, database: Path) -> str:
+def _elsewhere(state: JournalState, database: Path) -> str | None:
+    """Returns where a sweep's runs are that are not in the database beside its record, and how they are seen; None
+    where they are in it, or nowhere.
+
+    The sweep file says where they are, or the place that they were last written to.
+    """
+    own, asked = sqlite_uri(database), state.config.get("tracking", {}).get("uri")
+    places = [asked] if asked else [] if database.is_file() else [*state.runs][::-1]
+    for place in map(without_credentials, places):  # a record may be anybody's
+        file = database_file(place)
+        if place == own or (file is not None and not file.is_file()):
+            continue
+        if place.startswith(("http://", "https://")):
+            known = state.runs.get(place)
+            runs = f"{place.rstrip('/')}/{runs_link(known.experiment_id, viewed=False)}" if known else place
+            return f"this sweep is tracked on {place}: {runs}"
+        if place.startswith("databricks"):
+            return f"this sweep is tracked on {place}: open it there"
+        password = "" if file is not None else ", with the name and the password that it needs in that URI"
+        return (
+            f"this sweep is tracked in {place}: `mlflow ui --backend-store-uri {shlex.quote(place)}` shows its "
+            f"runs{password}"
+        )
+    return None
+
+
+def _why_none(store: Path, state: JournalState) -> str:
+    """Returns why there are no runs to be seen, and how there will be some."""
+    found = f"{store}: expected MLflow runs in {DATABASE}, found none"
+    driver = driver_of(store)
+    if driver is not None and driver.here:
+        return f"{found} yet: the sweep has only begun; wait until a trial is done, then do this again"
+    mirror = f"crowdsweep mirror {shlex.quote(str(store))}"
+    if os.environ.get("MLFLOW_TRACKING_URI") and not state.config.get("tracking", {}).get("uri"):
+        mirror = f"MLFLOW_TRACKING_URI= {mirror}"  # else it would write to the place that the variable names
+    return f"{found}; write them: `{mirror}`"
+
+
+def _brought_along(store: Path, state: JournalState, database: Path, announce: Callable[[str], object]) -> str:
     """Has a database's artifacts found where it lies now; returns the link to the sweep's runs.
 
     Raises:
         BadInput: it cannot be used; the message says whether to wait, to see to the file, or to make another.
     """
     try:
-        bring_along(database, database.with_name(ARTIFACTS).as_uri())
-        return _runs_of(store, database)
+        for named in bring_along(database, whole=True):
+            announce(plain(f"not served, as it lies outside of {database.with_name(FOLDER)}: {named}"))
+        return _runs_of(state, database)
     except DatabaseBusy as error:
         raise BadInput(
             f"{error}. Nothing is wrong with it: a `run`, `mirror` or `ui` of this sweep may be at work; wait until it "
@@ -143,12 +183,23 @@ def _brought_along(store: Path, database: Path) -> str:
         raise BadInput(f"{error}; see to the disk and to who may read and write that file") from error
 
 
-def _runs_of(store: Path, database: Path) -> str:
+def _runs_of(state: JournalState, database: Path) -> str:
     """Returns the link to the sweep's runs, between the server's pages; to all experiments where they are not known."""
-    state = read_journal(store)
     name = state.config.get("tracking", {}).get("experiment") or state.name
     found = experiment_in(database, name, VIEW_TAG)
     return experiments_link() if found is None else runs_link(found[0], viewed=found[1])
+
+
+def _open(link: str, folder: Path) -> None:
+    """Opens a browser by a file that leads to a link: what a browser is started with, every user of a machine can read.
+
+    Args:
+        link: with the token.
+        folder: that its owner alone can read.
+    """
+    page = folder / "open.html"
+    page.write_text(f'<meta http-equiv="refresh" content="0; url={html.escape(link)}">')
+    webbrowser.open(page.as_uri())
 
 
 def _has_screen() -> bool:

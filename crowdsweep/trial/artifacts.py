@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from crowdsweep.errors import FitFailed
+from crowdsweep.files.names import check_digest
 
 MOST_BYTES = 16 * 2**20
 """Of all arrays of one trial together: what does not fit is left out, the largest first, and the record says so."""
@@ -21,11 +22,21 @@ class Artifact:
     Attributes:
         digest: names the file that holds it; empty where it was too large to keep.
         dtype, shape: as numpy has them.
+
+    Raises:
+        NoName: the digest is none.
+        ValueError: no array has that shape.
     """
 
     digest: str = ""
     dtype: str
     shape: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if self.digest:
+            check_digest(self.digest)
+        if any(length < 0 for length in self.shape):
+            raise ValueError(f"expected the lengths of an array's axes, got {self.shape}")
 
 
 def within_limit(arrays: Mapping[str, np.ndarray]) -> tuple[dict[str, np.ndarray], dict[str, Artifact]]:

@@ -1,9 +1,9 @@
-"""The scores of the single items that a trial's means are made of, kept for the report.
+"""What the single items are to a trial's scores, kept for the report.
 
-Seeds say nothing of the choice of items: another test set would give another mean, even of a model that is the same at
-every seed. What is kept are the items of the split that ranks (`metrics.ranking`), with every metric that is a mean
-over items: somebody may want to rank by another one later. It becomes an artifact, as does the list of the items, which
-is the same for all trials of most datasets and so is kept once.
+Seeds say nothing of the choice of items: another test set would give another score, even of a model that is the same at
+every seed. What is kept are the items of the split that ranks (`metrics.ranking`), with every metric of items that can
+rank (`ItemMetric.by_item`): somebody may want to rank by another one later. It becomes an artifact, as does the list of
+the items, which is the same for all trials of most datasets and so is kept once.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -64,10 +64,10 @@ def item_scores(
     if split not in SPLITS:
         return {}
     columns = {
-        f"{info.name}{use}": scored.of_items(info.by_item(*scored.rows))
+        f"{info.name}{use}": info.by_item(scored)
         for (place, use), scored in items.items()
         for info in ITEM_METRICS
-        if place == split and info.by_item is not None
+        if place == split and info.by_item is not None and info.applies(scored.scale, scored.unit, scored.class_names)
     }
     code = items[split, ""].code
     if code is None:

@@ -24,7 +24,7 @@ _COSTS = re.compile(
     r"|\d{4}-\d\d-\d\d \d\d:\d\d UTC"
 )
 _STORE_FILES = re.compile(
-    r"journal\.(jsonl|lock)|artifacts|artifacts/[0-9a-f]{32}\.npy|report\.html|table\.(md|csv|tex)|results\.parquet"
+    r"journal\.(jsonl|lock)|artifacts|artifacts/[0-9a-f]{32}\.npy|report\.html|table\.(md|csv|tex)|results\.parquet|\.crowdsweep\.json"
 )
 _MLFLOW_FILES = re.compile(r"mlflow\.db|mlartifacts(/.*)?")
 _DAMAGED_COPY = re.compile(r"journal\.jsonl\.damaged-\d+")

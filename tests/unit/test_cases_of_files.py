@@ -420,7 +420,7 @@ def test_ids_that_are_uuids_are_their_texts() -> None:
 def test_a_masked_label_is_missing() -> None:
     label = np.ma.masked_array(["yes", "no", "yes", "no"], mask=[False, False, False, True])
     data = cs.load({"item": [1, 1, 2, 2], "annotator": [1, 2, 1, 2], "label": label})
-    assert (len(data.dataset.annotations), data.dataset.missing_labels) == (3, {"": 1})
+    assert (len(data.dataset.annotations), data.dataset.left_out.counts) == (3, {"": 1})
 
 
 @pytest.mark.parametrize("column", [[b"\xff", b"\xfe", b"a", b"b"], [[1], [2], [3], [4]], [{"a": 1}] * 4])

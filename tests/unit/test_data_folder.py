@@ -105,7 +105,7 @@ def test_an_empty_multilabel_answer_chose_no_class(tmp_path):
     )
     assert read_folder(tmp_path / "again").annotations.fingerprint() == data.annotations.fingerprint()
     (folder / "dataset.yaml").write_text("scale: nominal")
-    assert read_folder(folder).missing_labels == {"": 1}
+    assert read_folder(folder).left_out.first == {"": "annotations.csv, row 2"}
 
 
 def test_choosing_no_class_has_no_probability(tmp_path):
@@ -270,7 +270,7 @@ def test_a_missing_label_in_parquet_is_no_answer(tmp_path):
     table = pa.table({"item": [1, 2, 3], "annotator": [1, 1, 1], "label": [1.0, float("nan"), 0.0]})
     pq.write_table(table, folder / "annotations.parquet")
     data = read_folder(folder)
-    assert (data.item_names[1], len(data.annotations), data.missing_labels) == ("2", 2, {"": 1})
+    assert (data.item_names[1], len(data.annotations), data.left_out.counts) == ("2", 2, {"": 1})
     (folder / "annotations.parquet").write_bytes(b"not parquet")
     with pytest.raises(DataError, match="expected a Parquet file"):
         read_folder(folder)
@@ -305,7 +305,7 @@ def test_rows_may_be_longer_than_what_is_read_at_once(tmp_path, megabytes):
 
 
 def test_a_row_without_an_end_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr("crowdsweep.data.tables._LARGEST_BLOCK", 1 << 22)
+    monkeypatch.setattr("crowdsweep.data.bounds.LONGEST_LINE", 1 << 22)
     folder = folder_of(tmp_path / "data", annotations=GOOD + 'c,z,"' + "yes\n" * 2_000_000)
     with pytest.raises(DataError, match=r"annotations.csv, after row \d+: .* is a double quote not closed"):
         read_folder(folder)
@@ -314,7 +314,7 @@ def test_a_row_without_an_end_is_refused(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("column", "message"),
     [
-        ([["a"], ["b"]], r"expected texts, numbers or booleans in the column label, cannot read .* list"),
+        ([["a"], ["b"]], r"expected texts, numbers or booleans in the column label, got list"),
         ([{"a": 1}, {"a": 2}], r"in the column label"),
         ([b"\xff", b"a"], r"in the column label, .*UTF8"),
     ],
@@ -346,7 +346,7 @@ def test_a_description_that_would_cost_more_than_it_says_is_refused(tmp_path, te
 def test_texts_in_place_of_labels_are_not_taken_for_classes(tmp_path):
     rows = "item,annotator,label\n" + "".join(f"{i},a,text {i}\n" for i in range(10_001))
     folder = folder_of(tmp_path / "data", annotations=rows)
-    with pytest.raises(DataError, match=r"at most 10000 classes, got 10001, such as 'text 0'; is this the column"):
+    with pytest.raises(DataError, match=r"at most 10,000 classes, got 10,001, such as 'text 0'; is this the column"):
         read_folder(folder)
     (folder / "classes.csv").write_text("label\n" + "".join(f"text {i}\n" for i in range(10_001)))
     assert read_folder(folder).n_classes == 10_001

@@ -31,17 +31,8 @@ NOT_RUN = {
 }
 
 
-class OfOneLabel(cs.CrowdClassifier):
-    """The estimator as it is once fitted: a classifier to scikit-learn, whose checks of those apply to it."""
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.estimator_type = "classifier"
-        return tags
-
-
 def checks():
-    for estimator, check in estimator_checks_generator(OfOneLabel("soft-mv", seeds=1, **QUICK)):
+    for estimator, check in estimator_checks_generator(cs.CrowdClassifier("soft-mv", seeds=1, **QUICK)):
         name = check.func.__name__
         marks = [pytest.mark.xfail(reason=FAIL[name], strict=True)] if name in FAIL else []
         if name not in NOT_RUN:

@@ -1,28 +1,103 @@
 """A command that loads for long says a word first, where somebody started it as a process."""
 
+import json
+import subprocess
+import sys
 import time
+from collections.abc import Iterator
 
 import click
 import pytest
 
 from crowdsweep.cli import first_word
-from crowdsweep.cli.first_word import Waiting, say_first
+from crowdsweep.cli.commands import commands, run_command_line
+from crowdsweep.cli.first_word import Waiting, say_first, say_nothing_first, wait_for
+from crowdsweep.cli.telling import say
+
+# What takes more than a tenth of a second to import: nothing of it may stand before the first word.
+HEAVY = (
+    *("numpy", "pyarrow", "scipy", "pandas", "torch", "sklearn", "optuna", "mlflow", "ray", "matplotlib"),
+    *("rich", "yaml", "obstore", "jinja2", "beartype", "pydantic", "sqlalchemy"),
+)
 
 
-@click.command()
+@click.group()
+@click.pass_context
+def group(context: click.Context) -> None:
+    wait_for(context)
+
+
+@group.command()
 @click.option("--seconds", type=float)
-def slow(seconds: float) -> None:
-    say_first("a.csv: reading it")
+@click.option("--begins", default="")
+def slow(seconds: float, begins: str) -> None:
+    if begins == "quiet":
+        say_nothing_first()
+    elif begins == "told":
+        say("told")
+    elif begins:
+        say_first(begins)
     time.sleep(seconds)
     click.echo("done")
 
 
 @pytest.mark.parametrize(
-    ("waiting", "seconds", "said"), [(Waiting(), 0.3, True), (Waiting(), 0, False), (None, 0.3, False)]
+    ("waiting", "words", "said"),
+    [
+        (Waiting, ["--seconds", "0.3"], "demo slow: loading…\n"),
+        (Waiting, ["--seconds", "0.3", "--begins", "a.csv: reading it"], "a.csv: reading it…\n"),
+        (Waiting, ["--seconds", "0.3", "--begins", "quiet"], ""),
+        (Waiting, ["--seconds", "0.3", "--begins", "told"], ""),
+        (Waiting, ["--seconds", "0"], ""),
+        (None, ["--seconds", "0.3"], ""),
+    ],
 )
-def test_the_first_word_is_said_where_it_takes_long(monkeypatch, capsys, waiting, seconds, said) -> None:
-    monkeypatch.setattr(first_word, "_PATIENCE_S", 0.05 if seconds else 30.0)
-    slow.main(["--seconds", str(seconds)], standalone_mode=False, obj=waiting)
+def test_the_first_word_is_said_where_it_takes_long(monkeypatch, capsys, waiting, words, said) -> None:
+    monkeypatch.setattr(first_word, "_PATIENCE_S", 0.05 if words[1] != "0" else 30.0)
+    group.main(["slow", *words], prog_name="demo", standalone_mode=False, obj=waiting and waiting())
     printed = capsys.readouterr()
-    assert printed.out == "done\n"
-    assert printed.err == ("a.csv: reading it…\n" if said else "")
+    assert printed.out.endswith("done\n")
+    assert printed.err == said
+
+
+def leaves(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    if isinstance(command, click.Group):
+        for name, part in command.commands.items():
+            yield from leaves(part, (*path, name))
+    else:
+        yield path, command
+
+
+LEAVES = dict(leaves(commands))
+
+
+@pytest.mark.parametrize("path", LEAVES, ids=" ".join)
+def test_every_command_has_a_first_word_before_it_begins(monkeypatch, path: tuple[str, ...]) -> None:
+    begun: list[str] = []
+    monkeypatch.setattr(Waiting, "begin", lambda self, words: begun.append(words))
+    monkeypatch.setattr(LEAVES[path], "callback", lambda **_: begun.append("the command"))
+    needed = [
+        part.type.choices[0] if isinstance(part.type, click.Choice) else "1"
+        for part in LEAVES[path].params
+        if isinstance(part, click.Argument) and part.required
+    ]
+    assert run_command_line([*path, *needed], waiting=Waiting()) == 0
+    assert begun == [f"crowdsweep {path[0]}: loading", "the command"]
+
+
+def test_nothing_heavy_is_imported_before_the_first_word() -> None:
+    program = (
+        "import json, sys\n"
+        "from crowdsweep import __main__\n"
+        "from crowdsweep.cli.first_word import Waiting\n"
+        "def begin(self, words):\n"
+        "    print(json.dumps(sorted({name.partition('.')[0] for name in sys.modules})), flush=True)\n"
+        "    sys.exit(0)\n"
+        "Waiting.begin = begin\n"
+        "sys.argv = ['crowdsweep', 'plan', 'x.yaml']\n"
+        "__main__.main()\n"
+    )
+    said = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True, text=True).stdout
+    loaded = json.loads(said.splitlines()[0])
+    assert "click" in loaded
+    assert sorted(set(HEAVY) & set(loaded)) == []

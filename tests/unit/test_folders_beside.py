@@ -7,9 +7,12 @@ from pathlib import Path
 import pytest
 
 from crowdsweep.journal.journal import Journal
+from crowdsweep.journal.shown import shown_trials
+from crowdsweep.report.in_mlflow import sweep_page
 from crowdsweep.report.of_sweep import ComparedSweep, compared_sweep
 from crowdsweep.report.two_sweeps import pairs_of
 from crowdsweep.testing.journals import made_up_sweep, made_up_trials
+from crowdsweep.tracking.run_records import BETWEEN, cell_name, trial_record
 from crowdsweep.trial.events import Event, TrialFinished, TrialPlanned
 
 
@@ -48,3 +51,19 @@ def test_folders_of_one_name_are_paired_by_path_then_by_data(tmp_path: Path) -> 
     other = _folders(tmp_path, {"/elsewhere/z/birds": 0.7}, "four")
     (pair,) = pairs_of(first, other)
     assert (pair.dataset, pair.why) == ("birds", "other data under the same name")
+
+
+def test_folders_of_one_name_have_runs_of_different_names(tmp_path: Path) -> None:
+    sweep = _folders(tmp_path, {"/d/x/birds": 0.8, "/d/y/birds": 0.6}, "one")
+    shown = shown_trials(sweep.state)
+    assert {trial.on for trial in shown} == {"x/birds", "y/birds"}
+    assert {cell_name(trial) for trial in shown} == {f"a{BETWEEN}x/birds", f"a{BETWEEN}y/birds"}
+    names = [
+        trial_record(trial, sweep.state.results[trial.spec.key], sweep="s", environment={}).name for trial in shown
+    ]
+    assert len(set(names)) == len(names) == 4
+    page = sweep_page(sweep)
+    assert {cell.name.split(BETWEEN)[2] for cell in page.cells.values()} == {"x/birds", "y/birds"}
+    assert all(name in " ".join(page.description) for name in ("x/birds", "y/birds"))
+    (alone,) = {trial.on for trial in shown_trials(_folders(tmp_path, {"/d/x/birds": 0.8}, "two").state)}
+    assert alone == "birds"

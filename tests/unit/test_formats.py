@@ -41,7 +41,7 @@ def test_a_missing_label_is_left_out_and_told(tmp_path: Path) -> None:
     file.write_text("task,worker,label\na,w1,cat\nb,w2,\n")
     imported = read_form("crowd-kit", file)
     assert (rows_of(imported), imported.items) == ([("a", "w1", "cat")], ["a", "b"])
-    assert imported.notes == ["1 answers have no label and were left out: empty (1)"]
+    assert imported.notes == ["1 answers have no label and were left out: empty (1: line 3)"]
 
 
 def test_labels_called_none_or_true_stay_labels_where_that_is_said(tmp_path: Path) -> None:

@@ -202,7 +202,10 @@ def test_numbers_and_texts_of_peerannot_stay_apart(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ('{"0": {"a": NaN, "b": null}}', r"found none \(2 answers have no label and were left out: empty \(2\)\)"),
+        (
+            '{"0": {"a": NaN, "b": null}}',
+            r"found none \(2 answers have no label and were left out: empty \(2, first: item 0, annotator a\)\)",
+        ),
         ('{"0": {"a": [1]}}', r"expected a label, got a list"),
         ('{"0": {"": 1}}', r"item 0, annotator : expected the annotator, got ''"),
         ('{"0": null}', r"item 0: expected an object of annotator: label, got null"),

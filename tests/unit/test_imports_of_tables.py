@@ -234,7 +234,7 @@ def test_a_broken_table_is_refused(tmp_path: Path, text: str) -> None:
 
 def test_texts_in_place_of_labels_are_not_taken_for_classes(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("task,worker,label\n" + "".join(f"{i},a,text {i}\n" for i in range(10_001)))
-    with pytest.raises(DataError, match=r"at most 10000 classes, got 10001, .* is this the column or question"):
+    with pytest.raises(DataError, match=r"at most 10,000 classes, got 10,001, .* is this the column or question"):
         write_rows(read_form("crowd-kit", tmp_path / "a.csv"), tmp_path / "out")
 
 

@@ -10,6 +10,7 @@ from one_trial import run_one
 
 from crowdsweep.journal.artifacts import FOLDER
 from crowdsweep.journal.journal import read_journal
+from crowdsweep.metrics.shown import show_interval, show_score
 from crowdsweep.report.compare import DatasetComparison
 from crowdsweep.report.of_sweep import comparison_of
 from crowdsweep.report.page import write_report
@@ -47,7 +48,7 @@ def test_scores_of_items_average_to_the_metrics(tmp_path: Path, multilabel: bool
     assert found.keys() == {"item_scores.train", "items_scored.train"}
     scores = found["item_scores.train"]
     assert scores.shape == (30,)
-    assert scores.dtype.names == ("accuracy", "log_loss", "brier", "kl", "kl_reverse", "js")
+    assert scores.dtype.names == ("accuracy", "macro_f1", "log_loss", "brier", "ece", "kl", "kl_reverse", "js")
     for name in scores.dtype.names:
         assert scores[name].mean() == pytest.approx(result.metrics[f"train_{name}"], abs=1e-6)
     np.testing.assert_array_equal(found["items_scored.train"], np.arange(30))
@@ -129,3 +130,28 @@ def test_the_table_says_what_each_interval_is_over(tmp_path: Path) -> None:
     write_report(store)
     rows = pyarrow.csv.read_csv(store / "table.csv").to_pylist()
     assert [(row["interval_over"], row["collapsed"]) for row in rows] == [("items", 0), ("items", 0)]
+
+
+def test_a_report_ranked_by_macro_f1_varies_over_items_everywhere(tmp_path: Path) -> None:
+    store = sweep(
+        tmp_path,
+        [write_votes(tmp_path / "votes")],
+        metric={"name": "train_macro_f1", "goal": "maximize"},
+        seeds={"report": 2},
+    )
+    block = block_of(store)
+    assert (block.metric, block.varies) == ("train_macro_f1", ["items"])
+    write_report(store)
+    page = (store / "report.html").read_text()
+    rows = {row["model"]: row for row in pyarrow.csv.read_csv(store / "table.csv").to_pylist()}
+    for score in block.ranked:
+        found = score.metrics[block.metric]
+        assert found.low is not None
+        assert show_interval(found, block.metric) in page
+        assert rows[score.model]["interval_over"] == "items"
+    assert show_score(block.ranked[0].metrics[block.metric], block.metric) in page
+    test = block.ranked[1].versus_best
+    assert test is not None
+    assert test.difference is not None
+    assert intervals_over(block) == "Intervals and tests vary over the choice of the 30 items."
+    assert rows.keys() == {"dawid-skene", "majority-vote"}

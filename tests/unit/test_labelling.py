@@ -1,8 +1,8 @@
 """What people take away: labels, annotators, what to label next, a classifier."""
 
 import errno
+import os
 import shlex
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -346,15 +346,15 @@ def test_a_persons_own_files_stay_where_labels_are_written_again(tmp_path, monke
     assert not [name for name in names if name.startswith("cleanlab")]  # of the earlier labels
     assert (tmp_path / "o" / "mine.csv").read_text() == "mine"
 
-    rename = Path.rename
+    rename = os.rename
 
-    def full(path, to):
-        if path.name == "fresh":
+    def full(source, target, **folders):
+        if target == "labels.csv":
             raise OSError(errno.EIO, "no luck")
-        return rename(path, to)
+        return rename(source, target, **folders)
 
     before = (tmp_path / "o" / "label.yaml").read_text()
-    monkeypatch.setattr(Path, "rename", full)
+    monkeypatch.setattr(os, "rename", full)
     assert run_command_line(words) == 2
     assert (tmp_path / "o" / "label.yaml").read_text() == before, "what stood there stands"
     assert (tmp_path / "o" / "mine.csv").exists()

@@ -11,7 +11,7 @@ from crowdsweep.cli.commands import run_command_line
 from crowdsweep.data.folder import read_folder
 from crowdsweep.data.formats.registry import read_form
 from crowdsweep.data.formats.rows import Asked
-from crowdsweep.data.missing import USUAL, WORDS, Missing, missing_words
+from crowdsweep.data.missing import USUAL, WORDS, LeftOut, Missing
 from crowdsweep.data.oddities import mistakes
 from crowdsweep.errors import BadInput, DataError
 
@@ -99,11 +99,14 @@ def test_every_door_takes_the_same_for_missing(tmp_path, door, missing, classes,
 def test_a_note_says_how_many_and_how_to_keep_them(tmp_path, capsys) -> None:
     by_init("a.csv", table())(tmp_path / "in", None)
     told = capsys.readouterr().out
-    assert "3 answers have no label and were left out: NA (1), None (1), empty (1)" in told
+    assert "3 answers have no label and were left out: NA (1: line 4), None (1: line 5), empty (1: line 7)" in told
     assert '--missing ""' in told
     assert "none" in told.partition("taken for a class")[0].rpartition("note:")[2]
     (found,) = (one for one in mistakes(by_folder(tmp_path / "folder", None)) if "missing" in one.kind)
-    assert (found.count, found.examples) == (3, ("NA (1)", "None (1)", "empty (1)"))
+    assert (found.count, found.examples) == (
+        3,
+        ("NA (1: annotations.csv, row 3)", "None (1: annotations.csv, row 4)", "empty (1: annotations.csv, row 6)"),
+    )
     assert "missing: []" in found.remedy
 
 
@@ -114,7 +117,7 @@ def test_a_class_that_is_declared_is_one(tmp_path) -> None:
     (place / "classes.csv").write_text("label\nx\ny\nnone\nNA\n")
     (place / "items.csv").write_text("item,gold,split\ni0,NA,n/a\ni1,None,train\n")
     data = read_folder(place)
-    assert (data.missing_labels, len(data.annotations)) == ({"None": 1, "": 1}, 6)
+    assert (data.left_out.counts, len(data.annotations)) == ({"None": 1, "": 1}, 6)
     assert (data.gold.item.tolist(), [data.class_names[code] for code in data.gold.label]) == ([0], ["NA"])
     assert data.split.tolist() == [0, 1, 0, 0]
 
@@ -184,6 +187,9 @@ def test_the_rule_itself() -> None:
     assert Missing.of("").words == frozenset()
     assert Missing.of([" -99 "]) == Missing.of([np.int64(-99)]) == Missing.of([-99])
     assert Missing.of([-99])("-99")
-    assert missing_words({"NA": 3, "": 1, " ": 1}) == ["NA (3)", "empty (2)"]
+    left_out = LeftOut()
+    for text, row, count in (("NA", 2, 3), (" ", 4, 1), ("", 5, 1)):
+        left_out.add(text, f"row {row}", count)
+    assert left_out.words() == ["NA (3, first: row 2)", "empty (2, first: row 4)"]
     with pytest.raises(BadInput, match="expected texts that stand for no value, got None"):
         Missing.of([None])

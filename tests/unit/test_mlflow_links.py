@@ -42,7 +42,7 @@ def locked(store: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 def test_a_locked_database_is_waited_for_and_never_removed(store: Path, locked: Path) -> None:
     with pytest.raises(DatabaseBusy, match="another program is writing it"):
-        bring_along(locked, "file:///somewhere/mlartifacts")
+        bring_along(locked, whole=True)
     with pytest.raises(DatabaseBusy):
         experiment_in(locked, "a", "b")
     with pytest.raises(BadInput, match="wait until it has ended") as refused:
@@ -54,7 +54,7 @@ def test_a_locked_database_is_waited_for_and_never_removed(store: Path, locked: 
 def test_what_is_no_database_is_removed_and_made_again(store: Path, content: bytes) -> None:
     (store / "mlflow.db").write_bytes(content)
     with pytest.raises(NoDatabase):
-        bring_along(store / "mlflow.db", "file:///somewhere/mlartifacts")
+        bring_along(store / "mlflow.db", whole=True)
     with pytest.raises(BadInput, match="remove it, then write the runs again: `crowdsweep mirror '") as refused:
         ui.serve(store, 0, announce=print)
     assert f"'{store}'" in str(refused.value)  # as a shell takes it, whatever is in it

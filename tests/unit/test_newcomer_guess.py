@@ -281,7 +281,10 @@ def test_a_class_that_may_mean_no_answer_is_told(
         tmp_path / "wide.csv", [["item", "ann", "bob", "cy", "di"], *([f"i{n}", *row] for n, row in enumerate(cells))]
     )
     assert run_command_line(["init", "wide.csv"]) == 0
-    assert "note: 2 answers have no label and were left out: NA (2)" in capsys.readouterr().out
+    assert (
+        "note: 2 answers have no label and were left out: NA (2, first: item 0, annotator cy)"
+        in capsys.readouterr().out
+    )
     assert run_command_line(["init", "wide.csv", "kept", "--missing", ""]) == 0
     assert "3 classes" in capsys.readouterr().out
     cells[0][2] = cells[5][1] = "-99"

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import os
 import re
 import resource
 from collections.abc import Sequence
@@ -15,6 +16,7 @@ import pyarrow.parquet
 import pytest
 
 from crowdsweep.errors import JournalError, NotWritten
+from crowdsweep.files.listed import LIST_FILE
 from crowdsweep.journal.journal import Journal
 from crowdsweep.metrics.intervals import Estimate
 from crowdsweep.report.amounts import show_interval, show_p, show_point
@@ -81,7 +83,7 @@ def test_a_full_disk_leaves_the_old_report_whole(tmp_path: Path) -> None:
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limit)
     assert page.read_bytes() == before["report.html"]
-    assert sorted(path.name for path in store.iterdir()) == sorted([*FILES, "journal.jsonl", "journal.lock"])
+    assert sorted(path.name for path in store.iterdir()) == sorted([*FILES, "journal.jsonl", "journal.lock", LIST_FILE])
 
 
 def test_a_folder_that_takes_no_files_leaves_the_old_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,14 +91,14 @@ def test_a_folder_that_takes_no_files_leaves_the_old_report(tmp_path: Path, monk
     write_report(store)
     before = {name: (store / name).read_bytes() for name in FILES}
 
-    opened = Path.open
+    opened = os.open
 
-    def refuse(path: Path, mode: str = "r", **how: Any) -> Any:
-        if "x" in mode:
+    def refuse(path: str, flags: int, *mode: int, **how: Any) -> Any:
+        if flags & os.O_CREAT and path in FILES:
             raise PermissionError(13, "Permission denied")
-        return opened(path, mode, **how)
+        return opened(path, flags, *mode, **how)
 
-    monkeypatch.setattr(Path, "open", refuse)
+    monkeypatch.setattr(os, "open", refuse)
     with pytest.raises(NotWritten, match=r"results.parquet: could not be written \(Permission denied\)"):
         write_report(store)
     monkeypatch.undo()

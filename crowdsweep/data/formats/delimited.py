@@ -8,7 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from crowdsweep.data import tables
-from crowdsweep.data.doors import is_parquet, opened_text, reading, separator_of
+from crowdsweep.data.bounds import MOST_RECORDS
+from crowdsweep.data.doors import check_packed_text, is_parquet, opened_text, reading, separator_of
 from crowdsweep.data.formats.json_tables import json_header, json_records
 from crowdsweep.errors import DataError
 
@@ -64,6 +65,8 @@ def _kind(path: Path) -> str:
 
 
 def _csv_records(path: Path, header: list[str]) -> Iterator[tuple[str, dict[str, str]]]:
+    with reading(path, "a table of text (CSV)"):
+        check_packed_text(path, MOST_RECORDS)
     with reading(path, "a table of text (CSV)"), opened_text(path) as file:
         reader = csv.reader(file, delimiter=separator_of(file) or ",", strict=True)
         next(reader, None)
@@ -78,7 +81,7 @@ def _csv_records(path: Path, header: list[str]) -> Iterator[tuple[str, dict[str,
 
 
 def _parquet_records(path: Path, header: list[str]) -> Iterator[tuple[str, dict[str, str]]]:
-    for first, batch in tables.batches(path, header):
+    for first, batch in tables.batches(path, header, most=MOST_RECORDS):
         columns = [batch[name].values() for name in header]
         for row, cells in enumerate(zip(*columns, strict=True), start=first):
             yield f"{path}, row {row}", dict(zip(header, cells, strict=True))

@@ -11,10 +11,12 @@ from io import BufferedIOBase
 from pathlib import Path, PurePosixPath
 from typing import Any, cast
 
+from crowdsweep.data import bounds
 from crowdsweep.data.doors import as_text, reading
 from crowdsweep.data.formats.json_text import Ids, an_object, objects, objects_of, part
 from crowdsweep.data.formats.rows import Asked, Gathering, ImportedRows, shown
 from crowdsweep.errors import DataError
+from crowdsweep.files.asked import is_folder
 
 _MARKS = ("entities", "relations", "spans", "bbox", "bboxes", "segmentation", "segments", "polygons")
 _ENDINGS = (".jsonl", ".json", ".jsonl.gz", ".json.gz")
@@ -76,7 +78,7 @@ def _answers(record: dict[str, Any], annotator: str, where: str) -> Iterator[tup
 
 def _files(path: Path) -> Iterator[tuple[str, Path, Iterator[tuple[int, dict[str, Any]]]]]:
     """Yields (annotator, where it stands, records) of each file."""
-    if path.is_dir():
+    if is_folder(path):
         found = sorted(file for file in path.iterdir() if file.name.endswith(_ENDINGS))
         if not found:
             raise DataError(f"{path}: expected a file ANNOTATOR.jsonl for each annotator, found none")
@@ -86,6 +88,8 @@ def _files(path: Path) -> Iterator[tuple[str, Path, Iterator[tuple[int, dict[str
             names = sorted(name for name in archive.namelist() if name.endswith((".jsonl", ".json")))
             if not names:
                 raise DataError(f"{path}: expected a file ANNOTATOR.jsonl for each annotator, found none")
+            unpacked = sum(archive.getinfo(name).file_size for name in names)
+            bounds.check_unpacked(unpacked, path.stat().st_size, str(path), "unpack it and name the folder")
             for name in names:
                 with archive.open(name) as packed, closing(as_text(cast(BufferedIOBase, packed), path / name)) as text:
                     yield _stem(PurePosixPath(name).name), path / name, objects_of(path / name, text)

@@ -11,6 +11,7 @@ from crowdsweep.data.formats.delimited import header_of, records
 from crowdsweep.data.formats.rows import Gathering, shown, text_of
 from crowdsweep.data.missing import USUAL, Missing
 from crowdsweep.errors import DataError
+from crowdsweep.files.asked import is_file
 
 _ITEM_COLUMNS = ("item", "task")  # of a file of gold, beside what the labels' own file calls them
 _GOLD_COLUMNS = ("gold", "truth", "label")  # in the order in which they are looked for
@@ -82,7 +83,7 @@ def gold_file(asked: str | None, header: Sequence[str], path: Path) -> Path | No
     """
     if asked is None or asked in header:
         return None
-    if not Path(asked).is_file():
+    if not is_file(Path(asked)):
         raise DataError(f"--gold {asked}: expected a column of {path} ({', '.join(header)}) or a file, found neither")
     return Path(asked)
 

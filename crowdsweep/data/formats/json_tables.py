@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from crowdsweep.data import bounds
 from crowdsweep.data.doors import opened_text
 from crowdsweep.data.formats.json_text import objects
 from crowdsweep.data.formats.rows import shown
@@ -64,6 +65,8 @@ def _one_object(path: Path) -> dict[str, Any] | None:
 def _turned(path: Path, whole: dict[str, Any]) -> list[tuple[str, Record]]:
     """Returns the rows of a table that is one object; none where the object is itself a row."""
     values = list(whole.values())
+    n_rows = max([len(whole), *(len(value) for value in values if isinstance(value, dict | list))])
+    bounds.check_rows(n_rows, path, floor=bounds.MOST_RECORDS)
     if isinstance(whole.get("columns"), list) and isinstance(whole.get("data"), list):
         header = [str(name) for name in whole["columns"]]
         rows = [(str(number), _paired(path, header, row)) for number, row in enumerate(whole["data"])]

@@ -2,17 +2,26 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
 
-from crowdsweep.data.doors import LONGEST_FIELD, opened_text, reading
+from crowdsweep.data import bounds
+from crowdsweep.data.doors import LONGEST_FIELD, check_packed_text, opened_text, reading
 from crowdsweep.data.formats.rows import shown, text_of
 from crowdsweep.errors import DataError
 
 _CHUNK = 1 << 16
 _SPACE = re.compile(r"[ \t\r\n]*")
+
+
+@contextmanager
+def _opened(path: Path) -> Generator[TextIOWrapper]:
+    with opened_text(path) as file:
+        check_packed_text(path)
+        yield file
 
 
 def document(path: Path) -> Any:
@@ -21,7 +30,7 @@ def document(path: Path) -> Any:
     Raises:
         DataError: it is not JSON, or goes on after its end; says line and column.
     """
-    with reading(path, "JSON"), opened_text(path) as file:
+    with reading(path, "JSON"), _opened(path) as file:
         scanner = _Scanner(path, file)
         value = scanner.value()
         scanner.end()
@@ -34,7 +43,7 @@ def objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     Raises:
         DataError: it is neither.
     """
-    with reading(path, "JSON"), opened_text(path) as file:
+    with reading(path, "JSON"), _opened(path) as file:
         yield from objects_of(path, file)
 
 
@@ -43,7 +52,7 @@ def objects_of(path: Path, file: TextIOWrapper) -> Iterator[tuple[int, dict[str,
     with reading(path, "JSON"):
         scanner = _Scanner(path, file)
         listed = scanner.take("[")
-        position = 0
+        position, most = 0, max(bounds.MOST_RECORDS, bounds.size_on_disk(path))
         while not (scanner.take("]") if listed else scanner.peek() == ""):
             if listed and position and not scanner.take(","):
                 scanner.fail("expected a comma between two objects, or the end of the list")
@@ -52,6 +61,8 @@ def objects_of(path: Path, file: TextIOWrapper) -> Iterator[tuple[int, dict[str,
                 raise DataError(f"{path}, entry {position}: expected an object, got {shown(value)}; export it again")
             yield position, value
             position += 1
+            if position > most:
+                bounds.check_rows(position, path, floor=most, what="objects")
         scanner.end()
 
 

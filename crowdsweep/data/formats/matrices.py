@@ -10,8 +10,8 @@ import re
 from collections import Counter
 from pathlib import Path
 
-from crowdsweep.data import arrays_on_disk
-from crowdsweep.data.doors import opened_text, reading, separator_of
+from crowdsweep.data import arrays_on_disk, bounds
+from crowdsweep.data.doors import check_packed_text, opened_text, reading, separator_of
 from crowdsweep.data.formats.delimited import told
 from crowdsweep.data.formats.gold import GoldClasses, gold_file
 from crowdsweep.data.formats.rows import Asked, Gathering, ImportedRows, shown, text_of
@@ -80,7 +80,7 @@ def _from_matrix(path: Path, asked: Asked, prefix: str, headed: bool | None) -> 
         seen.add(item)
         for annotator, cell in zip(annotators, line[indexed:], strict=True):
             if cell in taken:
-                gathered.not_given(cell)
+                gathered.not_given(cell, f"{where}, annotator {annotator}")
             elif not missing(cell):
                 # A column of integers in which one is missing becomes a column of floats: there, 1.0 is the code 1.
                 gathered.answer(item, annotator, [cell.partition(".")[0] if codes else cell], where)
@@ -189,19 +189,31 @@ def _cells(path: Path) -> tuple[list[list[str]], bool]:
         array = arrays_on_disk.read_npy(path)
         if array.ndim != 2:
             raise DataError(f"{path}: expected a matrix of items × annotators, got shape {array.shape}")
+        bounds.check_rows(max(array.size, *array.shape), path, floor=bounds.MOST_RECORDS, what="cells")
         lines = (
             [_text_of_cell(cell, f"{path}, item {number}") for cell in line.tolist()]
             for number, line in enumerate(array)
         )
         return [[known.setdefault(cell, cell) for cell in line] for line in lines], False
+    with reading(path, "a matrix of text (CSV)"):
+        check_packed_text(path, bounds.MOST_RECORDS)
+    most = max(bounds.MOST_RECORDS, bounds.size_on_disk(path))
     with reading(path, "a matrix of text (CSV)"), opened_text(path) as file:
         separator = separator_of(file)
         if separator is None:
             rows = (line.split() for line in file if not line.startswith("#"))
         else:
             rows = told(path, csv.reader(file, delimiter=separator, strict=True))
-        stripped = ([known.setdefault(cell.strip(), cell.strip()) for cell in row] for row in rows)
-        return [row for row in stripped if row not in ([], [""])], separator is not None
+        cells: list[list[str]] = []
+        n_cells = 0
+        for row in rows:
+            stripped = [known.setdefault(cell.strip(), cell.strip()) for cell in row]
+            if stripped not in ([], [""]):
+                cells.append(stripped)
+                n_cells += len(stripped)
+                if n_cells > most:
+                    bounds.check_rows(n_cells, path, floor=most, what="cells")
+        return cells, separator is not None
 
 
 def _text_of_cell(cell: object, where: str) -> str:

@@ -15,6 +15,7 @@ from crowdsweep.data.formats.potato import read_potato
 from crowdsweep.data.formats.prodigy import read_prodigy
 from crowdsweep.data.formats.rows import Asked, ImportedRows
 from crowdsweep.errors import DataError, UnknownName
+from crowdsweep.files.asked import is_file, is_folder
 
 _COLUMNS = ("item", "annotator", "label", "gold", "weight", "text", "features")
 _OF_MATRICES = ("item", "gold")
@@ -86,6 +87,6 @@ def read_form(form: str, path: Path, asked: Asked | None = None) -> ImportedRows
         if told and field.name not in FORMS[form].asks:
             takes = ", ".join(f"--{name}" for name in FORMS[form].asks) or "no such option"
             raise DataError(f"{path}: the form {form} takes {takes}; leave --{field.name} out")
-    if not (path.is_file() or (FORMS[form].folders and path.is_dir())):
-        raise DataError(f"{path}: expected a file to import, found {'a folder' if path.is_dir() else 'none'}")
+    if not (is_file(path) or (FORMS[form].folders and is_folder(path))):
+        raise DataError(f"{path}: expected a file to import, found {'a folder' if is_folder(path) else 'none'}")
     return FORMS[form].read(path, asked)

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from crowdsweep.data.missing import USUAL, Missing, missing_words
+from crowdsweep.data import bounds
+from crowdsweep.data.bounds import LONGEST_NAME
+from crowdsweep.data.missing import USUAL, LeftOut, Missing
 from crowdsweep.errors import DataError, UnknownName
-
-LONGEST_NAME = 10_000  # characters of an id or a label, which stand in every table, message and figure
 
 
 class Row(NamedTuple):
@@ -133,12 +133,14 @@ class Gathering:
     def __init__(self, source: Path, missing: Missing = USUAL) -> None:
         self.source, self.missing = source, missing
         self.notes: list[str] = []
+        self._most = max(bounds.MOST_RECORDS, bounds.size_on_disk(source))
         self._rows: list[Row] = []
-        self._items: dict[str, None] = {}
+        self._items: dict[str, str] = {}  # one object for each id, in however many rows it stands
+        self._annotators: dict[str, str] = {}
         self._text: dict[str, str] = {}
         self._shown: dict[str, dict[str, Any]] = {}
         self._left_out: Counter[str] = Counter()
-        self._not_given: Counter[str] = Counter()
+        self._not_given = LeftOut()
         self._labels: dict[tuple[str, ...], tuple[str, ...]] = {}
 
     @property
@@ -152,8 +154,10 @@ class Gathering:
         Raises:
             DataError: the id is none, or the item came with another text before.
         """
-        item = text_of(name, "an item id", where, self.missing)
-        self._items[item] = None
+        given = text_of(name, "an item id", where, self.missing)
+        item = self._items.setdefault(given, given)
+        if len(self._items) > self._most:
+            bounds.check_rows(len(self._items), self.source, floor=self._most, what="items")
         if isinstance(text, str):
             _check_characters(text, "a text", where)
             if self._text.setdefault(item, text) != text:
@@ -180,14 +184,17 @@ class Gathering:
         who = text_of(annotator, "the annotator", where, self.missing)
         there = [label for label in labels if not self._is_missing(label)]
         if labels and not there:
-            self.not_given(labels[0])
+            self.not_given(labels[0], where)
             return
         given = tuple(sorted({text_of(label, "a label", f"{where}, {key}", self.missing) for label in there}))
+        if len(self._rows) >= self._most:
+            bounds.check_rows(len(self._rows) + 1, self.source, floor=self._most, what="answers")
+        who = self._annotators.setdefault(who, who)
         self._rows.append(Row(item, who, self._labels.setdefault(given, given), weight))
 
-    def not_given(self, label: object) -> None:
+    def not_given(self, label: object, where: str) -> None:
         """Counts an answer without a label, by what stands in its place."""
-        self._not_given[label if isinstance(label, str) else ""] += 1
+        self._not_given.add(label if isinstance(label, str) else "", where.removeprefix(f"{self.source}, "))
 
     def _is_missing(self, label: object) -> bool:
         return label is None or label != label or (isinstance(label, str) and self.missing(label))
@@ -246,12 +253,11 @@ class Gathering:
         )
 
     def _told_not_given(self) -> list[str]:
-        if not self._not_given:
+        if not self._not_given.counts:
             return []
-        kinds = missing_words(self._not_given)
-        told = f"{self._not_given.total():,} answers have no label and were left out: {', '.join(kinds[:5])}"
-        words = any(word.strip() for word in self._not_given)
-        return [told + ('; where that is a class, keep it by --missing ""' if words else "")]
+        told = f"{self._not_given.counts.total():,} answers have no label and were left out: "
+        kept = '; where that is a class, keep it by --missing ""' if self._not_given.has_words() else ""
+        return [told + ", ".join(self._not_given.words()[:5]) + kept]
 
 
 def one_question(path: Path, found: Sequence[str], asked: str | None, others: str = "") -> str:

@@ -13,6 +13,7 @@ from typing import Any
 
 from crowdsweep.data.formats.json_text import objects, part
 from crowdsweep.errors import DataError
+from crowdsweep.files.asked import is_file
 
 SHOWN_FILE = "shown.jsonl"
 _LINK = re.compile(
@@ -44,7 +45,7 @@ def read_shown(folder: Path) -> dict[str, dict[str, Any]]:
         DataError: it is not what was written.
     """
     path = folder / SHOWN_FILE
-    if not path.is_file():
+    if not is_file(path):
         return {}
     found: dict[str, dict[str, Any]] = {}
     for position, record in objects(path):

@@ -1,19 +1,21 @@
 """Makes a dataset folder of imported rows: whole and checked, or not at all."""
 
-import csv
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 import yaml
 
+from crowdsweep.data import csv_files
+from crowdsweep.data.bounds import MOST_CLASSES
 from crowdsweep.data.class_order import in_order
 from crowdsweep.data.dataset import CrowdDataset
-from crowdsweep.data.folder import read_folder, written_whole
+from crowdsweep.data.folder import read_folder
 from crowdsweep.data.folder_checks import spelled_otherwise
-from crowdsweep.data.folder_files import JOIN, MOST_UNDECLARED
+from crowdsweep.data.folder_files import JOIN
 from crowdsweep.data.formats.rows import ImportedRows, Row
 from crowdsweep.data.formats.shown import SHOWN_FILE, write_shown
+from crowdsweep.data.new_folder import written_whole
 from crowdsweep.errors import DataError
 
 
@@ -41,26 +43,27 @@ def write_rows(
             f"{imported.source}: expected labels of at least two classes, got only {classes[0]!r}; with one class "
             f"there is nothing to choose: is this the column or question that was meant, and is the file whole?"
         )
-    if len(classes) > MOST_UNDECLARED:
+    if len(classes) > MOST_CLASSES:
         raise DataError(
-            f"{imported.source}: expected at most {MOST_UNDECLARED} classes, got {len(classes)}, such as "
+            f"{imported.source}: expected at most {MOST_CLASSES:,} classes, got {len(classes):,}, such as "
             f"{classes[-1]!r}; is this the column or question of the labels?"
         )
     _check_gold(imported)
     token = _tokens(classes) if imported.multilabel else {label: label for label in classes}
     with written_whole(folder) as place:
-        _write_csv(place / "annotations.csv", *_annotations(imported.rows, token))
+        csv_files.write_rows(place / "annotations.csv", *_annotations(imported.rows, token))
         columns: dict[str, Sequence[str]] = {"item": imported.items}
         if imported.text:
             columns["text"] = [imported.text.get(item, "") for item in imported.items]
         if imported.gold:
             columns["gold"] = [_joined(imported.gold.get(item, ()), token) for item in imported.items]
-        _write_csv(place / "items.csv", list(columns), zip(*columns.values(), strict=True))
+        csv_files.write_rows(place / "items.csv", list(columns), zip(*columns.values(), strict=True))
         if imported.shown:
             write_shown(place / SHOWN_FILE, imported.items, imported.shown)
         if imported.features:
             _write_features(place / "features-default.npz", imported)
-        _write_csv(place / "classes.csv", ("label", "name"), ((token[label], label) for label in classes))
+        named = ((token[label], label) for label in classes)
+        csv_files.write_rows(place / "classes.csv", ("label", "name"), named)
         name = folder.resolve().name
         about: dict[str, str | list[str]] = {
             "name": name,
@@ -136,10 +139,3 @@ def _annotations(rows: Sequence[Row], token: dict[str, str]) -> tuple[list[str],
         return ["item", "annotator", "label"], lines
     weighted = ((*line, row.weight) for line, row in zip(lines, rows, strict=True))
     return ["item", "annotator", "label", "weight"], weighted
-
-
-def _write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(header)
-        writer.writerows(rows)

@@ -278,7 +278,7 @@ MODEL = ModelInfo(
         "cluster_pseudocount": {"values": [0.5, 1, 2]},
     },
     cost=lambda shape, params: (
-        2.0 * params["restarts"] * params["iterations"] * shape.n_items * shape.n_classes * params["item_clusters"]
+        0.5 * params["restarts"] * params["iterations"] * shape.n_items * shape.n_classes * params["item_clusters"]
     ),
     version=2,
     monotone_objective=True,

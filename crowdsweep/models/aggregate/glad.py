@@ -171,7 +171,7 @@ MODEL = ModelInfo(
     source="Whitehill et al. 2009, equations 1 to 3",
     supports=frozenset({"votes", "soft_answers"}),
     space={"ability_spread": {"values": [0.5, 1, 2]}, "easiness_spread": {"values": [0.5, 1, 2]}},
-    cost=lambda shape, params: 60.0 * params["iterations"] * shape.n_annotations,
+    cost=lambda shape, params: 10.0 * params["iterations"] * shape.n_annotations,
     deterministic=True,
     monotone_objective=True,
 )

@@ -89,6 +89,6 @@ MODEL = ModelInfo(
     source="Toloka's zero-based skill; crowd-kit's ZeroBasedSkill",
     supports=frozenset({"votes", "soft_answers"}),
     space={"skill_rate": {"values": [0.1, 0.3, 1]}},
-    cost=lambda shape, params: 4.0 * params["iterations"] * shape.n_annotations,
+    cost=lambda shape, params: 1.0 * params["iterations"] * shape.n_annotations,
     deterministic=True,
 )

@@ -1,0 +1,88 @@
+"""The list of the files that crowdsweep wrote into a folder, each with its digest: what is on it is ours, nothing else.
+
+`.crowdsweep.json` holds a format, a version, what kind of folder it is, the files, and a digest of all that. While
+files are replaced, it has both the old and the new digest of each, so that a kill leaves nothing that is not known.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Any
+
+from crowdsweep.errors import NotOurs
+from crowdsweep.files.inside import content_of, mode_of
+from crowdsweep.files.names import check_digest, inside
+
+LIST_FILE = ".crowdsweep.json"
+_FORMAT, _VERSION = "crowdsweep-files", 1
+_MOST = 1 << 24
+_DEEPEST = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Listed:
+    """What was written into a folder.
+
+    Attributes:
+        kind: of folder.
+        files: by name (`classifier/fit-0.safetensors`), the digests that its content may have.
+    """
+
+    kind: str
+    files: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+    def content(self) -> bytes:
+        """Returns the list as a file."""
+        files = {name: sorted(digests) for name, digests in sorted(self.files.items())}
+        told = {"format": _FORMAT, "version": _VERSION, "kind": self.kind, "files": files}
+        return json.dumps({**told, "check": _check(told)}, indent=1).encode() + b"\n"
+
+
+def read_list(folder: int, kind: str, may_write: Callable[[str], bool], where: str) -> Listed | None:
+    """Returns the list in an opened folder; None where there is none.
+
+    Args:
+        folder: its descriptor.
+        kind: that is expected.
+        may_write: whether a name is one of those that are written into such a folder; a list may hold no other.
+        where: the folder's path, for messages.
+
+    Raises:
+        NotOurs: something else stands in its place, it is damaged, or it is of another kind of folder.
+        OSError: it cannot be read.
+    """
+    if mode_of(folder, LIST_FILE) is None:
+        return None
+    try:
+        return _parsed(content_of(folder, LIST_FILE, _MOST), kind, may_write)
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+        raise NotOurs(
+            f"{where}/{LIST_FILE}: expected the list of files that crowdsweep wrote there ({kind}), got something else "
+            f"({error}), so that nobody knows which of them are yours. Nothing was touched: give another folder, or "
+            f"move out of this one what you want to keep and delete it"
+        ) from error
+
+
+def _parsed(content: bytes | None, kind: str, may_write: Callable[[str], bool]) -> Listed:
+    if content is None:
+        raise ValueError("no file, or too large a one")
+    told: dict[str, Any] = json.loads(content)
+    check = told.pop("check")
+    if told["format"] != _FORMAT or told["version"] != _VERSION:
+        raise ValueError(f"format {told['format']!r:.60}, version {told['version']!r:.20}")
+    if check != _check(told):
+        raise ValueError("it was changed after it was written")
+    if told["kind"] != kind:
+        raise ValueError(f"the list of a folder of {told['kind']!r:.60}")
+    for name, digests in told["files"].items():
+        inside(name, deepest=_DEEPEST)
+        if not may_write(name):
+            raise ValueError(f"{name!r:.60} is never written there")
+        for digest in digests:
+            check_digest(digest)
+    return Listed(kind=kind, files={name: frozenset(digests) for name, digests in told["files"].items()})
+
+
+def _check(told: Mapping[str, Any]) -> str:
+    return blake2b(json.dumps(told, sort_keys=True).encode(), digest_size=16).hexdigest()

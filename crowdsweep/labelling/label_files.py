@@ -1,0 +1,112 @@
+"""The folder that labels are written to: which files are ours in it, and which folder that is."""
+
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from crowdsweep.errors import BadInput, NotOurs
+from crowdsweep.files.asked import check_path, is_file, is_folder, stands
+from crowdsweep.files.drafts import is_draft
+from crowdsweep.files.inside import content_of, names_below
+from crowdsweep.files.names import NoName, inside
+from crowdsweep.files.owned import Kind, check_owned
+from crowdsweep.journal.store_files import JOURNAL_FILE
+from crowdsweep.labelling.recipe import LARGEST, RECIPE, recipe_of
+
+CLASSIFIER = "classifier"
+_FILE = re.compile(
+    r"label\.yaml|(labels|annotators|answers|next|item_clusters|annotator_clusters|clusters)\.csv"
+    r"|(labels|probabilities|raw-probabilities|confusion|crowd-kit-labels|crowd-kit-probabilities|cleanlab-labels)"
+    r"\.parquet|label-studio\.(json|xml)|cleanlab-pred-probs\.npy|cleanlab-classes\.json"
+    r"|classifier/(classifier\.json|fit-[0-9]{1,6}\.safetensors)"
+)
+_FACTS = ("command", "model", "dataset", "fingerprint", "seeds", "classes", "files", "written")
+
+
+def place_of(folder: Path) -> tuple[Path, tuple[str, ...]]:
+    """Returns a folder as where a person means to be, and the names from there, which may be no links: a folder in a
+    sweep's store is reached from the store."""
+    absolute = Path(os.path.abspath(folder))  # noqa: PTH100 - of a link, the link's own name
+    for above in absolute.parents:
+        if is_file(above / JOURNAL_FILE):
+            return above, absolute.relative_to(above).parts
+    return folder, ()
+
+
+def check_folder(folder: Path) -> None:
+    """Checks that labels may be written to a folder: a new or an empty one, or one that labels were written to.
+
+    Raises:
+        BadInput: it holds something else, or what was changed since; or it cannot be read.
+    """
+    check_path(folder, "a folder")
+    if stands(folder) and not is_folder(folder):
+        raise BadInput(f"{folder}: expected a new or empty folder, or one of labels, got a file")
+    root, parts = place_of(folder)
+    try:
+        check_owned(root, parts, LABELS)
+    except OSError as error:
+        raise BadInput(f"{folder}: expected a folder that labels can be written to: {error.strerror}") from error
+
+
+def _files_told(folder: int) -> tuple[str, ...] | None:
+    """Returns the files that the recipe in an opened folder names; None where there is no whole recipe."""
+    try:
+        recipe = recipe_of(Path(RECIPE), content_of(folder, RECIPE, LARGEST) or b"")
+    except BadInput:
+        return None
+    return recipe.files if recipe.says.issuperset(_FACTS) else None
+
+
+def _adopted(folder: int, where: str) -> Iterable[str]:
+    """Returns the names of labels of an earlier version, by its recipe: it wrote that last, so what was changed later
+    is not ours any more."""
+    there = [name for name in names_below(folder) if not is_draft(name)]
+    if not there:
+        return ()
+    files = _files_told(folder)
+    if files is None:
+        raise NotOurs(
+            f"{where}: expected a new or empty folder, or one of labels, got one that holds other files "
+            f"({', '.join(sorted(there)[:3])}{', …' if len(there) > 3 else ''})"
+        )
+    names = {RECIPE, *(name for name in files if not name.endswith("/"))}
+    if f"{CLASSIFIER}/" in files and CLASSIFIER in there:
+        names |= _in_classifier(folder)
+    return sorted(name for name in names if _is_plain(name) and _as_old(folder, name))
+
+
+def _in_classifier(folder: int) -> set[str]:
+    try:
+        inner = os.open(CLASSIFIER, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=folder)
+    except OSError:
+        return set()
+    try:
+        return {f"{CLASSIFIER}/{name}" for name in names_below(inner)}
+    finally:
+        os.close(inner)
+
+
+def _is_plain(name: str) -> bool:
+    try:
+        inside(name, deepest=2)
+    except NoName:
+        return False
+    return _may_write(name)
+
+
+def _as_old(folder: int, name: str) -> bool:
+    """Whether a file was not changed since the recipe was written."""
+    try:
+        changed = os.stat(name, dir_fd=folder, follow_symlinks=False).st_ctime_ns
+        return changed <= os.stat(RECIPE, dir_fd=folder, follow_symlinks=False).st_ctime_ns
+    except OSError:
+        return False
+
+
+def _may_write(name: str) -> bool:
+    return _FILE.fullmatch(name) is not None
+
+
+LABELS = Kind(name="labels", may_write=_may_write, adopted=_adopted, folders=(CLASSIFIER,), last=(RECIPE,))

@@ -1,0 +1,132 @@
+"""What MLflow, its databases and its servers raise, in our words: one line, no SQL, no page, no secret."""
+
+import re
+import sqlite3
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from mlflow.exceptions import MlflowException
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+
+from crowdsweep.errors import CrowdsweepError, plain
+from crowdsweep.tracking.background import Rejected
+from crowdsweep.tracking.uri import database_file, discreetly, without_credentials
+
+_BEYOND_REPAIR = "INVALID_PARAMETER_VALUE"
+_LIMIT = 400
+_NO_MORE = re.compile(r"\s*(\[SQL:|\[parameters:|\(Background on this error|Response body:|Traceback \(most recent)")
+_STATUS = re.compile(r"failed with error code (\d{3})|too many (\d{3}) error responses")
+_LOGIN = re.compile("authentication failed|no password supplied|access denied|login failed", re.IGNORECASE)
+_DRIVERS = {
+    "psycopg": "psycopg[binary]",
+    "psycopg2": "psycopg2-binary",
+    "MySQLdb": "mysqlclient",
+    "pymysql": "pymysql",
+    "pymssql": "pymssql",
+    "pyodbc": "pyodbc",
+}
+"""Module of a driver → package that brings it."""
+_OF_DISKS = {
+    sqlite3.SQLITE_FULL: "the disk is full",
+    sqlite3.SQLITE_IOERR: "the disk cannot be read or written, as when it is full",
+    sqlite3.SQLITE_READONLY: "it may only be read",
+    sqlite3.SQLITE_CANTOPEN: "the file cannot be opened",
+}
+
+
+class TrackingFailed(OSError):
+    """MLflow could not do what was asked of it now; it may later."""
+
+
+@contextmanager
+def in_our_words(uri: str) -> Generator[None]:
+    """Passes on what MLflow raises as an error of ours.
+
+    Args:
+        uri: MLflow's tracking URI.
+
+    Raises:
+        Rejected: MLflow will never take what it was given.
+        TrackingFailed: anything else; it is no `MlflowException` alone, as drivers and databases have their own.
+    """
+    try:
+        yield
+    except (Rejected, TrackingFailed, CrowdsweepError):
+        raise
+    except Exception as error:  # noqa: BLE001 - each driver and each database has its own
+        kind = TrackingFailed
+        if isinstance(error, MlflowException) and error.error_code == _BEYOND_REPAIR:
+            kind = Rejected
+        raise kind(words_of(error, uri)) from None
+
+
+def words_of(error: BaseException, uri: str) -> str:
+    """Returns what an error says, in one line.
+
+    Args:
+        error: of any library.
+        uri: MLflow's tracking URI, no secret of which stands in the line.
+    """
+    said = _said(error, uri)
+    text = plain(" ".join(discreetly(_NO_MORE.split(said, maxsplit=1)[0], uri).split()))
+    return text if len(text) <= _LIMIT else text[:_LIMIT] + "…"
+
+
+def _said(error: BaseException, uri: str) -> str:
+    if isinstance(error, MlflowException) and isinstance(error.__cause__, SQLAlchemyError):
+        error = error.__cause__
+    of_database = isinstance(error, DBAPIError)
+    if isinstance(error, DBAPIError) and error.orig is not None:
+        error = error.orig
+    if isinstance(error, sqlite3.Error):
+        return _of_sqlite(error, uri)
+    if isinstance(error, ImportError):
+        return _of_driver(error)
+    text = str(error)
+    if isinstance(error, MlflowException):
+        return _of_server(text)
+    if isinstance(error, OSError | Rejected):
+        return text
+    if _LOGIN.search(text) and without_credentials(uri) == uri:
+        keeps = "a record keeps no password: give the whole URI as MLFLOW_TRACKING_URI, or to `mirror` as --uri"
+        return f"{text.strip()}; {keeps}"
+    return text if of_database else f"{type(error).__name__}: {text}"
+
+
+def _of_sqlite(error: sqlite3.Error, uri: str) -> str:
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF  # without what an extended one adds
+    what = _OF_DISKS.get(code)
+    return f"{database_file(uri) or 'the database'}: {what} ({error})" if what else str(error)
+
+
+def _of_driver(error: ImportError) -> str:
+    module = (error.name or "").partition(".")[0]
+    if package := _DRIVERS.get(module):
+        return f"this database needs the driver {module}, which is not installed: `pip install '{package}'`"
+    return f"a package that it needs cannot be imported: {error}"
+
+
+def _of_server(text: str) -> str:
+    if "timeout exception" in text:
+        return "the server takes connections and does not answer"
+    if "not in a valid JSON" in text:
+        return "it answers, but not as an MLflow server does; is this its address?"
+    if status := _STATUS.search(text):
+        return of_status(int(status[1] or status[2]))
+    return text
+
+
+def of_status(code: int) -> str:
+    """Returns what the answer of a server means that is neither 200 nor MLflow's own error."""
+    if code == 401:
+        return (
+            "the server asks for a name and a password (401): set MLFLOW_TRACKING_USERNAME and "
+            "MLFLOW_TRACKING_PASSWORD, or MLFLOW_TRACKING_TOKEN"
+        )
+    if code == 403:
+        return "the server does not let this name in, or not do this (403)"
+    if code == 404:
+        return "there is no MLflow server at this address (404)"
+    if code >= 500:
+        return f"the server fails (its answer is {code})"
+    return f"the server answers {code}, which MLflow's do not"

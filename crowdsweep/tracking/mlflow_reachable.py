@@ -1,0 +1,103 @@
+"""Whether MLflow's server or database answers, within seconds: MLflow's own client tries for minutes first."""
+
+import json
+import math
+import os
+import socket
+import threading
+from urllib.parse import urlsplit
+
+os.environ.setdefault("PGCONNECT_TIMEOUT", "7")  # seconds; read by PostgreSQL's library alone
+
+import sqlalchemy
+from mlflow.utils.credentials import get_default_host_creds
+from mlflow.utils.rest_utils import http_request
+from sqlalchemy.pool import NullPool
+
+from crowdsweep.errors import BadInput
+from crowdsweep.tracking.mlflow_failures import TrackingFailed, in_our_words, of_status
+from crowdsweep.tracking.uri import DATABASES, without_credentials
+
+PATIENCE_S = 7.0
+"""How long an answer is waited for."""
+
+_CONNECTS_S = 5.0
+_PORTS = {"postgresql": 5432, "mysql": 3306, "mssql": 1433, "http": 80, "https": 443}
+_ASKED = "/api/2.0/mlflow/experiments/search?max_results=1"
+
+
+def check_reachable(uri: str) -> None:
+    """Asks a tracking server, or a database on one, for something small.
+
+    Args:
+        uri: MLflow's tracking URI; nothing is asked of places that are neither.
+
+    Raises:
+        TrackingFailed: it does not answer, or not as it should.
+        BadInput: it is no URI.
+    """
+    kind = uri.partition(":")[0].partition("+")[0].lower()
+    if kind not in (*DATABASES, "http", "https"):
+        return
+    failed: list[Exception] = [TrackingFailed(f"the server does not answer within {PATIENCE_S:g} s")]
+
+    def ask() -> None:
+        try:
+            with in_our_words(uri):
+                (_ask_server if kind.startswith("http") else _ask_database)(uri)
+            failed.clear()
+        except Exception as error:  # noqa: BLE001 - whoever waits for this thread raises it
+            failed[:] = [error]
+
+    thread = threading.Thread(target=ask, daemon=True)  # drivers and name servers know no time limit of ours
+    thread.start()
+    thread.join(PATIENCE_S)
+    if failed:
+        raise failed[0]
+
+
+def _ask_server(uri: str) -> None:
+    try:
+        parts = urlsplit(uri)
+        host, port = parts.hostname, parts.port or _PORTS[parts.scheme]
+    except ValueError:
+        host, port = None, 0
+    if not host:
+        raise BadInput(f"tracking: expected a URI such as http://host:5000, got {without_credentials(uri)!r}")
+    _connect(host, port, "no tracking server answers")
+    answer = http_request(
+        get_default_host_creds(uri), _ASKED, "GET", max_retries=0, timeout=math.ceil(PATIENCE_S), raise_on_status=False
+    )
+    if answer is None:
+        raise TrackingFailed("the server gives no answer")
+    if answer.status_code in (401, 404) and not _is_mlflows(answer.text):
+        raise TrackingFailed(of_status(answer.status_code))
+    if answer.status_code == 200 and not _is_mlflows(answer.text):
+        raise TrackingFailed("it answers, but not as an MLflow server does; is this its address?")
+
+
+def _is_mlflows(text: str) -> bool:
+    try:
+        return isinstance(json.loads(text or "{}"), dict)
+    except ValueError:
+        return False
+
+
+def _ask_database(uri: str) -> None:
+    url = sqlalchemy.make_url(uri)
+    url.get_dialect().import_dbapi()
+    if url.host:
+        port = url.port or _PORTS.get(url.get_backend_name(), 0)
+        _connect(url.host, port, "no database answers")
+    engine = sqlalchemy.create_engine(url, poolclass=NullPool)
+    try:
+        engine.connect().close()
+    finally:
+        engine.dispose()
+
+
+def _connect(host: str, port: int, words: str) -> None:
+    try:
+        socket.create_connection((host, port), timeout=_CONNECTS_S).close()
+    except OSError as error:
+        raise TrackingFailed(f"{words} at {host}:{port}: {error}") from error
