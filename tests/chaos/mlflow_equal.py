@@ -1,5 +1,6 @@
 """Whether MLflow has what the record says, and nothing else: trials, cells with their ranks, and the run on top."""
 
+import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -25,6 +26,7 @@ def differences(store: Path, uri: str, experiment: str) -> Iterator[str]:
     """
     from mlflow import MlflowClient
 
+    os.environ["MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR"] = "false"
     client = MlflowClient(uri)
     found = client.get_experiment_by_name(experiment)
     if found is None:
