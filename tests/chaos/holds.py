@@ -24,6 +24,7 @@ COST = ("wall_s", "batch_wall_s", "batch_size", "peak_bytes", "host")
 _COSTS = re.compile(
     r'<td data-label="(?:time per trial|memory)"[^>]*>[^<]*</td>'
     r"|(?:;| and) [^;.]*costs [\d.,]+ times less"
+    r"|(?<=\.) [\w-]+ costs [\d.,]+ times less\."
     r"|\d{4}-\d\d-\d\d \d\d:\d\d UTC"
 )
 _STORE_FILES = re.compile(

@@ -12,7 +12,7 @@ TEN = (
     "driver SIGKILL",
     "two drivers at once",
     "driver SIGSTOP",
-    "tracking server refuses",
+    "tracking server says HTML",
     "disk full",
     "rows damaged",
     "rows forged",

@@ -7,7 +7,7 @@ from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from random import Random
 
-from chaos.faults import fault, rows_in_words
+from chaos.faults import Strike, fault, rows_in_words
 from chaos.sandbox import Command, Sandbox
 from killable_server import KillableServer
 
@@ -87,19 +87,25 @@ ANSWERS = {
 }
 
 
-@fault("tracking server refuses", draws=4)
-def _refuses(box: Sandbox, draw: Random) -> str:
+def _answering(answer: str) -> Strike:
     """It costs no trial; what MLflow lacks is said, and the next run writes the runs beside the record."""
-    answer = draw.choice(sorted(ANSWERS))
-    server = Refusing(*ANSWERS[answer])
-    box.servers.append(server.close)
-    box.write(tracking={"enabled": True})
-    box.environment[URI] = server.uri
-    box.finish(box.start())
-    assert "MLflow" in box.said, box.said
-    del box.environment[URI]
-    box.code = None
-    return answer
+
+    def strike(box: Sandbox, _: Random) -> str:
+        server = Refusing(*ANSWERS[answer])
+        box.servers.append(server.close)
+        box.write(tracking={"enabled": True})
+        box.environment[URI] = server.uri
+        box.finish(box.start())
+        assert "MLflow" in box.said, box.said
+        del box.environment[URI]
+        box.code = None
+        return rows_in_words(box)
+
+    return strike
+
+
+for _answer in ANSWERS:
+    fault(f"tracking server says {_answer}", draws=1)(_answering(_answer))
 
 
 def _on_a_deaf_server(box: Sandbox, draw: Random, *, drips: bool) -> str:
@@ -147,6 +153,7 @@ def _killed_with_mlflow(box: Sandbox, draw: Random) -> str:
 def _server_killed(box: Sandbox, draw: Random) -> str:
     folder = box.folder / "server"
     folder.mkdir()
+    box.expected.add(folder.name)
     server = KillableServer(folder)
     box.servers.append(server.kill)
     server.start()

@@ -16,7 +16,7 @@ import pytest
 
 from crowdsweep.data.dataset import CrowdDataset
 from crowdsweep.errors import InfeasibleRequest, SlotLost
-from crowdsweep.sweep import ray_link
+from crowdsweep.sweep import cluster, ray_link
 from crowdsweep.sweep.executor import Executor
 from crowdsweep.sweep.ray_link import Begin, RayLink, RayProcess
 from crowdsweep.sweep.ray_process import talk_to
@@ -116,3 +116,13 @@ def test_a_process_that_does_not_begin_says_why(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(ray_link, "_started", lambda: process)
     with pytest.raises(SlotLost, match="exited with code 1: no room"):
         RayLink(datasets(), BEGIN)
+
+
+def test_a_cluster_that_does_not_start_is_said_in_our_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    def late(**settings: object) -> None:
+        raise Exception("The current node timed out during startup.")
+
+    monkeypatch.setenv("RAY_AUTH_TOKEN", "its own")  # which `connect` would make, and leave there
+    monkeypatch.setattr(cluster.ray, "init", late)
+    with pytest.raises(SlotLost, match=r"Ray: expected a cluster.*timed out during startup.*--engine inline"):
+        cluster.connect("local", cpus=1)
