@@ -76,6 +76,10 @@ class Cluster:
         if self._silence.is_due() and (reason := self._silence.look()):
             raise SlotLost(f"the Ray cluster is lost: {reason}")
 
+    def reason_lost(self) -> str:
+        """Looks at once, and returns what of the cluster is gone; empty where nothing is."""
+        return self._silence.look()
+
     @property
     def is_lost(self) -> bool:
         """Whether `check` has found it gone."""
@@ -102,6 +106,7 @@ def connect(address: str | None = None, cpus: int | None = None) -> Cluster:
 
     Raises:
         BadInput: it is no address, or no cluster answers there.
+        SlotLost: none could be started.
     """
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     logging.getLogger("ray").setLevel(logging.ERROR)
@@ -138,15 +143,21 @@ def _start_local(cpus: int, folder: PrivateFolder) -> None:
     """
     if not {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & os.environ.keys():
         os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
-    with _loopback():
-        ray.init(
-            address="local",
-            num_cpus=cpus,
-            include_dashboard=False,
-            object_store_memory=OBJECT_STORE_BYTES,
-            _temp_dir=str(folder.made("ray")),
-            **_settings(folder),
-        )
+    try:
+        with _loopback():
+            ray.init(
+                address="local",
+                num_cpus=cpus,
+                include_dashboard=False,
+                object_store_memory=OBJECT_STORE_BYTES,
+                _temp_dir=str(folder.made("ray")),
+                **_settings(folder),
+            )
+    except Exception as error:  # Ray raises that very class where a part of it is not up in time
+        raise SlotLost(
+            f"Ray: expected a cluster that starts on this machine, got {error_words(error)!r}; run it again when the "
+            "machine is less busy, or with --engine inline"
+        ) from error
 
 
 def _settings(folder: PrivateFolder) -> dict[str, Any]:

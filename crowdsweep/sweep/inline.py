@@ -15,7 +15,7 @@ from functools import partial
 from crowdsweep.data.dataset import CrowdDataset
 from crowdsweep.sweep.executor import Batch, ignore
 from crowdsweep.sweep.losses import STARTING_S, Losses, unfinished
-from crowdsweep.sweep.nursery import BEGUN, BUG, DONE, TOLD, Work
+from crowdsweep.sweep.work import BEGUN, BUG, DONE, TOLD, Work
 from crowdsweep.sweep.worker import Nursery, WorkerDied, bug_of
 from crowdsweep.trial.events import BatchLost, Event, TrialFinished, TrialProgressed, TrialStarted
 from crowdsweep.trial.result import TrialResult

@@ -21,6 +21,7 @@ from crowdsweep.sweep.executor import Executor
 from crowdsweep.sweep.inline import InlineExecutor
 from crowdsweep.sweep.interrupts import Interrupts
 from crowdsweep.sweep.plan import Plan, make_plan
+from crowdsweep.sweep.ray_link import Begin, RayLink
 from crowdsweep.sweep.resume import data_changes
 from crowdsweep.sweepfile.records import Engine, SweepConfig
 from crowdsweep.tracking.uri import recorded_uri, tracking_uri, without_credentials
@@ -142,15 +143,8 @@ def _alone(store: Path) -> Generator[None]:
 def _executor(plan: Plan, engine: Engine, address: str | None) -> Executor:
     if engine == "inline":
         return InlineExecutor(plan.bases, trial_minutes=plan.config.budget.trial_minutes)
-    from crowdsweep.sweep.cluster import connect  # noqa: PLC0415 - ray takes a second to import
-    from crowdsweep.sweep.ray_actors import RayExecutor  # noqa: PLC0415
-
-    cluster = connect(address)
-    try:
-        return RayExecutor(plan.bases, cluster, plan.config.resources, plan.config.budget.trial_minutes)
-    except BaseException:
-        cluster.close()
-        raise
+    budget, resources = plan.config.budget, plan.config.resources
+    return RayLink(plan.bases, Begin(address=address, resources=resources, trial_minutes=budget.trial_minutes))
 
 
 def _mirrors(

@@ -1,4 +1,4 @@
-"""The processes that run models for the inline engine, pilots and replays: a keeper, and a worker at a time under it.
+"""The processes that run models, on every engine, for pilots and replays: a keeper, and a worker at a time under it.
 
 A model may exit, crash, hang or close what is not its own; it does so in a worker, which is killed and replaced. The
 keeper has imported what trials need and runs no model's code, so that a worker is forked from it in milliseconds and in
@@ -16,11 +16,9 @@ import ctypes
 import os
 import signal
 import socket
-import struct
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from traceback import format_exc
 from types import FrameType
@@ -28,45 +26,13 @@ from typing import Any
 
 from crowdsweep.data.dataset import CrowdDataset
 from crowdsweep.sweep.reports import Reports
+from crowdsweep.sweep.work import ALIVE, BEGUN, BUG, DONE, REPORT, TOLD, Question, Work, end
 from crowdsweep.trial.events import TrialProgressed
 from crowdsweep.trial.model_calls import STRAY_FORK
 from crowdsweep.trial.runner import look_up_models, run_batch
-from crowdsweep.trial.spec import TrialSpec
-from crowdsweep.trial.watch import Watch
 
-BEGUN, TOLD, DONE, BUG = "begun", "told", "done", "bug"
-REPORT = struct.Struct("=ii")
-"""What the keeper says of a worker: its process id, and the status that it ended with; `ALIVE` where it has begun."""
-ALIVE = -1
 _PR_SET_PDEATHSIG = 1
 _HANDOVER_LOST = 3  # what a worker exits with that can no longer talk to the driver
-
-
-@dataclass(frozen=True, kw_only=True)
-class Work:
-    """One batch for a worker.
-
-    Attributes:
-        specs: the trials.
-        fingerprint: of their base dataset.
-        dataset: that dataset, the first time that this worker needs it.
-        device: a torch device.
-        watch: what is scored while the fits go on.
-    """
-
-    specs: Sequence[TrialSpec]
-    fingerprint: str
-    dataset: CrowdDataset | None
-    device: str
-    watch: Watch | None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Question:
-    """A call of a function of ours that runs a model's code."""
-
-    function: Callable[..., Any]
-    arguments: Sequence[Any]
 
 
 def keep(number: int) -> None:
@@ -122,14 +88,6 @@ def _look_after(workers: set[int], driver: socket.socket, waking: socket.socket,
             driver.send(REPORT.pack(process, ALIVE))
 
 
-def end(process: int) -> None:
-    """Kills a worker and what it has started."""
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process, signal.SIGKILL)
-    with suppress(ProcessLookupError):
-        os.kill(process, signal.SIGKILL)
-
-
 def _wake(number: int, frame: FrameType | None) -> None:
     """That it was called is all: Python has written to the wake-up file."""
 
@@ -149,6 +107,8 @@ def _serve(number: int) -> None:
             if isinstance(asked, Question):
                 _say(driver, asked.function, *asked.arguments)
                 continue
+            for fingerprint in asked.forget:
+                datasets.pop(fingerprint, None)
             if asked.dataset is not None:
                 datasets[asked.fingerprint] = asked.dataset
             _run(asked, datasets[asked.fingerprint], driver)

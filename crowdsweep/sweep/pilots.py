@@ -7,8 +7,8 @@ from typing import Any
 from crowdsweep.data.dataset import TrialData
 from crowdsweep.models import registered
 from crowdsweep.models.contract import ModelInfo
-from crowdsweep.sweep.nursery import BUG, DONE, Question
 from crowdsweep.sweep.pilot import Gives, Pace, gives, pace_of, pilot_data
+from crowdsweep.sweep.work import BUG, DONE, Question
 from crowdsweep.sweep.worker import Nursery, WorkerDied, bug_of
 from crowdsweep.trial.model_calls import ModelFault, guarded
 

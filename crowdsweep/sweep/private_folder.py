@@ -30,11 +30,8 @@ class PrivateFolder:
     """A new folder below RAY_TMPDIR, or where temporary files go."""
 
     def __init__(self) -> None:
-        base = _base()
-        for abandoned in _abandoned(base):
-            _end_heirs(abandoned)
-            shutil.rmtree(abandoned, ignore_errors=True)
-        self._path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=base))
+        clear_abandoned()
+        self._path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=_base()))
         draft = self._path / f"{_LOCK}.new"
         self._lock: IO[str] = draft.open("w")
         fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -57,6 +54,15 @@ class PrivateFolder:
         if self._path.exists():  # a process that was ending wrote a last line meanwhile
             shutil.rmtree(self._path, ignore_errors=True)
         self._lock.close()
+
+
+def clear_abandoned() -> None:
+    """Removes the folders of this user's processes that are gone, and ends the processes that belong to them."""
+    for abandoned in _abandoned(_base()):
+        _end_heirs(abandoned)
+        shutil.rmtree(abandoned, ignore_errors=True)
+        if abandoned.exists():  # a process that was ending wrote a last line meanwhile
+            shutil.rmtree(abandoned, ignore_errors=True)
 
 
 def _base() -> Path:

@@ -26,7 +26,7 @@ from crowdsweep.registry.carried import carried
 from crowdsweep.sweep.cluster import Cluster
 from crowdsweep.sweep.executor import Batch, ignore
 from crowdsweep.sweep.losses import STARTING_S, Losses, unfinished
-from crowdsweep.sweep.ray_slot import CONTROL, News, Slot, slot_options
+from crowdsweep.sweep.ray_slot import CONTROL, News, Slot, WorkerLost, slot_options
 from crowdsweep.sweepfile.records import Resources
 from crowdsweep.trial.events import BatchLost, Event, TrialFinished, TrialProgressed, TrialStarted
 from crowdsweep.trial.model_calls import MOST_CHARACTERS, legible
@@ -64,8 +64,8 @@ class _Actor:
 class RayExecutor:
     """A pool of actors, all of one shape, on a cluster that this process is connected to.
 
-    When an actor dies, or is killed since its trials ran too long, those that it had not finished go back to the front
-    of the queue as `Losses` says. Each dead actor is replaced.
+    When an actor or the process of its models dies, or is killed since its trials ran too long, those that it had not
+    finished go back to the front of the queue as `Losses` says. Each dead actor is replaced.
 
     Args:
         datasets: base datasets by fingerprint; each goes to the object store when it is first needed, once.
@@ -203,6 +203,10 @@ class RayExecutor:
                 case TrialResult(key=key):
                     del actor.unfinished[key]
                     self._news.append(TrialFinished(result=record))
+                case WorkerLost(reason=reason):  # the actor has another one for its next batch
+                    after_death = partial(self._losses.after_death, reason=reason, blameless=False)
+                    self._queue_again(actor, reason, after_death)
+                    actor.unfinished = {}
         if not actor.unfinished:
             actor.deadline = None
             actor.waits_on = None  # the stream's end is not waited for: the slot takes its next batch behind it

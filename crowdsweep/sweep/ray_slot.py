@@ -1,33 +1,42 @@
 """One slot of a Ray cluster: a long-lived actor that runs batches and tells of them as they go."""
 
 import os
-from collections import OrderedDict
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from queue import SimpleQueue
-from threading import Thread
 from typing import Any
 
 import ray
 
-from crowdsweep.data.dataset import CrowdDataset
 from crowdsweep.registry.carried import CarriedFolder, search_here
-from crowdsweep.sweep.reports import Reports
+from crowdsweep.sweep.work import BEGUN, BUG, DONE, TOLD, Work
+from crowdsweep.sweep.worker import Nursery, WorkerDied, bug_of
 from crowdsweep.trial.events import TrialProgressed
 from crowdsweep.trial.result import TrialResult
-from crowdsweep.trial.runner import look_up_models, run_batch
 from crowdsweep.trial.spec import TrialSpec
 from crowdsweep.trial.watch import Watch
 
 CONTROL = "control"
 DATASETS_KEPT = 2
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+LISTENS_S = 1.0
 
-News = TrialProgressed | TrialResult
+
+@dataclass(frozen=True, kw_only=True)
+class WorkerLost:
+    """The process that ran a batch ended, and its trials that have no result have none: `reason` says how."""
+
+    reason: str
+
+
+News = TrialProgressed | TrialResult | WorkerLost
 
 
 class Slot:
     """Runs one batch at a time; `stop` and `ping` are answered while it does, in the concurrency group `CONTROL`.
+
+    Models run in a worker process under a keeper, as they do inline (`nursery`): what they do to their process, or to
+    the parent that they find, is nothing to the actor and to the part of the cluster on this machine.
 
     Args:
         device: a torch device, given to every batch; the slot never looks for one.
@@ -38,7 +47,7 @@ class Slot:
         search_here(plugins, Path.cwd())
         self._device = device
         self._stopped: set[str] = set()
-        self._datasets: OrderedDict[str, CrowdDataset] = OrderedDict()
+        self._nursery = Nursery()
 
     def run(
         self,
@@ -57,29 +66,25 @@ class Slot:
             watch: what is scored while the fits go on.
             says_when_it_begins: whether nothing at all is yielded first, once models and data are there.
         """
-        keys = [spec.key for spec in specs]
-        base = self._dataset(fingerprint, place)
-        news: SimpleQueue[Sequence[News] | BaseException | None] = SimpleQueue()
-        reports = Reports(lambda event: news.put([event]), keys, self._stopped)
-
-        def work() -> None:
-            try:
-                news.put(run_batch(specs, base, self._device, reports, watch))
-            except BaseException as error:  # noqa: BLE001 - handed to the thread that waits, which raises it
-                news.put(error)
-            news.put(None)
-
-        if says_when_it_begins:
-            look_up_models(specs)
-            yield []
-        thread = Thread(target=work, name="batch")
-        thread.start()
-        while (item := news.get()) is not None:
-            if isinstance(item, BaseException):
-                raise item
-            yield item
-        thread.join()
-        self._stopped.difference_update(keys)
+        keys = {spec.key for spec in specs}
+        try:
+            worker = self._nursery.worker()
+            older = [held for held in worker.has if held != fingerprint]
+            worker.give(
+                Work(
+                    specs=specs,
+                    fingerprint=fingerprint,
+                    dataset=None if fingerprint in worker.has else ray.get(place[0]),
+                    device=self._device,
+                    watch=watch,
+                    forget=older[: max(0, len(older) + 1 - DATASETS_KEPT)],
+                )
+            )
+            yield from self._news(keys, says_when_it_begins)
+        except WorkerDied as death:
+            self._nursery.kill_worker()
+            yield [WorkerLost(reason=f"its process died: {death}")]
+        self._stopped -= keys
 
     def stop(self, key: str) -> None:
         """Asks that a trial end early."""
@@ -89,13 +94,27 @@ class Slot:
         """Returns the process id; that it answers says that the slot is up."""
         return os.getpid()
 
-    def _dataset(self, fingerprint: str, place: Sequence[Any]) -> CrowdDataset:
-        if fingerprint not in self._datasets:
-            self._datasets[fingerprint] = ray.get(place[0])
-        self._datasets.move_to_end(fingerprint)
-        while len(self._datasets) > DATASETS_KEPT:
-            self._datasets.popitem(last=False)
-        return self._datasets[fingerprint]
+    def _news(self, keys: set[str], says_when_it_begins: bool) -> Iterator[Sequence[News]]:
+        """Yields what the worker says of a batch, to its end.
+
+        Raises:
+            WorkerDied: it ended first.
+        """
+        while True:
+            match self._nursery.news(LISTENS_S):
+                case (str() as kind, _) if kind == BEGUN:
+                    if says_when_it_begins:
+                        yield []
+                case (str() as kind, TrialProgressed() as event) if kind == TOLD:
+                    self._nursery.answer(keys & self._stopped)
+                    yield [event]
+                case (str() as kind, results) if kind == DONE:
+                    yield results
+                    return
+                case (str() as kind, (text, trace)) if kind == BUG:
+                    raise bug_of(text, trace)
+                case _:
+                    pass
 
 
 def slot_options(cpu: float, gpu: float) -> dict[str, Any]:

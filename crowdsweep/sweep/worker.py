@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from crowdsweep.errors import SlotLost
-from crowdsweep.sweep.nursery import ALIVE, REPORT, Question, Work, end
+from crowdsweep.sweep.work import ALIVE, REPORT, Question, Work, end
 
 _ROOT = str(Path(__file__).parents[2])
 _START_S = 60.0
@@ -45,12 +45,12 @@ class Worker:
     Attributes:
         process: its id.
         talk: the way to it.
-        has: fingerprints of the datasets that it was given.
+        has: fingerprints of the datasets that it holds, the one that was needed last at the end.
     """
 
     process: int
     talk: Connection
-    has: set[str] = field(default_factory=set[str])
+    has: dict[str, None] = field(default_factory=dict[str, None])
 
     def give(self, work: Work | Question) -> None:
         """Hands it a batch, or asks it something.
@@ -63,7 +63,9 @@ class Worker:
         except OSError as error:
             raise WorkerDied("it closed the way to the driver") from error
         if isinstance(work, Work):
-            self.has.add(work.fingerprint)
+            for fingerprint in (*work.forget, work.fingerprint):
+                self.has.pop(fingerprint, None)
+            self.has[work.fingerprint] = None
 
 
 class Nursery:
@@ -112,7 +114,7 @@ class Nursery:
         except Exception as error:  # what arrives is no message of ours
             raise WorkerDied(f"it sent what cannot be read: {type(error).__name__}") from error
         if worker.process in self._ended:
-            raise WorkerDied(_words(self._ended[worker.process]))
+            raise WorkerDied(ending_words(self._ended[worker.process]))
         return None
 
     def answer(self, value: Any) -> None:
@@ -155,7 +157,7 @@ class Nursery:
         with suppress(OSError, EOFError):
             while worker.process not in self._ended and wait([keeper.control], 2.0):
                 self._hear(keeper)
-        return _words(self._ended.get(worker.process))
+        return ending_words(self._ended.get(worker.process))
 
     def _give_up_keeper(self) -> None:
         if self._keeper is not None:
@@ -197,7 +199,8 @@ def _report(keeper: _Keeper) -> tuple[int, int]:
     return REPORT.unpack(text)
 
 
-def _words(status: int | None) -> str:
+def ending_words(status: int | None) -> str:
+    """Returns how a process ended, for a person; None for a status that nobody knows."""
     if status is None:
         return "it ended without a word"
     if os.WIFSIGNALED(status):

@@ -34,12 +34,13 @@ _DRESS = (
     "MLflow's own links open its pages for prompts and traces until you choose `Model training` at the top left, once: "
     "the browser remembers it."
 )
-# Starts the server, and ends all of its processes when the pipe that its parent holds is closed, however that comes.
+# Starts the server, and ends all of its processes when the pipe that its parent holds is closed, however that comes;
+# then it removes the folder that its parent made for it, and may not have lived to remove.
 _KEEP = f"""
-import os, signal, subprocess, sys, threading
+import os, shutil, signal, subprocess, sys, threading
 for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
     signal.signal(number, lambda *_: None)
-server = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL, start_new_session=True)
+server = subprocess.Popen(sys.argv[2:], stdin=subprocess.DEVNULL, start_new_session=True)
 ended = threading.Event()
 def end():
     sys.stdin.buffer.read()
@@ -49,6 +50,7 @@ def end():
         except ProcessLookupError:
             pass
         ended.wait({_GRACE_S})
+    shutil.rmtree(sys.argv[1], ignore_errors=True)
     os._exit(0)
 threading.Thread(target=end, daemon=True).start()
 code = server.wait()
@@ -95,13 +97,14 @@ def serve(store: Path, port: int, announce: Callable[[str], object]) -> int:
     # The server's own children look for modules where they stand: in a folder that is empty.
     # What it logs is for nobody, unless it ends by itself.
     with (
-        tempfile.TemporaryDirectory() as nowhere,
-        tempfile.TemporaryDirectory() as beside,
+        tempfile.TemporaryDirectory(prefix="crowdsweep-ui-", ignore_cleanup_errors=True) as place,
         tempfile.TemporaryFile() as log,
         _signals() as signals,
     ):
+        nowhere = Path(place) / "nowhere"
+        nowhere.mkdir()
         keeper = subprocess.Popen(  # noqa: S603 - our own interpreter and fixed words
-            [sys.executable, "-I", "-S", "-c", _KEEP, *command],
+            [sys.executable, "-I", "-S", "-c", _KEEP, place, *command],
             env=environment,
             cwd=nowhere,
             stdin=subprocess.PIPE,
@@ -113,7 +116,7 @@ def serve(store: Path, port: int, announce: Callable[[str], object]) -> int:
         while keeper.poll() is None and not signals:
             if not shown and _answers(port):
                 shown = True
-                _open(link, Path(beside))
+                _open(link, Path(place))
             time.sleep(_LOOK_S)
         if signals:
             keeper.communicate()  # it ends when its pipe is closed

@@ -18,13 +18,13 @@ from pathlib import Path
 from random import Random
 from threading import Lock
 
-from chaos import disks, edits, kills, records, trackers
+from chaos import commands, disks, edits, forged, halts, kills, links, records, trackers
 from chaos.faults import FAULTS, Fault
 from chaos.holds import broken_promises
 from chaos.sandbox import SWEEP, Sandbox
 from warm import WarmServer
 
-GROUPS = (kills, trackers, disks, records, edits)  # importing them fills FAULTS
+GROUPS = (kills, trackers, disks, records, edits, commands, links, halts, forged)  # importing them fills FAULTS
 DEFAULTS = {"SEED": 0, "FAULTS": 100, "JOBS": 2, "ONLY": 0}
 
 

@@ -1,6 +1,13 @@
-"""Disks that take no more: a limit to the size of any file, which is what an ordinary user can set where a full disk
-needs a disk; and folders that may not be written."""
+"""Disks that take no more, and a driver that gets no more memory.
 
+A limit to the size of any file is what an ordinary user can set where a full disk needs a disk; folders that may not be
+written; a disk of its own for a store, where one may be mounted.
+"""
+
+import resource
+import subprocess
+from contextlib import suppress
+from pathlib import Path
 from random import Random
 
 from chaos.faults import fault, rows_in_words
@@ -18,6 +25,25 @@ def _full(box: Sandbox, draw: Random) -> str:
     code = box.finish(command)
     assert code != BAD_INPUT or "could not be written" in box.said or "cannot keep a journal" in box.said, box.said
     return f"file over {size} bytes, {rows_in_words(box)}"
+
+
+@fault("disk full to the last byte", draws=3)
+def _really_full(box: Sandbox, draw: Random) -> str:
+    """A disk of its own for the store, of a few hundred kilobytes, and larger when a person has made room."""
+    box.store.mkdir()
+    size = draw.randint(12, 500)
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={size}k", "none", str(box.store)]
+    if subprocess.run(mount, check=False, capture_output=True).returncode:
+        box.store.rmdir()
+        return "nothing may be mounted here: " + _full(box, draw)
+    box.servers.append(lambda: subprocess.run(["umount", "-l", str(box.store)], check=False, capture_output=True))
+    if draw.random() < 0.5:
+        box.write(tracking={"enabled": True})
+    code = box.finish(box.start())
+    where = f"{size} KiB, {rows_in_words(box)}"
+    assert code != BAD_INPUT or "could not be written" in box.said or "cannot keep a journal" in box.said, box.said
+    subprocess.run(["mount", "-o", "remount,size=200m", str(box.store)], check=True, capture_output=True)
+    return where
 
 
 @fault("store read-only", draws=3)
@@ -44,3 +70,17 @@ def _read_only_in_mid_run(box: Sandbox, draw: Random) -> str:
     for folder in folders:
         folder.chmod(0o755)
     return where
+
+
+@fault("memory used up", draws=2)
+def _no_memory(box: Sandbox, draw: Random) -> str:
+    """The driver gets a little more address space than it has, from a drawn moment on."""
+    command = box.start()
+    box.until_rows(draw.randint(1, 60), command)
+    where, more = rows_in_words(box), draw.choice([0, 1 << 20, 16 << 20])
+    with suppress(OSError):  # it has ended
+        pages = int(Path(f"/proc/{command.process.pid}/statm").read_text().split()[0])
+        limit = pages * resource.getpagesize() + more
+        resource.prlimit(command.process.pid, resource.RLIMIT_AS, (limit, limit))
+    box.finish(command)
+    return f"{where}, {more >> 20} MiB more"

@@ -2,12 +2,15 @@
 
 import csv
 import re
+import shlex
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from chaos.journal_file import times_finished
+from chaos.mlflow_equal import differences
+from chaos.person import touched
 from chaos.sandbox import Sandbox
 
 from crowdsweep.journal.artifacts import content_of
@@ -21,12 +24,15 @@ COST = ("wall_s", "batch_wall_s", "batch_size", "peak_bytes", "host")
 _COSTS = re.compile(
     r'<td data-label="(?:time per trial|memory)"[^>]*>[^<]*</td>'
     r"|(?:;| and) [^;.]*costs [\d.,]+ times less"
+    r"|(?<=\.) [\w-]+ costs [\d.,]+ times less\."
     r"|\d{4}-\d\d-\d\d \d\d:\d\d UTC"
 )
 _STORE_FILES = re.compile(
-    r"journal\.(jsonl|lock)|artifacts|artifacts/[0-9a-f]{32}\.npy|report\.html|table\.(md|csv|tex)|results\.parquet|\.crowdsweep\.json"
+    r"journal\.(jsonl|lock)|artifacts|artifacts/[0-9a-f]{32}\.npy|report\.html|table\.(md|csv|tex)|results\.parquet"
+    r"|\.crowdsweep\.json"
 )
 _MLFLOW_FILES = re.compile(r"mlflow\.db|mlartifacts(/.*)?")
+_WORDS = re.compile(r"said-\d+\.txt")
 _DAMAGED_COPY = re.compile(r"journal\.jsonl\.damaged-\d+")
 ENDS_IN_S = 30.0
 
@@ -45,8 +51,9 @@ def broken_promises(box: Sandbox, fresh: Path) -> Iterator[str]:
     is_edited = dict(state.config) != dict(expected.config) or set(state.specs) != set(expected.specs)
     yield from _reports(box.store, fresh, page=not is_edited)
     if box.is_tracked:
-        yield from _mlflow(box, state)
+        yield from _mlflow(box)
     yield from _left_behind(box, state)
+    yield from touched(box.persons, box.folder)
 
 
 def _lost(box: Sandbox, state: JournalState) -> Iterator[str]:
@@ -124,28 +131,17 @@ def _before_last(line: str, mark: str) -> str:
     return re.sub(" +", " ", line.rpartition(mark)[0]) if mark in line else line
 
 
-def _mlflow(box: Sandbox, state: JournalState) -> Iterator[str]:
-    """After `mirror` every trial has one run, with its numbers, and no run is left open."""
-    from mlflow import MlflowClient
-
-    code, said = box.run("mirror store")
+def _mlflow(box: Sandbox) -> Iterator[str]:
+    """MLflow has what the record says; where the last run said in a line that it lacks something, after `mirror`."""
+    uri = box.environment.get("MLFLOW_TRACKING_URI") or f"sqlite:///{box.store.absolute()}/mlflow.db"
+    lacking = list(differences(box.store, uri, box.mapping["name"]))
+    if not lacking or "crowdsweep mirror" not in box.last_said:
+        yield from lacking
+        return
+    code, said = box.run(shlex.join(["mirror", box.place]))
     if code:
         yield f"MLflow: `mirror` ends with {code}: {said[-1000:]}"
-        return
-    client = MlflowClient(box.environment.get("MLFLOW_TRACKING_URI") or f"sqlite:///{box.store.absolute()}/mlflow.db")
-    experiment = client.get_experiment_by_name("chaos")
-    runs = client.search_runs([experiment.experiment_id], max_results=2000) if experiment else []
-    trials = [run for run in runs if run.data.tags.get("crowdsweep.kind") == "trial"]
-    keys = [run.data.tags["crowdsweep.key"] for run in trials]
-    if sorted(keys) != sorted(state.results):
-        yield f"MLflow: {len(keys)} runs of {len(set(keys))} trials; the record has {len(state.results)}"
-    if still := [run.info.run_id for run in runs if run.info.status == "RUNNING"]:
-        yield f"MLflow: runs that still run: {still}"
-    for run in trials:
-        result = state.results.get(run.data.tags["crowdsweep.key"])
-        for name, value in (result.metrics if result else {}).items():
-            if abs(run.data.metrics.get(name, float("inf")) - value) > 1e-12 * max(1.0, abs(value)):
-                yield f"MLflow: {name} of trial {result.key} is {run.data.metrics.get(name)}, not {value}"
+    yield from differences(box.store, uri, box.mapping["name"])
 
 
 def _left_behind(box: Sandbox, state: JournalState) -> Iterator[str]:
@@ -159,6 +155,10 @@ def _left_behind(box: Sandbox, state: JournalState) -> Iterator[str]:
         known = _STORE_FILES.fullmatch(name) or (box.is_tracked and _MLFLOW_FILES.fullmatch(name))
         if not known and not (box.repaired and _DAMAGED_COPY.fullmatch(name)):
             yield f"left behind: {name} in the store"
+    usual = {"sweep.yaml", "tmp", box.place} | box.expected | {Path(name).parts[0] for name in box.persons}
+    for path in sorted(box.folder.iterdir()):
+        if path.name not in usual and not _WORDS.fullmatch(path.name):
+            yield f"left behind: {path.name} beside the store"
     for path in sorted((box.folder / "tmp").iterdir()):
         yield f"left behind: {path.name} where temporary files go"
     rows = open_rows(box.store, write=False)

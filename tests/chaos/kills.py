@@ -52,8 +52,10 @@ def _ctrl_c_twice(box: Sandbox, draw: Random) -> str:
     return rows_in_words(box)
 
 
-def _killed_under_the_driver(find: Callable[[Sandbox], int | None], *options: str) -> Strike:
-    """Kills a process that is not the driver's own; the driver is left to come to its end."""
+def _killed_under_the_driver(
+    find: Callable[[Sandbox], int | None], *options: str, by: signal.Signals = signal.SIGKILL
+) -> Strike:
+    """Kills a process that is not the driver's own, or asks it to end; the driver is left to come to its end."""
 
     def strike(box: Sandbox, draw: Random) -> str:
         box.options += options
@@ -63,7 +65,7 @@ def _killed_under_the_driver(find: Callable[[Sandbox], int | None], *options: st
         where, victim = rows_in_words(box), find(box)
         if victim is not None:
             with suppress(ProcessLookupError):
-                os.kill(victim, signal.SIGKILL)
+                os.kill(victim, by)
         box.finish(command)
         return where if victim is not None else "after its end"
 
@@ -79,6 +81,20 @@ fault("Ray raylet SIGKILL", draws=3, on_ray=True)(
 )
 fault("Ray head SIGKILL", draws=3, on_ray=True)(
     _killed_under_the_driver(lambda b: b.process("gcs/gcs_server "), *_ON_RAY)
+)
+
+
+fault("Ray raylet SIGTERM", draws=2, on_ray=True)(
+    _killed_under_the_driver(lambda b: b.process("raylet/raylet "), *_ON_RAY, by=signal.SIGTERM)
+)
+fault("Ray head SIGTERM", draws=1, on_ray=True)(
+    _killed_under_the_driver(lambda b: b.process("gcs/gcs_server "), *_ON_RAY, by=signal.SIGTERM)
+)
+fault("Ray's process SIGKILL", draws=1, on_ray=True)(
+    _killed_under_the_driver(lambda b: b.process("ray_process.serve"), *_ON_RAY)
+)
+fault("Ray keeper SIGKILL", draws=1, on_ray=True)(
+    _killed_under_the_driver(lambda b: b.process("nursery.keep"), *_ON_RAY)
 )
 
 

@@ -21,6 +21,7 @@ from typing import Any
 from uuid import uuid4
 
 import yaml
+from chaos import person
 from chaos.journal_file import finishes
 from warm import Forked, WarmServer, cold_start
 
@@ -109,8 +110,12 @@ class Sandbox:
         known: what had finished before the fault, by key; see `remember`.
         kept: of these, what is still there after it, arrays included: it may not be run again.
         said, code: of the command that the fault met, when it has ended by itself.
+        last_said: by the last run, which came to the end.
         undisturbed: the store of the same sweep that nobody disturbed.
         repaired: whether a repair was asked for.
+        place: name of the store in the folder.
+        expected: names in the folder that a fault and its commands put there, beside those of every sandbox.
+        persons: what a person has in the folder, which is looked at again in the end.
         servers: what else was started, closed with the sandbox.
         warm: what starts commands that nothing confines; None for cold starts.
     """
@@ -125,6 +130,10 @@ class Sandbox:
     code: int | None = None
     undisturbed: Path = Path()
     repaired: bool = False
+    place: str = "store"
+    last_said: str = ""
+    expected: set[str] = field(default_factory=set[str])
+    persons: Mapping[str, person.Seen] = field(default_factory=dict[str, person.Seen])
     servers: list[Callable[[], object]] = field(default_factory=list[Callable[[], object]])
     warm: WarmServer | None = None
     _mark: str = field(default_factory=lambda: uuid4().hex)
@@ -133,11 +142,13 @@ class Sandbox:
 
     def __post_init__(self) -> None:
         (self.folder / "tmp").mkdir()
+        person.write_files(self.folder)
+        self.persons = person.seen(self.folder)
         self.write()
 
     @property
     def store(self) -> Path:
-        return self.folder / "store"
+        return self.folder / self.place
 
     @property
     def journal(self) -> Path:
@@ -153,7 +164,7 @@ class Sandbox:
         (self.folder / "sweep.yaml").write_text(yaml.safe_dump(self.mapping, sort_keys=False))
 
     def run_line(self) -> str:
-        return shlex.join(["run", "sweep.yaml", "--store", "store", *self.options])
+        return shlex.join(["run", "sweep.yaml", "--store", self.place, *self.options])
 
     def start(self, line: str = "", *, largest_file: int | None = None) -> Command:
         """Starts a command.
@@ -164,11 +175,37 @@ class Sandbox:
                 permissions hold for root too.
         """
         line = line or self.run_line()
-        self._count += 1
-        said = self.folder / f"said-{self._count}.txt"
+        said, environment = self._next_words(), self._environment()
         confined = [] if largest_file is None else [sys.executable, str(CONFINED), str(largest_file)]
+        with said.open("wb") as out:
+            begin = self.warm.start if self.warm is not None and not confined else partial(cold_start, confined)
+            process = begin(shlex.split(line), cwd=self.folder, env=environment, stdout=out, stderr=out)
+        self._sessions.add(process.pid)
+        return Command(line=line, process=process, said_in=said)
+
+    def start_python(self, program: str) -> Command:
+        """Starts a program in Python that uses the package."""
+        said = self._next_words()
+        with said.open("wb") as out:
+            process = subprocess.Popen(
+                [sys.executable, "-P", "-c", program],
+                cwd=self.folder,
+                env=self._environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+                start_new_session=True,
+            )
+        self._sessions.add(process.pid)
+        return Command(line=program, process=process, said_in=said)
+
+    def _next_words(self) -> Path:
+        self._count += 1
+        return self.folder / f"said-{self._count}.txt"
+
+    def _environment(self) -> dict[str, str]:
         inherited = {k: v for k, v in os.environ.items() if not k.startswith(("CROWDSWEEP", "MLFLOW", "RAY", "PYTEST"))}
-        environment = {
+        return {
             **inherited,
             "OMP_NUM_THREADS": "1",
             "PYTHONPATH": str(ROOT),
@@ -177,11 +214,6 @@ class Sandbox:
             MARK: self._mark,
             **self.environment,
         }
-        with said.open("wb") as out:
-            begin = self.warm.start if self.warm is not None and not confined else partial(cold_start, confined)
-            process = begin(shlex.split(line), cwd=self.folder, env=environment, stdout=out, stderr=out)
-        self._sessions.add(process.pid)
-        return Command(line=line, process=process, said_in=said)
 
     def run(self, line: str = "", *, largest_file: int | None = None) -> tuple[int, str]:
         """Runs a command to its end; returns its exit code and what it said."""
@@ -222,6 +254,18 @@ class Sandbox:
                 raise StillRunning(f"`{command.line}` does not get there: {command.said[-1000:]}")
             time.sleep(0.01)
 
+    def until_alone(self) -> None:
+        """Waits until no process of this sandbox is left.
+
+        Raises:
+            StillRunning: one stays.
+        """
+        deadline = time.monotonic() + PATIENCE_S
+        while alive := self.processes():
+            if time.monotonic() > deadline:
+                raise StillRunning(f"processes that stay: {alive}")
+            time.sleep(0.05)
+
     def remember(self) -> None:
         """Takes down what has finished, before the record is damaged."""
         self.known = dict(read_journal(self.store).results) if self.rows() else {}
@@ -240,15 +284,16 @@ class Sandbox:
         Returns:
             Nothing, or why it does not come to its end.
         """
-        said = self.said
+        self.last_said = said = self.said
         if self._is_done(self.code):
             return ""
         for _ in range(6):
             told = _AGAIN.findall(said)
             code, said = self.run(told[-1] if told else self.run_line())
+            self.last_said = said
             if "`crowdsweep repair" in said and not self.repaired:
                 self.repaired = True
-                self.run("repair store")
+                self.run(shlex.join(["repair", self.place]))
             elif self._is_done(code):
                 return ""
         return f"it does not come to its end: exit code {code}: {said[-1500:]}"

@@ -62,19 +62,33 @@ def goes_on_well(box: Sandbox, undisturbed: Undisturbed, command: Command, *, lo
     assert list(broken_promises(box, undisturbed.store_of(dict(box.mapping)))) == []
 
 
-@pytest.mark.parametrize("part", ["raylet/raylet ", pytest.param("gcs/gcs_server ", marks=pytest.mark.long)])
-def test_a_part_of_our_own_cluster_is_killed(part: str, box: Sandbox, undisturbed: Undisturbed) -> None:
+RAYLET, HEAD = "raylet/raylet ", "gcs/gcs_server "
+
+
+@pytest.mark.parametrize(
+    ("part", "number"),
+    [
+        (RAYLET, signal.SIGKILL),
+        (RAYLET, signal.SIGTERM),  # it ends in order, and takes its node out of the cluster at once
+        pytest.param(HEAD, signal.SIGKILL, marks=pytest.mark.long),
+        pytest.param(HEAD, signal.SIGTERM, marks=pytest.mark.long),
+    ],
+)
+def test_a_part_of_our_own_cluster_ends(
+    part: str, number: signal.Signals, box: Sandbox, undisturbed: Undisturbed
+) -> None:
     box.options = ["--engine", "ray"]
     command = box.start()
     box.until_rows(MID_RUN, command)
     victim = box.process(part)
     assert victim is not None, command.said
-    os.kill(victim, signal.SIGKILL)
+    os.kill(victim, number)
     goes_on_well(box, undisturbed, command, lost_at=time.monotonic())
 
 
 @pytest.mark.long
-def test_a_cluster_that_was_joined_is_lost(box: Sandbox, undisturbed: Undisturbed) -> None:
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_cluster_that_was_joined_is_lost(number: signal.Signals, box: Sandbox, undisturbed: Undisturbed) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -100,7 +114,7 @@ def test_a_cluster_that_was_joined_is_lost(box: Sandbox, undisturbed: Undisturbe
         command = box.start()
         box.until_rows(MID_RUN, command)
         assert not command.is_over, command.said
-        os.killpg(head.pid, signal.SIGKILL)
+        os.killpg(head.pid, number)
         goes_on_well(box, undisturbed, command, lost_at=time.monotonic())
     finally:
         if head.poll() is None:

@@ -10,15 +10,15 @@ from warm import WarmServer
 
 TEN = (
     "driver SIGKILL",
-    "driver SIGINT",
-    "inline worker SIGKILL",
-    "Ray actor SIGKILL",
-    "tracking server silent",
     "two drivers at once",
+    "driver SIGSTOP",
+    "tracking server says HTML",
     "disk full",
-    "store read-only",
     "rows damaged",
+    "rows forged",
     "edit: seeds more",
+    "label killed",
+    "a link in the store",
 )
 RAY = [pytest.mark.ray, pytest.mark.xdist_group("ray")]
 

@@ -4,9 +4,10 @@ import signal
 import socket
 import threading
 from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from random import Random
 
-from chaos.faults import fault, rows_in_words
+from chaos.faults import Strike, fault, rows_in_words
 from chaos.sandbox import Command, Sandbox
 from killable_server import KillableServer
 
@@ -47,6 +48,64 @@ class Deaf:
             taken.send(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 100000\r\n\r\n")
             while not self._closing.wait(DRIP_S):
                 taken.send(b" ")
+
+
+class Refusing:
+    """An HTTP server on loopback that answers everything with the same page and status."""
+
+    def __init__(self, status: int, page: bytes, kind: str) -> None:
+        class Answer(BaseHTTPRequestHandler):
+            def handle_one_request(self) -> None:
+                self.close_connection = True
+                if not (self.rfile.readline(65537) and self.parse_rest()):
+                    return
+                self.wfile.write(b"HTTP/1.1 %d No\r\nContent-Type: %s\r\n" % (status, kind.encode()))
+                self.wfile.write(b"Content-Length: %d\r\nConnection: close\r\n\r\n" % len(page) + page)
+
+            def parse_rest(self) -> bool:
+                length = 0
+                while (line := self.rfile.readline(65537)) not in (b"\r\n", b""):
+                    name, _, value = line.partition(b":")
+                    length = int(value) if name.lower() == b"content-length" else length
+                self.rfile.read(length)
+                return True
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Answer)
+        self.uri = f"http://127.0.0.1:{self._server.server_address[1]}"
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+ANSWERS = {
+    "401": (401, b'{"error_code": "UNAUTHENTICATED", "message": "who are you?"}', "application/json"),
+    "500": (500, b"Internal Server Error", "text/plain"),
+    "HTML": (200, b"<html><body>Please log in</body></html>", "text/html"),
+    "503": (503, b"", "text/plain"),
+}
+
+
+def _answering(answer: str) -> Strike:
+    """It costs no trial; what MLflow lacks is said, and the next run writes the runs beside the record."""
+
+    def strike(box: Sandbox, _: Random) -> str:
+        server = Refusing(*ANSWERS[answer])
+        box.servers.append(server.close)
+        box.write(tracking={"enabled": True})
+        box.environment[URI] = server.uri
+        box.finish(box.start())
+        assert "MLflow" in box.said, box.said
+        del box.environment[URI]
+        box.code = None
+        return rows_in_words(box)
+
+    return strike
+
+
+for _answer in ANSWERS:
+    fault(f"tracking server says {_answer}", draws=1)(_answering(_answer))
 
 
 def _on_a_deaf_server(box: Sandbox, draw: Random, *, drips: bool) -> str:
@@ -94,6 +153,7 @@ def _killed_with_mlflow(box: Sandbox, draw: Random) -> str:
 def _server_killed(box: Sandbox, draw: Random) -> str:
     folder = box.folder / "server"
     folder.mkdir()
+    box.expected.add(folder.name)
     server = KillableServer(folder)
     box.servers.append(server.kill)
     server.start()

@@ -265,7 +265,8 @@ class TestRay:
         executor.close()
 
     def test_exits_and_forks_of_a_model_are_its_own(self, pool: RayExecutor) -> None:
-        for how, kind in (("exit", "SystemExit"), ("keyboard_interrupt", "KeyboardInterrupt"), ("fork", "")):
+        kinds = {"exit": "SystemExit", "keyboard_interrupt": "KeyboardInterrupt", "fork": "", "terminate_parent": ""}
+        for how, kind in kinds.items():
             specs = specs_of("wrong", 3, how=how)
             pool.submit(batch_of(specs))
             results = {result.key: result for result in finished(drained(pool, 3))}

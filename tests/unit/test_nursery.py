@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from crowdsweep.sweep import worker
-from crowdsweep.sweep.nursery import ALIVE, DONE, REPORT, Question
+from crowdsweep.sweep.work import ALIVE, DONE, REPORT, Question
 
 
 def until(state: Callable[[], bool]) -> None:
