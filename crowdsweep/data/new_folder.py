@@ -27,7 +27,7 @@ def check_new(folder: Path) -> None:
     except NotOurs as error:
         raise DataError(str(error)) from error
     except OSError as error:
-        raise DataError(f"{folder}: expected a new or empty folder: {error}; choose another") from error
+        raise DataError(f"{folder}: expected a folder that can be written: {error}; choose another place") from error
 
 
 @contextmanager

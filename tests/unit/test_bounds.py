@@ -185,7 +185,7 @@ def test_real_tables_are_read_as_before(tmp_path: Path) -> None:
     folder = folder_of(tmp_path / "twins")
     (folder / "annotations.parquet").write_bytes(parquet([table_of_twins]))
     read = read_folder(folder)
-    assert (read.class_labels, sum(read.missing_labels.values())) == (("1", "2"), 1)
+    assert (read.class_labels, sum(read.left_out.counts.values())) == (("1", "2"), 1)
 
 
 @pytest.mark.parametrize(("declared", "most"), [(True, bounds.MOST_DECLARED), (False, bounds.MOST_CLASSES)])
