@@ -87,8 +87,8 @@ class RayLink:
         try:
             self._send(begin)
             self._slots = int(self._answer())
-        except BaseException:
-            self.close()
+        except BaseException as error:
+            self._let_go(0.0 if isinstance(error, KeyboardInterrupt) else CLOSES_S)
             raise
 
     @property
@@ -120,18 +120,24 @@ class RayLink:
 
     def close(self) -> None:
         """See `Executor.close`."""
+        self._let_go(CLOSES_S)
+
+    def _let_go(self, patience_s: float) -> None:
+        """Waits so long for the process to end by itself; where it does not, or a person is not that patient, kills it
+        and what it has started."""
         if self._ray is None:
             return
         ray, self._ray = self._ray, None
         ray.talk.close()
+        has_ended = False
         try:
-            has_let_go = ray.process.wait(CLOSES_S) == 0
-        except subprocess.TimeoutExpired:
-            has_let_go = False
-        if not has_let_go:
-            _end(ray.process)
-            clear_abandoned()
-        ray.errors.close()
+            with suppress(subprocess.TimeoutExpired):
+                has_ended = ray.process.wait(patience_s) == 0
+        finally:
+            if not has_ended:
+                _end(ray.process)
+                clear_abandoned()
+            ray.errors.close()
 
     def _send(self, request: object) -> None:
         with suppress(OSError):  # the next answer that is waited for says so

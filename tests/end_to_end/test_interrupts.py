@@ -11,6 +11,7 @@ import sys
 import termios
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -86,10 +87,12 @@ class Started:
         return found
 
     def has_loaded(self, library: str) -> bool:
-        try:
-            return library in Path(f"/proc/{self.process.pid}/maps").read_text()
-        except OSError:
-            return False
+        """Whether it, or a process that came of it, has a library in memory."""
+        for pid in (self.process.pid, *self.others()):
+            with suppress(OSError):
+                if library in Path(f"/proc/{pid}/maps").read_text():
+                    return True
+        return False
 
     def has_open(self, name: str) -> bool:
         try:
