@@ -78,11 +78,12 @@ def _look_after(workers: set[int], driver: socket.socket, waking: socket.socket,
                 break
             if not wanted:
                 return
+            keeper = os.getpid()
             process = os.fork()
             if process == 0:
                 for inherited in (driver, waking, woken):
                     inherited.close()
-                _serve(files[0])
+                _serve(files[0], keeper)
             os.close(files[0])
             workers.add(process)
             driver.send(REPORT.pack(process, ALIVE))
@@ -92,13 +93,13 @@ def _wake(number: int, frame: FrameType | None) -> None:
     """That it was called is all: Python has written to the wake-up file."""
 
 
-def _serve(number: int) -> None:
+def _serve(number: int, keeper: int) -> None:
     """Runs batches until the driver has no more; never returns."""
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     os.setpgid(0, 0)
-    _die_with_parent()
+    _die_with(keeper)
     driver = Connection(number)
     datasets: dict[str, CrowdDataset] = {}
     try:
@@ -116,10 +117,12 @@ def _serve(number: int) -> None:
         os._exit(_HANDOVER_LOST)
 
 
-def _die_with_parent() -> None:
+def _die_with(keeper: int) -> None:
     """Has the system kill this process when the keeper ends, where the system can (Linux)."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != keeper:  # it has ended already
+            os._exit(_HANDOVER_LOST)
 
 
 def _run(work: Work, dataset: CrowdDataset, driver: Connection) -> None:
