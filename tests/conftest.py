@@ -23,6 +23,9 @@ settings.register_profile("crowdsweep", deadline=None, derandomize=True, max_exa
 settings.load_profile("crowdsweep")
 
 
+# Ray's own default has its workers give way to everything, the other tests among them.
+os.environ.setdefault("RAY_worker_niceness", "0")
+
 COLD_START = worker._started
 
 # Where the shapes of arrays are compared with their types in every run: in what is compared with other hands' numbers,

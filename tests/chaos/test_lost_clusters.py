@@ -68,7 +68,7 @@ RAYLET, HEAD = "raylet/raylet ", "gcs/gcs_server "
 @pytest.mark.parametrize(
     ("part", "number"),
     [
-        (RAYLET, signal.SIGKILL),
+        pytest.param(RAYLET, signal.SIGKILL, marks=pytest.mark.long),
         (RAYLET, signal.SIGTERM),  # it ends in order, and takes its node out of the cluster at once
         pytest.param(HEAD, signal.SIGKILL, marks=pytest.mark.long),
         pytest.param(HEAD, signal.SIGTERM, marks=pytest.mark.long),

@@ -120,6 +120,7 @@ def test_inline() -> None:
     check_halving(executor, batches=1)
 
 
+@pytest.mark.long
 @pytest.mark.ray
 @pytest.mark.xdist_group("ray")
 def test_on_ray(pool: RayExecutor) -> None:

@@ -251,11 +251,17 @@ CASES: Sequence[tuple[str, Sequence[str], State, dict[str, Any], Any]] = [
     ("data check", ("data", "check", "deaf"), is_deaf, {}, ()),
     ("data describe", ("data", "describe", "deaf"), is_deaf, {}, ()),
 ]
+# Of states that are alike one is always pressed in, the others in the long suite.
+MANY = {
+    *("run imports a library of Ray", "run starts actors", "run starts the keeper of workers", "plan starts"),
+    *("report starts", "mirror starts", "status", "repair", "data import", "data describe"),
+}
+LONG = {True: [pytest.mark.long], False: list[pytest.MarkDecorator]()}
 
 
 @pytest.mark.parametrize(
     ("arguments", "state", "changes"),
-    [pytest.param(*case, id=name, marks=marks) for name, *case, marks in CASES],
+    [pytest.param(*case, id=name, marks=[*marks, *LONG[name in MANY]]) for name, *case, marks in CASES],
 )
 def test_two_presses_end_it(
     arguments: Sequence[str],

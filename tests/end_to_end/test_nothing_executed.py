@@ -99,11 +99,14 @@ def test_commands_import_nothing_from_the_current_folder(trap: Path) -> None:
     run(trap, "plan", "sweep.yaml")
     run(trap, "run", "sweep.yaml", "--engine", "inline", "--store", "store")
     run(trap, "report", "store")
-    run(trap, "results", "store")
     run(trap, "mirror", "store")
-    run(trap, "models", "dawid-skene")
     run(trap, "data", "simulate", "crowd", "--source", "gaussians")
-    run(trap, "data", "check", "crowd")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("arguments", ["results STORE", "models dawid-skene", "data check anesthesia"])
+def test_other_commands_import_nothing_from_the_current_folder(arguments: str, trap: Path, store: Path) -> None:
+    run(trap, *arguments.replace("STORE", str(store)).split())
 
 
 @pytest.mark.parametrize(

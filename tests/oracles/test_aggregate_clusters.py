@@ -28,7 +28,14 @@ TREES = {
     "a bush and a loner": [(0, 0, 1), (1, 0, 1), (2, 0, 2), (2, 1, 0), (2, 2, 1), (3, 3, 0)],
 }
 # Few items, and no time: fast steps and no dropout.
-CLASSIFIER: dict[str, Any] = {"restarts": 3, "hidden": [16], "dropout": 0.0, "learning_rate": 0.02, "batch_size": 16}
+CLASSIFIER: dict[str, Any] = {
+    "restarts": 3,
+    "hidden": [16],
+    "dropout": 0.0,
+    "learning_rate": 0.02,
+    "batch_size": 16,
+    "steps": 300,
+}
 N_CLUSTERS, N_ANNOTATOR_CLUSTERS, N_CLASSES = 3, 2, 3
 
 

@@ -204,7 +204,9 @@ def contradicting(annotators: int, seed: int = 0) -> TrainingData:
 def test_annotators_left_out_are_foretold_from_half_of_their_answers() -> None:
     """The crowd as a whole answers one way as often as the other; who an annotator is decides."""
     data = contradicting(40)
-    model = LdlNm(epochs=40, patience=40, learning_rate=5e-3, dropout=0.0, unseen_annotators=0.25, standardise=False)
+    model = LdlNm(
+        epochs=40, steps=0, patience=40, learning_rate=5e-3, dropout=0.0, unseen_annotators=0.25, standardise=False
+    )
     fitted = fit_one(model, data, FitContext(seeds=SeedStream(0)))
     unseen, loglik = fitted.extras["unseen"], fitted.extras["unseen_loglik"]
     assert len(unseen) == len(set(unseen)) == 10  # a quarter; all of them answered ten items or more

@@ -125,7 +125,11 @@ def test_models_are_listed_before_and_after_one_was_imported() -> None:
 
 
 @pytest.mark.parametrize(
-    ("model", "settings"), [("dawid-skene", {"smoothing": 0.5}), ("cmm", {"iterations": 4, "restarts": 2, "steps": 0})]
+    ("model", "settings"),
+    [
+        pytest.param("dawid-skene", {"smoothing": 0.5}, marks=pytest.mark.long),
+        ("cmm", {"iterations": 4, "restarts": 2, "steps": 0}),
+    ],
 )
 def test_a_fit_writes_what_the_command_writes_whatever_its_threads(model, settings, pictures, tmp_path) -> None:
     program = (
