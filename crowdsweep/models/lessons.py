@@ -35,14 +35,15 @@ class Lesson:
         targets: rows summing to one; a row of zeros is left out.
         seeds: the classifier's stream.
         report: is told of each epoch.
-        dev_targets: makes targets of dev items of their annotations, for patience to watch.
+        dev_targets: makes targets of dev items of their annotations, for patience to watch; None where annotations do
+            not tell what is learned.
     """
 
     data: TrainingData
     targets: ItemProbs
     seeds: SeedStream
     report: Report
-    dev_targets: Callable[[Annotations], ItemProbs] = Annotations.label_distribution
+    dev_targets: Callable[[Annotations], ItemProbs] | None = Annotations.label_distribution
 
 
 @final
@@ -187,8 +188,10 @@ class _Job:
         if schedule.patience is None:
             return _Watch(rows=rows)
         reads = self.classifier.network_for(lesson.data.items).needs()
-        if (watched := watched_of(lesson.data, reads, lesson.dev_targets)) is not None:
-            return _Watch(rows=rows, watched=watched)
+        if lesson.dev_targets is not None:
+            watched = watched_of(lesson.data, reads, lesson.dev_targets)
+            if watched is not None:
+                return _Watch(rows=rows, watched=watched)
         unit = _units(lesson.data.items)
         units = np.unique(unit[rows])
         if len(units) == 1:

@@ -13,6 +13,7 @@ from annotated_types import Ge
 from jaxtyping import Shaped
 
 from crowdsweep.arrays import ItemProbs
+from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models._cost import training_cost
 from crowdsweep.models._em import label_probs_of, label_probs_of_anybody, winners
@@ -43,11 +44,13 @@ class Aggregated:
         targets: rows of zeros are not trained on.
         annotators: how annotators answer, if the aggregation says so.
         extras: further arrays for the result.
+        of_gold: whether the targets are gold, which answers to dev items do not tell.
     """
 
     targets: ItemProbs
     annotators: AnnotatorModel | None = None
     extras: Mapping[str, Shaped[np.ndarray, "..."]] | None = None
+    of_gold: bool = False
 
 
 def aggregated(model: Model, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[Aggregated]:
@@ -129,7 +132,13 @@ def fit_pairs(
     `network` is what is trained; by default what the classifier's settings say of the items.
     """
     lessons = [
-        Lesson(data=part, targets=stage.targets, seeds=context.seeds.child("classifier"), report=context.report)
+        Lesson(
+            data=part,
+            targets=stage.targets,
+            seeds=context.seeds.child("classifier"),
+            report=context.report,
+            dev_targets=None if stage.of_gold else Annotations.label_distribution,
+        )
         for part, context, stage in zip(data, contexts, stages, strict=True)
     ]
     trained = train_classifiers(classifier, lessons, schedule, contexts[0].device, network=network)

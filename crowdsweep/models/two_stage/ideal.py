@@ -29,9 +29,9 @@ class Ideal:
             if context.gold is None:
                 raise FitFailed("expected gold of the training items, got none: only a dataset with gold can train it")
             own[context.gold.item, context.gold.label] = 1.0
-        return self.training.fit(data, contexts, [Aggregated(targets=own) for own in targets])
+        return self.training.fit(data, contexts, [Aggregated(targets=own, of_gold=True) for own in targets])
 
 
 TITLE = "Ideal: a classifier trained on gold, an upper bound"
 SOURCE = "Mena and Nanculef 2019, section 4 (Ideal)"
-MODEL = two_stage("ideal", TITLE, Ideal, SOURCE, needs=frozenset({"gold"}), predicts_labels=False, version=2)
+MODEL = two_stage("ideal", TITLE, Ideal, SOURCE, needs=frozenset({"gold"}), predicts_labels=False, version=3)
