@@ -152,23 +152,11 @@ def _check(hint: Any) -> Check:
         return lambda value: isinstance(value, list | tuple) and all(map(of_each, value))
     if isinstance(hint, type) and is_dataclass(hint):
         return lambda value: (
-            isinstance(value, hint)
-            and all(check(getattr(value, name)) for name, _, check in _fields(hint))
-            and _has_keys(value)
+            isinstance(value, hint) and all(check(getattr(value, name)) for name, _, check in _fields(hint))
         )
     if isinstance(hint, type) and issubclass(hint, Enum):
         return lambda value: isinstance(value, hint)
     raise TypeError(f"expected a type that the journal knows, got {hint}")
-
-
-def _has_keys(record: Any) -> bool:
-    """Whether keys can be made of a record's parameters."""
-    try:
-        for name in _KEYED:
-            digest(dict(getattr(record, name, {})))
-    except ValueError:
-        return False
-    return True
 
 
 def _is_number(value: Any) -> bool:

@@ -131,9 +131,10 @@ def test_driver_killed_with_mlflow(drivers: ForkServerContext, tmp_path: Path, m
 
 @pytest.mark.ray
 @pytest.mark.xdist_group("ray")
-def test_driver_killed_with_its_ray_cluster(drivers: ForkServerContext, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kills", [1, pytest.param(2, marks=pytest.mark.long)])
+def test_driver_killed_with_its_ray_cluster(drivers: ForkServerContext, tmp_path: Path, kills: int) -> None:
     config = config_of("on-ray", engine="ray", seeds={"search": 3, "report": 30})
-    killed_at_random(drivers, config, tmp_path / "killed", 1, (9.0, 12.0))
+    killed_at_random(drivers, config, tmp_path / "killed", kills, (9.0, 12.0))
     done = drivers.Process(target=open_and_run, args=(config, tmp_path / "killed"), kwargs={"quiet": True})
     done.start()
     done.join()

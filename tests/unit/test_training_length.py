@@ -94,7 +94,7 @@ def test_the_cost_follows() -> None:
         return info.cost(shape, registered.full_params("soft-mv", params))
 
     assert cost(60) > 10 * cost(60, protocol="equal_budget")  # 2,000 steps in place of 50, and folds
-    assert cost(60) == pytest.approx(cost(120), rel=0.1)  # steps do not grow with the items while these are few
+    assert cost(64) == pytest.approx(cost(128))  # steps do not grow with the items while these are few
     assert cost(100_000) < cost(100_000, protocol="equal_budget")
 
 
