@@ -6,7 +6,7 @@ import signal
 import socket
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
@@ -82,7 +82,7 @@ def warm_keepers(warm: WarmServer) -> Iterator[pytest.MonkeyPatch]:
         ours, theirs = socket.socketpair()
         with theirs:
             process = warm.keeper(theirs, {**dict.fromkeys(worker._ONE_THREAD, "1"), **os.environ})
-        return worker._Keeper(process=cast(Any, process), control=ours)
+        return worker._Keeper(process=process, control=ours)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(worker, "_started", started)

@@ -151,6 +151,7 @@ def _start_local(cpus: int, folder: PrivateFolder) -> None:
                 include_dashboard=False,
                 object_store_memory=OBJECT_STORE_BYTES,
                 _temp_dir=str(folder.made("ray")),
+                _system_config={"prestart_worker_first_driver": False},  # slots start processes of their own
                 **_settings(folder),
             )
     except Exception as error:  # Ray raises that very class where a part of it is not up in time

@@ -11,7 +11,7 @@ from functools import partial
 from multiprocessing.connection import Connection
 from threading import Lock
 from types import FrameType
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from crowdsweep.data.dataset import CrowdDataset
 from crowdsweep.errors import ENDING_SIGNALS, CrowdsweepError, SlotLost
@@ -26,6 +26,7 @@ class DriverGone(Exception):
     """Nobody is at the other end."""
 
 
+@runtime_checkable
 class Make(Protocol):
     """Makes the executor, and what looks why an error came: the cluster that is lost, or nothing."""
 

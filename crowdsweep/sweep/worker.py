@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from crowdsweep.errors import SlotLost
 from crowdsweep.sweep.work import ALIVE, REPORT, Question, Work, end
@@ -32,9 +32,17 @@ def bug_of(text: str, trace: str) -> RuntimeError:
     return bug
 
 
+@runtime_checkable
+class _Process(Protocol):
+    """What is asked of the keeper's process, however it was started."""
+
+    def wait(self, timeout: float | None = None) -> int: ...
+    def kill(self) -> None: ...
+
+
 @dataclass(kw_only=True)
 class _Keeper:
-    process: "subprocess.Popen[bytes]"
+    process: _Process
     control: socket.socket
 
 

@@ -16,7 +16,7 @@ from enum import StrEnum
 
 import numpy as np
 from jaxtyping import Float64
-from scipy import stats
+from scipy import special
 
 from crowdsweep.arrays import ItemCodes, ItemProbs, RowProbs
 from crowdsweep.data.dataset import TrainingData, TrialData
@@ -126,7 +126,7 @@ def _is_no_chance(difference: Float64[np.ndarray, " annotations"], item: ItemCod
     """Whether more items speak against a model than chance allows, each counted once."""
     of_items = np.bincount(item, weights=difference)
     better, worse = int((of_items > 1e-9).sum()), int((of_items < -1e-9).sum())
-    return better < worse and bool(stats.binomtest(better, better + worse, alternative="less").pvalue < _CHANCE)
+    return better < worse and bool(special.bdtr(better, better + worse, 0.5) < _CHANCE)
 
 
 def _agreement_of_answers(training: TrainingData) -> float:

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -94,11 +95,16 @@ def test_a_cluster_that_was_joined_is_lost(number: signal.Signals, box: Sandbox,
         port = free.getsockname()[1]
     box.environment |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
     box.environment |= {"RAY_USAGE_STATS_ENABLED": "0"}
+    with tempfile.TemporaryDirectory(prefix="head-") as folder:  # a short path: sockets go below it
+        _lost_once_joined(port, number, Path(folder), box, undisturbed)
+
+
+def _lost_once_joined(port: int, number: signal.Signals, folder: Path, box: Sandbox, undisturbed: Undisturbed) -> None:
     program = [str(Path(sys.executable).parent / "ray")]
     start = shlex.split("start --block --head --node-ip-address=127.0.0.1 --num-cpus=2 --include-dashboard=false")
-    with (box.folder / "head.txt").open("wb") as log:
+    with (folder / "head.txt").open("wb") as log:
         head = subprocess.Popen(
-            [*program, *start, f"--port={port}", f"--temp-dir={box.folder}/ray"],
+            [*program, *start, f"--port={port}", f"--temp-dir={folder}/ray"],
             env={**os.environ, **box.environment},
             stdout=log,
             stderr=log,
@@ -107,8 +113,8 @@ def test_a_cluster_that_was_joined_is_lost(number: signal.Signals, box: Sandbox,
     try:
         box.options = ["--engine", "ray", "--address", f"127.0.0.1:{port}"]
         deadline = time.monotonic() + 90
-        while "Ray runtime started" not in (box.folder / "head.txt").read_text():
-            assert head.poll() is None, (box.folder / "head.txt").read_text()
+        while "Ray runtime started" not in (folder / "head.txt").read_text():
+            assert head.poll() is None, (folder / "head.txt").read_text()
             assert time.monotonic() < deadline
             time.sleep(0.2)
         command = box.start()

@@ -115,3 +115,28 @@ def test_what_gold_teaches_is_not_stopped_by_answers_to_dev_items() -> None:
     context = FitContext(seeds=SeedStream(0), gold=trial.gold)
     heard, deaf = (fit_one(model, replace(trial.training, validation=one), context).item_probs for one in (dev, None))
     np.testing.assert_array_equal(heard, deaf)
+
+
+@pytest.mark.parametrize("name", ["hard-mv", "glad-mlp"])
+def test_what_learns_single_classes_watches_single_classes(name: str) -> None:
+    """Two answers of three and three of three are the same class: the distribution of answers would stop it early."""
+    trial = splits.prepare(catalogue.load("gaussians", {"items": 90, "annotators": 6}), {}, 0)
+
+    def dev(labels: tuple[int, int, int]) -> Validation:
+        rows = Annotations.of(
+            item=np.repeat(np.arange(trial.training.n_items), 3),
+            annotator=np.tile(np.arange(3), trial.training.n_items),
+            label=np.tile(labels, trial.training.n_items),
+            n_items=trial.training.n_items,
+            n_annotators=6,
+            n_classes=trial.training.n_classes,
+        )
+        return Validation(items=trial.training.items, annotations=rows)
+
+    model = registered.build_model(name, {"steps": 400, "hidden": [4]})
+    probs = [
+        fit_one(model, replace(trial.training, validation=dev(labels)), FitContext(seeds=SeedStream(0))).item_probs
+        for labels in ((1, 1, 0), (1, 1, 1), (0, 0, 0))
+    ]
+    np.testing.assert_array_equal(probs[0], probs[1])
+    assert not np.array_equal(probs[0], probs[2])

@@ -4,7 +4,7 @@ A model file makes targets; `Training.fit` trains all replicas on them and puts 
 training items are then the classifier's: what it says of the items that it was trained on.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, final
 
@@ -44,13 +44,14 @@ class Aggregated:
         targets: rows of zeros are not trained on.
         annotators: how annotators answer, if the aggregation says so.
         extras: further arrays for the result.
-        of_gold: whether the targets are gold, which answers to dev items do not tell.
+        dev_targets: makes targets of the answers to dev items, of the kind that is learned; None where answers do not
+            tell it, as they do not tell gold.
     """
 
     targets: ItemProbs
     annotators: AnnotatorModel | None = None
     extras: Mapping[str, Shaped[np.ndarray, "..."]] | None = None
-    of_gold: bool = False
+    dev_targets: Callable[[Annotations], ItemProbs] | None = Annotations.label_distribution
 
 
 def aggregated(model: Model, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[Aggregated]:
@@ -81,12 +82,26 @@ def one_hot(winners: ItemProbs, context: FitContext, *, draw: bool) -> ItemProbs
     return np.eye(winners.shape[1])[scores.argmax(axis=1)] * winners.any(axis=1, keepdims=True)
 
 
-def hardened(stages: Sequence[Aggregated], contexts: Sequence[FitContext]) -> list[Aggregated]:
-    """Returns the same with each item's likeliest class as its target; one of them at random where several tie."""
+def hardened(stages: Sequence[Aggregated], contexts: Sequence[FitContext], *, draw: bool = True) -> list[Aggregated]:
+    """Returns the same with each item's likeliest class as its target: one at random where several tie, or the first.
+
+    Of dev items the class that most annotators chose is watched: the distribution of answers would have a classifier of
+    single classes stopped as soon as it is surer than annotators are of one mind.
+    """
     return [
-        replace(stage, targets=one_hot(winners(stage.targets) * (stage.targets > 0), context, draw=True))
+        replace(
+            stage,
+            targets=one_hot(winners(stage.targets) * (stage.targets > 0), context, draw=draw),
+            dev_targets=most_votes,
+        )
         for stage, context in zip(stages, contexts, strict=True)
     ]
+
+
+def most_votes(annotations: Annotations) -> ItemProbs:
+    """Returns rows of one for the class with the most votes, shared evenly by those that tie; zeros without votes."""
+    votes = annotations.label_distribution()
+    return winners(votes) * (votes > 0)
 
 
 @final
@@ -137,7 +152,7 @@ def fit_pairs(
             targets=stage.targets,
             seeds=context.seeds.child("classifier"),
             report=context.report,
-            dev_targets=None if stage.of_gold else Annotations.label_distribution,
+            dev_targets=stage.dev_targets,
         )
         for part, context, stage in zip(data, contexts, stages, strict=True)
     ]

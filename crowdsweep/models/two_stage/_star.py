@@ -12,14 +12,13 @@ from annotated_types import Ge
 
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models._cost import passes_over, training_cost
-from crowdsweep.models._em import winners
 from crowdsweep.models.classifier import Classifier
 from crowdsweep.models.contract import DataShape, FitContext, FitResult, Model, ModelInfo, Predictor, Report
 from crowdsweep.models.networks.automatic import Auto
 from crowdsweep.models.networks.embedded import embedded_network
 from crowdsweep.models.trainer import Schedule
 from crowdsweep.models.training_length import SEARCHED
-from crowdsweep.models.two_stage._pair import Aggregated, Training, aggregated, fit_pairs, one_hot
+from crowdsweep.models.two_stage._pair import Aggregated, Training, aggregated, fit_pairs, hardened
 
 Ties = Literal["random", "first"]
 
@@ -36,12 +35,7 @@ SOURCE = "Platanios, Al-Shedivat, Xing and Mitchell 2020, Learning from Imperfec
 
 def taught(model: Model, data: Sequence[TrainingData], contexts: Sequence[FitContext], ties: Ties) -> list[Aggregated]:
     """Returns the classes that an aggregator finds likeliest; ties are drawn, or the first class wins."""
-    stages = aggregated(model, data, contexts)
-    targets = [winners(stage.targets) * stage.targets.any(axis=1, keepdims=True) for stage in stages]
-    return [
-        replace(stage, targets=one_hot(own, context, draw=ties == "random"))
-        for stage, own, context in zip(stages, targets, contexts, strict=True)
-    ]
+    return hardened(aggregated(model, data, contexts), contexts, draw=ties == "random")
 
 
 @final

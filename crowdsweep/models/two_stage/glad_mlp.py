@@ -33,4 +33,4 @@ class GladMLP:
 
 
 TITLE = "GLAD+MLP: the classes that GLAD finds, then a classifier"
-MODEL = two_stage("glad-mlp", TITLE, GladMLP, "Chen et al. 2020, section 4 (GLAD+MLP)", space=LONG_SPACE, version=2)
+MODEL = two_stage("glad-mlp", TITLE, GladMLP, "Chen et al. 2020, section 4 (GLAD+MLP)", space=LONG_SPACE, version=3)

@@ -5,13 +5,13 @@ first of tied classes; here `equal_budget` trains all epochs.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal, final
 
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models.aggregate.majority_vote import MajorityVote
 from crowdsweep.models.contract import FitContext, FitResult
-from crowdsweep.models.two_stage._pair import Training, aggregated, one_hot, two_stage
+from crowdsweep.models.two_stage._pair import Training, aggregated, hardened, two_stage
 
 
 @final
@@ -28,12 +28,10 @@ class HardMV:
 
     def fit_batch(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
         """Counts votes and trains on their winners."""
-        voted = zip(aggregated(MajorityVote(votes="hard"), data, contexts), contexts, strict=True)
-        draw = self.ties == "random"
-        stages = [replace(vote, targets=one_hot(vote.targets, context, draw=draw)) for vote, context in voted]
-        return self.training.fit(data, contexts, stages)
+        voted = aggregated(MajorityVote(votes="hard"), data, contexts)
+        return self.training.fit(data, contexts, hardened(voted, contexts, draw=self.ties == "random"))
 
 
 MODEL = two_stage(
-    "hard-mv", "Hard majority vote, then a classifier", HardMV, "Mena and Nanculef 2019, section 4 (hardMV)", version=3
+    "hard-mv", "Hard majority vote, then a classifier", HardMV, "Mena and Nanculef 2019, section 4 (hardMV)", version=4
 )

@@ -29,7 +29,7 @@ class Ideal:
             if context.gold is None:
                 raise FitFailed("expected gold of the training items, got none: only a dataset with gold can train it")
             own[context.gold.item, context.gold.label] = 1.0
-        return self.training.fit(data, contexts, [Aggregated(targets=own, of_gold=True) for own in targets])
+        return self.training.fit(data, contexts, [Aggregated(targets=own, dev_targets=None) for own in targets])
 
 
 TITLE = "Ideal: a classifier trained on gold, an upper bound"

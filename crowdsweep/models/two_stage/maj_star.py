@@ -40,5 +40,5 @@ class MajStar:
 
 
 MODEL = two_stage(
-    "maj-star", "MAJ⋆: majority vote, then LIA's network of items", MajStar, SOURCE, space=STAR_SPACE, version=2
+    "maj-star", "MAJ⋆: majority vote, then LIA's network of items", MajStar, SOURCE, space=STAR_SPACE, version=3
 )

@@ -47,5 +47,5 @@ MODEL = two_stage(
     MmceStar,
     SOURCE,
     space={"regularisation": {"values": [0.25, 1, 4]}, **STAR_SPACE},
-    version=2,
+    version=3,
 )

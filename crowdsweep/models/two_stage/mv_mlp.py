@@ -31,4 +31,4 @@ class MVMLP:
 
 
 TITLE = "MV+MLP: hard majority vote, then a classifier"
-MODEL = two_stage("mv-mlp", TITLE, MVMLP, "Chen et al. 2020, section 4 (MV+MLP)", space=LONG_SPACE, version=2)
+MODEL = two_stage("mv-mlp", TITLE, MVMLP, "Chen et al. 2020, section 4 (MV+MLP)", space=LONG_SPACE, version=3)
