@@ -29,12 +29,32 @@ def inline() -> InlineExecutor:
     return InlineExecutor(datasets())
 
 
+@pytest.fixture(scope="module")
+def pools() -> Iterator[list[RayExecutor]]:
+    """The one pool of this file's tests, while there is one; its actors take seconds to start."""
+    running: list[RayExecutor] = []
+    yield running
+    closed(running)
+
+
+def closed(running: list[RayExecutor]) -> None:
+    while running:
+        running.pop().close()
+
+
 @pytest.fixture
-def pool(misbehaving: None, ray_cluster: Cluster) -> Iterator[RayExecutor]:
-    """Actors that know the misbehaving models too."""
-    executor = RayExecutor(datasets(), ray_cluster, Resources())
-    yield executor
-    executor.close()
+def pool(misbehaving: None, ray_cluster: Cluster, pools: list[RayExecutor]) -> RayExecutor:
+    """Actors that know the misbehaving models too, and that earlier tests may have used, as searches use them."""
+    if not pools:
+        pools.append(RayExecutor(datasets(), ray_cluster, Resources()))
+    return pools[0]
+
+
+@pytest.fixture
+def idle_cluster(ray_cluster: Cluster, pools: list[RayExecutor]) -> Cluster:
+    """The cluster without anybody's actors."""
+    closed(pools)
+    return ray_cluster
 
 
 def specs_of(model: str, n_seeds: int, **params: object) -> list[TrialSpec]:
@@ -209,7 +229,7 @@ class TestRay:
     def test_gives_the_numbers_of_inline(self, pool: RayExecutor, inline: InlineExecutor) -> None:
         checks.check_numbers_are_those_of(pool, inline)
 
-    def test_a_slot_has_as_many_threads_as_cpus_and_the_device_that_it_was_given(self, ray_cluster: Cluster) -> None:
+    def test_a_slot_has_as_many_threads_as_cpus_and_the_device_that_it_was_given(self, idle_cluster: Cluster) -> None:
         import ray
 
         from crowdsweep.sweep.ray_slot import THREAD_VARIABLES, Slot, slot_options
@@ -252,8 +272,8 @@ class TestRay:
         alone = [event for event in events if isinstance(event, BatchLost) and list(event.keys) == [specs[3].key]]
         assert len(alone) == LOSS_LIMIT
 
-    def test_a_trial_that_hangs_is_ended(self, misbehaving: None, ray_cluster: Cluster) -> None:
-        executor = RayExecutor(datasets(), ray_cluster, Resources(), trial_minutes=0.02)
+    def test_a_trial_that_hangs_is_ended(self, misbehaving: None, idle_cluster: Cluster) -> None:
+        executor = RayExecutor(datasets(), idle_cluster, Resources(), trial_minutes=0.02)
         for how in ("spin", "hang_in_c"):
             specs = specs_of("wrong", 2, how=how)
             executor.submit(batch_of(specs))
@@ -291,13 +311,13 @@ class TestRay:
         pool.submit(batch_of(specs_of("uniform", 1)))
         assert len(finished(drained(pool, 1))) == 1
 
-    def test_what_the_cluster_lacks_is_refused_before_anything_runs(self, ray_cluster: Cluster) -> None:
+    def test_what_the_cluster_lacks_is_refused_before_anything_runs(self, idle_cluster: Cluster) -> None:
         with pytest.raises(InfeasibleRequest, match=r"3 CPU and 1 GPU.*2 CPU and 0 GPU"):
-            RayExecutor(datasets(), ray_cluster, Resources(cpu=3.0, gpu=1.0))
+            RayExecutor(datasets(), idle_cluster, Resources(cpu=3.0, gpu=1.0))
 
-    def test_fractions_of_a_cpu_give_more_slots(self, ray_cluster: Cluster) -> None:
-        assert ray_cluster.slots(Resources(cpu=0.5)) == 4
-        assert ray_cluster.slots(Resources(cpu=2.0)) == 1
+    def test_fractions_of_a_cpu_give_more_slots(self, idle_cluster: Cluster) -> None:
+        assert idle_cluster.slots(Resources(cpu=0.5)) == 4
+        assert idle_cluster.slots(Resources(cpu=2.0)) == 1
 
 
 @pytest.mark.parametrize(
