@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,11 @@ def imported(tree: ast.AST) -> Iterator[str]:
             yield node.module.partition(".")[0]
 
 
+@cache
+def imported_by(path: Path) -> frozenset[str]:
+    return frozenset(imported(ast.parse(path.read_text())))
+
+
 def test_layers() -> None:
     linter = Path(sys.executable).parent / "lint-imports"
     done = subprocess.run([linter, "--no-cache"], cwd=ROOT, capture_output=True, text=True, check=False)
@@ -50,7 +56,7 @@ def test_layers() -> None:
 
 @pytest.mark.parametrize("library", DOORS)
 def test_heavy_libraries_have_one_door(library: str) -> None:
-    inside = [path for path in FILES if library in imported(ast.parse(path.read_text()))]
+    inside = [path for path in FILES if library in imported_by(path)]
     names = [path.relative_to(PACKAGE).as_posix() for path in inside]
     stray = [name for name in names if not any(fnmatch.fnmatch(name, door) for door in DOORS[library])]
     assert not stray, f"{library} may be imported in {DOORS[library]} only"

@@ -121,7 +121,7 @@ def brief(path: Path) -> list[str]:
     [
         ("lia-redundancy", ["study.labels_per_item={bluebirds: [5], word-similarity: [5], rte: [5]}"], 62),
         ("medical", [], 17),
-        ("polarity-and-genre", ["budget.points=1"], 29),
+        pytest.param("polarity-and-genre", ["budget.points=1"], 29, marks=pytest.mark.long),
     ],
 )
 def test_a_papers_sweep_runs_through_when_it_is_made_short(

@@ -106,13 +106,13 @@ def alike_beyond(questions: Questions, matrices: Matrices, names: Sequence[str])
 
 def _with_most(
     questions: Questions, asked: Bool[np.ndarray, " rows"]
-) -> tuple[Int64[np.ndarray, " annotators"], list[Int64[np.ndarray, " rows"]]]:
+) -> tuple[Int64[np.ndarray, " annotators"], list[Int64[np.ndarray, " _"]]]:
     """Returns the annotators with most of these answers, as far as they are certain, and the rows of each one's first
     answers to questions."""
     asked = asked & (questions.certainty >= _CERTAIN)
     active, answers = np.unique(questions.annotator[asked], return_counts=True)
     most = np.sort(active[np.argsort(-answers, kind="stable")[:_MOST]])
-    own: list[Int64[np.ndarray, " rows"]] = []
+    own: list[Int64[np.ndarray, " _"]] = []
     for one in most:
         rows = np.flatnonzero((questions.annotator == one) & asked)
         own.append(rows[np.unique(questions.question[rows], return_index=True)[1]])

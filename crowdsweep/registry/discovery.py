@@ -99,7 +99,7 @@ def names(kind: Kind) -> list[str]:
 
 
 def get(kind: Kind, name: str) -> Place | None:
-    """Returns where this name is defined, or None; looks at files of that name only.
+    """Returns where this name is defined, or None; of plug-ins it looks at files of that name only.
 
     Raises:
         BadInput: two places define it.
@@ -155,16 +155,22 @@ def titles(kind: Kind) -> dict[str, str]:
 
 def _places(kind: Kind, name: str | None = None) -> Iterator[Place]:
     """Yields the places of one kind, or those of one name."""
-    for folder in _FOLDERS[kind]:
-        for path in _defining_files(_ROOT / folder, kind, name):
-            module = f"crowdsweep.{folder.replace('/', '.')}.{path.stem}"
-            yield Place(kind, path.stem.replace("_", "-"), path, module)
+    yield from (place for place in _own_places(kind) if name in (None, place.name))
     for folder in search_path():
         for path in _defining_files(folder, kind, name):
             yield Place(kind, path.stem.replace("_", "-"), path)
     for point in _entry_points(_GROUPS[kind]):
         if name in (None, point.name):
             yield Place(kind, point.name, point)
+
+
+@cache  # the package stays as it is; other folders may be written to meanwhile
+def _own_places(kind: Kind) -> tuple[Place, ...]:
+    return tuple(
+        Place(kind, path.stem.replace("_", "-"), path, f"crowdsweep.{folder.replace('/', '.')}.{path.stem}")
+        for folder in _FOLDERS[kind]
+        for path in _defining_files(_ROOT / folder, kind, None)
+    )
 
 
 def _defining_files(folder: Path, kind: Kind, name: str | None) -> Iterator[Path]:

@@ -272,16 +272,16 @@ class TestRay:
         alone = [event for event in events if isinstance(event, BatchLost) and list(event.keys) == [specs[3].key]]
         assert len(alone) == LOSS_LIMIT
 
-    def test_a_trial_that_hangs_is_ended(self, misbehaving: None, idle_cluster: Cluster) -> None:
+    @pytest.mark.parametrize("how", ["hang_in_c", pytest.param("spin", marks=pytest.mark.long)])
+    def test_a_trial_that_hangs_is_ended(self, how: str, misbehaving: None, idle_cluster: Cluster) -> None:
         executor = RayExecutor(datasets(), idle_cluster, Resources(), trial_minutes=0.02)
-        for how in ("spin", "hang_in_c"):
-            specs = specs_of("wrong", 2, how=how)
-            executor.submit(batch_of(specs))
-            results = {result.key: result for result in finished(drained(executor, 2))}
-            failure = results[specs[1].key].failure
-            assert failure is not None, how
-            assert failure.kind == "RanTooLong"
-            assert results[specs[0].key].status == "ok"
+        specs = specs_of("wrong", 2, how=how)
+        executor.submit(batch_of(specs))
+        results = {result.key: result for result in finished(drained(executor, 2))}
+        failure = results[specs[1].key].failure
+        assert failure is not None
+        assert failure.kind == "RanTooLong"
+        assert results[specs[0].key].status == "ok"
         executor.close()
 
     def test_exits_and_forks_of_a_model_are_its_own(self, pool: RayExecutor) -> None:

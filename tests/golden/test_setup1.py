@@ -101,6 +101,7 @@ def test_dawid_skene_first_is_as_printed():
     assert _mean("dl-ds", "paper", 10_000) == pytest.approx(85.13, abs=4)
 
 
+@pytest.mark.long
 def test_dl_em_collapses_under_the_papers_protocol():
     few, many = _mean("dl-em", "paper", 100), _mean("dl-em", "paper", 10_000)
     assert few == pytest.approx(93.97, abs=2.5)

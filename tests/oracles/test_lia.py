@@ -157,12 +157,12 @@ def test_who_is_always_right_comes_out_best_and_who_is_always_wrong_worst(shared
     assert ranked[0] == t + 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("redundancy", "least", "seeds"),
     [
-        (None, 0.90, 1),
-        pytest.param(None, 0.90, 3, marks=pytest.mark.long),
-        *(pytest.param(redundancy, None, 3, marks=pytest.mark.long) for redundancy in (2, 5, 10, 20)),
+        (None, 0.90, 3),
+        *((redundancy, None, 3) for redundancy in (2, 5, 10, 20)),
     ],
 )
 def test_lia_e_on_bluebirds(shared_data, redundancy, least, seeds):

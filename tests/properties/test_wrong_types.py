@@ -18,7 +18,7 @@ from crowdsweep.sweep.launch import open_and_run
 from crowdsweep.sweepfile.read import parse_sweep
 
 WRONG = (None, True, "x", 7, 10**400, -1.5, [], {}, [None], {"x": None}, ["x", 3], {"x": {"x": []}}, [[1, [2]]])
-N_CHANGES = max(50, int(os.environ.get("CROWDSWEEP_MUTATIONS", "0")) // 20)  # each is read by three commands
+N_CHANGES = max(25, int(os.environ.get("CROWDSWEEP_MUTATIONS", "0")) // 20)  # each is read by three commands
 COMMANDS = """
 import random, sys, traceback
 from pathlib import Path

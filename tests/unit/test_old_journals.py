@@ -102,7 +102,7 @@ def test_the_report_has_the_numbers_of_its_time(asset: Path, tmp_path: Path) -> 
     assert (study is not None) == ("study:" in (asset / "sweep.yaml").read_text())
 
 
-@pytest.mark.parametrize("share", [1 / 3, 2 / 3, 1.0])
+@pytest.mark.parametrize("share", [1 / 3, pytest.param(2 / 3, marks=pytest.mark.long), 1.0])
 @pytest.mark.parametrize("asset", JOURNALS, ids=names)
 def test_a_driver_goes_on_with_it(asset: Path, share: float, tmp_path: Path) -> None:
     store = copy_of(asset, tmp_path / "store", share)
