@@ -6,10 +6,12 @@ has no tag for this and does not say which `y` it asks for, so it is looked up w
 """
 
 import inspect
+from types import FrameType
 
 import numpy as np
 
 _ASK_ON = ("__sklearn_tags__", "get_tags", "is_classifier")  # pipelines and searches ask what is inside them
+_CHECKERS = ("jaxtyping.", "beartype.")  # of types at run time, where somebody turned them on
 
 
 def asked_for_answers() -> bool:
@@ -19,11 +21,15 @@ def asked_for_answers() -> bool:
     """
     frame = inspect.currentframe()
     frame = None if frame is None else frame.f_back
-    while frame is not None and frame.f_code.co_name in _ASK_ON:
+    while frame is not None and (frame.f_code.co_name in _ASK_ON or _module(frame).startswith(_CHECKERS)):
         frame = frame.f_back
-    if frame is None or not frame.f_globals.get("__name__", "").startswith("sklearn."):
+    if frame is None or not _module(frame).startswith("sklearn."):
         return False
     given = frame.f_locals.get("y")
     if isinstance(given, list | tuple):
         return bool(given) and isinstance(given[0], list | tuple | np.ndarray)
     return getattr(given, "ndim", None) == 2
+
+
+def _module(frame: FrameType) -> str:
+    return frame.f_globals.get("__name__", "")

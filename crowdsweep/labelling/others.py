@@ -113,7 +113,7 @@ def answers_and_others(questions: Questions, matrices: Matrices | None) -> Calla
 
 
 def total_and_said(
-    questions: Questions, matrices: Matrices, code: Codes, own: Sequence[Int64[np.ndarray, " rows"]]
+    questions: Questions, matrices: Matrices, code: Codes, own: Sequence[Int64[np.ndarray, " _"]]
 ) -> tuple[Float64[np.ndarray, "questions answers"], Float64[np.ndarray, "all answers"]]:
     """Returns what all answers say together of each question, and what each of these says (logarithms).
 

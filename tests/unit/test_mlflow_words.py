@@ -28,6 +28,7 @@ from crowdsweep.testing.mirror_checks import started
 from crowdsweep.tracking import mlflow_reachable, ui
 from crowdsweep.tracking.mlflow_failures import TrackingFailed, words_of
 from crowdsweep.tracking.mlflow_reachable import check_reachable
+from crowdsweep.tracking.mlflow_door import MlflowDoor
 from crowdsweep.tracking.mlflow_runs import told_of_silence
 from crowdsweep.trial.events import RunsCreated
 
@@ -204,8 +205,16 @@ def test_a_server_that_takes_connections_and_never_answers(
     assert "does not answer within 0.5 s" in message
 
 
+class Silent(MlflowDoor):
+    waiting_s = 0.0
+    place = ("http://host", "1")
+
+    def __init__(self) -> None:
+        """Asks nobody."""
+
+
 def test_a_server_that_falls_silent_in_the_middle_is_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
-    door: Any = SimpleNamespace(waiting_s=0.0, place=("http://host", "1"))
+    door = Silent()
     with caplog.at_level(logging.WARNING, logger="crowdsweep"), told_of_silence(door, 0.01):
         time.sleep(0.1)
         assert caplog.records == []
