@@ -1,6 +1,6 @@
 """The journal: the one record of a sweep. What stands in it is never lost and never done twice.
 
-A store directory is a folder on a local disk, or a URI of an object store (`s3://bucket/folder`, `gs://…`).
+A store is a folder on a disk that the driver can lock.
 """
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping
@@ -27,7 +27,7 @@ class Journal:
     trial that is done. Several threads may call it.
 
     Args:
-        store: directory or URI.
+        store: its folder.
         rows: where the rows live, where that does not follow from `store`; opened for writing.
 
     Raises:
@@ -126,20 +126,16 @@ def read_journal(store: str | Path) -> JournalState:
 
 
 def open_rows(store: str | Path, *, write: bool) -> Rows:
-    """Returns where a store's rows live: a local folder, or an object store where `store` is a URI other than file://.
+    """Returns the rows of a store, given as a folder or as file:// with its path.
 
     Raises:
-        JournalError: the URI cannot be used, or the store cannot be opened.
+        JournalError: it is another URI, or the store cannot be opened.
         JournalLocked: `write` is set and another driver is writing there.
     """
-    text = str(store)
-    if "://" not in text:
-        return LocalRows(Path(store), write=write)
-    if text.startswith("file://"):
-        return LocalRows(Path(text.removeprefix("file://")), write=write)
-    from crowdsweep.journal.objects import ObjectRows  # noqa: PLC0415 - pyarrow is for object stores only
-
-    return ObjectRows.from_uri(text, write=write)
+    text = str(store).removeprefix("file://")
+    if "://" in text:
+        raise JournalError(f"{text}: expected a folder on a disk of this machine for a store, got a URI")
+    return LocalRows(Path(text), write=write)
 
 
 def _events(rows: Rows) -> Iterator[Event]:

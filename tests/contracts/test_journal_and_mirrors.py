@@ -5,15 +5,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 from rich.console import Console
 
 from crowdsweep.console.live import ConsoleMirror
 from crowdsweep.console.progress import Progress
 from crowdsweep.journal.journal import Journal
 from crowdsweep.journal.local import LocalRows
-from crowdsweep.journal.objects import ObjectRows
-from crowdsweep.journal.rows import Rows
 from crowdsweep.testing import journal_checks, mirror_checks
 from crowdsweep.testing.fakes import MemoryJournal
 from crowdsweep.tracking.mlflow_runs import MlflowMirror
@@ -21,17 +18,9 @@ from crowdsweep.tracking.run_book import RunBook
 from crowdsweep.trial.events import Event, Mirror
 
 
-def local(folder: Path, write: bool) -> Rows:
-    return LocalRows(folder, write=write)
-
-
-def objects(folder: Path, write: bool) -> Rows:
-    return ObjectRows(SubTreeFileSystem(str(folder), LocalFileSystem()), "bucket/sweep", write=write, settle_s=0.0)
-
-
-@pytest.fixture(params=[local, objects], ids=["local", "objects"])
-def open_rows(request: pytest.FixtureRequest, tmp_path: Path) -> mirror_checks.OpenRows:
-    return lambda write: request.param(tmp_path, write)
+@pytest.fixture
+def open_rows(tmp_path: Path) -> mirror_checks.OpenRows:
+    return lambda write: LocalRows(tmp_path, write=write)
 
 
 @pytest.mark.parametrize(
@@ -59,10 +48,6 @@ def a_journal(folder: Path) -> Journal:
     return Journal(folder)
 
 
-def a_journal_of_objects(folder: Path) -> Journal:
-    return Journal(folder, rows=objects(folder, write=True))
-
-
 KEPT: dict[Path, list[Event]] = {}
 
 
@@ -82,7 +67,7 @@ def an_mlflow(folder: Path) -> Mirror:
     return MlflowMirror(folder, experiment="an experiment")
 
 
-JOURNALS = [a_journal, a_journal_of_objects, a_journal_in_memory]
+JOURNALS = [a_journal, a_journal_in_memory]
 MIRRORS = [*JOURNALS, a_console, a_live_console, an_mlflow]
 MIRROR_CHECKS = [mirror_checks.check_takes_every_event, mirror_checks.check_closes_without_events]
 

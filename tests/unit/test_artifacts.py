@@ -7,16 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 
 from crowdsweep.data import catalogue
 from crowdsweep.errors import FitFailed, JournalError
 from crowdsweep.journal.artifacts import array_of, content_of, place_of
 from crowdsweep.journal.codec import encode
 from crowdsweep.journal.journal import Journal, open_rows, read_journal
-from crowdsweep.journal.objects import ObjectRows
 from crowdsweep.journal.repair import repair_journal
-from crowdsweep.journal.rows import Rows
 from crowdsweep.report.of_sweep import comparison_of
 from crowdsweep.report.page import write_report
 from crowdsweep.sweep.launch import open_and_run
@@ -40,27 +37,18 @@ ARRAYS = {
 SCORES = {"item_scores.dev", "items_scored.dev", "votes_kurtosis.dev"}
 
 
-def local(folder: Path, write: bool) -> Rows:
-    return open_rows(folder, write=write)
-
-
-def objects(folder: Path, write: bool) -> Rows:
-    return ObjectRows(SubTreeFileSystem(str(folder), LocalFileSystem()), "bucket/sweep", write=write, settle_s=0.0)
-
-
-@pytest.mark.parametrize("open_place", [local, objects])
-def test_arrays_come_back_as_they_were(open_place: Callable[[Path, bool], Rows], tmp_path: Path) -> None:
-    journal = Journal(tmp_path, rows=open_place(tmp_path, True))
+def test_arrays_come_back_as_they_were(tmp_path: Path) -> None:
+    journal = Journal(tmp_path, rows=open_rows(tmp_path, write=True))
     kept = journal.keep(ARRAYS)
     assert kept == journal.keep({name: array.copy() for name, array in ARRAYS.items()})
     journal.handle_many([started(), TrialFinished(result=replace(ok("k").result, kept=kept))])
     journal.close()
-    journal = Journal(tmp_path, rows=open_place(tmp_path, True))
+    journal = Journal(tmp_path, rows=open_rows(tmp_path, write=True))
     told = journal.state.results["k"].kept
     journal.close()
     assert told == kept
     for name, array in ARRAYS.items():
-        back = array_of(open_place(tmp_path, False), told[name])
+        back = array_of(open_rows(tmp_path, write=False), told[name])
         assert back is not None
         assert (back.dtype, back.shape) == (array.dtype, array.shape)
         assert (told[name].dtype, told[name].shape) == (array.dtype.str, array.shape)
@@ -69,13 +57,12 @@ def test_arrays_come_back_as_they_were(open_place: Callable[[Path, bool], Rows],
     assert not list(tmp_path.rglob("*.new"))
 
 
-@pytest.mark.parametrize("open_place", [local, objects])
-def test_only_who_writes_the_journal_writes_arrays(open_place: Callable[[Path, bool], Rows], tmp_path: Path) -> None:
-    rows = open_place(tmp_path, True)
+def test_only_who_writes_the_journal_writes_arrays(tmp_path: Path) -> None:
+    rows = open_rows(tmp_path, write=True)
     rows.put("artifacts", {"a.npy": b"first"})
     rows.put("artifacts", {"a.npy": b"other", "c.npy": b""})
     rows.close()
-    for closed in (rows, open_place(tmp_path, False)):
+    for closed in (rows, open_rows(tmp_path, write=False)):
         with pytest.raises(JournalError, match="not open for writing"):
             closed.put("artifacts", {"b.npy": b"x"})
         assert closed.get("artifacts/a.npy") == b"first"
