@@ -72,10 +72,14 @@ def accuracy(result: FitResult, gold: np.ndarray) -> float:
     return float((result.item_probs.argmax(axis=1) == gold).mean())
 
 
+PAPERS_NETWORK = {"hidden": [16, 16, 16, 16], "dropout": 0.0, "learning_rate": 3e-3}
+
+
 def fitted(name: str, data: list[TrainingData], **params: object) -> list[FitResult]:
     contexts = [FitContext(seeds=SeedStream(seed)) for seed in range(len(data))]
     brief = {} if name == "majority-vote" else {"steps": 0}
-    return fit_all(build_model(name, {**brief, **params}), data, contexts)
+    network = PAPERS_NETWORK if name in ("lia", "maj-star", "mmce-star") else {}
+    return fit_all(build_model(name, {**brief, **network, **params}), data, contexts)
 
 
 @pytest.mark.long
@@ -212,7 +216,7 @@ def test_expected_and_marginal_losses_are_those_of_explicit_loops():
         n_classes=3,
     )
     data = TrainingData(annotations=rows, items=Items(n_items=6, features=rng.normal(size=(6, 4)).astype(np.float32)))
-    frozen = {"iterations": 1, "epochs": 1, "learning_rate": 1e-12, "latent": 2, "regularisation": 0.3}
+    frozen = {"iterations": 1, "epochs": 1, "learning_rate": 1e-12, "dropout": 0.0, "latent": 2, "regularisation": 0.3}
     context = FitContext(seeds=SeedStream(0))
     for params in ({"finetune": "none"}, {"em_iterations": 0}, {"em_iterations": 0, "finetune": "joint"}):
         result = fit_one(build_model("lia", {"steps": 0, **frozen, **params}), data, context)

@@ -31,7 +31,6 @@ from crowdsweep.models.joint._lia_network import (
     describing_network,
     standardised,
 )
-from crowdsweep.models.networks.automatic import Auto
 from crowdsweep.models.networks.contract import Network
 from crowdsweep.models.networks.initial import normal, zeros
 from crowdsweep.models.networks.named import Named
@@ -53,7 +52,8 @@ SOURCE = "Platanios, Al-Shedivat, Xing and Mitchell 2020, Learning from Imperfec
 LIA_SPACE: Mapping[str, Any] = {
     "regularisation": {"values": [0.03, 0.1, 0.25, 1.0]},
     "learning_rate": {"values": [1e-3, 3e-3, 1e-2]},
-    "hidden": {"values": [[16], [16, 16], [16, 16, 16, 16]]},
+    "hidden": {"values": [[16], [16, 16, 16, 16], [128]]},
+    "dropout": {"values": [0.0, 0.5]},
     "annotator_embedding": {"values": [8, 16]},
     "iterations": {"values": [5, 12]},
     "epochs": {"values": [5, 20, 50]},
@@ -100,7 +100,7 @@ class LiaTraining:
     regularisation: Annotated[float, Ge(0)] = 0.1
     predict: Literal["h", "posterior"] = "h"
     patience: Annotated[int, Ge(1)] | None = None
-    classifier: Classifier = Classifier(network=Auto(hidden=(16, 16, 16, 16), dropout=0.0), learning_rate=3e-3)
+    classifier: Classifier = Classifier()
 
     def fit(
         self,

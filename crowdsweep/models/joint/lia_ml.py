@@ -52,5 +52,5 @@ MODEL = ModelInfo(
     space=LIA_SPACE,
     cost=lia_cost,
     label_symmetric=False,
-    version=2,
+    version=3,
 )

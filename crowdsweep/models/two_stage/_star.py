@@ -22,10 +22,11 @@ from crowdsweep.models.two_stage._pair import Aggregated, Training, aggregated, 
 
 Ties = Literal["random", "first"]
 
-LIA_CLASSIFIER = Classifier(network=Auto(hidden=(16, 16, 16, 16), dropout=0.0), learning_rate=3e-3)
-STAR_TRAINING = Training(classifier=LIA_CLASSIFIER, epochs=100)
+LEARNED_VECTORS = Classifier(network=Auto(hidden=(16, 16, 16, 16), dropout=0.0), learning_rate=1e-2)
+STAR_TRAINING = Training(epochs=100)
 STAR_SPACE: Mapping[str, Any] = {
-    "hidden": {"values": [[16], [16, 16], [16, 16, 16, 16], [32, 32, 32, 32]]},
+    "hidden": {"values": [[16], [16, 16, 16, 16], [32, 32, 32, 32], [128]]},
+    "dropout": {"values": [0.0, 0.5]},
     "learning_rate": {"values": [1e-3, 3e-3, 1e-2]},
     "epochs": {"values": [20, 50, 100]},
     "steps": {"values": SEARCHED},
@@ -49,7 +50,7 @@ class EmbeddedTraining:
     """
 
     item_embedding: Annotated[int, Ge(1)] = 16
-    classifier: Classifier = replace(LIA_CLASSIFIER, learning_rate=1e-2)
+    classifier: Classifier = LEARNED_VECTORS
     epochs: Annotated[int, Ge(1)] = 100
 
     def fit(
