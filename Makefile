@@ -6,8 +6,9 @@ BIN := $(VENV)/bin
 # One thread a process: with two cores and two test workers, more threads only take turns.
 export OMP_NUM_THREADS ?= 1
 
-# What `make chaos` draws: SEED and FAULTS say which faults, ONLY the number of one, JOBS how many at a time.
-export SEED FAULTS ONLY JOBS
+# What `make chaos` draws: SEED and FAULTS say which faults, KINDS which kinds of these, ONLY the number of one, JOBS how
+# many at a time.
+export SEED FAULTS KINDS ONLY JOBS
 # Tests at a time, for two cores: a third of their time is waiting.
 export WORKERS ?= 3
 # Tests start many processes; each would compile the package anew where bytecode is not kept.

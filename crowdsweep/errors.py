@@ -20,6 +20,7 @@ A message says what was expected, what came, where (`Where`), and what to do.
 `Interrupted` is no error: somebody asked a command to end.
 """
 
+import errno
 import re
 import signal
 from collections.abc import Iterable, Mapping
@@ -27,6 +28,11 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 
 LONGEST_SHOWN = 200
+_NO_MEMORY = (
+    "can't start new thread",
+    "can't allocate memory",
+    "Cannot allocate memory",
+)  # of Python, torch, libraries
 _UNPRINTABLE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2028\u2029\u2066-\u2069\ud800-\udfff]"
 )
@@ -75,6 +81,15 @@ def plain(text: str) -> str:
 def shortened(text: str, most: int = LONGEST_SHOWN) -> str:
     """Returns text, cut where it is long."""
     return text if len(text) <= most else text[:most] + " …"
+
+
+def is_want_of_memory(error: BaseException) -> bool:
+    """Whether an error of any library says that a process gets no more memory, for values, processes or threads."""
+    return (
+        isinstance(error, MemoryError)
+        or (isinstance(error, OSError) and error.errno == errno.ENOMEM)
+        or (isinstance(error, RuntimeError) and any(words in str(error) for words in _NO_MEMORY))
+    )
 
 
 def error_words(error: BaseException) -> str:

@@ -27,7 +27,11 @@ from typing import IO, Any
 
 ROOT = Path(__file__).parents[1]
 _NUMBER = struct.Struct("=i")
-_STARTS_S = 120.0
+_STARTS_S = 300.0  # its imports take seconds, and minutes where the machine is busy
+WARM_KEEPERS = "WARM_KEEPERS"
+"""In the environment of a command: the keepers of its trials are forks as well, and bear this name (`comm` of /proc),
+as their workers do."""
+COMM_LENGTH = 15
 _LEFT_OUT = ("crowdsweep.sweep.ray_", "crowdsweep.sweep.cluster", "crowdsweep.testing")
 
 
@@ -208,7 +212,9 @@ def _number(file: IO[Any] | int) -> int:
 
 def _serve(path: str) -> None:
     """Imports, and then forks a process for each connection, until it is killed."""
+    before = dict(os.environ)
     _import_everything()
+    settings = {name: value for name, value in os.environ.items() if name not in before}
     waking, woken = socket.socketpair()
     woken.setblocking(False)
     signal.set_wakeup_fd(woken.fileno(), warn_on_full_buffer=False)
@@ -237,15 +243,16 @@ def _serve(path: str) -> None:
             if pid == 0:
                 for inherited in (listener, waking, woken, talk, *made.values()):
                     inherited.close()
-                _become(request, files)
+                request["env"] = {**settings, **request["env"]}
+                _become(request, files, path)
             for file in files:
                 os.close(file)
             talk.sendall(_NUMBER.pack(pid))
             made[pid] = talk
 
 
-def _become(request: Mapping[str, Any], files: Sequence[int]) -> None:
-    """Is the process that was asked for; never returns."""
+def _become(request: Mapping[str, Any], files: Sequence[int], path: str) -> None:
+    """Is the process that was asked for of the server at a socket; never returns."""
     try:
         os.setsid()
         signal.set_wakeup_fd(-1)
@@ -263,8 +270,12 @@ def _become(request: Mapping[str, Any], files: Sequence[int]) -> None:
         if request["arguments"] is None:
             from crowdsweep.sweep import nursery
 
+            Path("/proc/self/comm").write_text(os.environ.get(WARM_KEEPERS, "keeper")[:COMM_LENGTH])
             nursery.keep(files[3])
         from crowdsweep.__main__ import main
+
+        if WARM_KEEPERS in os.environ:
+            _have_warm_keepers(path)
 
         sys.argv = ["crowdsweep", *request["arguments"]]
         main()
@@ -274,6 +285,20 @@ def _become(request: Mapping[str, Any], files: Sequence[int]) -> None:
         traceback.print_exc()
         sys.stderr.flush()
     os._exit(1)
+
+
+def _have_warm_keepers(path: str) -> None:
+    from crowdsweep.sweep import worker
+
+    def started() -> worker._Keeper:
+        ours, theirs = socket.socketpair()
+        with theirs, Path(os.devnull).open("rb") as nothing:
+            environment = {**dict.fromkeys(worker._ONE_THREAD, "1"), **os.environ}
+            request = {"arguments": None, "cwd": str(Path.cwd()), "env": environment}
+            process = ask(path, request, [nothing.fileno(), 2, 2, theirs.fileno()])
+        return worker._Keeper(process=process, control=ours)
+
+    worker._started = started
 
 
 def _import_everything() -> None:

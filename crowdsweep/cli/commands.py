@@ -34,7 +34,7 @@ from crowdsweep.cli.paths import PATH
 from crowdsweep.cli.schema import schema
 from crowdsweep.cli.stores import as_json, list_stores, named_store, status, stop, store_argument
 from crowdsweep.cli.telling import say
-from crowdsweep.errors import BadInput, CrowdsweepError, plain
+from crowdsweep.errors import BadInput, CrowdsweepError, error_words, is_want_of_memory, plain
 from crowdsweep.files.asked import exists
 from crowdsweep.journal.stores import DEFAULT_STORES, asked_store, stores_in
 
@@ -76,6 +76,12 @@ def run_command_line(arguments: Sequence[str], *, waiting: Waiting | None = None
     except BrokenPipeError:  # the reader of a pipe went away, as `head` does
         sys.stderr.close()
         return EXIT_OK
+    except Exception as error:
+        if not is_want_of_memory(error):
+            raise
+        what = "what was written is whole: give this command more, or other programs less, then do the same again"
+        say(f"error: there is no more memory ({plain(error_words(error))}); {what}", err=True)
+        return EXIT_BAD_INPUT
     return code if isinstance(code, int) else EXIT_OK
 
 

@@ -40,15 +40,15 @@ def decode(text: bytes | str) -> Event:
 
     Raises:
         JournalDamaged: the row says what no crowdsweep writes, though its checksum agrees.
-        JournalError: the row is of a kind or version that this crowdsweep does not know, or is not a row.
+        JournalError: the row is of a kind or version that this crowdsweep does not know.
     """
     try:
         if isinstance(text, bytes):
             text = text.decode("utf-8", "surrogatepass")
         row = json.loads(text, object_hook=_non_finite if '"$float"' in text else None)
-    except (ValueError, RecursionError) as error:
-        raise JournalError(f"a row that is not JSON, though its checksum agrees: {error}") from error
-    name, version, data = row.get("kind"), row.get("v"), row.get("data")
+        name, version, data = row.get("kind"), row.get("v"), row.get("data")
+    except (ValueError, RecursionError, AttributeError) as error:  # the last: a list, a number, a text
+        raise JournalDamaged(f"a row that is no JSON object, though its checksum agrees: {error}") from error
     kind = BY_NAME.get(name) if isinstance(name, str) else None
     if kind is None:
         raise JournalError(f"a row of kind {shortened(repr(name))}, which this crowdsweep does not know{_NEWER}")

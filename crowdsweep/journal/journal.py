@@ -9,12 +9,12 @@ from threading import RLock
 
 import numpy as np
 
-from crowdsweep.errors import JournalError
+from crowdsweep.errors import JournalDamaged, JournalError
 from crowdsweep.journal import artifacts
 from crowdsweep.journal.codec import decode, encode
 from crowdsweep.journal.kinds import news, take
 from crowdsweep.journal.local import LocalRows
-from crowdsweep.journal.rows import Rows
+from crowdsweep.journal.rows import WAY_ON, Rows
 from crowdsweep.journal.state import JournalState, Known
 from crowdsweep.trial.artifacts import Artifact
 from crowdsweep.trial.events import Event
@@ -142,5 +142,7 @@ def _events(rows: Rows) -> Iterator[Event]:
     for row in rows.read_rows():
         try:
             yield decode(row.text)
+        except JournalDamaged as error:
+            raise JournalDamaged(f"{row.place}: {error}. {WAY_ON}") from error
         except JournalError as error:
             raise type(error)(f"{row.place}: {error}") from error

@@ -33,7 +33,7 @@ from crowdsweep.files.inside import digest_in, opened_folder
 from crowdsweep.journal.artifacts import FOLDER, lost_arrays, place_of
 from crowdsweep.journal.codec import decode
 from crowdsweep.journal.local import LocalRows
-from crowdsweep.journal.rows import BYTE_ORDER_MARK, START, Sealed, chain, lines_of, unseal
+from crowdsweep.journal.rows import BYTE_ORDER_MARK, START, WAY_ON, Sealed, chain, lines_of, unseal
 from crowdsweep.journal.store_files import JOURNAL_FILE
 from crowdsweep.trial.artifacts import Artifact
 from crowdsweep.trial.events import TrialFinished
@@ -156,7 +156,7 @@ def _lost_arrays(row: Sealed, rows: LocalRows, file: Path) -> list[Artifact]:
         event = decode(row.text)
     except JournalDamaged as error:
         number = "" if row.after is None else f", row {row.after.number + 1}"
-        raise JournalDamaged(f"{file}{number}: {error}. Nothing was changed") from error
+        raise JournalDamaged(f"{file}{number}: {error}. {WAY_ON}") from error
     except JournalError:  # of another version: whoever reads it says so
         return []
     return lost_arrays(rows, event.result) if isinstance(event, TrialFinished) else []

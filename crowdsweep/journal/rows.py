@@ -204,6 +204,12 @@ def _place_behind(link: Link) -> bytes:
     return b'"n":%d,"prev":"%s",' % (link.number + 1, link.crc)
 
 
+WAY_ON = (
+    "Its checksum agrees: something else than crowdsweep wrote it. Nothing was changed. If you trust the rest, take "
+    "this row (a line) out of the file and have `crowdsweep repair` go by the others; what it held is run again"
+)
+"""What a person does about a row that no driver wrote."""
+
 _ADVICE = (
     "Nothing was changed. `crowdsweep repair` on its folder keeps a copy and goes by the rows that can be read; "
     "what the others held is run again"

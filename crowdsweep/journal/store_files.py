@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from crowdsweep.errors import JournalError, NotOurs
-from crowdsweep.files.inside import beginning_of, content_of, is_link, mode_of, opened_folder
+from crowdsweep.errors import JournalError, NotOurs, plain, shortened
+from crowdsweep.files.drafts import is_draft
+from crowdsweep.files.inside import beginning_of, content_of, is_link, mode_of, names_below, opened_folder
 from crowdsweep.files.owned import Kind, check_owned
 from crowdsweep.journal.rows import unseal
 
@@ -57,7 +58,8 @@ def check_journal_goes_here(store: Path) -> None:
     """Checks that a record may be kept in a folder: one that has a record, or holds no file that would be overwritten.
 
     Raises:
-        NotOurs: without a record, files stand there that reports would overwrite.
+        NotOurs: without a record, files stand there that reports would overwrite; or it was named by a link, and is
+            neither a store nor empty.
         JournalError: a folder that is written into is a link.
         OSError: the folder cannot be read.
     """
@@ -73,8 +75,26 @@ def check_journal_goes_here(store: Path) -> None:
                 f"{store / LOCK_FILE}: expected who writes a sweep, got something else, and there is no record beside "
                 f"it. Nothing was touched: move it away, or give another folder"
             )
+        if is_new and store.is_symlink():
+            _check_behind_link(store, folder)
     if is_new:
         check_owned(store, (), replace(STORE, links_go=False))
+
+
+def _check_behind_link(store: Path, folder: int) -> None:
+    """Refuses a folder without a record that was named by a link, unless nothing stands in it but the beginning of one.
+
+    Raises:
+        NotOurs: something does.
+    """
+    begun = {LOCK_FILE, JOURNAL_FILE} if content_of(folder, JOURNAL_FILE, 0) == b"" else {LOCK_FILE}
+    if others := [name for name in sorted(names_below(folder)) if name not in begun and not is_draft(name)]:
+        more = ", …" if len(others) > 1 else ""
+        raise NotOurs(
+            f"{store}: expected a store or an empty folder behind this link, got {store.resolve()} with "
+            f"{plain(shortened(others[0]))}{more}. Nothing was touched: give the folder itself if the sweep is to be "
+            f"kept in it, or another one"
+        )
 
 
 def _is_lock(content: bytes) -> bool:

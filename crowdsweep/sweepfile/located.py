@@ -24,7 +24,22 @@ MAX_NODES = 20_000  # aliases can make a few lines of YAML stand for millions of
 
 
 class _Loader(yaml.SafeLoader):
-    """PyYAML's safe reading, except that `1e-3` is a number: PyYAML takes it for text, as it has no decimal point."""
+    """PyYAML's safe reading, except that `1e-3` is a number (PyYAML takes it for text, as it has no decimal point) and
+    that nothing nests deeply: what composes it goes as deep."""
+
+    def __init__(self, text: str, source: str) -> None:
+        super().__init__(text)
+        self._source = source
+        self._depth = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        self._depth += 1
+        if self._depth > MAX_DEPTH and self.check_event(yaml.CollectionStartEvent):
+            line = self.peek_event().start_mark.line + 1
+            raise SweepFileError(f"{self._source}:{line}: expected YAML that nests at most {MAX_DEPTH} deep")
+        node = super().compose_node(parent, index)
+        self._depth -= 1
+        return node
 
 
 _Loader.add_implicit_resolver(
@@ -81,8 +96,7 @@ def parse_yaml(text: str, source: str, *, cite: bool = True) -> tuple[Any, Where
     """
     # PyYAML raises whatever its parts run into: nobody lists it.
     try:
-        _check_depth(text, source)
-        loader = _Loader(text)
+        loader = _Loader(text, source)
         try:
             node = loader.get_single_node()
             unfolding = _Unfolding(loader, source)
@@ -100,16 +114,6 @@ def parse_yaml(text: str, source: str, *, cite: bool = True) -> tuple[Any, Where
         problem = f": {getattr(error, 'problem', None) or error_words(error)}" if cite else ""
         raise SweepFileError(f"{source}{line}: this is not YAML{problem}; look at the indentation and quotes") from None
     return value, Where(unfolding.origins)
-
-
-def _check_depth(text: str, source: str) -> None:
-    """Refuses YAML that nests deeply, before anything is built of it: what builds it goes as deep."""
-    depth = 0
-    for event in yaml.parse(text, _Loader):
-        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-        if depth > MAX_DEPTH:
-            line = event.start_mark.line + 1 if event.start_mark else 1
-            raise SweepFileError(f"{source}:{line}: expected YAML that nests at most {MAX_DEPTH} deep")
 
 
 class _Unfolding:

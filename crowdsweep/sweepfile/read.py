@@ -168,11 +168,12 @@ def _resolved(name: str, folder: Path, where: Where) -> str:
 
 def _models(given: Any, where: Where, folder: Path, datasets: Sequence[str]) -> Iterator[ModelEntry]:
     seen: dict[str, Where] = {}
+    known = registered.model_names()
     for place, entry in named_entries(given, where, "model"):
         mapping_of(entry, place, MODEL_KEYS)
         name = text(entry["name"], place.at("name"))
-        if name not in registered.model_names():
-            raise UnknownName("model", name, registered.model_names(), str(place.at("name")))
+        if name not in known:
+            raise UnknownName("model", name, known, str(place.at("name")))
         params = mapping_of(entry.get("params", {}), place.at("params"))
         label = text(entry.get("label", name), place.at("label"))
         if label != plain(label):

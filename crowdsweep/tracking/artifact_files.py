@@ -6,6 +6,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from crowdsweep.errors import plain, shortened
 from crowdsweep.files.drafts import write_below
 from crowdsweep.files.inside import LinkInTheWay
 from crowdsweep.tracking.artifact_places import (
@@ -22,6 +23,12 @@ from crowdsweep.tracking.run_records import KIND, MODEL_DIGEST
 from crowdsweep.tracking.sweep_page import VIEW_TAG
 
 _PATIENCE_S = 5.0
+_TABLES = (
+    *("alembic_version", "datasets", "experiment_tags", "experiments", "input_tags", "inputs", "latest_metrics"),
+    *("logged_model_metrics", "logged_model_params", "logged_model_tags", "logged_models", "metrics"),
+    *("model_version_tags", "model_versions", "params", "registered_model_tags", "registered_models", "runs", "tags"),
+)
+"""Of MLflow, that sweeps are written to and read from."""
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _NOT_ONE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)  # the last: it lacks a table
 
@@ -79,6 +86,7 @@ def bring_along(database: Path, *, whole: bool) -> list[str]:
     elsewhere: list[str] = []
     came: dict[str, str] = {}
     with _named_errors(database), closing(sqlite3.connect(database, timeout=_PATIENCE_S)) as rows, rows:
+        _check_are_tables(rows, database)
         for named in list(_named_places(rows)):
             if not (whole or named.ours) or is_indirect(named.location) or is_inside(folder, named.location):
                 continue
@@ -92,6 +100,22 @@ def bring_along(database: Path, *, whole: bool) -> list[str]:
             change = f"UPDATE {named.table} SET {named.column} = ? WHERE rowid = ?"  # noqa: S608 - our own words
             rows.execute(change, (place, named.row))
     return elsewhere if whole else []
+
+
+def _check_are_tables(rows: sqlite3.Connection, database: Path) -> None:
+    """Refuses what MLflow never makes of the tables that are used, and what would run when they are: a view may be
+    without an end, a trigger takes away what it likes.
+
+    Raises:
+        NoDatabase: there is such a thing.
+    """
+    asked = (
+        f"SELECT type, name FROM sqlite_master WHERE lower(tbl_name) IN ({', '.join('?' * len(_TABLES))}) "  # noqa: S608 - our own words
+        "AND (type NOT IN ('table', 'index') OR sql LIKE 'CREATE VIRTUAL%')"
+    )
+    for kind, name in rows.execute(asked, _TABLES):
+        what = plain(shortened(f"{kind} {name}"))
+        raise NoDatabase(f"{database}: cannot be used as MLflow's database: it has a {what}, which MLflow never makes")
 
 
 def _named_places(rows: sqlite3.Connection) -> Iterator[_Named]:

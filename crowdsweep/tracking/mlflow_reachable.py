@@ -70,7 +70,8 @@ def _ask_server(uri: str) -> None:
     )
     if answer is None:
         raise TrackingFailed("the server gives no answer")
-    if answer.status_code in (401, 404) and not _is_mlflows(answer.text):
+    asks_again = answer.status_code >= 500 or answer.status_code == 429  # as MLflow's client would, for minutes
+    if asks_again or (answer.status_code in (401, 404) and not _is_mlflows(answer.text)):
         raise TrackingFailed(of_status(answer.status_code))
     if answer.status_code == 200 and not _is_mlflows(answer.text):
         raise TrackingFailed("it answers, but not as an MLflow server does; is this its address?")

@@ -2,8 +2,10 @@
 
     SEED=0 FAULTS=100 JOBS=2 python -m chaos.campaign      all of them, two at a time
     SEED=0 FAULTS=100 ONLY=17 python -m chaos.campaign      that one alone
+    KINDS=Ray,label python -m chaos.campaign                of these, those whose kind has one of the words in it
 
-One line a fault, when it is over. The folder of a fault after which something does not hold is kept, and said.
+One line a fault, when it is over, and in the end two tables: by group, for tests/README.md, and by kind. The folder of
+a fault after which something does not hold is kept, and said; so is each fault that took long.
 """
 
 import json
@@ -18,14 +20,31 @@ from pathlib import Path
 from random import Random
 from threading import Lock
 
-from chaos import commands, disks, edits, forged, halts, kills, links, records, trackers
+from chaos import commands, databases, disks, edits, forged, halts, kills, links, memory, records, trackers
 from chaos.faults import FAULTS, Fault
 from chaos.holds import broken_promises
 from chaos.sandbox import SWEEP, Sandbox
 from warm import WarmServer
 
-GROUPS = (kills, trackers, disks, records, edits, commands, links, halts, forged)  # importing them fills FAULTS
+GROUPS = {
+    kills: "processes killed: the driver, its worker and keeper, each part of Ray; two drivers at once",
+    trackers: "MLflow's server silent, slow, killed, answering 401, 500, 503, HTML; the driver killed while it writes",
+    databases: "PostgreSQL down, or killed in mid-run",
+    disks: "disk full, store read-only before and during a run",
+    memory: "no more memory for the driver, for trials, for both",
+    records: "rows damaged, doubled, swapped, deleted, a torn tail; lock, reports or arrays deleted",
+    forged: "rows that no driver wrote",
+    edits: "the sweep file edited",
+    commands: "`label`, `init`, `Fit.save`, `stop`, `report --live`, `ui` killed, or two at once",
+    links: "links in place of files and folders; a store moved or copied",
+    halts: "processes that stand still, clocks that are wrong or jump",
+}
+"""What each file of kinds is about; importing them fills FAULTS."""
+
 DEFAULTS = {"SEED": 0, "FAULTS": 100, "JOBS": 2, "ONLY": 0}
+HIT_NOTHING = ("not struck", "after its end")
+SLOW_S = 120.0
+PROGRESS_EVERY = 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +64,11 @@ class Verdict:
     broken: Sequence[str]
     seconds: float
     folder: Path
+
+    @property
+    def struck(self) -> bool:
+        """Whether it hit anything."""
+        return not self.where.startswith(HIT_NOTHING)
 
 
 @dataclass(kw_only=True)
@@ -105,20 +129,38 @@ def endure(fault: Fault, draw: Random, undisturbed: Undisturbed) -> Verdict:
 def main() -> int:
     """Runs the campaign that the environment asks for; returns 1 where something did not hold."""
     seed, faults, jobs, only = (int(os.environ.get(name) or default) for name, default in DEFAULTS.items())
-    undisturbed, verdicts = Undisturbed(), list[Verdict]()
-    wanted = [(n, fault) for n, fault in enumerate(drawn(faults, seed), start=1) if only in (0, n)]
+    words = [word for word in os.environ.get("KINDS", "").split(",") if word]
+    wanted = {n: fault for n, fault in enumerate(drawn(faults, seed), start=1) if only in (0, n)}
+    wanted = {n: fault for n, fault in wanted.items() if not words or any(word in fault.kind for word in words)}
+    warm = WarmServer()
+    undisturbed, verdicts = Undisturbed(warm=warm), dict[int, Verdict]()
     began = time.monotonic()
     try:
         with ThreadPoolExecutor(jobs) as pool:
-            numbers = {pool.submit(endure, fault, Random(f"{seed} {n}"), undisturbed): n for n, fault in wanted}
+            numbers = {pool.submit(endure, fault, Random(f"{seed} {n}"), undisturbed): n for n, fault in wanted.items()}
             for future in as_completed(numbers):
-                verdicts.append(future.result())
-                again = f"make chaos SEED={seed} FAULTS={faults} ONLY={numbers[future]}"
-                print(f"{numbers[future]:>4}  {line_of(verdicts[-1], again)}", flush=True)
+                n = numbers[future]
+                verdicts[n] = future.result()
+                again = f"make chaos SEED={seed} FAULTS={faults} ONLY={n}"
+                print(f"{n:>4}  {line_of(verdicts[n], again)}", flush=True)
+                if len(verdicts) % PROGRESS_EVERY == 0:
+                    print(progress(list(verdicts.values()), len(wanted), time.monotonic() - began), flush=True)
     finally:
         undisturbed.close()
-    print(f"\n{summary(verdicts)}, {(time.monotonic() - began) / 60:.1f} min in all")
-    return int(any(verdict.broken for verdict in verdicts))
+        warm.close()
+    minutes = (time.monotonic() - began) / 60
+    print(f"\n{summary(list(verdicts.values()))}\n\n{by_group(list(verdicts.values()))}\n")
+    for n, slow in sorted(verdicts.items()):
+        if slow.seconds > SLOW_S:
+            print(f"took long: {n}, {slow.kind}, {slow.where}: {slow.seconds:.0f} s")
+    print(f"seed {seed}, {len(verdicts)} of {faults} faults, {jobs} at a time, {minutes:.1f} min")
+    return int(any(verdict.broken for verdict in verdicts.values()))
+
+
+def progress(verdicts: Sequence[Verdict], of: int, seconds: float) -> str:
+    """Returns how far a campaign has come."""
+    broken, left_min = sum(bool(one.broken) for one in verdicts), seconds / len(verdicts) * (of - len(verdicts)) / 60
+    return f"      {len(verdicts)} of {of} faults, {broken} broken, {seconds / 60:.0f} min, about {left_min:.0f} left"
 
 
 def line_of(verdict: Verdict, again: str) -> str:
@@ -141,6 +183,20 @@ def summary(verdicts: Sequence[Verdict]) -> str:
     held, seconds = sum(not one.broken for one in verdicts), statistics.median(one.seconds for one in verdicts)
     lines.append(f"{'all':<28} {len(verdicts):>6} {held:>5} {seconds:>9.1f}")
     return "\n".join(lines)
+
+
+def by_group(verdicts: Sequence[Verdict]) -> str:
+    """Returns the table of tests/README.md: what each group struck, and after how many all held."""
+    lines = ["| faults | struck | everything held |", "| --- | ---: | ---: |"]
+    of_module = {module.__name__: words for module, words in GROUPS.items()}
+    for name, words in of_module.items():
+        of_group = [one for one in verdicts if one.struck and FAULTS[one.kind].strike.__module__ == name]
+        lines.append(f"| {words} | {len(of_group)} | {sum(not one.broken for one in of_group)} |")
+    struck = [one for one in verdicts if one.struck]
+    lines.append(f"| all | {len(struck)} | {sum(not one.broken for one in struck)} |")
+    return "\n".join(
+        [*lines, "", f"{len(verdicts) - len(struck)} more hit nothing: all was over, or they cannot be made here."]
+    )
 
 
 if __name__ == "__main__":

@@ -1,13 +1,10 @@
-"""Disks that take no more, and a driver that gets no more memory.
+"""Disks that take no more.
 
 A limit to the size of any file is what an ordinary user can set where a full disk needs a disk; folders that may not be
 written; a disk of its own for a store, where one may be mounted.
 """
 
-import resource
 import subprocess
-from contextlib import suppress
-from pathlib import Path
 from random import Random
 
 from chaos.faults import fault, rows_in_words
@@ -70,17 +67,3 @@ def _read_only_in_mid_run(box: Sandbox, draw: Random) -> str:
     for folder in folders:
         folder.chmod(0o755)
     return where
-
-
-@fault("memory used up", draws=2)
-def _no_memory(box: Sandbox, draw: Random) -> str:
-    """The driver gets a little more address space than it has, from a drawn moment on."""
-    command = box.start()
-    box.until_rows(draw.randint(1, 60), command)
-    where, more = rows_in_words(box), draw.choice([0, 1 << 20, 16 << 20])
-    with suppress(OSError):  # it has ended
-        pages = int(Path(f"/proc/{command.process.pid}/statm").read_text().split()[0])
-        limit = pages * resource.getpagesize() + more
-        resource.prlimit(command.process.pid, resource.RLIMIT_AS, (limit, limit))
-    box.finish(command)
-    return f"{where}, {more >> 20} MiB more"

@@ -1,4 +1,5 @@
-"""Rows whose checksums and chain agree and that no driver wrote: refused by name, and nothing outside is touched."""
+"""Rows whose checksums and chain agree and that no driver wrote: refused by name, and nothing outside is touched. Then
+a person puts a copy back, or does what was said: takes the row out and has the others repaired."""
 
 import json
 import shutil
@@ -57,7 +58,17 @@ def _forged(box: Sandbox, draw: Random) -> str:
     code = box.finish(box.start())
     assert code == 2, f"exit code {code}: {box.said}"
     assert "journal" in box.said, box.said
-    box.finish(box.start("repair store"))
-    box.journal.write_bytes(sound)  # a person has a copy
+    at = rows.index(row)
+    assert f"row {at + 1}:" in box.said, box.said
+    assert "take this row" in box.said, box.said
+    assert box.finish(box.start("repair store")) in (0, 2), box.said
+    if draw.random() < 0.5:
+        box.journal.write_bytes(sound)  # a person has a copy
+        how = "a copy put back"
+    else:
+        lines = lines_of(box.journal)
+        box.journal.write_bytes(b"".join([*lines[:at], *lines[at + 1 :]]))
+        assert box.finish(box.start("repair store")) == 0, box.said
+        how = "taken out"
     box.code, box.repaired = None, True
-    return f"{what}, row {rows.index(row) + 1} of {len(rows)}"
+    return f"{what}, row {at + 1} of {len(rows)}, {how}"

@@ -26,8 +26,10 @@ def _still(find: Callable[[Sandbox, Command], int | None], *options: str) -> Str
 
     def strike(box: Sandbox, draw: Random) -> str:
         box.options += options
+        box.cold_keepers = True
         command = box.start()
         box.until_rows(draw.randint(1, LAST_ROW), command)
+        box.until(lambda: find(box, command), command)
         where, process, seconds = rows_in_words(box), find(box, command), draw.uniform(0.1, LONGEST_S)
         if process is None:
             box.finish(command)

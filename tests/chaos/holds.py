@@ -68,7 +68,7 @@ def _lost(box: Sandbox, state: JournalState) -> Iterator[str]:
 
 def _doubled(box: Sandbox) -> Iterator[str]:
     for key, times in times_finished(box.journal).items():
-        if times > 1:
+        if times > 1 + (key in box.to_be_retried):
             yield f"doubled: trial {key} has finished {times} times"
 
 

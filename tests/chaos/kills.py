@@ -59,6 +59,7 @@ def _killed_under_the_driver(
 
     def strike(box: Sandbox, draw: Random) -> str:
         box.options += options
+        box.cold_keepers = True
         command = box.start()
         box.until_rows(draw.randint(1, LAST_ROW), command)
         box.until(lambda: find(box), command)
@@ -75,16 +76,16 @@ def _killed_under_the_driver(
 fault("inline worker SIGKILL", draws=4)(_killed_under_the_driver(Sandbox.worker))
 fault("inline keeper SIGKILL", draws=4)(_killed_under_the_driver(lambda box: box.process("nursery.keep")))
 _ON_RAY = ("--engine", "ray")
-fault("Ray actor SIGKILL", draws=3, on_ray=True)(_killed_under_the_driver(lambda b: b.process("ray::Slot"), *_ON_RAY))
-fault("Ray raylet SIGKILL", draws=3, on_ray=True)(
+fault("Ray actor SIGKILL", draws=2, on_ray=True)(_killed_under_the_driver(lambda b: b.process("ray::Slot"), *_ON_RAY))
+fault("Ray raylet SIGKILL", draws=1, on_ray=True)(
     _killed_under_the_driver(lambda b: b.process("raylet/raylet "), *_ON_RAY)
 )
-fault("Ray head SIGKILL", draws=3, on_ray=True)(
+fault("Ray head SIGKILL", draws=1, on_ray=True)(
     _killed_under_the_driver(lambda b: b.process("gcs/gcs_server "), *_ON_RAY)
 )
 
 
-fault("Ray raylet SIGTERM", draws=2, on_ray=True)(
+fault("Ray raylet SIGTERM", draws=1, on_ray=True)(
     _killed_under_the_driver(lambda b: b.process("raylet/raylet "), *_ON_RAY, by=signal.SIGTERM)
 )
 fault("Ray head SIGTERM", draws=1, on_ray=True)(
@@ -98,7 +99,7 @@ fault("Ray keeper SIGKILL", draws=1, on_ray=True)(
 )
 
 
-@fault("driver SIGKILL on Ray", draws=3, on_ray=True)
+@fault("driver SIGKILL on Ray", draws=2, on_ray=True)
 def _driver_on_ray(box: Sandbox, draw: Random) -> str:
     box.options += _ON_RAY
     command = box.start()

@@ -23,7 +23,7 @@ from uuid import uuid4
 import yaml
 from chaos import person
 from chaos.journal_file import finishes
-from warm import Forked, WarmServer, cold_start
+from warm import COMM_LENGTH, WARM_KEEPERS, Forked, WarmServer, cold_start
 
 from crowdsweep.journal.journal import read_journal
 from crowdsweep.trial.events import SweepStatus
@@ -109,6 +109,7 @@ class Sandbox:
         environment: of the commands, beside what all of them get.
         known: what had finished before the fault, by key; see `remember`.
         kept: of these, what is still there after it, arrays included: it may not be run again.
+        to_be_retried: keys of trials that failed by the fault, and may finish a second time.
         said, code: of the command that the fault met, when it has ended by itself.
         last_said: by the last run, which came to the end.
         undisturbed: the store of the same sweep that nobody disturbed.
@@ -118,6 +119,7 @@ class Sandbox:
         persons: what a person has in the folder, which is looked at again in the end.
         servers: what else was started, closed with the sandbox.
         warm: what starts commands that nothing confines; None for cold starts.
+        cold_keepers: whether the processes that keep workers start cold all the same, so that a fault can find them.
     """
 
     folder: Path = field(default_factory=lambda: Path(tempfile.mkdtemp(prefix="cs", dir="/tmp")))
@@ -126,6 +128,7 @@ class Sandbox:
     environment: dict[str, str] = field(default_factory=dict[str, str])
     known: dict[str, TrialResult] = field(default_factory=dict[str, TrialResult])
     kept: dict[str, TrialResult] = field(default_factory=dict[str, TrialResult])
+    to_be_retried: set[str] = field(default_factory=set[str])
     said: str = ""
     code: int | None = None
     undisturbed: Path = Path()
@@ -136,6 +139,7 @@ class Sandbox:
     persons: Mapping[str, person.Seen] = field(default_factory=dict[str, person.Seen])
     servers: list[Callable[[], object]] = field(default_factory=list[Callable[[], object]])
     warm: WarmServer | None = None
+    cold_keepers: bool = False
     _mark: str = field(default_factory=lambda: uuid4().hex)
     _sessions: set[int] = field(default_factory=set[int])
     _count: int = 0
@@ -212,6 +216,7 @@ class Sandbox:
             "CROWDSWEEP_PLUGINS": str(ROOT / "tests" / "misbehaving"),
             "TMPDIR": str(self.folder / "tmp"),
             MARK: self._mark,
+            **({} if self.cold_keepers else {WARM_KEEPERS: self._mark}),
             **self.environment,
         }
 
@@ -303,7 +308,7 @@ class Sandbox:
 
     def processes(self) -> dict[int, str]:
         """Returns the processes of this sweep that are alive, by id: those that inherited its mark or its session."""
-        return dict(_alive(f"{MARK}={self._mark}".encode(), self._sessions))
+        return dict(_alive(self._mark, self._sessions))
 
     def process(self, name: str) -> int | None:
         """Returns a process of this sweep by what stands in its command line; None where there is none."""
@@ -329,14 +334,17 @@ class Sandbox:
             shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def _alive(mark: bytes, sessions: set[int]) -> Iterator[tuple[int, str]]:
+def _alive(mark: str, sessions: set[int]) -> Iterator[tuple[int, str]]:
+    variable = f"{MARK}={mark}".encode()
     for place in Path("/proc").glob("[0-9]*"):
         pid = int(place.name)
         with suppress(OSError, ValueError):
             state, _, session = _stat(pid)
             if state == "Z":
                 continue
-            if session in sessions or mark in (place / "environ").read_bytes().split(b"\0"):
+            name = (place / "comm").read_text().strip()
+            known = session in sessions or (len(name) == COMM_LENGTH and mark.startswith(name))
+            if known or variable in (place / "environ").read_bytes().split(b"\0"):
                 yield pid, (place / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
+from databases_of_sweeps import database, hurt_database, read_database
 from mutations import Reader, campaign, mutated
 from safetensors.numpy import save
 from sound_files import SOUND, WORDS, folder_files
@@ -142,6 +143,7 @@ READERS = {
     "dataset": Reader(make=folder_files, read=read_dataset),
     "export": Reader(make=export, read=read_export),
     "sweep file": Reader(make=sweep, read=read_sweep),
+    "database": Reader(make=database, read=read_database, ways=hurt_database),
 }
 
 
