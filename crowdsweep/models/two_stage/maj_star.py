@@ -7,8 +7,8 @@ Xing and Mitchell (2020), "Learning from Imperfect Annotations".
     h_theta   the network of items                              classifier
 
 Deviations: the network's defaults are those of every network here, the paper's stand in `lia`; the authors train their
-LIA code with one pseudo-annotator, whose difficulty and competence change nothing of h's loss; ours leaves them out, and
-the entropy term (.01) of their code with them.
+LIA code with one pseudo-annotator, whose difficulty and competence change nothing of h's loss; ours leaves them out,
+and the entropy term (.01) of their code with them.
 """
 
 from collections.abc import Sequence
