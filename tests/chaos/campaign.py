@@ -2,6 +2,7 @@
 
     SEED=0 FAULTS=100 JOBS=2 python -m chaos.campaign      all of them, two at a time
     SEED=0 FAULTS=100 ONLY=17 python -m chaos.campaign      that one alone
+    SEED=0 FAULTS=1000 FROM=480 python -m chaos.campaign    from there on, where a campaign was broken off
     KINDS=Ray,label python -m chaos.campaign                of these, those whose kind has one of the words in it
 
 One line a fault, when it is over, and in the end two tables: by group, for tests/README.md, and by kind. The folder of
@@ -41,7 +42,7 @@ GROUPS = {
 }
 """What each file of kinds is about; importing them fills FAULTS."""
 
-DEFAULTS = {"SEED": 0, "FAULTS": 100, "JOBS": 2, "ONLY": 0}
+DEFAULTS = {"SEED": 0, "FAULTS": 100, "JOBS": 2, "ONLY": 0, "FROM": 1}
 HIT_NOTHING = ("not struck", "after its end")
 SLOW_S = 120.0
 PROGRESS_EVERY = 20
@@ -128,9 +129,9 @@ def endure(fault: Fault, draw: Random, undisturbed: Undisturbed) -> Verdict:
 
 def main() -> int:
     """Runs the campaign that the environment asks for; returns 1 where something did not hold."""
-    seed, faults, jobs, only = (int(os.environ.get(name) or default) for name, default in DEFAULTS.items())
+    seed, faults, jobs, only, first = (int(os.environ.get(name) or default) for name, default in DEFAULTS.items())
     words = [word for word in os.environ.get("KINDS", "").split(",") if word]
-    wanted = {n: fault for n, fault in enumerate(drawn(faults, seed), start=1) if only in (0, n)}
+    wanted = {n: fault for n, fault in enumerate(drawn(faults, seed), start=1) if only in (0, n) and n >= first}
     wanted = {n: fault for n, fault in wanted.items() if not words or any(word in fault.kind for word in words)}
     warm = WarmServer()
     undisturbed, verdicts = Undisturbed(warm=warm), dict[int, Verdict]()
