@@ -3,6 +3,7 @@
 They go into files of their own, named by a digest of their content (`journal.artifacts`): equal arrays are kept once.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -11,6 +12,7 @@ import numpy as np
 from crowdsweep.errors import FitFailed
 from crowdsweep.files.names import check_digest
 
+_KINDS = "biufcSUV"  # of dtypes: numbers, truth values, text, and columns of these
 MOST_BYTES = 16 * 2**20
 """Of all arrays of one trial together: what does not fit is left out, the largest first, and the record says so."""
 
@@ -25,7 +27,7 @@ class Artifact:
 
     Raises:
         NoName: the digest is none.
-        ValueError: no array has that shape.
+        ValueError: no array that is kept has that dtype or that shape.
     """
 
     digest: str = ""
@@ -37,6 +39,14 @@ class Artifact:
             check_digest(self.digest)
         if any(length < 0 for length in self.shape):
             raise ValueError(f"expected the lengths of an array's axes, got {self.shape}")
+        try:
+            dtype = np.dtype(self.dtype)
+        except TypeError:
+            dtype = np.dtype(object)
+        if dtype.kind not in _KINDS:
+            raise ValueError(f"expected the dtype of numbers, truth values or text, got {self.dtype!r}")
+        if self.digest and math.prod(self.shape) * dtype.itemsize > MOST_BYTES:
+            raise ValueError(f"expected an array of at most {MOST_BYTES} bytes, got the shape {self.shape}")
 
 
 def within_limit(arrays: Mapping[str, np.ndarray]) -> tuple[dict[str, np.ndarray], dict[str, Artifact]]:
@@ -50,7 +60,7 @@ def within_limit(arrays: Mapping[str, np.ndarray]) -> tuple[dict[str, np.ndarray
     room = MOST_BYTES
     for name, array in sorted(arrays.items(), key=lambda pair: np.asarray(pair[1]).nbytes):
         array = np.asarray(array)
-        if array.dtype.hasobject:
+        if array.dtype.hasobject or array.dtype.kind not in _KINDS:
             raise FitFailed(f"extra {name!r}: expected an array of numbers, truth values or text, got {array.dtype}")
         if array.nbytes <= room:
             kept[name] = array
