@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 from random import Random
 
+from chaos import empty_database
 from chaos.faults import fault, rows_in_words
 from chaos.sandbox import Command, Sandbox
 
@@ -139,6 +140,7 @@ def _live(box: Sandbox, draw: Random) -> str:
 def _ui(box: Sandbox, draw: Random) -> str:
     """A page that is served is killed with all it holds open; served again, it answers and ends."""
     box.write(tracking={"enabled": True})
+    empty_database.put_into(box.store)
     command = box.start()
     box.finish(command)
     with socket.socket() as free:

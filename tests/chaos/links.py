@@ -5,6 +5,7 @@ import signal
 from pathlib import Path
 from random import Random
 
+from chaos import empty_database
 from chaos.faults import fault, rows_in_words
 from chaos.records import cut_record
 from chaos.sandbox import Sandbox
@@ -94,6 +95,7 @@ def _copied(box: Sandbox, draw: Random) -> str:
 def _begun(box: Sandbox, draw: Random) -> str:
     """Has a tracked sweep run to its end, or to a row that is drawn."""
     box.write(tracking={"enabled": True})
+    empty_database.put_into(box.store)
     command = box.start()
     if draw.random() < 0.5:
         box.until_rows(draw.randint(5, 75), command)

@@ -7,6 +7,7 @@ from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from random import Random
 
+from chaos import empty_database
 from chaos.faults import Strike, fault, rows_in_words
 from chaos.sandbox import Command, Sandbox
 from killable_server import KillableServer
@@ -99,6 +100,7 @@ def _answering(answer: str) -> Strike:
         assert "MLflow" in box.said, box.said
         del box.environment[URI]
         box.code = None
+        empty_database.put_into(box.store)
         return rows_in_words(box)
 
     return strike
@@ -123,6 +125,7 @@ def _on_a_deaf_server(box: Sandbox, draw: Random, *, drips: bool) -> str:
     box.finish(command)
     assert patient or "crowdsweep mirror" in box.said, box.said
     del box.environment[URI]
+    empty_database.put_into(box.store)
     box.code = None  # a person goes on without that server, which writes the runs beside the record
     return how
 
@@ -149,7 +152,7 @@ def _killed_with_mlflow(box: Sandbox, draw: Random) -> str:
     return rows_in_words(box)
 
 
-@fault("tracking server killed", draws=3)
+@fault("tracking server killed", draws=1)
 def _server_killed(box: Sandbox, draw: Random) -> str:
     folder = box.folder / "server"
     folder.mkdir()

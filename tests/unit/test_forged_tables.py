@@ -1,0 +1,39 @@
+"""Views and triggers among MLflow's tables: refused by `ui`, `mirror` and `run`; MLflow's own trigger is not."""
+
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from crowdsweep.tracking.artifact_files import NoDatabase, bring_along
+
+ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n"
+FORGERIES = {
+    "view runs": f"ALTER TABLE runs RENAME TO was; CREATE VIEW runs AS {ENDLESS}",
+    "view TAGS": f"ALTER TABLE tags RENAME TO was; CREATE VIEW TAGS AS {ENDLESS}",
+    "trigger sly": "CREATE TRIGGER sly AFTER INSERT ON runs BEGIN DELETE FROM runs; END",
+    "table metrics": "DROP TABLE metrics; CREATE VIRTUAL TABLE metrics USING fts4(key, value)",
+}
+
+
+@pytest.fixture
+def database(tmp_path: Path, empty_database: Path) -> Path:
+    return Path(shutil.copy(empty_database, tmp_path / "mlflow.db"))
+
+
+@pytest.mark.parametrize("named", FORGERIES)
+def test_it_is_refused_by_its_name(named: str, database: Path) -> None:
+    with closing(sqlite3.connect(database)) as rows:
+        rows.executescript(FORGERIES[named])
+    with pytest.raises(NoDatabase, match=f"a {named}, which MLflow never makes") as refused:
+        bring_along(database, whole=True)
+    assert str(database) in str(refused.value)
+
+
+def test_a_database_of_mlflow_is_none_of_these(database: Path) -> None:
+    with closing(sqlite3.connect(database)) as rows:
+        triggers = rows.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall()
+    assert triggers, "MLflow makes none any more: then none need be let through"
+    assert bring_along(database, whole=True) == []
