@@ -15,8 +15,9 @@ from statistics import quantiles
 from typing import NamedTuple
 
 SMOOTH_S = 20.0
-"""How long a new estimate takes to count for two thirds; one that is shorter, at most half of what it says is left: else
-a sweep that went faster than its slow first trials would end while much was said to be left."""
+"""How long a new estimate takes to count for two thirds; a shorter one takes at most half of what it says is left.
+
+Else a sweep that went faster than its slow first trials would end while much was said to be left."""
 FAR_OFF, FAR_OFF_S = 1.3, 15.0
 """A new estimate is shown though it is longer where it is so many times the shown one, and by so many seconds."""
 
