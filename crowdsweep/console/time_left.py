@@ -15,7 +15,9 @@ from statistics import quantiles
 from typing import NamedTuple
 
 SMOOTH_S = 20.0
-"""How long a new estimate takes to count for two thirds."""
+"""How long a new estimate takes to count for two thirds; a shorter one takes at most half of what it says is left.
+
+Else a sweep that went faster than its slow first trials would end while much was said to be left."""
 FAR_OFF, FAR_OFF_S = 1.3, 15.0
 """A new estimate is shown though it is longer where it is so many times the shown one, and by so many seconds."""
 
@@ -151,7 +153,8 @@ class TimeLeft:
             return
         gone_s, self._at_s = max(0.0, now_s - self._at_s), now_s
         before_s = max(0.0, self._smooth_s - gone_s)
-        self._smooth_s = before_s + (estimate_s - before_s) * min(1.0, gone_s / SMOOTH_S)
+        smooth_s = SMOOTH_S if estimate_s >= before_s else min(SMOOTH_S, estimate_s / 2)
+        self._smooth_s = before_s + (estimate_s - before_s) * (min(1.0, gone_s / smooth_s) if smooth_s else 1.0)
         if self._smooth_s > FAR_OFF * self.shown_s + FAR_OFF_S:
             if not self.why:
                 self._rose_from_s = self.shown_s

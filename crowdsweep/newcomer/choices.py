@@ -146,12 +146,6 @@ CANDIDATES = (
         searched=True,
     ),
     Candidate(name="glad", why="items that are hard for everybody", when=lambda f: f.known, searched=True),
-    Candidate(
-        name="mmce",
-        why="items that confuse everybody; with many classes it can fall far below the vote",
-        when=lambda f: f.known,
-        searched=True,
-    ),
     Candidate(name="ideal", why="trained on gold: what a classifier could reach at best, marked and ranked apart"),
     Candidate(name="soft-mv", why="a classifier trained on the shares of the votes", when=_has_features),
     Candidate(name="crowdlab", why="a classifier as one more opinion", when=lambda f: f.known),

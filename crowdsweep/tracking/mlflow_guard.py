@@ -3,6 +3,9 @@
 `mlflow server --app-name crowdsweep` finds it by the entry point `mlflow.app`. The link brings the token once; from
 then on a cookie of this browser has it. Programs send it as `Authorization: Bearer TOKEN`, as MLflow's client does
 where `MLFLOW_TRACKING_TOKEN` is set.
+
+MLflow 3 has two sets of pages, and opens those for prompts and traces unless the browser keeps another choice; no tag
+of an experiment decides. The link therefore leads through a page that makes the other choice where there is none yet.
 """
 
 import hmac
@@ -12,12 +15,25 @@ from urllib.parse import parse_qsl, urlencode
 
 from starlette.datastructures import URL
 from starlette.requests import HTTPConnection
-from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from crowdsweep.tracking.guard_names import ARTIFACTS, PARAMETER, TOKEN
 
 _OPEN = "/health"  # says OK, and nothing of anybody's runs
+_CHOICE = "/crowdsweep-choice"  # says nothing of anybody's runs either
+# The name and the form of MLflow's own entry, which its switch at the top left changes.
+_CHOOSE = """<!doctype html>
+<title>MLflow</title>
+<script>
+try {
+  if (localStorage.getItem("mlflow.workflowType_v1") === null) {
+    localStorage.setItem("mlflow.workflowType_v1", JSON.stringify("machine_learning"));
+  }
+} catch {}
+location.replace("/" + location.search + location.hash);
+</script>
+"""
 _REFUSED = "This page is open to whoever has the link that `crowdsweep ui` printed. Open that link.\n"
 
 
@@ -54,6 +70,8 @@ class Guard:
         asked = HTTPConnection(scope)
         if scope["type"] == "http" and self._is(asked.query_params.get(PARAMETER, "")):
             await self._let_in(asked)(scope, receive, send)
+        elif scope["type"] == "http" and asked.url.path == _CHOICE:
+            await HTMLResponse(_CHOOSE)(scope, receive, send)
         elif asked.url.path == _OPEN or self._is(asked.cookies.get(_cookie(asked), "")) or self._is(_bearer(asked)):
             await self._app(scope, receive, send)
         elif scope["type"] == "websocket":
@@ -67,7 +85,9 @@ class Guard:
     def _let_in(self, asked: HTTPConnection) -> Response:
         """Has the browser keep the token and ask again without it, so that it stands in no history and no referrer."""
         left = [pair for pair in parse_qsl(asked.url.query, keep_blank_values=True) if pair[0] != PARAMETER]
-        answer = RedirectResponse(str(URL(path=asked.url.path, query=urlencode(left))), status_code=303)
+        browser = asked.url.path == "/" and "text/html" in asked.headers.get("Accept", "")
+        path = _CHOICE if browser else asked.url.path
+        answer = RedirectResponse(str(URL(path=path, query=urlencode(left))), status_code=303)
         answer.set_cookie(_cookie(asked), self._token, httponly=True, samesite="strict")
         return answer
 

@@ -30,10 +30,6 @@ _GRACE_S = 2.0
 _LOOK_S = 0.1
 _LINES_OF_LOG = 30
 _NEAR = 50
-_DRESS = (
-    "MLflow's own links open its pages for prompts and traces until you choose `Model training` at the top left, once: "
-    "the browser remembers it."
-)
 # Starts the server, and ends all of its processes when the pipe that its parent holds is closed, however that comes;
 # then it removes the folder that its parent made for it, and may not have lived to remove.
 _KEEP = f"""
@@ -89,7 +85,6 @@ def serve(store: Path, port: int, announce: Callable[[str], object]) -> int:
     token = secrets.token_urlsafe(32)
     link = f"http://127.0.0.1:{port}/?{PARAMETER}={token}{runs}"
     announce(f"MLflow (Ctrl-C ends it): {link}")
-    announce(_DRESS)
     environment = {**os.environ, "MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true", "PYTHONSAFEPATH": "1"}
     environment |= {TOKEN: token, ARTIFACTS: str(artifacts)}
     environment["_MLFLOW_WEBHOOK_ALLOWED_SCHEMES"] = "none"  # a database may name whom to tell of what is done here

@@ -2,22 +2,24 @@
 
     CROWDSWEEP_DATA=FOLDER python tests/benchmarks/choosing_without_gold.py [--defaults] [DATASET ...]
 
-The candidates are those that `crowdsweep init` proposes for labels alone, each at the point of `POINTS` with the
-highest held-out log-likelihood (mean over five splits, a tenth of the answers held out), or with `--defaults` at its
-defaults; no gold is looked at. Regret is the accuracy of the best candidate, fitted to all answers, less that of
+The candidates are those that `crowdsweep init` proposes for labels alone (features and texts are taken out), each at
+the point of `POINTS` with the highest held-out log-likelihood (mean over five splits, a tenth of the answers held out),
+or with `--defaults` at its defaults; no gold is looked at. Regret is the accuracy of the best candidate, fitted to all
+answers, less that of
 
 - `choice`: the candidate with the highest held-out log-likelihood, which a sweep recommends;
 - `of three`, `of two thirds`: the mean of the posteriors of so many candidates that predict held-out answers best;
 - `above vote`: the mean of all candidates that predict held-out answers no worse than the vote.
 
-Exit code 1 where the mean regret of the choice is above 1.25 points or of two thirds above 1.0.
+Exit code 1 where the mean regret of the choice or of two thirds is above 1.0.
 """
 
 import argparse
 import os
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from math import ceil
 from typing import Any
@@ -35,7 +37,7 @@ from crowdsweep.models.contract import FitContext, FitResult, fit_all
 from crowdsweep.newcomer.choices import choose, facts_of
 from crowdsweep.seeds import SeedStream
 
-# What is searched; of mmce, whose fits take longest, nothing.
+# What is searched.
 POINTS: Mapping[str, Mapping[str, Sequence[float]]] = {
     "multinomial": {"smoothing": (0.01, 1)},
     "one-coin": {"shrinkage": (1, 3, 10, 30)},
@@ -46,7 +48,7 @@ POINTS: Mapping[str, Mapping[str, Sequence[float]]] = {
 }
 BY_ITSELF = ("mace", "glad")  # of these one number at a time is changed
 SPLITS, HELD_OUT = 5, 0.1
-LIMITS = {"choice": 1.25, "of two thirds": 1.0}  # mean regret, points
+LIMITS = {"choice": 1.0, "of two thirds": 1.0}  # mean regret, points
 # Every nominal dataset of the folder with gold for items that somebody labelled.
 DATASETS = (
     "adult-content",
@@ -116,7 +118,7 @@ def searched(dataset: CrowdDataset, *, defaults: bool) -> tuple[list[Scored], np
     items, reference = train.scored[train.has_gold], train.reference[train.has_gold]
     found: list[Scored] = []
     for chosen in choose(facts_of(dataset, {"training": "all"}), dataset.name):
-        model, tried = chosen.candidate.name, list[Scored]()
+        model, tried, started = chosen.candidate.name, list[Scored](), time.perf_counter()
         if chosen.left_out or "gold" in registered.model_info(model).needs:
             continue
         for point in points(model, defaults=defaults):
@@ -129,6 +131,8 @@ def searched(dataset: CrowdDataset, *, defaults: bool) -> tuple[list[Scored], np
             posterior = whole.item_probs[items]
             tried.append(Scored(model=model, point=point, heldout=float(np.mean(heldout)), posterior=posterior))
         found.append(max(tried, key=lambda one: one.heldout))
+        spent = f"{len(tried)} points, {time.perf_counter() - started:.1f} s"
+        print(f"{dataset.name} {model}: {spent}", file=sys.stderr, flush=True)
     return found, reference
 
 
@@ -158,7 +162,9 @@ def main() -> int:
     regrets: dict[str, list[float]] = {rule: [] for rule in RULES}
     print("| | best | " + " | ".join(RULES) + " | choice |\n| --- | ---: |" + " ---: |" * len(RULES) + " --- |")
     for name in options.datasets:
-        found, reference = searched(catalogue.load(name, {"features": None}), defaults=options.defaults)
+        dataset = catalogue.load(name, {})
+        labels_alone = replace(dataset, items=replace(dataset.items, features=None, text=None))
+        found, reference = searched(labels_alone, defaults=options.defaults)
         ranked = sorted(found, key=lambda one: -one.heldout)
         best = max(100 * accuracy(reference, one.posterior) for one in ranked)
         for rule, picks in RULES.items():

@@ -234,6 +234,12 @@ def test_a_person_walks_through_mlflows_pages(place: Path, tmp_path: Path) -> No
         page.open(f"http://127.0.0.1:{port}/{curves}")
         page.until_shown("Step", f"{trial.info.run_name} (dev_accuracy)")  # of a line; bars have no steps
         page.picture(pictures / "curve.png")
+        page.open(f"http://127.0.0.1:{port}/#/experiments")  # MLflow's own rows say nothing of the kind of pages
+        page.until_shown("shown", "Model training")
+        page.picture(pictures / "experiments.png")
+        page.value('document.querySelector(\'main a[href*="/experiments/1"], a[href*="/experiments/1"]\').click()')
+        page.until_shown(first.info.run_name, "matching runs")
+        page.picture(pictures / "row.png")
 
 
 def free_port() -> int:

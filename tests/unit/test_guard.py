@@ -70,6 +70,16 @@ def test_the_link_leaves_a_cookie_and_no_token_in_the_address() -> None:
     assert REACHED == ["/"]
 
 
+def test_a_browser_comes_to_the_pages_for_models_unless_it_has_chosen_others() -> None:
+    answer = asked(f"/?a=1&token={TOKEN}", Accept="text/html,application/xhtml+xml")
+    assert (answer["status"], answer["headers"]["location"]) == (303, "/crowdsweep-choice?a=1")
+    choice = asked("/crowdsweep-choice?a=1", Accept="text/html")
+    assert (choice["status"], choice["headers"]["content-type"]) == (200, "text/html; charset=utf-8")
+    assert REACHED == []
+    answer = asked(f"/api/2.0/x?token={TOKEN}", Accept="text/html")
+    assert answer["headers"]["location"] == "/api/2.0/x"
+
+
 def test_a_cookie_of_another_port_opens_nothing() -> None:
     assert asked("/", port=5001, Cookie=f"crowdsweep-5000={TOKEN}")["status"] == 401
 

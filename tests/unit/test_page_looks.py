@@ -1,5 +1,6 @@
 """What the page of a report does in a window, in print, and before there is anything to report."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +80,7 @@ def test_columns_of_words_may_break_and_keep_their_side() -> None:
 
 def test_a_young_page_shows_the_best_of_the_search(tmp_path: Path) -> None:
     shown = page(tmp_path, young([0.5, 0.75, None]))
-    first = shown[: shown.index('<section id="sure">')]
+    first = shown[: shown.index('<section id="search">')]
     assert "So far, in the search" in first
     assert "75.0" in first
     assert "groups 2" in first
@@ -146,3 +147,12 @@ def test_studies_call_folders_by_their_names() -> None:
     assert sorted(titles) == ["else/birds", "fish", "long/birds"]
     told = [*study.findings, *study.notes, *(table.title for table in study.tables), *study.next_steps]
     assert not any("/somewhere" in text for text in told)
+
+
+@pytest.mark.parametrize("scored", [[], [None], [0.7, 0.8]])
+def test_links_lead_to_what_is_there_however_little_that_is(tmp_path: Path, scored: list[float | None]) -> None:
+    text = page(tmp_path, young(scored) if scored else made_up_sweep([], models=MODELS, status=None))
+    there = set(re.findall(r'<section id="([^"]+)"', text))
+    assert set(re.findall(r'<a href="#([^"]+)"', text)) <= there
+    assert {"sure", "datasets", "cost"} & there == set(), "nothing has been reported yet"
+    assert "covers the trials that have finished; run <code>crowdsweep run</code>" in text

@@ -44,6 +44,19 @@ def test_where_it_was_far_too_short_it_rises_and_says_why_until_it_has_come_down
     assert left.why == ""
 
 
+def test_little_is_left_as_soon_as_little_is_known_to_be_left() -> None:
+    left = TimeLeft()
+    for second in range(40):  # the first trials were slow
+        left.update(300.0 - 5 * second, float(second), lambda: "")
+    assert left.shown_s is not None
+    assert left.shown_s > 60
+    for second in range(40, 43):  # then all but two came at once
+        left.update(3.0, float(second), lambda: "")
+    assert left.shown_s < 10
+    left.update(0.0, 43.0, lambda: "")
+    assert left.shown_s == 0
+
+
 class Clock:
     now = 0.0
 

@@ -93,7 +93,7 @@ def _draw_bar(axes: Axes, height: int, bar: Bar, scale: float, low: float, high:
         face = "none" if bar.apart else ACCENT
         axes.plot([scale * found.mean], [height], "o", markersize=6.5, color=ACCENT, markerfacecolor=face)
     else:
-        edge, marker = (0.0, "<") if found.mean < low else (1.0, ">")
+        edge, marker = (0.02, "<") if found.mean < low else (0.98, ">")  # clear of the axis, and of the model's name
         place = axes.get_yaxis_transform()
         axes.plot([edge], [height], marker, markersize=7, color=ACCENT, transform=place, clip_on=False)
     if bar.printed is not None:
