@@ -111,7 +111,7 @@ def parse_yaml(text: str, source: str, *, cite: bool = True) -> tuple[Any, Where
     except Exception as error:  # noqa: BLE001 - as said
         mark: yaml.Mark | None = getattr(error, "problem_mark", None)
         line = "" if mark is None else f":{mark.line + 1}"
-        problem = f": {getattr(error, 'problem', None) or error_words(error)}" if cite else ""
+        problem = f": {shortened(getattr(error, 'problem', None) or error_words(error))}" if cite else ""
         raise SweepFileError(f"{source}{line}: this is not YAML{problem}; look at the indentation and quotes") from None
     return value, Where(unfolding.origins)
 
