@@ -21,7 +21,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from crowdsweep.tracking.guard_names import ARTIFACTS, PARAMETER, TOKEN
 
 _OPEN = "/health"  # says OK, and nothing of anybody's runs
-_CHOICE = "/crowdsweep-choice"  # says nothing of anybody's runs either
+_CHOICE = "/crowdsweep-choice"
 # The name and the form of MLflow's own entry, which its switch at the top left changes.
 _CHOOSE = """<!doctype html>
 <title>MLflow</title>
@@ -70,10 +70,9 @@ class Guard:
         asked = HTTPConnection(scope)
         if scope["type"] == "http" and self._is(asked.query_params.get(PARAMETER, "")):
             await self._let_in(asked)(scope, receive, send)
-        elif scope["type"] == "http" and asked.url.path == _CHOICE:
-            await HTMLResponse(_CHOOSE)(scope, receive, send)
         elif asked.url.path == _OPEN or self._is(asked.cookies.get(_cookie(asked), "")) or self._is(_bearer(asked)):
-            await self._app(scope, receive, send)
+            app = HTMLResponse(_CHOOSE) if asked.url.path == _CHOICE else self._app
+            await app(scope, receive, send)
         elif scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1008})
         else:

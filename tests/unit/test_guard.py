@@ -73,7 +73,9 @@ def test_the_link_leaves_a_cookie_and_no_token_in_the_address() -> None:
 def test_a_browser_comes_to_the_pages_for_models_unless_it_has_chosen_others() -> None:
     answer = asked(f"/?a=1&token={TOKEN}", Accept="text/html,application/xhtml+xml")
     assert (answer["status"], answer["headers"]["location"]) == (303, "/crowdsweep-choice?a=1")
-    choice = asked("/crowdsweep-choice?a=1", Accept="text/html")
+    assert asked("/crowdsweep-choice?a=1", Accept="text/html")["status"] == 401
+    cookie = answer["headers"]["set-cookie"].partition(";")[0]
+    choice = asked("/crowdsweep-choice?a=1", Accept="text/html", Cookie=cookie)
     assert (choice["status"], choice["headers"]["content-type"]) == (200, "text/html; charset=utf-8")
     assert REACHED == []
     answer = asked(f"/api/2.0/x?token={TOKEN}", Accept="text/html")
