@@ -33,6 +33,8 @@ _NO_MEMORY = (
     "can't allocate memory",
     "Cannot allocate memory",
 )  # of Python, torch, libraries
+_LONGEST_MESSAGE = 4000
+_ENDLESS = re.compile(r"\S{400,}")
 _UNPRINTABLE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2028\u2029\u2066-\u2069\ud800-\udfff]"
 )
@@ -123,6 +125,10 @@ def counts_as_press(number: int, presses: int) -> bool:
 
 class CrowdsweepError(Exception):
     """Root of the errors that crowdsweep raises on purpose."""
+
+    def __str__(self) -> str:
+        """Returns the message; a word in it that nobody reads, as a file can hold for a name or a number, is cut."""
+        return shortened(_ENDLESS.sub(lambda found: shortened(found[0]), super().__str__()), _LONGEST_MESSAGE)
 
 
 class BadInput(CrowdsweepError, ValueError):

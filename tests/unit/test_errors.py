@@ -40,3 +40,11 @@ def test_unknown_name_offers_the_nearest() -> None:
 def test_unknown_name_lists_what_is_known_where_nothing_is_near() -> None:
     assert str(errors.UnknownName("model", "zzz", ["cmm", "b"])) == "unknown model 'zzz'; known: b, cmm"
     assert str(errors.UnknownName("model", "zzz", [])).endswith("known: none")
+
+
+def test_a_word_that_nobody_reads_is_cut() -> None:
+    told = str(errors.DataError(f"items.csv: no features of {'9' * 5000!r}; add them" + ", or not" * 1000))
+    assert told.startswith("items.csv: no features of '999")
+    assert "…; add them" not in told
+    assert " … add them" in told
+    assert len(told) < 4100
