@@ -237,8 +237,14 @@ def _serve(path: str) -> None:
                         talk.sendall(_NUMBER.pack(status))
         if listener in ready:
             talk, _ = listener.accept()
-            head, files, _, _ = socket.recv_fds(talk, _NUMBER.size, 8)
-            request = json.loads(talk.recv(*_NUMBER.unpack(head), socket.MSG_WAITALL))
+            files = list[int]()
+            try:
+                head, files, _, _ = socket.recv_fds(talk, _NUMBER.size, 8)
+                request = json.loads(talk.recv(*_NUMBER.unpack(head), socket.MSG_WAITALL))
+            except (OSError, ValueError, struct.error):  # whoever asks was killed meanwhile
+                for open_one in (*files, talk.detach()):
+                    os.close(open_one)
+                continue
             pid = os.fork()
             if pid == 0:
                 for inherited in (listener, waking, woken, talk, *made.values()):
@@ -247,8 +253,11 @@ def _serve(path: str) -> None:
                 _become(request, files, path)
             for file in files:
                 os.close(file)
-            talk.sendall(_NUMBER.pack(pid))
             made[pid] = talk
+            try:
+                talk.sendall(_NUMBER.pack(pid))
+            except OSError:
+                os.kill(pid, signal.SIGKILL)
 
 
 def _become(request: Mapping[str, Any], files: Sequence[int], path: str) -> None:

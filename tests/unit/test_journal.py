@@ -227,7 +227,7 @@ def test_a_store_by_uri(tmp_path: Path) -> None:
     journal.close()
     assert {path.name for path in (tmp_path / "store").iterdir()} == {JOURNAL_FILE, LOCK_FILE}
     assert read_journal(tmp_path / "store").name == "a-sweep"
-    with pytest.raises(JournalError, match="not a store"):
+    with pytest.raises(JournalError, match="got a URI"):
         open_rows("nowhere://bucket/x", write=False)
 
 

@@ -398,6 +398,7 @@ def test_two_that_label_at_once_are_one_refusal(fit: cs.Fit, tmp_path: Path, mon
             fit.save(tmp_path / "labels")
 
 
+@pytest.mark.unchecked
 def test_odd_values_of_a_record_are_shown_as_they_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A whole number, and half a character in a name."""
 

@@ -94,11 +94,11 @@ def test_when_all_points_are_proposed_there_is_no_range() -> None:
 @pytest.mark.parametrize(
     ("least", "most", "words"),
     [
-        (130, None, "about 2 min"),
-        (130, 290, "2 to 5 min"),
-        (41, 130, "40 s to 2 min"),
-        (130, 131, "about 2 min"),
-        (130, float("inf"), "at least 2 min"),
+        (130.0, None, "about 2 min"),
+        (130.0, 290.0, "2 to 5 min"),
+        (41.0, 130.0, "40 s to 2 min"),
+        (130.0, 131.0, "about 2 min"),
+        (130.0, float("inf"), "at least 2 min"),
     ],
 )
 def test_ranges_in_words(least: float, most: float | None, words: str) -> None:
