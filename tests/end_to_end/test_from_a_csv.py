@@ -99,7 +99,9 @@ def labels_in(folder: Path) -> dict[str, str]:
 
 
 @pytest.mark.filterwarnings("ignore:The (inplace|copy) keyword")  # crowd-kit's, under pandas 3.1 (2026-11)
-@pytest.mark.parametrize("make", [repeated, wide, gold_elsewhere, ten_thousand_annotators])
+@pytest.mark.parametrize(
+    "make", [repeated, wide, gold_elsewhere, pytest.param(ten_thousand_annotators, marks=pytest.mark.long)]
+)
 def test_from_a_file_to_labels(
     make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -108,7 +108,7 @@ def test_glad_ends_where_its_posterior_is_largest(kind: dict[str, bool]) -> None
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::RuntimeWarning")
-@pytest.mark.parametrize("dataset", ["bluebirds", "temporal-ordering"])
+@pytest.mark.parametrize("dataset", ["bluebirds", pytest.param("temporal-ordering", marks=pytest.mark.long)])
 def test_glad_labels_as_crowd_kit_does(dataset: str, shared_data: Path) -> None:
     peer = pytest.importorskip("crowdkit.aggregation", reason="crowd-kit is not installed")
     pandas = pytest.importorskip("pandas")

@@ -17,7 +17,7 @@ from crowdsweep.errors import CrowdsweepError
 from crowdsweep.sweepfile.read import config_to_mapping, load_sweep, parse_sweep
 from crowdsweep.testing.time_limit import TooSlow, at_most
 
-MUTATIONS = int(os.environ.get("CROWDSWEEP_MUTATIONS", "200"))
+MUTATIONS = int(os.environ.get("CROWDSWEEP_MUTATIONS", "80"))
 SPACES = Path(__file__).parents[2] / "search_spaces"
 EVERY_KEY = """\
 name: full-sweep

@@ -34,7 +34,7 @@ from crowdsweep.labelling.recipe import RECIPE, read_recipe
 from crowdsweep.report.table import results_table
 from crowdsweep.sweepfile.read import config_to_mapping, load_sweep, parse_sweep
 
-MUTATIONS = int(os.environ.get("CROWDSWEEP_MUTATIONS", "150"))
+MUTATIONS = int(os.environ.get("CROWDSWEEP_MUTATIONS", "60"))
 ROOT = Path(__file__).parents[2]
 FEATURES = np.zeros((2, 4), np.float32)
 
