@@ -22,7 +22,8 @@ def _limited(find: Callable[[Sandbox, Command], list[int | None]]) -> Strike:
     def strike(box: Sandbox, draw: Random) -> str:
         box.cold_keepers = True
         # Without the model that fails by itself: to try again what failed would run its trials twice.
-        box.write(models=[model for model in SWEEP["models"] if "poisoned" not in str(model)])
+        own = [model for model in SWEEP["models"] if "poisoned" not in str(model)]
+        box.write(models=[*own, {"name": "hungry", "params": {"mib": 64}}])
         command = box.start()
         box.until_rows(draw.randint(1, LAST_ROW), command)
         where, more = rows_in_words(box), draw.choice(MORE)
