@@ -100,6 +100,8 @@ def _reports_deleted(box: Sandbox, draw: Random) -> str:
 def _artifacts_deleted(box: Sandbox, draw: Random) -> str:
     cut_record(box, draw)
     files = sorted((box.store / "artifacts").iterdir())
+    if not files:
+        return f"not struck: no trial had ended, {rows_in_words(box)}"
     doomed = draw.sample(files, draw.choice([1, len(files) // 2, len(files)]))
     for path in doomed:
         path.unlink()
