@@ -21,6 +21,18 @@ _START_S = 60.0
 _ONE_THREAD = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
+# What imports run out of is said in a line: the driver says what comes of it.
+_KEEP = """
+import sys
+sys.path.append({root!r})
+try:
+    from crowdsweep.sweep import nursery
+except (ImportError, MemoryError, OSError) as error:
+    sys.exit(f"the process that keeps workers cannot start: {{type(error).__name__}}: {{error}}")
+nursery.keep({number})
+"""
+
+
 class WorkerDied(Exception):
     """The worker's process ended; the text says how."""
 
@@ -176,8 +188,7 @@ class Nursery:
 def _started() -> _Keeper:
     ours, theirs = socket.socketpair()
     with theirs:
-        program = f"import sys; sys.path.append({_ROOT!r}); from crowdsweep.sweep import nursery; nursery.keep("
-        program += f"{theirs.fileno()})"
+        program = _KEEP.format(root=_ROOT, number=theirs.fileno())
         # `-P`: nothing is imported from where a person stands.
         process = subprocess.Popen(  # noqa: S603 - our own interpreter and fixed words
             [sys.executable, "-P", "-c", program],
