@@ -32,7 +32,7 @@ class _Loader(yaml.SafeLoader):
         self._source = source
         self._depth = 0
 
-    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         self._depth += 1
         if self._depth > MAX_DEPTH and self.check_event(yaml.CollectionStartEvent):
             line = self.peek_event().start_mark.line + 1
