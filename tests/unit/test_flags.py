@@ -80,7 +80,14 @@ def test_evidence_clears_a_fit_that_differs_from_all_votes() -> None:
 def test_a_search_is_held_against_held_out_answers_and_reports_against_gold() -> None:
     training, everything, every = crowd(), np.ones(60, dtype=bool), np.arange(60, dtype=np.int32)
     part = EvaluationSet(items=training.items, scored=every, code=every, reference=SURE, has_gold=everything)
-    heldout = Annotations.of(item=[3, 3], annotator=[0, 1], label=[1, 2], n_items=60, n_annotators=5, n_classes=3)
+    heldout = Annotations.of(
+        item=np.array([3, 3]),
+        annotator=np.array([0, 1]),
+        label=np.array([1, 2]),
+        n_items=60,
+        n_annotators=5,
+        n_classes=3,
+    )
     trial = TrialData(
         training=training,
         code=every,
