@@ -91,7 +91,7 @@ def test_a_search_is_held_against_held_out_answers_and_reports_against_gold() ->
     trial = TrialData(
         training=training,
         code=every,
-        gold=Gold(item=every, label=GOLD),
+        gold=Gold(item=every, label=GOLD.astype(np.int32)),
         evaluation={"train": part},
         heldout=heldout,
     )
