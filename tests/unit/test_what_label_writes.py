@@ -201,6 +201,7 @@ def test_a_predictor_that_raises_is_a_failed_fit(tmp_path):
         fitted._asked(broken)()
 
 
+@pytest.mark.unchecked
 def test_seeds_of_labels_are_at_least_one(tmp_path):
     found = cs.Results(store=tmp_path)
     for seeds in (-1, 0, True, 1.5):
