@@ -21,7 +21,7 @@ _START_S = 60.0
 _ONE_THREAD = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
-# What imports run out of is said in a line: the driver says what comes of it.
+# Where imports fail, for want of memory for one, a line says so in place of a traceback; the driver says what follows.
 _KEEP = """
 import sys
 sys.path.append({root!r})
