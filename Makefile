@@ -36,7 +36,7 @@ test: setup
 # Contains all of `test`; the long campaigns beside it, shapes checked everywhere, and a hundred faults.
 test-all: setup
 	CROWDSWEEP_MUTATIONS=10000 $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --shapes everywhere \
-		--jaxtyping-packages=crowdsweep,beartype.beartype
+		--jaxtyping-packages=crowdsweep,late_beartype.checked_when_called
 	PYTHONPATH=tests $(BIN)/python -m chaos.campaign
 
 chaos: setup

@@ -54,6 +54,7 @@ def test_layers() -> None:
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
 
 
+@pytest.mark.xdist_group("architecture")  # one worker parses the package for all
 @pytest.mark.parametrize("library", DOORS)
 def test_heavy_libraries_have_one_door(library: str) -> None:
     inside = [path for path in FILES if library in imported_by(path)]

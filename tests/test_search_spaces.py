@@ -144,9 +144,8 @@ def test_a_papers_sweep_runs_through_when_it_is_made_short(
     assert all(entry.published.dataset_params.get("redundancy", 5) != 5 for entry in thinned_otherwise)
 
 
-@pytest.mark.parametrize(
-    ("name", "n_trials"), [pytest.param("jobs", 51, marks=pytest.mark.long), ("jobs-textfree", 39)]
-)
+@pytest.mark.long
+@pytest.mark.parametrize(("name", "n_trials"), [("jobs", 51), ("jobs-textfree", 39)])
 def test_label_distributions_run_through_when_they_are_made_short(
     shared_data: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, n_trials: int
 ) -> None:

@@ -14,7 +14,7 @@ from crowdsweep.seeds import SeedStream
 from crowdsweep.testing.small_data import SmallData, small_data
 
 # What keeps a fit of the checks short, where a model has such a parameter.
-SHORT = {"epochs": 3, "restarts": 2, "iterations": 8, "hidden": [5], "steps": 0, "patience": None}
+SHORT = {"epochs": 3, "fold_epochs": 3, "restarts": 2, "iterations": 8, "hidden": [5], "steps": 0, "patience": None}
 
 
 def short_params(info: ModelInfo) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from chaos.kills import LOST_CLUSTER
 from chaos.sandbox import Command, Sandbox
 from warm import WarmServer
 
-pytestmark = [pytest.mark.ray, pytest.mark.xdist_group("ray")]
+pytestmark = [pytest.mark.ray, pytest.mark.xdist_group("ray"), pytest.mark.long]
 
 SAID_IN_S = 30.0
 MEANWHILE_S = 60.0  # for the report and for a machine that is busy; what is promised is SAID_IN_S
@@ -69,10 +69,10 @@ RAYLET, HEAD = "raylet/raylet ", "gcs/gcs_server "
 @pytest.mark.parametrize(
     ("part", "number"),
     [
-        pytest.param(RAYLET, signal.SIGKILL, marks=pytest.mark.long),
+        (RAYLET, signal.SIGKILL),
         (RAYLET, signal.SIGTERM),  # it ends in order, and takes its node out of the cluster at once
-        pytest.param(HEAD, signal.SIGKILL, marks=pytest.mark.long),
-        pytest.param(HEAD, signal.SIGTERM, marks=pytest.mark.long),
+        (HEAD, signal.SIGKILL),
+        (HEAD, signal.SIGTERM),
     ],
 )
 def test_a_part_of_our_own_cluster_ends(

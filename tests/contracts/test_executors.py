@@ -272,7 +272,8 @@ class TestRay:
         alone = [event for event in events if isinstance(event, BatchLost) and list(event.keys) == [specs[3].key]]
         assert len(alone) == LOSS_LIMIT
 
-    @pytest.mark.parametrize("how", ["hang_in_c", pytest.param("spin", marks=pytest.mark.long)])
+    @pytest.mark.long
+    @pytest.mark.parametrize("how", ["hang_in_c", "spin"])
     def test_a_trial_that_hangs_is_ended(self, how: str, misbehaving: None, idle_cluster: Cluster) -> None:
         executor = RayExecutor(datasets(), idle_cluster, Resources(), trial_minutes=0.02)
         specs = specs_of("wrong", 2, how=how)

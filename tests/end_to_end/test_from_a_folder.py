@@ -140,7 +140,13 @@ def short_training(sweep: SweepConfig) -> list[str]:
     return [part for label in taught for part in ("--set", f"models.{label}.params.steps=20")]
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+# Texts alone are run below, with the shortest of networks; the default ones take their time.
+LONG = {texts_without_features}
+
+
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, id=kind.__name__, marks=[pytest.mark.long] * (kind in LONG)) for kind in KINDS]
+)
 def test_a_folder_is_begun_run_and_labelled(
     kind: Callable[[Path], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

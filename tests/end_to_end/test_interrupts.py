@@ -254,7 +254,7 @@ CASES: Sequence[tuple[str, Sequence[str], State, dict[str, Any], Any]] = [
 # Of states that are alike one is always pressed in, the others in the long suite.
 MANY = {
     *("run imports a library of Ray", "run starts actors", "run starts the keeper of workers", "plan starts"),
-    *("report starts", "mirror starts", "status", "repair", "data import", "data describe"),
+    *("trials on Ray", "report starts", "mirror starts", "status", "repair", "data import", "data describe"),
 }
 LONG = {True: [pytest.mark.long], False: list[pytest.MarkDecorator]()}
 
@@ -406,7 +406,7 @@ def test_a_terminal_that_is_closed_is_an_orderly_stop(start: Start, tmp_path: Pa
     assert (tmp_path / "made" / "report.html").exists()
 
 
-@pytest.mark.parametrize("ignored", [signal.SIGINT, signal.SIGHUP])
+@pytest.mark.parametrize("ignored", [pytest.param(signal.SIGINT, marks=pytest.mark.long), signal.SIGHUP])
 def test_started_with_a_signal_ignored(ignored: signal.Signals, start: Start, tmp_path: Path) -> None:
     """`&` in a script ignores SIGINT, which is heard all the same; `nohup` ignores SIGHUP, and means it."""
     sweep_of(tmp_path, **{**SLOW, "seeds": {"report": 200 if ignored == signal.SIGINT else 4}})

@@ -20,7 +20,7 @@ from crowdsweep.sweepfile.read import parse_sweep
 from crowdsweep.sweepfile.records import SweepConfig
 from crowdsweep.trial.events import TrialFinished
 
-KILLS = (8, pytest.param(20, marks=pytest.mark.long))
+KILLS = (4, pytest.param(20, marks=pytest.mark.long))
 
 
 @pytest.fixture(scope="module")
@@ -129,9 +129,10 @@ def test_driver_killed_with_mlflow(drivers: ForkServerContext, tmp_path: Path, m
         assert logged == pytest.approx(dict(result.metrics))
 
 
+@pytest.mark.long
 @pytest.mark.ray
 @pytest.mark.xdist_group("ray")
-@pytest.mark.parametrize("kills", [1, pytest.param(2, marks=pytest.mark.long)])
+@pytest.mark.parametrize("kills", [1, 2])
 def test_driver_killed_with_its_ray_cluster(drivers: ForkServerContext, tmp_path: Path, kills: int) -> None:
     config = config_of("on-ray", engine="ray", seeds={"search": 3, "report": 30})
     killed_at_random(drivers, config, tmp_path / "killed", kills, (9.0, 12.0))

@@ -142,6 +142,7 @@ def test_a_model_that_is_logged_again_is_not_logged_twice(place: Path) -> None:
     assert model.tags["dataset"] == "digits"
 
 
+@pytest.mark.long
 def test_everything_that_labels_gives_the_same_probabilities(place: Path, tmp_path: Path) -> None:
     """The command's classifier and table, Python, the estimator, and a server that MLflow starts, of a moved store."""
     store = tmp_path / "moved"

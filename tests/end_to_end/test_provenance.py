@@ -144,7 +144,17 @@ EDITS: dict[str, Callable[[Sweep, Path], Sweep]] = {
 }
 
 
-@pytest.mark.parametrize("edited", EDITS.values(), ids=EDITS.keys())
+# Of edits that are alike one is always tried, the others in the long suite.
+ALIKE = {
+    *("another hold-out", "a model renamed", "a searched model fixed", "a fixed model searched", "fewer seeds"),
+    *("more seeds", "other search seeds", "a dataset taken out", "another fixed parameter"),
+}
+
+
+@pytest.mark.parametrize(
+    "edited",
+    [pytest.param(edited, id=name, marks=[pytest.mark.long] * (name in ALIKE)) for name, edited in EDITS.items()],
+)
 def test_an_edited_sweep_shows_what_a_fresh_one_shows(place: Path, edited: Callable[[Sweep, Path], Sweep]) -> None:
     before = rows_of(run(place, first_sweep(), "store"))
     sweep = edited(first_sweep(), place)

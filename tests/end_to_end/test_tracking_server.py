@@ -65,6 +65,7 @@ def check_runs(server: KillableServer, seeds: Sequence[int]) -> None:
             assert run.data.metrics["test_accuracy"] == pytest.approx(seed / 10)
 
 
+@pytest.mark.long
 def test_a_server_that_dies_in_the_middle(
     server: KillableServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

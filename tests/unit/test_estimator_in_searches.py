@@ -11,7 +11,7 @@ from sklearn.preprocessing import StandardScaler
 import crowdsweep as cs
 from crowdsweep.errors import BadInput, UnknownName
 
-QUICK = {"network": "linear", "learning_rate": 0.1, "epochs": 20, "seeds": 1}
+QUICK = {"network": "linear", "learning_rate": 0.1, "epochs": 20, "steps": 0, "seeds": 1}
 RANDOM = np.random.default_rng(0)
 GOLD = RANDOM.integers(0, 2, 60)
 FEATURES = RANDOM.normal(size=(60, 2)) + 4 * np.eye(2)[GOLD]
