@@ -1,8 +1,8 @@
 """When the shapes and types of arrays are checked at run time.
 
-pytest's option `--jaxtyping-packages=crowdsweep,late_beartype.checked_when_called` has every function of the package compare its
-arguments with their annotations, which multiplies what small fits cost; so a suite turns the comparison on where it
-pays. Without that option nothing here has an effect.
+pytest's option `--jaxtyping-packages=crowdsweep,late_beartype.checked_when_called` has every function of the package
+compare its arguments with their annotations, which multiplies what small fits cost; so a suite turns the comparison on
+where it pays. Without that option nothing here has an effect.
 """
 
 from collections.abc import Generator

@@ -28,6 +28,7 @@ from crowdsweep.studies.labels_needed import Group, loss_of, need_of
 
 METRIC = "test_accuracy"
 LABELS, ALL = (1, 2, 3, 5, 7), 10
+TOLERANCES = (0.01, 0.02, 0.03)
 CROWDS = {"easy, some hard": (3.0, 1.2), "all alike": (40.0, 12.0)}
 LUCKS = {"answers kept": (0.3, 0.0), "drawn anew": (1.0, 0.0), "luck of seeds": (0.3, 0.02)}
 """Name → share of answers that a seed draws anew, standard deviation of a seed's luck with all items."""
@@ -48,14 +49,25 @@ def main() -> int:
         error = 3 * np.sqrt(0.05 * 0.95 / max(n, 1))
         bad = n > 0 and not low - error <= share <= high + error
         broken += bad
-        print(f"{what:<76}{100 * share:>6.1f} %" + (f" of {n}" if n != runs else "") + ("  outside" if bad else ""))
+        print(f"{what:<88}{100 * share:>6.1f} %" + (f" of {n}" if n != runs else "") + ("  outside" if bad else ""))
         sys.stdout.flush()
     print(f"\n{time.perf_counter() - started:.0f} s; " + (f"{broken} bounds broken" if broken else "all bounds hold"))
     return 1 if broken else 0
 
 
-def _figures(runs: int) -> Iterator[tuple[str, float, float, float, int]]:
-    """Yields what is measured, the share, its bounds, and of how many."""
+Figure = tuple[str, float, float, float, int]
+"""What is measured, the share, its bounds, and of how many."""
+
+
+def _figures(runs: int) -> Iterator[Figure]:
+    yield from _of_models(runs)
+    yield from _of_few_seeds(runs)
+    for name in CROWDS:
+        yield from _of_labels(name, runs)
+
+
+def _of_models(runs: int) -> Iterator[Figure]:
+    """Family-wise error, power and coverage of differences."""
     for name, (anew, luck) in LUCKS.items():
         for n_items in (30, 60):
             for n_seeds in (1, 3, 10):
@@ -72,24 +84,36 @@ def _figures(runs: int) -> Iterator[tuple[str, float, float, float, int]]:
     for n_items in (30, 60):
         told = [_told_apart(rng, [0.9, 0.8], n_items, 3, 1.0, 0.0) for _ in range(runs)]
         yield f"power: .9 against .8, {n_items} items, 3 seeds, drawn anew", float(np.mean(told)), 0.3, 1.0, runs
+
+
+def _of_few_seeds(runs: int) -> Iterator[Figure]:
     for name, (draw, low, high) in DRAWS.items():
         true = float(draw(np.random.default_rng(0), (1, 4_000_000)).mean())
         for n in (3, 4):
             below, above = few_seeds_interval(draw(np.random.default_rng([n, len(name)]), (runs * 10, n)), low, high)
             inside = (below <= true) & (true <= above)
             yield f"coverage over {n} seeds: {name}", float(inside.mean()), 0.93, 0.97, runs * 10
-    for name, shape in CROWDS.items():
-        many = _votes(np.random.default_rng(0), shape, 300_000, 1)
-        true = {r: float((many[ALL] - many[r]).mean()) for r in LABELS}
-        claims: list[bool] = []
-        for n_items in (30, 100, 300):
-            for n_seeds in (3, 10):
-                inside, wrong = _of_redundancy(shape, true, n_items, n_seeds, runs)
-                claims += wrong
-                what = f"redundancy, coverage of losses: {n_items} items, {n_seeds} seeds, {name}"
-                yield what, float(np.mean(inside)), 0.93, 1.0, runs
-        what = f"redundancy, claims to be sure that are wrong: {name}"
-        yield what, float(np.mean(claims or [False])), 0.0, 0.05, len(claims)
+
+
+def _of_labels(name: str, runs: int) -> Iterator[Figure]:
+    """The redundancy study, of one kind of crowd."""
+    shape = CROWDS[name]
+    many = _votes(np.random.default_rng(0), shape, 300_000, 1)
+    true = {r: float((many[ALL] - many[r]).mean()) for r in LABELS}
+    claims: dict[tuple[int, float], list[bool]] = {}
+    for n_items in (30, 100, 300):
+        for n_seeds in (3, 10):
+            inside, wrong = _of_redundancy(shape, true, n_items, n_seeds, runs)
+            for tolerance, found in wrong.items():
+                claims.setdefault((n_items, tolerance), []).extend(found)
+            what = f"redundancy, coverage of losses: {n_items} items, {n_seeds} seeds, {name}"
+            yield what, float(np.mean(inside)), 0.93, 1.0, runs
+    for (n_items, tolerance), found in claims.items():
+        what = f"redundancy, claims to be sure that are wrong: {n_items} items, tolerance {tolerance}, {name}"
+        yield what, float(np.mean(found or [False])), 0.0, 1.0, len(found)
+    every = [wrong for found in claims.values() for wrong in found]
+    what = f"redundancy, claims to be sure that are wrong: {name}"
+    yield what, float(np.mean(every or [False])), 0.0, 0.05, len(every)
 
 
 def _answers(rng: np.random.Generator, share: float, n_items: int, n_seeds: int, anew: float, luck: float) -> Scores:
@@ -122,11 +146,12 @@ def _covers(
 
 def _of_redundancy(
     shape: tuple[float, float], true: dict[int, float], n_items: int, n_seeds: int, runs: int
-) -> tuple[list[bool], list[bool]]:
-    """Returns whether each interval covers, and of each claim that so many labels are enough whether it is wrong."""
+) -> tuple[list[bool], dict[float, list[bool]]]:
+    """Returns whether each interval covers, and by tolerance, of each claim that so many labels are enough, whether it
+    is wrong."""
     group = Group(dataset="d", metric=METRIC, models={}, all_labels=None, heldout=0.0, why="")
     inside: list[bool] = []
-    claims: list[bool] = []
+    claims: dict[float, list[bool]] = {tolerance: [] for tolerance in TOLERANCES}
     for run in range(runs):
         votes = _votes(np.random.default_rng([run, n_items, n_seeds]), shape, n_items, n_seeds)
         points = {None if r == ALL else r: _point(right) for r, right in votes.items()}
@@ -134,10 +159,11 @@ def _of_redundancy(
             loss = loss_of(points[None], points[r], group)
             assert loss is not None and loss.low is not None and loss.high is not None  # noqa: PT018 - as above
             inside.append(loss.low <= true[r] <= loss.high)
-        need = need_of(points, group, 0.01)
-        assert need is not None
-        if need.surely is not None:
-            claims.append(true[need.surely] > 0.01)
+        for tolerance, wrong in claims.items():
+            need = need_of(points, group, tolerance)
+            assert need is not None
+            if need.surely is not None:
+                wrong.append(true[need.surely] > tolerance)
     return inside, claims
 
 
