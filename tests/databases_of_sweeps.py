@@ -20,8 +20,8 @@ from mutations import ODD_VALUES, flipped, pieced, scarred
 from crowdsweep.errors import CrowdsweepError
 from crowdsweep.journal.journal import Journal, read_journal
 from crowdsweep.tracking import ui
-from crowdsweep.tracking.background import Background
 from crowdsweep.tracking.mlflow_runs import MlflowMirror, rebuild
+from crowdsweep.tracking.repeated import Pace
 from crowdsweep.tracking.uri import DATABASE, tracking_uri
 
 EXPERIMENT = "an experiment"
@@ -200,8 +200,8 @@ def _run(store: Path) -> None:
             store,
             experiment=EXPERIMENT,
             record=journal.handle,
-            look=lambda: journal.state,
-            background=lambda idle: Background("MLflow", when_idle=idle, attempts=1, patience_s=9.0, stalled_s=8.0),
+            look=journal.snapshot,
+            pace=Pace(patience_s=9.0, stalled_s=8.0),
         )
         mirror.handle(journal.state.started[0])
         mirror.close()

@@ -7,12 +7,12 @@ from pathlib import Path
 from crowdsweep.journal.journal import Journal, read_journal
 from crowdsweep.journal.state import JournalState
 from crowdsweep.testing.mirror_checks import failed, ok, spec, started
-from crowdsweep.tracking.background import Background
 from crowdsweep.tracking.mlflow_runs import (
     MlflowClient,
     MlflowMirror,
     tracking_uri,
 )
+from crowdsweep.tracking.repeated import Pace
 from crowdsweep.trial.events import Event, SweepFinished, SweepStatus, TrialPlanned
 
 SEEDS = (0, 1, 2, 3)
@@ -28,7 +28,7 @@ def outcomes(seeds: Sequence[int] = SEEDS) -> list[Event]:
     return events
 
 
-def sweep(store: Path, events: Sequence[Event], *, uri: str | None = None, attempts: int = 2) -> JournalState:
+def sweep(store: Path, events: Sequence[Event], *, uri: str | None = None) -> JournalState:
     """Runs a driver's mirrors over a sweep."""
     journal = Journal(store)
     mirror = MlflowMirror(
@@ -36,8 +36,8 @@ def sweep(store: Path, events: Sequence[Event], *, uri: str | None = None, attem
         experiment="an experiment",
         uri=uri,
         record=journal.handle,
-        look=lambda: journal.state,
-        background=lambda idle: Background("MLflow", when_idle=idle, attempts=attempts, first_delay_s=0.001),
+        look=journal.snapshot,
+        pace=Pace(every_s=0.0, first_delay_s=0.001),
     )
     for event in (started(), *events, SweepFinished(status=SweepStatus.DONE, time=3.0)):
         journal.handle(event)

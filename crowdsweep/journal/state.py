@@ -1,7 +1,7 @@
 """What a journal says: the mappings that its rows add up to, and the view of them that others get."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -108,4 +108,18 @@ class Known:
             finished=tuple(self.finished),
             status=self.status,
             rows=self.rows,
+        )
+
+    def copied(self) -> JournalState:
+        """Returns the state as it stands, for ever."""
+        return replace(
+            self.view(),
+            specs=dict(self.specs),
+            roles=dict(self.roles),
+            results=dict(self.results),
+            lost=dict(self.lost),
+            proposals={search: tuple(points) for search, points in self.proposals.items()},
+            values={search: dict(values) for search, values in self.values.items()},
+            selected=dict(self.selected),
+            runs=dict(self.runs),
         )

@@ -134,6 +134,10 @@ class MemoryJournal:
         """See `Journal.state`."""
         return self._known.view()
 
+    def snapshot(self) -> JournalState:
+        """See `Journal.snapshot`."""
+        return self._known.copied()
+
     def handle(self, event: Event) -> None:
         """See `Journal.handle`."""
         self.handle_many((event,))

@@ -18,7 +18,7 @@ from crowdsweep.tracking.artifact_places import (
     path_of,
     place_in,
 )
-from crowdsweep.tracking.background import Rejected
+from crowdsweep.tracking.run_book import Rejected
 from crowdsweep.tracking.run_records import KIND, MODEL_DIGEST
 from crowdsweep.tracking.sweep_page import VIEW_TAG
 

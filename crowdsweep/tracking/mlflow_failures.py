@@ -9,7 +9,7 @@ from mlflow.exceptions import MlflowException
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from crowdsweep.errors import CrowdsweepError, plain
-from crowdsweep.tracking.background import Rejected
+from crowdsweep.tracking.run_book import Rejected
 from crowdsweep.tracking.uri import database_file, discreetly, without_credentials
 
 _BEYOND_REPAIR = "INVALID_PARAMETER_VALUE"

@@ -8,10 +8,9 @@ kill, a repair, a move or a copy the next page is right, and where nothing diffe
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 
-from crowdsweep.tracking.background import Rejected
 from crowdsweep.tracking.mlflow_door import MlflowDoor
 from crowdsweep.tracking.mlflow_failures import TrackingFailed, words_of
-from crowdsweep.tracking.run_book import StoredRun
+from crowdsweep.tracking.run_book import Rejected, StoredRun
 from crowdsweep.tracking.run_records import (
     ASKED,
     BETWEEN,

@@ -3,6 +3,7 @@
 import logging
 import shlex
 import threading
+import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,16 +12,14 @@ from pathlib import Path
 from crowdsweep.errors import BadInput
 from crowdsweep.journal.artifacts import content_of
 from crowdsweep.journal.journal import open_rows
-from crowdsweep.journal.shown import ShownTrial, datasets_of, one_each, shown_trials
 from crowdsweep.journal.state import JournalState
-from crowdsweep.tracking.background import Background, Rejected
 from crowdsweep.tracking.mlflow_door import MlflowClient, MlflowDoor
 from crowdsweep.tracking.mlflow_failures import words_of
-from crowdsweep.tracking.run_book import DrawConfusion, ReadArtifact, RunBook
-from crowdsweep.tracking.sweep_page import store_id
+from crowdsweep.tracking.projection import Projection
+from crowdsweep.tracking.repeated import Pace, Repeated
+from crowdsweep.tracking.run_book import DrawConfusion, ReadArtifact, Rejected, RunBook
 from crowdsweep.tracking.uri import tracking_uri, without_credentials
 from crowdsweep.trial.events import Event, SweepStarted, TrialFinished, TrialPlanned
-from crowdsweep.trial.result import TrialResult
 
 __all__ = ["Mirrored", "MlflowClient", "MlflowMirror", "rebuild", "tracking_uri", "without_credentials"]
 
@@ -28,25 +27,29 @@ _log = logging.getLogger(__name__)
 
 _TELL_FIRST_S, _TELL_EVERY_S = 2.0, 10.0
 _SILENT_S, _LOOK_S = 8.0, 0.5
+_SUMMARISED_EVERY_S = 10.0  # numbers of cells, which change with each of their trials
+_RESTS = 20.0  # times as long as it took to read the record, which holds up the sweep's own thread
+_REFUSED = "MLflow refuses trial %s: %s"
 _PRESSES_TO_DROP = 2  # of Ctrl-C: then nothing is waited for
 _AFTER_A_PRESS_S = 10.0  # that MLflow is waited for by somebody who has asked for an end
 
 
 class MlflowMirror:
-    """Mirrors a sweep into MLflow from a thread of its own; a `Mirror`.
+    """Keeps MLflow equal to the record of a sweep that runs, from a thread of its own; a `Mirror`.
 
-    A failure is reported once and retried; trials that could not be written in the end are counted in a warning, and
-    `mirror` (or the next driver of the same sweep, through `look`) writes them. Runs of trials that the sweep does not
-    ask for any more stay, with the tag `crowdsweep.asked` false, and no cell's numbers count them.
+    Every few seconds what the record has and MLflow lacks is written. A failure is reported once and retried; trials
+    that could not be written in the end are counted in a warning, and `mirror` (or the next driver of the same sweep)
+    writes them. Runs of trials that the sweep does not ask for any more stay, with the tag `crowdsweep.asked` false,
+    and no cell's numbers count them.
 
     Args:
         store: directory or URI of the sweep's store.
         experiment: name in MLflow; created once.
+        look: tells what the record says now, for ever: it is read while the sweep goes on.
         uri: see `tracking_uri`.
         record: takes `RunsCreated`, from this mirror's thread; a failure of it is the journal's to tell.
-        look: tells what the journal says now: trials of it that MLflow lacks are written.
         draw: of the mean confusion matrix of a cell's reported trials, which becomes an artifact of its run.
-        background: how the thread retries, for tests.
+        pace: of the thread.
         presses: tells how often Ctrl-C was pressed: once more, and `close` leaves what is left to `mirror`.
         tell: takes, while `close` waits, words for whoever waits too.
     """
@@ -56,108 +59,82 @@ class MlflowMirror:
         store: str | Path,
         *,
         experiment: str,
+        look: Callable[[], JournalState],
         uri: str | None = None,
         record: Callable[[Event], None] | None = None,
-        look: Callable[[], JournalState] | None = None,
         draw: DrawConfusion | None = None,
-        background: Callable[[Callable[[], None]], Background] | None = None,
+        pace: Pace | None = None,
         presses: Callable[[], int] = lambda: 0,
         tell: Callable[[str], object] = _log.info,
     ) -> None:
         self._store = str(store)
+        self._look = look
         self._presses = presses
         self._tell = tell
         self._uri = tracking_uri(store, uri)
-        door = MlflowDoor(self._uri, experiment)
-        self._runs = RunBook(door, record=record, read=reader_of(store), draw=draw)
-        self._look = look
-        self._trials: dict[str, ShownTrial] = {}
-        self._among: frozenset[str] = frozenset()
-        self._waiting: dict[str, TrialResult] = {}
-        self._thread = (background or self._background)(self._runs.write_cells)
-        self._started = False
+        self._runs = RunBook(MlflowDoor(self._uri, experiment), record=record, read=reader_of(store), draw=draw)
+        self._projection = Projection(self._runs)
+        self._summarised_at = 0.0
+        self._refused = 0
         self._finished = False
         self._closed = False
+        self._thread = Repeated("MLflow", self._write, pace=pace, words=lambda error: words_of(error, self._uri))
 
     def handle(self, event: Event) -> None:
-        """Queues what is to be written; never waits and never raises for MLflow's sake."""
-        match event:
-            case SweepStarted():
-                self._started = True
-                self._among = datasets_of(event.plan)
-                state = self._look() if self._look is not None else None
-                first = state.started[0] if state is not None and state.started else event
-                recorded = dict(state.runs) if state is not None else {}
-                self._thread.submit(
-                    lambda: self._runs.open(event.name, event.environment, store_id(first), recorded),
-                    beyond_limit=True,
-                )
-                if state is not None:
-                    self._trials.update(one_each(shown_trials(state, every=True)))
-                    self._waiting.update((key, result) for key, result in state.results.items() if key in self._trials)
-                for key, result in list(self._waiting.items()):
-                    self._queue(key, result, beyond_limit=True)
-            case TrialPlanned(spec=spec, label=label):
-                known = self._trials.get(spec.key)
-                if known is None or not known.asked or spec.phase == "report":
-                    self._trials[spec.key] = ShownTrial(spec=spec, label=label or spec.model, among=self._among)
-                if known is not None and known.spec.phase != spec.phase == "report":
-                    self._thread.submit(lambda: self._runs.enter_report(spec))
-            case TrialFinished(result=result):
-                self._waiting[result.key] = result
-                self._queue(result.key, result)
-            case _:
-                pass
+        """Has the record looked at soon; never waits and never raises for MLflow's sake."""
+        if isinstance(event, SweepStarted | TrialPlanned | TrialFinished):
+            self._thread.wake()
 
     def close(self) -> None:
-        """Writes what is queued, ends the runs of all cells, and says what could not be written."""
+        """Writes what is left, ends the runs of all cells, and says what could not be written."""
         if self._closed:
             return
         self._closed = True
-        shown = one_each(shown_trials(self._look(), every=True)) if self._look is not None else self._trials
-
-        def finish() -> None:
-            self._runs.mark(shown)
-            self._runs.finish()
-            self._finished = True
-
         before, told_at = self._presses(), 0.0
 
         def wait(gone_s: float) -> bool:
             nonlocal told_at
             if gone_s - told_at > _TELL_EVERY_S or (not told_at and gone_s > _TELL_FIRST_S):
                 told_at = gone_s
-                n = f"{len(self._waiting)} runs to go" if self._waiting else "writing the last"
+                lacking = self._projection.lacking(self._look())
+                n = f"{lacking} runs to go" if lacking else "writing the last"
                 self._tell(f"MLflow: {n}; Ctrl-C leaves them to {self._later}")
             if before and gone_s > _AFTER_A_PRESS_S:
                 return False
             return self._presses() == before and before < _PRESSES_TO_DROP
 
-        self._thread.close(finish if self._started else None, wait)
-        if self._waiting:
-            _log.warning(
-                "MLflow lacks %d trials; the journal has them: %s writes them", len(self._waiting), self._later
-            )
-        elif self._started and not self._finished:
+        self._thread.close(wait)
+        state = self._look()
+        if lacking := self._projection.lacking(state):
+            _log.warning("MLflow lacks %d trials; the journal has them: %s writes them", lacking, self._later)
+        elif state.started and not self._finished:
             _log.warning("MLflow lacks the latest numbers of the models; %s writes them", self._later)
+
+    def _write(self, last: bool) -> float:
+        began, state = time.monotonic(), self._look()
+        if not state.started:
+            return 0.0
+        steps = self._projection.write(state)
+        read_s = time.monotonic() - began
+        for key, done in steps:
+            if isinstance(done, Rejected):
+                _log.log(logging.DEBUG if self._refused else logging.WARNING, _REFUSED, key, words_of(done, self._uri))
+                self._refused += 1
+            if not self._thread.goes_on():
+                return 0.0
+        if last:
+            self._runs.finish()
+            self._finished = True
+        elif time.monotonic() > self._summarised_at + _SUMMARISED_EVERY_S:
+            self._runs.write_cells()
+            self._summarised_at = time.monotonic()
+        else:
+            self._thread.wake()  # for the numbers of cells
+        return _RESTS * read_s
 
     @property
     def _later(self) -> str:
         return f"`{shlex.join(['crowdsweep', 'mirror', self._store])}`"
-
-    def _background(self, when_idle: Callable[[], None]) -> Background:
-        return Background("MLflow", when_idle=when_idle, words=lambda error: words_of(error, self._uri))
-
-    def _queue(self, key: str, result: TrialResult, *, beyond_limit: bool = False) -> None:
-        if key not in self._trials:
-            return
-
-        def write() -> None:
-            self._runs.write_trial(self._trials[key], result)
-            if self._waiting.get(key) is result:
-                del self._waiting[key]
-
-        self._thread.submit(write, beyond_limit=beyond_limit)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,18 +177,11 @@ def rebuild(
     found = written = 0
     try:
         with told_of_silence(door):
-            runs.open(state.name, state.environment, store_id(state.started[0]) if state.started else "")
-            trials = one_each(shown_trials(state, every=True))
-            for key, result in state.results.items():
-                if key not in trials:
-                    continue
-                try:
-                    fresh = runs.write_trial(trials[key], result)
-                except Rejected as error:
-                    _log.warning("MLflow refuses trial %s: %s", key, words_of(error, uri))
-                    continue
-                written, found = written + fresh, found + (not fresh)
-            runs.mark(trials)
+            for key, done in Projection(runs).write(state):
+                if isinstance(done, Rejected):
+                    _log.warning(_REFUSED, key, words_of(done, uri))
+                else:
+                    written, found = written + done, found + (not done)
             runs.finish()
     except (OSError, Rejected) as error:
         raise BadInput(

@@ -5,11 +5,11 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
-from types import MappingProxyType
 from typing import Protocol, runtime_checkable
 
 from crowdsweep.errors import JournalError
 from crowdsweep.journal.shown import ShownTrial
+from crowdsweep.journal.state import JournalState
 from crowdsweep.tracking.run_records import (
     ASKED,
     FILES,
@@ -29,6 +29,7 @@ from crowdsweep.tracking.run_records import (
     mean_confusion,
     trial_record,
 )
+from crowdsweep.tracking.sweep_page import store_id
 from crowdsweep.trial.artifacts import Artifact
 from crowdsweep.trial.events import Event, RunsCreated
 from crowdsweep.trial.result import Status, TrialResult
@@ -43,6 +44,10 @@ ReadArtifact = Callable[[Artifact], bytes | None]
 """Returns the file of an array that a trial kept; None where it is gone."""
 
 _IDS_A_ROW = 50
+
+
+class Rejected(Exception):
+    """MLflow will never take what it was given: trying again cannot help."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,7 +137,7 @@ class _Cell:
 
 class RunBook:
     """Runs of one sweep in one experiment. Every call can be repeated after it failed: what was written is not
-    written twice.
+    written twice. Nothing is written before it is open.
 
     Args:
         experiment: of MLflow.
@@ -164,27 +169,22 @@ class RunBook:
         self._untold: dict[str, str] = {}
         self._marks: dict[str, str] = {}  # run → what its tag `ASKED` says
 
-    def open(
-        self,
-        sweep: str,
-        environment: Mapping[str, str],
-        store: str = "",
-        recorded: Mapping[str, RunsCreated] = MappingProxyType({}),
-    ) -> None:
-        """Connects, finds what is there already, and closes what a driver that died left open.
+    def open(self, state: JournalState) -> None:
+        """Connects, finds what is there already, and closes what a driver that died left open; once.
 
         Args:
-            sweep: its name.
-            environment: versions and the like.
-            store: an id; runs of another store are another sweep's, whatever its name.
-            recorded: by MLflow tracking URI, the runs that the journal knows; it is told of others that are found.
+            state: of the sweep that is written. Runs of another store are another sweep's, whatever its name; the
+                record is told of runs that it does not know.
         """
-        self._sweep, self._environment, self._store, self._recorded = sweep, environment, store, recorded
+        if self._is_open:
+            return
+        self._sweep, self._environment, self._recorded = state.name, state.environment, state.runs
+        self._store = store_id(state.started[0]) if state.started else ""
         self._experiment.open()
         self._runs, self._done = {}, {}
         for run in self._experiment.runs():
-            ours = run.tags.get(STORE, store) == store  # earlier versions did not say
-            if ours and run.tags.get(SWEEP) == sweep and KEY in run.tags:
+            ours = run.tags.get(STORE, self._store) == self._store  # earlier versions did not say
+            if ours and run.tags.get(SWEEP) == self._sweep and KEY in run.tags:
                 self._take_stock(run.tags[KEY], run)
         self._found = set(self._runs)
         known = self._known()
@@ -195,14 +195,17 @@ class RunBook:
         }
         self._is_open = True
 
+    def has(self, trial: ShownTrial, result: TrialResult) -> bool:
+        """Whether a trial's run is known to say this."""
+        return self._done.get(trial.spec.key) == (result.status, trial.spec.phase)
+
     def write_trial(self, trial: ShownTrial, result: TrialResult) -> bool:
         """Writes a trial's run, and its cell's where there is none. Returns False where all of it stood there."""
-        self._be_open()
         spec = trial.spec
         cell = self._cells.setdefault(spec.cell_key, _Cell(shown=trial))
         if trial.asked:
             cell.shown = trial
-        cell.trials[spec.key] = CellTrial(
+        said = CellTrial(
             phase=spec.phase,
             status=result.status,
             asked=trial.asked,
@@ -210,8 +213,10 @@ class RunBook:
             metrics=result.metrics if result.status is Status.OK else {},
             confusion=result.confusion,
         )
-        cell.dirty = True
-        if self._done.get(spec.key) == (result.status, spec.phase):
+        if cell.trials.get(spec.key) != said:
+            cell.trials[spec.key] = said
+            cell.dirty = True
+        if self.has(trial, result):
             return False
         if not cell.described:
             self._describe(cell)
@@ -237,20 +242,8 @@ class RunBook:
             if key not in known and run.tags.get(STORE) == self._store and run.tags.get(KIND) != "sweep":
                 self._mark_run(key, asked=False)
 
-    def enter_report(self, spec: TrialSpec) -> None:
-        """Marks a trial that was done for a search and now counts for the report; one not yet written comes marked."""
-        status, phase = self._done.get(spec.key, ("", ""))
-        if phase not in ("", spec.phase):
-            self._experiment.tag(self._runs[spec.key].run_id, PHASE, spec.phase)
-            self._done[spec.key] = (status, spec.phase)
-            cell = self._cells[spec.cell_key]
-            cell.trials[spec.key] = replace(cell.trials[spec.key], phase=spec.phase)
-            cell.dirty = True
-
     def write_cells(self) -> None:
         """Brings the summaries of cells up to date, and tells the journal of new runs."""
-        if not self._is_open:
-            return
         for key, cell in self._cells.items():
             if cell.dirty and key in self._runs:
                 self._summarise(key, cell)
@@ -258,7 +251,6 @@ class RunBook:
 
     def finish(self) -> None:
         """Draws and ends the runs of all cells, and lets go of the experiment."""
-        self._be_open()
         self.write_cells()
         for key, cell in sorted(self._cells.items()):
             if key in self._runs:
@@ -281,10 +273,6 @@ class RunBook:
         if run.status != record.status:
             self._experiment.end(run.run_id, record.status)
         self._runs[record.key] = replace(run, status=record.status, tags={**run.tags, FILES: digest})
-
-    def _be_open(self) -> None:
-        if not self._is_open:
-            self.open(self._sweep, self._environment, self._store, self._recorded)
 
     def _take_stock(self, key: str, run: StoredRun) -> None:
         if run.status == "RUNNING":

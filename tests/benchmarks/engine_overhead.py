@@ -40,7 +40,8 @@ from crowdsweep.sweep.ray_actors import RayExecutor
 from crowdsweep.sweep.ray_slot import CONTROL, Slot, slot_options
 from crowdsweep.sweepfile.read import parse_sweep
 from crowdsweep.sweepfile.records import Resources, SweepConfig
-from crowdsweep.tracking.mlflow_runs import MlflowMirror
+from crowdsweep.testing.journals import folded
+from crowdsweep.tracking.mlflow_runs import MlflowMirror, rebuild, tracking_uri
 from crowdsweep.trial.events import Event, Mirror, SweepFinished, SweepStarted
 from crowdsweep.trial.plan_record import PlanRecord
 from crowdsweep.trial.runner import run_batch
@@ -143,16 +144,15 @@ def engine(cluster: Cluster, trials: int, pack: int, mlflow: bool) -> float:
         time.sleep(0.05)
     with tempfile.TemporaryDirectory() as folder:
         if mlflow:  # making its tables takes a second, once
-            first = MlflowMirror(Path(folder), experiment="overhead")
-            first.handle(
-                SweepStarted(name="overhead", config={}, plan=PlanRecord(), environment={}, resumed=False, time=0.0)
-            )
-            first.close()
+            begun = SweepStarted(name="overhead", config={}, plan=PlanRecord(), environment={}, resumed=False, time=0.0)
+            rebuild(folded([begun]), tracking_uri(Path(folder)), "overhead")
         journal = Journal(Path(folder))
         last = LastTrial()
         mirrors: list[Mirror] = [last]
         if mlflow:
-            mirrors.append(MlflowMirror(Path(folder), experiment="overhead", record=journal.handle))
+            mirrors.append(
+                MlflowMirror(Path(folder), experiment="overhead", look=journal.snapshot, record=journal.handle)
+            )
 
         def work() -> None:
             outcome = run_sweep(

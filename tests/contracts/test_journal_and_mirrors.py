@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -63,8 +64,24 @@ def a_live_console(folder: Path) -> Mirror:
     return ConsoleMirror(console=Console(file=io.StringIO(), force_terminal=True))
 
 
+@dataclass(frozen=True)
+class Recorded:
+    """A mirror that looks at a record, with one that is told of each event first."""
+
+    record: MemoryJournal
+    mirror: Mirror
+
+    def handle(self, event: Event) -> None:
+        self.record.handle(event)
+        self.mirror.handle(event)
+
+    def close(self) -> None:
+        self.mirror.close()
+
+
 def an_mlflow(folder: Path) -> Mirror:
-    return MlflowMirror(folder, experiment="an experiment")
+    record = MemoryJournal()
+    return Recorded(record, MlflowMirror(folder, experiment="an experiment", look=record.snapshot))
 
 
 JOURNALS = [a_journal, a_journal_in_memory]

@@ -8,6 +8,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -187,7 +188,7 @@ def test_mlflow_that_cannot_be_written_any_more(
     """The sweep finishes, and `mirror` writes what MLflow lacks."""
     from mlflow import MlflowClient
 
-    from crowdsweep.tracking import mlflow_runs
+    from crowdsweep.tracking import mlflow_runs, repeated
 
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     config = config_of([SLOW], seeds={"report": 12}, tracking={})
@@ -208,7 +209,7 @@ def test_mlflow_that_cannot_be_written_any_more(
 
     seen: list[Any] = []
     monkeypatch.setattr(mlflow_runs.MlflowMirror, "handle", spoilt)
-    monkeypatch.setattr(mlflow_runs.MlflowMirror, "_background", _hasty)
+    monkeypatch.setattr(repeated, "Pace", partial(repeated.Pace, first_delay_s=0.05, stalled_s=60.0))
     outcome = open_and_run(config, tmp_path, quiet=True)
     assert (outcome.status, outcome.finished, outcome.failed) == ("done", 12, 0)
     _unblock(database)
@@ -224,13 +225,6 @@ def test_mlflow_that_cannot_be_written_any_more(
     assert "RUNNING" not in {run.info.status for run in runs}
     keys = [run.data.tags["crowdsweep.key"] for run in runs if run.data.tags.get("crowdsweep.kind") == "trial"]
     assert sorted(keys) == sorted(read_journal(tmp_path).results)
-
-
-def _hasty(_mirror: Any, when_idle: Any) -> Any:
-    """The writing thread, giving up soon."""
-    from crowdsweep.tracking.background import Background
-
-    return Background("MLflow", attempts=2, first_delay_s=0.05, stalled_s=60.0, when_idle=when_idle)
 
 
 def _block(database: Path) -> None:

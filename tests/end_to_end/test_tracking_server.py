@@ -71,7 +71,7 @@ def test_a_server_that_dies_in_the_middle(
 ) -> None:
     store = tmp_path / "store"
     journal = Journal(store)
-    mirror = MlflowMirror(store, experiment=EXPERIMENT, record=journal.handle, look=lambda: journal.state)
+    mirror = MlflowMirror(store, experiment=EXPERIMENT, record=journal.handle, look=journal.snapshot)
 
     def tell(events: Sequence[Event]) -> None:
         for event in events:

@@ -10,19 +10,16 @@ import pytest
 from written_models import FOOT, HEAD
 
 from crowdsweep.models import registered
+from crowdsweep.testing.journals import folded
 from crowdsweep.testing.mirror_checks import started
-from crowdsweep.tracking.mlflow_runs import (
-    MlflowMirror,
-)
+from crowdsweep.tracking.mlflow_runs import rebuild, tracking_uri
 
 
 @pytest.fixture(scope="session")
 def empty_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A database with MLflow's tables: making them takes seconds."""
     path = tmp_path_factory.mktemp("template") / "mlflow.db"
-    mirror = MlflowMirror(path.parent, experiment="template")
-    mirror.handle(started())
-    mirror.close()
+    rebuild(folded([started()]), tracking_uri(path.parent), "template")
     with sqlite3.connect(path) as database:
         database.execute("DELETE FROM experiment_tags")
         database.execute("DELETE FROM experiments WHERE name = 'template'")

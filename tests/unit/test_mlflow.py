@@ -18,6 +18,7 @@ from crowdsweep.journal.journal import Journal, read_journal
 from crowdsweep.journal.shown import ShownTrial
 from crowdsweep.sweep.launch import open_and_run, rebuild_mirror
 from crowdsweep.sweepfile.read import parse_sweep
+from crowdsweep.testing.fakes import MemoryJournal
 from crowdsweep.testing.mirror_checks import ok, spec, started
 from crowdsweep.tracking import artifact_files
 from crowdsweep.tracking.mlflow_runs import (
@@ -175,7 +176,7 @@ def test_a_database_that_stops_taking_rows_is_mended_by_mirror(
 def test_a_cell_that_was_cut_short_is_completed(store: Path) -> None:
     """Its run was made, and then params were refused for a while."""
     sql(store, "CREATE TRIGGER refuse BEFORE INSERT ON params BEGIN SELECT RAISE(ABORT, 'readonly database'); END")
-    state = sweep(store, outcomes((0,)), attempts=1)
+    state = sweep(store, outcomes((0,)))
     sql(store, "DROP TRIGGER refuse")
     rebuild(state, tracking_uri(store), "an experiment")
     cells, trials = runs_in(store)
@@ -365,10 +366,11 @@ def test_nothing_is_printed(store: Path, capfd: pytest.CaptureFixture[str]) -> N
 
 def test_run_ids_are_told_while_the_sweep_runs(store: Path) -> None:
     told: list[Event] = []
-    mirror = MlflowMirror(store, experiment="an experiment", record=told.append)
+    journal = MemoryJournal()
+    mirror = MlflowMirror(store, experiment="an experiment", look=lambda: journal.state, record=told.append)
+    for event in (started(), *outcomes()):
+        journal.handle(event)
     mirror.handle(started())
-    for event in outcomes():
-        mirror.handle(event)
     mirror.close()
     assert all(isinstance(event, RunsCreated) for event in told)
     assert {key for event in told if isinstance(event, RunsCreated) for key in event.runs} == {

@@ -3,7 +3,6 @@
 import logging
 import shutil
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +15,9 @@ from crowdsweep.journal.journal import Journal, read_journal
 from crowdsweep.journal.shown import one_each, shown_trials
 from crowdsweep.report.in_mlflow import show_when_ended, sweep_page
 from crowdsweep.report.of_sweep import compared_sweep
-from crowdsweep.tracking.background import Background
 from crowdsweep.tracking.mlflow_door import MlflowDoor
 from crowdsweep.tracking.mlflow_runs import MlflowClient, MlflowMirror, tracking_uri
+from crowdsweep.tracking.repeated import Pace
 from crowdsweep.tracking.run_records import FILES
 from crowdsweep.tracking.uri import without_credentials
 from crowdsweep.trial.result import Status
@@ -205,8 +204,8 @@ def project(store: Path) -> None:
         store,
         experiment="tracked",
         record=journal.handle,
-        look=lambda: journal.state,
-        background=partial(lambda idle: Background("MLflow", when_idle=idle, attempts=1, patience_s=20.0)),
+        look=journal.snapshot,
+        pace=Pace(patience_s=20.0),
     )
     mirror.handle(journal.state.started[0])
     mirror.close()

@@ -14,10 +14,10 @@ from mlflow_sweeps import outcomes, runs_in, sweep
 
 from crowdsweep.tracking.artifact_files import bring_along, write_inside
 from crowdsweep.tracking.artifact_places import is_inside
-from crowdsweep.tracking.background import Rejected
 from crowdsweep.tracking.mlflow_confined import confine
 from crowdsweep.tracking.mlflow_door import MlflowDoor
 from crowdsweep.tracking.mlflow_runs import MlflowClient, tracking_uri
+from crowdsweep.tracking.run_book import Rejected
 
 
 @pytest.fixture

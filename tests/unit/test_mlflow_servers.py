@@ -15,8 +15,8 @@ from crowdsweep.errors import BadInput
 from crowdsweep.journal.journal import Journal, read_journal
 from crowdsweep.sweep.launch import open_and_run, rebuild_mirror
 from crowdsweep.sweepfile.read import parse_sweep
+from crowdsweep.testing.journals import folded
 from crowdsweep.testing.mirror_checks import started
-from crowdsweep.tracking.background import Background
 from crowdsweep.tracking.mlflow_runs import (
     MlflowMirror,
     rebuild,
@@ -39,7 +39,7 @@ def nobody_logged_in(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_server_that_is_down_delays_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     port = free_port()
     with caplog.at_level(logging.WARNING, logger="crowdsweep"):
-        state = sweep(tmp_path, outcomes(), uri=f"http://somebody:secret@127.0.0.1:{port}", attempts=10**6)
+        state = sweep(tmp_path, outcomes(), uri=f"http://somebody:secret@127.0.0.1:{port}")
     assert len(state.results) == 4
     told = [record.getMessage() for record in caplog.records]
     assert len(told) == 2
@@ -116,15 +116,16 @@ def test_ctrl_c_leaves_a_slow_server_to_mirror(tmp_path: Path, caplog: pytest.Lo
     server.daemon_threads = True
     threading.Thread(target=server.serve_forever, daemon=True).start()
     presses, told = 0, []
+    state = folded([started(), *outcomes()])
     mirror = MlflowMirror(
         tmp_path,
         experiment="x",
+        look=lambda: state,
         uri=f"http://127.0.0.1:{server.server_port}",
         presses=lambda: presses,
         tell=told.append,
     )
-    for event in (started(), *outcomes()):
-        mirror.handle(event)
+    mirror.handle(state.started[0])
 
     def press() -> None:
         nonlocal presses
@@ -142,13 +143,9 @@ def test_ctrl_c_leaves_a_slow_server_to_mirror(tmp_path: Path, caplog: pytest.Lo
 
 
 def test_after_a_second_ctrl_c_nothing_is_waited_for(tmp_path: Path) -> None:
-    mirror = MlflowMirror(
-        tmp_path,
-        experiment="x",
-        presses=lambda: 2,
-        background=lambda idle: Background("MLflow", when_idle=idle),
-    )
-    mirror.handle(started())
+    state = folded([started()])
+    mirror = MlflowMirror(tmp_path, experiment="x", look=lambda: state, presses=lambda: 2)
+    mirror.handle(state.started[0])
     began = time.monotonic()
     mirror.close()
     assert time.monotonic() - began < 2.0

@@ -15,6 +15,7 @@ from mlflow_sweeps import outcomes, runs_in, sweep
 
 from crowdsweep.errors import BadInput
 from crowdsweep.journal.journal import Journal
+from crowdsweep.testing.journals import folded
 from crowdsweep.testing.mirror_checks import spec, started
 from crowdsweep.tracking.artifact_files import bring_along
 from crowdsweep.tracking.mlflow_runs import (
@@ -29,13 +30,12 @@ from crowdsweep.tracking.uri import discreetly
 
 def test_the_database_is_one_file_when_nobody_writes(store: Path) -> None:
     files = []
-    journal = Journal(store)
-    mirror = MlflowMirror(store, experiment="an experiment", record=lambda event: files.append(database_files(store)))
-    mirror.handle(started())
-    for event in outcomes():
-        mirror.handle(event)
+    state = folded([started(), *outcomes()])
+    mirror = MlflowMirror(
+        store, experiment="an experiment", look=lambda: state, record=lambda event: files.append(database_files(store))
+    )
+    mirror.handle(state.started[0])
     mirror.close()
-    journal.close()
     assert files == [{"mlflow.db", "mlflow.db-wal", "mlflow.db-shm"}], "written through a log"
     assert database_files(store) == {"mlflow.db"}
     with closing(sqlite3.connect(store / "mlflow.db")) as database:
@@ -176,7 +176,7 @@ def test_two_stores_with_one_name_share_no_run(store: Path, tmp_path: Path) -> N
     for place, time_s in (("one", 1.0), ("two", 2.0)):
         journal = Journal(tmp_path / place)
         mirror = MlflowMirror(
-            tmp_path / place, experiment="an experiment", uri=uri, record=journal.handle, look=lambda j=journal: j.state
+            tmp_path / place, experiment="an experiment", uri=uri, record=journal.handle, look=journal.snapshot
         )
         for event in (replace(started(), time=time_s), *outcomes((0, 1))):
             journal.handle(event)

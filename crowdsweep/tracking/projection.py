@@ -1,0 +1,61 @@
+"""MLflow as a view of the record: what a sweep has and MLflow lacks is written, however often that is asked for."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from crowdsweep.journal.shown import ShownTrial, one_each, shown_trials
+from crowdsweep.journal.state import JournalState
+from crowdsweep.tracking.run_book import Rejected, RunBook
+from crowdsweep.trial.result import TrialResult
+
+_ATTEMPTS = 8  # at one trial, before the others are written without it
+
+
+class Projection:
+    """Has MLflow say what a record says. It can be asked again after any failure, and when the record has grown; what
+    was written is not written twice, and what this process has written is not looked at again.
+
+    Args:
+        runs: of the sweep.
+    """
+
+    def __init__(self, runs: RunBook) -> None:
+        self._runs = runs
+        self._failures: Counter[str] = Counter()
+
+    def write(self, state: JournalState) -> Iterator[tuple[str, bool | Rejected]]:
+        """Returns what writes the trials that MLflow lacks, one at each step, and then marks those that the sweep does
+        not ask for. The record is read at once, which takes a second for ten thousand trials.
+
+        Yields:
+            (key, whether its run had to be written or changed), or (key, why MLflow will never take it).
+        """
+        trials = _trials_of(state)
+
+        def steps() -> Iterator[tuple[str, bool | Rejected]]:
+            self._runs.open(state)
+            for key, (trial, result) in trials.items():
+                if self._failures[key] < _ATTEMPTS:
+                    yield key, self._written(trial, result)
+            self._runs.mark({key: trial for key, (trial, _) in trials.items()})
+
+        return steps()
+
+    def _written(self, trial: ShownTrial, result: TrialResult) -> bool | Rejected:
+        try:
+            return self._runs.write_trial(trial, result)
+        except Rejected as error:
+            self._failures[result.key] = _ATTEMPTS
+            return error
+        except Exception:
+            self._failures[result.key] += 1
+            raise
+
+    def lacking(self, state: JournalState) -> int:
+        """Returns how many trials of a record were not seen to stand in MLflow."""
+        return sum(not self._runs.has(trial, result) for trial, result in _trials_of(state).values())
+
+
+def _trials_of(state: JournalState) -> dict[str, tuple[ShownTrial, TrialResult]]:
+    shown = one_each(shown_trials(state, every=True))
+    return {key: (shown[key], result) for key, result in state.results.items() if key in shown}

@@ -1,0 +1,131 @@
+"""One job done again and again on a thread of its own, for a mirror that must never delay a sweep."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from crowdsweep.errors import error_words
+
+_log = logging.getLogger(__name__)
+
+_LOOK_S = 0.1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pace:
+    """How often a job is done, and how long it is waited for.
+
+    Attributes:
+        every_s: at least, between the ends of one time and the beginning of the next.
+        first_delay_s, longest_delay_s: after a failure; it doubles.
+        patience_s: how long `close` waits in all.
+        stalled_s: how long it waits for one step of the job.
+    """
+
+    every_s: float = 2.0
+    first_delay_s: float = 1.0
+    longest_delay_s: float = 60.0
+    patience_s: float = 60.0
+    stalled_s: float = 30.0
+
+
+class Repeated:
+    """Does a job when there is something new, and once more at the end.
+
+    A job that raises is done again after a growing delay. The first failure is reported as a warning, later ones only
+    at debug level, so that a server that is down does not fill the terminal. The last time is tried once.
+
+    Args:
+        name: what is written to, for messages and as the thread's name.
+        job: called with whether this is the last time; returns for how many seconds it should rest at least. Between
+            two steps it asks `goes_on`.
+        pace: see there.
+        words: of an error, for messages.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        job: Callable[[bool], float],
+        *,
+        pace: Pace | None = None,
+        words: Callable[[Exception], str] = error_words,
+    ) -> None:
+        self._name = name
+        self._job = job
+        self._pace = pace or Pace()
+        self._words = words
+        self._news = threading.Event()
+        self._closing = threading.Event()
+        self._abandoned = False
+        self._reported = False
+        self._stepped_at = 0.0
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def wake(self) -> None:
+        """There is something new; returns at once."""
+        self._news.set()
+
+    def goes_on(self) -> bool:
+        """Says that a step of the job is done; False where nobody waits for the others any more."""
+        self._stepped_at = time.monotonic()
+        return not self._abandoned
+
+    def close(self, wait: Callable[[float], bool] | None = None) -> None:
+        """Has the job done for the last time; returns when that is done, or fails, or takes too long.
+
+        Args:
+            wait: asked again and again, with the seconds that have gone by, whether to go on waiting.
+        """
+        self._closing.set()
+        self._news.set()
+        began = time.monotonic()
+        while self._thread.is_alive():
+            now = time.monotonic()
+            gone_s, stalled_s = now - began, now - max(began, self._stepped_at)
+            too_long = gone_s > self._pace.patience_s or stalled_s > self._pace.stalled_s
+            if too_long or (wait is not None and not wait(gone_s)):
+                break
+            self._thread.join(min(_LOOK_S, self._pace.patience_s))
+        self._abandoned = True
+
+    def _run(self) -> None:
+        delay_s = self._pace.first_delay_s
+        while not self._closing.is_set():
+            self._news.wait()
+            self._news.clear()
+            if self._closing.is_set():
+                break
+            rest_s = self._done(last=False)
+            if rest_s is not None:
+                delay_s = self._pace.first_delay_s
+                self._closing.wait(max(self._pace.every_s, rest_s))
+            else:
+                self._news.set()
+                self._closing.wait(delay_s)
+                delay_s = min(2 * delay_s, self._pace.longest_delay_s)
+        if not self._abandoned:
+            self._done(last=True)
+
+    def _done(self, *, last: bool) -> float | None:
+        """Does the job; returns how long to rest, or None where it failed."""
+        try:
+            rest_s = self._job(last)
+        except Exception as error:  # noqa: BLE001 - whatever a mirror's library raises, the sweep goes on
+            self._report(error)
+            return None
+        self._stepped_at = time.monotonic()
+        return rest_s
+
+    def _report(self, error: Exception) -> None:
+        level = logging.DEBUG if self._reported else logging.WARNING
+        _log.log(
+            level,
+            "%s cannot be written, the sweep goes on and it is tried again: %s",
+            self._name,
+            self._words(error),
+        )
+        self._reported = True
