@@ -5,6 +5,7 @@ was ever written is read for ever.
 """
 
 import math
+import re
 from bisect import bisect_left, insort
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
@@ -30,6 +31,8 @@ from crowdsweep.trial.events import (
 from crowdsweep.trial.plan_record import CellRecord, DatasetRecord, PlanRecord, RefusedRecord
 from crowdsweep.trial.result import Failure, Status, TrialResult
 from crowdsweep.trial.spec import TrialSpec
+
+_KEY = re.compile("[0-9a-f]{16}")
 
 Data = Mapping[str, Any]
 """The fields of an event, as JSON gives them back."""
@@ -198,6 +201,8 @@ def _read_start(data: Data) -> SweepStarted:
 
 def _read_result(data: Data) -> TrialFinished:
     values = dict(data["result"])
+    if not isinstance(values["key"], str) or not _KEY.fullmatch(values["key"]):
+        raise ValueError(f"expected the key of a trial, 16 hex digits, got {shortened(repr(values['key']))}")
     values["status"] = Status(values["status"])
     values["objective"] = tuple(values["objective"])
     values["curve"] = tuple((step, score) for step, score in values.get("curve", ()))

@@ -6,9 +6,10 @@ import pytest
 
 from crowdsweep.errors import JournalDamaged
 from crowdsweep.journal.journal import Journal, read_journal
+from crowdsweep.journal.codec import encode
 from crowdsweep.journal.repair import repair_journal
 from crowdsweep.journal.rows import START, chain, unseal
-from crowdsweep.testing.mirror_checks import one_of_each
+from crowdsweep.testing.mirror_checks import ok, one_of_each
 
 FORGED = [
     '{"kind":"trial_finished","v":1,"data":{"result":{"key":"x","kept":{"a":{"digest":"../../thesis"}}}}}',
@@ -20,6 +21,7 @@ FORGED = [
     "null",
     "{",
     "[" * 5000,
+    *(encode(ok(key)) for key in ("", "../x", "0" * 15, "0" * 17, "0" * 15 + "G", "0" * 15 + "\n")),
 ]
 
 
