@@ -34,7 +34,10 @@ from crowdsweep.trial.plan_record import CellRecord, DatasetRecord, PlanRecord
 from crowdsweep.trial.result import Failure, Status, TrialResult
 from crowdsweep.trial.spec import TrialSpec
 
+E = "e" * 16
+
 texts = st.text(max_size=8)
+keys = st.text("0123456789abcdef", min_size=16, max_size=16)
 floats = st.floats(allow_nan=False)
 finite = st.floats(allow_nan=False, allow_infinity=False)
 scalars = st.none() | st.booleans() | st.integers(-(2**63), 2**63) | finite | texts
@@ -67,7 +70,7 @@ failures = one(Failure, kind=texts, message=texts, traceback=texts)
 kept_arrays = one(Artifact, digest=texts, dtype=texts, shape=st.lists(st.integers(0, 9), max_size=3).map(tuple))
 done = one(
     TrialResult,
-    key=texts,
+    key=keys,
     status=st.just(Status.OK),
     metrics=st.dictionaries(texts, floats, max_size=3),
     objective=floats_in_order,
@@ -142,7 +145,7 @@ events = st.one_of(
     one(PointScored, search=texts, number=numbers, value=st.none() | floats),
     one(PointsSelected, search=texts, numbers=st.lists(numbers, max_size=3).map(tuple)),
     one(TrialPlanned, spec=specs, label=texts, search=texts),
-    one(TrialFinished, result=done | one(TrialResult, key=texts, status=st.just(Status.FAILED), failure=failures)),
+    one(TrialFinished, result=done | one(TrialResult, key=keys, status=st.just(Status.FAILED), failure=failures)),
     one(BatchLost, keys=st.lists(texts, max_size=3).map(tuple), reason=texts, slot=texts),
     one(RunsCreated, tracking_uri=texts, experiment_id=texts, runs=strings),
     one(
@@ -168,7 +171,7 @@ def test_an_event_comes_back_as_it_was(drawn: object) -> None:
 
 
 def test_nan_comes_back_too() -> None:
-    finished = mirror_checks.ok("k")
+    finished = mirror_checks.ok(E)
     event = replace(finished, result=replace(finished.result, objective=(1.0, math.nan, -math.inf)))
     text = encode(event)
     assert "NaN" not in text
@@ -222,7 +225,8 @@ def test_a_sealed_row_opens(drawn: object) -> None:
     assert opened.text.decode("utf-8", "surrogatepass") == text
 
 
-outcomes = st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(Status), st.integers(0, 99)), max_size=20)
+THREE = ["a" * 16, "b" * 16, "c" * 16]
+outcomes = st.lists(st.tuples(st.sampled_from(THREE), st.sampled_from(Status), st.integers(0, 99)), max_size=20)
 
 
 @settings(max_examples=25, deadline=None)
@@ -236,7 +240,7 @@ def test_a_trial_finishes_once(outcomes: list[tuple[str, Status, int]], groups: 
         for key, status, mark in outcomes
     ]
     expected = {}
-    for key in "abc":
+    for key in THREE:
         own = [event.result for event in happened if event.result.key == key]
         for status in (Status.STOPPED, Status.FAILED, Status.OK):
             if ended_so := [result for result in own if result.status is status]:

@@ -28,6 +28,8 @@ from crowdsweep.trial.runner import run_batch
 from crowdsweep.trial.spec import TrialSpec
 from crowdsweep.trial.watch import Watch
 
+E = "e" * 16
+
 ARRAYS = {
     "shares": np.array([0.5, 0.25, np.nan]),
     "counts": np.arange(6, dtype=np.int32).reshape(2, 3),
@@ -41,10 +43,10 @@ def test_arrays_come_back_as_they_were(tmp_path: Path) -> None:
     journal = Journal(tmp_path, rows=open_rows(tmp_path, write=True))
     kept = journal.keep(ARRAYS)
     assert kept == journal.keep({name: array.copy() for name, array in ARRAYS.items()})
-    journal.handle_many([started(), TrialFinished(result=replace(ok("k").result, kept=kept))])
+    journal.handle_many([started(), TrialFinished(result=replace(ok(E).result, kept=kept))])
     journal.close()
     journal = Journal(tmp_path, rows=open_rows(tmp_path, write=True))
-    told = journal.state.results["k"].kept
+    told = journal.state.results[E].kept
     journal.close()
     assert told == kept
     for name, array in ARRAYS.items():
@@ -96,7 +98,7 @@ def test_a_disk_that_cannot_hold_them_stops_the_record(tmp_path: Path) -> None:
     with pytest.raises(JournalError, match="could not be written"):
         journal.keep(ARRAYS)
     with pytest.raises(JournalError, match="could not be written"):
-        journal.handle(ok("k"))
+        journal.handle(ok(E))
     journal.close()
 
 
@@ -107,7 +109,7 @@ def test_what_is_gone_or_was_too_large_is_none(tmp_path: Path) -> None:
 
 
 def test_arrays_never_stand_in_a_row() -> None:
-    result = replace(ok("k").result, artifacts=ARRAYS, kept={"big": Artifact(dtype="<f8", shape=(9,))})
+    result = replace(ok(E).result, artifacts=ARRAYS, kept={"big": Artifact(dtype="<f8", shape=(9,))})
     row = encode(TrialFinished(result=result))
     assert "artifacts" not in row
     assert '"kept":{"big":{"digest":"","dtype":"<f8","shape":[9]}}' in row
@@ -158,6 +160,7 @@ from typing import final
 import numpy as np
 
 from crowdsweep.models.contract import ConfusionMatrices, FitResult, ModelInfo
+
 
 
 @final

@@ -114,7 +114,7 @@ def test_nothing_is_told_where_nothing_can_be() -> None:
 
 
 def test_flags_are_journalled_where_there_are_any() -> None:
-    plain = TrialResult(key="k", status=Status.OK)
+    plain = TrialResult(key="e" * 16, status=Status.OK)
     assert "flags" not in json.loads(encode(TrialFinished(result=plain)))["data"]["result"]
     flagged = replace(plain, flags=("permuted",))
     for result in (plain, flagged):

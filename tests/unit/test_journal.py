@@ -17,6 +17,8 @@ from crowdsweep.journal.repair import repair_journal
 from crowdsweep.testing.mirror_checks import ok, one_of_each, spec, started
 from crowdsweep.trial.events import PointProposed, PointScored, RunsCreated, SweepFinished, SweepStatus, TrialPlanned
 
+A, B, C = ("a" * 16, "b" * 16, "c" * 16)
+
 
 def test_state_says_what_happened(tmp_path: Path) -> None:
     journal = Journal(tmp_path)
@@ -91,6 +93,7 @@ import sys
 from crowdsweep.journal.journal import Journal
 from crowdsweep.testing.mirror_checks import ok, spec, started
 from crowdsweep.trial.events import TrialPlanned
+
 journal = Journal(sys.argv[1])
 journal.handle(started())
 for seed in range(10**6):
@@ -122,18 +125,18 @@ def test_killed_driver_loses_nothing_it_told_of(tmp_path: Path) -> None:
 
 def test_torn_tail_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     journal = Journal(tmp_path)
-    journal.handle_many([started(), ok("a"), ok("b")])
+    journal.handle_many([started(), ok(A), ok(B)])
     journal.close()
     file = tmp_path / JOURNAL_FILE
     whole = file.read_bytes()
     file.write_bytes(whole[:-10])
-    assert set(read_journal(tmp_path).results) == {"a"}
+    assert set(read_journal(tmp_path).results) == {A}
     assert not caplog.records
     assert file.stat().st_size == len(whole) - 10, "a reader changes nothing"
     with caplog.at_level(logging.WARNING):
         journal = Journal(tmp_path)
     assert "torn tail" in caplog.text
-    journal.handle(ok("b"))
+    journal.handle(ok(B))
     journal.close()
     assert file.read_bytes() == whole
 
@@ -141,7 +144,7 @@ def test_torn_tail_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -
 @pytest.mark.parametrize("make_bad", [lambda row: row.replace(b"ok", b"OK"), lambda row: b"\0" * len(row)])
 def test_damage_is_named(tmp_path: Path, make_bad: object) -> None:
     journal = Journal(tmp_path)
-    journal.handle_many([started(), ok("a"), ok("b")])
+    journal.handle_many([started(), ok(A), ok(B)])
     journal.close()
     file = tmp_path / JOURNAL_FILE
     rows = file.read_bytes().splitlines(keepends=True)
@@ -156,7 +159,7 @@ def test_damage_is_named(tmp_path: Path, make_bad: object) -> None:
 
 def test_repair_drops_what_is_damaged_and_keeps_a_copy(tmp_path: Path) -> None:
     journal = Journal(tmp_path)
-    journal.handle_many([started(), ok("a"), ok("b"), ok("c")])
+    journal.handle_many([started(), ok(A), ok(B), ok(C)])
     with pytest.raises(JournalLocked):
         repair_journal(tmp_path)
     journal.close()
@@ -172,7 +175,7 @@ def test_repair_drops_what_is_damaged_and_keeps_a_copy(tmp_path: Path) -> None:
     assert file.read_bytes().startswith(rows[0])
     assert repair_journal(tmp_path).copy is None
     journal = Journal(tmp_path)
-    assert set(journal.state.results) == {"b"}
+    assert set(journal.state.results) == {B}
     journal.close()
     with pytest.raises(JournalError, match="no journal to repair"):
         repair_journal(tmp_path / "nowhere")
@@ -180,24 +183,24 @@ def test_repair_drops_what_is_damaged_and_keeps_a_copy(tmp_path: Path) -> None:
 
 def test_full_disk_stops_the_sweep_and_keeps_what_was_written(tmp_path: Path) -> None:
     journal = Journal(tmp_path)
-    journal.handle_many([started(), ok("a")])
+    journal.handle_many([started(), ok(A)])
     size = (tmp_path / JOURNAL_FILE).stat().st_size
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size + 100, before[1]))
     try:
         with pytest.raises(JournalError, match="make room"):
-            journal.handle(ok("b"))
+            journal.handle(ok(B))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     with pytest.raises(JournalError, match="make room"):  # room or not: it does not go on with a gap
-        journal.handle(ok("c"))
-    assert set(journal.state.results) == {"a"}
+        journal.handle(ok(C))
+    assert set(journal.state.results) == {A}
     journal.close()
     assert (tmp_path / JOURNAL_FILE).stat().st_size == size
     journal = Journal(tmp_path)
-    journal.handle(ok("b"))
+    journal.handle(ok(B))
     journal.close()
-    assert set(read_journal(tmp_path).results) == {"a", "b"}
+    assert set(read_journal(tmp_path).results) == {A, B}
 
 
 def test_rows_are_flushed_before_handle_returns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -206,8 +209,8 @@ def test_rows_are_flushed_before_handle_returns(tmp_path: Path, monkeypatch: pyt
     size = (tmp_path / JOURNAL_FILE).stat
     monkeypatch.setattr(os, "fsync", lambda _: synced.append(size().st_size))
     journal.handle(started())
-    journal.handle_many([ok("a"), ok("b"), ok("c")])
-    journal.handle_many([ok("a")])
+    journal.handle_many([ok(A), ok(B), ok(C)])
+    journal.handle_many([ok(A)])
     assert synced[-1] == size().st_size
     assert len(synced) == 2, "one flush for a group, none for what is known"
     journal.close()
@@ -253,5 +256,5 @@ class Failing:
 def test_nothing_is_known_that_was_not_written(tmp_path: Path) -> None:
     journal = Journal(tmp_path, rows=Failing())
     with pytest.raises(JournalError, match="gone"):
-        journal.handle(ok("a"))
+        journal.handle(ok(A))
     assert not journal.state.results

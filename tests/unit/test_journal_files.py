@@ -14,11 +14,14 @@ from crowdsweep.journal.repair import repair_journal
 from crowdsweep.journal.rows import seal
 from crowdsweep.testing.mirror_checks import ok, started
 
+A, B, C = ("a" * 16, "b" * 16, "c" * 16)
+KEYS = [f"{number:016x}" for number in range(100)]
+
 
 def written(folder: Path, count: int = 4) -> list[bytes]:
     """Lines of a sound journal."""
     journal = Journal(folder)
-    journal.handle_many([started(), *(ok(f"k{number}") for number in range(count - 1))])
+    journal.handle_many([started(), *(ok(KEYS[number]) for number in range(count - 1))])
     journal.close()
     return (folder / JOURNAL_FILE).read_bytes().splitlines(keepends=True)
 
@@ -89,24 +92,24 @@ def test_a_last_row_may_lack_its_newline(tmp_path: Path) -> None:
     rows = written(tmp_path)
     file = tmp_path / JOURNAL_FILE
     file.write_bytes(b"".join(rows)[:-1])
-    assert set(read_journal(tmp_path).results) == {"k0", "k1", "k2"}
+    assert set(read_journal(tmp_path).results) == set(KEYS[:3])
     journal = Journal(tmp_path)
-    journal.handle(ok("k3"))
+    journal.handle(ok(KEYS[3]))
     journal.close()
     assert file.read_bytes().startswith(b"".join(rows))
-    assert set(read_journal(tmp_path).results) == {"k0", "k1", "k2", "k3"}
+    assert set(read_journal(tmp_path).results) == set(KEYS[:4])
 
 
 def test_an_old_journal_is_gone_on_with_in_a_chain(tmp_path: Path) -> None:
-    old = [seal(encode(event)) for event in (started(), ok("a"))]
+    old = [seal(encode(event)) for event in (started(), ok(A))]
     file = tmp_path / JOURNAL_FILE
     file.write_bytes(b"".join(old))
     journal = Journal(tmp_path)
-    journal.handle_many([ok("b"), ok("c")])
+    journal.handle_many([ok(B), ok(C)])
     journal.close()
     rows = file.read_bytes().splitlines(keepends=True)
     assert rows[:2] == old
-    assert set(read_journal(tmp_path).results) == {"a", "b", "c"}
+    assert set(read_journal(tmp_path).results) == {A, B, C}
     file.write_bytes(b"".join([rows[0], *rows[2:]]))
     with pytest.raises(JournalDamaged, match=r"row 2 .* says that it is row 3"):
         read_journal(tmp_path)
@@ -126,15 +129,15 @@ def test_a_deleted_lock_file_lets_no_second_driver_in(tmp_path: Path) -> None:
 @pytest.mark.parametrize("replace", [True, False])
 def test_a_driver_whose_journal_was_taken_away_stops(replace: bool, tmp_path: Path) -> None:
     first = Journal(tmp_path)
-    first.handle_many([started(), ok("a")])
+    first.handle_many([started(), ok(A)])
     file = tmp_path / JOURNAL_FILE
     file.rename(tmp_path / "moved")
     if replace:
         file.write_bytes((tmp_path / "moved").read_bytes())
     with pytest.raises(JournalError, match="was removed or replaced"):
-        first.handle(ok("b"))
+        first.handle(ok(B))
     first.close()
-    assert set(read_journal(tmp_path).results if replace else {"a"}) == {"a"}
+    assert set(read_journal(tmp_path).results if replace else {A}) == {A}
 
 
 def test_a_driver_whose_journal_was_changed_stops(tmp_path: Path) -> None:
@@ -143,7 +146,7 @@ def test_a_driver_whose_journal_was_changed_stops(tmp_path: Path) -> None:
     with (tmp_path / JOURNAL_FILE).open("ab") as file:
         file.write(b"x")
     with pytest.raises(JournalError, match="changed by somebody else"):
-        first.handle(ok("b"))
+        first.handle(ok(B))
     first.close()
 
 
