@@ -67,7 +67,12 @@ def built(drawn: Any) -> Any:
 
 scalar_params = st.dictionaries(texts, st.booleans() | st.integers() | texts, max_size=2)
 failures = one(Failure, kind=texts, message=texts, traceback=texts)
-kept_arrays = one(Artifact, digest=texts, dtype=texts, shape=st.lists(st.integers(0, 9), max_size=3).map(tuple))
+kept_arrays = one(
+    Artifact,
+    digest=st.text("0123456789abcdef", min_size=32, max_size=32),
+    dtype=st.sampled_from(["<f8", "<f4", "<i8", "|b1", "<U9"]),
+    shape=st.lists(st.integers(0, 9), max_size=3).map(tuple),
+)
 done = one(
     TrialResult,
     key=keys,
