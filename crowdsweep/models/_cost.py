@@ -59,7 +59,8 @@ def passes_over(n_rows: int, params: Mapping[str, Any], epochs: int, *, stops: b
     """
     least = params.get("steps")
     if least is None:
-        least = STEPS if stops or params["network"] == "linear" else UNSTOPPED_STEPS
+        linear = params["network"] == "linear" or params.get("hidden") == []
+        least = STEPS if stops or linear else UNSTOPPED_STEPS
         least *= params.get("protocol", "until_trained") == "until_trained"
     return max(float(epochs), least * params["batch_size"] / max(1, n_rows))
 

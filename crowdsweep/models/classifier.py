@@ -106,7 +106,8 @@ class Classifier:
     def unstopped(self) -> "Classifier":
         """Returns it as models have it that train it to the end, whatever it then says of items that it does not train
         on: `steps` that nobody chose are fewer, but of a linear network."""
-        linear = isinstance(self.network, Dense) and not self.network.hidden
+        settings = self.network.dense if isinstance(self.network, Auto) else self.network
+        linear = isinstance(settings, Dense) and settings.linear
         return replace(self, steps=UNSTOPPED_STEPS) if self.steps is None and not linear else self
 
     def build(self, data: TrainingData, *, sentences: bool = False, n_outputs: int | None = None) -> Network:

@@ -202,7 +202,7 @@ MODEL = ModelInfo(
     source="Mena and Nanculef 2019, section 3, Equations 4 to 9 (Global)",
     needs=frozenset({"features"}),
     supports=frozenset({"votes", "soft_answers"}),
-    version=4,
+    version=5,
     space={
         "groups": {"min": 1, "max": 10},
         "smoothing": {"values": [0.01, 0.1, 1]},

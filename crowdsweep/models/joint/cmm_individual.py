@@ -253,5 +253,5 @@ MODEL = ModelInfo(
     },
     cost=joint_cost,
     label_symmetric=False,
-    version=3,
+    version=4,
 )

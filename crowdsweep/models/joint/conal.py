@@ -264,5 +264,5 @@ MODEL = ModelInfo(
     },
     cost=_cost,
     label_symmetric=False,
-    version=3,
+    version=4,
 )

@@ -163,7 +163,7 @@ MODEL = ModelInfo(
     source="Raykar et al. 2010, section 2; Mena and Nanculef 2019, section 4 (DL-EM)",
     needs=frozenset({"features"}),
     supports=frozenset({"votes", "soft_answers"}),
-    version=4,
+    version=5,
     space={
         "smoothing": {"values": [0, 0.01, 0.1, 1]},
         "iterations": {"values": [10, 20, 50]},

@@ -167,7 +167,7 @@ MODEL = ModelInfo(
     source="Chen et al. 2020, IJCAI",
     needs=frozenset({"features", "annotators"}),
     supports=frozenset({"soft_answers"}),
-    version=6,
+    version=7,
     space={
         "lambda1": {"values": [0.001, 0.1, 1]},
         "lambda2": {"values": [1, 10, 100]},

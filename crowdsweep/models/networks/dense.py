@@ -44,6 +44,11 @@ class Dense:
     hidden: tuple[Annotated[int, Ge(1)], ...] = (128,)
     dropout: Annotated[float, Ge(0), Lt(1)] = 0.5
 
+    @property
+    def linear(self) -> bool:
+        """Whether it has no hidden units, by its name or by its widths."""
+        return self.network == "linear" or not self.hidden
+
     def needs(self) -> frozenset[Need]:
         """See `StatesNeeds`."""
         return frozenset({"features"})
@@ -51,7 +56,7 @@ class Dense:
     def build(self, items: Items, n_classes: int) -> "DenseNetwork":
         """Returns the network on these items' features."""
         n_features = features_of(items).shape[1]
-        if self.network == "linear":
+        if self.linear:
             return DenseNetwork(widths=(n_features, n_classes))
         return DenseNetwork(widths=(n_features, *self.hidden, n_classes), dropout=self.dropout)
 
