@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from crowdsweep.errors import shortened
-from crowdsweep.journal import first_format
 from crowdsweep.journal.state import Known, Role
 from crowdsweep.trial.artifacts import Artifact
 from crowdsweep.trial.events import (
@@ -188,7 +187,7 @@ def _read_start(data: Data) -> SweepStarted:
             datasets=tuple(
                 DatasetRecord(**_with(row, class_names=tuple(row.get("class_names", ())))) for row in plan["datasets"]
             ),
-            cells=None if plan["cells"] is None else tuple(CellRecord(**row) for row in plan["cells"]),
+            cells=tuple(CellRecord(**row) for row in plan["cells"]),
             searches=tuple(CellRecord(**row) for row in plan["searches"]),
             refused=tuple(RefusedRecord(**row) for row in plan.get("refused", ())),
         )
@@ -228,58 +227,39 @@ def _matrix(rows: Any) -> tuple[tuple[float, ...], ...]:
     return tuple(map(tuple, rows))
 
 
-def _search_for_study(data: Data) -> dict[str, Any]:
-    """The first format called a search a study."""
-    return {"search" if name == "study" else name: value for name, value in data.items()}
-
-
 KINDS = (
-    Kind(
-        event=SweepStarted,
-        name="sweep_started",
-        read={
-            1: lambda data: SweepStarted(**_with(data, plan=first_format.plan_of(data["plan"]))),
-            2: _read_start,
-        },
-        take=_begin,
-    ),
+    Kind(event=SweepStarted, name="sweep_started", read={2: _read_start}, take=_begin),
     Kind(
         event=PointProposed,
         name="point_proposed",
-        read={1: lambda data: PointProposed(**_search_for_study(data)), 2: lambda data: PointProposed(**data)},
+        read={2: lambda data: PointProposed(**data)},
         take=_propose,
         news=_news_of_proposal,
     ),
     Kind(
         event=PointScored,
         name="point_scored",
-        read={1: lambda data: PointScored(**_search_for_study(data)), 2: lambda data: PointScored(**data)},
+        read={2: lambda data: PointScored(**data)},
         take=_score,
         news=_news_of_score,
     ),
     Kind(
         event=PointsSelected,
         name="points_selected",
-        read={
-            1: lambda data: PointsSelected(search=data["study"], numbers=tuple(data["numbers"])),
-            2: lambda data: PointsSelected(search=data["search"], numbers=tuple(data["numbers"])),
-        },
+        read={2: lambda data: PointsSelected(search=data["search"], numbers=tuple(data["numbers"]))},
         take=_select,
     ),
     Kind(
         event=TrialPlanned,
         name="trial_planned",
-        read={
-            1: lambda data: TrialPlanned(spec=TrialSpec(**data["spec"])),
-            2: lambda data: TrialPlanned(**_with(data, spec=TrialSpec(**data["spec"]))),
-        },
+        read={2: lambda data: TrialPlanned(**_with(data, spec=TrialSpec(**data["spec"])))},
         take=_plan,
         news=_news_of_plan,
     ),
     Kind(
         event=TrialFinished,
         name="trial_finished",
-        read={1: _read_result, 2: _read_result},
+        read={2: _read_result},
         take=_finish,
         news=_news_of_finish,
     ),

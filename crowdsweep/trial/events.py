@@ -75,8 +75,8 @@ class TrialPlanned:
     """A trial is asked for; written before it is submitted, so that whoever reads the journal knows what it is.
 
     Attributes:
-        label: what the sweep file calls the model of its cell; empty in journals of the first format.
-        search: key of the search that it belongs to; empty where the point is fixed, and in the first format.
+        label: what the sweep file calls the model of its cell.
+        search: key of the search that it belongs to; empty where the point is fixed.
     """
 
     spec: TrialSpec

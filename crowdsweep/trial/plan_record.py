@@ -80,16 +80,15 @@ class PlanRecord:
 
     Attributes:
         datasets: in the order of the sweep file.
-        cells: fixed points, run on the report seeds. None in journals of the first format, which do not name them:
-            everything in such a journal counts as asked for.
-        searches: in the first format without the fields that have defaults.
+        cells: fixed points, run on the report seeds.
+        searches: in the same order.
         report_seeds: a reported point has the seeds 0 … `report_seeds` - 1.
         n_trials: at most; a trial that answers for several cells counts once for each.
         refused: searches that are left out, since nothing could score them.
     """
 
     datasets: Sequence[DatasetRecord] = ()
-    cells: Sequence[CellRecord] | None = ()
+    cells: Sequence[CellRecord] = ()
     searches: Sequence[CellRecord] = ()
     report_seeds: int = 0
     n_trials: int = 0
