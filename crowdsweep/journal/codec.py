@@ -13,8 +13,8 @@ from typing import Any
 
 from crowdsweep.errors import JournalDamaged, JournalError, shortened
 from crowdsweep.journal.kinds import BY_EVENT, BY_NAME
-from crowdsweep.journal.typed import check_config, check_types
-from crowdsweep.trial.events import Event, SweepStarted
+from crowdsweep.journal.typed import record_of
+from crowdsweep.trial.events import Event
 
 _NON_FINITE = ("nan", "inf", "-inf")
 
@@ -60,11 +60,7 @@ def decode(text: bytes | str) -> Event:
             f"{', '.join(map(str, kind.read))}{_OLDER if of_before else _NEWER}"
         )
     try:
-        event = read(data)
-        check_types(event)
-        if isinstance(event, SweepStarted):
-            check_config(event.config)
-        return event
+        return record_of(kind.event, read(data))
     except (TypeError, KeyError, ValueError, AttributeError, IndexError, ArithmeticError) as error:
         raise JournalDamaged(
             f"a row of kind {name!r} without the fields of version {version}: {shortened(str(error), 500)}"
