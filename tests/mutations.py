@@ -213,11 +213,13 @@ class Reader:
         make: draws a sound input: contents by name.
         read: reads what was written to a folder; raises `CrowdsweepError` where it refuses it.
         ways: to change one of its files.
+        first: done once before: what is imported takes its time, and is no reader's fault.
     """
 
     make: Callable[[random.Random], Mapping[str, bytes]]
     read: Callable[[Path, random.Random], object]
     ways: Callable[[bytes, random.Random], bytes] = mutated
+    first: Callable[[], object] = lambda: None
 
 
 @dataclass(kw_only=True)
@@ -272,6 +274,7 @@ def campaign(reader: Reader, seeds: range) -> Ended:
 
 
 def _read_all(reader: Reader, seeds: range, tell: Any) -> None:
+    reader.first()
     here = Path(mkdtemp(prefix="mutated-"))
     limit = _ADDRESSES + int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (limit, resource.getrlimit(resource.RLIMIT_AS)[1]))

@@ -63,7 +63,7 @@ class Bests:
         wanted = config.get("metric")
         goal = goal_of(wanted["name"]) if wanted else None
         self._wanted: tuple[str, Goal] | None = (wanted["name"], wanted.get("goal", goal)) if wanted and goal else None
-        cells = [*(plan.cells or ()), *plan.searches]
+        cells = [*plan.cells, *plan.searches]
         self._saw_gold = {cell.key for cell in cells if cell.sees_gold}
         self._searched_for = {cell.key: cell.metric for cell in plan.searches}
         self._gold = {_place(row.dataset, row.dataset_params): row.gold for row in plan.datasets}

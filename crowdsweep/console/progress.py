@@ -197,14 +197,14 @@ class Progress:
 
     def _plan(self, config: Mapping[str, Any], plan: PlanRecord) -> None:
         self._planned_total = plan.n_trials
-        self._watched = {cell.key: cell.metric for cell in [*(plan.cells or ()), *plan.searches]}
+        self._watched = {cell.key: cell.metric for cell in [*plan.cells, *plan.searches]}
         self._bests = Bests(config, plan)
         self._among = {row.dataset for row in plan.datasets}
         self._searched = {
             (one.label, dataset_words(one.dataset, one.dataset_params, self._among)) for one in plan.searches
         }
         self._planned = Counter()
-        for cell in [*(plan.cells or ()), *plan.searches]:
+        for cell in [*plan.cells, *plan.searches]:
             self._planned[cell.label, dataset_words(cell.dataset, cell.dataset_params, self._among)] += cell.n_trials
 
     def _at_work(self) -> None:

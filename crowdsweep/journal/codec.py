@@ -13,8 +13,8 @@ from typing import Any
 
 from crowdsweep.errors import JournalDamaged, JournalError, shortened
 from crowdsweep.journal.kinds import BY_EVENT, BY_NAME
-from crowdsweep.journal.typed import check_config, check_types
-from crowdsweep.trial.events import Event, SweepStarted
+from crowdsweep.journal.typed import record_of
+from crowdsweep.trial.events import Event
 
 _NON_FINITE = ("nan", "inf", "-inf")
 
@@ -36,7 +36,7 @@ def encode(event: Event) -> str:
 
 
 def decode(text: bytes | str) -> Event:
-    """Returns the event of a row that `encode` wrote, now or in any earlier version.
+    """Returns the event of a row that `encode` wrote, now or in any earlier version that `kinds` knows.
 
     Raises:
         JournalDamaged: the row says what no crowdsweep writes, though its checksum agrees.
@@ -54,16 +54,13 @@ def decode(text: bytes | str) -> Event:
         raise JournalError(f"a row of kind {shortened(repr(name))}, which this crowdsweep does not know{_NEWER}")
     read = kind.read.get(version) if isinstance(version, int) else None
     if read is None:
+        of_before = isinstance(version, int) and version < kind.version
         raise JournalError(
-            f"a row of kind {name!r}, version {shortened(repr(version))}; this crowdsweep reads versions up to "
-            f"{kind.version}{_NEWER}"
+            f"a row of kind {name!r}, version {shortened(repr(version))}; this crowdsweep reads versions "
+            f"{', '.join(map(str, kind.read))}{_OLDER if of_before else _NEWER}"
         )
     try:
-        event = read(data)
-        check_types(event)
-        if isinstance(event, SweepStarted):
-            check_config(event.config)
-        return event
+        return record_of(kind.event, read(data))
     except (TypeError, KeyError, ValueError, AttributeError, IndexError, ArithmeticError) as error:
         raise JournalDamaged(
             f"a row of kind {name!r} without the fields of version {version}: {shortened(str(error), 500)}"
@@ -71,6 +68,7 @@ def decode(text: bytes | str) -> Event:
 
 
 _NEWER = ". A newer crowdsweep wrote it: upgrade, then try again"
+_OLDER = ". It is of a time before the first release: run the sweep again, into another folder"
 
 
 def _dumps(value: Any) -> str:

@@ -4,17 +4,12 @@ A kind has a version of its own, raised when rows are written that an older crow
 was ever written is read for ever.
 """
 
-import math
-import re
 from bisect import bisect_left, insort
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from crowdsweep.errors import shortened
-from crowdsweep.journal import first_format
 from crowdsweep.journal.state import Known, Role
-from crowdsweep.trial.artifacts import Artifact
 from crowdsweep.trial.events import (
     BatchLost,
     Event,
@@ -28,11 +23,7 @@ from crowdsweep.trial.events import (
     TrialFinished,
     TrialPlanned,
 )
-from crowdsweep.trial.plan_record import CellRecord, DatasetRecord, PlanRecord, RefusedRecord
-from crowdsweep.trial.result import Failure, Status, TrialResult
-from crowdsweep.trial.spec import TrialSpec
-
-_KEY = re.compile("[0-9a-f]{16}")
+from crowdsweep.trial.result import Status, TrialResult
 
 Data = Mapping[str, Any]
 """The fields of an event, as JSON gives them back."""
@@ -45,7 +36,7 @@ class Kind:
     Attributes:
         event: its record.
         name: what its rows call it; never changes.
-        read: version of a row → what makes the event of its data; the highest is what is written.
+        read: version of a row → what makes the record's fields of its own; the highest is what is written.
         take: adds an event to what is known.
         news: what an event brings that is not known yet, in a form that is equal for equal news; None where it brings
             nothing, and is neither written nor taken.
@@ -53,7 +44,7 @@ class Kind:
 
     event: type[Any]
     name: str
-    read: Mapping[int, Callable[[Data], Event]]
+    read: Mapping[int, Callable[[Data], Data]]
     take: Callable[[Known, Any], None]
     news: Callable[[Known, Any], Hashable | None] = lambda known, event: object()  # noqa: ARG005 - each is news
 
@@ -176,131 +167,31 @@ def _end(known: Known, event: SweepFinished) -> None:
     known.status = event.status
 
 
-# How the rows of each version are read.
+# What makes the fields of today of those that a row of each version has.
 
 
-def _with(data: Data, **made: Any) -> dict[str, Any]:
-    return {**data, **made}
+def _as_it_is(data: Data) -> Data:
+    return data
 
 
-def _read_start(data: Data) -> SweepStarted:
-    plan = data["plan"]
-    record = PlanRecord(
-        **_with(
-            plan,
-            datasets=tuple(
-                DatasetRecord(**_with(row, class_names=tuple(row.get("class_names", ())))) for row in plan["datasets"]
-            ),
-            cells=None if plan["cells"] is None else tuple(CellRecord(**row) for row in plan["cells"]),
-            searches=tuple(CellRecord(**row) for row in plan["searches"]),
-            refused=tuple(RefusedRecord(**row) for row in plan.get("refused", ())),
-        )
-    )
-    return SweepStarted(**_with(data, plan=record))
-
-
-def _read_result(data: Data) -> TrialFinished:
-    values = dict(data["result"])
-    if not isinstance(values["key"], str) or not _KEY.fullmatch(values["key"]):
-        raise ValueError(f"expected the key of a trial, 16 hex digits, got {shortened(repr(values['key']))}")
-    values["status"] = Status(values["status"])
-    values["objective"] = tuple(values["objective"])
-    values["curve"] = tuple((step, score) for step, score in values.get("curve", ()))
-    # Earlier versions held every fit against the votes, and marked what differed: no evidence.
-    values["flags"] = tuple(flag for flag in values.get("flags", ()) if flag != "below_vote")
-    values["kept"] = {
-        name: Artifact(**_with(row, shape=tuple(row["shape"]))) for name, row in values.get("kept", {}).items()
-    }
-    if any(isinstance(value, float) and not math.isfinite(value) for value in values["metrics"].values()):
-        raise ValueError(f"expected metrics that are finite, got {shortened(repr(values['metrics']))}")
-    if values["confusion"] is not None:
-        values["confusion"] = _matrix(values["confusion"])
-    if values["failure"] is not None:
-        values["failure"] = Failure(**values["failure"])
-    return TrialFinished(result=TrialResult(**values))
-
-
-def _matrix(rows: Any) -> tuple[tuple[float, ...], ...]:
-    """Returns the rows of a matrix, all of one length.
-
-    Raises:
-        TypeError: it is none.
-    """
-    if not isinstance(rows, list) or not all(isinstance(row, list) for row in rows):
-        raise TypeError(f"expected a matrix as a list of rows, got {shortened(repr(rows))}")
-    if not rows or len(set(map(len, rows))) > 1 or not rows[0]:
-        raise TypeError(f"expected a matrix of rows of one length, got rows of {shortened(str([*map(len, rows)]))}")
-    return tuple(map(tuple, rows))
-
-
-def _search_for_study(data: Data) -> dict[str, Any]:
-    """The first format called a search a study."""
-    return {"search" if name == "study" else name: value for name, value in data.items()}
+def _without_below_vote(data: Data) -> Data:
+    """Earlier versions held every fit against the votes, and marked what differed: no evidence."""
+    result = data["result"]
+    if "below_vote" not in result.get("flags", ()):
+        return data
+    return {"result": {**result, "flags": [flag for flag in result["flags"] if flag != "below_vote"]}}
 
 
 KINDS = (
-    Kind(
-        event=SweepStarted,
-        name="sweep_started",
-        read={
-            1: lambda data: SweepStarted(**_with(data, plan=first_format.plan_of(data["plan"]))),
-            2: _read_start,
-        },
-        take=_begin,
-    ),
-    Kind(
-        event=PointProposed,
-        name="point_proposed",
-        read={1: lambda data: PointProposed(**_search_for_study(data)), 2: lambda data: PointProposed(**data)},
-        take=_propose,
-        news=_news_of_proposal,
-    ),
-    Kind(
-        event=PointScored,
-        name="point_scored",
-        read={1: lambda data: PointScored(**_search_for_study(data)), 2: lambda data: PointScored(**data)},
-        take=_score,
-        news=_news_of_score,
-    ),
-    Kind(
-        event=PointsSelected,
-        name="points_selected",
-        read={
-            1: lambda data: PointsSelected(search=data["study"], numbers=tuple(data["numbers"])),
-            2: lambda data: PointsSelected(search=data["search"], numbers=tuple(data["numbers"])),
-        },
-        take=_select,
-    ),
-    Kind(
-        event=TrialPlanned,
-        name="trial_planned",
-        read={
-            1: lambda data: TrialPlanned(spec=TrialSpec(**data["spec"])),
-            2: lambda data: TrialPlanned(**_with(data, spec=TrialSpec(**data["spec"]))),
-        },
-        take=_plan,
-        news=_news_of_plan,
-    ),
-    Kind(
-        event=TrialFinished,
-        name="trial_finished",
-        read={1: _read_result, 2: _read_result},
-        take=_finish,
-        news=_news_of_finish,
-    ),
-    Kind(
-        event=BatchLost,
-        name="batch_lost",
-        read={1: lambda data: BatchLost(**_with(data, keys=tuple(data["keys"])))},
-        take=_lose,
-    ),
-    Kind(event=RunsCreated, name="runs_created", read={1: lambda data: RunsCreated(**data)}, take=_create),
-    Kind(
-        event=SweepFinished,
-        name="sweep_finished",
-        read={1: lambda data: SweepFinished(status=SweepStatus(data["status"]), time=data["time"])},
-        take=_end,
-    ),
+    Kind(event=SweepStarted, name="sweep_started", read={2: _as_it_is}, take=_begin),
+    Kind(event=PointProposed, name="point_proposed", read={2: _as_it_is}, take=_propose, news=_news_of_proposal),
+    Kind(event=PointScored, name="point_scored", read={2: _as_it_is}, take=_score, news=_news_of_score),
+    Kind(event=PointsSelected, name="points_selected", read={2: _as_it_is}, take=_select),
+    Kind(event=TrialPlanned, name="trial_planned", read={2: _as_it_is}, take=_plan, news=_news_of_plan),
+    Kind(event=TrialFinished, name="trial_finished", read={2: _without_below_vote}, take=_finish, news=_news_of_finish),
+    Kind(event=BatchLost, name="batch_lost", read={1: _as_it_is}, take=_lose),
+    Kind(event=RunsCreated, name="runs_created", read={1: _as_it_is}, take=_create),
+    Kind(event=SweepFinished, name="sweep_finished", read={1: _as_it_is}, take=_end),
 )
 BY_EVENT: Mapping[type, Kind] = {kind.event: kind for kind in KINDS}
 BY_NAME: Mapping[str, Kind] = {kind.name: kind for kind in KINDS}

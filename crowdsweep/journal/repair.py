@@ -4,7 +4,7 @@ What is kept:
 
 1. Every row whose checksum agrees; also where an editor or a transfer changed the ends of its line, put a mark before
    the first one, or ran several into one line.
-2. In the order of their numbers, where they have one; a row that stands there twice once.
+2. In the order of their numbers; a row that stands there twice once.
 3. Not the end of a trial whose arrays are gone or damaged (`artifacts`), so that it is run again and keeps them anew.
 4. They are numbered and chained anew. Where no row is left, nothing is changed.
 
@@ -88,8 +88,8 @@ def repair_journal(store: str | Path) -> Repaired:
 
 
 def _repaired(file: Path, rows: LocalRows) -> Repaired:
-    found: list[tuple[int, Sealed]] = []  # by the number that each is kept in the order of
-    dropped = number = last = 0
+    found: list[Sealed] = []
+    dropped = last = 0
     seen: set[tuple[int, bytes]] = set()
     is_sound, link = True, START
     with file.open("rb") as lines:
@@ -100,18 +100,18 @@ def _repaired(file: Path, rows: LocalRows) -> Repaired:
                 if row is None:
                     dropped += 1
                     continue
-                number = row.after.number + 1 if row.after is not None else number
+                number = row.after.number + 1
                 last = max(last, number)
-                if row.after is not None and (number, row.crc) in seen:
+                if (number, row.crc) in seen:
                     dropped += 1
                     is_sound = False
                     continue
                 seen.add((number, row.crc))
-                is_sound = is_sound and row.after in (None, link)
+                is_sound = is_sound and row.after == link
                 link = link._replace(number=link.number + 1, crc=row.crc)
-                found.append((number, row))
-    lost = {row: arrays for _, row in found if (arrays := _lost_arrays(row, rows, file))}
-    kept = [(number, row) for number, row in found if row not in lost]
+                found.append(row)
+    lost = {row: arrays for row in found if (arrays := _lost_arrays(row, rows, file))}
+    kept = [row for row in found if row not in lost]
     if is_sound and len(kept) == len(found):
         return Repaired(kept=len(found), dropped=0, missing=0, without_arrays=0, copy=None)
     if not kept:
@@ -119,8 +119,8 @@ def _repaired(file: Path, rows: LocalRows) -> Repaired:
             f"{file}: not one row of it can be read; it stands as it was. Put a copy of the journal in its place, or "
             f"move it away and begin anew"
         )
-    kept.sort(key=lambda pair: pair[0])
-    whole = chain((row.text.decode("utf-8", "surrogatepass") for _, row in kept), START)[0]
+    kept.sort(key=lambda row: row.after.number)
+    whole = chain((row.text.decode("utf-8", "surrogatepass") for row in kept), START)[0]
     copy = _replaced(file, whole)
     _remove_damaged(file.parent, {array for arrays in lost.values() for array in arrays})
     return Repaired(
@@ -155,8 +155,7 @@ def _lost_arrays(row: Sealed, rows: LocalRows, file: Path) -> list[Artifact]:
     try:
         event = decode(row.text)
     except JournalDamaged as error:
-        number = "" if row.after is None else f", row {row.after.number + 1}"
-        raise JournalDamaged(f"{file}{number}: {error}. {WAY_ON}") from error
+        raise JournalDamaged(f"{file}, row {row.after.number + 1}: {error}. {WAY_ON}") from error
     except JournalError:  # of another version: whoever reads it says so
         return []
     return lost_arrays(rows, event.result) if isinstance(event, TrialFinished) else []

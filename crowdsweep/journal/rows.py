@@ -3,8 +3,7 @@
 A line is JSON: `{"crc":"0123abcd","n":17,"prev":"89abcdef",` and then the row's own fields. The checksum (CRC-32) is of
 all that follows it up to the newline, `n` is the number of the line, and `prev` the checksum of the line before it
 (zeros before the first). So a row counts if and only if its checksum agrees, and one that was taken out, doubled or
-moved is told by the row behind it. Rows of the first versions have neither `n` nor `prev`; they are read as they stand,
-and what is written behind them goes on from their number.
+moved is told by the row behind it.
 
 A driver that dies in the middle of a write leaves the beginning of a row at the end, without a newline: a torn tail,
 which is dropped. Whatever else is not a row was not written by a driver; it is refused, and nothing is cut off.
@@ -50,12 +49,11 @@ START = Link(0, b"00000000")
 
 
 class Sealed(NamedTuple):
-    """A line that is whole: the row's text, its checksum, and the row behind which it was written; None where it does
-    not say."""
+    """A line that is whole: the row's text, its checksum, and the row behind which it was written."""
 
     text: bytes
     crc: bytes
-    after: Link | None
+    after: Link
 
 
 class Whole(NamedTuple):
@@ -117,15 +115,13 @@ class Rows(Protocol):
         ...
 
 
-def seal(text: str, after: Link | None = None) -> bytes:
+def seal(text: str, after: Link) -> bytes:
     """Returns a row's line, newline included; `text` is a JSON object with at least one field.
 
     Args:
-        after: the row before it; None leaves its place out, as the first versions did.
+        after: the row before it.
     """
-    body = text.encode("utf-8", "surrogatepass")[1:]
-    if after is not None:
-        body = _place_behind(after) + body
+    body = _place_behind(after) + text.encode("utf-8", "surrogatepass")[1:]
     return b'%s%08x",%s\n' % (_OPENING, crc32(body), body)
 
 
@@ -141,12 +137,13 @@ def chain(texts: Iterable[str], after: Link) -> tuple[bytes, Link]:
 
 def unseal(line: bytes) -> Sealed | None:
     """Returns what a line holds, or None where it is not whole."""
-    body = _body(line)
-    if body is None:
+    if not line.endswith(b"\n") or not line.startswith(_OPENING):
         return None
+    body, crc = line[_BODY:-1], line[len(_OPENING) : _CRC_END]
     place = _PLACE.match(body)
-    after = None if place is None else Link(int(place[1]) - 1, place[2])
-    return Sealed(b"{" + (body if place is None else body[place.end() :]), line[len(_OPENING) : _CRC_END], after)
+    if place is None or line[len(_OPENING) : _BODY] != b'%08x",' % crc32(body):
+        return None
+    return Sealed(b"{" + body[place.end() :], crc, Link(int(place[1]) - 1, place[2]))
 
 
 def lines_of(file: BinaryIO) -> Iterator[bytes]:
@@ -172,32 +169,21 @@ def whole_rows(lines: Iterable[bytes], source: str, after: Link = START) -> Iter
     """
     link, end = after, 0
     for line in lines:
-        body = _body(line)
-        if body is None and not line.endswith(b"\n"):
-            body = _body(line + b"\n")
-            if body is None and _is_torn(line):
+        row = unseal(line)
+        if row is None and not line.endswith(b"\n"):
+            row = unseal(line + b"\n")
+            if row is None and _is_torn(line):
                 return
-        if body is None:
+        if row is None:
             raise JournalDamaged(f"{_where(source, link, end)} {_why_not(line)}. {_ADVICE}")
-        place = _place_behind(link)
-        if body.startswith(place):
-            body = body[len(place) :]
-        elif other := _PLACE.match(body):
+        if row.after != link:
             raise JournalDamaged(
-                f"{_where(source, link, end)} says that it is row {int(other[1])}, written behind another than now "
-                f"stands before it: rows were taken out, doubled or moved. {_ADVICE}"
+                f"{_where(source, link, end)} says that it is row {row.after.number + 1}, written behind another than "
+                f"now stands before it: rows were taken out, doubled or moved. {_ADVICE}"
             )
-        link = Link(link.number + 1, line[len(_OPENING) : _CRC_END])
+        link = Link(link.number + 1, row.crc)
         end += len(line)
-        yield Whole(b"{" + body, link, end)
-
-
-def _body(line: bytes) -> bytes | None:
-    """Returns what a line's checksum is of; None where the line is not whole."""
-    if not line.endswith(b"\n") or not line.startswith(_OPENING):
-        return None
-    body = line[_BODY:-1]
-    return body if line[len(_OPENING) : _BODY] == b'%08x",' % crc32(body) else None
+        yield Whole(row.text, link, end)
 
 
 def _place_behind(link: Link) -> bytes:

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from crowdsweep.journal.first_format import spelled_out
 from crowdsweep.journal.state import JournalState, Role
 from crowdsweep.trial.naming import dataset_words
 from crowdsweep.trial.plan_record import CellRecord, PlanRecord
@@ -56,15 +55,14 @@ def shown_trials(state: JournalState, *, every: bool = False) -> list[ShownTrial
         state: what the journal says.
         every: also the trials that are not asked for, once for each phase in which they were.
     """
-    roles = spelled_out(state)
     question = _Question(state)
     found: list[tuple[Order, ShownTrial]] = []
-    for number, (key, spec) in enumerate(state.specs.items()):
-        asked = list(question.asks(number, spec, roles[key]))
+    for key, spec in state.specs.items():
+        asked = list(question.asks(spec, state.roles[key]))
         found += asked
         if every:
             known = {trial.spec.phase for _, trial in asked}
-            latest = {role.phase: role for role in roles[key] if role.phase not in known}
+            latest = {role.phase: role for role in state.roles[key] if role.phase not in known}
             found += [(_LAST, _shown(spec, role, asked=False)) for role in latest.values()]
     found.sort(key=lambda pair: pair[0])
     among = datasets_of(state.plan) or frozenset(trial.spec.dataset for _, trial in found)
@@ -115,22 +113,13 @@ def _place(spec: TrialSpec) -> tuple[str, str]:
 
 def shown_searches(state: JournalState) -> list[CellRecord]:
     """Returns the searches that the sweep asks for and that have proposed a point."""
-    if state.plan.cells is not None:
-        return [search for search in state.plan.searches if search.key in state.proposals]
-    told = {search.key: search for search in state.plan.searches}
-    found: list[CellRecord] = []
-    for key, (first, *_) in state.proposals.items():
-        search = told.get(key) or CellRecord(key=key, label=first.model, metric="value", goal="maximize")
-        place = {"model": first.model, "dataset": first.dataset, "dataset_params": first.dataset_params}
-        found.append(replace(search, **place))
-    return found
+    return [search for search in state.plan.searches if search.key in state.proposals]
 
 
 def points_of(state: JournalState, search: CellRecord) -> dict[int, Mapping[str, Any]]:
     """Returns the points of a search that count towards it now, by number."""
     proposals = state.proposals.get(search.key, ())
-    limit = search.points or len(proposals)  # the first format does not say how many may be tried
-    return {proposal.number: proposal.point for proposal in proposals if proposal.number < limit}
+    return {proposal.number: proposal.point for proposal in proposals if proposal.number < search.points}
 
 
 Order = tuple[int, ...]
@@ -144,10 +133,9 @@ class _Question:
 
     def __init__(self, state: JournalState) -> None:
         plan = state.plan
-        self._everything = plan.cells is None
         self._report_seeds = plan.report_seeds
         self._cells: dict[str, list[tuple[int, CellRecord]]] = {}
-        for number, cell in enumerate(plan.cells or ()):
+        for number, cell in enumerate(plan.cells):
             self._cells.setdefault(cell.key, []).append((number, cell))
         self._searches: dict[str, list[tuple[int, CellRecord]]] = {}
         self._points: dict[tuple[str, Phase], dict[str, int]] = {}
@@ -163,11 +151,8 @@ class _Question:
             for search in plan.searches
         }
 
-    def asks(self, number: int, spec: TrialSpec, roles: Sequence[Role]) -> Iterator[tuple[Order, ShownTrial]]:
-        """Yields a trial, the `number`th that was ever planned, in each role in which it is asked for."""
-        if self._everything:
-            yield from (((number,), _shown(spec, role, asked=True)) for role in roles)
-            return
+    def asks(self, spec: TrialSpec, roles: Sequence[Role]) -> Iterator[tuple[Order, ShownTrial]]:
+        """Yields a trial in each role in which it is asked for."""
         if spec.seed < self._report_seeds:
             for place, cell in self._cells.get(spec.cell_key, ()):
                 role = Role(phase="report", label=cell.label, dataset=cell.dataset)

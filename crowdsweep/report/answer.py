@@ -224,7 +224,7 @@ def _settings(state: JournalState, block: DatasetComparison, best: Score, trials
 
 
 def _cells(state: JournalState, block: DatasetComparison) -> Iterable[CellRecord]:
-    for cell in [*(state.plan.cells or ()), *state.plan.searches]:
+    for cell in [*state.plan.cells, *state.plan.searches]:
         if (cell.dataset, canonical_json(dict(cell.dataset_params))) == (block.dataset, block.dataset_params):
             yield cell
 

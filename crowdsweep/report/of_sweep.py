@@ -6,10 +6,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from crowdsweep.errors import UnknownName
 from crowdsweep.journal.journal import open_rows, read_journal
 from crowdsweep.journal.state import JournalState
-from crowdsweep.models import registered
 from crowdsweep.report.compare import Comparison, compare
 from crowdsweep.report.kept_scores import KeptScores
 from crowdsweep.report.references import References
@@ -115,16 +113,5 @@ def _by_short_names(table: pa.Table, among: Collection[str]) -> pa.Table:
 
 
 def _gold_labels(state: JournalState) -> frozenset[str]:
-    """Returns the labels of models that need gold. A plan of the first format does not say: there, a model that is not
-    installed any more is taken for one that does not."""
-    if state.plan.cells is not None:
-        return frozenset(cell.label for cell in [*state.plan.cells, *state.plan.searches] if cell.sees_gold)
-    labels: set[str] = set()
-    for entry in state.config.get("models", ()):
-        try:
-            needs = registered.model_info(entry["name"]).needs
-        except UnknownName:
-            continue
-        if "gold" in needs:
-            labels.add(entry.get("label") or entry["name"])
-    return frozenset(labels)
+    """Returns the labels of models that need gold."""
+    return frozenset(cell.label for cell in [*state.plan.cells, *state.plan.searches] if cell.sees_gold)

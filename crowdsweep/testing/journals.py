@@ -1,10 +1,12 @@
 """Sweeps that never ran, as events: for whoever reads journals and wants to choose the numbers."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from crowdsweep.journal.kinds import take
 from crowdsweep.journal.state import JournalState, Known
+from crowdsweep.models import registered
 from crowdsweep.trial.events import (
     Event,
     PointProposed,
@@ -66,7 +68,7 @@ def made_up_trials(
             host="somewhere",
             failure=failure,
         )
-        events += [TrialPlanned(spec=spec, label=label, search=search), TrialFinished(result=result)]
+        events += [TrialPlanned(spec=spec, label=label or model, search=search), TrialFinished(result=result)]
     return events
 
 
@@ -98,24 +100,74 @@ def made_up_sweep(
     searches: Sequence[CellRecord] = (),
     status: SweepStatus | None = SweepStatus.DONE,
 ) -> list[Event]:
-    """Returns a whole sweep's events: the start, these, and the end (none where `status` is None). Its plan names no
-    fixed cells, so that every trial is asked for.
+    """Returns a whole sweep's events: the start, these, and the end (none where `status` is None). Its plan asks for
+    every trial.
 
     Args:
         models: entries of the sweep file with every default (`name`, `label`, `params`, perhaps `search`).
         config: further keys of the sweep file.
-        searches: as its plan has them.
+        searches: as its plan has them; what they leave out is made up from the events.
     """
+    events = list(events)
     started = SweepStarted(
         name=name,
         config={"name": name, "models": list(models), **(config or {})},
-        plan=PlanRecord(cells=None, searches=searches),
+        plan=plan_asking_for(events, searches),
         environment={"crowdsweep": "0.1.0", "python": "3.11"},
         resumed=False,
         time=0.0,
     )
     ended = [] if status is None else [SweepFinished(status=status, time=1.0)]
     return [started, *events, *ended]
+
+
+def plan_asking_for(events: Iterable[Event], searches: Sequence[CellRecord] = ()) -> PlanRecord:
+    """Returns the plan of a sweep in which these events happened, none of them for nothing.
+
+    Args:
+        events: of the sweep; its searches propose points before they score them.
+        searches: those of which more is known than the events say.
+    """
+    cells: dict[tuple[str, str], CellRecord] = {}
+    labels: dict[str, str] = {}
+    points: dict[str, list[PointProposed]] = {}
+    n_seeds = 0
+    for event in events:
+        if isinstance(event, PointProposed):
+            points.setdefault(event.search, []).append(event)
+        if isinstance(event, TrialPlanned):
+            spec, label = event.spec, event.label or event.spec.model
+            labels.setdefault(event.search, label)
+            n_seeds = max(n_seeds, spec.seed + 1 if spec.phase == "report" else 0)
+            if not event.search:
+                cells.setdefault((spec.cell_key, event.label), _cell(spec.cell_key, event.label, spec))
+    known = {search.key: search for search in searches}
+    found = [
+        replace(
+            known.get(key) or _cell(key, labels.get(key, first.model), first),
+            model=first.model,
+            dataset=first.dataset,
+            dataset_params=first.dataset_params,
+            points=(key in known and known[key].points) or max(point.number for point in proposed) + 1,
+        )
+        for key, proposed in points.items()
+        for first in proposed[:1]
+    ]
+    return PlanRecord(cells=tuple(cells.values()), searches=tuple(found), report_seeds=n_seeds)
+
+
+def _cell(key: str, label: str, of: TrialSpec | PointProposed) -> CellRecord:
+    sees_gold = of.model in registered.model_names() and "gold" in registered.model_info(of.model).needs
+    return CellRecord(
+        key=key,
+        label=label,
+        model=of.model,
+        dataset=of.dataset,
+        dataset_params=of.dataset_params,
+        sees_gold=sees_gold,
+        metric="value",
+        goal="maximize",
+    )
 
 
 def folded(events: Iterable[Event]) -> JournalState:

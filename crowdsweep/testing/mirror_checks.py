@@ -1,11 +1,13 @@
 """What every mirror, and every place where the journal's rows can live, must do; called one by one by their tests."""
 
 import logging
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
+from dataclasses import replace
 
 from crowdsweep.errors import JournalError, JournalLocked
 from crowdsweep.journal.rows import Rows
+from crowdsweep.testing.journals import plan_asking_for
 from crowdsweep.trial.events import (
     BatchLost,
     Event,
@@ -22,7 +24,6 @@ from crowdsweep.trial.events import (
     TrialProgressed,
     TrialStarted,
 )
-from crowdsweep.trial.plan_record import PlanRecord
 from crowdsweep.trial.result import Failure, Status, TrialResult
 from crowdsweep.trial.spec import Phase, TrialSpec
 
@@ -71,12 +72,16 @@ def failed(key: str, kind: str = "NonFiniteObjective") -> TrialFinished:
     return TrialFinished(result=TrialResult(key=key, status=Status.FAILED, failure=failure))
 
 
-def started(name: str = "a-sweep", *, resumed: bool = False) -> SweepStarted:
-    """Returns the beginning of a sweep."""
+_ASKED = [TrialPlanned(spec=one) for seed in range(4) for one in (spec(seed), spec(seed, groups=2))]
+"""Trials that a made-up sweep asks for, of one cell and of another."""
+
+
+def started(name: str = "a-sweep", *, resumed: bool = False, asks_for: Iterable[Event] = _ASKED) -> SweepStarted:
+    """Returns the beginning of a sweep whose plan asks for the trials in some events."""
     return SweepStarted(
         name=name,
         config={"metric": {"name": "test_accuracy", "goal": "maximize"}},
-        plan=PlanRecord(cells=None, n_trials=4),
+        plan=replace(plan_asking_for(asks_for), n_trials=4),
         environment={"git_commit": "0" * 40, "python": "3.11"},
         resumed=resumed,
         time=1.0,

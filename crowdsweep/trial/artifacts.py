@@ -11,6 +11,7 @@ import numpy as np
 
 from crowdsweep.errors import FitFailed
 from crowdsweep.files.names import check_digest
+from crowdsweep.trial.values import Whole
 
 _KINDS = "biufcSUV"  # of dtypes: numbers, truth values, text, and columns of these
 MOST_BYTES = 16 * 2**20
@@ -32,7 +33,7 @@ class Artifact:
 
     digest: str = ""
     dtype: str
-    shape: tuple[int, ...]
+    shape: tuple[Whole, ...]
 
     def __post_init__(self) -> None:
         if self.digest:

@@ -4,16 +4,20 @@ The journal keeps most of them (`journal.kinds`); a row of it is one event. `tri
 once for each key, before anybody else is told.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol, runtime_checkable
 
+from pydantic import with_config
+
 from crowdsweep.trial.plan_record import PlanRecord
 from crowdsweep.trial.result import TrialResult
-from crowdsweep.trial.spec import TrialSpec
+from crowdsweep.trial.spec import Params, TrialSpec
+from crowdsweep.trial.values import ROW, Many, Number, Truth, Whole
 
 
+@with_config(ROW)
 @dataclass(frozen=True, kw_only=True)
 class SweepStarted:
     """A driver begins or goes on.
@@ -30,10 +34,11 @@ class SweepStarted:
     config: Mapping[str, Any]
     plan: PlanRecord
     environment: Mapping[str, str]
-    resumed: bool
-    time: float
+    resumed: Truth
+    time: Number
 
 
+@with_config(ROW)
 @dataclass(frozen=True, kw_only=True)
 class PointProposed:
     """A search asks for a point to be tried.
@@ -46,37 +51,40 @@ class PointProposed:
     """
 
     search: str
-    number: int
-    point: Mapping[str, Any]
+    number: Whole
+    point: Params
     model: str
     dataset: str
-    dataset_params: Mapping[str, Any] = field(default_factory=dict)
+    dataset_params: Params = field(default_factory=dict)
 
 
+@with_config(ROW)
 @dataclass(frozen=True, kw_only=True)
 class PointScored:
     """A search is told what a point is worth: the mean over its search seeds, or None where it failed."""
 
     search: str
-    number: int
-    value: float | None
+    number: Whole
+    value: Number | None
 
 
+@with_config(ROW)
 @dataclass(frozen=True, kw_only=True)
 class PointsSelected:
     """A search ends: these points, best first, are re-scored on fresh seeds."""
 
     search: str
-    numbers: Sequence[int]
+    numbers: Many[Whole]
 
 
+@with_config(ROW)
 @dataclass(frozen=True, kw_only=True)
 class TrialPlanned:
     """A trial is asked for; written before it is submitted, so that whoever reads the journal knows what it is.
 
     Attributes:
-        label: what the sweep file calls the model of its cell; empty in journals of the first format.
-        search: key of the search that it belongs to; empty where the point is fixed, and in the first format.
+        label: what the sweep file calls the model of its cell.
+        search: key of the search that it belongs to; empty where the point is fixed.
     """
 
     spec: TrialSpec
@@ -108,6 +116,7 @@ class TrialProgressed:
     score: float | None = None
 
 
+@with_config(ROW)
 @dataclass(frozen=True, kw_only=True)
 class TrialFinished:
     """A trial is done, well or not."""
@@ -115,15 +124,17 @@ class TrialFinished:
     result: TrialResult
 
 
+@with_config(ROW)
 @dataclass(frozen=True, kw_only=True)
 class BatchLost:
     """An actor or its node died; the trials that had not finished will be run again."""
 
-    keys: Sequence[str]
+    keys: Many[str]
     reason: str
     slot: str
 
 
+@with_config(ROW)
 @dataclass(frozen=True, kw_only=True)
 class RunsCreated:
     """MLflow run ids, so that a later driver finds them again.
@@ -150,6 +161,7 @@ class SweepStatus(StrEnum):
     INCOMPLETE = "incomplete"  # trials were lost with their slots, or a search failed: the next run tries them again
 
 
+@with_config(ROW)
 @dataclass(frozen=True, kw_only=True)
 class SweepFinished:
     """A driver ends.
@@ -159,7 +171,7 @@ class SweepFinished:
     """
 
     status: SweepStatus
-    time: float
+    time: Number
 
     def __post_init__(self) -> None:
         if self.status in (SweepStatus.NEW, SweepStatus.RUNNING):

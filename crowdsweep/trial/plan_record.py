@@ -4,12 +4,13 @@ It says enough to tell, with neither datasets nor models at hand, which trials b
 is called (`journal.shown`).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
-from crowdsweep.data.dataset import Scalar
 from crowdsweep.trial.result import WHERE_ANY
+from crowdsweep.trial.spec import Params, Settings
+from crowdsweep.trial.values import Many, Number, Truth, Whole
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,10 +25,10 @@ class DatasetRecord:
     """
 
     dataset: str
-    dataset_params: Mapping[str, Scalar] = field(default_factory=dict)
-    gold: Mapping[str, bool] = field(default_factory=dict)
-    heldout: float = 0.0
-    class_names: Sequence[str] = field(default=(), metadata=WHERE_ANY)
+    dataset_params: Settings = field(default_factory=dict)
+    gold: Mapping[str, Truth] = field(default_factory=dict)
+    heldout: Number = 0.0
+    class_names: Many[str] = field(default=(), metadata=WHERE_ANY)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,13 +50,13 @@ class CellRecord:
     label: str
     model: str = ""
     dataset: str = ""
-    dataset_params: Mapping[str, Scalar] = field(default_factory=dict)
-    params: Mapping[str, Any] = field(default_factory=dict)
-    sees_gold: bool = False
+    dataset_params: Settings = field(default_factory=dict)
+    params: Params = field(default_factory=dict)
+    sees_gold: Truth = False
     metric: str
     goal: Literal["maximize", "minimize"]
-    points: int = 0
-    n_trials: int = 0
+    points: Whole = 0
+    n_trials: Whole = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +71,7 @@ class RefusedRecord:
 
     label: str
     dataset: str
-    dataset_params: Mapping[str, Scalar] = field(default_factory=dict)
+    dataset_params: Settings = field(default_factory=dict)
     reason: str
 
 
@@ -80,17 +81,16 @@ class PlanRecord:
 
     Attributes:
         datasets: in the order of the sweep file.
-        cells: fixed points, run on the report seeds. None in journals of the first format, which do not name them:
-            everything in such a journal counts as asked for.
-        searches: in the first format without the fields that have defaults.
+        cells: fixed points, run on the report seeds.
+        searches: in the same order.
         report_seeds: a reported point has the seeds 0 … `report_seeds` - 1.
         n_trials: at most; a trial that answers for several cells counts once for each.
         refused: searches that are left out, since nothing could score them.
     """
 
-    datasets: Sequence[DatasetRecord] = ()
-    cells: Sequence[CellRecord] | None = ()
-    searches: Sequence[CellRecord] = ()
-    report_seeds: int = 0
-    n_trials: int = 0
-    refused: Sequence[RefusedRecord] = ()
+    datasets: Many[DatasetRecord] = ()
+    cells: Many[CellRecord] = ()
+    searches: Many[CellRecord] = ()
+    report_seeds: Whole = 0
+    n_trials: Whole = 0
+    refused: Many[RefusedRecord] = ()

@@ -1,12 +1,13 @@
 """What comes out of one trial: numbers, cost, or the failure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 import numpy as np
 
 from crowdsweep.trial.artifacts import Artifact
+from crowdsweep.trial.values import Finite, Key, Many, Matrix, Number, Truth, Whole
 
 MOST_CLASSES_INLINE = 64
 CROWD_CONFUSION = "crowd_confusion"
@@ -74,22 +75,22 @@ class TrialResult:
         device, host: where.
     """
 
-    key: str
+    key: Key
     status: Status
-    metrics: Mapping[str, float] = field(default_factory=dict)
-    objective: Sequence[float] = ()
-    curve: Sequence[tuple[int, float]] = ()
+    metrics: Mapping[str, Finite] = field(default_factory=dict)
+    objective: Many[Number] = ()
+    curve: Many[tuple[Whole, Number]] = ()
     watched: str = ""
-    confusion: Sequence[Sequence[float]] | None = None
+    confusion: Matrix | None = None
     artifacts: Mapping[str, np.ndarray] = field(default_factory=dict, compare=False, repr=False, metadata=PASSING)
     kept: Mapping[str, Artifact] = field(default_factory=dict)
-    flags: Sequence[str] = field(default=(), metadata=WHERE_ANY)
-    iterations: int = 0
-    converged: bool = True
-    wall_s: float = 0.0
-    batch_wall_s: float = 0.0
-    batch_size: int = 1
-    peak_bytes: int = 0
+    flags: Many[str] = field(default=(), metadata=WHERE_ANY)
+    iterations: Whole = 0
+    converged: Truth = True
+    wall_s: Number = 0.0
+    batch_wall_s: Number = 0.0
+    batch_size: Whole = 1
+    peak_bytes: Whole = 0
     device: str = "cpu"
     host: str = ""
     failure: Failure | None = None

@@ -5,9 +5,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from crowdsweep.data.dataset import Scalar
+from pydantic import AfterValidator
+
+from crowdsweep.trial.values import Number, Setting, Whole
 
 Phase = Literal["search", "report"]
 
@@ -18,6 +20,22 @@ _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=F
 def canonical_json(value: Any) -> str:
     """Returns JSON with sorted keys and no spaces: equal values give equal text."""
     return _CANONICAL.encode(value)
+
+
+def digest(value: Any) -> str:
+    """Returns a hash of a JSON-able value: 16 hex digits, equal for equal values."""
+    return sha256(canonical_json(value).encode()).hexdigest()[:16]
+
+
+def _with_a_digest(value: Mapping[str, Any]) -> Mapping[str, Any]:
+    digest(dict(value))
+    return value
+
+
+Params = Annotated[Mapping[str, Any], AfterValidator(_with_a_digest)]
+"""Parameters of which a key can be made: nothing in them is NaN, or half a character."""
+Settings = Annotated[Mapping[str, Setting], AfterValidator(_with_a_digest)]
+"""Parameters of a dataset of which a key can be made."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,16 +59,16 @@ class TrialSpec:
     """
 
     model: str
-    params: Mapping[str, Any]
-    model_version: int
+    params: Params
+    model_version: Whole
     dataset: str
-    dataset_params: Mapping[str, Scalar] = field(default_factory=dict)
+    dataset_params: Settings = field(default_factory=dict)
     fingerprint: str
-    seed: int
-    heldout_fraction: float = 0.0
-    data_version: int = 1
+    seed: Whole
+    heldout_fraction: Number = 0.0
+    data_version: Whole = 1
     phase: Phase = "report"
-    point: Mapping[str, Any] = field(default_factory=dict)
+    point: Params = field(default_factory=dict)
 
     @cached_property
     def key(self) -> str:
@@ -72,8 +90,3 @@ class TrialSpec:
             "heldout_fraction": self.heldout_fraction,
             **({} if self.data_version == 1 else {"data_version": self.data_version}),
         }
-
-
-def digest(value: Any) -> str:
-    """Returns a hash of a JSON-able value: 16 hex digits, equal for equal values."""
-    return sha256(canonical_json(value).encode()).hexdigest()[:16]

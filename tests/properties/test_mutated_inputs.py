@@ -19,6 +19,7 @@ from databases_of_sweeps import database, hurt_database, read_database
 from mutations import Reader, campaign, mutated
 from safetensors.numpy import save
 from sound_files import SOUND, WORDS, folder_files
+from sound_sweeps import SPACES, hurt_sweep, sound_sweep
 
 from crowdsweep.data.describe import describe
 from crowdsweep.data.folder import read_folder
@@ -95,10 +96,6 @@ def classifier(rng: random.Random) -> dict[str, bytes]:
     return {"classifier.json": json.dumps(told, indent=2).encode(), **weights}
 
 
-def sweep(rng: random.Random) -> dict[str, bytes]:
-    return {"sweep.yaml": min((rng.choice(bytes_of("search_spaces/*.yaml")) for _ in range(3)), key=len)}
-
-
 def read_sweep(place: Path, rng: random.Random) -> None:
     config = load_sweep(place / "sweep.yaml")
     assert parse_sweep(config_to_mapping(config), str(place / "sweep.yaml")) == config
@@ -142,7 +139,9 @@ READERS = {
     "classifier": Reader(make=classifier, read=read_classifier),
     "dataset": Reader(make=folder_files, read=read_dataset),
     "export": Reader(make=export, read=read_export),
-    "sweep file": Reader(make=sweep, read=read_sweep),
+    "sweep file": Reader(
+        make=sound_sweep, read=read_sweep, ways=hurt_sweep, first=lambda: [*map(load_sweep, SPACES.glob("*.yaml"))]
+    ),
     "database": Reader(make=database, read=read_database, ways=hurt_database),
 }
 

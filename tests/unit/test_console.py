@@ -110,9 +110,10 @@ def test_quiet_says_nothing() -> None:
 
 def test_a_resumed_sweep_counts_on(tmp_path: object) -> None:
     journal = Journal(str(tmp_path))
-    journal.handle_many(a_sweep())
+    events = a_sweep()
+    journal.handle_many([started(asks_for=events), *events[1:]])
     told = lines(
-        [started(resumed=True), SweepFinished(status=SweepStatus.DONE, time=0.0)],
+        [started(resumed=True, asks_for=events), SweepFinished(status=SweepStatus.DONE, time=0.0)],
         seconds_apart=1.0,
         look=lambda: journal.state,
     )

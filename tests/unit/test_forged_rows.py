@@ -12,8 +12,8 @@ from crowdsweep.journal.rows import START, chain, unseal
 from crowdsweep.testing.mirror_checks import ok, one_of_each
 
 FORGED = [
-    '{"kind":"trial_finished","v":1,"data":{"result":{"key":"x","kept":{"a":{"digest":"../../thesis"}}}}}',
-    '{"kind":"trial_finished","v":1,"data":null}',
+    '{"kind":"trial_finished","v":2,"data":{"result":{"key":"x","kept":{"a":{"digest":"../../thesis"}}}}}',
+    '{"kind":"trial_finished","v":2,"data":null}',
     '{"kind":"sweep_finished","v":1,"data":{"status":"fine","time":1.0}}',
     "[1, 2]",
     "7",

@@ -7,11 +7,9 @@ from pathlib import Path
 import pytest
 
 from crowdsweep.errors import JournalDamaged, JournalError, JournalLocked
-from crowdsweep.journal.codec import encode
 from crowdsweep.journal.journal import Journal, read_journal
 from crowdsweep.journal.local import JOURNAL_FILE, LOCK_FILE
 from crowdsweep.journal.repair import repair_journal
-from crowdsweep.journal.rows import seal
 from crowdsweep.testing.mirror_checks import ok, started
 
 A, B, C = ("a" * 16, "b" * 16, "c" * 16)
@@ -98,23 +96,6 @@ def test_a_last_row_may_lack_its_newline(tmp_path: Path) -> None:
     journal.close()
     assert file.read_bytes().startswith(b"".join(rows))
     assert set(read_journal(tmp_path).results) == set(KEYS[:4])
-
-
-def test_an_old_journal_is_gone_on_with_in_a_chain(tmp_path: Path) -> None:
-    old = [seal(encode(event)) for event in (started(), ok(A))]
-    file = tmp_path / JOURNAL_FILE
-    file.write_bytes(b"".join(old))
-    journal = Journal(tmp_path)
-    journal.handle_many([ok(B), ok(C)])
-    journal.close()
-    rows = file.read_bytes().splitlines(keepends=True)
-    assert rows[:2] == old
-    assert set(read_journal(tmp_path).results) == {A, B, C}
-    file.write_bytes(b"".join([rows[0], *rows[2:]]))
-    with pytest.raises(JournalDamaged, match=r"row 2 .* says that it is row 3"):
-        read_journal(tmp_path)
-    file.write_bytes(rows[0])  # rows of the first versions do not know their places
-    assert read_journal(tmp_path).rows == 1
 
 
 def test_a_deleted_lock_file_lets_no_second_driver_in(tmp_path: Path) -> None:

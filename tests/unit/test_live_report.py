@@ -14,7 +14,7 @@ REFRESH = '<meta http-equiv="refresh" content="7">'
 def test_the_page_follows_the_record_until_the_run_ends(tmp_path: Path) -> None:
     events = made_up_trials("a", "d", [{"test_accuracy": value} for value in (0.8, 0.81, 0.82)])
     journal = Journal(tmp_path)
-    journal.handle_many(made_up_sweep(events[:2], models=MODELS, status=None))
+    journal.handle_many(made_up_sweep(events, models=MODELS, status=None)[:3])
     later = [events[2:4], [], events[4:], [SweepFinished(status=SweepStatus.INTERRUPTED, time=1.0)]]
     page, seen, told = tmp_path / "report.html", list[tuple[str, float, bool]](), list[Path]()
 

@@ -275,7 +275,7 @@ def forged(sound: Path, evil: Path, change: Callable[[dict], None], kind: str = 
         assert found is not None
         row = json.loads(found.text)
         if row["kind"] == kind and not is_done:
-            change(row["data"]["result" if kind == "trial_finished" else "spec"])
+            change(row["data"][{"trial_finished": "result", "trial_planned": "spec", "sweep_started": "plan"}[kind]])
             is_done = True
         texts.append(json.dumps(row, separators=(",", ":"), ensure_ascii=True))
     (evil / "journal.jsonl").write_bytes(chain(texts, START)[0])
@@ -405,12 +405,15 @@ def test_odd_values_of_a_record_are_shown_as_they_are(tmp_path: Path, capsys: py
     def change(spec: dict) -> None:
         spec["dataset"] = "a\ud800b"
 
-    first = forged(sweep(tmp_path / "sound"), tmp_path / "first", change, "trial_planned")
+    asked = forged(
+        sweep(tmp_path / "sound"), tmp_path / "asked", lambda plan: change(plan["cells"][0]), "sweep_started"
+    )
+    first = forged(asked, tmp_path / "first", change, "trial_planned")
     evil = forged(first, tmp_path / "evil", lambda result: result["metrics"].update(test_accuracy=10**15))
     assert run_command_line(["results", str(evil)]) == 0
     assert "a\\ud800b" in capsys.readouterr().out
     write_report(evil)
-    beyond = forged(first, tmp_path / "beyond", lambda result: result["metrics"].update(test_accuracy=10**18))
+    beyond = forged(first, tmp_path / "beyond", lambda result: result["metrics"].update(test_accuracy=10**400))
     assert run_command_line(["results", str(beyond)]) == 2
     said = capsys.readouterr().err
     assert ", row " in said, said

@@ -42,15 +42,14 @@ _MODELS = [
 def _events() -> list[Event]:
     events = made_up_search("s", "cmm", "labelme", [{"groups": 2}, {"groups": 3}], [None, 0.8], [1])
     events += made_up_trials(
-        "cmm", "labelme", [{"dev_accuracy": 0.8}], point={"groups": 3}, phase="search", first_seed=9
+        "cmm", "labelme", [{"dev_accuracy": 0.8}], point={"groups": 3}, phase="search", search="s", first_seed=9
     )
     events += made_up_trials(
-        "cmm", "labelme", [{"test_accuracy": 0.8}, {"test_accuracy": 0.84}, None], point={"groups": 3}
+        "cmm", "labelme", [{"test_accuracy": 0.8}, {"test_accuracy": 0.84}, None], point={"groups": 3}, search="s"
     )
     equal = [{"test_accuracy": 0.79}, {"test_accuracy": 0.80}, {"test_accuracy": 0.75}]
-    events += made_up_trials(
-        "cmm", "labelme", equal, params={"protocol": "equal_budget"}, confusion=[[0.9, 0.1], [0.0, 1.0]]
-    )
+    params, confusion = {"protocol": "equal_budget"}, [[0.9, 0.1], [0.0, 1.0]]
+    events += made_up_trials("cmm", "labelme", equal, label="cmm-equal", params=params, confusion=confusion)
     return events + made_up_trials("majority-vote", "labelme", [{"train_accuracy": 0.7}] * 3)
 
 
@@ -131,7 +130,7 @@ def test_columns_are_as_promised_to_scripts() -> None:
     table = results_table(folded(_sweep()))
     metrics = ["test_accuracy", "train_accuracy"]
     assert table.column_names == [*_COLUMNS, *metrics, "failure_kind", "failure_message"]
-    first = table.to_pylist()[0]
+    first = table.to_pylist()[6]
     assert first["point"] == '{"groups":3}'
     assert first["sweep"] == "made-up"
     assert first["train_accuracy"] is None
@@ -140,7 +139,7 @@ def test_columns_are_as_promised_to_scripts() -> None:
 def test_phases_and_labels() -> None:
     state = folded(_sweep())
     assert [row["model"] for row in results_table(state).to_pylist()] == (
-        ["cmm"] * 3 + ["cmm-equal"] * 3 + ["majority-vote"] * 3
+        ["cmm-equal"] * 3 + ["majority-vote"] * 3 + ["cmm"] * 3
     )
     assert results_table(state, "search").num_rows == 1
     assert results_table(state, "all").num_rows == 10
@@ -148,7 +147,8 @@ def test_phases_and_labels() -> None:
 
 
 def test_a_trial_of_both_phases_has_a_row_in_each() -> None:
-    events = made_up_trials("majority-vote", "d", [{"train_accuracy": 0.7}], phase="search")
+    events = made_up_search("s", "majority-vote", "d", [{}], [0.7], [0])
+    events += made_up_trials("majority-vote", "d", [{"train_accuracy": 0.7}], phase="search", search="s")
     events += made_up_trials("majority-vote", "d", [{"train_accuracy": 0.7}], phase="report")
     state = folded(made_up_sweep(events, models=_MODELS))
     for phase in ("search", "report"):
@@ -167,9 +167,9 @@ def test_a_trial_that_answers_for_two_models_stands_for_both(tmp_path: Path) -> 
     assert results_table(folded(sweep))["model"].to_pylist() == ["fixed", "fixed"]
     shared = comparison_rows(folded(sweep)).to_pylist()
     assert [(row["model"], row["point"]) for row in shared] == [
-        ("fixed", "{}"),
-        ("tuned", canonical_json(point)),
-    ] * 2
+        *[("fixed", "{}")] * 2,
+        *[("tuned", canonical_json(point))] * 2,
+    ]
     assert "tuned gives the same numbers" in _read(write_report(_store(tmp_path, sweep))).text
 
 
@@ -188,8 +188,8 @@ def test_an_empty_sweep_gives_an_empty_table_with_its_columns() -> None:
 def test_csv_and_json_say_what_the_table_says() -> None:
     table = results_table(folded(_sweep()))
     rows = list(csv.DictReader(io.StringIO(render_table(table, "csv"))))
-    assert [json.loads(row["point"]) for row in rows[:3]] == [{"groups": 3}] * 3
-    assert [row["test_accuracy"] for row in rows[:3]] == ["0.8", "0.84", ""]
+    assert [json.loads(row["point"]) for row in rows[6:]] == [{"groups": 3}] * 3
+    assert [row["test_accuracy"] for row in rows[6:]] == ["0.8", "0.84", ""]
     assert json.loads(render_table(table, "json")) == table.to_pylist()
 
 

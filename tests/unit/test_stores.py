@@ -27,14 +27,14 @@ NOW = "2026-01-02T12:00:00+00:00"
 
 def write(folder: Path, *, done: bool = True, name: str = "a-sweep", at: int = 1_000) -> Path:
     """Writes a record of two models and a failed trial."""
-    events: list[Event] = [started(name)]
+    events: list[Event] = []
     for model, value in (("a", 0.5), ("b", 0.75)):
         one = spec(0, model=model)
         events += [TrialPlanned(spec=one, label=model), ok(one.key, test_accuracy=value)]
     events += [TrialPlanned(spec=spec(1)), failed(spec(1).key)]
     events += [SweepFinished(status=SweepStatus.DONE, time=2.0)] if done else []
     journal = Journal(folder)
-    journal.handle_many(events)
+    journal.handle_many([started(name, asks_for=events), *events])
     journal.close()
     os.utime(folder / "journal.jsonl", (at, at))
     return folder
