@@ -4,9 +4,9 @@
 many classifiers of one shape in training on soft targets, which may change from one epoch to the next, as EM does.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal, Protocol, final, runtime_checkable
+from typing import Annotated, Literal, Protocol, final, runtime_checkable
 
 import numpy as np
 import torch
@@ -246,34 +246,6 @@ class ClassifierReplicas:
     def predictor(self, replica: int) -> NetworkPredictor:
         """Returns a copy of an active replica as it is now."""
         return NetworkPredictor(network=self.network, values=self.trainer.snapshot(replica).values, device=self._device)
-
-
-WATCHED_SPACE: Mapping[str, Any] = {
-    "hidden": {"values": [[64], [128], [256], [256, 64]]},
-    "learning_rate": {"values": [3e-4, 1e-3, 3e-3]},
-    "dropout": {"values": [0.0, 0.25, 0.5]},
-}
-
-
-@final
-@dataclass(frozen=True, kw_only=True)
-class WatchedTraining:
-    """Hyper-parameters of a classifier whose best epoch is chosen on items that are not trained on.
-
-    Attributes:
-        classifier: what is trained.
-        epochs: the most passes over the items.
-        patience: stop after so many epochs without a better loss on dev items (a tenth of the training items where
-            there are none); null trains all epochs and keeps the last.
-    """
-
-    classifier: Classifier = Classifier(network=Auto(hidden=(256,)))
-    epochs: Annotated[int, Ge(1)] = 100
-    patience: Annotated[int, Ge(1)] | None = 10
-
-    @property
-    def schedule(self) -> Schedule:
-        return Schedule(epochs=self.epochs, patience=self.patience)
 
 
 def schedule_of(epochs: int, protocol: TrainingProtocol, patience: int | None) -> Schedule:

@@ -34,10 +34,11 @@ from crowdsweep.data.dataset import Items, TrainingData
 from crowdsweep.models._cost import training_cost
 from crowdsweep.models._em import normalised
 from crowdsweep.models.aggregate._clustered import ClusterModel, FittedClusters
-from crowdsweep.models.classifier import WatchedTraining
 from crowdsweep.models.clusters import Clusters, snapped
-from crowdsweep.models.contract import FitContext, FitResult, ModelInfo, Need, Predictor
+from crowdsweep.models.contract import FitContext, FitResult, ModelInfo, Predictor
 from crowdsweep.models.lessons import Lesson, train_classifiers
+from crowdsweep.models.two_stage._pair import READS_FEATURES, name_of, put_together
+from crowdsweep.models.two_stage._training import ValidatedTraining
 
 TestSnap = Literal["hard", "soft", "none"]
 
@@ -78,7 +79,7 @@ class Guided:
 
     test_snap: TestSnap = "hard"
     projection_count: Annotated[float, Gt(0)] | None = None
-    training: WatchedTraining = WatchedTraining()
+    training: ValidatedTraining = ValidatedTraining()
 
     def fit(self, model: ClusterModel, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
         """Fits the clusters, then trains a classifier on each fit's item_probs, all together.
@@ -132,23 +133,27 @@ GUIDED_SPACE: Mapping[str, Any] = {
 }
 
 
-def guided(clusters: ModelInfo, model: type[Any], version: int = 1) -> ModelInfo:
-    """Returns what the platform knows of a classifier around this model of clusters.
+def guided(module: str, clusters: ModelInfo, version: int = 1) -> ModelInfo:
+    """Returns a classifier around a model of clusters, whose hyper-parameters are those of both.
 
     Args:
+        module: `__name__` of the model's file, which has the model's name.
         clusters: the model of labels alone.
-        model: the dataclass, which holds it and a `Guided`.
         version: raised with that of the model of labels.
     """
+
+    def fit_batch(model: Any, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
+        return model.guided.fit(model.clusters, data, contexts)
+
     inner = clusters.cost
     return ModelInfo(
-        name=f"{clusters.name}-guided",
+        name=name_of(module),
         title=f"A classifier trained on the clusters of {clusters.name}, whose predictions snap to them",
-        model=model,
+        model=put_together(module, fit_batch, clusters=clusters.model(), guided=Guided()),
         steps=clusters.steps,
         predicts_labels=clusters.predicts_labels,
         source="Weerasooriya, Ororbia and Homan, equations 1 and 2",
-        needs=clusters.needs | frozenset[Need]({"features"}),
+        needs=clusters.needs | READS_FEATURES,
         supports=clusters.supports,
         version=version,
         space={**clusters.space, **GUIDED_SPACE},

@@ -39,7 +39,9 @@ from crowdsweep.models.aggregate._coins import coins
 from crowdsweep.models.aggregate._rows import answers_by_pair
 from crowdsweep.models.contract import FitContext, FitResult, nobody_listens
 from crowdsweep.models.lessons import Lesson, train_classifiers
-from crowdsweep.models.two_stage._pair import CLASSIFIER_SPACE, Aggregated, Training, answered, two_stage
+from crowdsweep.models.two_stage._pair import two_stage
+from crowdsweep.models.two_stage._targets import Aggregated, answered
+from crowdsweep.models.two_stage._training import CLASSIFIER_SPACE, Training
 
 _LEAST = 1e-6
 

@@ -27,7 +27,9 @@ from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models._em import evenly, soft_vote, stack
 from crowdsweep.models.aggregate.dawid_skene import fit_matrices
 from crowdsweep.models.contract import FitContext, FitResult, nobody_listens
-from crowdsweep.models.two_stage._pair import CLASSIFIER_SPACE, Aggregated, Training, answered, two_stage
+from crowdsweep.models.two_stage._pair import two_stage
+from crowdsweep.models.two_stage._targets import Aggregated, answered
+from crowdsweep.models.two_stage._training import CLASSIFIER_SPACE, Training
 
 TOLERANCE, PAPER_TOLERANCE = 1e-5, 0.03
 

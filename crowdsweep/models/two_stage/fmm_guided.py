@@ -7,28 +7,7 @@ Weerasooriya, Ororbia and Homan, row FMM of Table 3. The printed accuracies are 
 choose its cluster, and no model here does that.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import final
-
-from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models.aggregate import fmm
-from crowdsweep.models.aggregate.fmm import FiniteMultinomialMixture
-from crowdsweep.models.contract import FitContext, FitResult
-from crowdsweep.models.two_stage._guided import Guided, guided
+from crowdsweep.models.two_stage._guided import guided
 
-
-@final
-@dataclass(frozen=True, kw_only=True)
-class FmmGuided:
-    """Hyper-parameters of the mixture and of the classifier around it."""
-
-    clusters: FiniteMultinomialMixture = FiniteMultinomialMixture()
-    guided: Guided = Guided()
-
-    def fit_batch(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
-        """Fits the clusters, then the classifiers."""
-        return self.guided.fit(self.clusters, data, contexts)
-
-
-MODEL = guided(fmm.MODEL, FmmGuided, version=3)
+MODEL = guided(__name__, fmm.MODEL, version=3)

@@ -38,7 +38,6 @@ from crowdsweep.models._batches import Batch
 from crowdsweep.models._cost import training_cost
 from crowdsweep.models._em import label_probs_of_anybody
 from crowdsweep.models._soft_targets import Lessons
-from crowdsweep.models.classifier import WatchedTraining
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo, Predictor
 from crowdsweep.models.lessons import Lesson, train_classifiers
 from crowdsweep.models.networks.contract import Network
@@ -47,6 +46,7 @@ from crowdsweep.models.networks.two_heads import TwoHeads, split
 from crowdsweep.models.networks.values import Values
 from crowdsweep.models.trainer import Loss
 from crowdsweep.models.two_stage._hard_and_soft import SPACE, TRAINING, HardLabels, SoftLabels
+from crowdsweep.models.two_stage._training import ValidatedTraining
 
 FLOOR = 1e-6  # of the inverse KL
 SoftLoss = Literal["kl_regular", "kl_inverse", "cross_entropy"]
@@ -67,7 +67,7 @@ class MTL:
     soft_labels: SoftLabels = SoftLabels()
     soft_loss: SoftLoss = "kl_regular"
     aux_weight: Annotated[float, Ge(0)] = 1 / log(2)
-    training: WatchedTraining = TRAINING
+    training: ValidatedTraining = TRAINING
 
     def fit_batch(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
         """Trains both heads; an answer is drawn from what the second says of its item, whoever gives it."""
