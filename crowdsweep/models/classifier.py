@@ -71,9 +71,9 @@ class Classifier:
     """Hyper-parameters of a classifier.
 
     Attributes:
-        network: what it is.
-        learning_rate: of Adam.
-        batch_size: items in a step; of a network that reads sentences, sentences.
+        network: kind of network; `auto` chooses by what the items have.
+        learning_rate: step size of the optimiser, Adam.
+        batch_size: items per step; of a network that reads sentences, sentences.
         standardise: whether features are standardised by the training items; null: unless `protocol: paper`.
         steps: the fewest steps in all: where all epochs have fewer, each goes through the items several times; null:
             2,000, or 500 where there are hidden units and nothing stops the training before its end; but none where

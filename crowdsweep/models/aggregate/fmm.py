@@ -48,7 +48,7 @@ class FiniteMultinomialMixture:
     """Hyper-parameters of the mixture.
 
     Attributes:
-        item_clusters: number of clusters.
+        item_clusters: number of clusters of items.
         method: the most probable shares and distributions (`map`), or a Dirichlet over each (`variational`, which
             takes pseudo-counts above 0): small clusters then fade.
         label_pseudocount: added to each cluster's count of each label.

@@ -56,10 +56,13 @@ class PgmAnnealing:
     """Hyper-parameters of the graph model and its annealing.
 
     Attributes:
-        item_clusters, annotator_clusters: numbers of clusters.
-        alpha, gamma, tau: Dirichlet parameters of label distributions, item and annotator shares; at 1 no pseudo-count.
+        item_clusters: K, number of clusters of items.
+        annotator_clusters: L, number of clusters of annotators.
+        alpha: Dirichlet parameter of the label distributions, Theta; at 1 no pseudo-count.
+        gamma: Dirichlet parameter of the shares of the items' clusters, psi; at 1 no pseudo-count.
+        tau: Dirichlet parameter of the shares of the annotators' clusters, Omega; at 1 no pseudo-count.
         proposal: distributions are proposed near the current ones (`local`), or from their Dirichlets (`prior`).
-        kappa: how near; the larger, the nearer.
+        kappa: how near a `local` proposal is; the larger, the nearer.
         restarts: fits from random states, of which the one with the best joint is kept; after 15 % of the sweeps only
             the best quarter goes on.
         iterations: limit of sweeps.

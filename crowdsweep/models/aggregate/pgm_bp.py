@@ -57,8 +57,11 @@ class PgmBp:
     """Hyper-parameters of the graph model.
 
     Attributes:
-        item_clusters, annotator_clusters: numbers of clusters.
-        alpha, gamma, tau: Dirichlet parameters of label distributions, item and annotator shares; at 1 no pseudo-count.
+        item_clusters: K, number of clusters of items.
+        annotator_clusters: L, number of clusters of annotators.
+        alpha: Dirichlet parameter of the label distributions, Theta; at 1 no pseudo-count.
+        gamma: Dirichlet parameter of the shares of the items' clusters, psi; at 1 no pseudo-count.
+        tau: Dirichlet parameter of the shares of the annotators' clusters, Omega; at 1 no pseudo-count.
         restarts: fits from random label distributions, of which the one with the best objective is kept; after 15 % of
             the steps the better two fifths go on, after a third of them the best fifth.
         iterations: limit of EM steps.

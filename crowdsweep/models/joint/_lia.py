@@ -83,8 +83,8 @@ class LiaTraining:
         item_weighting: the classifier's loss counts once an item, or (as in the authors' code) once an answer.
         regularisation: gamma, how much confusions are held near uniform; divided by the answers an item.
         predict: what labels the training items: the classifier, or the posterior given their answers.
-        patience: stop after so many rounds that foretell no better a tenth of the answers, set aside; null trains all
-            rounds on all answers.
+        patience: stop after so many rounds that predict a tenth of the answers, kept for validation, no better; null
+            trains all rounds on all answers.
     """
 
     latent: Annotated[int, Ge(1)] = 1

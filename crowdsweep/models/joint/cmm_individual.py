@@ -58,7 +58,7 @@ class CMMIndividual:
     """Hyper-parameters of the Crowd Mixture Model for known annotators.
 
     Attributes:
-        groups: of annotators (M). Its training likelihood grows with it: choose it by held-out likelihood.
+        groups: M, number of groups of annotators. The training likelihood grows with it: choose by held-out likelihood.
         smoothing: pseudo-counts of each group's share and of every cell of the matrices.
         gate_smoothing: labels' worth of the crowd's shares that every annotator's own begin with.
         item_weighting: `labels` lets an item count as often as it was labelled, `uniform` once.

@@ -52,7 +52,7 @@ class CrowdLayer:
     """Hyper-parameters of Crowd-Layer.
 
     Attributes:
-        form: of an annotator's layer: a matrix MW, weights VW, biases VB, both VW+B, or one weight SW.
+        form: what an annotator's layer holds: a matrix MW, weights VW, biases VB, both VW+B, or one weight SW.
         initial_scale: the weights of MW, VW, VW+B and SW at the start, in place of one.
         epochs: passes over the items.
     """

@@ -72,21 +72,24 @@ class LdlNm:
     """Hyper-parameters of LDL-NM.
 
     Attributes:
-        item_embedding, annotator_embedding, latent: width J_I, J_A, J_P.
-        activation: phi.
-        item_weight, annotator_weight: of that head's KL term; 0 leaves it out.
+        item_embedding: J_I, width of an item's embedding.
+        annotator_embedding: J_A, width of an annotator's embedding.
+        latent: J_P, width of the latent vector of an item and an annotator together.
+        activation: phi, the nonlinearity of the latent layers.
+        item_weight: gamma_I, weight of the loss of the item's label distribution; 0 leaves it out.
+        annotator_weight: gamma_A, weight of the loss of the annotator's label distribution; 0 leaves it out.
         dropout: share of the units of z_P and z_E dropped in training.
-        learning_rate: of Adam.
-        batch_size: annotations in a step.
+        learning_rate: step size of the optimiser, Adam.
+        batch_size: annotations per step.
         standardise: whether features are standardised by the training items.
         steps: the fewest steps in all: where all epochs have fewer, each goes through the annotations several times.
         epochs: the most passes over the annotations.
-        patience: stop after so many epochs without a better one on the items that are watched; null trains all epochs.
+        patience: stop after so many epochs without a better loss on the validation labels; null trains all epochs.
         aggregation: how the annotators' answers are averaged.
-        max_annotators: members of the ensemble; a seeded sample where more are active.
+        max_annotators: most members of the ensemble of annotators; a seeded sample where more are active.
         item_balanced: every item counts the same, instead of every annotation by its weight.
         unseen_annotators: share of the annotators of ten items or more that is left out of training, at most 256: the
-            embedding of each is inferred from half of these items, the answers to the others are foretold. They count
+            embedding of each is inferred from half of these items, the answers to the others are predicted. They count
             as unknown in all else.
     """
 

@@ -70,7 +70,7 @@ class SemiLfc:
     Attributes:
         smoothing: pseudo-answers in every cell of each annotator's matrix.
         classification_weight: alpha, how much the classifier learns from the answers beside the bound.
-        latent: width of z.
+        latent: width of z, an item's latent vector.
         latent_hidden: hidden units of encoder and decoder.
         epochs: passes over the items.
     """

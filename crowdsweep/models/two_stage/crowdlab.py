@@ -56,9 +56,9 @@ class Crowdlab:
     """Hyper-parameters of CROWDLAB.
 
     Attributes:
-        training: of all classifiers.
-        folds: so many classifiers predict, each the items that it was not trained on.
-        fold_epochs: of these; `epochs` is of the classifier that is trained on the result.
+        training: training of all classifiers.
+        folds: number of classifiers that predict out of sample, each the items that it was not trained on.
+        fold_epochs: passes of each of these over its items; `epochs` is of the classifier that learns the result.
         smoothing: pseudo-counts of right answers, and of each kind of wrong ones, in an annotator's accuracy; the item
             probabilities do not depend on it.
     """

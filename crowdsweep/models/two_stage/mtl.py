@@ -59,8 +59,8 @@ class MTL:
     """Hyper-parameters of multi-task learning.
 
     Attributes:
-        soft_loss: of the second head.
-        aux_weight: of the soft loss beside the other, in nats; 1 / ln 2 as in the paper.
+        soft_loss: loss of the second head.
+        aux_weight: weight of the soft loss beside the other, both in nats; 1 / ln 2 as in the paper.
     """
 
     hard: HardLabels = HardLabels()
