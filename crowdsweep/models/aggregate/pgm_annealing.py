@@ -58,9 +58,9 @@ class PgmAnnealing:
     Attributes:
         item_clusters: K, number of clusters of items.
         annotator_clusters: L, number of clusters of annotators.
-        alpha: Dirichlet parameter of the label distributions, Theta; at 1 no pseudo-count.
-        gamma: Dirichlet parameter of the shares of the items' clusters, psi; at 1 no pseudo-count.
-        tau: Dirichlet parameter of the shares of the annotators' clusters, Omega; at 1 no pseudo-count.
+        alpha: Dirichlet parameter of the label distributions, Theta; at 1 it adds nothing.
+        gamma: Dirichlet parameter of the shares of the items' clusters, psi; at 1 it adds nothing.
+        tau: Dirichlet parameter of the shares of the annotators' clusters, Omega; at 1 it adds nothing.
         proposal: distributions are proposed near the current ones (`local`), or from their Dirichlets (`prior`).
         kappa: how near a `local` proposal is; the larger, the nearer.
         restarts: fits from random states, of which the one with the best joint is kept; after 15 % of the sweeps only

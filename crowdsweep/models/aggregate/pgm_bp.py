@@ -59,9 +59,9 @@ class PgmBp:
     Attributes:
         item_clusters: K, number of clusters of items.
         annotator_clusters: L, number of clusters of annotators.
-        alpha: Dirichlet parameter of the label distributions, Theta; at 1 no pseudo-count.
-        gamma: Dirichlet parameter of the shares of the items' clusters, psi; at 1 no pseudo-count.
-        tau: Dirichlet parameter of the shares of the annotators' clusters, Omega; at 1 no pseudo-count.
+        alpha: Dirichlet parameter of the label distributions, Theta; at 1 it adds nothing.
+        gamma: Dirichlet parameter of the shares of the items' clusters, psi; at 1 it adds nothing.
+        tau: Dirichlet parameter of the shares of the annotators' clusters, Omega; at 1 it adds nothing.
         restarts: fits from random label distributions, of which the one with the best objective is kept; after 15 % of
             the steps the better two fifths go on, after a third of them the best fifth.
         iterations: limit of EM steps.
