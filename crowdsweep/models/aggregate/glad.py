@@ -29,9 +29,9 @@ from scipy.special import expit, log_expit
 
 from crowdsweep.arrays import ItemProbs
 from crowdsweep.data.dataset import TrainingData
-from crowdsweep.models._abilities import abilities_of, label_probs_of_abilities
 from crowdsweep.models._em import PerReplica, StackedCrowds, normalised, stack
 from crowdsweep.models._steps import Active, Stepped, of_annotators, of_items, run_steps
+from crowdsweep.models.aggregate._abilities import abilities_of, label_probs_of_abilities
 from crowdsweep.models.aggregate._rows import PerRow, PerUnit, Rows, by_code, climbed
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
 
