@@ -17,7 +17,7 @@ from crowdsweep.arrays import ItemProbs
 from crowdsweep.data.dataset import Items, TrainingData
 from crowdsweep.errors import FitFailed
 from crowdsweep.models._batches import StackedRows
-from crowdsweep.models._soft_targets import Lessons, LossOf, Targets, soft_targets_loss
+from crowdsweep.models._soft_targets import LossOf, Targets, TrainingRows, soft_targets_loss
 from crowdsweep.models.contract import Need
 from crowdsweep.models.networks.automatic import Auto
 from crowdsweep.models.networks.contract import Layout, Network, places_of
@@ -205,7 +205,7 @@ class ClassifierReplicas:
         self._layouts = [layout for layout in layouts if layout is not None]
         self.targets = targets
         layout = StackedRows.of(self._layouts, device) if self._layouts else None
-        self.loss = loss_of(network, Lessons.of(self._inputs, targets, layout))
+        self.loss = loss_of(network, TrainingRows.of(self._inputs, targets, layout))
         if self._layouts:
             rows = [
                 np.flatnonzero(np.isin(own, part).any(axis=1)) for own, part in zip(self._layouts, rows, strict=True)

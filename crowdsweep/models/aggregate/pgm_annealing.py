@@ -40,7 +40,7 @@ from crowdsweep.models.aggregate._active import ActiveCrowd
 from crowdsweep.models.aggregate._annealing import Annealing, Proposal, Solution, Target
 from crowdsweep.models.aggregate._bipartite import Edges
 from crowdsweep.models.aggregate._clustered import GRAPH_SPACE, FittedClusters, RestartReporter
-from crowdsweep.models.clusters import ClusteredCrowd, Clusters, Snap, snapped
+from crowdsweep.models.clusters import ClusteredCrowd, Clusters, Snap, projected
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
 
 _PLACES = 4 * CHUNK  # answers times fits side by side
@@ -161,7 +161,7 @@ class PgmAnnealing:
     def _result(self, active: ActiveCrowd, run: "Run", found: Solution) -> FittedClusters:
         crowd = clustered(active, found)
         result = FitResult(
-            item_probs=snapped(crowd.items, crowd.clusters.distributions, self.snap),
+            item_probs=projected(crowd.items, crowd.clusters.distributions, self.snap),
             label_probs=crowd.label_probs,
             objective=np.array(run.objective),
             converged=run.converged,

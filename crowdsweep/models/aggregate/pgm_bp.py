@@ -2,7 +2,7 @@
 
 An answer's distribution depends on the cluster of the item and on that of the annotator. An item is then described by
 what a whole crowd, with its mix of annotator clusters, would say of items like it: a label distribution without the
-accident of who happened to answer. EM turns between loopy belief propagation (E-step) and counting (M-step).
+accident of who happened to answer. EM alternates between loopy belief propagation (E-step) and counting (M-step).
 
 Weerasooriya, Ororbia and Homan, algorithm 3 and equation 1.
 
@@ -40,7 +40,7 @@ from crowdsweep.errors import BadInput
 from crowdsweep.models.aggregate._active import ActiveCrowd
 from crowdsweep.models.aggregate._bipartite import Beliefs, ClusterParameters, Edges, PairLabels, edge_counts, propagate
 from crowdsweep.models.aggregate._clustered import GRAPH_SPACE, FittedClusters, RestartReporter
-from crowdsweep.models.clusters import ClusteredCrowd, Clusters, Snap, snapped
+from crowdsweep.models.clusters import ClusteredCrowd, Clusters, Snap, projected
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
 from crowdsweep.seeds import SeedStream
 
@@ -185,7 +185,7 @@ class PgmBp:
             annotators=active.of_all_annotators(annotators, mix),
         )
         result = FitResult(
-            item_probs=snapped(crowd.items, distributions, self.snap),
+            item_probs=projected(crowd.items, distributions, self.snap),
             label_probs=crowd.label_probs,
             objective=np.array(fit.objective),
             converged=fit.converged,

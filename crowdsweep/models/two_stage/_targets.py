@@ -16,7 +16,7 @@ from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.errors import FitFailed
 from crowdsweep.models._em import label_probs_of, label_probs_of_anybody, winners
-from crowdsweep.models.contract import AnnotatorModel, FitContext, LabelProbs, Model, fit_unchecked, nobody_listens
+from crowdsweep.models.contract import AnnotatorModel, FitContext, LabelProbs, Model, fit_unchecked, no_op
 
 
 @final
@@ -68,7 +68,7 @@ def aggregated(model: Model | None, data: Sequence[TrainingData], contexts: Sequ
     """Fits an aggregator, which reports nothing; what it says of items that nobody labelled is left out."""
     if model is None:
         raise TypeError("expected an aggregator, got none: declare `aggregate`")
-    quiet = [replace(context, report=nobody_listens) for context in contexts]
+    quiet = [replace(context, report=no_op) for context in contexts]
     return [
         Aggregated(targets=answered(part, found.item_probs), annotators=found.annotators, extras=found.extras)
         for part, found in zip(data, fit_unchecked(model, data, quiet), strict=True)

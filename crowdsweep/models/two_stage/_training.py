@@ -12,10 +12,10 @@ from annotated_types import Ge
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models.classifier import Classifier, TrainingProtocol, schedule_of
 from crowdsweep.models.contract import FitContext, FitResult
-from crowdsweep.models.lessons import Lesson, train_classifiers
 from crowdsweep.models.networks.automatic import Auto
 from crowdsweep.models.networks.contract import Network
 from crowdsweep.models.trainer import Schedule
+from crowdsweep.models.training_jobs import TrainingJob, train_classifiers
 from crowdsweep.models.training_length import SEARCHED
 from crowdsweep.models.two_stage._targets import Aggregated
 
@@ -100,8 +100,8 @@ def fit_stages(
 
     `network` is what is trained; by default what the classifier's settings say of the items.
     """
-    lessons = [
-        Lesson(
+    jobs = [
+        TrainingJob(
             data=part,
             targets=stage.targets,
             seeds=context.seeds.child("classifier"),
@@ -110,7 +110,7 @@ def fit_stages(
         )
         for part, context, stage in zip(data, contexts, stages, strict=True)
     ]
-    trained = train_classifiers(classifier, lessons, schedule, contexts[0].device, network=network)
+    trained = train_classifiers(classifier, jobs, schedule, contexts[0].device, network=network)
     return [
         FitResult(
             item_probs=one.probs,

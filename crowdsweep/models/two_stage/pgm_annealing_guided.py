@@ -1,7 +1,7 @@
 """A classifier guided by the graph model pgm-annealing: it learns what a whole crowd would say of clusters of items.
 
-As `pgm-bp-guided`, around the graph model whose clusters are looked for by simulated annealing; what the classifier
-says of an unseen item snaps to the cluster that this fits best (`_guided.py`).
+As `pgm-bp-guided`, around the graph model whose clusters are looked for by simulated annealing; its prediction for an
+unseen item is projected onto the nearest cluster (`_guided.py`).
 
 Weerasooriya, Ororbia and Homan, row PGM-A of Table 3, which prints a divergence and an accuracy that a constant beats.
 """

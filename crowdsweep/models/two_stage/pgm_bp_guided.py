@@ -1,7 +1,7 @@
 """A classifier guided by the graph model pgm-bp: it learns what a whole crowd would say of each cluster of items.
 
 The graph model takes the accident of who happened to answer out of an item's labels; the classifier learns from what is
-left, and what it says of an unseen item snaps to the cluster that this fits best (`_guided.py`).
+left, and its prediction for an unseen item is projected onto the nearest cluster (`_guided.py`).
 
 Weerasooriya, Ororbia and Homan, row PGM-BP of Table 3, whose printed accuracies are those of the most frequent class.
 """

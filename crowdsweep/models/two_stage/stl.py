@@ -6,7 +6,7 @@ the second head. Reference: Fornaciari, Uma, Paun, Plank, Hovy and Poesio (NAACL
     y_i        targets, one-hot     `labels`
 
 Deviations: an item whose silver votes tie is left out (`ties`), as the authors do for word stems; batches are drawn
-anew each epoch; with patience (they train ten epochs and keep the best) the loss on the dev items' votes is watched,
+anew each epoch; with patience (they train ten epochs and keep the best) the loss on the dev items' votes is validated,
 gold of dev items being out of reach.
 """
 
