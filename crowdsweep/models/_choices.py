@@ -14,7 +14,7 @@ class CountedChoices:
     """An `AnnotatorModel` of smoothed counts, for each class two by two; matrices are made when they are asked for.
 
     Attributes:
-        counts: of the answers, expected under what is believed of the items.
+        counts: of the answers, expected under the posterior of the items.
         smoothing: pseudo-counts in every cell, at least 0; a row without any mass is uniform.
         n_annotators: declared.
     """

@@ -14,7 +14,7 @@ MATRIX_PRODUCT = 1 / 64
 _STEP = 4e4
 _SYMBOLS = 20  # of a text, for want of its length
 _TEXT_WEIGHTS = (3 + 4 + 5) * 64 * 64  # of `text_cnn` at its defaults
-# Shares of the epochs that are run where training stops by itself: by the paper's 3 % rule, and by watched items (of
+# Shares of the epochs that are run where training stops by itself: by the paper's 3 % rule, and by validation items (of
 # the epochs beyond the patience, without which nothing stops).
 STOPPED_BY_LOSS = 0.2
 STOPPED_BY_WATCHING = 0.3
@@ -41,8 +41,8 @@ def training_cost(shape: DataShape, params: Mapping[str, Any]) -> float:
     if not shape.n_features and params["network"] in ("linear", "mlp"):
         return 0.0
     passes = passes_over(shape.n_items, params, params["epochs"]) * stopping_share(params)
-    watches = params.get("patience") is not None and params.get("protocol", "until_trained") == "until_trained"
-    if watches and shape.n_features and shape.n_items < FEW_UNITS:
+    validates = params.get("patience") is not None and params.get("protocol", "until_trained") == "until_trained"
+    if validates and shape.n_features and shape.n_items < FEW_UNITS:
         passes *= 1 + FOLDS
     steps = passes * max(1.0, shape.n_items / params.get("batch_size", shape.n_items))
     return 3.0 * MATRIX_PRODUCT * passes * shape.n_items * network_weights(shape, params) + _STEP * steps

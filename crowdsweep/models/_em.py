@@ -281,7 +281,7 @@ class SparseConfusions:
     shared: Confusion | None = None
 
     def confusion(self, annotators: Int[np.ndarray, " annotators"]) -> Confusions:
-        """Returns the row-stochastic matrices of these annotators; idle ones answer as the crowd does."""
+        """Returns the row-stochastic matrices of these annotators; idle ones have the pooled matrix."""
         n_classes = self.totals.shape[1]
         matrices = np.tile(self.crowd, (len(annotators), 1, 1))
         where = np.flatnonzero(np.isin(annotators, self.code))

@@ -20,7 +20,7 @@ BlockTargets = Float32[torch.Tensor, "steps replicas classes batch"]
 
 @final
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Lessons:
+class TrainingRows:
     """What the replicas read, and what they are to learn.
 
     Attributes:
@@ -34,7 +34,7 @@ class Lessons:
     layout: StackedRows | None
 
     @classmethod
-    def of(cls, inputs: StackedRows, targets: Targets, layout: StackedRows | None = None) -> "Lessons":
+    def of(cls, inputs: StackedRows, targets: Targets, layout: StackedRows | None = None) -> "TrainingRows":
         """Lays out targets [replicas, items, classes]."""
         starts = torch.arange(len(targets), device=targets.device) * targets.shape[1]
         return cls(inputs=inputs, targets=StackedRows(table=targets.flatten(0, 1), starts=starts), layout=layout)
@@ -51,27 +51,27 @@ class Lessons:
         return wanted.transpose(1, 2), (wanted.sum(dim=2) > 0).sum(dim=1).to(wanted.dtype)
 
 
-LossOf = Callable[[Network, Lessons], Loss]
+LossOf = Callable[[Network, TrainingRows], Loss]
 
 
-def soft_targets_loss(network: Network, lessons: Lessons) -> Loss:
-    """Returns the cross-entropy with the lessons' targets."""
+def soft_targets_loss(network: Network, rows: TrainingRows) -> Loss:
+    """Returns the cross-entropy with the rows' targets."""
     if isinstance(network, DenseNetwork):
-        return DenseSoftTargets(network, lessons)
-    return SoftTargets(network, lessons)
+        return DenseSoftTargets(network, rows)
+    return SoftTargets(network, rows)
 
 
 @final
 class SoftTargets:
     """Cross-entropy with soft targets, -sum over classes of target * log f; an item weighs what its targets sum to."""
 
-    def __init__(self, network: Network, lessons: Lessons) -> None:
-        self._network, self._lessons = network, lessons
+    def __init__(self, network: Network, rows: TrainingRows) -> None:
+        self._network, self._rows = network, rows
 
     def __call__(self, values: Values, batch: Batch) -> tuple[PerReplica, PerReplica]:
         """See `Loss`."""
-        logits = self._network.logits(values, batch.take(self._lessons.inputs), batch)
-        wanted, weight = self._lessons.wanted(batch)
+        logits = self._network.logits(values, batch.take(self._rows.inputs), batch)
+        wanted, weight = self._rows.wanted(batch)
         return -(wanted * torch.log_softmax(logits, dim=1)).sum(dim=(1, 2)), weight
 
 
@@ -82,9 +82,9 @@ class DenseSoftTargets:
     Targets are laid out with classes before items, so that softmax runs along memory, for a whole block of steps.
     """
 
-    def __init__(self, network: DenseNetwork, lessons: Lessons) -> None:
-        self._network, self._lessons = network, lessons
-        self._plain = SoftTargets(network, lessons)
+    def __init__(self, network: DenseNetwork, rows: TrainingRows) -> None:
+        self._network, self._rows = network, rows
+        self._plain = SoftTargets(network, rows)
 
     def __call__(self, values: Values, batch: Batch) -> tuple[PerReplica, PerReplica]:
         """See `Loss`."""
@@ -94,14 +94,14 @@ class DenseSoftTargets:
         """See `WrittenLoss`."""
         wanted, shares, totals = (part[batch.step] for part in batch.block.once(self._laid_out))
         masks = [batch.kept(dropout.name) for dropout in self._network.dropouts]
-        probs = self._network.write_gradients(values, batch.take(self._lessons.inputs), shares, totals, masks)
+        probs = self._network.write_gradients(values, batch.take(self._rows.inputs), shares, totals, masks)
         return -(wanted * probs.clamp_(min=1e-30).log_()).sum(dim=(1, 2)), batch.sizes
 
     def _laid_out(
         self, block: Block
     ) -> tuple[BlockTargets, BlockTargets, Float32[torch.Tensor, "steps replicas 1 batch"]]:
         """Returns targets, shares of each step's loss, and the shares' sums over the classes."""
-        wanted = self._lessons.targets.of_block(block).transpose(2, 3).contiguous()
+        wanted = self._rows.targets.of_block(block).transpose(2, 3).contiguous()
         if (mask := block.batches[-1].mask) is not None:
             wanted[-1].mul_(mask[:, None, :])
         sizes = torch.stack([batch.sizes for batch in block.batches])[:, :, None, None]

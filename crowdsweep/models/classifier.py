@@ -4,9 +4,9 @@
 many classifiers of one shape in training on soft targets, which may change from one epoch to the next, as EM does.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal, Protocol, final, runtime_checkable
+from typing import Annotated, Literal, Protocol, final, runtime_checkable
 
 import numpy as np
 import torch
@@ -17,7 +17,7 @@ from crowdsweep.arrays import ItemProbs
 from crowdsweep.data.dataset import Items, TrainingData
 from crowdsweep.errors import FitFailed
 from crowdsweep.models._batches import StackedRows
-from crowdsweep.models._soft_targets import Lessons, LossOf, Targets, soft_targets_loss
+from crowdsweep.models._soft_targets import LossOf, Targets, TrainingRows, soft_targets_loss
 from crowdsweep.models.contract import Need
 from crowdsweep.models.networks.automatic import Auto
 from crowdsweep.models.networks.contract import Layout, Network, places_of
@@ -71,9 +71,9 @@ class Classifier:
     """Hyper-parameters of a classifier.
 
     Attributes:
-        network: what it is.
-        learning_rate: of Adam.
-        batch_size: items in a step; of a network that reads sentences, sentences.
+        network: kind of network; `auto` chooses by what the items have.
+        learning_rate: step size of the optimiser, Adam.
+        batch_size: items per step; of a network that reads sentences, sentences.
         standardise: whether features are standardised by the training items; null: unless `protocol: paper`.
         steps: the fewest steps in all: where all epochs have fewer, each goes through the items several times; null:
             2,000, or 500 where there are hidden units and nothing stops the training before its end; but none where
@@ -206,7 +206,7 @@ class ClassifierReplicas:
         self._layouts = [layout for layout in layouts if layout is not None]
         self.targets = targets
         layout = StackedRows.of(self._layouts, device) if self._layouts else None
-        self.loss = loss_of(network, Lessons.of(self._inputs, targets, layout))
+        self.loss = loss_of(network, TrainingRows.of(self._inputs, targets, layout))
         if self._layouts:
             rows = [
                 np.flatnonzero(np.isin(own, part).any(axis=1)) for own, part in zip(self._layouts, rows, strict=True)
@@ -247,34 +247,6 @@ class ClassifierReplicas:
     def predictor(self, replica: int) -> NetworkPredictor:
         """Returns a copy of an active replica as it is now."""
         return NetworkPredictor(network=self.network, values=self.trainer.snapshot(replica).values, device=self._device)
-
-
-WATCHED_SPACE: Mapping[str, Any] = {
-    "hidden": {"values": [[64], [128], [256], [256, 64]]},
-    "learning_rate": {"values": [3e-4, 1e-3, 3e-3]},
-    "dropout": {"values": [0.0, 0.25, 0.5]},
-}
-
-
-@final
-@dataclass(frozen=True, kw_only=True)
-class WatchedTraining:
-    """Hyper-parameters of a classifier whose best epoch is chosen on items that are not trained on.
-
-    Attributes:
-        classifier: what is trained.
-        epochs: the most passes over the items.
-        patience: stop after so many epochs without a better loss on dev items (a tenth of the training items where
-            there are none); null trains all epochs and keeps the last.
-    """
-
-    classifier: Classifier = Classifier(network=Auto(hidden=(256,)))
-    epochs: Annotated[int, Ge(1)] = 100
-    patience: Annotated[int, Ge(1)] | None = 10
-
-    @property
-    def schedule(self) -> Schedule:
-        return Schedule(epochs=self.epochs, patience=self.patience)
 
 
 def schedule_of(epochs: int, protocol: TrainingProtocol, patience: int | None) -> Schedule:

@@ -61,7 +61,9 @@ class Clusters:
         return floored_log(self.item_shares) + count * (probs @ floored_log(of_cluster).T)
 
 
-def snapped(memberships: ItemClusters, distributions: Float64[np.ndarray, "clusters classes"], snap: Snap) -> ItemProbs:
+def projected(
+    memberships: ItemClusters, distributions: Float64[np.ndarray, "clusters classes"], snap: Snap
+) -> ItemProbs:
     """Returns the distribution of each item's best cluster (ties shared evenly), or the mixture of all."""
     return (winners(memberships) if snap == "hard" else memberships) @ distributions
 

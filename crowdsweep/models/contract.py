@@ -171,7 +171,7 @@ class Report(Protocol):
         ...
 
 
-def nobody_listens(step: int, objective: float, predictor: Callable[[], Predictor] | None = None) -> bool:  # noqa: ARG001
+def no_op(step: int, objective: float, predictor: Callable[[], Predictor] | None = None) -> bool:  # noqa: ARG001
     """The report of a fit that nobody follows: it goes on."""
     return True
 
@@ -191,7 +191,7 @@ class FitContext:
     seeds: SeedStream
     device: str = "cpu"
     gold: Gold | None = None
-    report: Report = nobody_listens
+    report: Report = no_op
 
 
 @runtime_checkable
@@ -242,8 +242,8 @@ class FitResult:
     """A fitted model.
 
     Attributes:
-        item_probs: the label (distribution) of each training item as the model ends up
-            believing it. Rows sum to one (multi-label: independent probabilities). Ties stay ties.
+        item_probs: the posterior of each training item: of its label, or its label distribution. Rows sum to one
+            (multi-label: independent probabilities). Ties stay ties.
         annotators: how annotators answer; None where the model does not say.
         label_probs: for rows (training item, annotator) the probability of each label that this annotator might give
             that item [rows, classes] (multi-label: for each class the probability that this annotator chooses it); what

@@ -76,10 +76,10 @@ class Scale:
     def training(self, data: TrainingData) -> TrainingData:
         """Returns the data with all items' features standardised: training, unlabelled and validation ones."""
         unlabelled = None if data.unlabelled is None else self.items(data.unlabelled)
-        watched = data.validation
-        if watched is not None:
-            watched = replace(watched, items=self.items(watched.items))
-        return replace(data, items=self.items(data.items), unlabelled=unlabelled, validation=watched)
+        validation = data.validation
+        if validation is not None:
+            validation = replace(validation, items=self.items(validation.items))
+        return replace(data, items=self.items(data.items), unlabelled=unlabelled, validation=validation)
 
 
 def standardises(model: Any) -> bool:

@@ -234,7 +234,7 @@ class Schedule:
 
 @final
 @dataclass(kw_only=True)
-class Course(Generic[Kept]):
+class History(Generic[Kept]):
     """How one replica trained.
 
     Attributes:
@@ -286,10 +286,10 @@ def train(
     *,
     keep: Callable[[int], Kept],
     predictor: Callable[[int, Kept], Predictor],
-    watched: Callable[[int, Kept], float | None] | None = None,
+    validation: Callable[[int, Kept], float | None] | None = None,
     before: Callable[[Sequence[int]], None] | None = None,
     lengths: Sequence[int | None] | None = None,
-) -> list[Course[Kept]]:
+) -> list[History[Kept]]:
     """Trains all replicas until each has stopped by itself, or is told to.
 
     Args:
@@ -299,35 +299,35 @@ def train(
         reports: of each replica; one that answers False ends there.
         keep: copies what is to be kept of a replica as it is now.
         predictor: makes a predictor of a replica from what was kept of it.
-        watched: of each replica, the loss on rows that are not trained on; None where it has none. Needed where the
+        validation: of each replica, the loss on rows that are not trained on; None where it has none. Needed where the
             schedule has patience.
         before: is called before each epoch with the replicas that still train; what the loss reads may change there.
         lengths: of each replica, after how many epochs it ends at the latest; None for one without such a limit.
     """
-    courses = [Course[Kept]() for _ in reports]
+    histories = [History[Kept]() for _ in reports]
     for epoch in range(schedule.epochs):
         stopping: list[int] = []
         rate = 1.0 if schedule.rate is None else schedule.rate(epoch)
         if before is not None:
             before(trainer.active)
         for replica, lost in trainer.run_epoch(loss, rate).items():
-            course = courses[replica]
-            course.losses.append(lost)
-            if schedule.patience is not None and watched is not None:
+            history = histories[replica]
+            history.losses.append(lost)
+            if schedule.patience is not None and validation is not None:
                 now = keep(replica)
-                course.look(now, watched(replica, now))
-            course.converged = course.ends(schedule) or (lengths is not None and lengths[replica] == epoch + 1)
+                history.look(now, validation(replica, now))
+            history.converged = history.ends(schedule) or (lengths is not None and lengths[replica] == epoch + 1)
 
-            def now_or_best(replica: int = replica, course: Course[Kept] = course) -> Predictor:
-                return predictor(replica, keep(replica) if course.kept is None else course.kept)
+            def now_or_best(replica: int = replica, history: History[Kept] = history) -> Predictor:
+                return predictor(replica, keep(replica) if history.kept is None else history.kept)
 
             goes_on = reports[replica](epoch + 1, -lost, now_or_best)
-            if course.converged or not goes_on or epoch == schedule.epochs - 1:
+            if history.converged or not goes_on or epoch == schedule.epochs - 1:
                 stopping.append(replica)
-                course.kept = keep(replica) if course.kept is None else course.kept
+                history.kept = keep(replica) if history.kept is None else history.kept
         trainer.drop(stopping)
         if not trainer.active:
             break
-    for course in courses:
-        course.converged |= not still_improves(-np.array(course.losses))
-    return courses
+    for history in histories:
+        history.converged |= not still_improves(-np.array(history.losses))
+    return histories

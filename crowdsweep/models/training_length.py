@@ -7,5 +7,5 @@ STEPS = 2000  # the fewest in all: Adam at a rate of 1e-3 moves a weight by two 
 UNSTOPPED_STEPS = 500
 # The fewest that default spaces have beside epochs, of which many items have enough; where nothing stops, the second.
 SEARCHED, SEARCHED_UNSTOPPED = (500, 2000, 8000), (250, 500, 2000)
-FEW_UNITS = 400  # items or sentences; of fewer, a tenth is not set aside, and the epochs are found by folds
+FEW_UNITS = 400  # items or sentences; of fewer, a tenth is not kept for validation, and the epochs are found by folds
 FOLDS = 5

@@ -107,8 +107,11 @@ def declares_whether_it_predicts_labels(info: ModelInfo) -> None:
 @check()
 def every_parameter_is_described(info: ModelInfo) -> None:
     """Each hyper-parameter has a line of its own in a docstring."""
-    silent = [name for name, parameter in registered.parameters(info.name).items() if not parameter.about]
+    about = {name: parameter.about for name, parameter in registered.parameters(info.name).items()}
+    silent = [name for name, line in about.items() if not line]
     must(not silent, f"no line in an `Attributes:` section says what these are: {', '.join(silent)}")
+    shared = [name for name, line in about.items() if list(about.values()).count(line) > 1]
+    must(not shared, f"these share a line of an `Attributes:` section; give each its own: {', '.join(shared)}")
 
 
 @check()

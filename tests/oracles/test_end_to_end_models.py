@@ -14,9 +14,9 @@ from crowdsweep.metrics.annotators import js_annotators
 from crowdsweep.models._answers import ActiveAnswers
 from crowdsweep.models.classifier import Classifier
 from crowdsweep.models.contract import FitContext, fit_all, fit_one
-from crowdsweep.models.joint import conal, crowd_layer, speelfc
-from crowdsweep.models.joint._end_to_end import EndToEnd, Rows
-from crowdsweep.models.joint._matrix_rows import confident_logits, softmax_matrices
+from crowdsweep.models.end_to_end import EndToEnd, Rows, TrainedAnnotators, mixture
+from crowdsweep.models.joint import conal, crowd_layer
+from crowdsweep.models.joint._matrix_rows import confident_logits, log_columns
 from crowdsweep.models.joint.speelfc import Speelfc
 from crowdsweep.models.joint.speelfc_d import SpeelfcD
 from crowdsweep.models.networks.initial import zeros
@@ -53,9 +53,7 @@ def test_speelfc_likelihood_and_slopes_are_those_of_the_sum_over_classes(classes
         f = softmax(raw[answer])
         terms = [f[n] * softmax(matrix[:, n])[label[answer]] for n in range(classes)]
         expected.append(torch.log(torch.stack(terms).sum()))
-    found = speelfc.log_answer_probs(
-        torch.log_softmax(raw, dim=1), rows, torch.from_numpy(who), torch.from_numpy(label)
-    )
+    found = mixture(torch.log_softmax(raw, dim=1), log_columns(rows, torch.from_numpy(who), torch.from_numpy(label)))
     must_agree(found, torch.stack(expected), raw, rows)
 
 
@@ -75,24 +73,22 @@ def test_crowd_layer_gives_the_softmax_of_its_layer(form: crowd_layer.Form) -> N
                 bias = own[observed] if form == "VB" else own[classes + observed] if form == "VW+B" else 0.0
                 logits.append(weight * f[observed] + bias)
         expected.append(torch.log(softmax(torch.stack(logits))[label[answer]]))
-    found = crowd_layer.log_answer_probs(
-        form, torch.log_softmax(raw, dim=1), rows, torch.from_numpy(who), torch.from_numpy(label)
-    )
+    found = crowd_layer.log_probs(form, torch.softmax(raw, dim=1), rows, torch.from_numpy(who), torch.from_numpy(label))
     must_agree(found, torch.stack(expected), raw, rows)
 
 
 @pytest.mark.parametrize("form", ["MW", "VW", "VB", "VW+B", "SW"])
 def test_crowd_layers_matrices_are_what_it_answers_a_certain_classifier(form: crowd_layer.Form) -> None:
-    classes = 3
-    _, rows, _, _ = drawn(classes, crowd_layer.first_rows(form, classes, 1.0).width)
-    learnt = rows.detach().to(torch.float32)
-    matrices = crowd_layer.matrices_of(form, classes, learnt.numpy(), np.arange(ANNOTATORS))
-    for who in range(ANNOTATORS):
-        for true in range(classes):
-            certain = torch.eye(classes)[[true] * classes].log()
-            which, label = torch.full((classes,), who), torch.arange(classes)
-            found = crowd_layer.log_answer_probs(form, certain, learnt, which, label).exp()
-            np.testing.assert_allclose(matrices[who, true], found.numpy(), atol=1e-6)
+    data, _ = crowd_data(1, items=30, annotators=4, per_annotator=20)
+    model = crowd_layer.CrowdLayer(form=form, epochs=2, classifier=Classifier(steps=0))
+    annotators = fit_one(model, data, FitContext(seeds=SeedStream(0))).annotators
+    assert isinstance(annotators, TrainedAnnotators)
+    layers = torch.from_numpy(annotators.trained.rows("layer").astype(np.float64))
+    for who, matrix in enumerate(annotators.confusion(np.arange(4))):
+        for true in range(3):
+            certain, which = torch.eye(3, dtype=torch.float64)[[true] * 3], torch.full((3,), who)
+            found = crowd_layer.log_probs(form, certain, layers, which, torch.arange(3)).exp()
+            np.testing.assert_allclose(matrix[true], found.numpy(), atol=1e-12)
 
 
 @pytest.mark.parametrize("form", ["MW", "VW", "VB", "VW+B", "SW"])
@@ -100,7 +96,7 @@ def test_crowd_layer_begins_as_annotators_who_repeat_the_classifier(form: crowd_
     first = crowd_layer.first_rows(form, 3, 1.0)
     rows = torch.from_numpy(first.start(np.random.default_rng(0), (1, first.width)).copy())
     f = torch.tensor([[0.5, 0.3, 0.2]] * 3)
-    found = crowd_layer.log_answer_probs(form, f.log(), rows, torch.zeros(3, dtype=torch.int64), torch.arange(3))
+    found = crowd_layer.log_probs(form, f, rows, torch.zeros(3, dtype=torch.int64), torch.arange(3))
     torch.testing.assert_close(found, torch.log_softmax(f[0], dim=0))
 
 
@@ -120,16 +116,10 @@ def test_conal_likelihood_and_slopes_are_those_of_the_mixture() -> None:
             f[k] * (omega * softmax(shared[:, k])[y] + (1 - omega) * softmax(own[:, k])[y]) for k in range(classes)
         ]
         expected.append(torch.log(torch.stack(terms).sum()))
-    found = conal.log_answer_probs(
-        torch.log_softmax(raw, dim=1),
-        towards,
-        rows,
-        torch.from_numpy(who),
-        common,
-        torch.from_numpy(place),
-        torch.from_numpy(label),
+    found = conal.log_likelihood(
+        towards, rows, torch.from_numpy(who), common, torch.from_numpy(place), torch.from_numpy(label)
     )
-    must_agree(found, torch.stack(expected), raw, rows, towards, common)
+    must_agree(mixture(torch.log_softmax(raw, dim=1), found), torch.stack(expected), raw, rows, towards, common)
 
 
 def test_conal_recovers_matrices_and_trusts_the_common_one_less_where_an_annotator_differs() -> None:
@@ -161,7 +151,7 @@ def test_speelfc_likelihood_is_finite_where_everything_saturates() -> None:
     raw = torch.tensor([[200.0, -200.0], [-200.0, 200.0]], requires_grad=True)
     rows = torch.tensor([[150.0, -150.0, -150.0, 150.0]], requires_grad=True)
     who, label = torch.zeros(2, dtype=torch.int64), torch.ones(2, dtype=torch.int64)
-    found = speelfc.log_answer_probs(torch.log_softmax(raw, dim=1), rows, who, label)
+    found = mixture(torch.log_softmax(raw, dim=1), log_columns(rows, who, label))
     for part in (found, *torch.autograd.grad(found.sum(), (raw, rows))):
         assert torch.isfinite(part).all()
 
@@ -170,9 +160,9 @@ def test_speelfc_likelihood_is_finite_where_everything_saturates() -> None:
 def test_matrices_begin_where_the_paper_begins_them(classes: int, diagonal: float, rest: float) -> None:
     theirs = softmax(torch.tensor([diagonal, *[rest] * (classes - 1)]))[0].item()
     assert theirs == pytest.approx({2: 0.599, 10: 0.818}[classes], abs=1e-3)
-    ours = softmax_matrices(confident_logits(classes, theirs)[None], np.array([0]))[0]
+    rows, labels = torch.from_numpy(confident_logits(classes, theirs))[None], torch.arange(classes)
     np.testing.assert_allclose(
-        ours,
+        log_columns(rows, torch.zeros_like(labels), labels).exp().numpy().T,
         np.full((classes, classes), (1 - theirs) / (classes - 1)) * (1 - np.eye(classes)) + theirs * np.eye(classes),
         atol=1e-6,
     )
@@ -255,7 +245,7 @@ def test_what_would_not_fit_into_memory_is_refused_at_once() -> None:
         classifier=Classifier(steps=0),
         epochs=1,
         annotators={"matrix": Rows(width=1 << 26, start=zeros)},
-        log_probs=lambda step: step.classes()[:, 0],
+        log_likelihood=lambda labels: labels.annotators("matrix")[0],
     )
     with pytest.raises(FitFailed, match="5 annotators × 67,108,864"):
         training.fit([data], [FitContext(seeds=SeedStream(0))])

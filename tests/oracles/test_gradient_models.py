@@ -7,45 +7,29 @@ from scipy.stats import spearmanr
 
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import Items, TrainingData
-from crowdsweep.models._answers import BatchAnswers, StackedAnswers
+from crowdsweep.models._answers import StackedAnswers
 from crowdsweep.models._batches import Batch, blocks_of
 from crowdsweep.models.classifier import Classifier
 from crowdsweep.models.contract import FitContext, fit_all
+from crowdsweep.models.end_to_end import mixture
 from crowdsweep.models.joint._ldl_network import HEADS, LdlNetwork
 from crowdsweep.models.joint._ldl_network import softsign as written_softsign
 from crowdsweep.models.joint.ldl_nm import LdlNm, training_set
-from crowdsweep.models.joint.speelfc_d import SpeelfcD, log_answer_probs, log_others
+from crowdsweep.models.joint.speelfc_d import SpeelfcD, log_likelihood
 from crowdsweep.models.networks.replicas import ReplicaStack
 from crowdsweep.models.networks.streams import Minibatch
 from crowdsweep.models.networks.values import Values
 from crowdsweep.seeds import SeedStream
 
 
-def some_answers(rng: np.random.Generator, replicas: int, size: int, classes: int, answers: int) -> BatchAnswers:
-    item = torch.from_numpy(rng.integers(0, replicas * size, answers))
-    return BatchAnswers(
-        place=item // size,
-        item=item,
-        annotator=torch.from_numpy(rng.integers(0, 5, answers)),
-        label=torch.from_numpy(rng.integers(0, classes, answers)),
-        weight=torch.ones(answers),
-        sizes=torch.full((replicas,), float(size)),
-    )
-
-
 def explicit_log_probs(
-    f: torch.Tensor, easiness: torch.Tensor, ability: torch.Tensor, seen: BatchAnswers
+    f: torch.Tensor, easiness: torch.Tensor, ability: torch.Tensor, label: torch.Tensor
 ) -> torch.Tensor:
-    """log sum over the true classes k of f_k p(y | k), one answer after another."""
-    classes, size = f.shape[1:]
-    found = []
-    for answer in range(len(seen.item)):
-        replica, item = divmod(int(seen.item[answer]), size)
-        s = 1 / (1 + torch.exp(-ability[answer] * easiness[replica, item]))
-        terms = [
-            f[replica, k, item] * (s if k == int(seen.label[answer]) else (1 - s) / (classes - 1))
-            for k in range(classes)
-        ]
+    """log sum over the true classes k of f_k p(y | k), one label after another."""
+    classes, found = f.shape[1], []
+    for one in range(len(label)):
+        s = 1 / (1 + torch.exp(-ability[one] * easiness[one]))
+        terms = [f[one, k] * (s if k == int(label[one]) else (1 - s) / (classes - 1)) for k in range(classes)]
         found.append(torch.log(sum(terms, torch.zeros(()))))
     return torch.stack(found)
 
@@ -53,12 +37,12 @@ def explicit_log_probs(
 @pytest.mark.parametrize("classes", [2, 5])
 def test_speelfc_d_likelihood_and_slopes_are_those_of_the_sum_over_classes(classes: int) -> None:
     rng = np.random.default_rng(classes)
-    seen = some_answers(rng, 2, 7, classes, 40)
-    raw = torch.from_numpy(3 * rng.normal(size=(2, classes, 7))).requires_grad_(True)
-    easiness = torch.from_numpy(rng.uniform(0.1, 20, (2, 7))).requires_grad_(True)
+    raw = torch.from_numpy(3 * rng.normal(size=(40, classes))).requires_grad_(True)
+    easiness = torch.from_numpy(rng.uniform(0.1, 20, 40)).requires_grad_(True)
     ability = torch.from_numpy(rng.normal(0, 0.3, 40)).requires_grad_(True)
-    expected = explicit_log_probs(torch.softmax(raw, dim=1), easiness, ability, seen)
-    found = log_answer_probs(torch.log_softmax(raw, dim=1), easiness.flatten(), ability, seen)
+    label = torch.from_numpy(rng.integers(0, classes, 40))
+    expected = explicit_log_probs(torch.softmax(raw, dim=1), easiness, ability, label)
+    found = mixture(torch.log_softmax(raw, dim=1), log_likelihood(ability * easiness, label, classes))
     torch.testing.assert_close(found, expected, atol=1e-9, rtol=0)
     for one, other in zip(
         torch.autograd.grad(found.sum(), (raw, easiness, ability)),
@@ -68,21 +52,12 @@ def test_speelfc_d_likelihood_and_slopes_are_those_of_the_sum_over_classes(class
         torch.testing.assert_close(one, other, atol=1e-9, rtol=0)
 
 
-def test_what_a_class_leaves_to_the_others_keeps_its_digits() -> None:
-    raw = torch.tensor([[[30.0, 0.0, 2.0], [0.0, 0.0, 1.0], [-5.0, 0.0, -40.0]]])
-    exact = torch.log1p(-torch.softmax(raw.to(torch.float64), dim=1))
-    exact[0, 0, 0] = torch.logsumexp(raw[0, 1:, 0].to(torch.float64), 0) - torch.logsumexp(
-        raw[0, :, 0].to(torch.float64), 0
-    )
-    torch.testing.assert_close(log_others(torch.log_softmax(raw, dim=1)).to(torch.float64), exact, atol=1e-5, rtol=1e-5)
-
-
 def test_speelfc_d_likelihood_is_finite_where_everything_saturates() -> None:
-    seen = some_answers(np.random.default_rng(0), 1, 2, 3, 8)
-    raw = torch.tensor([[[200.0, 0.0], [0.0, 200.0], [-200.0, 0.0]]], requires_grad=True)
-    easiness = torch.full((2,), 100.0, requires_grad=True)
-    ability = torch.tensor([1.0, -1.0] * 4, requires_grad=True)
-    found = log_answer_probs(torch.log_softmax(raw, dim=1), easiness, ability, seen)
+    raw = torch.tensor([[200.0, 0.0, -200.0], [0.0, 200.0, 0.0]] * 4, requires_grad=True)
+    easiness = torch.full((8,), 100.0, requires_grad=True)
+    ability = torch.tensor([1.0, -1.0, -1.0, 1.0] * 2, requires_grad=True)
+    label = torch.tensor([0, 1, 2, 0] * 2)
+    found = mixture(torch.log_softmax(raw, dim=1), log_likelihood(ability * easiness, label, 3))
     for part in (found, *torch.autograd.grad(found.sum(), (raw, easiness, ability))):
         assert torch.isfinite(part).all()
 

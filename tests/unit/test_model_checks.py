@@ -257,3 +257,10 @@ def test_a_file_that_cannot_be_imported_fails_alone(folder: Path) -> None:
     assert case.id == "unimportable-can_be_imported"
     with pytest.raises(ZeroDivisionError):
         case.values[1]("unimportable")
+
+
+def test_hyper_parameters_that_share_a_line_are_caught(folder: Path) -> None:
+    text = SOUND.replace("BREAK", "pass").replace("MORE", "").replace("NAME", repr("sharing")).replace("INFO", "")
+    (folder / "sharing.py").write_text(text.replace("extra: anything.", "extra: steps."))
+    with pytest.raises(AssertionError, match=r"share a line.*: iterations, extra"):
+        CHECKS["every_parameter_is_described"]("sharing")

@@ -11,8 +11,7 @@ from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import Items, TrainingData
 from crowdsweep.errors import FitFailed
 from crowdsweep.models.classifier import Classifier, ClassifierReplicas
-from crowdsweep.models.contract import nobody_listens
-from crowdsweep.models.lessons import Lesson, train_classifiers
+from crowdsweep.models.contract import no_op
 from crowdsweep.models.networks.dense import Dense, DenseNetwork
 from crowdsweep.models.networks.initial import glorot_uniform
 from crowdsweep.models.networks.named import Named
@@ -21,6 +20,7 @@ from crowdsweep.models.networks.streams import Dropout, DropoutMasks, Shuffler
 from crowdsweep.models.networks.tables import EmbeddingTables, Table
 from crowdsweep.models.networks.values import Step, Values
 from crowdsweep.models.trainer import Schedule
+from crowdsweep.models.training_jobs import TrainingJob, train_classifiers
 from crowdsweep.seeds import SeedStream
 
 LINEAR = DenseNetwork(widths=(3, 4))
@@ -203,7 +203,7 @@ def test_chunks_cover_every_replica_once():
     assert list(replica_chunks(20, 10_000_000, "cuda")) == [slice(0, 20)]
 
 
-def _lesson(features, targets, seed=0):
+def _job(features, targets, seed=0):
     n_items, n_classes = targets.shape
     annotations = Annotations.of(
         item=np.arange(n_items),
@@ -214,7 +214,7 @@ def _lesson(features, targets, seed=0):
         n_classes=n_classes,
     )
     data = TrainingData(annotations=annotations, items=Items(n_items=n_items, features=features))
-    return Lesson(data=data, targets=targets, seeds=SeedStream(seed), report=nobody_listens)
+    return TrainingJob(data=data, targets=targets, seeds=SeedStream(seed), report=no_op)
 
 
 def settings(network="mlp", hidden=(8,), dropout=0.0, learning_rate=0.01, batch_size=16) -> Classifier:
@@ -233,15 +233,15 @@ CLASSIFIERS = [
 @pytest.mark.parametrize("rule", [{}, {"least_improvement": 0.03}, {"patience": 2}])
 def test_a_batched_fit_equals_the_same_fit_alone(classifier: Classifier, rule: dict[str, Any]) -> None:
     rng = np.random.default_rng(2)
-    lessons = []
+    jobs = []
     for seed, n_items in enumerate((90, 33, 64, 200, 90)):
         features, targets = _problem(rng, n_items)
         targets[rng.random(n_items) < 0.1] = 0.0
-        lessons.append(_lesson(features, targets, seed))
+        jobs.append(_job(features, targets, seed))
     schedule = Schedule(epochs=12, **rule)
-    together = train_classifiers(classifier, lessons, schedule)
-    for lesson, batched in zip(lessons, together, strict=True):
-        alone = train_classifiers(classifier, [lesson], schedule)[0]
+    together = train_classifiers(classifier, jobs, schedule)
+    for job, batched in zip(jobs, together, strict=True):
+        alone = train_classifiers(classifier, [job], schedule)[0]
         assert len(alone.losses) == len(batched.losses)
         np.testing.assert_allclose(batched.probs, alone.probs, rtol=1e-6)
         np.testing.assert_allclose(batched.losses, alone.losses, rtol=1e-6)
@@ -252,11 +252,11 @@ def test_a_replica_that_breaks_breaks_alone():
     features, targets = _problem(rng, 60)
     broken = features.copy()
     broken[7] = np.nan
-    lessons = [_lesson(data, targets, seed) for seed, data in enumerate((features, broken, features))]
+    jobs = [_job(data, targets, seed) for seed, data in enumerate((features, broken, features))]
     classifier, schedule = settings(dropout=0.2), Schedule(epochs=5)
-    together = train_classifiers(classifier, lessons, schedule)
+    together = train_classifiers(classifier, jobs, schedule)
     assert np.isnan(together[1].probs).any()
-    alone = train_classifiers(classifier, lessons[2:], schedule)[0]
+    alone = train_classifiers(classifier, jobs[2:], schedule)[0]
     np.testing.assert_allclose(together[2].probs, alone.probs, rtol=1e-6)
 
 
@@ -286,9 +286,9 @@ def test_a_classifier_learns_what_can_be_learnt():
     rng = np.random.default_rng(5)
     features = rng.normal(size=(600, 2)).astype(np.float32)
     gold = (features[:, 0] * features[:, 1] > 0).astype(int)  # no linear rule does better than chance
-    lesson, schedule = _lesson(features, np.eye(2)[gold]), Schedule(epochs=60)
-    curved = train_classifiers(settings(hidden=(16,), batch_size=32), [lesson], schedule)[0]
-    straight = train_classifiers(settings(network="linear", batch_size=32), [lesson], schedule)[0]
+    job, schedule = _job(features, np.eye(2)[gold]), Schedule(epochs=60)
+    curved = train_classifiers(settings(hidden=(16,), batch_size=32), [job], schedule)[0]
+    straight = train_classifiers(settings(network="linear", batch_size=32), [job], schedule)[0]
     assert (curved.probs.argmax(1) == gold).mean() > 0.97
     assert (straight.probs.argmax(1) == gold).mean() < 0.65
     assert curved.losses[-1] < 0.15 < curved.losses[0]
@@ -297,7 +297,7 @@ def test_a_classifier_learns_what_can_be_learnt():
 def test_the_papers_rule_stops_at_the_first_epoch_that_gains_too_little():
     features, targets = _problem(np.random.default_rng(6), 200)
     schedule = Schedule(epochs=50, least_improvement=0.03)
-    trained = train_classifiers(settings(batch_size=32), [_lesson(features, targets)], schedule)[0]
+    trained = train_classifiers(settings(batch_size=32), [_job(features, targets)], schedule)[0]
     best = np.minimum.accumulate(trained.losses)
     gains = trained.losses[1:] < 0.97 * best[:-1]
     assert trained.converged
@@ -308,21 +308,21 @@ def test_the_papers_rule_stops_at_the_first_epoch_that_gains_too_little():
 def test_the_learning_rate_follows_its_schedule():
     """Without a rate nothing moves; a rate of one is no rate; halving it is half the learning rate."""
     features, targets = _problem(np.random.default_rng(7), 40)
-    lesson = _lesson(features, targets)
+    job = _job(features, targets)
 
     def trained(rate, learning_rate=0.01):
         schedule = Schedule(epochs=3, rate=rate)
-        return train_classifiers(settings(learning_rate=learning_rate), [lesson], schedule)[0].probs
+        return train_classifiers(settings(learning_rate=learning_rate), [job], schedule)[0].probs
 
     np.testing.assert_array_equal(trained(lambda _: 1.0), trained(None))
     np.testing.assert_array_equal(trained(lambda _: 0.5), trained(None, learning_rate=0.005))
     assert np.abs(trained(lambda epoch: float(epoch == 0)) - trained(None)).max() > 1e-3
-    still = train_classifiers(settings(), [lesson], Schedule(epochs=1, rate=lambda _: 0.0))[0]
-    longer = train_classifiers(settings(), [lesson], Schedule(epochs=4, rate=lambda _: 0.0))[0]
+    still = train_classifiers(settings(), [job], Schedule(epochs=1, rate=lambda _: 0.0))[0]
+    longer = train_classifiers(settings(), [job], Schedule(epochs=4, rate=lambda _: 0.0))[0]
     np.testing.assert_array_equal(still.probs, longer.probs)
 
 
 def test_nothing_to_learn_from_is_said():
-    lesson = _lesson(np.zeros((3, 2), np.float32), np.ones((3, 2)))
+    job = _job(np.zeros((3, 2), np.float32), np.ones((3, 2)))
     with pytest.raises(FitFailed, match="at least one item with a label"):
-        train_classifiers(settings(), [replace(lesson, targets=np.zeros((3, 2)))], Schedule(epochs=1))
+        train_classifiers(settings(), [replace(job, targets=np.zeros((3, 2)))], Schedule(epochs=1))

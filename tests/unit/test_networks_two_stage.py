@@ -13,7 +13,7 @@ from crowdsweep.models import registered
 from crowdsweep.models.aggregate.dawid_skene import DawidSkene
 from crowdsweep.models.contract import FitContext, fit_one
 from crowdsweep.models.registered import build_model
-from crowdsweep.models.two_stage._pair import one_hot
+from crowdsweep.models.two_stage._targets import one_hot
 from crowdsweep.seeds import SeedStream
 
 MANY_STEPS = {"epochs": 400, "steps": 0, "patience": None, "learning_rate": 0.02, "dropout": 0.0, "hidden": [32]}

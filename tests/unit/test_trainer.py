@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from crowdsweep.models._batches import Batch, StackedRows
-from crowdsweep.models.contract import nobody_listens
+from crowdsweep.models.contract import no_op
 from crowdsweep.models.networks.dense import DenseNetwork
 from crowdsweep.models.networks.initial import Initialiser, constant, glorot_uniform, normal, zeros
 from crowdsweep.models.networks.replicas import Adam, Parameter
@@ -299,19 +299,19 @@ def test_patience_keeps_the_best_and_a_report_stops() -> None:
         return step < 4
 
     scores = iter([3.0, 1.0, 2.0, 1.5, 1.2, 1.1, 5.0])
-    courses = train(
+    histories = train(
         trainer,
         loss,
         Schedule(epochs=10, patience=3),
-        [nobody_listens, report],
+        [no_op, report],
         keep=lambda replica: (replica, trainer.snapshot(replica).values["w"].item()),
         predictor=lambda replica, kept: pytest.fail("nobody asked for a predictor"),
-        watched=lambda replica, kept: next(scores) if replica == 0 else None,
+        validation=lambda replica, kept: next(scores) if replica == 0 else None,
     )
-    assert [len(course.losses) for course in courses] == [5, 4]
+    assert [len(history.losses) for history in histories] == [5, 4]
     assert seen == [1, 2, 3, 4]
-    assert courses[0].converged
-    assert not courses[1].converged
-    best, last = courses[0].end[1], courses[1].end[1]
+    assert histories[0].converged
+    assert not histories[1].converged
+    best, last = histories[0].end[1], histories[1].end[1]
     assert best > last  # of the second epoch, not of the fifth
     assert trainer.active == []

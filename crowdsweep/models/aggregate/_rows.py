@@ -86,7 +86,9 @@ def _sums(code: Int[np.ndarray, " rows"], per_row: PerRow, size: int) -> PerUnit
     return np.bincount(code, weights=per_row, minlength=size).astype(np.float64, copy=False)  # no rows: integers
 
 
-def climbed(value: Callable[[UnitParameters], PerUnit], at: UnitParameters, step: UnitParameters) -> UnitParameters:
+def damped_newton_step(
+    value: Callable[[UnitParameters], PerUnit], at: UnitParameters, step: UnitParameters
+) -> UnitParameters:
     """Returns at + step, each unit's step halved until it does not lead down; where ten halvings do not help, none.
 
     Args:

@@ -27,7 +27,7 @@ def weighted_votes(crowds: StackedCrowds, weights: Weights) -> Float64[np.ndarra
 
 
 def counts_against_others(
-    crowds: StackedCrowds, weights: Weights, believed: Callable[[ItemProbs], ItemProbs]
+    crowds: StackedCrowds, weights: Weights, posterior_of: Callable[[ItemProbs], ItemProbs]
 ) -> ColumnProbs:
     """Counts answers [columns, classes], each against the votes of its item's other annotators. O(A K).
 
@@ -36,7 +36,7 @@ def counts_against_others(
     Args:
         crowds: the annotations.
         weights: of each annotator's votes, at least 0.
-        believed: from the shares of the votes, uniform where there is none, to what is believed of the items.
+        posterior_of: from the shares of the votes, uniform where there is none, to a posterior of the items.
     """
     answers = crowds.answers
     answers.sort_indices()
@@ -52,8 +52,8 @@ def counts_against_others(
         pair = np.repeat(np.arange(pairs.stop - pairs.start), np.diff(first[pairs.start : pairs.stop + 1]))
         own = np.zeros((pairs.stop - pairs.start, crowds.n_classes))
         own[pair, label[part]] = answers.data[part] * weights[annotator[part]]
-        others = votes[item[first[pairs.start : pairs.stop]]] - own
-        probs = believed(normalised_rows(np.where(others > 1e-9 * own.sum(), others, 0.0)))
+        left_out = votes[item[first[pairs.start : pairs.stop]]] - own
+        probs = posterior_of(normalised_rows(np.where(left_out > 1e-9 * own.sum(), left_out, 0.0)))
         np.add.at(counts, answers.indices[part], answers.data[part][:, None] * probs[pair])
     return counts
 

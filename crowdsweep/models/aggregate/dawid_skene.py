@@ -1,8 +1,8 @@
 """Dawid-Skene: every annotator has a confusion matrix, every item a hidden true class.
 
 The classes of the items are drawn from shares, and each answer from the row of its annotator's matrix that belongs to
-the item's class. EM turns between the posterior of the items (E-step) and shares and matrices (M-step). Annotators who
-agree with the consensus gain weight, and those who err in a regular way are understood instead of outvoted.
+the item's class. EM alternates between the posterior of the items (E-step) and shares and matrices (M-step). Annotators
+who agree with the consensus gain weight, and those who err in a regular way are understood instead of outvoted.
 
 Dawid and Skene (1979), "Maximum likelihood estimation of observer error-rates using the EM algorithm".
 
@@ -50,7 +50,7 @@ from crowdsweep.models._em import (
     stack,
     winners,
 )
-from crowdsweep.models.contract import FitContext, FitResult, ModelInfo, Report, nobody_listens
+from crowdsweep.models.contract import FitContext, FitResult, ModelInfo, Report, no_op
 
 CROWD_STEPS = 100  # limit of the crowd's own EM: whatever `iterations` is, annotators are drawn towards the same crowd
 
@@ -106,7 +106,7 @@ class DawidSkene:
             evenly(together, self.smoothing),
             iterations=CROWD_STEPS,
             tolerance=self.tolerance,
-            reports=[nobody_listens] * crowds.n_replicas,
+            reports=[no_op] * crowds.n_replicas,
         )
         return fitted.matrices()
 

@@ -32,7 +32,7 @@ from crowdsweep.arrays import floored_log, normalised_rows
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models._em import CHUNK, normalised, winners
 from crowdsweep.models.aggregate._clustered import FittedClusters, RestartReporter
-from crowdsweep.models.clusters import ClusteredCrowd, Clusters, Snap, snapped
+from crowdsweep.models.clusters import ClusteredCrowd, Clusters, Snap, projected
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
 
 Method = Literal["map", "variational"]
@@ -48,7 +48,7 @@ class FiniteMultinomialMixture:
     """Hyper-parameters of the mixture.
 
     Attributes:
-        item_clusters: number of clusters.
+        item_clusters: number of clusters of items.
         method: the most probable shares and distributions (`map`), or a Dirichlet over each (`variational`, which
             takes pseudo-counts above 0): small clusters then fade.
         label_pseudocount: added to each cluster's count of each label.
@@ -216,7 +216,7 @@ class FiniteMultinomialMixture:
             items=memberships,
         )
         result = FitResult(
-            item_probs=snapped(memberships, distributions, self.snap),
+            item_probs=projected(memberships, distributions, self.snap),
             label_probs=crowd.label_probs,
             objective=mixture.objective,
             converged=mixture.converged,

@@ -1,7 +1,7 @@
 """GLAD: annotators differ in ability, items in difficulty, and both decide whether an answer is right.
 
 An annotator answers an item rightly with probability sigmoid(ability × easiness), else with any other class alike. So
-an answer weighs ability × easiness, and disagreement about an item can be the item's fault. EM turns between the
+an answer weighs ability × easiness, and disagreement about an item can be the item's fault. EM alternates between the
 posterior of the items and abilities and easiness, which have normal priors.
 
 Whitehill et al. (2009), "Whose vote should count more", NIPS.
@@ -10,7 +10,7 @@ Whitehill et al. (2009), "Whose vote should count more", NIPS.
     beta_i     inverse difficulty of item i, log beta_i ~ N(1, 1)             exp(log_easiness)
     p(z_i)     posterior, under a uniform prior over the classes              posterior
 
-Deviations: the M-step climbs in turn along all abilities and all easinesses, by Newton steps that are halved until
+Deviations: the M-step alternates between all abilities and all easinesses, by damped Newton steps, halved until
 they do not lead down, where the paper has gradients of both together: every annotator and item moves by itself, so
 data sets stack, and the objective never falls. Wrong answers have probability (1 - sigmoid) / (K - 1) each; the term
 log(K - 1) in the gradients of some implementations is not there. Annotators without any answer are taken for any of the
@@ -29,10 +29,10 @@ from scipy.special import expit, log_expit
 
 from crowdsweep.arrays import ItemProbs
 from crowdsweep.data.dataset import TrainingData
-from crowdsweep.models._abilities import abilities_of, label_probs_of_abilities
 from crowdsweep.models._em import PerReplica, StackedCrowds, normalised, stack
 from crowdsweep.models._steps import Active, Stepped, of_annotators, of_items, run_steps
-from crowdsweep.models.aggregate._rows import PerRow, PerUnit, Rows, by_code, climbed
+from crowdsweep.models.aggregate._abilities import abilities_of, label_probs_of_abilities
+from crowdsweep.models.aggregate._rows import PerRow, PerUnit, Rows, by_code, damped_newton_step
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
 
 _SWEEPS = 3
@@ -60,14 +60,14 @@ class Glad:
         """Fits all data sets side by side; each stops by itself."""
         crowds = stack([part.annotations for part in data])
         rows = Rows.of(crowds)
-        begun = Beliefs(
+        begun = State(
             posterior=np.zeros((crowds.n_items, crowds.n_classes)),
             ability=np.full(crowds.n_annotators, _PRIOR_MEAN),
             log_easiness=np.full(crowds.n_items, _PRIOR_MEAN),
         )
         stepped = run_steps(
             self._expected(crowds, rows, begun)[0],
-            lambda beliefs: self._expected(crowds, rows, self._climbed(rows, beliefs)),
+            lambda state: self._expected(crowds, rows, self._maximised(rows, state)),
             partial(_kept, crowds),
             iterations=self.iterations,
             tolerance=self.tolerance,
@@ -75,27 +75,27 @@ class Glad:
         )
         return [self._result(crowds, stepped, replica, part) for replica, part in enumerate(data)]
 
-    def _expected(self, crowds: StackedCrowds, rows: Rows, beliefs: "Beliefs") -> tuple["Beliefs", PerReplica]:
+    def _expected(self, crowds: StackedCrowds, rows: Rows, state: "State") -> tuple["State", PerReplica]:
         """E-step: log p(answers | class) is the same for all classes but for ability × easiness of who chose it."""
-        product = beliefs.ability[rows.annotator] * np.exp(beliefs.log_easiness)[rows.item]
+        product = state.ability[rows.annotator] * np.exp(state.log_easiness)[rows.item]
         n_classes = crowds.n_classes
         log_wrong = log_expit(-product) - np.log(max(n_classes - 1, 1))
         log_joint = rows.by_label(rows.weight * (log_expit(product) - log_wrong)) - np.log(n_classes)
         log_joint += rows.by_item(rows.weight * log_wrong)[:, None]
         posterior, log_evidence = normalised(log_joint)
-        log_evidence -= 0.5 * ((beliefs.log_easiness - _PRIOR_MEAN) / self.easiness_spread) ** 2
-        log_prior = -0.5 * ((beliefs.ability - _PRIOR_MEAN) / self.ability_spread) ** 2
+        log_evidence -= 0.5 * ((state.log_easiness - _PRIOR_MEAN) / self.easiness_spread) ** 2
+        log_prior = -0.5 * ((state.ability - _PRIOR_MEAN) / self.ability_spread) ** 2
         objective = crowds.replica_sums(log_evidence) + crowds.replica_sums_of_annotators(log_prior)
-        return replace(beliefs, posterior=posterior), objective
+        return replace(state, posterior=posterior), objective
 
-    def _climbed(self, rows: Rows, beliefs: "Beliefs") -> "Beliefs":
+    def _maximised(self, rows: Rows, state: "State") -> "State":
         """M-step: abilities given easinesses, and easinesses given abilities, a few times."""
-        right = beliefs.posterior[rows.item, rows.label]
-        ability, log_easiness = beliefs.ability, beliefs.log_easiness
+        right = state.posterior[rows.item, rows.label]
+        ability, log_easiness = state.ability, state.log_easiness
         for _ in range(_SWEEPS):
             ability = self._of_ability(rows, right, ability, np.exp(log_easiness)[rows.item])
             log_easiness = self._of_easiness(rows, right, ability[rows.annotator], log_easiness)
-        return replace(beliefs, ability=ability, log_easiness=log_easiness)
+        return replace(state, ability=ability, log_easiness=log_easiness)
 
     def _of_ability(self, rows: Rows, right: PerRow, ability: PerUnit, easiness: PerRow) -> PerUnit:
         precision = self.ability_spread**-2
@@ -109,7 +109,7 @@ class Glad:
         probs = expit(ability[rows.annotator] * easiness)
         slope = sums(rows.weight * easiness * (right - probs)) - precision * (ability - _PRIOR_MEAN)
         curvature = sums(rows.weight * easiness**2 * probs * (1.0 - probs)) + precision
-        return climbed(value, ability, slope / curvature)
+        return damped_newton_step(value, ability, slope / curvature)
 
     def _of_easiness(self, rows: Rows, right: PerRow, ability: PerRow, log_easiness: PerUnit) -> PerUnit:
         precision = self.easiness_spread**-2
@@ -125,11 +125,9 @@ class Glad:
         slope = sums(rows.weight * product * (right - probs)) - precision * (log_easiness - _PRIOR_MEAN)
         # The expected curvature, which is positive; the observed one need not be.
         curvature = sums(rows.weight * product**2 * probs * (1.0 - probs)) + precision
-        return climbed(value, log_easiness, np.clip(slope / curvature, -1.0, 1.0))
+        return damped_newton_step(value, log_easiness, np.clip(slope / curvature, -1.0, 1.0))
 
-    def _result(
-        self, crowds: StackedCrowds, stepped: Stepped["Beliefs"], replica: int, data: TrainingData
-    ) -> FitResult:
+    def _result(self, crowds: StackedCrowds, stepped: Stepped["State"], replica: int, data: TrainingData) -> FitResult:
         end, items = stepped.state, crowds.items_of(replica)
         easiness = np.exp(end.log_easiness[items])
         ability = by_code(crowds, replica, end.ability[crowds.annotators_of(replica)], idle=_PRIOR_MEAN)
@@ -146,7 +144,7 @@ class Glad:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Beliefs:
+class State:
     """What EM goes by: the posterior, the ability of each flat annotator, the log easiness of each flat item."""
 
     posterior: ItemProbs
@@ -154,8 +152,8 @@ class Beliefs:
     log_easiness: Float64[np.ndarray, " items"]
 
 
-def _kept(crowds: StackedCrowds, active: Active, updated: Beliefs, before: Beliefs) -> Beliefs:
-    return Beliefs(
+def _kept(crowds: StackedCrowds, active: Active, updated: State, before: State) -> State:
+    return State(
         posterior=of_items(crowds, active, updated.posterior, before.posterior),
         ability=of_annotators(crowds, active, updated.ability, before.ability),
         log_easiness=of_items(crowds, active, updated.log_easiness, before.log_easiness),

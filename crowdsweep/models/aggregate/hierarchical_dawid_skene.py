@@ -75,8 +75,8 @@ class HierarchicalDawidSkene:
         votes = soft_vote(crowds)
         mean = normalised_rows(_by_cell(crowds, column_counts(crowds, votes)) + 1.0)
         stepped = run_steps(
-            Beliefs(posterior=votes, pseudo_answers=_CONCENTRATION * mean),
-            lambda beliefs: self._step(crowds, beliefs),
+            State(posterior=votes, pseudo_answers=_CONCENTRATION * mean),
+            lambda state: self._step(crowds, state),
             partial(_kept, crowds),
             iterations=self.iterations,
             tolerance=self.tolerance,
@@ -84,24 +84,24 @@ class HierarchicalDawidSkene:
         )
         return _results(crowds, stepped)
 
-    def _step(self, crowds: StackedCrowds, beliefs: "Beliefs") -> tuple["Beliefs", PerReplica]:
+    def _step(self, crowds: StackedCrowds, state: "State") -> tuple["State", PerReplica]:
         """M-step: the crowd's distribution, then each annotator's; E-step with these at their geometric means."""
-        counts = column_counts(crowds, beliefs.posterior)
+        counts = column_counts(crowds, state.posterior)
         totals = crowds.annotator_sums(counts)
-        pseudo = beliefs.pseudo_answers
+        pseudo = state.pseudo_answers
         for _ in range(_FIXED_POINT_STEPS):
             pseudo = self._fixed_point(crowds, counts, totals, pseudo)
         own, mass = _of_columns(crowds, pseudo), pseudo.sum(axis=2)[crowds.annotator_replica]
         log_rows = digamma(totals + mass)
         log_probs = digamma(counts + own) - log_rows[crowds.column_annotator]
-        log_joint = crowds.answers @ log_probs + crowds.spread(log_class_shares(crowds, beliefs.posterior))
+        log_joint = crowds.answers @ log_probs + crowds.spread(log_class_shares(crowds, state.posterior))
         posterior, log_evidence = normalised(log_joint)
-        # The divergence of what is believed of each annotator's rows from the crowd's distribution.
+        # The divergence of the posterior of each annotator's rows from the crowd's distribution.
         of_cells = crowds.annotator_sums((counts * log_probs + gammaln(own) - gammaln(own + counts)).sum(axis=1))
         divergence = of_cells + (gammaln(mass + totals) - gammaln(mass)).sum(axis=1)
         log_prior = self.smoothing * floored_log(normalised_rows(pseudo)).sum(axis=(1, 2))
         objective = crowds.replica_sums(log_evidence) - crowds.replica_sums_of_annotators(divergence) + log_prior
-        return Beliefs(posterior=posterior, pseudo_answers=pseudo), objective
+        return State(posterior=posterior, pseudo_answers=pseudo), objective
 
     def _fixed_point(
         self, crowds: StackedCrowds, counts: ColumnProbs, totals: AnnotatorTotals, pseudo: PseudoAnswers
@@ -119,15 +119,15 @@ class HierarchicalDawidSkene:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Beliefs:
+class State:
     """What EM goes by: the posterior, and the Dirichlet parameters of each replica's crowd."""
 
     posterior: ItemProbs
     pseudo_answers: PseudoAnswers
 
 
-def _kept(crowds: StackedCrowds, active: Active, updated: Beliefs, before: Beliefs) -> Beliefs:
-    return Beliefs(
+def _kept(crowds: StackedCrowds, active: Active, updated: State, before: State) -> State:
+    return State(
         posterior=of_items(crowds, active, updated.posterior, before.posterior),
         pseudo_answers=np.where(active[:, None, None], updated.pseudo_answers, before.pseudo_answers),
     )
@@ -151,8 +151,8 @@ def _by_replica(crowds: StackedCrowds, per_annotator: AnnotatorTotals) -> Float6
     return np.stack(classes, axis=1)
 
 
-def _results(crowds: StackedCrowds, stepped: Stepped[Beliefs]) -> list[FitResult]:
-    """Annotators answer as the means of what is believed of them say, unknown ones as the crowd's mean."""
+def _results(crowds: StackedCrowds, stepped: Stepped[State]) -> list[FitResult]:
+    """Annotators answer as their posterior means say, unknown ones as the crowd's mean."""
     end = stepped.state
     columns = columns_of_counts(crowds, column_counts(crowds, end.posterior), end.pseudo_answers)
     fitted = FittedEM(

@@ -75,15 +75,15 @@ class Kos:
         )
         reliability = stepped.state
         item_probs = _labelled(crowds, pairs, reliability)
-        believed = pairs.given @ winners(pairs.others(reliability))
+        posterior = pairs.given @ winners(pairs.leave_one_out(reliability))
         fitted = FittedEM(
             crowds=crowds, posterior=item_probs, objectives=stepped.objectives, converged=stepped.converged
         )
-        annotators = coins(crowds, believed, self.smoothing)
+        annotators = coins(crowds, posterior, self.smoothing)
         return fitted.results(annotators, [{"annotator_accuracy": own.accuracy} for own in annotators])
 
     def _step(self, crowds: StackedCrowds, pairs: "Pairs", reliability: PerPair) -> tuple[PerPair, PerReplica]:
-        agreement = (pairs.corners * pairs.others(reliability)).sum(axis=1)
+        agreement = (pairs.corners * pairs.leave_one_out(reliability)).sum(axis=1)
         updated = pairs.by_annotator(agreement)[pairs.annotator] - agreement
         updated = np.where(np.abs(updated) > 1e-9 * np.abs(agreement), updated, 0.0)
         square = ratio(pairs.by_replica(updated**2), pairs.by_replica(np.ones(len(updated))), at_zero=0.0)
@@ -134,7 +134,7 @@ class Pairs:
         classes = zip(weighted.T, np.abs(weighted).T, strict=True)
         return np.stack([_sums(self.item, own, size, self.sizes[0]) for own, size in classes], axis=1)
 
-    def others(self, reliability: PerPair) -> Corners:
+    def leave_one_out(self, reliability: PerPair) -> Corners:
         """Returns what the item's other answers say, weighted."""
         own = self.corners * reliability[:, None]
         rest = self.evidence(reliability)[self.item] - own

@@ -61,8 +61,8 @@ class Mace:
         given = np.asarray(crowds.answers.sum(axis=0))
         even = crowds.n_classes / (crowds.n_classes + 1.0)  # half of all answers are spam, of all labels alike
         stepped = run_steps(
-            Beliefs(posterior=soft_vote(crowds), knowing=np.full(len(given), even)),
-            lambda beliefs: self._step(crowds, given, beliefs),
+            State(posterior=soft_vote(crowds), knowing=np.full(len(given), even)),
+            lambda state: self._step(crowds, given, state),
             partial(_kept, crowds),
             iterations=self.iterations,
             tolerance=self.tolerance,
@@ -70,9 +70,9 @@ class Mace:
         )
         return self._results(crowds, given, stepped)
 
-    def _step(self, crowds: StackedCrowds, given: PerColumn, beliefs: "Beliefs") -> tuple["Beliefs", PerReplica]:
+    def _step(self, crowds: StackedCrowds, given: PerColumn, state: "State") -> tuple["State", PerReplica]:
         """M-step: expected spam and the rest; E-step: the posterior with these at their geometric means."""
-        knows, spam = _expected(crowds, given, beliefs)
+        knows, spam = _expected(crowds, given, state)
         known, spammed = crowds.annotator_sums(knows), crowds.annotator_sums(spam)
         log_spams, log_knows = digamma(spammed + self.spamming_prior), digamma(known + self.spamming_prior)
         both = digamma(known + spammed + 2 * self.spamming_prior)
@@ -87,7 +87,7 @@ class Mace:
         )
         log_joint = (crowds.answers @ chosen).toarray() + (crowds.answers @ log_wrong)[:, None]
         posterior, log_evidence = normalised(log_joint - np.log(crowds.n_classes))
-        # The divergence of what is believed of each annotator from the priors.
+        # The divergence of each annotator's posterior from the priors.
         divergence = known * (log_knows - both) + spammed * (log_spams - both)
         divergence += gammaln(known + spammed + 2 * self.spamming_prior) - gammaln(2 * self.spamming_prior)
         divergence += 2 * gammaln(self.spamming_prior)
@@ -98,10 +98,10 @@ class Mace:
             spam * log_label + gammaln(self.label_prior) - gammaln(spam + self.label_prior)
         )
         objective = crowds.replica_sums(log_evidence) - crowds.replica_sums_of_annotators(divergence)
-        return Beliefs(posterior=posterior, knowing=np.exp(log_known - log_right)), objective
+        return State(posterior=posterior, knowing=np.exp(log_known - log_right)), objective
 
-    def _results(self, crowds: StackedCrowds, given: PerColumn, stepped: Stepped["Beliefs"]) -> list[FitResult]:
-        """Annotators answer as the means of what is believed of them say."""
+    def _results(self, crowds: StackedCrowds, given: PerColumn, stepped: Stepped["State"]) -> list[FitResult]:
+        """Annotators answer as their posterior means say."""
         _, spam = _expected(crowds, given, stepped.state)
         answers, spammed = crowds.annotator_sums(given), crowds.annotator_sums(spam)
         spamming = (spammed + self.spamming_prior) / (answers + 2 * self.spamming_prior)
@@ -141,22 +141,22 @@ class Mace:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Beliefs:
+class State:
     """What EM goes by: the posterior, and for each column how probably an answer is known, not spam, if right."""
 
     posterior: ItemProbs
     knowing: PerColumn
 
 
-def _expected(crowds: StackedCrowds, given: PerColumn, beliefs: Beliefs) -> tuple[PerColumn, PerColumn]:
+def _expected(crowds: StackedCrowds, given: PerColumn, state: State) -> tuple[PerColumn, PerColumn]:
     """Returns how many answers of each column are known, and how many are spam."""
-    right = column_counts(crowds, beliefs.posterior)[np.arange(len(given)), crowds.column_label]
-    knows = right * beliefs.knowing
+    right = column_counts(crowds, state.posterior)[np.arange(len(given)), crowds.column_label]
+    knows = right * state.knowing
     return knows, np.maximum(given - knows, 0.0)
 
 
-def _kept(crowds: StackedCrowds, active: Active, updated: Beliefs, before: Beliefs) -> Beliefs:
-    return Beliefs(
+def _kept(crowds: StackedCrowds, active: Active, updated: State, before: State) -> State:
+    return State(
         posterior=of_items(crowds, active, updated.posterior, before.posterior),
         knowing=of_columns(crowds, active, updated.knowing, before.knowing),
     )

@@ -63,8 +63,8 @@ class MajorityVote:
             return self._fit_choices(data)
         crowds = stack([data.annotations])
         shares = soft_vote(crowds)
-        item_probs = self._believed(shares)
-        counts = counts_against_others(crowds, np.ones(crowds.n_annotators), self._believed)
+        item_probs = self._posterior(shares)
+        counts = counts_against_others(crowds, np.ones(crowds.n_annotators), self._posterior)
         crowd = normalised_rows(crowds.label_sums(counts).T + self.smoothing)
         columns = columns_of_counts(crowds, counts, evenly(crowds, self.smoothing))
         return FitResult(
@@ -73,14 +73,14 @@ class MajorityVote:
             label_probs=label_probs_of_anybody(item_probs @ crowd),
         )
 
-    def _believed(self, shares: ItemProbs) -> ItemProbs:
+    def _posterior(self, shares: ItemProbs) -> ItemProbs:
         return winners(shares) if self.votes == "hard" else shares
 
     def _fit_choices(self, data: TrainingData) -> FitResult:
         choices = choices_of(data.annotations)
-        believed = _majority if self.votes == "hard" else _as_they_are
-        item_probs = believed(choices.shares())
-        counts = counts_against(choices, lambda answers: believed(choices.shares_of_others(answers)))
+        posterior_of = _majority if self.votes == "hard" else _as_they_are
+        item_probs = posterior_of(choices.shares())
+        counts = counts_against(choices, lambda answers: posterior_of(choices.shares_of_others(answers)))
         annotators = CountedChoices(counts=counts, smoothing=self.smoothing, n_annotators=data.n_annotators)
         crowd = annotators.global_confusion()
         expected = item_probs * crowd[:, 1, 1] + (1.0 - item_probs) * crowd[:, 0, 1]

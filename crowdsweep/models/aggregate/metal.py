@@ -65,7 +65,7 @@ class Metal:
     """Hyper-parameters of MeTaL's label model.
 
     Attributes:
-        step_size: of gradient descent with momentum 0.9.
+        step_size: step size of gradient descent with momentum 0.9.
         precision: the share of each annotator's answers that is right, to begin with.
         smoothing: pseudo-counts in each cell of the matrix of an annotator without answers; the item probabilities do
             not depend on it.

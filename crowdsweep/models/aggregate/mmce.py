@@ -1,7 +1,7 @@
 """MMCE: an answer depends on its annotator's confusions and its item's, which add up before they are normalised.
 
 Of all distributions of answers that agree with the observed counts, of each annotator and of each item, it takes the
-one of most entropy: that is a softmax of one matrix for the annotator plus one for the item. EM turns between the
+one of most entropy: that is a softmax of one matrix for the annotator plus one for the item. EM alternates between the
 posterior of the items and the matrices, which are held near zero; how near decides the result.
 
 Zhou, Basu, Mao and Platt (2012), NIPS; Zhou, Liu, Platt, Meek and Shah (2015), "Regularized minimax conditional
@@ -13,7 +13,7 @@ entropy for crowdsourcing".
     alpha      penalty of sigma: regularisation × K²                      annotator_penalty
     beta       penalty of tau: alpha × answers an annotator / answers an item
 
-Deviations: the M-step climbs each annotator's and each item's matrix by itself, by the bound of Böhning (1992) on the
+Deviations: the M-step improves each annotator's and each item's matrix by itself, by the bound of Böhning (1992) on the
 curvature of a softmax, where the authors run L-BFGS: data sets stack, no line is searched, the objective never falls.
 Annotators without any answer have the matrix whose softmax is the mean of the others', by how often they met a class.
 A matrix of an annotator on record is that for an item without confusions of its own.
@@ -66,12 +66,12 @@ class Mmce:
         crowds = stack([part.annotations for part in data])
         rows, size = Rows.of(crowds), (crowds.n_classes, crowds.n_classes)
         stepped = run_steps(
-            Beliefs(
+            State(
                 posterior=soft_vote(crowds),
                 of_annotators=np.zeros((crowds.n_annotators, *size)),
                 of_items=np.zeros((crowds.n_items, *size)),
             ),
-            lambda beliefs: self._step(crowds, rows, beliefs),
+            lambda state: self._step(crowds, rows, state),
             partial(_kept, crowds),
             iterations=self.iterations,
             tolerance=self.tolerance,
@@ -80,9 +80,9 @@ class Mmce:
         met = _met(rows, stepped.state.posterior, rows.annotator, crowds.n_annotators)
         return [_result(crowds, stepped, met, replica) for replica in range(crowds.n_replicas)]
 
-    def _step(self, crowds: StackedCrowds, rows: Rows, beliefs: "Beliefs") -> tuple["Beliefs", PerReplica]:
+    def _step(self, crowds: StackedCrowds, rows: Rows, state: "State") -> tuple["State", PerReplica]:
         """M-step: the annotators' matrices given the items', and the other way round, a few times; E-step."""
-        posterior, sigma, tau = beliefs.posterior, beliefs.of_annotators.copy(), beliefs.of_items.copy()
+        posterior, sigma, tau = state.posterior, state.of_annotators.copy(), state.of_items.copy()
         alpha, beta = self._penalties(crowds)
         by_annotator = _met(rows, posterior, rows.annotator, crowds.n_annotators)
         by_item = _met(rows, posterior, rows.item, crowds.n_items)
@@ -99,7 +99,7 @@ class Mmce:
         log_evidence -= 0.5 * beta * (tau**2).sum(axis=(1, 2))
         log_prior = -0.5 * alpha * (sigma**2).sum(axis=(1, 2))
         objective = crowds.replica_sums(log_evidence) + crowds.replica_sums_of_annotators(log_prior)
-        return Beliefs(posterior=updated, of_annotators=sigma, of_items=tau), objective
+        return State(posterior=updated, of_annotators=sigma, of_items=tau), objective
 
     def _penalties(self, crowds: StackedCrowds) -> tuple[Penalties, Penalties]:
         """Returns the penalty of each annotator and of each item."""
@@ -110,7 +110,7 @@ class Mmce:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Beliefs:
+class State:
     """What EM goes by: the posterior, and the matrix of each flat annotator and of each flat item."""
 
     posterior: ItemProbs
@@ -118,8 +118,8 @@ class Beliefs:
     of_items: Matrices
 
 
-def _kept(crowds: StackedCrowds, active: Active, updated: Beliefs, before: Beliefs) -> Beliefs:
-    return Beliefs(
+def _kept(crowds: StackedCrowds, active: Active, updated: State, before: State) -> State:
+    return State(
         posterior=of_items(crowds, active, updated.posterior, before.posterior),
         of_annotators=of_annotators(crowds, active, updated.of_annotators, before.of_annotators),
         of_items=of_items(crowds, active, updated.of_items, before.of_items),
@@ -157,7 +157,7 @@ def _met(rows: Rows, posterior: ItemProbs, unit: Int[np.ndarray, " rows"], n_uni
     return sums
 
 
-def _result(crowds: StackedCrowds, stepped: Stepped[Beliefs], met: Met, replica: int) -> FitResult:
+def _result(crowds: StackedCrowds, stepped: Stepped[State], met: Met, replica: int) -> FitResult:
     items, mine, end = crowds.items_of(replica), crowds.annotators_of(replica), stepped.state
     posterior, of_items = end.posterior[items], end.of_items[items]
     annotators = _annotators(crowds, end.of_annotators[mine], met[mine], replica)

@@ -42,7 +42,7 @@ from crowdsweep.models._em import (
 )
 from crowdsweep.models.aggregate._coins import Accuracies, coins_of, error, right_answers, together
 from crowdsweep.models.aggregate.dawid_skene import CROWD_STEPS
-from crowdsweep.models.contract import FitContext, FitResult, ModelInfo, Report, nobody_listens
+from crowdsweep.models.contract import FitContext, FitResult, ModelInfo, Report, no_op
 
 
 @final
@@ -85,7 +85,7 @@ class OneCoin:
         if self.shrinkage == 0:
             return smoothed
         crowd = pooled(crowds)
-        fitted = self._fit(crowd, smoothed, CROWD_STEPS, [nobody_listens] * crowds.n_replicas)
+        fitted = self._fit(crowd, smoothed, CROWD_STEPS, [no_op] * crowds.n_replicas)
         accuracy = smoothed.accuracy(crowd, fitted.posterior)
         return PseudoCoins(
             right=evenly + self.shrinkage * accuracy,

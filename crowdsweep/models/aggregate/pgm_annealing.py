@@ -40,7 +40,7 @@ from crowdsweep.models.aggregate._active import ActiveCrowd
 from crowdsweep.models.aggregate._annealing import Annealing, Proposal, Solution, Target
 from crowdsweep.models.aggregate._bipartite import Edges
 from crowdsweep.models.aggregate._clustered import GRAPH_SPACE, FittedClusters, RestartReporter
-from crowdsweep.models.clusters import ClusteredCrowd, Clusters, Snap, snapped
+from crowdsweep.models.clusters import ClusteredCrowd, Clusters, Snap, projected
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
 
 _PLACES = 4 * CHUNK  # answers times fits side by side
@@ -56,10 +56,13 @@ class PgmAnnealing:
     """Hyper-parameters of the graph model and its annealing.
 
     Attributes:
-        item_clusters, annotator_clusters: numbers of clusters.
-        alpha, gamma, tau: Dirichlet parameters of label distributions, item and annotator shares; at 1 no pseudo-count.
+        item_clusters: K, number of clusters of items.
+        annotator_clusters: L, number of clusters of annotators.
+        alpha: Dirichlet parameter of the label distributions, Theta; at 1 it adds nothing.
+        gamma: Dirichlet parameter of the shares of the items' clusters, psi; at 1 it adds nothing.
+        tau: Dirichlet parameter of the shares of the annotators' clusters, Omega; at 1 it adds nothing.
         proposal: distributions are proposed near the current ones (`local`), or from their Dirichlets (`prior`).
-        kappa: how near; the larger, the nearer.
+        kappa: how near a `local` proposal is; the larger, the nearer.
         restarts: fits from random states, of which the one with the best joint is kept; after 15 % of the sweeps only
             the best quarter goes on.
         iterations: limit of sweeps.
@@ -158,7 +161,7 @@ class PgmAnnealing:
     def _result(self, active: ActiveCrowd, run: "Run", found: Solution) -> FittedClusters:
         crowd = clustered(active, found)
         result = FitResult(
-            item_probs=snapped(crowd.items, crowd.clusters.distributions, self.snap),
+            item_probs=projected(crowd.items, crowd.clusters.distributions, self.snap),
             label_probs=crowd.label_probs,
             objective=np.array(run.objective),
             converged=run.converged,

@@ -2,7 +2,7 @@
 
 An answer's distribution depends on the cluster of the item and on that of the annotator. An item is then described by
 what a whole crowd, with its mix of annotator clusters, would say of items like it: a label distribution without the
-accident of who happened to answer. EM turns between loopy belief propagation (E-step) and counting (M-step).
+accident of who happened to answer. EM alternates between loopy belief propagation (E-step) and counting (M-step).
 
 Weerasooriya, Ororbia and Homan, algorithm 3 and equation 1.
 
@@ -40,7 +40,7 @@ from crowdsweep.errors import BadInput
 from crowdsweep.models.aggregate._active import ActiveCrowd
 from crowdsweep.models.aggregate._bipartite import Beliefs, ClusterParameters, Edges, PairLabels, edge_counts, propagate
 from crowdsweep.models.aggregate._clustered import GRAPH_SPACE, FittedClusters, RestartReporter
-from crowdsweep.models.clusters import ClusteredCrowd, Clusters, Snap, snapped
+from crowdsweep.models.clusters import ClusteredCrowd, Clusters, Snap, projected
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
 from crowdsweep.seeds import SeedStream
 
@@ -57,8 +57,11 @@ class PgmBp:
     """Hyper-parameters of the graph model.
 
     Attributes:
-        item_clusters, annotator_clusters: numbers of clusters.
-        alpha, gamma, tau: Dirichlet parameters of label distributions, item and annotator shares; at 1 no pseudo-count.
+        item_clusters: K, number of clusters of items.
+        annotator_clusters: L, number of clusters of annotators.
+        alpha: Dirichlet parameter of the label distributions, Theta; at 1 it adds nothing.
+        gamma: Dirichlet parameter of the shares of the items' clusters, psi; at 1 it adds nothing.
+        tau: Dirichlet parameter of the shares of the annotators' clusters, Omega; at 1 it adds nothing.
         restarts: fits from random label distributions, of which the one with the best objective is kept; after 15 % of
             the steps the better two fifths go on, after a third of them the best fifth.
         iterations: limit of EM steps.
@@ -182,7 +185,7 @@ class PgmBp:
             annotators=active.of_all_annotators(annotators, mix),
         )
         result = FitResult(
-            item_probs=snapped(crowd.items, distributions, self.snap),
+            item_probs=projected(crowd.items, distributions, self.snap),
             label_probs=crowd.label_probs,
             objective=np.array(fit.objective),
             converged=fit.converged,

@@ -1,8 +1,8 @@
 """Snorkel: annotators as labelling functions, which label or abstain, and agree with the class more or less.
 
 Every annotator has a factor for labelling at all and one for labelling with the class; together they define the joint
-distribution of all answers, abstentions and classes. Its marginal likelihood is climbed without gold. How strongly the
-factors are held near zero decides how far items leave the majority vote.
+distribution of all answers, abstentions and classes. Its marginal likelihood is maximised without gold. How strongly
+the factors are held near zero decides how far items leave the majority vote.
 
 Ratner et al. (2016), "Data programming", NIPS, and (2017), "Snorkel", VLDB: independent functions, several classes.
 
@@ -11,7 +11,7 @@ Ratner et al. (2016), "Data programming", NIPS, and (2017), "Snorkel", VLDB: ind
     Z_j        1 + exp(beta)(exp(alpha) + K - 1)           exact; given a label, exp(alpha) + K - 1
     p(y)       uniform                                     posterior: softmax of alpha_j over the answers
 
-Deviations: without correlations the normaliser is exact, so nothing is sampled, and the likelihood is climbed by EM
+Deviations: without correlations the normaliser is exact, so nothing is sampled, and the likelihood is maximised by EM
 with Newton steps in place of stochastic gradients. The penalty stands beside the mean over items, as its step by step
 shrinkage in Snorkel 0.7 amounts to, but of alpha alone: shared with beta it makes alpha negative wherever abstaining is
 the rule (rte: 7.6 % right). So beta takes its best value, is the same for all classes and drops out of the objective.
@@ -32,7 +32,7 @@ from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models._em import FittedEM, PerReplica, StackedCrowds, column_counts, normalised, soft_vote, stack
 from crowdsweep.models._steps import Active, of_annotators, of_items, run_steps
 from crowdsweep.models.aggregate._coins import coins_of
-from crowdsweep.models.aggregate._rows import climbed
+from crowdsweep.models.aggregate._rows import damped_newton_step
 from crowdsweep.models.aggregate._weighted_votes import weighted_votes
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
 
@@ -64,8 +64,8 @@ class Snorkel:
         """Fits all data sets side by side; each stops by itself."""
         crowds = stack([part.annotations for part in data])
         stepped = run_steps(
-            Beliefs(posterior=soft_vote(crowds), log_odds=np.zeros(crowds.n_annotators)),
-            lambda beliefs: self._step(crowds, beliefs),
+            State(posterior=soft_vote(crowds), log_odds=np.zeros(crowds.n_annotators)),
+            lambda state: self._step(crowds, state),
             partial(_kept, crowds),
             iterations=self.iterations,
             tolerance=self.tolerance,
@@ -81,9 +81,9 @@ class Snorkel:
         annotators = coins_of(crowds, accuracy, together)
         return fitted.results(annotators, [{"annotator_accuracy": own.accuracy} for own in annotators])
 
-    def _step(self, crowds: StackedCrowds, beliefs: "Beliefs") -> tuple["Beliefs", PerReplica]:
+    def _step(self, crowds: StackedCrowds, state: "State") -> tuple["State", PerReplica]:
         """M-step: alpha of each annotator by itself; E-step: votes weighted by alpha."""
-        counts = column_counts(crowds, beliefs.posterior)
+        counts = column_counts(crowds, state.posterior)
         right = crowds.annotator_sums(counts[np.arange(len(counts)), crowds.column_label])
         given, n_classes = _given(crowds), crowds.n_classes
         penalty = self.penalty * crowds.replica_sums(crowds.answered)[crowds.annotator_replica]
@@ -91,27 +91,27 @@ class Snorkel:
         def apart(at: PerAnnotator) -> PerAnnotator:
             return -given * _log_normaliser(at, n_classes) - 0.5 * penalty * at**2
 
-        log_odds = beliefs.log_odds
+        log_odds = state.log_odds
         for _ in range(_NEWTON_STEPS):
             accuracy = _accuracy(log_odds, n_classes)
             slope = right - given * accuracy - penalty * log_odds
             step = slope / (given * accuracy * (1.0 - accuracy) + penalty)
-            log_odds = climbed(lambda at: right * at + apart(at), log_odds, step)
+            log_odds = damped_newton_step(lambda at: right * at + apart(at), log_odds, step)
         posterior, log_evidence = normalised(weighted_votes(crowds, log_odds) - np.log(n_classes))
         objective = crowds.replica_sums(log_evidence) + crowds.replica_sums_of_annotators(apart(log_odds))
-        return Beliefs(posterior=posterior, log_odds=log_odds), objective
+        return State(posterior=posterior, log_odds=log_odds), objective
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Beliefs:
+class State:
     """What EM goes by: the posterior, and alpha of each annotator."""
 
     posterior: ItemProbs
     log_odds: PerAnnotator
 
 
-def _kept(crowds: StackedCrowds, active: Active, updated: Beliefs, before: Beliefs) -> Beliefs:
-    return Beliefs(
+def _kept(crowds: StackedCrowds, active: Active, updated: State, before: State) -> State:
+    return State(
         posterior=of_items(crowds, active, updated.posterior, before.posterior),
         log_odds=of_annotators(crowds, active, updated.log_odds, before.log_odds),
     )

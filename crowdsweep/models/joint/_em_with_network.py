@@ -118,9 +118,9 @@ class NetworkEM:
 
     Attributes:
         classifier: what learns the expected labels.
-        restarts: of which the one with the highest likelihood is kept; null: 5, or 20 under `protocol: paper`.
-        iterations: of EM, each with one epoch of the classifier; the most under `protocol: paper`.
-        tolerance: of the paper's stop: relative change of log-likelihood and, on average, of the matrices' entries.
+        restarts: fits of which the one with the highest likelihood is kept; null: 5, or 20 under `protocol: paper`.
+        iterations: EM steps, each with one epoch of the classifier; the most under `protocol: paper`.
+        tolerance: where the paper stops: relative change of log-likelihood and, on average, of the matrices' entries.
         protocol: `paper` stops by tolerance; the others run all iterations, `until_trained` with `steps` in all.
     """
 

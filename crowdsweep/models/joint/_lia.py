@@ -21,7 +21,7 @@ from crowdsweep.models._cost import MATRIX_PRODUCT, network_weights, passes_over
 from crowdsweep.models._stacked import weights_of
 from crowdsweep.models.classifier import Classifier
 from crowdsweep.models.contract import DataShape, FitContext, FitResult, Predictor
-from crowdsweep.models.joint._lia_answers import Answers, Beliefs, SaidInBatch, StackedSaid, answers_of, as_probs
+from crowdsweep.models.joint._lia_answers import Answers, Posterior, SaidInBatch, StackedSaid, answers_of, as_probs
 from crowdsweep.models.joint._lia_fitted import FittedLia
 from crowdsweep.models.joint._lia_network import (
     Annotators,
@@ -39,11 +39,11 @@ from crowdsweep.models.networks.tables import Table
 from crowdsweep.models.networks.tensors import PerReplica, take_rows
 from crowdsweep.models.networks.values import Values
 from crowdsweep.models.progress import still_improves
-from crowdsweep.models.trainer import Course, ReplicaTrainer, Schedule
+from crowdsweep.models.trainer import History, ReplicaTrainer, Schedule
 from crowdsweep.models.training_length import STEPS
 
 MOST_CELLS = 1 << 16
-SET_ASIDE = 0.1
+VALIDATION_SHARE = 0.1
 
 BuildStream = Callable[[Classifier, int], Network]
 
@@ -83,8 +83,8 @@ class LiaTraining:
         item_weighting: the classifier's loss counts once an item, or (as in the authors' code) once an answer.
         regularisation: gamma, how much confusions are held near uniform; divided by the answers an item.
         predict: what labels the training items: the classifier, or the posterior given their answers.
-        patience: stop after so many rounds that foretell no better a tenth of the answers, set aside; null trains all
-            rounds on all answers.
+        patience: stop after so many rounds that predict a tenth of the answers, kept for validation, no better; null
+            trains all rounds on all answers.
     """
 
     latent: Annotated[int, Ge(1)] = 1
@@ -159,7 +159,7 @@ class _Crowd:
         data: the whole of it.
         code: of each annotator in the answers: its place in an order that only the answers decide.
         answers: that are trained on.
-        aside: that training is watched by; None for none.
+        validation: answers that decide when training ends; None for none.
         every: both.
         features: of annotators, by their codes in the answers.
     """
@@ -167,25 +167,25 @@ class _Crowd:
     data: TrainingData
     code: Int64[np.ndarray, " annotators"]
     answers: Answers
-    aside: Answers | None
+    validation: Answers | None
     every: Answers
     features: Float32[np.ndarray, "annotators _"] | None
 
     @classmethod
-    def of(cls, data: TrainingData, context: FitContext, *, watched: bool) -> "_Crowd":
+    def of(cls, data: TrainingData, context: FitContext, *, validates: bool) -> "_Crowd":
         if not len(data.annotations):
             raise FitFailed("expected at least one annotation to train on, got none")
         every, code = answers_of(data, context.seeds.numpy("order"))
         kept = np.ones(len(every.said), dtype=bool)
-        if watched:
+        if validates:
             pairs = thinning.pairs_of(every.rows)
-            kept = thinning.keep_for_fit(every.rows, SET_ASIDE, context.seeds.numpy("set aside"), pairs)
+            kept = thinning.keep_for_fit(every.rows, VALIDATION_SHARE, context.seeds.numpy("set aside"), pairs)
         features = None if data.annotator_features is None else standardised(data.annotator_features)[np.argsort(code)]
         return cls(
             data=data,
             code=code,
             answers=every.take(kept),
-            aside=None if kept.all() else every.take(~kept),
+            validation=None if kept.all() else every.take(~kept),
             every=every,
             features=features,
         )
@@ -200,8 +200,10 @@ class _Replicas:
     ) -> None:
         device = contexts[0].device
         self._model, self._network, self._contexts, self._device = model, network, contexts, device
-        watched = model.patience is not None
-        self._crowds = [_Crowd.of(part, context, watched=watched) for part, context in zip(data, contexts, strict=True)]
+        validates = model.patience is not None
+        self._crowds = [
+            _Crowd.of(part, context, validates=validates) for part, context in zip(data, contexts, strict=True)
+        ]
         self._own_inputs = [network.classes.inputs(part.items) for part in data]
         start = zeros if network.describing is not None else normal(model.annotator_embedding**-0.5)
         orders = [np.arange(part.n_annotators) for part in data]
@@ -225,21 +227,23 @@ class _Replicas:
             for crowd in self._crowds
         ]
         self._pull = torch.tensor(model.regularisation / np.array(per_item), dtype=torch.float32, device=device)
-        beliefs = [np.ascontiguousarray(crowd.answers.votes(), np.float32) for crowd in self._crowds]
-        longest = max(map(len, beliefs))
-        self._beliefs = torch.zeros(len(data), longest, network.n_questions, network.n_classes, device=device)
-        for replica, believed in enumerate(beliefs):
-            self._believe(replica, believed)
+        posterior = [np.ascontiguousarray(crowd.answers.votes(), np.float32) for crowd in self._crowds]
+        longest = max(map(len, posterior))
+        self._posterior = torch.zeros(len(data), longest, network.n_questions, network.n_classes, device=device)
+        for replica, probs in enumerate(posterior):
+            self._set_posterior(replica, probs)
         starts = torch.arange(len(data), device=device) * longest
-        self._stacked_beliefs = StackedRows(table=self._beliefs.flatten(0, 1), starts=starts)
+        self._stacked_posterior = StackedRows(table=self._posterior.flatten(0, 1), starts=starts)
 
-    def _believe(self, replica: int, beliefs: Beliefs | Float32[np.ndarray, "items questions classes"]) -> None:
-        self._beliefs[replica, : len(beliefs)] = torch.from_numpy(beliefs.astype(np.float32))
+    def _set_posterior(
+        self, replica: int, posterior: Posterior | Float32[np.ndarray, "items questions classes"]
+    ) -> None:
+        self._posterior[replica, : len(posterior)] = torch.from_numpy(posterior.astype(np.float32))
 
     def results(self, *, labels_unseen: bool) -> list[FitResult]:
         """Trains all replicas until each has stopped."""
         model = self._model
-        courses = [Course[FittedLia]() for _ in self._contexts]
+        histories = [History[FittedLia]() for _ in self._contexts]
         schedule = Schedule(epochs=model.iterations, patience=model.patience)
         for iteration in range(model.iterations):
             expects = iteration < model.em_iterations or model.finetune == "none"
@@ -248,37 +252,39 @@ class _Replicas:
             for _ in range(model.epochs):
                 lost = self._trainer.run_epoch(loss)
             for replica in self._trainer.active:
-                courses[replica].losses.append(lost[replica])
-            stopping = self._look(iteration, courses, schedule, labels_unseen=labels_unseen)
+                histories[replica].losses.append(lost[replica])
+            stopping = self._look(iteration, histories, schedule, labels_unseen=labels_unseen)
             self._trainer.drop(stopping)
             if not self._trainer.active:
                 break
-        return [self._result(replica, course, labels_unseen=labels_unseen) for replica, course in enumerate(courses)]
+        return [
+            self._result(replica, history, labels_unseen=labels_unseen) for replica, history in enumerate(histories)
+        ]
 
     def _look(
-        self, iteration: int, courses: Sequence[Course[FittedLia]], schedule: Schedule, *, labels_unseen: bool
+        self, iteration: int, histories: Sequence[History[FittedLia]], schedule: Schedule, *, labels_unseen: bool
     ) -> list[int]:
         """E-step, where one is due; reports; returns which replicas end here."""
         model, last = self._model, iteration == self._model.iterations - 1
         stopping: list[int] = []
         for replica in self._trainer.active:
-            course, now, crowd = courses[replica], self._fitted(replica), self._crowds[replica]
+            history, now, crowd = histories[replica], self._fitted(replica), self._crowds[replica]
             if model.patience is not None:
-                aside = crowd.aside
-                course.look(now, None if aside is None else now.loss(self._labels(now), aside))
-            course.converged = course.ends(schedule)
+                validation = crowd.validation
+                history.look(now, None if validation is None else now.loss(self._labels(now), validation))
+            history.converged = history.ends(schedule)
 
-            def reported(now: FittedLia = now, course: Course[FittedLia] = course) -> Predictor:
-                return LiaPredictor(fitted=course.kept or now)
+            def reported(now: FittedLia = now, history: History[FittedLia] = history) -> Predictor:
+                return LiaPredictor(fitted=history.kept or now)
 
             goes_on = self._contexts[replica].report(
-                iteration + 1, -course.losses[-1], reported if labels_unseen else None
+                iteration + 1, -history.losses[-1], reported if labels_unseen else None
             )
-            if course.converged or not goes_on or last:
+            if history.converged or not goes_on or last:
                 stopping.append(replica)
-                course.kept = course.kept or now
+                history.kept = history.kept or now
             elif iteration + 1 < model.em_iterations or model.finetune == "none":
-                self._believe(replica, now.posterior(prior=model.estep_prior))
+                self._set_posterior(replica, now.posterior(prior=model.estep_prior))
         return stopping
 
     def _fitted(self, replica: int) -> FittedLia:
@@ -294,18 +300,18 @@ class _Replicas:
             device=self._device,
         )
 
-    def _labels(self, fitted: FittedLia) -> Beliefs:
+    def _labels(self, fitted: FittedLia) -> Posterior:
         if self._model.predict == "h":
             return fitted.classifier
         return fitted.posterior(prior=self._model.estep_prior)
 
     def _expected(self, values: Values, batch: Batch) -> tuple[PerReplica, PerReplica]:
         """The M-step's loss: of the classifier once an item, of the confusions once an answer."""
-        beliefs = batch.take(self._stacked_beliefs)
+        posterior = batch.take(self._stacked_posterior)
         log_classes, log_q, seen, said, penalty = self._logs(values, batch)
         log_said = (log_q * said[:, :, None]).sum(dim=3)
-        gained = (take_rows(beliefs.flatten(0, 1), seen.item) * log_said).sum(dim=(1, 2))
-        of_items = (beliefs * log_classes).sum(dim=(2, 3))
+        gained = (take_rows(posterior.flatten(0, 1), seen.item) * log_said).sum(dim=(1, 2))
+        of_items = (posterior * log_classes).sum(dim=(2, 3))
         if self._model.item_weighting == "code":
             counts = torch.zeros(of_items.numel(), device=self._device).index_add_(0, seen.item, seen.weight)
             of_items = of_items * counts.view(of_items.shape)
@@ -338,19 +344,19 @@ class _Replicas:
             penalty = seen.summed((log_q**2).sum(dim=(1, 2, 3))) * self._pull[batch.block.replicas]
         return log_classes, log_q, seen, said, penalty
 
-    def _result(self, replica: int, course: Course[FittedLia], *, labels_unseen: bool) -> FitResult:
-        crowd, end = self._crowds[replica], course.end.with_answers(self._crowds[replica].every)
-        beliefs = self._labels(end)
-        annotators = end.annotators(beliefs)
+    def _result(self, replica: int, history: History[FittedLia], *, labels_unseen: bool) -> FitResult:
+        crowd, end = self._crowds[replica], history.end.with_answers(self._crowds[replica].every)
+        posterior = self._labels(end)
+        annotators = end.annotators(posterior)
         return FitResult(
-            item_probs=as_probs(beliefs, multilabel=crowd.data.scale == "multilabel"),
+            item_probs=as_probs(posterior, multilabel=crowd.data.scale == "multilabel"),
             annotators=annotators,
-            label_probs=lambda item, annotator: end.foretold(beliefs, item, annotator),
+            label_probs=lambda item, annotator: end.predictive(posterior, item, annotator),
             predictor=LiaPredictor(fitted=end) if labels_unseen else None,
-            objective=-np.array(course.losses),
-            converged=course.converged or not still_improves(-np.array(course.losses)),
-            iterations=len(course.losses),
-            extras=end.extras(beliefs, annotators),
+            objective=-np.array(history.losses),
+            converged=history.converged or not still_improves(-np.array(history.losses)),
+            iterations=len(history.losses),
+            extras=end.extras(posterior, annotators),
         )
 
 

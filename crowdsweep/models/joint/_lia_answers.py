@@ -21,7 +21,7 @@ from crowdsweep.models._batches import Batch
 from crowdsweep.models._stacked import weights_of
 from crowdsweep.models.networks.tensors import take_rows
 
-Beliefs = Float64[np.ndarray, "items questions classes"]
+Posterior = Float64[np.ndarray, "items questions classes"]
 Said = Float32[np.ndarray, "answers questions classes"]
 SaidInBatch = Float32[torch.Tensor, "answers questions classes"]
 
@@ -52,7 +52,7 @@ class Answers:
         rows = self.rows
         return _numbered(rows.item[mask], rows.annotator[mask], weights_of(rows)[mask], self.said[mask], rows)
 
-    def votes(self) -> Beliefs:
+    def votes(self) -> Posterior:
         """Returns the weighted mean of what the answers to each item say; uniform where it has none."""
         weight = weights_of(self.rows)
         votes = np.zeros((self.rows.n_items, *self.said.shape[1:]))
@@ -103,9 +103,9 @@ def _numbered(
     return Answers(rows=rows, said=said)
 
 
-def as_probs(beliefs: Beliefs, *, multilabel: bool) -> Float64[np.ndarray, "items _"]:
-    """Returns what is believed of items (or foretold of answers) as the contract of models has it."""
-    return np.ascontiguousarray(beliefs[:, :, 1] if multilabel else beliefs[:, 0])
+def as_probs(posterior: Posterior, *, multilabel: bool) -> Float64[np.ndarray, "items _"]:
+    """Returns a posterior of items (or predictions of answers) as the contract of models has it."""
+    return np.ascontiguousarray(posterior[:, :, 1] if multilabel else posterior[:, 0])
 
 
 @final

@@ -13,7 +13,7 @@ from crowdsweep.arrays import ClassConfusions, Confusions, ItemProbs, ratio
 from crowdsweep.data.dataset import Items
 from crowdsweep.models._em import chunks
 from crowdsweep.models._stacked import weights_of
-from crowdsweep.models.joint._lia_answers import Answers, Beliefs, as_probs
+from crowdsweep.models.joint._lia_answers import Answers, Posterior, as_probs
 from crowdsweep.models.joint._lia_network import LiaNetwork
 from crowdsweep.models.networks.values import Values
 from crowdsweep.models.trainer import Snapshot
@@ -66,12 +66,14 @@ class FittedLia:
         return None if self.features is None else torch.from_numpy(self.features).to(self.device, torch.float64)
 
     @cached_property
-    def _of_items(self) -> tuple[Beliefs, Float[torch.Tensor, "items cells"]]:
+    def _of_items(self) -> tuple[Posterior, Float[torch.Tensor, "items cells"]]:
         """The classifier's log-probabilities, and the difficulty, of the training items."""
         return self._read(self.inputs)
 
     @torch.no_grad()
-    def _read(self, inputs: Shaped[np.ndarray, " items *shape"]) -> tuple[Beliefs, Float[torch.Tensor, "items cells"]]:
+    def _read(
+        self, inputs: Shaped[np.ndarray, " items *shape"]
+    ) -> tuple[Posterior, Float[torch.Tensor, "items cells"]]:
         network, read = self.network, torch.from_numpy(np.array(inputs)).to(self.device)
         read = read.to(torch.float64) if read.is_floating_point() else read
         size = network.n_cells + max(stream.row_size for stream in network.streams)
@@ -91,11 +93,11 @@ class FittedLia:
         return as_probs(_exponentials(log_classes), multilabel=self.multilabel)
 
     @property
-    def classifier(self) -> Beliefs:
+    def classifier(self) -> Posterior:
         """What the classifier says of the training items."""
         return _exponentials(self._of_items[0])
 
-    def posterior(self, *, prior: bool) -> Beliefs:
+    def posterior(self, *, prior: bool) -> Posterior:
         """Returns the classes of the training items given their answers; `prior` counts the classifier in."""
         log_joint = self._of_items[0].copy() if prior else np.zeros_like(self._of_items[0])
         answers, weight = self.answers, weights_of(self.answers.rows)
@@ -133,7 +135,7 @@ class FittedLia:
 
     @cached_property
     def crowd(self) -> tuple[Int64[np.ndarray, " typical"], Float64[np.ndarray, " typical"]]:
-        """Annotators who stand for all, and the share of each: what is foretold of one of whom nothing is known."""
+        """Annotators who stand for all, and the share of each: what is predicted for one of whom nothing is known."""
         given = self.answers.rows.labels_per_annotator
         active = np.flatnonzero(given)
         if len(active) <= _TYPICAL_ANNOTATORS:
@@ -151,8 +153,8 @@ class FittedLia:
             found += weight * self.pairs(asked, np.full(len(asked), member))
         return found[place]
 
-    def foretold(
-        self, beliefs: Beliefs, item: Int[np.ndarray, " rows"], annotator: Int[np.ndarray, " rows"]
+    def predictive(
+        self, posterior: Posterior, item: Int[np.ndarray, " rows"], annotator: Int[np.ndarray, " rows"]
     ) -> Float64[np.ndarray, "rows _"]:
         """Returns the probability of each answer that an annotator may give an item."""
         code = self.code[annotator]
@@ -162,42 +164,44 @@ class FittedLia:
             confused = self.pairs(item[part], code[part])
             if unknown[part].any():
                 confused[unknown[part]] = self.of_crowd(item[part][unknown[part]])
-            out[part] = np.einsum("rjk,rjkl->rjl", beliefs[item[part]], confused)
+            out[part] = np.einsum("rjk,rjkl->rjl", posterior[item[part]], confused)
         return as_probs(out, multilabel=self.multilabel)
 
-    def loss(self, beliefs: Beliefs, aside: Answers) -> float:
+    def loss(self, posterior: Posterior, validation: Answers) -> float:
         """Returns minus the mean log-probability of answers that were not trained on."""
-        lost, weight = np.zeros(len(aside.said)), weights_of(aside.rows)
+        lost, weight = np.zeros(len(validation.said)), weights_of(validation.rows)
         for part in chunks(len(lost), self.network.n_cells):
             probs = np.einsum(
-                "rjk,rjkl->rjl", beliefs[aside.item[part]], self.pairs(aside.item[part], aside.annotator[part])
+                "rjk,rjkl->rjl",
+                posterior[validation.item[part]],
+                self.pairs(validation.item[part], validation.annotator[part]),
             )
-            lost[part] = -(aside.said[part] * np.log(np.maximum(probs, 1e-12))).sum(axis=(1, 2))
+            lost[part] = -(validation.said[part] * np.log(np.maximum(probs, 1e-12))).sum(axis=(1, 2))
         return float(weight @ lost / weight.sum())
 
-    def annotators(self, beliefs: Beliefs) -> "LiaAnnotators":
+    def annotators(self, posterior: Posterior) -> "LiaAnnotators":
         """Returns how annotators answer typical items."""
         answered = np.flatnonzero(self.answers.rows.labels_per_item > 0)
         places = np.linspace(0, len(answered) - 1, min(_TYPICAL_ITEMS, len(answered))).round().astype(np.int64)
-        return LiaAnnotators(fitted=self, items=answered[places], beliefs=beliefs[answered[places]])
+        return LiaAnnotators(fitted=self, items=answered[places], posterior=posterior[answered[places]])
 
-    def extras(self, beliefs: Beliefs, annotators: "LiaAnnotators") -> Mapping[str, Shaped[np.ndarray, "..."]]:
+    def extras(self, posterior: Posterior, annotators: "LiaAnnotators") -> Mapping[str, Shaped[np.ndarray, "..."]]:
         """Returns what LIA promises besides labels.
 
         `item_difficulty`: of each item (multi-label: and class), how probably somebody of the crowd answers it wrongly.
         `annotator_competence`: of each annotator, the probability of a right answer, a mean over typical items (and
-        classes). `annotator_errors`: the share of wrong answers, by what is believed of the items; NaN where there are
+        classes). `annotator_errors`: the share of wrong answers, by the posterior of the items; NaN where there are
         none. `annotator_embeddings`: vectors. `pair_confusions`: for each answer, in the order of the annotations, how
         its annotator answers its item [answers, true, observed] (multi-label: [answers, classes, 2, 2]); left out
         where these are more than an artifact may hold.
         """
         rows, n_annotators = self.answers.rows, len(self.code)
         everything = np.arange(rows.n_items)
-        right = np.einsum("ijk,ijkk->ij", beliefs, self.of_crowd(everything))
-        agreed = (beliefs[self.answers.item] * self.answers.said).sum(axis=2).mean(axis=1)
+        right = np.einsum("ijk,ijkk->ij", posterior, self.of_crowd(everything))
+        agreed = (posterior[self.answers.item] * self.answers.said).sum(axis=2).mean(axis=1)
         given = np.bincount(rows.annotator, weights_of(rows), minlength=n_annotators)
         agreeing = np.bincount(rows.annotator, weights_of(rows) * agreed, minlength=n_annotators)
-        shares = annotators.beliefs.mean(axis=0)
+        shares = annotators.posterior.mean(axis=0)
         competence = np.concatenate(
             [
                 np.einsum("jk,ajkk->a", shares, annotators.matrices(np.arange(n_annotators)[part]))
@@ -234,24 +238,24 @@ class FittedLia:
 @final
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LiaAnnotators:
-    """An `AnnotatorModel`: how annotators answer typical items, of each class those that are believed to be of it.
+    """An `AnnotatorModel`: how annotators answer typical items, of each class by their posterior.
 
     Attributes:
         fitted: what is asked.
         items: who is typical.
-        beliefs: of these.
+        posterior: of these.
     """
 
     fitted: FittedLia
     items: Int64[np.ndarray, " typical"]
-    beliefs: Beliefs
+    posterior: Posterior
 
     @property
     def n_annotators(self) -> int:
         return len(self.fitted.code)
 
     def confusion(self, annotators: Int[np.ndarray, " annotators"]) -> Confusions | ClassConfusions:
-        """Returns the matrices of these annotators; unknown ones answer as the crowd does."""
+        """Returns the matrices of these annotators; unknown ones have the pooled matrix."""
         found = self.matrices(annotators)
         return found if self.fitted.multilabel else found[:, 0]
 
@@ -269,16 +273,16 @@ class LiaAnnotators:
         return found
 
     def _of(self, code: Int64[np.ndarray, " annotators"]) -> Confused:
-        total = self.beliefs.sum(axis=0)[:, :, None]
+        total = self.posterior.sum(axis=0)[:, :, None]
         shape = (self.fitted.network.n_questions, self.fitted.network.n_classes, self.fitted.network.n_classes)
         found = np.zeros((len(code), *shape))
-        for item, believed in zip(self.items, self.beliefs, strict=True):
-            share = ratio(believed[:, :, None], total, at_zero=1.0 / len(self.items))
+        for item, probs in zip(self.items, self.posterior, strict=True):
+            share = ratio(probs[:, :, None], total, at_zero=1.0 / len(self.items))
             found += share * self.fitted.pairs(np.full(len(code), item), code)
         return found
 
 
-def _exponentials(logs: Beliefs) -> Beliefs:
+def _exponentials(logs: Posterior) -> Posterior:
     """Returns the probabilities of these logarithms, normalised."""
     probs = np.exp(logs - logs.max(axis=2, keepdims=True))
     return probs / probs.sum(axis=2, keepdims=True)

@@ -5,11 +5,9 @@ A row is a matrix [observed, true], flat, as the papers write it: what an answer
 
 import numpy as np
 import torch
-from jaxtyping import Float, Float32, Int, Int64
-from scipy.special import softmax
+from jaxtyping import Float32
 
-from crowdsweep.arrays import Confusions
-from crowdsweep.models.joint._end_to_end import Rows
+from crowdsweep.models.end_to_end import Distinct, PerClass, Rows, Which
 from crowdsweep.models.networks.initial import repeated
 from crowdsweep.models.networks.tensors import take_rows
 
@@ -25,25 +23,14 @@ def confident_rows(n_classes: int, correctness: float) -> Rows:
     return Rows(width=n_classes**2, start=repeated(confident_logits(n_classes, correctness)))
 
 
-def log_columns(
-    logits: Float[torch.Tensor, "distinct cells"],
-    which: Int64[torch.Tensor, " answers"],
-    label: Int64[torch.Tensor, " answers"],
-) -> Float[torch.Tensor, "answers classes"]:
-    """Returns the log-probability of each answer's label for each true class.
+def log_columns(logits: Distinct, which: Which, label: Which) -> PerClass:
+    """Returns the log-probability of each label for each true class.
 
     Args:
-        logits: of the annotators who gave the answers.
-        which: of them gave each answer.
-        label: of each answer.
+        logits: of the annotators who gave the labels.
+        which: of them gave each label.
+        label: y of each.
     """
     n_classes = round(logits.shape[1] ** 0.5)
     log_matrices = torch.log_softmax(logits.unflatten(1, (n_classes, n_classes)), dim=1)
     return take_rows(log_matrices.flatten(0, 1), which * n_classes + label)
-
-
-def softmax_matrices(logits: Float[np.ndarray, "active cells"], places: Int[np.ndarray, " annotators"]) -> Confusions:
-    """Returns the matrices [true, observed] of some annotators."""
-    n_classes = round(logits.shape[1] ** 0.5)
-    own = logits[places].astype(np.float64).reshape(-1, n_classes, n_classes)
-    return softmax(own, axis=1).transpose(0, 2, 1)

@@ -30,7 +30,7 @@ from crowdsweep.models.joint._softmax_regression import (
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Beliefs:
+class State:
     """What EM goes by: the posterior of the flat items, the regression of each replica."""
 
     posterior: ItemProbs
@@ -51,26 +51,26 @@ def fit_raykar(
     crowds, regressions = stack([part.annotations for part in data]), Regressions(data=data, penalty=em.penalty)
     pseudo_answers = evenly(crowds, smoothing)
 
-    def step(now: Beliefs) -> tuple[Beliefs, PerReplica]:
+    def step(now: State) -> tuple[State, PerReplica]:
         columns = confusion_columns(crowds, now.posterior, pseudo_answers)
         weights = regressions.learn(now.posterior * crowds.answered[:, None], now.weights)
         log_joint = regressions.log_probs(weights) + log_answers(crowds, columns)
         posterior, log_evidence = normalised(log_joint)
         objective = crowds.replica_sums(log_evidence * crowds.answered)
         objective += log_confusion_prior(crowds, columns) + regressions.log_prior(weights)
-        return Beliefs(posterior=posterior, weights=weights), objective
+        return State(posterior=posterior, weights=weights), objective
 
-    def kept(active: Active, updated: Beliefs, before: Beliefs) -> Beliefs:
-        return Beliefs(
+    def kept(active: Active, updated: State, before: State) -> State:
+        return State(
             posterior=of_items(crowds, active, updated.posterior, before.posterior),
             weights=np.where(active[:, None, None], updated.weights, before.weights),
         )
 
-    def predictor(now: Beliefs, replica: int) -> SoftmaxPredictor:
+    def predictor(now: State, replica: int) -> SoftmaxPredictor:
         return regressions.predictor(now.weights, replica)
 
     stepped = run_steps(
-        Beliefs(posterior=soft_vote(crowds), weights=regressions.start()),
+        State(posterior=soft_vote(crowds), weights=regressions.start()),
         step,
         kept,
         iterations=em.iterations,

@@ -42,7 +42,7 @@ class RegressionEM:
     """Hyper-parameters of EM whose classifier is a softmax regression.
 
     Attributes:
-        penalty: of the regression's weights: one over the variance of their prior; features are standardised.
+        penalty: L2 penalty of the regression's weights: one over their prior's variance; features are standardised.
         iterations: limit of EM steps.
         tolerance: stop once the objective rises by less than this share of itself.
     """

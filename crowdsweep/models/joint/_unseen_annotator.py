@@ -39,7 +39,7 @@ class Descent:
 
     Attributes:
         head: what is matched: `item` with item label distributions, `label` with an annotator's answers.
-        start: zeros, or the known annotator whom the network foretells these answers of best.
+        start: zeros, or the known annotator whose answers are most like these to the network.
         step_size: to begin with, above 0.
         decay: of the embedding at each step, at least 0.
         steps: limit, at least 1.
@@ -53,7 +53,7 @@ class Descent:
 
 
 ANSWERS = Descent(head="label", start="nearest", step_size=2.0, steps=200)
-"""Of answers: of the step sizes and numbers of steps that were tried (0.5 and 2, 50 and 200) these foretold annotators
+"""Of answers: of the step sizes and numbers of steps that were tried (0.5 and 2, 50 and 200) these predicted annotators
 left out of jobs-q1 to q3 best."""
 
 
@@ -110,17 +110,17 @@ def infer_annotator(
     return UnseenAnnotator(
         ensemble=ensemble,
         embedding=found.embeddings[0],
-        divergences=np.array([now[0] for now, moved in found.course if moved[0]], np.float64),
+        divergences=np.array([now[0] for now, moved in found.steps if moved[0]], np.float64),
     )
 
 
 def inferred_loglik(
     ensemble: AnnotatorEnsemble, items: Items, annotations: Annotations, annotators: Int64[np.ndarray, " annotators"]
 ) -> Float64[np.ndarray, "annotators 2"]:
-    """Returns how well answers of annotators whom the network was not trained on are foretold from others of theirs.
+    """Returns how well answers of annotators whom the network was not trained on are predicted from others of theirs.
 
     Of the items that one answered, every second tells the embedding (`infer_annotator`, by the `label` head), and the
-    others' answers are foretold.
+    others' answers are predicted.
 
     Args:
         ensemble: the predictor of a fit of ldl-nm.
@@ -167,7 +167,7 @@ class _Inferred:
     """Embeddings of some annotators, and how they came to be: after each step the divergences, and who moved."""
 
     embeddings: Float32[np.ndarray, "annotators annotator_embedding"]
-    course: Sequence[tuple[Float64[np.ndarray, " annotators"], Bool[np.ndarray, " annotators"]]]
+    steps: Sequence[tuple[Float64[np.ndarray, " annotators"], Bool[np.ndarray, " annotators"]]]
 
 
 def _inferred(
@@ -205,7 +205,7 @@ def _inferred(
                 apart = torch.minimum(there, apart)
     apart, slopes = measured(embeddings)
     sizes = torch.full((len(counts), 1), how.step_size, device=ensemble.device)
-    course = [(apart.cpu().numpy(), np.ones(len(counts), bool))]
+    steps = [(apart.cpu().numpy(), np.ones(len(counts), bool))]
     for _ in range(how.steps):
         moved = embeddings - sizes * slopes - how.decay * embeddings
         there, slopes_there = measured(moved)
@@ -214,8 +214,8 @@ def _inferred(
         slopes = torch.where(falls[:, None], slopes_there, slopes)
         apart = torch.where(falls, there, apart)
         sizes = torch.where(falls[:, None], sizes, sizes / 2)
-        course.append((apart.cpu().numpy(), falls.cpu().numpy()))
-    return _Inferred(embeddings=embeddings.cpu().numpy(), course=course)
+        steps.append((apart.cpu().numpy(), falls.cpu().numpy()))
+    return _Inferred(embeddings=embeddings.cpu().numpy(), steps=steps)
 
 
 def _features(ensemble: AnnotatorEnsemble, items: Items) -> torch.Tensor:

@@ -52,7 +52,7 @@ class CMM:
     """Hyper-parameters of the Crowd Mixture Model.
 
     Attributes:
-        groups: of annotators (M). Its training likelihood grows with it: choose it by held-out likelihood.
+        groups: M, number of groups of annotators. The training likelihood grows with it: choose by held-out likelihood.
         smoothing: pseudo-counts of each group's share and of every cell of the matrices.
         item_weighting: `labels` lets an item count as often as it was labelled, `uniform` once.
         em: how it is fitted.

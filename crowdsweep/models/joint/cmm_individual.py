@@ -44,8 +44,8 @@ from crowdsweep.models._answers import ActiveAnswers
 from crowdsweep.models._em import chunks, label_probs_of
 from crowdsweep.models._stacked import weights_of
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
+from crowdsweep.models.end_to_end import posterior_of
 from crowdsweep.models.joint._em_with_network import ActiveProbs, ActiveValues, Fitted, NetworkEM, joint_cost
-from crowdsweep.models.joint._end_to_end import posterior_of
 from crowdsweep.models.joint._label_clusters import GroupMatrices, Starts
 
 Gates = Float64[np.ndarray, "active groups"]
@@ -58,7 +58,7 @@ class CMMIndividual:
     """Hyper-parameters of the Crowd Mixture Model for known annotators.
 
     Attributes:
-        groups: of annotators (M). Its training likelihood grows with it: choose it by held-out likelihood.
+        groups: M, number of groups of annotators. The training likelihood grows with it: choose by held-out likelihood.
         smoothing: pseudo-counts of each group's share and of every cell of the matrices.
         gate_smoothing: labels' worth of the crowd's shares that every annotator's own begin with.
         item_weighting: `labels` lets an item count as often as it was labelled, `uniform` once.

@@ -29,29 +29,31 @@ from typing import Annotated, Any, final
 import numpy as np
 import torch
 from annotated_types import Ge, Gt, Lt
-from jaxtyping import Float, Float64, Int, Int64
-from scipy.special import expit
+from jaxtyping import Float64
+from scipy.special import softmax
 
-from crowdsweep.arrays import AnnotatorCodes, Confusion, Confusions, ItemCodes, RowProbs, floored_log
+from crowdsweep.arrays import Confusion
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models._cost import MATRIX_PRODUCT, passes_over
 from crowdsweep.models._em import chunks
 from crowdsweep.models._stacked import weights_of
 from crowdsweep.models.classifier import Classifier
 from crowdsweep.models.contract import DataShape, FitContext, FitResult, ModelInfo
-from crowdsweep.models.joint._end_to_end import (
+from crowdsweep.models.end_to_end import (
+    Distinct,
     EndToEnd,
-    Learnt,
-    LearntMatrices,
-    PerAnswer,
+    Labels,
+    PerClass,
+    PerLabel,
+    PerRow,
     Rows,
-    Step,
-    crowd_of,
+    Shared,
+    Trained,
+    Which,
     end_to_end_cost,
-    fit_result,
-    posterior_of,
+    mixture,
 )
-from crowdsweep.models.joint._matrix_rows import confident_logits, confident_rows, log_columns, softmax_matrices
+from crowdsweep.models.joint._matrix_rows import confident_logits, confident_rows, log_columns
 from crowdsweep.models.networks.dense import Dense
 from crowdsweep.models.networks.initial import normal, repeated
 from crowdsweep.models.networks.named import Named
@@ -90,8 +92,14 @@ class Conal:
         )
         common = confident_logits(n_classes, self.initial_correctness)
 
-        def log_probs(step: Step) -> PerAnswer:
-            return _log_probs(step, gate, self.separation)
+        def likelihood(labels: Labels) -> PerClass:
+            common, replica = labels.parameter("common")
+            own, which = labels.annotators("matrix")
+            return log_likelihood(gates(labels, gate), own, which, common, replica, labels.label)
+
+        def gained(labels: Labels, log_f: PerClass) -> PerLabel:
+            found = mixture(log_f, likelihood(labels))
+            return found + self.separation * distances(labels) if self.separation else found
 
         training = EndToEnd(
             classifier=self.classifier,
@@ -100,148 +108,78 @@ class Conal:
                 "matrix": confident_rows(n_classes, self.initial_correctness),
                 "embedding": Rows(width=self.gate_embedding, start=normal(self.gate_embedding**-0.5)),
             },
-            log_probs=log_probs,
+            log_likelihood=likelihood,
+            gained=gained,
             networks=[gate],
             parameters=[Parameter(name="common", shape=(n_classes**2,), start=repeated(common))],
         )
-        return [_result(one, gate) for one in training.fit(data, contexts)]
+        return [one.result(common=_common(one), gate=_opened(one, gate)) for one in training.fit(data, contexts)]
 
 
-def _log_probs(step: Step, gate: Named, separation: float) -> PerAnswer:
-    seen, (matrices, which), (embeddings, of) = step.seen, step.annotators("matrix"), step.annotators("embedding")
-    items = gate.logits(step.values, step.inputs, step.batch).transpose(1, 2).flatten(0, 1)
-    towards = (_unit(take_rows(items, seen.item)) * _unit(take_rows(embeddings, of))).sum(dim=1)
-    common = step.values["common"]
-    log_probs = log_answer_probs(step.classes(), towards, matrices, which, common, seen.place, seen.label)
-    if not separation:
-        return log_probs
-    return log_probs + separation * take_rows(_distances(matrices, which, common, seen.place), which)
+def gates(labels: Labels, gate: Named) -> PerLabel:
+    """Returns the logit of omega of each label: how well its item's embedding points where its annotator's does."""
+    embeddings, which = labels.annotators("embedding")
+    return (_unit(labels.outputs(gate)) * _unit(take_rows(embeddings, which))).sum(dim=1)
 
 
-def log_answer_probs(
-    log_f: Float[torch.Tensor, "answers classes"],
-    towards: Float[torch.Tensor, " answers"],
-    own: Float[torch.Tensor, "distinct cells"],
-    which: Int64[torch.Tensor, " answers"],
-    common: Float[torch.Tensor, "replicas cells"],
-    place: Int64[torch.Tensor, " answers"],
-    label: Int64[torch.Tensor, " answers"],
-) -> PerAnswer:
-    """Returns log sum_k f_k (omega W^g[y, k] + (1 - omega) W^r[y, k]) of each answer.
+def log_likelihood(
+    towards: PerLabel, own: Distinct, which: Which, common: Shared, replica: Which, label: Which
+) -> PerClass:
+    """Returns log (omega W^g[y, k] + (1 - omega) W^r[y, k]) of each label.
 
     Args:
-        log_f: of the answered item.
         towards: logit of omega.
-        own: logits of the matrices of the annotators who gave the answers.
-        which: of them gave each answer.
+        own: logits of the matrices of the annotators who gave the labels.
+        which: of them gave each label.
         common: logits of each replica's common matrix.
-        place: which replica's each answer is.
+        replica: which replica's each label is.
         label: y.
     """
-    gate = torch.nn.functional.logsigmoid
-    both = torch.logaddexp(
-        log_columns(common, place, label) + gate(towards)[:, None],
-        log_columns(own, which, label) + gate(-towards)[:, None],
+    log_sigmoid = torch.nn.functional.logsigmoid
+    return torch.logaddexp(
+        log_columns(common, replica, label) + log_sigmoid(towards)[:, None],
+        log_columns(own, which, label) + log_sigmoid(-towards)[:, None],
     )
-    return torch.logsumexp(log_f + both, dim=1)
 
 
-def _distances(
-    own: Float[torch.Tensor, "distinct cells"],
-    which: Int64[torch.Tensor, " answers"],
-    common: Float[torch.Tensor, "replicas cells"],
-    place: Int64[torch.Tensor, " answers"],
-) -> Float[torch.Tensor, " distinct"]:
-    """Returns |W^r - W^g| of the annotators who gave the answers (see `log_answer_probs`)."""
+def distances(labels: Labels) -> PerLabel:
+    """Returns |W^r - W^g| of the annotator of each label."""
+    (own, which), (common, place) = labels.annotators("matrix"), labels.parameter("common")
     n_classes = round(own.shape[1] ** 0.5)
     replica = torch.zeros(len(own), dtype=torch.int64, device=own.device).index_copy_(0, which, place)
     theirs, shared = (torch.softmax(logits.unflatten(1, (n_classes, n_classes)), dim=1) for logits in (own, common))
-    return ((theirs - take_rows(shared, replica)).square().sum(dim=(1, 2)) + _SHORTEST**2).sqrt()
+    apart = ((theirs - take_rows(shared, replica)).square().sum(dim=(1, 2)) + _SHORTEST**2).sqrt()
+    return take_rows(apart, which)
 
 
-def _unit(vectors: Float[torch.Tensor, "rows width"]) -> Float[torch.Tensor, "rows width"]:
+def _unit(vectors: PerRow) -> PerRow:
     return torch.nn.functional.normalize(vectors, dim=1, eps=_SHORTEST)
 
 
-@final
-@dataclass(frozen=True, kw_only=True, eq=False)
-class GatedMatrices:
-    """The annotators of one replica, those who answered anything, by their place.
-
-    Attributes:
-        common: the common matrix.
-        logits: of the own matrices.
-        items, annotators: embeddings of unit length.
-    """
-
-    common: Confusion
-    logits: Float[np.ndarray, "active cells"]
-    items: Float64[np.ndarray, "items width"]
-    annotators: Float64[np.ndarray, "active width"]
-
-    def gates(self, item: ItemCodes, place: Int[np.ndarray, " annotations"]) -> Float64[np.ndarray, " annotations"]:
-        """Returns omega of each pair of an item and an annotator."""
-        return expit((self.items[item] * self.annotators[place]).sum(axis=1))
-
-    def matrices(self, place: Int[np.ndarray, " annotators"], gates: Float64[np.ndarray, " annotators"]) -> Confusions:
-        """Returns omega W^g + (1 - omega) W^r."""
-        shares = gates[:, None, None]
-        return shares * self.common + (1.0 - shares) * softmax_matrices(self.logits, place)
+def _common(trained: Trained) -> Confusion:
+    """Returns the common matrix [true, observed]."""
+    n_classes = trained.data.n_classes
+    return softmax(trained.snapshot.values["common"].astype(np.float64).reshape(n_classes, n_classes), axis=0).T
 
 
-def _result(learnt: Learnt, gate: Named) -> FitResult:
-    rows, prior = learnt.answers.rows, learnt.predictor.predict(learnt.data.items, "classifier")
-    gated = GatedMatrices(
-        common=softmax_matrices(learnt.snapshot.values["common"][None], np.zeros(1, np.int64))[0],
-        logits=learnt.rows("matrix"),
-        items=_unit_rows(learnt.logits(gate).T),
-        annotators=_unit_rows(learnt.rows("embedding").astype(np.float64)),
-    )
-
-    def log_likelihood(part: slice) -> Float64[np.ndarray, "rows classes"]:
-        who = rows.annotator[part]
-        found = gated.matrices(who, gated.gates(rows.item[part], who))
-        return floored_log(np.take_along_axis(found, rows.label[part].astype(np.int64)[:, None, None], axis=2)[:, :, 0])
-
-    posterior = posterior_of(rows, prior, log_likelihood, rows.n_classes**2)
-    weights, opened = weights_of(rows), np.zeros(len(learnt.answers.code))
-    for part in chunks(len(rows), gated.items.shape[1]):
-        gates = gated.gates(rows.item[part], rows.annotator[part]) * weights[part]
-        opened += np.bincount(rows.annotator[part], gates, len(opened))
-    opened /= np.bincount(rows.annotator, weights, len(opened))
-
-    def matrices(place: Int[np.ndarray, " annotators"]) -> Confusions:
-        return gated.matrices(place, opened[place])
-
-    annotators = LearntMatrices(
-        matrices=matrices,
-        code=learnt.answers.code,
-        crowd=crowd_of(rows, posterior, matrices),
-        n_annotators=learnt.answers.declared,
-    )
-
-    def label_probs(item: ItemCodes, annotator: AnnotatorCodes) -> RowProbs:
-        out = np.empty((len(item), rows.n_classes))
-        for part in chunks(len(item), rows.n_classes**2):
-            known, place = annotators.known(annotator[part])
-            found = np.tile(annotators.crowd, (len(place), 1, 1))
-            found[known] = gated.matrices(place[known], gated.gates(item[part][known], place[known]))
-            out[part] = np.einsum("ak,akl->al", posterior[item[part]], found)
-        return out
-
-    return fit_result(learnt, posterior, annotators, label_probs, {"common": gated.common, "gate": opened})
-
-
-def _unit_rows(vectors: Float64[np.ndarray, "rows width"]) -> Float64[np.ndarray, "rows width"]:
-    return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), _SHORTEST)
+@torch.no_grad()
+def _opened(trained: Trained, gate: Named) -> Float64[np.ndarray, " active"]:
+    """Returns the mean of omega over the labels of each annotator who gave any."""
+    rows, weights = trained.answers.rows, weights_of(trained.answers.rows)
+    opened = np.zeros(len(trained.answers.code))
+    for part in chunks(len(rows), trained.outputs[gate.name].shape[1]):
+        labels = trained.labels(rows.item[part], rows.annotator[part], rows.label[part])
+        omega = torch.sigmoid(gates(labels, gate)).cpu().numpy()
+        opened += np.bincount(rows.annotator[part], omega * weights[part], len(opened))
+    return opened / np.bincount(rows.annotator, weights, len(opened))
 
 
 def _cost(shape: DataShape, params: Mapping[str, Any]) -> float:
     hidden = params["gate_hidden"]
     gate = 3.0 * MATRIX_PRODUCT * shape.n_items * shape.n_features * (hidden[0] if hidden else params["gate_embedding"])
-    per_answer = 8.0 * shape.n_classes**2 + 6.0 * params["gate_embedding"]
+    per_label = 8.0 * shape.n_classes**2 + 6.0 * params["gate_embedding"]
     return (
-        end_to_end_cost(shape, params, per_answer)
+        end_to_end_cost(shape, params, per_label)
         + passes_over(shape.n_items, params, params["epochs"], stops=False) * gate
     )
 

@@ -25,20 +25,25 @@ space.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Annotated, Any, Literal, final
 
 import numpy as np
 import torch
 from annotated_types import Ge, Gt
-from jaxtyping import Float, Int, Int64
-from scipy.special import softmax
 
-from crowdsweep.arrays import Confusions
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models.classifier import Classifier
 from crowdsweep.models.contract import DataShape, FitContext, FitResult, ModelInfo
-from crowdsweep.models.joint._end_to_end import EndToEnd, PerAnswer, Rows, Step, end_to_end_cost, result_of_matrices
+from crowdsweep.models.end_to_end import (
+    Distinct,
+    EndToEnd,
+    Labels,
+    PerClass,
+    PerLabel,
+    Rows,
+    Which,
+    end_to_end_cost,
+)
 from crowdsweep.models.networks.initial import repeated
 from crowdsweep.models.networks.tensors import take_rows
 from crowdsweep.models.training_length import SEARCHED_UNSTOPPED
@@ -52,7 +57,7 @@ class CrowdLayer:
     """Hyper-parameters of Crowd-Layer.
 
     Attributes:
-        form: of an annotator's layer: a matrix MW, weights VW, biases VB, both VW+B, or one weight SW.
+        form: what an annotator's layer holds: a matrix MW, weights VW, biases VB, both VW+B, or one weight SW.
         initial_scale: the weights of MW, VW, VW+B and SW at the start, in place of one.
         epochs: passes over the items.
     """
@@ -66,20 +71,23 @@ class CrowdLayer:
         """Fits all data sets, as many at a time as the machine's cache holds."""
         n_classes = data[0].n_classes
 
-        def log_probs(step: Step) -> PerAnswer:
-            rows, which = step.annotators("layer")
-            return log_answer_probs(self.form, step.classes(), rows, which, step.seen.label)
+        def gained(labels: Labels, log_f: PerClass) -> PerLabel:
+            return log_probs(self.form, log_f.exp(), *labels.annotators("layer"), labels.label)
+
+        def log_likelihood(labels: Labels) -> PerClass:
+            layers, which = labels.annotators("layer")
+            certain = torch.eye(n_classes, dtype=layers.dtype, device=layers.device)
+            classes = [f.expand(len(which), -1) for f in certain]
+            return torch.stack([log_probs(self.form, f, layers, which, labels.label) for f in classes], dim=1)
 
         training = EndToEnd(
             classifier=self.classifier,
             epochs=self.epochs,
             annotators={"layer": first_rows(self.form, n_classes, self.initial_scale)},
-            log_probs=log_probs,
+            log_likelihood=log_likelihood,
+            gained=gained,
         )
-        return [
-            result_of_matrices(one, partial(matrices_of, self.form, n_classes, one.rows("layer")))
-            for one in training.fit(data, contexts)
-        ]
+        return [one.result() for one in training.fit(data, contexts)]
 
 
 def first_rows(form: Form, n_classes: int, scale: float) -> Rows:
@@ -95,24 +103,17 @@ def first_rows(form: Form, n_classes: int, scale: float) -> Rows:
     return Rows(width=len(begins[form]), start=repeated(begins[form].astype(np.float32)))
 
 
-def log_answer_probs(
-    form: Form,
-    log_f: Float[torch.Tensor, "answers classes"],
-    layers: Float[torch.Tensor, "distinct width"],
-    which: Int64[torch.Tensor, " answers"],
-    label: Int64[torch.Tensor, " answers"],
-) -> PerAnswer:
-    """Returns the log-probability of each answer: log softmax of its annotator's layer.
+def log_probs(form: Form, f: PerClass, layers: Distinct, which: Which, label: Which) -> PerLabel:
+    """Returns the log-probability of each label: log softmax of its annotator's layer.
 
     Args:
         form: of the layers.
-        log_f: of the answered item.
-        layers: of the annotators who gave the answers.
-        which: of them gave each answer.
-        label: of each answer.
+        f: of the labelled item; of a certain classifier one-hot.
+        layers: of the annotators who gave the labels.
+        which: of them gave each label.
+        label: of each.
     """
-    own, f = take_rows(layers, which), log_f.exp()
-    n_classes = f.shape[1]
+    own, n_classes = take_rows(layers, which), f.shape[1]
     match form:
         case "MW":
             logits = torch.bmm(own.unflatten(1, (n_classes, n_classes)), f[:, :, None])[:, :, 0]
@@ -125,29 +126,9 @@ def log_answer_probs(
     return torch.log_softmax(logits, dim=1).gather(1, label[:, None])[:, 0]
 
 
-def matrices_of(
-    form: Form,
-    n_classes: int,
-    layers: Float[np.ndarray, "active width"],
-    places: Int[np.ndarray, " annotators"],
-) -> Confusions:
-    """Returns what some annotators answer where the classifier is certain: softmax of the layer of each unit vector."""
-    own, certain = layers[places].astype(np.float64), np.eye(n_classes)
-    match form:
-        case "MW":
-            logits = own.reshape(-1, n_classes, n_classes).transpose(0, 2, 1)
-        case "VW" | "SW":
-            logits = own[:, None, :] * certain
-        case "VB":
-            logits = certain + own[:, None, :]
-        case "VW+B":
-            logits = own[:, None, :n_classes] * certain + own[:, None, n_classes:]
-    return softmax(logits, axis=2)
-
-
 def _cost(shape: DataShape, params: Mapping[str, Any]) -> float:
     width = shape.n_classes**2 if params["form"] == "MW" else shape.n_classes
-    return end_to_end_cost(shape, params, per_answer=6.0 * width)
+    return end_to_end_cost(shape, params, per_label=6.0 * width)
 
 
 MODEL = ModelInfo(

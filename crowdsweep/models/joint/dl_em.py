@@ -1,8 +1,9 @@
 """DL-EM: Dawid-Skene whose class prior is a classifier on the item's features, trained inside EM.
 
 The true class of an item is drawn from the classifier's output, each label from the row of its annotator's confusion
-matrix. EM turns between the posterior of the true classes (E-step) and matrices and classifier (M-step: one epoch).
-Raykar et al. 2010 with a network; Albarqouni et al. 2016 (AggNet); baseline DL-EM of Mena and Nanculef (CIARP 2019).
+matrix. EM alternates between the posterior of the true classes (E-step) and matrices and classifier (M-step: one
+epoch). Raykar et al. 2010 with a network; Albarqouni et al. 2016 (AggNet); baseline DL-EM of Mena and Nanculef (CIARP
+2019).
 
     f(x_i)   probs        classifier            beta_t   confusion matrix of annotator t (`_em.ConfusionColumns`)
     q_i      posterior    of the true class, proportional to f(x_i) prod over t of beta_t[:, y_it]

@@ -14,16 +14,16 @@ Weerasooriya, Ororbia and Homan, on clustering items and annotators for label di
 
 Deviations: phi is v / (1 + |v|), which the paper misprints; the histograms y_I and y_A are of the annotations that are
 trained on; the epoch is chosen on the label distributions of dev items, where the paper trains 200 epochs; without dev
-items on a seeded tenth of the training items, set aside, and on the answers to them, each by its annotator. (Dev items'
-distributions are what a search looks at; with answers watched too, test KL on jobs-q1 was .029 more. But annotators who
-contradict each other are then not always learned.) Annotators start at N(0, 1/J_A), since orthogonal columns over many
-rows are all but zero, drawn in an order that their answers decide. The ensemble keeps W_P, which Eq. 12 drops. An
-annotator without a row to learn from is not asked, and is foretold to answer as those who are asked do on average;
-`infer_annotator` (algorithm 4) finds the embedding of one from a few answers, and foretells the others; with
-`unseen_annotators` a fit says how well that goes.
+items on a seeded tenth of the training items, which then train nothing, and on the answers to them, each by its
+annotator. (Dev items' distributions are what a search looks at; with answers counted too, test KL on jobs-q1 was .029
+more. But annotators who contradict each other are then not always learned.) Annotators start at N(0, 1/J_A), since
+orthogonal columns over many rows are all but zero, drawn in an order that their answers decide. The ensemble keeps W_P,
+which Eq. 12 drops. An annotator without a row to learn from is not asked, and is predicted to answer as those who are
+asked do on average; `infer_annotator` (algorithm 4) finds the embedding of one from a few answers, and predicts the
+others; with `unseen_annotators` a fit says how well that goes.
 
 Besides labels (`extras`): `item_latents` and `item_classes`, the latent space of some training items; `unseen` and
-`unseen_loglik`, the codes of annotators left out and how well their answers were foretold (`inferred_loglik`).
+`unseen_loglik`, the codes of annotators left out and how well their answers were predicted (`inferred_loglik`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -49,7 +49,6 @@ from crowdsweep.models.joint._ldl_network import Activation, Aggregation, Annota
 from crowdsweep.models.joint._unseen_annotator import Descent as Descent  # noqa: PLC0414 - one door
 from crowdsweep.models.joint._unseen_annotator import infer_annotator as infer_annotator  # noqa: PLC0414
 from crowdsweep.models.joint._unseen_annotator import inferred_loglik
-from crowdsweep.models.lessons import mean_cross_entropy, watched_of
 from crowdsweep.models.networks.contract import features_of
 from crowdsweep.models.networks.initial import normal
 from crowdsweep.models.networks.replicas import Adam, count_parameters, replica_chunks
@@ -57,12 +56,13 @@ from crowdsweep.models.networks.tables import Table
 from crowdsweep.models.networks.tensors import PerReplica
 from crowdsweep.models.networks.values import Values
 from crowdsweep.models.trainer import ReplicaTrainer, Schedule, Snapshot, train
+from crowdsweep.models.training_jobs import mean_cross_entropy, validation_of
 from crowdsweep.models.training_length import STEPS
 
-_WATCHING_ANNOTATORS = 64  # of the ensemble that the epoch is chosen by, and whose latent space is kept
-_WATCHED_ANSWERS = 4096  # at most twice as many answers are looked at after each epoch
+_VALIDATION_ANNOTATORS = 64  # of the ensemble that the epoch is chosen by, and whose latent space is kept
+_VALIDATION_ANSWERS = 4096  # at most twice as many answers are looked at after each epoch
 _MAPPED_ITEMS = 512  # whose latent vectors are kept
-_FEWEST_ITEMS = 10  # of an annotator who is left out: five that tell of them, five to be foretold
+_FEWEST_ITEMS = 10  # of an annotator who is left out: five that tell of them, five to be predicted
 _MOST_UNSEEN = 256  # annotators that are left out
 
 
@@ -72,21 +72,24 @@ class LdlNm:
     """Hyper-parameters of LDL-NM.
 
     Attributes:
-        item_embedding, annotator_embedding, latent: width J_I, J_A, J_P.
-        activation: phi.
-        item_weight, annotator_weight: of that head's KL term; 0 leaves it out.
+        item_embedding: J_I, width of an item's embedding.
+        annotator_embedding: J_A, width of an annotator's embedding.
+        latent: J_P, width of the latent vector of an item and an annotator together.
+        activation: phi, the nonlinearity of the latent layers.
+        item_weight: gamma_I, weight of the loss of the item's label distribution; 0 leaves it out.
+        annotator_weight: gamma_A, weight of the loss of the annotator's label distribution; 0 leaves it out.
         dropout: share of the units of z_P and z_E dropped in training.
-        learning_rate: of Adam.
-        batch_size: annotations in a step.
+        learning_rate: step size of the optimiser, Adam.
+        batch_size: annotations per step.
         standardise: whether features are standardised by the training items.
         steps: the fewest steps in all: where all epochs have fewer, each goes through the annotations several times.
         epochs: the most passes over the annotations.
-        patience: stop after so many epochs without a better one on the items that are watched; null trains all epochs.
+        patience: stop after so many epochs without a better loss on the validation labels; null trains all epochs.
         aggregation: how the annotators' answers are averaged.
-        max_annotators: members of the ensemble; a seeded sample where more are active.
+        max_annotators: most members of the ensemble of annotators; a seeded sample where more are active.
         item_balanced: every item counts the same, instead of every annotation by its weight.
         unseen_annotators: share of the annotators of ten items or more that is left out of training, at most 256: the
-            embedding of each is inferred from half of these items, the answers to the others are foretold. They count
+            embedding of each is inferred from half of these items, the answers to the others are predicted. They count
             as unknown in all else.
     """
 
@@ -150,29 +153,31 @@ class LdlNm:
                 network=network, values=kept.values, annotators=members, aggregation=self.aggregation, device=device
             )
 
-        def watched(replica: int, kept: Snapshot) -> float | None:
+        def validation(replica: int, kept: Snapshot) -> float | None:
             own = sets[replica]
             return own.loss(ensemble(replica, kept, own.every), kept.tables["annotators"])
 
         schedule = Schedule(epochs=self.epochs, patience=self.patience)
         reports = [context.report for context in contexts]
-        courses = train(trainer, loss, schedule, reports, keep=trainer.snapshot, predictor=ensemble, watched=watched)
+        histories = train(
+            trainer, loss, schedule, reports, keep=trainer.snapshot, predictor=ensemble, validation=validation
+        )
         return [
             FitResult(
-                item_probs=(asked := ensemble(replica, course.end)).predict(part.items, "ensemble"),
+                item_probs=(asked := ensemble(replica, history.end)).predict(part.items, "ensemble"),
                 label_probs=_label_probs(
-                    part, asked, course.end.tables["annotators"][: part.n_annotators], sets[replica].taught
+                    part, asked, history.end.tables["annotators"][: part.n_annotators], sets[replica].taught
                 ),
                 predictor=asked,
-                objective=-np.array(course.losses),
-                converged=course.converged,
-                iterations=len(course.losses),
+                objective=-np.array(history.losses),
+                converged=history.converged,
+                iterations=len(history.losses),
                 extras={
-                    **_latent_space(part, ensemble(replica, course.end, sets[replica].every)),
-                    **_foretold(part, sets[replica], asked),
+                    **_latent_space(part, ensemble(replica, history.end, sets[replica].every)),
+                    **_unseen_scores(part, sets[replica], asked),
                 },
             )
-            for replica, (part, course) in enumerate(zip(data, courses, strict=True))
+            for replica, (part, history) in enumerate(zip(data, histories, strict=True))
         ]
 
 
@@ -182,7 +187,7 @@ class TrainingSet:
     """What one replica learns from, and what its epoch is chosen on.
 
     Attributes:
-        rows: annotations to train on, none of an item that is set aside, in an order that does not depend on how
+        rows: annotations to train on, none of a validation item, in an order that does not depend on how
             annotators are numbered.
         order: annotators, in such an order.
         members: annotators of the final ensemble.
@@ -190,8 +195,8 @@ class TrainingSet:
         unseen: annotators that were left out on purpose.
         weight: of every annotation.
         item_shares, annotator_shares: the histograms y_I and y_A; zeros where an annotator has no row.
-        watched: items that the epoch is chosen on, with their label distributions; None where nothing can be spared.
-        answers: some answers to items that were set aside.
+        validation: items that the epoch is chosen on, with their label distributions; None where nothing can be spared.
+        answers: some answers to validation items.
     """
 
     rows: Int64[np.ndarray, " rows"]
@@ -202,22 +207,22 @@ class TrainingSet:
     weight: Float64[np.ndarray, " annotations"]
     item_shares: ItemProbs
     annotator_shares: Float64[np.ndarray, "annotators classes"]
-    watched: tuple[Items, Float64[np.ndarray, "watched classes"]] | None
-    answers: "WatchedAnswers"
+    validation: tuple[Items, Float64[np.ndarray, "validation classes"]] | None
+    answers: "ValidationAnswers"
 
     @property
     def every(self) -> int:
         """Which members a small ensemble has: of so many, one."""
-        return max(1, len(self.members) // _WATCHING_ANNOTATORS)
+        return max(1, len(self.members) // _VALIDATION_ANNOTATORS)
 
     def loss(
         self, ensemble: AnnotatorEnsemble, annotators: Float32[np.ndarray, "annotators annotator_embedding"]
     ) -> float | None:
-        """Returns the mean cross-entropy on the watched items, and that of answers, each by the annotator's own
+        """Returns the mean cross-entropy on the validation items, and that of answers, each by the annotator's own
         embedding: where annotators contradict each other, the ensemble is flat whatever they say."""
-        if self.watched is None:
+        if self.validation is None:
             return None
-        items, shares = self.watched
+        items, shares = self.validation
         crowd = mean_cross_entropy(shares, ensemble.predict(items, "ensemble"))
         answers = self.answers
         if not len(answers.label):
@@ -229,7 +234,7 @@ class TrainingSet:
 
 @final
 @dataclass(frozen=True, kw_only=True, eq=False)
-class WatchedAnswers:
+class ValidationAnswers:
     """Answers that are not trained on, of annotators who are: each one's item, whose it is, which, what it counts."""
 
     items: Items
@@ -239,7 +244,7 @@ class WatchedAnswers:
 
 
 def training_set(model: LdlNm, data: TrainingData, context: FitContext) -> TrainingSet:
-    """Returns what is learned from and watched, none of it in an order that numbers of annotators decide."""
+    """Returns what is learned from and validated on, none of it in an order that numbers of annotators decide."""
     annotations = data.annotations
     if not len(annotations):
         raise FitFailed("expected at least one annotation to train on, got none")
@@ -248,10 +253,10 @@ def training_set(model: LdlNm, data: TrainingData, context: FitContext) -> Train
     seen = ~np.isin(annotations.annotator, unseen)
     known = annotations.take(seen) if len(unseen) else annotations
     labelled = np.flatnonzero(known.labels_per_item > 0)
-    watched, aside = watched_of(data), np.empty(0, np.int64)
-    if watched is None and len(labelled) >= 10:
-        aside = context.seeds.numpy("set aside").permutation(labelled)[: len(labelled) // 10]
-        watched = data.items.take(aside), known.label_distribution()[aside]
+    validation, chosen = validation_of(data), np.empty(0, np.int64)
+    if validation is None and len(labelled) >= 10:
+        chosen = context.seeds.numpy("set aside").permutation(labelled)[: len(labelled) // 10]
+        validation = data.items.take(chosen), known.label_distribution()[chosen]
     weight = weights_of(annotations)
     if model.item_balanced:
         of_items = np.bincount(known.item, weights_of(known), minlength=data.n_items)
@@ -259,10 +264,10 @@ def training_set(model: LdlNm, data: TrainingData, context: FitContext) -> Train
         weight *= len(weight) / weight.sum()
     place = np.argsort(order)
     canonical = np.lexsort((annotations.label, place[annotations.annotator], annotations.item))
-    rows = canonical[~np.isin(annotations.item[canonical], aside) & seen[canonical]]
+    rows = canonical[~np.isin(annotations.item[canonical], chosen) & seen[canonical]]
     taught = np.bincount(annotations.annotator[rows], minlength=annotations.n_annotators) > 0
-    watching = canonical[np.isin(annotations.item[canonical], aside) & taught[annotations.annotator[canonical]]]
-    watching = watching[:: max(1, len(watching) // _WATCHED_ANSWERS)]
+    validating = canonical[np.isin(annotations.item[canonical], chosen) & taught[annotations.annotator[canonical]]]
+    validating = validating[:: max(1, len(validating) // _VALIDATION_ANSWERS)]
     active = order[taught[order]]
     if len(active) > model.max_annotators:
         active = active[
@@ -277,12 +282,12 @@ def training_set(model: LdlNm, data: TrainingData, context: FitContext) -> Train
         weight=weight,
         item_shares=known.label_distribution(),
         annotator_shares=_histograms(annotations, rows, weights_of(annotations)),
-        watched=watched,
-        answers=WatchedAnswers(
-            items=data.items.take(annotations.item[watching]),
-            annotator=annotations.annotator[watching].astype(np.int64),
-            label=annotations.label[watching].astype(np.int64),
-            weight=weights_of(annotations)[watching],
+        validation=validation,
+        answers=ValidationAnswers(
+            items=data.items.take(annotations.item[validating]),
+            annotator=annotations.annotator[validating].astype(np.int64),
+            label=annotations.label[validating].astype(np.int64),
+            weight=weights_of(annotations)[validating],
         ),
     )
 
@@ -373,10 +378,10 @@ def _latent_space(data: TrainingData, ensemble: AnnotatorEnsemble) -> Mapping[st
     }
 
 
-def _foretold(
+def _unseen_scores(
     data: TrainingData, own: TrainingSet, ensemble: AnnotatorEnsemble
 ) -> Mapping[str, Shaped[np.ndarray, "..."]]:
-    """Returns how well the annotators that were left out are foretold; nothing where none was."""
+    """Returns how well the annotators that were left out are predicted; nothing where none was."""
     if not len(own.unseen):
         return {}
     loglik = inferred_loglik(ensemble, data.items, data.annotations, own.unseen)

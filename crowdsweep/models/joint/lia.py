@@ -1,8 +1,8 @@
 """LIA: an item's class, its difficulty and an annotator's competence are functions, learned together by EM.
 
 A network of the item's features gives its class and its difficulty, a linear map of an annotator's vector gives the
-annotator's competence, and the two say together how this annotator errs on this item. EM turns between the classes and
-the functions; then the likelihood of the answers, the classes summed out, is pushed up directly.
+annotator's competence, and the two say together how this annotator errs on this item. EM alternates between the classes
+and the functions; then the likelihood of the answers, the classes summed out, is pushed up directly.
 
 Platanios, Al-Shedivat, Xing and Mitchell (2020), "Learning from Imperfect Annotations".
 
@@ -19,7 +19,7 @@ once an answer (`item_weighting: paper`). Predictions are h's (`predict: h`), or
 
 Annotators' features, where there are any, make their vectors, together with a part of each annotator's own that begins
 at zero: one who was never seen is known by the features. Without features vectors are learned, and who was never seen
-answers as the crowd does.
+is predicted as the crowd is.
 
 Besides labels (`extras`): `item_difficulty`, `annotator_competence`, `annotator_errors`, `annotator_embeddings` and the
 confusions of each answered pair, `pair_confusions` (`FittedLia.extras`).

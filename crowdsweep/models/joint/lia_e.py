@@ -20,10 +20,7 @@ from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models.classifier import Classifier
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
 from crowdsweep.models.joint._lia import LIA_SPACE, SOURCE, LiaTraining, lia_cost
-from crowdsweep.models.networks.automatic import Auto
-from crowdsweep.models.networks.embedded import embedded_network
-
-LEARNED_VECTORS = Classifier(network=Auto(hidden=(16, 16, 16, 16), dropout=0.0), learning_rate=3e-3)
+from crowdsweep.models.networks.embedded import READS_VECTORS, embedded_network
 
 
 @final
@@ -37,7 +34,7 @@ class LiaE:
     """
 
     item_embedding: Annotated[int, Ge(1)] = 16
-    training: LiaTraining = LiaTraining(classifier=LEARNED_VECTORS)
+    training: LiaTraining = LiaTraining(classifier=Classifier(network=READS_VECTORS, learning_rate=3e-3))
 
     def fit_batch(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
         """Fits all data sets side by side."""

@@ -1,7 +1,7 @@
 """MA-LR: an annotator either knows the class, as a softmax regression does, or guesses; each has one reliability.
 
 Every label is drawn from the regression's distribution of its item with the annotator's reliability as probability,
-else uniformly from all classes. EM turns between how probably each label was a knowing one, and, from that, the
+else uniformly from all classes. EM alternates between how probably each label was a knowing one, and, from that, the
 reliabilities and the regression, which learns each label as much as it was meant.
 
 Rodrigues, Pereira and Ribeiro (2013), "Learning from multiple annotators: distinguishing good from random labelers",
@@ -68,7 +68,7 @@ class MaLr:
         def mean(per_row: PerRow) -> Reliabilities:
             return ratio(rows.by_annotator(rows.weight * per_row), given, at_zero=0.0)
 
-        def step(now: Beliefs) -> tuple[Beliefs, PerReplica]:
+        def step(now: State) -> tuple[State, PerReplica]:
             weights = regressions.learn(now.targets, now.weights)
             log_probs = regressions.log_probs(weights)
             known = now.reliability[rows.annotator] * np.exp(log_probs[rows.item, rows.label])
@@ -76,26 +76,26 @@ class MaLr:
             objective = crowds.replica_sums(rows.by_item(rows.weight * floored_log(total)))
             knowing = ratio(known, total, at_zero=0.0)
             reliability = mean(knowing) if self.reliabilities == "exact" else _agreement(rows, log_probs)
-            after = Beliefs(targets=rows.by_label(rows.weight * knowing), reliability=reliability, weights=weights)
+            after = State(targets=rows.by_label(rows.weight * knowing), reliability=reliability, weights=weights)
             return after, objective + regressions.log_prior(weights)
 
-        def kept(active: Active, updated: Beliefs, before: Beliefs) -> Beliefs:
-            return Beliefs(
+        def kept(active: Active, updated: State, before: State) -> State:
+            return State(
                 targets=of_items(crowds, active, updated.targets, before.targets),
                 reliability=of_annotators(crowds, active, updated.reliability, before.reliability),
                 weights=np.where(active[:, None, None], updated.weights, before.weights),
             )
 
-        def predictor(now: Beliefs, replica: int) -> SoftmaxPredictor:
+        def predictor(now: State, replica: int) -> SoftmaxPredictor:
             return regressions.predictor(now.weights, replica)
 
-        def change(before: Beliefs, after: Beliefs) -> PerReplica:
+        def change(before: State, after: State) -> PerReplica:
             moved = np.abs(after.reliability - before.reliability)
             return _share(crowds, given * moved, given)
 
         agreeing = soft_vote(crowds)[rows.item, rows.label]
         stepped = run_steps(
-            Beliefs(
+            State(
                 targets=rows.by_label(rows.weight * agreeing), reliability=mean(agreeing), weights=regressions.start()
             ),
             step,
@@ -110,7 +110,7 @@ class MaLr:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Beliefs:
+class State:
     """What EM goes by: what each flat item's labels that were meant add up to, each flat annotator's reliability, and
     the regression of each replica."""
 
@@ -119,7 +119,7 @@ class Beliefs:
     weights: ReplicaWeights
 
 
-def _results(crowds: StackedCrowds, rows: Rows, regressions: Regressions, stepped: Stepped[Beliefs]) -> list[FitResult]:
+def _results(crowds: StackedCrowds, rows: Rows, regressions: Regressions, stepped: Stepped[State]) -> list[FitResult]:
     end, given = stepped.state, rows.by_annotator(rows.weight)
     posterior = _posterior(rows, regressions.log_probs(end.weights), end.reliability)
     right = end.reliability + (1.0 - end.reliability) / rows.n_classes

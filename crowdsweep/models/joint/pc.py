@@ -10,11 +10,11 @@ Kajino, Tsuboi and Kashima (2012), "A convex formulation for learning from crowd
     w_t      weights of annotator t, N(w_0, I / lambda)           w_0 + X_t' own_t; personal_penalty
     y_it     softmax(x_i w_t)                                     label_probs
 
-Deviations: softmax in place of the paper's two classes; where the paper turns between w_0 and a Newton step for each
-w_t, a step here moves all of them along one bound (`_personal_classifiers`), so that T × D numbers are never stored;
-features are standardised, and the intercept has the priors of the other weights. An annotator's answers depend on the
-item, not on a true class, so that there are no confusion matrices; `distance` is |w_t - w_0|, by which the paper tells
-annotators apart. Data sets take turns: the inverses that a step divides by are each one's own.
+Deviations: softmax in place of the paper's two classes; where the paper alternates between w_0 and a Newton step for
+each w_t, a step here moves all of them along one bound (`_personal_classifiers`), so that T × D numbers are never
+stored; features are standardised, and the intercept has the priors of the other weights. An annotator's answers depend
+on the item, not on a true class, so that there are no confusion matrices; `distance` is |w_t - w_0|, by which the paper
+tells annotators apart. Data sets take turns: the inverses that a step divides by are each one's own.
 """
 
 from dataclasses import dataclass

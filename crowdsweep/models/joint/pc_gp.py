@@ -38,7 +38,7 @@ class PCGP:
 
     Attributes:
         fourier_features: random cosines that stand for the kernel.
-        length_scale: of the kernel, in units of the square root of the number of features.
+        length_scale: length scale of the kernel, in units of the square root of the number of features.
         personal: how the classifiers are fitted.
     """
 

@@ -1,8 +1,8 @@
 """Raykar: softmax regression and annotators' confusion matrices, learned together by EM.
 
 The true class of an item is drawn from a softmax regression on its features, each label from the row of its annotator's
-confusion matrix. EM turns between the posterior of the true classes and, from it, the matrices (by counting) and the
-regression (to its maximum). Without a prior of the matrices; with one it is `raykar-prior`.
+confusion matrix. EM alternates between the posterior of the true classes and, from it, the matrices (by counting) and
+the regression (to its maximum). Without a prior of the matrices; with one it is `raykar-prior`.
 
 Raykar et al. (2010), "Learning from crowds", JMLR 11, section 3 (several classes).
 

@@ -70,7 +70,7 @@ class SemiLfc:
     Attributes:
         smoothing: pseudo-answers in every cell of each annotator's matrix.
         classification_weight: alpha, how much the classifier learns from the answers beside the bound.
-        latent: width of z.
+        latent: width of z, an item's latent vector.
         latent_hidden: hidden units of encoder and decoder.
         epochs: passes over the items.
     """
@@ -135,7 +135,7 @@ class SemiLfc:
                 known[replica].maximise(own)
                 tables.put(replica, known[replica])
 
-        courses = train(
+        histories = train(
             trainer,
             loss,
             Schedule(epochs=self.epochs),
@@ -145,8 +145,8 @@ class SemiLfc:
             before=renew,
         )
         return [
-            replace(one.result(predictor(0, course.end), -np.array(course.losses)), converged=course.converged)
-            for one, course in zip(known, courses, strict=True)
+            replace(one.result(predictor(0, history.end), -np.array(history.losses)), converged=history.converged)
+            for one, history in zip(known, histories, strict=True)
         ]
 
 

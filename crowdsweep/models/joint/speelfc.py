@@ -21,18 +21,15 @@ test accuracy; how long decides more than the model does, so `epochs` and `steps
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Annotated, Any, final
 
-import torch
 from annotated_types import Ge, Gt, Lt
-from jaxtyping import Float, Int64
 
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models.classifier import Classifier
 from crowdsweep.models.contract import DataShape, FitContext, FitResult, ModelInfo
-from crowdsweep.models.joint._end_to_end import EndToEnd, PerAnswer, end_to_end_cost, result_of_matrices
-from crowdsweep.models.joint._matrix_rows import confident_rows, log_columns, softmax_matrices
+from crowdsweep.models.end_to_end import EndToEnd, Labels, PerClass, end_to_end_cost
+from crowdsweep.models.joint._matrix_rows import confident_rows, log_columns
 from crowdsweep.models.training_length import SEARCHED_UNSTOPPED
 
 
@@ -56,33 +53,18 @@ class Speelfc:
             classifier=self.classifier,
             epochs=self.epochs,
             annotators={"matrix": confident_rows(data[0].n_classes, self.initial_correctness)},
-            log_probs=lambda step: log_answer_probs(step.classes(), *step.annotators("matrix"), step.seen.label),
+            log_likelihood=log_likelihood,
         )
-        return [
-            result_of_matrices(one, partial(softmax_matrices, one.rows("matrix")))
-            for one in training.fit(data, contexts)
-        ]
+        return [one.result() for one in training.fit(data, contexts)]
 
 
-def log_answer_probs(
-    log_f: Float[torch.Tensor, "answers classes"],
-    logits: Float[torch.Tensor, "distinct cells"],
-    which: Int64[torch.Tensor, " answers"],
-    label: Int64[torch.Tensor, " answers"],
-) -> PerAnswer:
-    """Returns log sum_n f_n Pi'_t[y, n] of each answer.
-
-    Args:
-        log_f: of the answered item.
-        logits: Pi_t of the annotators who gave the answers.
-        which: of them gave each answer.
-        label: y.
-    """
-    return torch.logsumexp(log_f + log_columns(logits, which, label), dim=1)
+def log_likelihood(labels: Labels) -> PerClass:
+    """Returns log Pi'_t[y, n] of each label."""
+    return log_columns(*labels.annotators("matrix"), labels.label)
 
 
 def _cost(shape: DataShape, params: Mapping[str, Any]) -> float:
-    return end_to_end_cost(shape, params, per_answer=6.0 * shape.n_classes**2)
+    return end_to_end_cost(shape, params, per_label=6.0 * shape.n_classes**2)
 
 
 MODEL = ModelInfo(

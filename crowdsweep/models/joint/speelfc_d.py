@@ -14,8 +14,8 @@ Chen et al. (2020), "Structured Probabilistic End-to-End Learning from Crowds", 
 
 Deviations: the loss is averaged over observed labels, not over items × annotators. All abilities start at the value
 that makes `initial_correctness` of an item of middling easiness. Training items are labelled by the posterior given
-their labels; the paper scores f alone, as we do on unseen items. An annotator without answers is taken for any of the
-others, in proportion to the answers that they gave.
+their labels; the paper scores f alone, as we do on unseen items. An annotator's matrix is the mean over the items
+that the annotator labelled; one without labels has the pooled matrix of the others.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,26 +25,13 @@ from typing import Annotated, Any, final
 import numpy as np
 import torch
 from annotated_types import Ge, Gt, Lt
-from jaxtyping import Float, Float64
-from scipy.special import expit, log_expit, logit
+from scipy.special import expit, logit
 
 from crowdsweep.data.dataset import TrainingData
-from crowdsweep.models._abilities import Abilities, Easiness, abilities_of, label_probs_of_abilities
-from crowdsweep.models._answers import BatchAnswers
 from crowdsweep.models._cost import MATRIX_PRODUCT, passes_over
 from crowdsweep.models.classifier import Classifier
 from crowdsweep.models.contract import DataShape, FitContext, FitResult, ModelInfo
-from crowdsweep.models.joint._end_to_end import (
-    EndToEnd,
-    Learnt,
-    LogProbs,
-    PerAnswer,
-    Rows,
-    Step,
-    end_to_end_cost,
-    fit_result,
-    posterior_of,
-)
+from crowdsweep.models.end_to_end import EndToEnd, Labels, PerClass, PerLabel, Rows, Which, end_to_end_cost
 from crowdsweep.models.networks.dense import Dense
 from crowdsweep.models.networks.initial import constant
 from crowdsweep.models.networks.named import Named
@@ -80,80 +67,45 @@ class SpeelfcD:
         )
         start = float(logit(self.initial_correctness)) / (self.lambda1 + self.lambda2 / 2)
 
-        def log_probs(step: Step) -> PerAnswer:
-            easy = self.lambda1 + self.lambda2 * torch.sigmoid(easiness.logits(step.values, step.inputs, step.batch))
-            ability, which = step.annotators("ability")
-            return log_answer_probs(step.log_f, easy.flatten(), take_rows(ability[:, 0], which), step.seen)
+        def likelihood(labels: Labels) -> PerClass:
+            ability, which = labels.annotators("ability")
+            easy = self.lambda1 + self.lambda2 * torch.sigmoid(labels.outputs(easiness)[:, 0])
+            return log_likelihood(take_rows(ability[:, 0], which) * easy, labels.label, data[0].n_classes)
 
         training = EndToEnd(
             classifier=self.classifier,
             epochs=self.epochs,
             annotators={"ability": Rows(width=1, start=constant(start))},
-            log_probs=log_probs,
+            log_likelihood=likelihood,
             networks=[easiness],
         )
         results: list[FitResult] = []
         for one in training.fit(data, contexts):
             ability = np.full(one.data.n_annotators, start)
             ability[one.answers.code] = one.rows("ability")[:, 0]
-            easy = self.lambda1 + self.lambda2 * expit(one.logits(easiness)[0])
-            results.append(_result(one, easy, ability))
+            easy = self.lambda1 + self.lambda2 * expit(one.outputs[easiness.name][:, 0])
+            results.append(one.result(ability=ability, easiness=easy))
         return results
 
 
-def log_answer_probs(
-    log_f: LogProbs,
-    easiness: Float[torch.Tensor, " replicas*batch"],
-    ability: Float[torch.Tensor, " answers"],
-    seen: BatchAnswers,
-) -> Float[torch.Tensor, " answers"]:
-    """Returns log p(y | x) = log(f_y s + (1 - f_y) (1 - s) / (K - 1)) of each answer, without ever forming s.
+def log_likelihood(product: PerLabel, label: Which, n_classes: int) -> PerClass:
+    """Returns log p(y | k) of each label, without ever forming s.
 
     Args:
-        log_f: log class probabilities.
-        easiness: beta' of each item of the flat batch.
-        ability: alpha of each answer's annotator.
-        seen: the answers.
+        product: alpha_t beta'_i.
+        label: y.
+        n_classes: K.
     """
-    n_classes, size = log_f.shape[1:]
-    cell = seen.item + (seen.place * (n_classes - 1) + seen.label) * size
-    product = ability * take_rows(easiness, seen.item)
-    log_y, log_rest = take_rows(log_f.flatten(), cell), take_rows(log_others(log_f).flatten(), cell)
-    # log s before the bracket, and log (1 - s) = log s - alpha beta'.
-    log_s = torch.nn.functional.logsigmoid(product)
-    return log_s + torch.logaddexp(log_y, log_rest - product - np.log(max(n_classes - 1, 1)))
-
-
-def log_others(log_f: LogProbs) -> LogProbs:
-    """Returns log(1 - f) of log-probabilities: of all classes but one.
-
-    Of a class above one half by the others' own logarithms: 1 - f loses all its digits as f nears one.
-    """
-    large = log_f > -np.log(2.0)
-    rest = log_f.masked_fill(large, torch.finfo(log_f.dtype).min).logsumexp(dim=1, keepdim=True)
-    return torch.where(large, rest, torch.log1p(-log_f.exp().clamp(max=0.5)))
-
-
-def _result(learnt: Learnt, easiness: Easiness, ability: Abilities) -> FitResult:
-    rows, prior = learnt.answers.rows, learnt.predictor.predict(learnt.data.items, "classifier")
-    active, wrong_labels = ability[learnt.answers.code], max(rows.n_classes - 1, 1)
-
-    def log_likelihood(part: slice) -> Float64[np.ndarray, "rows classes"]:
-        product = active[rows.annotator[part]] * easiness[rows.item[part]]
-        right = rows.label[part, None] == np.arange(rows.n_classes)
-        return np.where(right, log_expit(product)[:, None], log_expit(-product)[:, None] - np.log(wrong_labels))
-
-    posterior = posterior_of(rows, prior, log_likelihood, rows.n_classes)
-    annotators = abilities_of(learnt.data.annotations, easiness, ability)
-    label_probs = label_probs_of_abilities(posterior, annotators, easiness)
-    return fit_result(learnt, posterior, annotators, label_probs, {"ability": ability, "easiness": easiness})
+    right, wrong = (torch.nn.functional.logsigmoid(sign * product) for sign in (1.0, -1.0))
+    is_right = label[:, None] == torch.arange(n_classes, device=label.device)
+    return torch.where(is_right, right[:, None], wrong[:, None] - np.log(max(n_classes - 1, 1)))
 
 
 def _cost(shape: DataShape, params: Mapping[str, Any]) -> float:
     hidden = params["difficulty_hidden"]
     easiness = 3.0 * MATRIX_PRODUCT * shape.n_items * shape.n_features * (hidden[0] if hidden else 1)
     return (
-        end_to_end_cost(shape, params, per_answer=10.0)
+        end_to_end_cost(shape, params, per_label=10.0)
         + passes_over(shape.n_items, params, params["epochs"], stops=False) * easiness
     )
 

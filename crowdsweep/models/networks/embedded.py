@@ -24,6 +24,7 @@ from crowdsweep.models.networks.tensors import Inputs, Logits, Probs
 from crowdsweep.models.networks.values import Values
 
 _VECTORS = "item vectors"
+READS_VECTORS = Auto(hidden=(16, 16, 16, 16), dropout=0.0)  # of LIA's paper: what reads the vectors by default
 
 
 @final

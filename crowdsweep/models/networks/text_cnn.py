@@ -50,8 +50,8 @@ class TextCNN:
         vocabulary: the most symbols that are known, the most frequent ones of the training texts.
         longest: how many symbols of a text are read, from its beginning.
         embedding: length of a symbol's vector.
-        widths: of the filters, in symbols.
-        filters: of each width.
+        widths: widths of the filters, in symbols.
+        filters: number of filters of each width.
         dropout: share of hidden units dropped in training.
     """
 

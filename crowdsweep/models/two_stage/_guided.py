@@ -1,4 +1,4 @@
-"""A classifier around a model of clusters: train on the clusters' distributions, snap predictions back to clusters.
+"""A classifier around a model of clusters: train on the clusters' distributions, project predictions onto them.
 
 Weerasooriya, Ororbia and Homan, the guided pipeline and equations 1 and 2.
 
@@ -18,8 +18,8 @@ Equation 2 of the paper draws a whole distribution from a categorical one, which
 reading, c being the mean number of labels of a training item unless the hyper-parameter says otherwise. Its sum over l
 of Omega_l Theta[g, l] to the power of these answers, read word by word, has all of them come from one cluster of
 annotators; but h(x) is what a mix of all would say, and the flattest distribution wins. Of twelve crowds drawn from the
-model, two clusters of annotators each, clusters' own distributions then snapped to other clusters in nine, and hard
-snapping had a divergence of .157 from the truth; with the score above it has .010 (no snapping: .013).
+model, two clusters of annotators each, clusters' own distributions were then projected onto others in nine, and hard
+projection had a divergence of .157 from the truth; with the score above it has .010 (no projection: .013).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -34,17 +34,18 @@ from crowdsweep.data.dataset import Items, TrainingData
 from crowdsweep.models._cost import training_cost
 from crowdsweep.models._em import normalised
 from crowdsweep.models.aggregate._clustered import ClusterModel, FittedClusters
-from crowdsweep.models.classifier import WatchedTraining
-from crowdsweep.models.clusters import Clusters, snapped
-from crowdsweep.models.contract import FitContext, FitResult, ModelInfo, Need, Predictor
-from crowdsweep.models.lessons import Lesson, train_classifiers
+from crowdsweep.models.clusters import Clusters, projected
+from crowdsweep.models.contract import FitContext, FitResult, ModelInfo, Predictor
+from crowdsweep.models.training_jobs import TrainingJob, train_classifiers
+from crowdsweep.models.two_stage._pair import READS_FEATURES, name_of, put_together
+from crowdsweep.models.two_stage._training import ValidatedTraining
 
 TestSnap = Literal["hard", "soft", "none"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class GuidedPredictor:
-    """Labels items with a classifier and snaps to clusters; `uses` has all three ways, the chosen one first."""
+    """Labels items with a classifier, projected onto clusters; `uses` has all three ways, the chosen one first."""
 
     classifier: Predictor
     clusters: Clusters
@@ -61,7 +62,7 @@ class GuidedPredictor:
         if use == "none":
             return probs
         memberships, _ = normalised(self.clusters.scores(probs, self.count))
-        return snapped(memberships, self.clusters.distributions, "hard" if use == "hard" else "soft")
+        return projected(memberships, self.clusters.distributions, "hard" if use == "hard" else "soft")
 
 
 @final
@@ -70,7 +71,7 @@ class Guided:
     """Hyper-parameters of the classifier around a model of clusters.
 
     Attributes:
-        test_snap: what is done with a classifier's prediction for an unseen item; `none` leaves it.
+        test_snap: whether a prediction is projected onto the nearest cluster, onto a mix of all clusters, or not.
         projection_count: how many answers a prediction stands for when clusters are scored; null: the mean number of
             labels of a training item, as they are weighted.
         training: of the classifier.
@@ -78,7 +79,7 @@ class Guided:
 
     test_snap: TestSnap = "hard"
     projection_count: Annotated[float, Gt(0)] | None = None
-    training: WatchedTraining = WatchedTraining()
+    training: ValidatedTraining = ValidatedTraining()
 
     def fit(self, model: ClusterModel, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
         """Fits the clusters, then trains a classifier on each fit's item_probs, all together.
@@ -92,15 +93,15 @@ class Guided:
         taught = [i for i, part in enumerate(data) if len(part.annotations) and fitted[i].reporter.goes_on]
         if not taught:
             return results
-        lessons = [self._lesson(fitted[i], data[i], contexts[i]) for i in taught]
+        jobs = [self._job(fitted[i], data[i], contexts[i]) for i in taught]
         training = self.training
-        trained = train_classifiers(training.classifier, lessons, training.schedule, contexts[0].device)
+        trained = train_classifiers(training.classifier, jobs, training.schedule, contexts[0].device)
         for i, classifier in zip(taught, trained, strict=True):
             predictor = self._predictor(classifier.predictor, fitted[i].crowd.clusters, data[i])
             results[i] = replace(results[i], predictor=predictor)
         return results
 
-    def _lesson(self, fitted: FittedClusters, data: TrainingData, context: FitContext) -> Lesson:
+    def _job(self, fitted: FittedClusters, data: TrainingData, context: FitContext) -> TrainingJob:
         """Returns what the classifier is to learn: the labelled items' cluster distributions."""
         labelled = data.annotations.labels_per_item > 0
 
@@ -110,7 +111,7 @@ class Guided:
                 return context.report(step, objective)
             return context.report(step, objective, lambda: self._predictor(predictor(), fitted.crowd.clusters, data))
 
-        return Lesson(
+        return TrainingJob(
             data=data,
             targets=fitted.result.item_probs * labelled[:, None],
             seeds=context.seeds.child("classifier"),
@@ -132,23 +133,27 @@ GUIDED_SPACE: Mapping[str, Any] = {
 }
 
 
-def guided(clusters: ModelInfo, model: type[Any], version: int = 1) -> ModelInfo:
-    """Returns what the platform knows of a classifier around this model of clusters.
+def guided(module: str, clusters: ModelInfo, version: int = 1) -> ModelInfo:
+    """Returns a classifier around a model of clusters, whose hyper-parameters are those of both.
 
     Args:
+        module: `__name__` of the model's file, which has the model's name.
         clusters: the model of labels alone.
-        model: the dataclass, which holds it and a `Guided`.
         version: raised with that of the model of labels.
     """
+
+    def fit_batch(model: Any, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
+        return model.guided.fit(model.clusters, data, contexts)
+
     inner = clusters.cost
     return ModelInfo(
-        name=f"{clusters.name}-guided",
-        title=f"A classifier trained on the clusters of {clusters.name}, whose predictions snap to them",
-        model=model,
+        name=name_of(module),
+        title=f"A classifier trained on the clusters of {clusters.name}, with predictions projected onto them",
+        model=put_together(module, fit_batch, clusters=clusters.model(), guided=Guided()),
         steps=clusters.steps,
         predicts_labels=clusters.predicts_labels,
         source="Weerasooriya, Ororbia and Homan, equations 1 and 2",
-        needs=clusters.needs | frozenset[Need]({"features"}),
+        needs=clusters.needs | READS_FEATURES,
         supports=clusters.supports,
         version=version,
         space={**clusters.space, **GUIDED_SPACE},

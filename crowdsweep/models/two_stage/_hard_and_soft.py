@@ -1,6 +1,6 @@
 """What stl and mtl share: each item's one class (gold, or silver: the majority vote), and its soft label."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, final
 
@@ -11,12 +11,11 @@ from scipy.special import softmax
 from crowdsweep.arrays import ItemProbs
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import TrainingData
-from crowdsweep.errors import FitFailed
-from crowdsweep.models._em import winners
-from crowdsweep.models.classifier import Classifier, WatchedTraining
-from crowdsweep.models.contract import FitContext, Need
+from crowdsweep.models.classifier import Classifier
+from crowdsweep.models.contract import FitContext, Model, Need
 from crowdsweep.models.networks.automatic import Auto
-from crowdsweep.models.two_stage._pair import one_hot
+from crowdsweep.models.two_stage._targets import Aggregated, gold_targets, most_votes, one_hot
+from crowdsweep.models.two_stage._training import ValidatedTraining
 
 Ties = Literal["drop", "random", "first"]
 Soft = Literal["softmax_counts", "softmax_proportions", "proportions", "smoothed"]
@@ -47,20 +46,25 @@ class HardLabels:
         """
         if self.labels == "silver":
             return self.silver(data.annotations, context)
-        if context.gold is None:
-            raise FitFailed(
-                "expected gold of the training items, got none: take labels: silver, or a dataset with gold"
-            )
-        targets = np.zeros((data.n_items, data.n_classes))
-        targets[context.gold.item, context.gold.label] = 1.0
-        return targets
+        return gold_targets(data, context, "take labels: silver, or a dataset with gold")
 
     def silver(self, annotations: Annotations, context: FitContext) -> ItemProbs:
         """Returns one-hot rows of the classes with the most votes."""
-        voted = np.where((annotations.labels_per_item > 0)[:, None], winners(annotations.counts.toarray()), 0.0)
+        voted = most_votes(annotations)
         if self.ties == "drop":
             return np.where(voted.max(axis=1, keepdims=True) == 1.0, voted, 0.0)
         return one_hot(voted, context, draw=self.ties == "random")
+
+    def stages(self, _: Model | None, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[Aggregated]:
+        """See `Targets`; a label is drawn from its item's probabilities, whoever gives it."""
+        return [
+            Aggregated(
+                targets=self.of(part, context),
+                anybody=True,
+                dev_targets=lambda annotations, context=context: self.silver(annotations, context),
+            )
+            for part, context in zip(data, contexts, strict=True)
+        ]
 
 
 @final
@@ -94,7 +98,7 @@ class SoftLabels:
         return np.where((annotations.labels_per_item > 0)[:, None], found, 0.0)
 
 
-TRAINING = WatchedTraining(classifier=Classifier(network=Auto(dropout=0.1)), epochs=50)
+TRAINING = ValidatedTraining(classifier=Classifier(network=Auto(dropout=0.1)), epochs=50)
 SPACE: Mapping[str, Any] = {
     "learning_rate": {"values": [3e-4, 1e-3, 3e-3]},
     "dropout": {"values": [0.0, 0.1, 0.3, 0.5]},

@@ -6,23 +6,20 @@ network can but learn by heart what it is taught, and labels no other items.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal, final
+from typing import Annotated, Any, final
 
 from annotated_types import Ge
 
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models._cost import passes_over, training_cost
 from crowdsweep.models.classifier import Classifier
-from crowdsweep.models.contract import DataShape, FitContext, FitResult, Model, ModelInfo, Predictor, Report
-from crowdsweep.models.networks.automatic import Auto
-from crowdsweep.models.networks.embedded import embedded_network
+from crowdsweep.models.contract import DataShape, FitContext, FitResult, Predictor, Report
+from crowdsweep.models.networks.embedded import READS_VECTORS, embedded_network
 from crowdsweep.models.trainer import Schedule
 from crowdsweep.models.training_length import SEARCHED
-from crowdsweep.models.two_stage._pair import Aggregated, Training, aggregated, fit_pairs, hardened
+from crowdsweep.models.two_stage._targets import Aggregated
+from crowdsweep.models.two_stage._training import Training, fit_stages
 
-Ties = Literal["random", "first"]
-
-LEARNED_VECTORS = Classifier(network=Auto(hidden=(16, 16, 16, 16), dropout=0.0), learning_rate=1e-2)
 STAR_TRAINING = Training(epochs=100)
 STAR_SPACE: Mapping[str, Any] = {
     "hidden": {"values": [[16], [16, 16, 16, 16], [32, 32, 32, 32], [128]]},
@@ -31,12 +28,8 @@ STAR_SPACE: Mapping[str, Any] = {
     "epochs": {"values": [20, 50, 100]},
     "steps": {"values": SEARCHED},
 }
+VECTOR_SPACE: Mapping[str, Any] = {"item_embedding": {"values": [8, 16, 32]}}
 SOURCE = "Platanios, Al-Shedivat, Xing and Mitchell 2020, Learning from Imperfect Annotations, Table 2"
-
-
-def taught(model: Model, data: Sequence[TrainingData], contexts: Sequence[FitContext], ties: Ties) -> list[Aggregated]:
-    """Returns the classes that an aggregator finds likeliest; ties are drawn, or the first class wins."""
-    return hardened(aggregated(model, data, contexts), contexts, draw=ties == "random")
 
 
 @final
@@ -50,7 +43,7 @@ class EmbeddedTraining:
     """
 
     item_embedding: Annotated[int, Ge(1)] = 16
-    classifier: Classifier = LEARNED_VECTORS
+    classifier: Classifier = Classifier(network=READS_VECTORS, learning_rate=1e-2)
     epochs: Annotated[int, Ge(1)] = 100
 
     def fit(
@@ -65,7 +58,7 @@ class EmbeddedTraining:
         )
         known = [replace(context, report=_without_predictor(context.report)) for context in contexts]
         schedule = Schedule(epochs=self.epochs)
-        fitted = fit_pairs(self.classifier, schedule, data, known, stages, network)
+        fitted = fit_stages(self.classifier, schedule, data, known, stages, network)
         return [replace(one, predictor=None) for one in fitted]
 
 
@@ -78,25 +71,8 @@ def _without_predictor(report: Report) -> Report:
     return told
 
 
-def _cost(shape: DataShape, params: Mapping[str, Any]) -> float:
+def embedded_cost(shape: DataShape, params: Mapping[str, Any]) -> float:
     """Returns the cost of the network's training; all vectors are moved in each step."""
     steps = passes_over(shape.n_items, params, params["epochs"]) * shape.n_items / params["batch_size"]
     vectors = replace(shape, n_features=params["item_embedding"])
     return training_cost(vectors, params) + steps * shape.n_items * params["item_embedding"]
-
-
-def embedded(name: str, title: str, model: type[Any], space: Mapping[str, Any], *, version: int = 1) -> ModelInfo:
-    """Returns what the platform knows of a model that holds an `EmbeddedTraining`."""
-    return ModelInfo(
-        name=name,
-        title=title,
-        model=model,
-        steps="epochs",
-        predicts_labels=True,
-        source=SOURCE,
-        supports=frozenset({"votes", "soft_answers"}),
-        cost=_cost,
-        version=version,
-        space={"item_embedding": {"values": [8, 16, 32]}, **space},
-        label_symmetric=False,
-    )

@@ -37,9 +37,11 @@ from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models._em import StackedCrowds, column_counts, label_probs_of, soft_vote, stack, winners
 from crowdsweep.models.aggregate._coins import coins
 from crowdsweep.models.aggregate._rows import answers_by_pair
-from crowdsweep.models.contract import FitContext, FitResult, nobody_listens
-from crowdsweep.models.lessons import Lesson, train_classifiers
-from crowdsweep.models.two_stage._pair import CLASSIFIER_SPACE, Aggregated, Training, answered, two_stage
+from crowdsweep.models.contract import FitContext, FitResult, no_op
+from crowdsweep.models.training_jobs import TrainingJob, train_classifiers
+from crowdsweep.models.two_stage._pair import two_stage
+from crowdsweep.models.two_stage._targets import Aggregated, answered
+from crowdsweep.models.two_stage._training import CLASSIFIER_SPACE, Training
 
 _LEAST = 1e-6
 
@@ -54,9 +56,9 @@ class Crowdlab:
     """Hyper-parameters of CROWDLAB.
 
     Attributes:
-        training: of all classifiers.
-        folds: so many classifiers predict, each the items that it was not trained on.
-        fold_epochs: of these; `epochs` is of the classifier that is trained on the result.
+        training: training of all classifiers.
+        folds: number of classifiers that predict out of sample, each the items that it was not trained on.
+        fold_epochs: passes of each of these over its items; `epochs` is of the classifier that learns the result.
         smoothing: pseudo-counts of right answers, and of each kind of wrong ones, in an annotator's accuracy; the item
             probabilities do not depend on it.
     """
@@ -95,12 +97,12 @@ class Crowdlab:
         votes = [answered(part, winners(soft_vote(stack([part.annotations])))) for part in data]
         folds = [self._folds(part, context) for part, context in zip(data, contexts, strict=True)]
         numbers = [range(own.max(initial=-1) + 1) if own.max(initial=0) else range(0) for own in folds]
-        lessons = [
-            Lesson(
+        jobs = [
+            TrainingJob(
                 data=part,
                 targets=np.where((own == fold)[:, None], 0.0, vote),
                 seeds=context.seeds.child(f"fold {fold}"),
-                report=nobody_listens,
+                report=no_op,
             )
             for part, context, vote, own, of in zip(data, contexts, votes, folds, numbers, strict=True)
             for fold in of
@@ -108,7 +110,7 @@ class Crowdlab:
         schedule = replace(self.training.schedule, epochs=self.fold_epochs)
         device = contexts[0].device
         classifier = self.training.classifier.under(self.training.protocol)
-        trained = iter(train_classifiers(classifier, lessons, schedule, device) if lessons else ())
+        trained = iter(train_classifiers(classifier, jobs, schedule, device) if jobs else ())
         for part, own, of in zip(data, folds, numbers, strict=True):
             predicted = np.full((part.n_items, part.n_classes), 1.0 / part.n_classes)
             for fold in of:

@@ -26,8 +26,10 @@ from annotated_types import Ge
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models._em import evenly, soft_vote, stack
 from crowdsweep.models.aggregate.dawid_skene import fit_matrices
-from crowdsweep.models.contract import FitContext, FitResult, nobody_listens
-from crowdsweep.models.two_stage._pair import CLASSIFIER_SPACE, Aggregated, Training, answered, two_stage
+from crowdsweep.models.contract import FitContext, FitResult, no_op
+from crowdsweep.models.two_stage._pair import two_stage
+from crowdsweep.models.two_stage._targets import Aggregated, answered
+from crowdsweep.models.two_stage._training import CLASSIFIER_SPACE, Training
 
 TOLERANCE, PAPER_TOLERANCE = 1e-5, 0.03
 
@@ -61,7 +63,7 @@ class DLDS:
             evenly(crowds, self.smoothing),
             iterations=self.iterations,
             tolerance=tolerance if self.tolerance is None else self.tolerance,
-            reports=[nobody_listens] * len(data),
+            reports=[no_op] * len(data),
             matrices_rest=paper,
         )
         stages = [

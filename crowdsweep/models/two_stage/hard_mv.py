@@ -4,34 +4,17 @@ Baseline of Mena and Nanculef (CIARP 2019), there hardMV: targets argmax r_i, cl
 first of tied classes; here `equal_budget` trains all epochs.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal, final
-
-from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models.aggregate.majority_vote import MajorityVote
-from crowdsweep.models.contract import FitContext, FitResult
-from crowdsweep.models.two_stage._pair import Training, aggregated, hardened, two_stage
+from crowdsweep.models.two_stage._pair import Fixed, pair
+from crowdsweep.models.two_stage._targets import Likeliest
+from crowdsweep.models.two_stage._training import Training
 
-
-@final
-@dataclass(frozen=True, kw_only=True)
-class HardMV:
-    """Hyper-parameters of hard majority vote with a classifier.
-
-    Attributes:
-        ties: an item whose votes tie is taken for one of the tied classes, drawn; or for the first, which favours it.
-    """
-
-    training: Training = Training()
-    ties: Literal["random", "first"] = "random"
-
-    def fit_batch(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
-        """Counts votes and trains on their winners."""
-        voted = aggregated(MajorityVote(votes="hard"), data, contexts)
-        return self.training.fit(data, contexts, hardened(voted, contexts, draw=self.ties == "random"))
-
-
-MODEL = two_stage(
-    "hard-mv", "Hard majority vote, then a classifier", HardMV, "Mena and Nanculef 2019, section 4 (hardMV)", version=4
+MODEL = pair(
+    __name__,
+    title="Hard majority vote, then a classifier",
+    source="Mena and Nanculef 2019, section 4 (hardMV)",
+    aggregate=Fixed(MajorityVote(votes="hard")),
+    targets=Likeliest(),
+    training=Training(),
+    version=4,
 )

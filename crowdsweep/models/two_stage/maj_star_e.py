@@ -9,32 +9,20 @@ which is nothing. Baseline of Platanios, Al-Shedivat, Xing and Mitchell (2020), 
 Deviations: as `maj-star`.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import final
-
-from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models.aggregate.majority_vote import MajorityVote
-from crowdsweep.models.contract import FitContext, FitResult
-from crowdsweep.models.two_stage._star import STAR_SPACE, EmbeddedTraining, Ties, embedded, taught
+from crowdsweep.models.two_stage._pair import Fixed, pair
+from crowdsweep.models.two_stage._star import SOURCE, STAR_SPACE, VECTOR_SPACE, EmbeddedTraining, embedded_cost
+from crowdsweep.models.two_stage._targets import Likeliest
 
-
-@final
-@dataclass(frozen=True, kw_only=True)
-class MajStarE:
-    """Hyper-parameters of MAJ⋆-E.
-
-    Attributes:
-        ties: an item whose votes tie is taken for one of the tied classes, drawn; or for the first.
-        training: of the network.
-    """
-
-    ties: Ties = "random"
-    training: EmbeddedTraining = EmbeddedTraining()
-
-    def fit_batch(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
-        """Counts votes and trains on their winners."""
-        return self.training.fit(data, contexts, taught(MajorityVote(), data, contexts, self.ties))
-
-
-MODEL = embedded("maj-star-e", "MAJ⋆-E: majority vote, then a vector for each item", MajStarE, STAR_SPACE, version=2)
+MODEL = pair(
+    __name__,
+    title="MAJ⋆-E: majority vote, then a vector for each item",
+    source=SOURCE,
+    aggregate=Fixed(MajorityVote()),
+    targets=Likeliest(),
+    training=EmbeddedTraining(),
+    needs=frozenset(),
+    space={**VECTOR_SPACE, **STAR_SPACE},
+    cost=embedded_cost,
+    version=2,
+)

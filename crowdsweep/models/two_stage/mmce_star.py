@@ -10,42 +10,18 @@ Deviations: MMCE is that of Zhou et al. (`mmce`), which the authors' own minibat
 `maj-star`.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import final
-
-from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models.aggregate.mmce import Mmce
-from crowdsweep.models.contract import FitContext, FitResult
-from crowdsweep.models.two_stage._pair import Training, two_stage
-from crowdsweep.models.two_stage._star import SOURCE, STAR_SPACE, STAR_TRAINING, Ties, taught
+from crowdsweep.models.two_stage._pair import pair
+from crowdsweep.models.two_stage._star import SOURCE, STAR_SPACE, STAR_TRAINING
+from crowdsweep.models.two_stage._targets import Likeliest
 
-
-@final
-@dataclass(frozen=True, kw_only=True)
-class MmceStar:
-    """Hyper-parameters of MMCE⋆.
-
-    Attributes:
-        mmce: of the first stage.
-        ties: an item whose classes tie is taken for one of them, drawn; or for the first.
-        training: of the network.
-    """
-
-    mmce: Mmce = Mmce()
-    ties: Ties = "random"
-    training: Training = STAR_TRAINING
-
-    def fit_batch(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
-        """Runs MMCE and trains on its classes."""
-        return self.training.fit(data, contexts, taught(self.mmce, data, contexts, self.ties))
-
-
-MODEL = two_stage(
-    "mmce-star",
-    "MMCE⋆: minimax conditional entropy, then LIA's network of items",
-    MmceStar,
-    SOURCE,
+MODEL = pair(
+    __name__,
+    title="MMCE⋆: minimax conditional entropy, then LIA's network of items",
+    source=SOURCE,
+    aggregate=Mmce(),
+    targets=Likeliest(),
+    training=STAR_TRAINING,
     space={"regularisation": {"values": [0.25, 1, 4]}, **STAR_SPACE},
     version=3,
 )

@@ -37,16 +37,16 @@ from crowdsweep.data.dataset import Items, TrainingData
 from crowdsweep.models._batches import Batch
 from crowdsweep.models._cost import training_cost
 from crowdsweep.models._em import label_probs_of_anybody
-from crowdsweep.models._soft_targets import Lessons
-from crowdsweep.models.classifier import WatchedTraining
+from crowdsweep.models._soft_targets import TrainingRows
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo, Predictor
-from crowdsweep.models.lessons import Lesson, train_classifiers
 from crowdsweep.models.networks.contract import Network
 from crowdsweep.models.networks.tensors import PerReplica
 from crowdsweep.models.networks.two_heads import TwoHeads, split
 from crowdsweep.models.networks.values import Values
 from crowdsweep.models.trainer import Loss
+from crowdsweep.models.training_jobs import TrainingJob, train_classifiers
 from crowdsweep.models.two_stage._hard_and_soft import SPACE, TRAINING, HardLabels, SoftLabels
+from crowdsweep.models.two_stage._training import ValidatedTraining
 
 FLOOR = 1e-6  # of the inverse KL
 SoftLoss = Literal["kl_regular", "kl_inverse", "cross_entropy"]
@@ -59,22 +59,22 @@ class MTL:
     """Hyper-parameters of multi-task learning.
 
     Attributes:
-        soft_loss: of the second head.
-        aux_weight: of the soft loss beside the other, in nats; 1 / ln 2 as in the paper.
+        soft_loss: loss of the second head.
+        aux_weight: weight of the soft loss beside the other, both in nats; 1 / ln 2 as in the paper.
     """
 
     hard: HardLabels = HardLabels()
     soft_labels: SoftLabels = SoftLabels()
     soft_loss: SoftLoss = "kl_regular"
     aux_weight: Annotated[float, Ge(0)] = 1 / log(2)
-    training: WatchedTraining = TRAINING
+    training: ValidatedTraining = TRAINING
 
     def fit_batch(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
         """Trains both heads; an answer is drawn from what the second says of its item, whoever gives it."""
         classifier, n_classes = self.training.classifier, data[0].n_classes
         trained = train_classifiers(
             classifier,
-            [self._lesson(part, context) for part, context in zip(data, contexts, strict=True)],
+            [self._job(part, context) for part, context in zip(data, contexts, strict=True)],
             self.training.schedule,
             contexts[0].device,
             network=TwoHeads(network=classifier.build(data[0], sentences=True, n_outputs=2 * n_classes)),
@@ -92,13 +92,13 @@ class MTL:
             for one in trained
         ]
 
-    def loss_of(self, network: Network, lessons: Lessons) -> Loss:
+    def loss_of(self, network: Network, rows: TrainingRows) -> Loss:
         """Returns the loss of both heads."""
-        return HeadsLoss(network, lessons, self.soft_loss, self.aux_weight)
+        return HeadsLoss(network, rows, self.soft_loss, self.aux_weight)
 
-    def _lesson(self, data: TrainingData, context: FitContext) -> Lesson:
-        """Returns targets of both heads side by side; of dev items the first head's alone are watched, of items that
-        are set aside where there are none both heads'."""
+    def _job(self, data: TrainingData, context: FitContext) -> TrainingJob:
+        """Returns targets of both heads side by side; validated are the first head's on dev items, and where
+        there are none both heads' on some of the training items."""
 
         def report(step: int, objective: float, predictor: Callable[[], Predictor] | None = None) -> bool:
             made = None if predictor is None else lambda: HeadsPredictor(both=predictor())
@@ -110,7 +110,7 @@ class MTL:
 
         hard = self.hard.of(data, context)
         soft = np.where(hard.any(axis=1, keepdims=True), self.soft_labels.of(data.annotations), 0.0)
-        return Lesson(
+        return TrainingJob(
             data=data,
             targets=np.hstack([hard, soft]),
             seeds=context.seeds.child("classifier"),
@@ -141,15 +141,15 @@ class HeadsPredictor:
 class HeadsLoss:
     """Cross-entropy of the first head, and the weighted soft loss of the second, which items without votes lack."""
 
-    def __init__(self, network: Network, lessons: Lessons, soft_loss: SoftLoss, aux_weight: float) -> None:
-        self._network, self._lessons = network, lessons
+    def __init__(self, network: Network, rows: TrainingRows, soft_loss: SoftLoss, aux_weight: float) -> None:
+        self._network, self._rows = network, rows
         self._soft_loss: SoftLoss = soft_loss
         self._weight = aux_weight
 
     def __call__(self, values: Values, batch: Batch) -> tuple[PerReplica, PerReplica]:
         """See `Loss`."""
-        wanted, weight = self._lessons.wanted(batch)
-        (hard, soft), logits = split(wanted), self._network.logits(values, batch.take(self._lessons.inputs), batch)
+        wanted, weight = self._rows.wanted(batch)
+        (hard, soft), logits = split(wanted), self._network.logits(values, batch.take(self._rows.inputs), batch)
         log_p, log_q = (torch.log_softmax(head, dim=1) for head in split(logits))
         lost = -(hard * log_p) + self._weight * soft_terms(soft, log_q, self._soft_loss)
         return lost.sum(dim=(1, 2)), weight

@@ -6,29 +6,18 @@ learns, is searched as for the models that it is compared with. The paper: on se
 learning rate 1e-4, 200 epochs; on music genre `network: linear`, 1e-3, 5,000 epochs.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import final
-
-from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models.aggregate.majority_vote import MajorityVote
-from crowdsweep.models.contract import FitContext, FitResult
-from crowdsweep.models.two_stage._pair import LONG_SPACE, Training, aggregated, hardened, two_stage
+from crowdsweep.models.two_stage._pair import Fixed, pair
+from crowdsweep.models.two_stage._targets import Likeliest
+from crowdsweep.models.two_stage._training import LONG_SPACE, Training
 
-
-@final
-@dataclass(frozen=True, kw_only=True)
-class MVMLP:
-    """Hyper-parameters: those of the classifier's training."""
-
-    training: Training = Training()
-
-    def fit_batch(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
-        """Counts votes and trains on their winners."""
-        return self.training.fit(
-            data, contexts, hardened(aggregated(MajorityVote(votes="hard"), data, contexts), contexts)
-        )
-
-
-TITLE = "MV+MLP: hard majority vote, then a classifier"
-MODEL = two_stage("mv-mlp", TITLE, MVMLP, "Chen et al. 2020, section 4 (MV+MLP)", space=LONG_SPACE, version=3)
+MODEL = pair(
+    __name__,
+    title="MV+MLP: hard majority vote, then a classifier",
+    source="Chen et al. 2020, section 4 (MV+MLP)",
+    aggregate=Fixed(MajorityVote(votes="hard")),
+    targets=Fixed(Likeliest()),
+    training=Training(),
+    space=LONG_SPACE,
+    version=3,
+)

@@ -8,28 +8,17 @@ all annotators alike. Baseline of Mena and Nanculef (CIARP 2019), where it is ca
 Deviations: none in the method; under `protocol: equal_budget` all epochs are trained instead of stopping early.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import final
-
-from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models.aggregate.majority_vote import MajorityVote
-from crowdsweep.models.contract import FitContext, FitResult
-from crowdsweep.models.two_stage._pair import Training, aggregated, two_stage
+from crowdsweep.models.two_stage._pair import Fixed, pair
+from crowdsweep.models.two_stage._targets import Shares
+from crowdsweep.models.two_stage._training import Training
 
-
-@final
-@dataclass(frozen=True, kw_only=True)
-class SoftMV:
-    """Hyper-parameters: those of the classifier's training."""
-
-    training: Training = Training()
-
-    def fit_batch(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
-        """Counts votes and trains on their shares."""
-        return self.training.fit(data, contexts, aggregated(MajorityVote(votes="soft"), data, contexts))
-
-
-MODEL = two_stage(
-    "soft-mv", "Soft majority vote, then a classifier", SoftMV, "Mena and Nanculef 2019, section 4 (softMV)", version=3
+MODEL = pair(
+    __name__,
+    title="Soft majority vote, then a classifier",
+    source="Mena and Nanculef 2019, section 4 (softMV)",
+    aggregate=Fixed(MajorityVote(votes="soft")),
+    targets=Shares(),
+    training=Training(),
+    version=3,
 )

@@ -14,7 +14,9 @@ from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models import registered
 from crowdsweep.models.aggregate.majority_vote import MajorityVote
 from crowdsweep.models.contract import FitContext, FitResult, Model
-from crowdsweep.models.two_stage._pair import CLASSIFIER_SPACE, Training, aggregated, two_stage
+from crowdsweep.models.two_stage._pair import two_stage
+from crowdsweep.models.two_stage._targets import aggregated
+from crowdsweep.models.two_stage._training import CLASSIFIER_SPACE, Training
 from crowdsweep.registry import discovery
 from crowdsweep.registry.parameters import Variants, parameters_of
 

@@ -1,6 +1,6 @@
-"""Lessons for classifiers: soft targets that they are trained on, and how it is found out how long.
+"""Training jobs of classifiers: soft targets that they are trained on, and early stopping on validation labels.
 
-`train_classifiers` trains one classifier for each lesson, all side by side.
+`train_classifiers` trains one classifier for each job, all side by side.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,22 +20,22 @@ from crowdsweep.models.classifier import Classifier, ClassifierReplicas, Network
 from crowdsweep.models.contract import Need, Predictor, Report
 from crowdsweep.models.networks.contract import Network
 from crowdsweep.models.networks.replicas import count_parameters, replica_chunks
-from crowdsweep.models.trainer import Course, Schedule, train
+from crowdsweep.models.trainer import History, Schedule, train
 from crowdsweep.models.training_length import FEW_UNITS, FOLDS
 from crowdsweep.seeds import SeedStream
 
 
 @final
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Lesson:
-    """What one classifier is to learn.
+class TrainingJob:
+    """What one classifier is trained on, and how.
 
     Attributes:
         data: whose items it reads.
         targets: rows summing to one; a row of zeros is left out.
         seeds: the classifier's stream.
         report: is told of each epoch.
-        dev_targets: makes targets of dev items of their annotations, for patience to watch; None where annotations do
+        dev_targets: makes targets of dev items of their annotations, to validate on; None where annotations do
             not tell what is learned.
     """
 
@@ -53,7 +53,7 @@ class TrainedClassifier:
 
     Attributes:
         predictor: with the weights that were kept.
-        probs: its probabilities for the lesson's items.
+        probs: its probabilities for the job's items.
         losses: mean training cross-entropy of each epoch.
         converged: whether a rule stopped it before the last epoch, or its loss had come to rest.
     """
@@ -66,63 +66,63 @@ class TrainedClassifier:
 
 def train_classifiers(
     classifier: Classifier,
-    lessons: Sequence[Lesson],
+    jobs: Sequence[TrainingJob],
     schedule: Schedule,
     device: str = "cpu",
     *,
     network: Network | None = None,
     loss_of: LossOf = soft_targets_loss,
 ) -> list[TrainedClassifier]:
-    """Trains one classifier for each lesson, as many at a time as the machine's cache holds.
+    """Trains one classifier for each job, as many at a time as the machine's cache holds.
 
-    Patience watches the annotated dev items. Without any, a lesson of many units (items, sentences) sets a tenth of
-    them aside, drawn from its seeds; of few units a tenth would tell little and cost much, and a network on features
+    Patience validates on the annotated dev items. Without any, a job of many units (items, sentences) keeps a tenth of
+    them for that, drawn from its seeds; of few units a tenth would tell little and cost much, and a network on features
     trains on all of them, for as many epochs as were best in folds.
 
     Args:
         classifier: settings.
-        lessons: of data that agree in what `contract.fit_all` sees to.
+        jobs: of data that agree in what `contract.fit_all` sees to.
         schedule: how long.
         device: where everything is held.
         network: if not the classifier's own, with as many outputs as there are classes.
         loss_of: makes what is made smaller.
 
     Raises:
-        FitFailed: a lesson has no item to learn from.
+        FitFailed: a job has no item to learn from.
     """
-    network = classifier.build(lessons[0].data, sentences=True) if network is None else network
-    job = _Job(classifier=classifier, network=network, device=device, loss_of=loss_of)
+    network = classifier.build(jobs[0].data, sentences=True) if network is None else network
+    shared = _Shared(classifier=classifier, network=network, device=device, loss_of=loss_of)
     trained: list[TrainedClassifier] = []
-    for part in replica_chunks(len(lessons), count_parameters(network.parameters()), device):
-        trained += job.train(lessons[part], job.watches(lessons[part], schedule), schedule)
+    for part in replica_chunks(len(jobs), count_parameters(network.parameters()), device):
+        trained += shared.train(jobs[part], shared.splits(jobs[part], schedule), schedule)
     return trained
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class _Watch:
-    """The items that a lesson is trained on, and what ends that.
+class _Split:
+    """The items that a job trains on, and what ends that.
 
     Attributes:
         rows: the items.
-        watched: other items, with their targets, if any.
+        validation: other items, with their targets, if any.
         length: epochs, if that is known.
     """
 
     rows: Int64[np.ndarray, " rows"]
-    watched: tuple[Items, ItemProbs] | None = None
+    validation: tuple[Items, ItemProbs] | None = None
     length: int | None = None
 
     def loss(self, predictor: NetworkPredictor) -> float | None:
-        """Returns the mean cross-entropy on the watched items."""
-        if self.watched is None:
+        """Returns the mean cross-entropy on the validation items."""
+        if self.validation is None:
             return None
-        items, targets = self.watched
+        items, targets = self.validation
         return mean_cross_entropy(targets, predictor.predict(items, "classifier"))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class _Job:
-    """What all lessons that are trained together share."""
+class _Shared:
+    """What all jobs that are trained together share."""
 
     classifier: Classifier
     network: Network
@@ -130,86 +130,86 @@ class _Job:
     loss_of: LossOf
 
     def train(
-        self, lessons: Sequence[Lesson], watches: Sequence[_Watch], schedule: Schedule
+        self, jobs: Sequence[TrainingJob], splits: Sequence[_Split], schedule: Schedule
     ) -> list[TrainedClassifier]:
-        """Trains a classifier for each lesson, all side by side."""
-        n_items, n_outputs = max(lesson.data.n_items for lesson in lessons), self.network.n_classes
-        targets = np.zeros((len(lessons), n_items, n_outputs), np.float32)
-        for row, lesson in zip(targets, lessons, strict=True):
-            row[: len(lesson.targets)] = lesson.targets
+        """Trains a classifier for each job, all side by side."""
+        n_items, n_outputs = max(job.data.n_items for job in jobs), self.network.n_classes
+        targets = np.zeros((len(jobs), n_items, n_outputs), np.float32)
+        for row, job in zip(targets, jobs, strict=True):
+            row[: len(job.targets)] = job.targets
         replicas = ClassifierReplicas(
             self.classifier,
             self.network,
-            inputs=[self.network.inputs(lesson.data.items) for lesson in lessons],
-            rows=[watch.rows for watch in watches],
+            inputs=[self.network.inputs(job.data.items) for job in jobs],
+            rows=[split.rows for split in splits],
             targets=torch.from_numpy(targets).to(self.device),
-            seeds=[lesson.seeds for lesson in lessons],
+            seeds=[job.seeds for job in jobs],
             epochs=schedule.epochs,
-            layouts=[self.network.layout(lesson.data.items) for lesson in lessons],
+            layouts=[self.network.layout(job.data.items) for job in jobs],
             loss_of=self.loss_of,
             device=self.device,
         )
-        courses: list[Course[NetworkPredictor]] = train(
+        histories: list[History[NetworkPredictor]] = train(
             replicas.trainer,
             replicas.loss,
             schedule,
-            [lesson.report for lesson in lessons],
+            [job.report for job in jobs],
             keep=replicas.predictor,
             predictor=lambda _, kept: kept,
-            watched=lambda replica, kept: watches[replica].loss(kept),
-            lengths=[watch.length for watch in watches],
+            validation=lambda replica, kept: splits[replica].loss(kept),
+            lengths=[split.length for split in splits],
         )
         return [
             TrainedClassifier(
-                predictor=course.end,
-                probs=course.end.predict(lesson.data.items, "classifier"),
-                losses=np.array(course.losses),
-                converged=course.converged,
+                predictor=history.end,
+                probs=history.end.predict(job.data.items, "classifier"),
+                losses=np.array(history.losses),
+                converged=history.converged,
             )
-            for course, lesson in zip(courses, lessons, strict=True)
+            for history, job in zip(histories, jobs, strict=True)
         ]
 
-    def watches(self, lessons: Sequence[Lesson], schedule: Schedule) -> list[_Watch]:
-        """Returns what each lesson is trained on, and what is watched meanwhile."""
-        found = [self._watch(lesson, schedule) for lesson in lessons]
-        unknown = [place for place, watch in enumerate(found) if watch is None]
-        lengths = self._best_lengths([lessons[place] for place in unknown], schedule)
+    def splits(self, jobs: Sequence[TrainingJob], schedule: Schedule) -> list[_Split]:
+        """Returns what each job trains and validates on."""
+        found = [self._split(job, schedule) for job in jobs]
+        unknown = [place for place, split in enumerate(found) if split is None]
+        lengths = self._best_lengths([jobs[place] for place in unknown], schedule)
         by_folds = {
-            place: _Watch(rows=taught(lessons[place]), length=length)
+            place: _Split(rows=taught(jobs[place]), length=length)
             for place, length in zip(unknown, lengths, strict=True)
         }
-        return [by_folds[place] if watch is None else watch for place, watch in enumerate(found)]
+        return [by_folds[place] if split is None else split for place, split in enumerate(found)]
 
-    def _watch(self, lesson: Lesson, schedule: Schedule) -> _Watch | None:
-        """Returns what a lesson watches; None where its length is to be found by folds."""
-        rows = taught(lesson)
+    def _split(self, job: TrainingJob, schedule: Schedule) -> _Split | None:
+        """Returns what a job trains and validates on; None where its length is to be found by folds."""
+        rows = taught(job)
         if not len(rows):
             raise FitFailed("expected at least one item with a label to train a classifier on, got none")
         if schedule.patience is None:
-            return _Watch(rows=rows)
-        reads = self.classifier.network_for(lesson.data.items).needs()
-        if lesson.dev_targets is not None:
-            watched = watched_of(lesson.data, reads, lesson.dev_targets)
-            if watched is not None:
-                return _Watch(rows=rows, watched=watched)
-        unit = _units(lesson.data.items)
+            return _Split(rows=rows)
+        reads = self.classifier.network_for(job.data.items).needs()
+        if job.dev_targets is not None:
+            validation = validation_of(job.data, reads, job.dev_targets)
+            if validation is not None:
+                return _Split(rows=rows, validation=validation)
+        unit = _units(job.data.items)
         units = np.unique(unit[rows])
         if len(units) == 1:
-            return _Watch(rows=rows)
+            return _Split(rows=rows)
         if len(units) < FEW_UNITS and "features" in reads:  # networks on texts cost too much to be trained six times
             return None
-        aside = lesson.seeds.numpy("set aside").permutation(units)[: max(1, len(units) // 10)]
-        watching = rows[np.isin(unit[rows], aside)]
-        watched = (lesson.data.items.take(watching), lesson.targets[watching])
-        return _Watch(rows=np.setdiff1d(rows, watching), watched=watched)
+        validation_units = job.seeds.numpy("set aside").permutation(units)[: max(1, len(units) // 10)]
+        validating = rows[np.isin(unit[rows], validation_units)]
+        validation = (job.data.items.take(validating), job.targets[validating])
+        return _Split(rows=np.setdiff1d(rows, validating), validation=validation)
 
-    def _best_lengths(self, lessons: Sequence[Lesson], schedule: Schedule) -> list[int]:
-        """Returns for each lesson after how many epochs its folds, none of which is trained on itself, lose least."""
-        if not lessons:
+    def _best_lengths(self, jobs: Sequence[TrainingJob], schedule: Schedule) -> list[int]:
+        """Returns for each job after how many epochs its folds, none of which is trained on itself, lose least."""
+        if not jobs:
             return []
-        folds = [_folds(lesson, 2 * (schedule.patience or schedule.epochs)) for lesson in lessons]
-        own = [lesson for parts in folds for lesson, _ in parts]
-        self.train(own, [_Watch(rows=taught(lesson)) for lesson in own], replace(schedule, patience=None))
+        folds = [_folds(job, 2 * (schedule.patience or schedule.epochs)) for job in jobs]
+        own = [job for parts in folds for job, _ in parts]
+        self.train(own, [_Split(rows=taught(job)) for job in own], replace(schedule, patience=None))
         found: list[int] = []
         for parts in folds:
             curves = [curve.losses for _, curve in parts]
@@ -237,24 +237,24 @@ class _FoldCurve:
         return len(self.losses) - int(np.argmin(self.losses)) <= self.patience
 
 
-def _folds(lesson: Lesson, patience: int) -> list[tuple[Lesson, _FoldCurve]]:
-    """Returns the lesson without each of its folds, and what follows how that goes."""
-    rows, unit = taught(lesson), _units(lesson.data.items)
-    units = lesson.seeds.numpy("folds of the length").permutation(np.unique(unit[rows]))
-    found: list[tuple[Lesson, _FoldCurve]] = []
+def _folds(job: TrainingJob, patience: int) -> list[tuple[TrainingJob, _FoldCurve]]:
+    """Returns the job without each of its folds, and what follows how that goes."""
+    rows, unit = taught(job), _units(job.data.items)
+    units = job.seeds.numpy("folds of the length").permutation(np.unique(unit[rows]))
+    found: list[tuple[TrainingJob, _FoldCurve]] = []
     for number, part in enumerate(np.array_split(units, min(FOLDS, len(units)))):
         left = rows[np.isin(unit[rows], part)]
-        targets = lesson.targets.copy()
+        targets = job.targets.copy()
         targets[left] = 0.0
-        curve = _FoldCurve(items=lesson.data.items.take(left), targets=lesson.targets[left], patience=patience)
-        seeds = lesson.seeds.child(f"length {number}")
-        found.append((replace(lesson, targets=targets, seeds=seeds, report=curve), curve))
+        curve = _FoldCurve(items=job.data.items.take(left), targets=job.targets[left], patience=patience)
+        seeds = job.seeds.child(f"length {number}")
+        found.append((replace(job, targets=targets, seeds=seeds, report=curve), curve))
     return found
 
 
-def taught(lesson: Lesson) -> Int64[np.ndarray, " rows"]:
+def taught(job: TrainingJob) -> Int64[np.ndarray, " rows"]:
     """Returns the items that have something to teach."""
-    return np.flatnonzero(lesson.targets.sum(axis=1) > 0)
+    return np.flatnonzero(job.targets.sum(axis=1) > 0)
 
 
 def _units(items: Items) -> Int64[np.ndarray, " items"]:
@@ -266,7 +266,7 @@ def mean_cross_entropy(wanted: ItemProbs, probs: ItemProbs) -> float:
     return float(-(wanted * floored_log(probs)).sum(axis=1).mean())
 
 
-def watched_of(
+def validation_of(
     data: TrainingData,
     needs: frozenset[Need] = frozenset({"features"}),
     targets_of: Callable[[Annotations], ItemProbs] = Annotations.label_distribution,

@@ -1,0 +1,190 @@
+"""The first stage of a two-stage model: targets for a classifier, made of the labels.
+
+What makes them is a part of a model's declaration (`_pair.pair`): what an aggregator says of each item as it is
+(`Shares`), its likeliest class (`Likeliest`), the histogram of the labels (`Histograms`), or gold (`Gold`).
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, Protocol, final, runtime_checkable
+
+import numpy as np
+from jaxtyping import Shaped
+
+from crowdsweep.arrays import ItemProbs
+from crowdsweep.data.annotations import Annotations
+from crowdsweep.data.dataset import TrainingData
+from crowdsweep.errors import FitFailed
+from crowdsweep.models._em import label_probs_of, label_probs_of_anybody, winners
+from crowdsweep.models.contract import AnnotatorModel, FitContext, LabelProbs, Model, fit_unchecked, no_op
+
+
+@final
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Aggregated:
+    """What the first stage found.
+
+    Attributes:
+        targets: rows of zeros are not trained on.
+        annotators: how annotators answer, if the aggregation says so.
+        anybody: whether, where it does not, a label is drawn from its item's distribution, whoever gives it.
+        extras: further arrays for the result.
+        dev_targets: makes targets of the labels of dev items, of the kind that is learned; None where labels do not
+            tell it, as they do not tell gold.
+    """
+
+    targets: ItemProbs
+    annotators: AnnotatorModel | None = None
+    anybody: bool = False
+    extras: Mapping[str, Shaped[np.ndarray, "..."]] | None = None
+    dev_targets: Callable[[Annotations], ItemProbs] | None = Annotations.label_distribution
+
+    def label_probs(self, probs: ItemProbs) -> LabelProbs | None:
+        """Returns the predictive probabilities of labels, given what the classifier says of the items."""
+        if self.annotators is None:
+            return label_probs_of_anybody(probs) if self.anybody else None
+        shared = self.annotators.global_confusion()
+        return label_probs_of(probs, self.annotators) if shared is None else label_probs_of_anybody(probs @ shared)
+
+
+@runtime_checkable
+class Targets(Protocol):
+    """Hyper-parameters of how targets are made."""
+
+    def stages(
+        self, aggregate: Model | None, data: Sequence[TrainingData], contexts: Sequence[FitContext], /
+    ) -> list[Aggregated]:
+        """Returns the first stage of each data set.
+
+        Args:
+            aggregate: the aggregator, if the model has one.
+            data: the data sets.
+            contexts: of each.
+        """
+        ...
+
+
+def aggregated(model: Model | None, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[Aggregated]:
+    """Fits an aggregator, which reports nothing; what it says of items that nobody labelled is left out."""
+    if model is None:
+        raise TypeError("expected an aggregator, got none: declare `aggregate`")
+    quiet = [replace(context, report=no_op) for context in contexts]
+    return [
+        Aggregated(targets=answered(part, found.item_probs), annotators=found.annotators, extras=found.extras)
+        for part, found in zip(data, fit_unchecked(model, data, quiet), strict=True)
+    ]
+
+
+def answered(data: TrainingData, probs: ItemProbs) -> ItemProbs:
+    """Returns the probabilities with zeros for items that nobody labelled."""
+    return np.where((data.annotations.labels_per_item > 0)[:, None], probs, 0.0)
+
+
+def likeliest(probs: ItemProbs) -> ItemProbs:
+    """Returns rows of one for the likeliest class, shared evenly by those that tie; rows of zeros stay."""
+    return winners(probs) * (probs > 0)
+
+
+def most_votes(annotations: Annotations) -> ItemProbs:
+    """Returns rows of one for the class with the most votes, shared evenly by those that tie; zeros without votes."""
+    votes = annotations.label_distribution()
+    return np.where((annotations.labels_per_item > 0)[:, None], likeliest(votes), 0.0)
+
+
+def one_hot(winners: ItemProbs, context: FitContext, *, draw: bool) -> ItemProbs:
+    """Returns rows with a single class for rows in which tied winners share one; rows of zeros stay.
+
+    Args:
+        winners: above zero for the winning classes.
+        context: of the fit, whose stream `ties` draws.
+        draw: one of the tied classes at random; else the first.
+    """
+    scores = winners > 0
+    if draw:
+        scores = scores * (1.0 + context.seeds.numpy("ties").random(winners.shape))
+    return np.eye(winners.shape[1])[scores.argmax(axis=1)] * winners.any(axis=1, keepdims=True)
+
+
+def gold_targets(data: TrainingData, context: FitContext, otherwise: str) -> ItemProbs:
+    """Returns one-hot rows of gold; rows of zeros for items without.
+
+    Args:
+        data: whose items.
+        context: that brings gold.
+        otherwise: what to do where there is none, for the message.
+
+    Raises:
+        FitFailed: there is none.
+    """
+    if context.gold is None:
+        raise FitFailed(f"expected gold of the training items, got none: {otherwise}")
+    targets = np.zeros((data.n_items, data.n_classes))
+    targets[context.gold.item, context.gold.label] = 1.0
+    return targets
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Shares:
+    """What the aggregator says of each item, as it is."""
+
+    def stages(
+        self, aggregate: Model | None, data: Sequence[TrainingData], contexts: Sequence[FitContext]
+    ) -> list[Aggregated]:
+        """See `Targets`."""
+        return aggregated(aggregate, data, contexts)
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Likeliest:
+    """The class that the aggregator finds likeliest.
+
+    The validation labels are then the classes with the most votes: their distribution would have a classifier of single
+    classes stopped as soon as it is surer than annotators are of one mind.
+
+    Attributes:
+        ties: an item whose likeliest classes tie is taken for one of them, drawn; or for the first, which favours it.
+    """
+
+    ties: Literal["random", "first"] = "random"
+
+    def stages(
+        self, aggregate: Model | None, data: Sequence[TrainingData], contexts: Sequence[FitContext]
+    ) -> list[Aggregated]:
+        """See `Targets`."""
+        return [
+            replace(
+                stage,
+                targets=one_hot(likeliest(stage.targets), context, draw=self.ties == "random"),
+                dev_targets=most_votes,
+            )
+            for stage, context in zip(aggregated(aggregate, data, contexts), contexts, strict=True)
+        ]
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Histograms:
+    """The share of an item's labels that each class has; labels are drawn from what the classifier makes of it."""
+
+    def stages(self, _: Model | None, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[Aggregated]:
+        """See `Targets`."""
+        return [
+            Aggregated(targets=answered(part, part.annotations.label_distribution()), anybody=True)
+            for part, _ in zip(data, contexts, strict=True)
+        ]
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Gold:
+    """Gold; raises FitFailed where a context brings none."""
+
+    def stages(self, _: Model | None, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[Aggregated]:
+        """See `Targets`."""
+        otherwise = "only a dataset with gold can train it"
+        return [
+            Aggregated(targets=gold_targets(part, context, otherwise), dev_targets=None)
+            for part, context in zip(data, contexts, strict=True)
+        ]
