@@ -35,8 +35,8 @@ _AFTER_A_PRESS_S = 10.0  # that MLflow is waited for by somebody who has asked f
 class MlflowMirror:
     """Mirrors a sweep into MLflow from a thread of its own; a `Mirror`.
 
-    A failure is reported once and retried; trials that could not be written in the end are counted in a warning, and
-    `mirror` (or the next driver of the same sweep, through `look`) writes them. Runs of trials that the sweep does not
+    A failure is reported once and retried; what could not be written in the end stands in `lacks`, and `mirror` (or the
+    next driver of the same sweep, through `look`) writes it. Runs of trials that the sweep does not
     ask for any more stay, with the tag `crowdsweep.asked` false, and no cell's numbers count them.
 
     Args:
@@ -49,6 +49,9 @@ class MlflowMirror:
         background: how the thread retries, for tests.
         presses: tells how often Ctrl-C was pressed: once more, and `close` leaves what is left to `mirror`.
         tell: takes, while `close` waits, words for whoever waits too.
+
+    Attributes:
+        lacks: what could not be written, in words, once it is closed; empty where MLflow has all.
     """
 
     def __init__(
@@ -75,6 +78,7 @@ class MlflowMirror:
         self._among: frozenset[str] = frozenset()
         self._waiting: dict[str, TrialResult] = {}
         self._thread = (background or self._background)(self._runs.write_cells)
+        self.lacks = ""
         self._started = False
         self._finished = False
         self._closed = False
@@ -110,7 +114,7 @@ class MlflowMirror:
                 pass
 
     def close(self) -> None:
-        """Writes what is queued, ends the runs of all cells, and says what could not be written."""
+        """Writes what is queued and ends the runs of all cells; `lacks` says what could not be written."""
         if self._closed:
             return
         self._closed = True
@@ -135,11 +139,9 @@ class MlflowMirror:
 
         self._thread.close(finish if self._started else None, wait)
         if self._waiting:
-            _log.warning(
-                "MLflow lacks %d trials; the journal has them: %s writes them", len(self._waiting), self._later
-            )
+            self.lacks = "1 trial" if len(self._waiting) == 1 else f"{len(self._waiting)} trials"
         elif self._started and not self._finished:
-            _log.warning("MLflow lacks the latest numbers of the models; %s writes them", self._later)
+            self.lacks = "the latest numbers of the models"
 
     @property
     def _later(self) -> str:

@@ -20,9 +20,9 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from crowdsweep.analysis.paired import SIGNIFICANCE, Scores, against_best
 from crowdsweep.metrics.differences import difference
 from crowdsweep.metrics.intervals import few_seeds_interval
-from crowdsweep.report.paired import SIGNIFICANCE, Scores, against_best
 from crowdsweep.studies.axis import AxisPoint
 from crowdsweep.studies.labels_needed import Group, loss_of, need_of
 

@@ -9,25 +9,27 @@ from typing import Any
 
 import pytest
 
+from crowdsweep.analysis.answer import Answer, answer_of
+from crowdsweep.analysis.compare import compare
+from crowdsweep.analysis.flagged import flagged_notes
+from crowdsweep.analysis.next_steps import next_steps
+from crowdsweep.analysis.phrases import worth_of_heldout
+from crowdsweep.analysis.references import References
+from crowdsweep.analysis.searches import searches
+from crowdsweep.analysis.sections.confusions import CrowdMatrix
+from crowdsweep.analysis.study import study_report, template_of
+from crowdsweep.analysis.sweep import comparison_of
+from crowdsweep.analysis.trial_table import results_table
+from crowdsweep.analysis.winners import winners_of
 from crowdsweep.journal.journal import Journal
 from crowdsweep.journal.shown import shown_trials
 from crowdsweep.metrics.intervals import Estimate
-from crowdsweep.report.amounts import listed, show_number, show_seconds, show_spread, show_times
-from crowdsweep.report.answer import Answer, answer_of
-from crowdsweep.report.compare import compare
-from crowdsweep.report.confusions import CrowdMatrix
-from crowdsweep.report.flagged import flagged_notes
-from crowdsweep.report.next_steps import next_steps
-from crowdsweep.report.of_sweep import comparison_of, study_report, template_of
-from crowdsweep.report.page import write_report
-from crowdsweep.report.phrases import worth_of_heldout
-from crowdsweep.report.references import References
-from crowdsweep.report.searches import searches
-from crowdsweep.report.table import results_table
-from crowdsweep.report.winners import winners_of
+from crowdsweep.metrics.shown import show_number, show_spread
 from crowdsweep.testing.journals import folded, made_up_search, made_up_sweep, made_up_trials
 from crowdsweep.trial.events import Event, TrialFinished
 from crowdsweep.trial.plan_record import CellRecord
+from crowdsweep.units import listed, show_seconds, show_times
+from crowdsweep.views.report_files import write_report
 
 BEST = [0.836, 0.839, 0.835, 0.838, 0.837, 0.836]
 CLOSE = [0.837, 0.836, 0.836, 0.835, 0.838, 0.834]

@@ -4,19 +4,20 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from crowdsweep.analysis.answer import Answer, answer_of, told_apart
+from crowdsweep.analysis.compare import Comparison, DatasetComparison
+from crowdsweep.analysis.phrases import verdict, worth_of_heldout
+from crowdsweep.analysis.references import References
+from crowdsweep.analysis.study import study_report
+from crowdsweep.analysis.sweep import comparison_of
+from crowdsweep.analysis.winners import winners_of
 from crowdsweep.journal.journal import Journal, read_journal
 from crowdsweep.journal.shown import shown_trials
-from crowdsweep.report.answer import Answer, answer_of, told_apart
-from crowdsweep.report.compare import Comparison, DatasetComparison
-from crowdsweep.report.of_sweep import comparison_of, study_report
-from crowdsweep.report.page import write_report
-from crowdsweep.report.page_tables import scores_table
-from crowdsweep.report.phrases import verdict, worth_of_heldout
-from crowdsweep.report.references import References
-from crowdsweep.report.winners import winners_of
 from crowdsweep.studies.redundancy import TEMPLATE
 from crowdsweep.testing.journals import folded, made_up_sweep, made_up_trials
 from crowdsweep.trial.events import Event, TrialFinished
+from crowdsweep.views.page.tables import scores_table
+from crowdsweep.views.report_files import write_report
 
 BEST = [0.836, 0.839, 0.835, 0.838, 0.837, 0.836]
 CLOSE = [0.837, 0.836, 0.836, 0.835, 0.838, 0.834]

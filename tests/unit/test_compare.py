@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
+from crowdsweep.analysis.compare import Comparison, compare
+from crowdsweep.analysis.comparison_table import comparison_table
+from crowdsweep.analysis.phrases import ranked_by_heldout, verdict
+from crowdsweep.analysis.phrases import tests_used as used_tests
+from crowdsweep.analysis.references import References
+from crowdsweep.analysis.trial_table import results_table
 from crowdsweep.metrics.known import Goal
 from crowdsweep.metrics.ranking import ranking_metric
-from crowdsweep.report.compare import Comparison, compare
-from crowdsweep.report.comparison_table import comparison_table
-from crowdsweep.report.phrases import ranked_by_heldout, verdict
-from crowdsweep.report.phrases import tests_used as used_tests
-from crowdsweep.report.references import References
-from crowdsweep.report.table import results_table
 from crowdsweep.sweepfile.records import PublishedValue
 from crowdsweep.testing.journals import folded, made_up_search, made_up_sweep, made_up_trials
 from crowdsweep.trial.events import Event, TrialFinished

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from crowdsweep.analysis.paired import Scores, paired_test
 from crowdsweep.metrics.differences import difference, p_of_difference, share_difference_interval
-from crowdsweep.report.paired import Scores, paired_test
 
 
 def scores(right: np.ndarray) -> Scores:

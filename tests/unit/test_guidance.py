@@ -6,20 +6,17 @@ from typing import Any
 import pytest
 from data_folders import swept_two_kinds
 
-from crowdsweep.journal.journal import open_rows, read_journal
-from crowdsweep.report.guidance import guidance_tables
-from crowdsweep.report.of_sweep import comparison_of
-from crowdsweep.report.page import write_report
+from crowdsweep.analysis.sweep import analysed
+from crowdsweep.journal.journal import read_journal
 from crowdsweep.studies.contract import StudyTable
+from crowdsweep.views.report_files import write_report
 
 FAST = {"restarts": 1, "iterations": 5, "item_clusters": 3, "epochs": 5, "steps": 0}
 
 
 def tables_of(tmp_path: Path, *models: Any) -> tuple[list[StudyTable], Path]:
     store = swept_two_kinds(tmp_path, *models, seeds=3)
-    state = read_journal(store)
-    rows = open_rows(store, write=False)
-    return guidance_tables(state, rows, comparison_of(state, store).datasets), store
+    return list(analysed(store).guidance), store
 
 
 @pytest.mark.parametrize("snap", ["hard", "none"])

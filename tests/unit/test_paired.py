@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from crowdsweep.report.paired import PairedTest, Scores, against_best, holm, paired_test
+from crowdsweep.analysis.paired import PairedTest, Scores, against_best, holm, paired_test
 
 
 def _same_everywhere(right: np.ndarray, n_seeds: int = 3) -> Scores:

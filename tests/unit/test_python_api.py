@@ -18,13 +18,13 @@ import pytest
 import yaml
 
 import crowdsweep as cs
+from crowdsweep.analysis.trial_table import TRIAL_COLUMNS
 from crowdsweep.cli.commands import run_command_line
 from crowdsweep.data.folder import write_folder
 from crowdsweep.data.simulate import simulate_crowd
 from crowdsweep.errors import BadInput, ConvergenceWarning, DataError, UnknownName
 from crowdsweep.files.listed import LIST_FILE
 from crowdsweep.labelling.classifiers import load_classifier
-from crowdsweep.report.table import TRIAL_COLUMNS
 from crowdsweep.seeds import SeedStream
 from crowdsweep.sweep.driver import SweepOutcome
 from crowdsweep.trial.events import SweepStatus
