@@ -11,7 +11,7 @@ from crowdsweep.journal.shown import ShownTrial
 from crowdsweep.journal.state import JournalState
 from crowdsweep.metrics.intervals import Estimate
 from crowdsweep.metrics.known import ACCURACY, HELDOUT, metric_kind
-from crowdsweep.metrics.shown import show_foretold, show_number, show_score, show_spread
+from crowdsweep.metrics.shown import show_number, show_probability, show_score, show_with_interval
 from crowdsweep.metrics.wording import is_share, readable, words
 from crowdsweep.trial.naming import show_point
 from crowdsweep.trial.plan_record import CellRecord
@@ -63,8 +63,8 @@ def answer_of(state: JournalState, block: DatasetComparison, trials: Iterable[Sh
 
 
 def lead(block: DatasetComparison) -> str:
-    """Returns `Use dl-em: 83.7 % ± 1.1 on test items. dl-ds and cmm cannot be told apart from it; dl-ds costs 18 times
-    less for 0.2 points (at most 1.0). soft-mv and hard-mv are worse.`"""
+    """Returns `Use dl-em: 83.7 % ± 1.1 on test items. dl-ds and cmm are not significantly different from it; dl-ds
+    costs 18 times less for 0.2 points (at most 1.0). soft-mv and hard-mv are worse.`"""
     best = block.ranked[0]
     told = f"Use {best.model}: {reached(best.metrics[block.metric], block.metric)}."
     return " ".join([told, *_about_others(block)])
@@ -74,17 +74,16 @@ def reached(estimate: Estimate, metric: str) -> str:
     """Returns what a model reaches: `83.7 % ± 1.1 on test items`, `61 % on a held-out answer (…)`, `test KL 0.573 ±
     0.012 nats`."""
     if metric == HELDOUT:
-        return (
-            f"{show_foretold(estimate, metric)} on a held-out answer (log-likelihood {show_spread(estimate, metric)})"
-        )
+        loglik = show_with_interval(estimate, metric)
+        return f"{show_probability(estimate, metric)} on a held-out answer (log-likelihood {loglik})"
     if metric_kind(metric) == ACCURACY and (split := metric.partition("_")[0]) in _WHERE:
         return f"{show_score(estimate, metric)} {_WHERE[split]}"
     name, _, unit = readable(metric).partition(", ")
     return f"{name} {show_score(estimate, metric)}" + ("" if is_share(metric) or not unit else f" {unit}")
 
 
-def told_apart(block: DatasetComparison) -> tuple[list[Score], list[Score], list[Score]]:
-    """Returns the models behind the best: those that give the same or cannot be told apart from it, those that are
+def by_test(block: DatasetComparison) -> tuple[list[Score], list[Score], list[Score]]:
+    """Returns the models behind the best: those that give the same or are not significantly different, those that are
     worse, and those that nothing compares with it: no test, or no sound mean (seeds collapsed, fits are flagged)."""
     alike: list[Score] = []
     worse: list[Score] = []
@@ -92,7 +91,7 @@ def told_apart(block: DatasetComparison) -> tuple[list[Score], list[Score], list
     for score in block.ranked[1:]:
         if score.beside_best == "worse":
             worse.append(score)
-        elif score.beside_best in ("the same", "not told apart") and not score.unsound(block.metric):
+        elif score.beside_best in ("the same", "not significantly different") and not score.unsound(block.metric):
             alike.append(score)
         else:
             untested.append(score)
@@ -103,12 +102,12 @@ def _about_others(block: DatasetComparison) -> list[str]:
     rest = block.ranked[1:]
     if not rest:
         return ["Nothing else was ranked beside it."]
-    alike, worse, untested = told_apart(block)
+    alike, worse, untested = by_test(block)
     told: list[str] = []
     if same := [score.model for score in alike if score.beside_best == "the same"]:
         told.append(f"{listed(same)} {'gives' if len(same) == 1 else 'give'} the same numbers.")
     if close := [score.model for score in alike if score.beside_best != "the same"]:
-        told.append(f"{listed(close)} cannot be told apart from it{_cheaper(block, alike, close)}.")
+        told.append(f"{listed(close)} {not_different(len(close))} from it{_cheaper(block, alike, close)}.")
     elif cheaper := _cheaper(block, alike, []):
         told.append(f"{cheaper.removeprefix('; ')}.")
     if worse:
@@ -116,6 +115,11 @@ def _about_others(block: DatasetComparison) -> list[str]:
         all_others = f"The {len(names)} others" if len(names) > 4 and len(names) == len(rest) else listed(names)
         told.append(f"{all_others} {_are_worse(block.metric, len(names))}.")
     return told + _about_untested(block, untested)
+
+
+def not_different(number: int) -> str:
+    """Returns the words for so many models whose difference is not significant."""
+    return f"{'is' if number == 1 else 'are'} not significantly different"
 
 
 def _are_worse(metric: str, number: int) -> str:
@@ -186,7 +190,6 @@ def _warnings(block: DatasetComparison) -> list[str]:
 
 def _settings(state: JournalState, block: DatasetComparison, best: Score, trials: Iterable[ShownTrial]) -> str:
     """Returns the settings of the best model, and where they come from."""
-    place = block.dataset, block.dataset_params
     cell = next((one for one in _cells(state, block) if one.label == best.model), None)
     fixed: Mapping[str, Any] = {} if cell is None else cell.params
     spec = next(
@@ -195,7 +198,7 @@ def _settings(state: JournalState, block: DatasetComparison, best: Score, trials
             for trial in trials
             if trial.chosen
             and trial.label == best.model
-            and (trial.spec.dataset, canonical_json(dict(trial.spec.dataset_params))) == place
+            and (trial.spec.dataset, canonical_json(dict(trial.spec.dataset_params))) == block.place
         ),
         None,
     )
@@ -212,7 +215,7 @@ def _settings(state: JournalState, block: DatasetComparison, best: Score, trials
 
 def _cells(state: JournalState, block: DatasetComparison) -> Iterable[CellRecord]:
     for cell in [*(state.plan.cells or ()), *state.plan.searches]:
-        if (cell.dataset, canonical_json(dict(cell.dataset_params))) == (block.dataset, block.dataset_params):
+        if (cell.dataset, canonical_json(dict(cell.dataset_params))) == block.place:
             yield cell
 
 

@@ -29,7 +29,7 @@ from crowdsweep.trial.item_scores import ItemScores, no_item_scores
 from crowdsweep.trial.naming import short_name
 from crowdsweep.trial.result import Status
 
-Beside = Literal["the same", "not told apart", "worse", "not tested"]
+Beside = Literal["the same", "not significantly different", "worse", "not tested"]
 """A model beside the best: the very numbers of it, a difference that is not significant, a significant one, or no
 test."""
 _COMMON_DEFAULTS = {"scenario": "individual"}  # dataset parameters at their defaults are not written down
@@ -81,7 +81,7 @@ class Score:
             return None
         if test.p_holm is None:
             return "the same" if test.difference is not None and test.difference.mean == 0 else "not tested"
-        return "worse" if test.distinguishable else "not told apart"
+        return "worse" if test.is_significant else "not significantly different"
 
     def unsound(self, metric: str) -> str:
         """Returns why no mean stands for the model: `2 of 10 seeds collapsed`, `1 of 10 trials is flagged`; empty where
@@ -102,7 +102,7 @@ class DatasetComparison:
         gold: models that saw gold, best first.
         unranked: models without this metric (an aggregate cannot label unseen items), or whose every seed failed.
         other_points: further points of these models that were re-scored as well, in the order of selection.
-        among: all datasets of the sweep, beside which the title tells this one apart.
+        among: all datasets of the sweep, from whose names the title differs.
     """
 
     dataset: str
@@ -115,6 +115,11 @@ class DatasetComparison:
     other_points: Sequence[Score] = ()
     references: References = field(default_factory=References)
     among: frozenset[str] = frozenset()
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """The dataset and its parameters, canonical JSON."""
+        return self.dataset, self.dataset_params
 
     @property
     def title(self) -> str:
@@ -282,7 +287,7 @@ def describe_dataset(dataset: str, dataset_params: str, among: Collection[str]) 
 
     Args:
         dataset, dataset_params: as in `TrialSpec`.
-        among: all datasets of the sweep, among which a folder's name is to tell it apart.
+        among: all datasets of the sweep, among which a folder's name is to differ.
     """
     name = short_name(dataset, among)
     params = json.loads(dataset_params)

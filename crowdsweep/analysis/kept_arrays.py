@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from crowdsweep.analysis.counted import Counted, Place, counted
 from crowdsweep.journal.artifacts import array_of
 from crowdsweep.journal.rows import Rows
 from crowdsweep.journal.shown import ShownTrial
 from crowdsweep.journal.state import JournalState
 from crowdsweep.trial.baselines import CLASSES
-from crowdsweep.trial.result import Status
 from crowdsweep.trial.spec import canonical_json
 
 
@@ -24,7 +24,7 @@ class KeptArrays:
         arrays: those that were asked for, and those that may be missing where they are there.
     """
 
-    place: tuple[str, str]
+    place: Place
     model: str
     seed: int
     arrays: Mapping[str, np.ndarray]
@@ -43,21 +43,18 @@ def first_seeds(
         more: what is read as well where it is there.
     """
     wanted, optional = list(names), list(more)
-    first: dict[tuple[tuple[str, str], str], ShownTrial] = {}
-    for trial in trials:
-        result = state.results.get(trial.spec.key)
-        if not trial.chosen or result is None or result.status is not Status.OK or not set(wanted) <= set(result.kept):
-            continue
-        place = trial.spec.dataset, canonical_json(dict(trial.spec.dataset_params))
-        known = first.setdefault((place, trial.label), trial)
-        if trial.spec.seed < known.spec.seed:
-            first[place, trial.label] = trial
-    for (place, label), trial in first.items():
-        kept = state.results[trial.spec.key].kept
+    first: dict[tuple[Place, str], Counted] = {}
+    for one in counted(state, trials):
+        if set(wanted) <= set(one.result.kept):
+            known = first.setdefault((one.place, one.label), one)
+            if one.spec.seed < known.spec.seed:
+                first[one.place, one.label] = one
+    for (place, label), one in first.items():
+        kept = one.result.kept
         found = {name: array_of(rows, kept[name]) for name in [*wanted, *optional] if name in kept}
         arrays = {name: array for name, array in found.items() if array is not None}
         if set(wanted) <= set(arrays):
-            yield KeptArrays(place=place, model=label, seed=trial.spec.seed, arrays=arrays)
+            yield KeptArrays(place=place, model=label, seed=one.spec.seed, arrays=arrays)
 
 
 def class_names(state: JournalState, kept: KeptArrays) -> tuple[str, ...]:

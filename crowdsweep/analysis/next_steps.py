@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from crowdsweep.analysis.answer import Answer, headroom, told_apart
+from crowdsweep.analysis.answer import Answer, by_test, headroom
 from crowdsweep.analysis.searches import SearchShown
 from crowdsweep.analysis.sections.confusions import CrowdMatrix
 from crowdsweep.metrics.known import HELDOUT
@@ -53,7 +53,7 @@ def next_steps(
     steps = [_label(answers, store)] if any(answer.block.ranked for answer in answers) else []
     for answer in answers:
         about = answer.block.title if len(answers) > 1 else ""
-        crowd = next((one for one in crowds if one.place == (answer.block.dataset, answer.block.dataset_params)), None)
+        crowd = next((one for one in crowds if one.place == answer.block.place), None)
         measured = study.next_steps.get(answer.block.title) if study else None
         sentences = [*([measured] if measured else []), *_of_dataset(answer, crowd), *_at_the_edge(answer, searches)]
         if sentences:
@@ -111,20 +111,20 @@ def _of_dataset(answer: Answer, crowd: CrowdMatrix | None) -> Iterator[str]:
             f"(chance: {100 / len(crowd.matrix):.0f} %). Better annotators or clearer instructions may bring more than "
             f"more answers of the same kind."
         )
-    alike = [score.model for score in told_apart(block)[0] if score.versus_best and score.versus_best.p is not None]
+    alike = [score.model for score in by_test(block)[0] if score.versus_best and score.versus_best.p is not None]
     if alike and block.metric != HELDOUT:
         what = "scored items" if "items" in " ".join(block.varies) else "seeds (seeds.report)"
-        yield f"To tell {listed([best.model, *alike])} apart takes more {what}: over these the intervals vary."
+        yield f"To rank {listed([best.model, *alike])} takes more {what}: over these the intervals vary."
 
 
 def _at_the_edge(answer: Answer, searches: Sequence[SearchShown]) -> Iterator[str]:
     """Yields the hyper-parameters of the recommended model whose best value lies at the end of what was searched."""
     if not answer.block.ranked:
         return
-    best, place = answer.block.ranked[0], (answer.block.dataset, answer.block.dataset_params)
+    best = answer.block.ranked[0]
     point = json.loads(best.point)
     for search in searches:
-        if (search.model, search.place) != (best.model, place):
+        if (search.model, search.place) != (best.model, answer.block.place):
             continue
         ends = [name for name, both in search.ends.items() if name in point and point[name] in both]
         if ends:

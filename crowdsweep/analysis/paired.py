@@ -48,7 +48,7 @@ class PairedTest:
     reason: str = ""
 
     @property
-    def distinguishable(self) -> bool:
+    def is_significant(self) -> bool:
         """Whether the difference is significant at 5 % after correction."""
         return self.p_holm is not None and self.p_holm < SIGNIFICANCE
 

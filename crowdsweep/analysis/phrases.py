@@ -13,7 +13,7 @@ from crowdsweep.units import listed, show_p
 
 
 def verdict(block: DatasetComparison) -> str:
-    """Returns the answer for one dataset in a sentence or two: the winner, and whether the runner-up is told apart."""
+    """Returns the answer for one dataset in a sentence or two: the winner, and whether the runner-up differs."""
     if not block.ranked:
         return why_unranked(block)
     best, *rest = block.ranked
@@ -86,7 +86,7 @@ def unscored(comparison: Comparison) -> list[str]:
 def chosen_by_gold(comparison: Comparison, searches: Sequence[CellRecord]) -> list[str]:
     """Returns a sentence on the models whose points were chosen by the gold that also ranks them; none where there are
     none."""
-    by_place = {(block.dataset, block.dataset_params): block for block in comparison.datasets}
+    by_place = {block.place: block for block in comparison.datasets}
     flattered: list[str] = []
     for search in searches:
         block = by_place.get((search.dataset, canonical_json(dict(search.dataset_params))))
@@ -130,7 +130,7 @@ def tests_used(block: DatasetComparison) -> str:
     told = [part if len(parts) == 1 else f"{part} for {', '.join(models)}" for part, models in parts.items()]
     pairs = len(block.ranked) * (len(block.ranked) - 1) // 2
     over = "" if pairs == 1 else f" over all {pairs} pairs of models"
-    return f"Told apart from the best at 5 %, after Holm's correction{over}: {'; '.join(told)}."
+    return f"Tested against the best at 5 %, after Holm's correction{over}: {'; '.join(told)}."
 
 
 def intervals_over(block: DatasetComparison) -> str:
@@ -184,7 +184,7 @@ def _about_runner_up(second: Score, metric: str) -> str:
     gap = _quantity(test.difference, metric, difference=True)
     if test.p_holm is None:
         return f"The runner-up {second.model} is {gap} behind; no test: {test.reason}."
-    told = "is distinguishable from it" if test.distinguishable else "cannot be told apart from it"
+    told = f"is{'' if test.is_significant else ' not'} significantly different from it"
     but = f" Of it {unsound}." if (unsound := second.unsound(metric)) else ""
     return f"The runner-up {second.model} {told}: {gap} behind ({test.test}, Holm p {show_p(test.p_holm)}).{but}"
 

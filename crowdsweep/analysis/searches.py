@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from crowdsweep.analysis.compare import Comparison, describe_dataset
+from crowdsweep.analysis.counted import Place
 from crowdsweep.errors import CrowdsweepError
 from crowdsweep.journal.shown import points_of, shown_searches
 from crowdsweep.journal.state import JournalState
@@ -53,7 +54,7 @@ class SearchShown:
     """
 
     model: str
-    place: tuple[str, str]
+    place: Place
     metric: str
     goal: str
     points: Mapping[int, Mapping[str, Any]]

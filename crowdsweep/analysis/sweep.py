@@ -8,6 +8,7 @@ from pathlib import Path
 from crowdsweep.analysis import phrases
 from crowdsweep.analysis.answer import Answer, answer_of
 from crowdsweep.analysis.compare import Comparison, compare
+from crowdsweep.analysis.counted import Place
 from crowdsweep.analysis.flagged import flagged_notes
 from crowdsweep.analysis.kept_scores import KeptScores
 from crowdsweep.analysis.maps.found import Maps, maps_of
@@ -41,9 +42,6 @@ from crowdsweep.sweepfile.records import Metric, PublishedValue
 from crowdsweep.trial.item_scores import ItemScores, no_item_scores
 from crowdsweep.trial.naming import short_name
 from crowdsweep.trial.spec import canonical_json
-
-Place = tuple[str, str]
-"""A dataset and its parameters, canonical JSON."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -1,4 +1,4 @@
-"""The tidy table of results, one row a trial."""
+"""The tidy table of results, one row per trial."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal
@@ -52,7 +52,7 @@ def results_table(state: JournalState, phase: TablePhase = "report", *, every: b
     Args:
         state: what the journal says.
         phase: trials of both phases stand under `all` once, as trials of the report.
-        every: also the trials that the sweep does not ask for any more, told apart by a column `asked`.
+        every: also the trials that the sweep does not ask for any more, marked by a column `asked`.
     """
     found = one_each(trial for trial in shown_trials(state, every=every) if phase in ("all", trial.spec.phase))
     return _table(state, found.values(), every=every)

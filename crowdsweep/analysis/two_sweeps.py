@@ -47,15 +47,16 @@ class Pair:
     why: str = ""
 
     @property
-    def told_apart(self) -> str:
-        """What the test says of the second: `better`, `worse`, `not told apart`, `the same`; empty without a test."""
+    def second_is(self) -> str:
+        """What the test says of the second: `better`, `worse`, `not significantly different`, `the same`, `not tested`;
+        empty without a test."""
         if self.why or self.test is None or self.test.difference is None:
             return ""
         difference = self.test.difference.mean
         if self.test.p is None and difference == 0:
             return "the same"
-        if not self.test.distinguishable:
-            return "not told apart" if self.test.p is not None else "not tested"
+        if not self.test.is_significant:
+            return "not significantly different" if self.test.p is not None else "not tested"
         return "better" if (difference > 0) == (self.goal == "maximize") else "worse"
 
 
@@ -128,7 +129,7 @@ def _cells(sweep: AnalysedSweep) -> dict[tuple[Place, str], _Cell]:
     }
     found: dict[tuple[Place, str], _Cell] = {}
     for block in sweep.comparison.datasets:
-        place = (block.dataset, block.dataset_params)
+        place = block.place
         shown = dict(sorted(params.get(place, {}).items()))  # in any order the same
         for score in block.scores:
             fingerprint = prints.get(place, "")

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from crowdsweep.analysis.answer import told_apart
+from crowdsweep.analysis.answer import by_test, not_different
 from crowdsweep.analysis.compare import Comparison, DatasetComparison, describe_dataset
 from crowdsweep.metrics.shown import show_score
 from crowdsweep.metrics.wording import readable
@@ -23,7 +23,7 @@ class Setting:
         value: as text; `all` where the parameter is left out.
         winner: the best whose mean stands for it (`Score.unsound`); empty where there is none.
         score: of the winner.
-        as_good: the others that cannot be told apart from it.
+        as_good: the others that are not significantly different from it.
     """
 
     value: str
@@ -79,9 +79,9 @@ class Winners:
         if len({one.winner for one in known}) == 1 and len(shared) == len(known):
             always = [name for name in known[0].as_good if all(name in names for names in shared)]
             if always:
-                return f"; {listed(always)} cannot be told apart from it anywhere"
+                return f"; {listed(always)} {not_different(len(always))} from it anywhere"
         where = "each of them" if len(shared) == len(known) else f"{len(shared)} of {len(known)}"
-        return f"; at {where} others cannot be told apart from the best"
+        return f"; at {where} others {not_different(2)} from the best"
 
 
 def winners_of(comparison: Comparison, template: StudyTemplate) -> list[Winners]:
@@ -120,7 +120,7 @@ def _setting(value: Number | None, block: DatasetComparison) -> Setting:
     if best is None:
         return Setting(value=text, winner="")
     score = show_score(best.metrics[block.metric], block.metric)
-    as_good = [one.model for one in told_apart(block)[0]] if best is block.ranked[0] else []  # tests are against that
+    as_good = [one.model for one in by_test(block)[0]] if best is block.ranked[0] else []  # tests are against that
     return Setting(value=text, winner=best.model, score=score, as_good=as_good)
 
 

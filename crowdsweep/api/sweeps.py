@@ -49,11 +49,11 @@ class Results:
 
     @property
     def table(self) -> pa.Table:
-        """A row a trial of the report, as `crowdsweep results` prints them."""
+        """A row per trial of the report, as `crowdsweep results` prints them."""
         return self.trials()
 
     def trials(self, phase: TablePhase = "report") -> pa.Table:
-        """Returns a row a trial: of the `report`, of the `search`, or `all`."""
+        """Returns a row per trial: of the `report`, of the `search`, or `all`."""
         return results_table(self._state, phase)
 
     @property

@@ -174,7 +174,7 @@ def plan(sweep: Path, overrides: tuple[str, ...], as_json: bool) -> None:
     "--all-trials", is_flag=True, help="Also trials that the sweep file asked for earlier, marked by `asked`."
 )
 def results(store: Path | None, form: "TableFormat", phase: "TablePhase", all_trials: bool) -> None:
-    """Print one row a trial: what it was, how it ended, what it cost and every metric."""
+    """Print one row per trial: what it was, how it ended, what it cost and every metric."""
     from crowdsweep.analysis.trial_table import results_table
     from crowdsweep.journal.journal import read_journal
     from crowdsweep.views.tables.texts import render_table

@@ -32,14 +32,14 @@ def show_interval(estimate: Estimate, metric: str) -> str:
     return f"[{show_number(estimate.low, metric, estimate)}, {show_number(estimate.high, metric, estimate)}]"
 
 
-def show_spread(estimate: Estimate, metric: str) -> str:
+def show_with_interval(estimate: Estimate, metric: str) -> str:
     """Returns `82.2 ± 0.9`, the mean and half its interval; `95.0 (86.1 – 98.3)` where one side is much the longer."""
-    return _spread(estimate, metric, unit="")
+    return _with_interval(estimate, metric, unit="")
 
 
 def show_score(estimate: Estimate, metric: str) -> str:
-    """Returns `82.2 % ± 0.9` of a share; of other metrics as `show_spread`."""
-    return _spread(estimate, metric, unit=" %" if is_share(metric) else "")
+    """Returns `82.2 % ± 0.9` of a share; of other metrics as `show_with_interval`."""
+    return _with_interval(estimate, metric, unit=" %" if is_share(metric) else "")
 
 
 def show_printed(value: float | None, metric: str) -> str:
@@ -49,7 +49,7 @@ def show_printed(value: float | None, metric: str) -> str:
     return f"{100 * value:.2f}" if is_share(metric) else f"{value:.4f}"
 
 
-def show_foretold(estimate: Estimate, metric: str) -> str:
+def show_probability(estimate: Estimate, metric: str) -> str:
     """Returns `61 %`: the probability (geometric mean) that a held-out answer was given, of a mean log-likelihood;
     nothing of another metric."""
     return f"{100 * math.exp(estimate.mean):.0f} %" if metric == HELDOUT else ""
@@ -82,7 +82,7 @@ def unsound_words(found: Estimate | None, flagged: int, fitted: int) -> str:
     return f"{flagged} of {fitted} trials {'is' if flagged == 1 else 'are'} flagged" if flagged else ""
 
 
-def _spread(estimate: Estimate, metric: str, *, unit: str) -> str:
+def _with_interval(estimate: Estimate, metric: str, *, unit: str) -> str:
     mean = show_number(estimate.mean, metric, estimate) + unit
     if estimate.low is None or estimate.high is None:
         return mean

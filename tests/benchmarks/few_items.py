@@ -106,7 +106,7 @@ def _told_apart(
     """Whether any of these models is told apart from the best."""
     models = [_answers(rng, share, n_items, n_seeds, anew, luck) for share in shares]
     models.sort(key=lambda one: -float(np.mean(list(one.by_seed.values()))))
-    return any(test.distinguishable for test in against_best(models, 0.0, METRIC))
+    return any(test.is_significant for test in against_best(models, 0.0, METRIC))
 
 
 def _covers(

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from crowdsweep.analysis.answer import Answer, answer_of, told_apart
+from crowdsweep.analysis.answer import Answer, answer_of, by_test
 from crowdsweep.analysis.compare import Comparison, DatasetComparison
 from crowdsweep.analysis.phrases import verdict, worth_of_heldout
 from crowdsweep.analysis.references import References
@@ -49,7 +49,10 @@ def test_the_best_of_those_that_cost_less_is_named_with_what_it_gives_up() -> No
     """The cheapest of all is 1,800 times cheaper and worse than the one that costs eighteen times less."""
     events = trials("a", BEST, 36.0) + trials("b", CLOSE, 2.0) + trials("c", FARTHER, 0.02) + trials("d", CLOSE, 30.0)
     found, _ = answer(events)
-    assert "b, d and c cannot be told apart from it; b costs 18 times less for 0.1 points (at most 0.3)." in found.lead
+    assert (
+        "b, d and c are not significantly different from it; b costs 18 times less for 0.1 points (at most 0.3)."
+        in found.lead
+    )
     same, _ = answer(trials("a", BEST, 36.0) + trials("b", BEST, 2.0))
     assert same.lead.endswith("b gives the same numbers. b costs 18 times less.")
 
@@ -58,7 +61,7 @@ def test_a_flagged_model_is_not_as_good() -> None:
     events = trials("a", BEST) + flagged(trials("b", CLOSE), 2)
     found, block = answer(events)
     assert found.lead.endswith("b is not as good: 2 of 6 trials are flagged.")
-    assert told_apart(block)[0] == []
+    assert by_test(block)[0] == []
     row = scores_table(block, comparison_of(folded(made_up_sweep(events, models=[])))).rows[1]
     assert "2 of 6 trials are flagged" in row.cells
     assert verdict(block).endswith("Of it 2 of 6 trials are flagged.")

@@ -202,10 +202,10 @@ def test_printed_values_find_their_cell() -> None:
 
 def test_the_verdict_says_when_nothing_can_be_told() -> None:
     close = made_up_trials("a", "d", _scores(0.80, 0.86, 0.81)) + made_up_trials("b", "d", _scores(0.82, 0.79, 0.83))
-    assert "cannot be told apart" in verdict(_compare(close, ["a", "b"]).datasets[0])
+    assert "is not significantly different" in verdict(_compare(close, ["a", "b"]).datasets[0])
     far = made_up_trials("a", "d", _scores(0.90, 0.91, 0.92)) + made_up_trials("b", "d", _scores(0.10, 0.12, 0.11))
     block = _compare(far, ["a", "b"]).datasets[0]
-    assert "is distinguishable" in verdict(block)
+    assert "is significantly different" in verdict(block)
     assert "paired t" in used_tests(block)
     fixed = made_up_trials("a", "d", _scores(0.9, 0.9)) + made_up_trials("b", "d", _scores(0.9, 0.9))
     said = verdict(_compare(fixed, ["a", "b"]).datasets[0])

@@ -29,8 +29,8 @@ def test_every_use_stands_beside_the_prediction_as_it_is(tmp_path: Path, snap: s
     )
     assert [tuple(row[:3]) for row in table.rows] == [
         ("fmm-guided", "as it is", "pd"),
-        ("fmm-guided", "snapped, soft", "as it is"),
-        ("fmm-guided", "snapped, hard", "as it is"),
+        ("fmm-guided", "projected, soft", "as it is"),
+        ("fmm-guided", "projected, hard", "as it is"),
     ]
     state = read_journal(store)
     runs = [state.results[key].metrics for key, spec in state.specs.items() if spec.model == "fmm-guided"]
@@ -60,7 +60,7 @@ def test_without_a_guided_model_there_is_no_section(tmp_path: Path) -> None:
 
 def test_without_the_plain_classifier_snapping_is_still_told(tmp_path: Path) -> None:
     (table,), _ = tables_of(tmp_path, {"name": "fmm-guided", "params": FAST})
-    assert [row[1] for row in table.rows] == ["snapped, soft", "snapped, hard"]
+    assert [row[1] for row in table.rows] == ["projected, soft", "projected, hard"]
 
 
 def test_the_plain_classifier_is_the_best_one_with_the_same_network(tmp_path: Path) -> None:
@@ -77,4 +77,4 @@ def test_the_plain_classifier_is_the_best_one_with_the_same_network(tmp_path: Pa
     (alone,), _ = tables_of(
         tmp_path / "alone", {"name": "pd", "params": {"network": "linear"}}, {"name": "fmm-guided", "params": FAST}
     )
-    assert [row[1] for row in alone.rows] == ["snapped, soft", "snapped, hard"]
+    assert [row[1] for row in alone.rows] == ["projected, soft", "projected, hard"]

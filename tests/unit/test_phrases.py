@@ -48,7 +48,7 @@ def test_the_report_says_over_how_many_pairs_it_corrects() -> None:
     events = [event for n, name in enumerate("abc") for event in trials(name, [v - 0.1 * n for v in GOOD[:5]])]
     events += trials("d", [0.1, 0.13, 0.11, 0.15, 0.12])
     block = block_of(events, *"abcd")
-    assert used_tests(block).startswith("Told apart from the best at 5 %, after Holm's correction over all 6 pairs")
+    assert used_tests(block).startswith("Tested against the best at 5 %, after Holm's correction over all 6 pairs")
     pair = block_of([*trials("a", GOOD[:5]), *trials("d", [0.1, 0.13, 0.11, 0.15, 0.12])], "a", "d")
     assert "after Holm's correction: paired t" in used_tests(pair)
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float64, Num
 
+from crowdsweep.analysis.counted import Place
 from crowdsweep.analysis.kept_arrays import first_seeds
 from crowdsweep.analysis.maps.plane import LEAST, MOST, in_the_plane
 from crowdsweep.journal.rows import Rows
@@ -35,11 +36,9 @@ class AnnotatorMap:
     errors: Float64[np.ndarray, " annotators"]
 
 
-def annotator_maps(
-    state: JournalState, trials: Iterable[ShownTrial], rows: Rows
-) -> dict[tuple[str, str], list[AnnotatorMap]]:
+def annotator_maps(state: JournalState, trials: Iterable[ShownTrial], rows: Rows) -> dict[Place, list[AnnotatorMap]]:
     """Returns maps by dataset and its parameters: of each model that keeps vectors, its first seed's."""
-    found: dict[tuple[str, str], list[AnnotatorMap]] = {}
+    found: dict[Place, list[AnnotatorMap]] = {}
     for kept in first_seeds(state, trials, rows, (EMBEDDINGS, ERRORS)):
         drawn = laid_out(kept.arrays[EMBEDDINGS], kept.arrays[ERRORS])
         if drawn is not None:

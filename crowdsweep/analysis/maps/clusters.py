@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float64
 
+from crowdsweep.analysis.counted import Place
 from crowdsweep.analysis.kept_arrays import class_names, first_seeds
 from crowdsweep.journal.rows import Rows
 from crowdsweep.journal.shown import ShownTrial
@@ -58,11 +59,9 @@ class ClusterMap:
         return told + ". Effective: as many equal clusters would be as uneven."
 
 
-def cluster_maps(
-    state: JournalState, trials: Iterable[ShownTrial], rows: Rows
-) -> dict[tuple[str, str], list[ClusterMap]]:
+def cluster_maps(state: JournalState, trials: Iterable[ShownTrial], rows: Rows) -> dict[Place, list[ClusterMap]]:
     """Returns clusters by dataset and its parameters: of each model that keeps them, its first seed's."""
-    found: dict[tuple[str, str], list[ClusterMap]] = {}
+    found: dict[Place, list[ClusterMap]] = {}
     for kept in first_seeds(state, trials, rows, _NEEDED, (*_OF_ANNOTATORS, CLASSES)):
         arrays = kept.arrays
         labels, item_sizes = arrays["labels"], arrays["cluster_sizes"]

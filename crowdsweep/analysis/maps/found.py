@@ -3,15 +3,13 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from crowdsweep.analysis.counted import Place
 from crowdsweep.analysis.maps.annotators import AnnotatorMap, annotator_maps
 from crowdsweep.analysis.maps.clusters import ClusterMap, cluster_maps
 from crowdsweep.analysis.maps.items import ItemMap, item_maps
 from crowdsweep.journal.rows import Rows
 from crowdsweep.journal.shown import ShownTrial
 from crowdsweep.journal.state import JournalState
-
-Place = tuple[str, str]
-"""A dataset and its parameters, canonical JSON."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float64, Int
 
+from crowdsweep.analysis.counted import Place
 from crowdsweep.analysis.kept_arrays import class_names, first_seeds
 from crowdsweep.analysis.maps.plane import LEAST, MOST, in_the_plane
 from crowdsweep.journal.rows import Rows
@@ -39,9 +40,9 @@ class ItemMap:
     class_names: tuple[str, ...]
 
 
-def item_maps(state: JournalState, trials: Iterable[ShownTrial], rows: Rows) -> dict[tuple[str, str], list[ItemMap]]:
+def item_maps(state: JournalState, trials: Iterable[ShownTrial], rows: Rows) -> dict[Place, list[ItemMap]]:
     """Returns maps by dataset and its parameters: of each model that keeps latent vectors, its first seed's."""
-    found: dict[tuple[str, str], list[ItemMap]] = {}
+    found: dict[Place, list[ItemMap]] = {}
     for kept in first_seeds(state, trials, rows, (LATENTS, CLASS), (CLASSES,)):
         vectors, classes = kept.arrays[LATENTS][:MOST], kept.arrays[CLASS][:MOST]
         if len(vectors) < LEAST or not np.isfinite(vectors).all():

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from crowdsweep.analysis.compare import DatasetComparison
+from crowdsweep.analysis.counted import Place, counted
 from crowdsweep.journal.artifacts import array_of
 from crowdsweep.journal.rows import Rows
 from crowdsweep.journal.shown import ShownTrial
@@ -19,8 +20,6 @@ from crowdsweep.metrics.wording import readable
 from crowdsweep.studies.contract import StudyTable
 from crowdsweep.trial.artifacts import Artifact
 from crowdsweep.trial.baselines import BASELINES, HISTOGRAM, MARGINAL, UNIFORM
-from crowdsweep.trial.result import Status
-from crowdsweep.trial.spec import canonical_json
 
 MetricValues = Mapping[tuple[str, str], float]
 """(baseline, metric) → mean over the seeds."""
@@ -32,18 +31,14 @@ NOTE = (
 )
 
 
-def baseline_values(
-    state: JournalState, trials: Iterable[ShownTrial], rows: Rows
-) -> dict[tuple[str, str], MetricValues]:
+def baseline_values(state: JournalState, trials: Iterable[ShownTrial], rows: Rows) -> dict[Place, MetricValues]:
     """Returns the scores by dataset and its parameters, of those whose trials kept any."""
-    kept: dict[tuple[str, str], dict[int, Artifact]] = {}
-    for trial in trials:
-        result = state.results.get(trial.spec.key)
-        if trial.chosen and result is not None and result.status is Status.OK and BASELINES in result.kept:
-            place = trial.spec.dataset, canonical_json(dict(trial.spec.dataset_params))
-            kept.setdefault(place, {}).setdefault(trial.spec.seed, result.kept[BASELINES])
+    kept: dict[Place, dict[int, Artifact]] = {}
+    for one in counted(state, trials):
+        if BASELINES in one.result.kept:
+            kept.setdefault(one.place, {}).setdefault(one.spec.seed, one.result.kept[BASELINES])
     arrays = {one.digest: array_of(rows, one) for seeds in kept.values() for one in seeds.values()}
-    found: dict[tuple[str, str], MetricValues] = {}
+    found: dict[Place, MetricValues] = {}
     for place, seeds in kept.items():
         values: dict[tuple[str, str], list[float]] = {}
         for artifact in seeds.values():

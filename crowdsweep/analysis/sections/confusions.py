@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 
 from crowdsweep.analysis.compare import Comparison
+from crowdsweep.analysis.counted import Place, counted
 from crowdsweep.journal.artifacts import array_of
 from crowdsweep.journal.rows import Rows
 from crowdsweep.journal.shown import ShownTrial
 from crowdsweep.journal.state import JournalState
 from crowdsweep.trial.baselines import CLASSES
-from crowdsweep.trial.result import CROWD_CONFUSION, Status
+from crowdsweep.trial.result import CROWD_CONFUSION
 from crowdsweep.trial.spec import canonical_json
 
 
@@ -27,7 +28,7 @@ class CrowdMatrix:
         class_names: in the order of the rows; empty where they are not known.
     """
 
-    place: tuple[str, str]
+    place: Place
     model: str
     matrix: Sequence[Sequence[float]]
     class_names: Sequence[str] = ()
@@ -49,28 +50,26 @@ def crowd_matrices(
 ) -> list[CrowdMatrix]:
     """Returns the crowd's matrix on each dataset that has one."""
     by_cell: dict[tuple[str, str, str, str], list[Any]] = {}
-    names: dict[tuple[str, str], Sequence[str]] = {
+    names: dict[Place, Sequence[str]] = {
         (row.dataset, canonical_json(dict(row.dataset_params))): row.class_names for row in state.plan.datasets
     }
-    for trial in trials:
-        spec, result = trial.spec, state.results.get(trial.spec.key)
-        if not trial.chosen or result is None or result.status is not Status.OK:
-            continue
-        params, point = canonical_json(dict(spec.dataset_params)), canonical_json(dict(spec.point))
+    for one in counted(state, trials):
+        result, place = one.result, one.place
         matrix: Any = result.confusion
         if matrix is None and CROWD_CONFUSION in result.kept:
             matrix = array_of(rows, result.kept[CROWD_CONFUSION])
         if matrix is not None:
-            by_cell.setdefault((spec.dataset, params, trial.label, point), []).append(matrix)
-        if not names.get((spec.dataset, params)) and CLASSES in result.kept:
+            point = canonical_json(dict(one.spec.point))
+            by_cell.setdefault((*place, one.label, point), []).append(matrix)
+        if not names.get(place) and CLASSES in result.kept:
             known = array_of(rows, result.kept[CLASSES])
-            names[spec.dataset, params] = [] if known is None else known.tolist()
+            names[place] = [] if known is None else known.tolist()
     found: list[CrowdMatrix] = []
     for block in comparison.datasets:
-        place = block.dataset, block.dataset_params
         for score in [*block.ranked, *block.unranked]:
-            if matrices := by_cell.get((*place, score.model, score.point)):
+            if matrices := by_cell.get((*block.place, score.model, score.point)):
                 mean = np.mean(np.asarray(matrices, dtype=np.float64), axis=0).tolist()
-                found.append(CrowdMatrix(place=place, model=score.model, matrix=mean, class_names=names.get(place, ())))
+                known = names.get(block.place, ())
+                found.append(CrowdMatrix(place=block.place, model=score.model, matrix=mean, class_names=known))
                 break
     return found

@@ -1,9 +1,9 @@
-"""What guidance by clusters adds or costs, and what each kind of snapping does.
+"""What guidance by clusters adds or costs, and what each kind of projection onto clusters does.
 
 Weerasooriya, Ororbia and Homan put a classifier around a model of clusters: it learns the distributions of clusters
-instead of the items' own, and its predictions snap to clusters. The section sets, for each such model, its classifier's
-predictions as they are beside the plain classifier's (`pd` with the same network, the best where there are several),
-and snapped ones beside those as they are, on the same seeds and items, whatever the sign.
+instead of the items' own, and its predictions are projected onto clusters. The section sets, for each such model, its
+classifier's predictions as they are beside the plain classifier's (`pd` with the same network, the best where there are
+several), and projected ones beside those as they are, on the same seeds and items, whatever the sign.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,21 +12,20 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from crowdsweep.analysis.compare import DatasetComparison
+from crowdsweep.analysis.counted import Place, counted, scores_of
 from crowdsweep.analysis.kept_scores import KeptScores
-from crowdsweep.analysis.paired import Scores, paired_test
+from crowdsweep.analysis.paired import paired_test
 from crowdsweep.journal.rows import Rows
 from crowdsweep.journal.shown import ShownTrial
 from crowdsweep.journal.state import JournalState
 from crowdsweep.metrics.shown import show_interval, show_number
 from crowdsweep.metrics.wording import readable
 from crowdsweep.studies.contract import Cell, StudyTable
-from crowdsweep.trial.result import Status
-from crowdsweep.trial.spec import canonical_json
 from crowdsweep.units import show_p
 
 PLAIN = "pd"
 _SNAP = "test_snap"  # the hyper-parameter of guided models, and what their predictor's uses are called after
-_AS_IT_IS, _SNAPPED = "none", ("soft", "hard")
+_AS_IT_IS, _PROJECTED = "none", ("soft", "hard")
 NOTE = (
     "difference: the first minus the second, with its 95 % interval and the p of a paired test, uncorrected. As it is: "
     "the classifier's own prediction; soft: all clusters in proportion; hard: the best one. Each model stands at its "
@@ -59,7 +58,7 @@ def guidance_tables(
     ran, kept = _ran(state, trials), KeptScores(state, rows)
     tables: list[StudyTable] = []
     for block in blocks:
-        models = ran.get((block.dataset, block.dataset_params), {})
+        models = ran.get(block.place, {})
         ranked = [models[score.model] for score in block.scores if score.model in models]
         plain = [runs for runs in ranked if runs.model == PLAIN]
         metric = block.metric.partition(".")[0]
@@ -75,15 +74,12 @@ def guidance_tables(
     return tables
 
 
-def _ran(state: JournalState, trials: Iterable[ShownTrial]) -> dict[tuple[str, str], dict[str, _Runs]]:
-    found: dict[tuple[str, str], dict[str, _Runs]] = {}
-    for trial in trials:
-        spec, result = trial.spec, state.results.get(trial.spec.key)
-        if not trial.chosen or result is None or result.status is not Status.OK:
-            continue
-        models = found.setdefault((spec.dataset, canonical_json(dict(spec.dataset_params))), {})
-        runs = models.setdefault(trial.label, _Runs(trial.label, spec.model, spec.params))
-        runs.key[spec.seed] = spec.key
+def _ran(state: JournalState, trials: Iterable[ShownTrial]) -> dict[Place, dict[str, _Runs]]:
+    found: dict[Place, dict[str, _Runs]] = {}
+    for one in counted(state, trials):
+        models = found.setdefault(one.place, {})
+        runs = models.setdefault(one.label, _Runs(one.label, one.spec.model, one.spec.params))
+        runs.key[one.spec.seed] = one.spec.key
     return found
 
 
@@ -92,16 +88,18 @@ def _of_model(
 ) -> Iterator[list[Cell]]:
     as_it_is = runs.metric(metric, _AS_IT_IS)
     pairs = [(_AS_IT_IS, plain, metric)] if plain is not None else []
-    pairs += [(use, runs, as_it_is) for use in _SNAPPED]
+    pairs += [(use, runs, as_it_is) for use in _PROJECTED]
     for use, other, other_name in pairs:
-        first = _scores(state, kept, runs.metric(metric, use), runs)
-        second = _scores(state, kept, other_name, other)
+        first, second = (
+            scores_of(state, kept(list(own.key.values()), name), name, own.key)
+            for own, name in ((runs, runs.metric(metric, use)), (other, other_name))
+        )
         if not first.by_seed.keys() & second.by_seed.keys():
             continue
         test = paired_test(first, second, len(pairs), metric=metric)
         yield [
             runs.label,
-            "as it is" if use == _AS_IT_IS else f"snapped, {use}",
+            "as it is" if use == _AS_IT_IS else f"projected, {use}",
             other.label if use == _AS_IT_IS else "as it is",
             *(
                 show_number(float(np.mean(list(part.by_seed.values()))), metric, test.difference)
@@ -111,13 +109,3 @@ def _of_model(
             "" if test.difference is None else show_interval(test.difference, metric),
             show_p(test.p).removeprefix("= "),
         ]
-
-
-def _scores(state: JournalState, kept: KeptScores, metric: str, runs: _Runs) -> Scores:
-    by_seed = {
-        seed: state.results[key].metrics[metric]
-        for seed, key in runs.key.items()
-        if metric in state.results[key].metrics
-    }
-    known = kept(list(runs.key.values()), metric)
-    return Scores(by_seed=by_seed, by_item={seed: known[key] for seed, key in runs.key.items() if key in known})

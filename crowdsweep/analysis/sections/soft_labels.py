@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from crowdsweep.analysis.compare import describe_dataset
+from crowdsweep.analysis.counted import counted, scores_of
 from crowdsweep.analysis.kept_scores import KeptScores
-from crowdsweep.analysis.paired import Scores, paired_test
+from crowdsweep.analysis.paired import paired_test
 from crowdsweep.journal.artifacts import array_of
 from crowdsweep.journal.rows import Rows
 from crowdsweep.journal.shown import ShownTrial
@@ -21,8 +22,6 @@ from crowdsweep.metrics.soft_labels import bootstrap_p, kurtosis_by_outcome
 from crowdsweep.metrics.wording import readable
 from crowdsweep.studies.contract import StudyTable
 from crowdsweep.trial.item_scores import kurtosis_name
-from crowdsweep.trial.result import Status
-from crowdsweep.trial.spec import canonical_json
 from crowdsweep.units import show_p
 
 NOTE = (
@@ -79,27 +78,19 @@ def _ran(state: JournalState, trials: Iterable[ShownTrial]) -> Mapping[str, tupl
     """Returns by dataset which accuracy compares, and the models that have it."""
     found: dict[str, tuple[str, dict[str, _Runs]]] = {}
     among = {row.dataset for row in state.plan.datasets}
-    for trial in trials:
-        spec, result = trial.spec, state.results.get(trial.spec.key)
-        if not trial.chosen or spec.model not in ("stl", "mtl") or result is None or result.status is not Status.OK:
-            continue
-        metric = next((name for name in ("test_accuracy", "dev_accuracy") if name in result.metrics), None)
-        if metric is not None:
-            dataset = describe_dataset(spec.dataset, canonical_json(dict(spec.dataset_params)), among)
-            _, models = found.setdefault(dataset, (metric, {}))
-            models.setdefault(trial.label, _Runs(trial)).key[spec.seed] = spec.key
+    for one in counted(state, trials):
+        metric = next((name for name in ("test_accuracy", "dev_accuracy") if name in one.result.metrics), None)
+        if one.spec.model in ("stl", "mtl") and metric is not None:
+            _, models = found.setdefault(describe_dataset(*one.place, among), (metric, {}))
+            models.setdefault(one.label, _Runs(one.trial)).key[one.spec.seed] = one.spec.key
     return found
 
 
 def _compared(
     state: JournalState, kept: KeptScores, metric: str, single: _Runs, multi: _Runs, comparisons: int
 ) -> list[str | float | int | None]:
-    def scores(runs: _Runs) -> Scores:
-        by_seed = {seed: state.results[key].metrics[metric] for seed, key in runs.key.items()}
-        return Scores(by_seed=by_seed, by_item={seed: known[key] for seed, key in runs.key.items() if key in known})
-
     known = kept([*single.key.values(), *multi.key.values()], metric)
-    one, other = scores(multi), scores(single)
+    one, other = (scores_of(state, known, metric, runs.key) for runs in (multi, single))
     test = paired_test(one, other, comparisons, metric=metric)
     pooled = [mine - theirs for _, theirs, mine in _by_item(kept, metric, single, multi)]
     means = [show_number(float(np.mean(list(own.by_seed.values()))), metric, test.difference) for own in (one, other)]

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
+from crowdsweep.analysis.counted import Place
 from crowdsweep.journal.shown import ShownTrial
 from crowdsweep.journal.state import JournalState
 from crowdsweep.trial.spec import canonical_json
@@ -12,9 +13,9 @@ Curves = dict[str, dict[str, list[Steps]]]
 """Metric → model → the curve of each fit."""
 
 
-def training_curves(state: JournalState, trials: Iterable[ShownTrial]) -> dict[tuple[str, str], Curves]:
+def training_curves(state: JournalState, trials: Iterable[ShownTrial]) -> dict[Place, Curves]:
     """Returns the curves by dataset and its parameters; of curves with at least two steps."""
-    found: dict[tuple[str, str], Curves] = {}
+    found: dict[Place, Curves] = {}
     for trial in trials:
         result = state.results.get(trial.spec.key)
         if trial.chosen and result is not None and result.watched and len(result.curve) > 1:

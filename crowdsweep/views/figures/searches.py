@@ -111,8 +111,8 @@ def parallel_coordinates(points: SearchedPoints, goal: str, metric: str) -> Figu
     heights, ends = _heights(points, names)
     scale = 100.0 if is_share(metric) else 1.0
     low, high = scale_of(values.tolist(), [])
-    spread = (high - low) or 1.0
-    heights.append(list(np.clip((values - low) / spread, 0.0, 1.0)))
+    extent = (high - low) or 1.0
+    heights.append(list(np.clip((values - low) / extent, 0.0, 1.0)))
     ends.append((f"{scale * low:.4g}", f"{scale * high:.4g}"))
     with style():
         figure = Figure(figsize=(max(WIDTH, 0.95 * (len(names) + 1)), 2.6))

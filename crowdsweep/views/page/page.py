@@ -17,10 +17,11 @@ from markupsafe import Markup, escape
 
 from crowdsweep.analysis import phrases
 from crowdsweep.analysis.compare import Comparison, DatasetComparison
+from crowdsweep.analysis.counted import Place
 from crowdsweep.analysis.searches import SearchShown
 from crowdsweep.analysis.sections.baselines import baseline_table
-from crowdsweep.analysis.sweep import AnalysedSweep, Place
-from crowdsweep.metrics.shown import show_spread
+from crowdsweep.analysis.sweep import AnalysedSweep
+from crowdsweep.metrics.shown import show_with_interval
 from crowdsweep.metrics.wording import readable
 from crowdsweep.trial.events import SweepStatus
 from crowdsweep.trial.naming import show_point
@@ -129,7 +130,7 @@ def _means_figure(block: DatasetComparison, comparison: Comparison) -> Any:
             values=list(score.scores.by_seed.values()),
             apart=score.saw_gold,
             printed=printed.get(score.model),
-            text=show_spread(score.metrics[block.metric], block.metric),
+            text=show_with_interval(score.metrics[block.metric], block.metric),
         )
         for score in [*block.ranked, *block.gold]
     ]
@@ -143,10 +144,7 @@ def _search_figure(search: SearchShown) -> Any:
 def _baselines(found: AnalysedSweep) -> dict[Place, list[PageTable]]:
     """Returns the tables of predictions that take no fit, by dataset, of those that compare label distributions."""
     tables = {
-        (block.dataset, block.dataset_params): baseline_table(
-            block, found.baselines.get((block.dataset, block.dataset_params), {})
-        )
-        for block in found.comparison.datasets
+        block.place: baseline_table(block, found.baselines.get(block.place, {})) for block in found.comparison.datasets
     }
     return {place: page_tables.study_tables([table]) for place, table in tables.items() if table is not None}
 

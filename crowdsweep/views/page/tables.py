@@ -7,7 +7,7 @@ from crowdsweep.analysis.compare import Comparison, DatasetComparison, Score
 from crowdsweep.analysis.searches import SearchShown
 from crowdsweep.metrics.intervals import Estimate
 from crowdsweep.metrics.known import HELDOUT, SPLITS
-from crowdsweep.metrics.shown import show_foretold, show_interval, show_number, show_printed, show_spread
+from crowdsweep.metrics.shown import show_interval, show_number, show_printed, show_probability, show_with_interval
 from crowdsweep.metrics.wording import is_count, readable
 from crowdsweep.studies.contract import StudyTable
 from crowdsweep.trial.naming import show_point
@@ -43,9 +43,9 @@ def study_tables(tables: Iterable[StudyTable]) -> list[PageTable]:
 def scores_table(block: DatasetComparison, comparison: Comparison) -> PageTable:
     """Returns what the models of a dataset reach, and what that costs."""
     printed = comparison.printed(block)
-    foretold = any(show_foretold(score.metrics[block.metric], block.metric) for score in block.ranked)
+    predicted = any(show_probability(score.metrics[block.metric], block.metric) for score in block.ranked)
     columns = ["model", "rank", readable(block.metric) if block.metric else "score"]
-    columns += ["on a held-out answer"] if foretold else []
+    columns += ["on a held-out answer"] if predicted else []
     columns += ["behind the best", "as good?", *(["printed"] if printed else []), "time per trial", "settings"]
     rows = [
         PageRow(
@@ -53,7 +53,7 @@ def scores_table(block: DatasetComparison, comparison: Comparison) -> PageTable:
                 score.name,
                 "" if score.rank is None else str(score.rank),
                 _reached(score, block.metric),
-                *([_of(score, block.metric, show_foretold)] if foretold else []),
+                *([_of(score, block.metric, show_probability)] if predicted else []),
                 _behind(score, block.metric),
                 _as_good(score, block.metric),
                 *([show_printed(printed.get(score.model), block.metric)] if printed else []),
@@ -137,7 +137,7 @@ def _own_answers(split: str, block: DatasetComparison) -> str:
 
 def _metrics_table(block: DatasetComparison, title: str, names: Sequence[str]) -> PageTable:
     able = [score for score in block.scores if any(name in score.metrics for name in names)]
-    rows = [PageRow(cells=[score.name, *(_of(score, name, show_spread) for name in names)]) for score in able]
+    rows = [PageRow(cells=[score.name, *(_of(score, name, show_with_interval) for name in names)]) for score in able]
     return PageTable(title=title, columns=["model", *map(readable, names)], rows=rows)
 
 
@@ -191,7 +191,7 @@ def selected_table(search: SearchShown) -> PageTable:
             cells=[
                 f"point {number}",
                 show_number(search.values.get(number), search.metric, search.fresh.get(number)),
-                show_spread(search.fresh[number], search.metric) if number in search.fresh else "not scored so",
+                show_with_interval(search.fresh[number], search.metric) if number in search.fresh else "not scored so",
                 show_point(search.points[number]),
             ]
         )
@@ -215,7 +215,7 @@ def _without_empty_columns(table: PageTable) -> PageTable:
 def _reached(score: Score, metric: str) -> str:
     ours = score.metrics.get(metric)
     if ours is not None:
-        return show_spread(ours, metric)
+        return show_with_interval(ours, metric)
     if score.n_stopped:
         return "no seed was fitted to its end"
     return "every seed failed" if score.n_failed else "not scored by this"
@@ -238,7 +238,7 @@ def _as_good(score: Score, metric: str) -> str:
         return ""
     if beside == "worse":
         return "predicts answers less well" if metric == HELDOUT else "no, worse"
-    return score.unsound(metric) or ("cannot be told apart" if beside == "not told apart" else beside)
+    return score.unsound(metric) or beside
 
 
 def _printed_interval(ours: Estimate, metric: str) -> str:

@@ -20,7 +20,7 @@ def comparison_in_markdown(found: AnalysedSweep) -> str:
     lines = [
         line
         for block in found.comparison.datasets
-        for line in baseline_lines(block, found.baselines.get((block.dataset, block.dataset_params), {}))
+        for line in baseline_lines(block, found.baselines.get(block.place, {}))
     ]
     without_a_fit = [to_markdown(pa.Table.from_pylist(lines), right=("value",))] if lines else []
     notes = [f"{note}\n" for note in found.notes_below_a_table]

@@ -65,7 +65,7 @@ def _row(pair: "Pair") -> list[str]:
         shown(pair.second),
         step(found.mean) if found is not None else "",
         interval,
-        pair.told_apart or pair.why,
+        pair.second_is or pair.why,
         str(found.n) if found is not None else "",
     ]
 
@@ -83,7 +83,7 @@ def _mapping(pair: "Pair") -> dict[str, Any]:
         "high": found.high if found is not None else None,
         "seeds": found.n if found is not None else 0,
         "p_holm": pair.test.p_holm if pair.test is not None else None,
-        "second_is": pair.told_apart or pair.why,
+        "second_is": pair.second_is or pair.why,
     }
 
 
