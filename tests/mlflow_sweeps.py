@@ -1,5 +1,6 @@
 """Sweeps whose mirrors write MLflow runs, and the runs that are found then."""
 
+import logging
 import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,6 +15,8 @@ from crowdsweep.tracking.mlflow_runs import (
 )
 from crowdsweep.tracking.repeated import Pace
 from crowdsweep.trial.events import Event, SweepFinished, SweepStatus, TrialPlanned
+
+_log = logging.getLogger("crowdsweep.app")  # what tells people so
 
 SEEDS = (0, 1, 2, 3)
 
@@ -43,6 +46,8 @@ def sweep(store: Path, events: Sequence[Event], *, uri: str | None = None) -> Jo
         journal.handle(event)
         mirror.handle(event)
     mirror.close()
+    if mirror.lacks:
+        _log.warning("MLflow lacks %s", mirror.lacks)
     journal.close()
     return read_journal(store)
 

@@ -23,9 +23,9 @@ DOORS = {
     "optuna": ["search/optuna_points.py", "search/importances.py"],
     "mlflow": ["tracking/mlflow_*.py"],
     "sqlalchemy": ["tracking/sqlite_file.py", "tracking/mlflow_failures.py", "tracking/mlflow_reachable.py"],
-    "matplotlib": ["report/figures/*.py"],
-    "jinja2": ["report/page.py"],
-    "sklearn": ["models/joint/*.py", "data/sources/digits.py", "report/plane.py", "api/estimator.py"],
+    "matplotlib": ["views/figures/*.py"],
+    "jinja2": ["views/page/page.py"],
+    "sklearn": ["models/joint/*.py", "data/sources/digits.py", "analysis/maps/plane.py", "api/estimator.py"],
     "torch": ["models/*.py", "seeds.py"],
     "rich": ["console/live.py", "console/tables.py"],
     "click": ["cli/*.py"],
@@ -63,6 +63,39 @@ def test_heavy_libraries_have_one_door(library: str) -> None:
     assert not stray, f"{library} may be imported in {DOORS[library]} only"
     unused = [door for door in DOORS[library] if not fnmatch.filter(names, door)]
     assert not unused, f"{library} is not imported in {unused}: shut that door"
+
+
+def modules_of(path: Path) -> set[str]:
+    """The modules of this package that a file imports, wherever in it."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module is not None and node.module.startswith("crowdsweep."):
+            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return found
+
+
+def test_analysis_renders_nothing() -> None:
+    """That it knows no view is for the layers to say; here, that it loads nothing to draw with."""
+    program = "import sys, crowdsweep.analysis.sweep\nprint(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    loaded = {name.partition(".")[0] for name in done.stdout.split()}
+    assert "crowdsweep" in loaded
+    assert not loaded & {"jinja2", "matplotlib", "rich", "mlflow", "click"}
+
+
+def test_views_know_no_statistics() -> None:
+    """They show estimates, intervals and p values; they make none, and open no journal."""
+    computing = ("crowdsweep.metrics.differences", "crowdsweep.metrics.ranking", "crowdsweep.metrics.soft_labels")
+    making = {f"crowdsweep.metrics.intervals.{name}" for name in ("estimate",)} | {
+        f"crowdsweep.analysis.{name}" for name in ("compare.compare", "paired.paired_test", "paired.holm")
+    }
+    reading = {f"crowdsweep.journal.{name}" for name in ("journal.open_rows", "artifacts.array_of")}
+    views = [path for path in FILES if path.is_relative_to(PACKAGE / "views")]
+    assert len(views) > 20, "the rule looks at nothing"
+    for path in views:
+        assert not imported_by(path) & {"scipy", "sklearn", "statistics"}, path
+        used = modules_of(path)
+        assert not [name for name in used if name.startswith(computing) or name in making | reading], path
 
 
 def test_files_and_functions_stay_short() -> None:

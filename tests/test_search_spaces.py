@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from crowdsweep.analysis.kept_scores import KeptScores
+from crowdsweep.analysis.sweep import analysed, comparison_of
 from crowdsweep.journal.journal import open_rows, read_journal
 from crowdsweep.models import registered
-from crowdsweep.report.of_sweep import comparison_of
-from crowdsweep.report.soft_labels import soft_label_tables
 from crowdsweep.sweep.launch import open_and_run
 from crowdsweep.sweep.plan import Plan, make_plan
 from crowdsweep.sweepfile.read import load_sweep
@@ -90,13 +90,13 @@ def test_soft_labels_runs_through_when_it_is_made_short(
     open_and_run(load_sweep(path, short), tmp_path, quiet=True)
     state = read_journal(tmp_path)
     assert [result.status for result in state.results.values()] == ["ok"] * 27
-    comparison = comparison_of(state, tmp_path)
+    comparison = comparison_of(state, KeptScores(state, open_rows(tmp_path, write=False)))
     assert all(entry.ours is not None for entry in comparison.published)
     for block in comparison.datasets:
         assert {score.model.removeprefix("pos-") for score in block.gold} == {
             f"{name}-gold" for name in ("stl", "kl-regular", "kl-inverse", "cross-entropy")
         }
-    tables = soft_label_tables(state, open_rows(tmp_path, write=False))
+    tables = analysed(tmp_path).soft_labels
     assert [len(table.rows) for table in tables] == [6] * 4  # three comparisons, and of the folds of tags the kurtosis
 
 
@@ -138,7 +138,7 @@ def test_a_papers_sweep_runs_through_when_it_is_made_short(
     open_and_run(load_sweep(path, [*brief(path), *more]), tmp_path, quiet=True)
     state = read_journal(tmp_path)
     assert {result.status for result in state.results.values()} == {"ok"}
-    comparison = comparison_of(state, tmp_path)
+    comparison = comparison_of(state, KeptScores(state, open_rows(tmp_path, write=False)))
     assert sum(len(block.scores) for block in comparison.datasets) == cells
     thinned_otherwise = [entry for entry in comparison.published if entry.ours is None]
     assert all(entry.published.dataset_params.get("redundancy", 5) != 5 for entry in thinned_otherwise)
@@ -155,7 +155,7 @@ def test_label_distributions_run_through_when_they_are_made_short(
     open_and_run(load_sweep(path, [*brief(path), "budget.points=1"]), tmp_path, quiet=True)
     state = read_journal(tmp_path)
     assert [result.status for result in state.results.values()] == ["ok"] * n_trials
-    comparison = comparison_of(state, tmp_path)
+    comparison = comparison_of(state, KeptScores(state, open_rows(tmp_path, write=False)))
     assert all(entry.ours is not None for entry in comparison.published)
     for block in comparison.datasets:
         assert {score.model for score in block.ranked} >= {

@@ -30,7 +30,7 @@ _OWN = ("model", "seeds", "random_state", "missing")
 class CrowdClassifier(ClassifierMixin, BaseEstimator):
     """A classifier that learns from answers that disagree.
 
-    `fit` takes a matrix of answers in place of labels, a row an item and a column an annotator. **-1, NaN, None and
+    `fit` takes a matrix of answers in place of labels, a row per item and a column per annotator. **-1, NaN, None and
     empty texts mean that there is no answer**, as for `crowdsweep data import matrix`, in `score` and in scikit-learn's
     cross-validation too. One dimension is one annotator who answered every item, and nothing is missing there: -1 is a
     class, as for scikit-learn's own classifiers.

@@ -68,7 +68,7 @@ class Fit:
 
     @property
     def labels(self) -> pa.Table:
-        """A row an item: `item`, `label`, `probability`, `entropy` (nats), `answers`, `agreement` (the share of the
+        """A row per item: `item`, `label`, `probability`, `entropy` (nats), `answers`, `agreement` (the share of the
         answers that are the label), `split`, `labelled_by` (`gold`, `classifier` where that has the last word, else
         `annotations`), `fits_agree`, and where there are some `name` (of the class) and `gold`."""
         return labels_table(self._labelled, self.fitted.dataset)
@@ -86,7 +86,7 @@ class Fit:
 
     @property
     def answers(self) -> pa.Table:
-        """A row an answer, the least probable to be right first: `item`, `annotator`, `label`, `probability`, and
+        """A row per answer, the least probable to be right first: `item`, `annotator`, `label`, `probability`, and
         whether it deserves a `second_look`."""
         return answers_table(self.fitted, self._labelled)
 
@@ -133,7 +133,7 @@ class Fit:
             A row for each item that the model was fitted to: `item`, `label`, its `probability`, `p(CLASS)` of each.
 
         Raises:
-            BadInput: the model foretells nobody new (pgm-bp, pgm-annealing and ldl-nm do), or an item or a class is
+            BadInput: the model predicts nobody new (pgm-bp, pgm-annealing and ldl-nm do), or an item or a class is
                 not known. They are named as in the data: where `load` had numbers, numbers do.
         """
         given = [list(said) if isinstance(said, list | tuple | np.ndarray) else [said] for said in answers.values()]

@@ -11,10 +11,14 @@ from typing import Any
 
 import pyarrow as pa
 
+from crowdsweep import app
+from crowdsweep.analysis.comparison_table import comparison_table
+from crowdsweep.analysis.standing import sweep_status
+from crowdsweep.analysis.sweep import analysed
+from crowdsweep.analysis.trial_table import TablePhase, results_table
 from crowdsweep.api.fits import Fit, check_seeds, to_keep, without_numpy
 from crowdsweep.api.notebook import as_html
 from crowdsweep.api.threads import one_thread
-from crowdsweep.console.status import sweep_status
 from crowdsweep.errors import BadInput, ConvergenceWarning, Interrupted, Where
 from crowdsweep.files.asked import is_folder
 from crowdsweep.journal.journal import read_journal
@@ -22,16 +26,8 @@ from crowdsweep.journal.state import JournalState
 from crowdsweep.journal.stores import DEFAULT_STORES
 from crowdsweep.labelling.chosen import Chosen, chosen_of_sweep
 from crowdsweep.labelling.folder import fit_chosen
-from crowdsweep.labelling.in_mlflow import label_and_register
 from crowdsweep.models import registered
-from crowdsweep.report.comparison_table import comparison_table
-from crowdsweep.report.figures import heat_map, to_png
-from crowdsweep.report.in_mlflow import show_when_ended
-from crowdsweep.report.of_sweep import compared_sweep, comparison_of
-from crowdsweep.report.page import write_pages
-from crowdsweep.report.table import TablePhase, results_table
 from crowdsweep.sweep.driver import SweepOutcome
-from crowdsweep.sweep.launch import open_and_run
 from crowdsweep.sweepfile.located import with_overrides
 from crowdsweep.sweepfile.read import load_sweep, parse_sweep
 from crowdsweep.sweepfile.records import Engine, SweepConfig
@@ -53,11 +49,11 @@ class Results:
 
     @property
     def table(self) -> pa.Table:
-        """A row a trial of the report, as `crowdsweep results` prints them."""
+        """A row per trial of the report, as `crowdsweep results` prints them."""
         return self.trials()
 
     def trials(self, phase: TablePhase = "report") -> pa.Table:
-        """Returns a row a trial: of the `report`, of the `search`, or `all`."""
+        """Returns a row per trial: of the `report`, of the `search`, or `all`."""
         return results_table(self._state, phase)
 
     @property
@@ -65,7 +61,7 @@ class Results:
         """A row for each model on each dataset, best first: rank, mean and interval of the metric that ranks, test
         against the best, seconds; `table.csv` of the report."""
         with one_thread():
-            return comparison_table(comparison_of(self._state, self.store))
+            return comparison_table(analysed(self.store).comparison)
 
     @property
     def status(self) -> dict[str, Any]:
@@ -185,21 +181,9 @@ def run(
     config = _config(sweep, overrides or {})
     place = DEFAULT_STORES / config.name if store is None else Path(store)
     with one_thread():
-        outcome = open_and_run(
-            config,
-            place,
-            engine=engine,
-            address=address,
-            quiet=quiet,
-            draw=lambda matrix: to_png(heat_map(matrix)),
-            retry_failed=retry_failed,
-        )
-        if not outcome.dropped:
-            compared = compared_sweep(place)
-            write_pages(compared)
-            show_when_ended(compared, config.tracking.uri)
-        if config.tracking.register and outcome.status == "done":
-            label_and_register(place, _log.info, news=outcome.ran > 0, place=config.tracking.uri)
+        outcome = app.run(config, place, engine=engine, address=address, quiet=quiet, retry_failed=retry_failed)
+        if app.finish(config, place, outcome) is not None:
+            app.register(config, place, outcome, _log.info)
     if outcome.status == "interrupted":
         raise Interrupted(f"{config.name}: interrupted; nothing that finished is lost, run it again to go on")
     for words in _to_tell(outcome):

@@ -39,8 +39,9 @@ from crowdsweep.files.asked import exists
 from crowdsweep.journal.stores import DEFAULT_STORES, asked_store, stores_in
 
 if TYPE_CHECKING:
-    from crowdsweep.report.table import TablePhase
+    from crowdsweep.analysis.trial_table import TablePhase
     from crowdsweep.sweepfile.records import Engine, SweepConfig
+    from crowdsweep.views.tables.texts import TableFormat
 
 record_argument = click.argument("store", metavar="DIR", type=PATH, shell_complete=stores_named)
 overrides_option = click.option(
@@ -119,45 +120,30 @@ def run(
     SWEEP may also be a dataset's folder: its sweep.yaml is run, or, where it has none, the one that `init` would write.
     """
     say_nothing_first() if quiet else say_first(f"{sweep}: reading it")
-    from crowdsweep.cli.results import label_line, shown_results
+    from crowdsweep import app
     from crowdsweep.console.tables import terminal_width
-    from crowdsweep.labelling.in_mlflow import label_and_register
-    from crowdsweep.report.in_mlflow import show_when_ended
-    from crowdsweep.report.of_sweep import compared_sweep
-    from crowdsweep.report.page import write_pages
-    from crowdsweep.sweep.launch import open_and_run
+    from crowdsweep.views.terminal.results import label_line, shown_results
 
     config = _asked_sweep(sweep, overrides)
     place = store if store is not None else DEFAULT_STORES / config.name
     words = ["crowdsweep", "run", str(sweep), "--store", str(place)]
     words += ["--engine", engine] if engine else []
     words += ["--address", address] if address else []
-    outcome = open_and_run(
-        config,
-        place,
-        engine=engine,
-        address=address,
-        quiet=quiet,
-        draw=_draw_confusion,
-        retry_failed=retry_failed,
-    )
+    outcome = app.run(config, place, engine=engine, address=address, quiet=quiet, retry_failed=retry_failed)
     try:
-        if not outcome.dropped:
-            if not quiet:
-                with suppress(OSError):  # a terminal that was closed costs nobody the report
-                    say(f"{config.name}: writing the report…", err=True)
-            compared = compared_sweep(place)
-            page = write_pages(compared)
-            show_when_ended(compared, config.tracking.uri)
-            click.echo(f"{shown_results(compared, terminal_width())}\n")
-            click.echo(f"report:  {page}")
-            click.echo(f"results: {page.with_name('results.parquet')}")
+        if not (quiet or outcome.dropped):
+            with suppress(OSError):  # a terminal that was closed costs nobody the report
+                say(f"{config.name}: writing the report…", err=True)
+        found = app.finish(config, place, outcome)
+        if found is not None:
+            click.echo(f"{shown_results(found, terminal_width())}\n")
+            click.echo(f"report:  {place / 'report.html'}")
+            click.echo(f"results: {place / 'results.parquet'}")
             if config.tracking.enabled:
                 click.echo(f"MLflow:  crowdsweep ui {shlex.quote(str(place))}")
-            if line := label_line(compared.comparison, place):
+            if line := label_line(found):
                 click.echo(f"labels:  {line}")
-            if config.tracking.register and outcome.status == "done":
-                label_and_register(place, say, news=outcome.ran > 0, place=config.tracking.uri)
+            app.register(config, place, outcome, say)
     finally:  # how to go on is said also where the report cannot be written
         code = exit_code(outcome)
         for line in closing_words(outcome, config, Again(words=words, overrides=overrides), str(place)):
@@ -187,13 +173,14 @@ def plan(sweep: Path, overrides: tuple[str, ...], as_json: bool) -> None:
 @click.option(
     "--all-trials", is_flag=True, help="Also trials that the sweep file asked for earlier, marked by `asked`."
 )
-def results(store: Path | None, form: str, phase: "TablePhase", all_trials: bool) -> None:
-    """Print one row a trial: what it was, how it ended, what it cost and every metric."""
+def results(store: Path | None, form: "TableFormat", phase: "TablePhase", all_trials: bool) -> None:
+    """Print one row per trial: what it was, how it ended, what it cost and every metric."""
+    from crowdsweep.analysis.trial_table import results_table
     from crowdsweep.journal.journal import read_journal
-    from crowdsweep.report.table import results_table, to_csv, to_json, to_latex, to_markdown
+    from crowdsweep.views.tables.texts import render_table
 
-    render = {"csv": to_csv, "json": to_json, "md": to_markdown, "latex": to_latex}[form]
-    click.echo(render(results_table(read_journal(named_store(store)), phase, every=all_trials)).rstrip("\n"))
+    found = results_table(read_journal(named_store(store)), phase, every=all_trials)
+    click.echo(render_table(found, form).rstrip("\n"))
 
 
 @commands.command()
@@ -205,11 +192,11 @@ def report(store: Path | None, live: bool) -> None:
     """Write report.html, table.md, table.csv, table.tex and results.parquet from the record."""
     say_first(f"{store or 'the latest sweep'}: reading it")
     if live:
-        from crowdsweep.report.live import live_report
+        from crowdsweep.views.live import live_report
 
         live_report(named_store(store), click.echo)
         return
-    from crowdsweep.report.page import write_report
+    from crowdsweep.views.report_files import write_report
 
     click.echo(write_report(named_store(store)))
 
@@ -256,8 +243,8 @@ def label(
     say_first(f"{place or 'the latest sweep'}: reading it")
     from crowdsweep.labelling.chosen import chosen_of_dataset, chosen_of_sweep
     from crowdsweep.labelling.exports import Exports
-    from crowdsweep.labelling.folder import default_folder, fit_chosen, told_of, write_labels
-    from crowdsweep.labelling.in_mlflow import log_and_tell
+    from crowdsweep.labelling.folder import default_folder, fit_chosen
+    from crowdsweep.labelling.in_mlflow import write_and_tell
     from crowdsweep.labelling.label_files import check_folder
 
     if place is None:
@@ -282,12 +269,7 @@ def label(
     fitted = fit_chosen(chosen, asked)
     if fitted.unfinished:
         click.echo(f"warning: {plain(fitted.unfinished)}", err=True)
-    names = write_labels(fitted, chosen, folder, shlex.join(words), asked)
-    say(f"{folder}: {', '.join(names)}")
-    for line in told_of(folder):
-        say(plain(line))
-    if exists(store / "journal.jsonl"):
-        log_and_tell(store, folder, fitted, say)
+    write_and_tell(fitted, chosen, folder, words, lambda line: say(plain(line)), asked=asked)
 
 
 @commands.command()
@@ -295,12 +277,9 @@ def label(
 @click.option("--uri", help="Where to write; MLFLOW_TRACKING_URI, else the database beside the record.")
 def mirror(store: Path, uri: str | None) -> None:
     """Rebuild MLflow's runs from the record: what is missing or incomplete is written again."""
-    from crowdsweep.report.in_mlflow import show_in_mlflow
-    from crowdsweep.sweep.launch import rebuild_mirror
+    from crowdsweep import app
 
-    store = asked_store(store)
-    say(rebuild_mirror(store, uri, draw=_draw_confusion))
-    show_in_mlflow(store, uri)
+    app.mirror(asked_store(store), uri, say)
 
 
 @commands.command()
@@ -386,12 +365,6 @@ def _asked_sweep(sweep: Path, overrides: tuple[str, ...]) -> "SweepConfig":
     if asked.note:
         say(plain(asked.note), err=True)
     return asked.config
-
-
-def _draw_confusion(matrix: Sequence[Sequence[float]]) -> bytes:
-    from crowdsweep.report.figures import heat_map, to_png  # matplotlib, only once something is drawn
-
-    return to_png(heat_map(matrix))
 
 
 def _print_titles(titles: dict[str, str], as_json: bool) -> None:

@@ -37,8 +37,8 @@ def list_stores(folder: Path, as_json: bool) -> None:
 
     FOLDER holds a folder for each sweep; crowdsweep-runs by default.
     """
-    from crowdsweep.console.listing import LIST_COLUMNS, list_rows, listed
     from crowdsweep.console.tables import Grid, render, terminal_width
+    from crowdsweep.views.terminal.listing import LIST_COLUMNS, list_rows, listed
 
     found = [listed(store) for store in stores_in(folder)]
     if as_json:
@@ -55,9 +55,10 @@ def list_stores(folder: Path, as_json: bool) -> None:
 @as_json
 def status(store: Path | None, as_json: bool) -> None:
     """Say how far a sweep is: done, failed, best so far. Works while it runs."""
-    from crowdsweep.console.status import describe_status, sweep_status
+    from crowdsweep.analysis.standing import sweep_status
     from crowdsweep.console.tables import terminal_width
     from crowdsweep.journal.journal import read_journal
+    from crowdsweep.views.terminal.status import describe_status
 
     place = named_store(store)
     state = read_journal(place)
@@ -75,7 +76,7 @@ def stop(store: Path | None) -> None:
 
     Without DIR it is the one sweep that runs here.
     """
-    from crowdsweep.console.status import state_words
+    from crowdsweep.analysis.standing import state_words
     from crowdsweep.journal.journal import read_journal
     from crowdsweep.sweep.stopping import ask_to_stop, the_running_one, wait_for_end
 

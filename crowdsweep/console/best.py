@@ -9,21 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from crowdsweep.console.tables import Column
 from crowdsweep.metrics.known import Goal
 from crowdsweep.metrics.ranking import ranking_metric
 from crowdsweep.metrics.wording import goal_of
 from crowdsweep.trial.naming import dataset_words
 from crowdsweep.trial.plan_record import PlanRecord
 from crowdsweep.trial.spec import Phase, TrialSpec, canonical_json
-
-BEST_COLUMNS = (
-    Column(title="dataset", wraps=True),
-    Column(title="best so far"),
-    Column(title="score", right=True),
-    Column(title="metric", drop=2),
-    Column(title="over", drop=1),
-)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,16 +11,25 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from crowdsweep.console.best import BEST_COLUMNS, Best
+from crowdsweep.console.best import Best
 from crowdsweep.console.messages import wrapped
 from crowdsweep.console.progress import Progress
-from crowdsweep.console.tables import Grid, drawn
-from crowdsweep.console.wording import clock_words, left_words, number_words, score_words
+from crowdsweep.console.tables import Column, Grid, drawn
 from crowdsweep.errors import plain
 from crowdsweep.journal.state import JournalState
+from crowdsweep.metrics.shown import number_words, score_words
 from crowdsweep.metrics.wording import words
 from crowdsweep.trial.events import BatchLost, Event, SweepFinished, SweepStarted, SweepStatus, TrialFinished
 from crowdsweep.trial.result import Status
+from crowdsweep.units import clock_words, left_words
+
+BEST_COLUMNS = (
+    Column(title="dataset", wraps=True),
+    Column(title="best so far"),
+    Column(title="score", right=True),
+    Column(title="metric", drop=2),
+    Column(title="over", drop=1),
+)
 
 _log = logging.getLogger(__name__)
 

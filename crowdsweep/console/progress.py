@@ -8,10 +8,10 @@ from typing import Any
 
 from crowdsweep.console.best import Best, Bests
 from crowdsweep.console.time_left import Cell, Left, TimeLeft, Work
-from crowdsweep.console.wording import score_words
 from crowdsweep.errors import plain, shortened
 from crowdsweep.journal.shown import one_each, shown_trials
 from crowdsweep.journal.state import JournalState
+from crowdsweep.metrics.shown import score_words
 from crowdsweep.trial.events import (
     BatchLost,
     Event,

@@ -113,15 +113,19 @@ class Journal:
         return list(fresh.values())
 
 
-def read_journal(store: str | Path) -> JournalState:
+def read_journal(store: str | Path, *, rows: Rows | None = None) -> JournalState:
     """Returns what a store's journal says, also while a driver is writing it; takes time in the number of rows.
+
+    Args:
+        store: its folder.
+        rows: of it, where they are open already.
 
     Raises:
         JournalError: there is no journal.
         JournalDamaged: rows before the torn tail cannot be read.
     """
     known = Known()
-    for event in _events(open_rows(store, write=False)):
+    for event in _events(open_rows(store, write=False) if rows is None else rows):
         take(known, event)
     if not known.rows:
         raise JournalError(

@@ -6,18 +6,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from crowdsweep.console.wording import score_words
+from crowdsweep.analysis.compare import DatasetComparison
+from crowdsweep.analysis.sweep import analysed
 from crowdsweep.data import catalogue
 from crowdsweep.data.dataset import Scalar
 from crowdsweep.errors import BadInput, UnknownName
-from crowdsweep.journal.journal import read_journal
-from crowdsweep.journal.shown import shown_trials
+from crowdsweep.journal.shown import ShownTrial
 from crowdsweep.journal.state import JournalState
 from crowdsweep.labelling.default_model import default_model
 from crowdsweep.labelling.fitted import DEFAULT_SEEDS, LEAVES_OUT
+from crowdsweep.metrics.shown import score_words
 from crowdsweep.models import registered
-from crowdsweep.report.compare import DatasetComparison
-from crowdsweep.report.of_sweep import comparison_of
 from crowdsweep.sweepfile.located import parse_yaml
 from crowdsweep.trial.events import SweepStatus
 from crowdsweep.trial.naming import short_name
@@ -83,8 +82,8 @@ def chosen_of_sweep(store: Path, dataset: str | None, model: str | None, n_seeds
         BadInput: the sweep has several datasets and none is named, has no such dataset or model, or no result yet.
         JournalError: there is no sweep in that folder.
     """
-    state = read_journal(store)
-    block = _block(comparison_of(state, store).datasets, dataset, store)
+    found = analysed(store)
+    state, block = found.state, _block(found.comparison.datasets, dataset, store)
     score = block.ranked[0] if model is None and block.ranked else None
     if model is not None:
         labels = {score.model: score for score in block.scores}
@@ -96,7 +95,7 @@ def chosen_of_sweep(store: Path, dataset: str | None, model: str | None, n_seeds
         raise BadInput(
             f"{store}: no model is ranked on {block.title}; name one by --model ({models}){_what_ranks(state)}"
         )
-    spec = _spec(state, block, score.model)
+    spec = _spec(found.trials, block, score.model)
     estimate = score.metrics.get(block.metric)
     worth = "" if estimate is None else f": {score_words(estimate.mean, block.metric)}"
     why = f"first of {state.name}" if model is None else f"named by --model, of {state.name}"
@@ -146,10 +145,10 @@ def _whole(block: DatasetComparison) -> str:
     return block.title.replace(short_name(block.dataset, block.among), block.dataset, 1)
 
 
-def _spec(state: JournalState, block: DatasetComparison, label: str) -> TrialSpec:
+def _spec(trials: Sequence[ShownTrial], block: DatasetComparison, label: str) -> TrialSpec:
     return next(
         trial.spec
-        for trial in shown_trials(state)
+        for trial in trials
         if trial.chosen
         and trial.label == label
         and trial.spec.dataset == block.dataset

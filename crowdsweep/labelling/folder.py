@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import yaml
 
 from crowdsweep.data import catalogue
+from crowdsweep.data.csv_files import to_csv
 from crowdsweep.data.moved import load_recorded
 from crowdsweep.errors import BadInput, NotWritten
 from crowdsweep.files.asked import is_folder
@@ -24,7 +25,6 @@ from crowdsweep.labelling.label_files import LABELS, place_of
 from crowdsweep.labelling.labelled import Labelled, gold_note, labelled_items
 from crowdsweep.labelling.recipe import RECIPE, read_recipe
 from crowdsweep.labelling.tables import CrowdTables, crowd_tables, labels_table, probabilities_table
-from crowdsweep.report.table import to_csv
 
 
 def fit_chosen(chosen: Chosen, exports: Exports = NOTHING) -> Fitted:

@@ -2,22 +2,21 @@
 
 import logging
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from crowdsweep.errors import BadInput, CrowdsweepError
+from crowdsweep.errors import BadInput
 from crowdsweep.files.asked import is_file, is_folder
 from crowdsweep.journal.journal import read_journal
-from crowdsweep.labelling.chosen import chosen_of_sweep
+from crowdsweep.labelling.chosen import Chosen
 from crowdsweep.labelling.classifiers import load_classifier
+from crowdsweep.labelling.exports import Exports
 from crowdsweep.labelling.fitted import Fitted
-from crowdsweep.labelling.folder import fit_chosen, told_of, write_labels
-from crowdsweep.labelling.label_files import check_folder
-from crowdsweep.labelling.recipe import RECIPE
+from crowdsweep.labelling.folder import told_of, write_labels
 from crowdsweep.tracking.sweep_page import store_id
 from crowdsweep.tracking.uri import database_file, recorded_uri, tracking_uri, without_credentials
 
@@ -48,33 +47,33 @@ def log_and_tell(
         tell(f"MLflow:  MLFLOW_TRACKING_URI={shlex.quote(shown)} mlflow models serve --env-manager local -m {uri}")
 
 
-def label_and_register(store: Path, tell: Callable[[str], object], *, news: bool, place: str | None = None) -> None:
-    """Does what `crowdsweep label` does of a sweep that has ended, whose file says `tracking.register`, so that its
-    classifier is registered. Never raises: the sweep has ended well whatever becomes of it.
+def write_and_tell(
+    fitted: Fitted,
+    chosen: Chosen,
+    folder: Path,
+    command: Sequence[str],
+    tell: Callable[[str], object],
+    *,
+    asked: Exports | None = None,
+    uri: str | None = None,
+) -> None:
+    """Writes what `crowdsweep label` writes of a fit, and logs the classifier of a sweep's labels in MLflow.
 
     Args:
-        store: of the sweep.
+        fitted: of what was chosen.
+        chosen: what was fitted.
+        folder: where labels go (`check_folder`).
+        command: words of the command that does the same again.
         tell: takes what was done, in words.
-        news: whether the sweep has other results than before; without, labels that stand are left as they are.
-        place: as for `log_and_tell`.
+        asked: files for other tools.
+        uri: of MLflow, as the sweep file has it: the record keeps no secrets.
     """
-    folder = store / "labels"
-    if not news and is_file(folder / RECIPE):
-        return
-    try:
-        chosen = chosen_of_sweep(store, None, None, None)
-        check_folder(folder)
-        fitted = fit_chosen(chosen)
-        names = write_labels(fitted, chosen, folder, shlex.join(["crowdsweep", "label", str(store)]))
-    except (CrowdsweepError, OSError) as error:
-        _log.warning("tracking.register: nothing could be registered: %s", error)
-        return
+    names = write_labels(fitted, chosen, folder, shlex.join(command), asked or Exports())
     tell(f"{folder}: {', '.join(names)}")
     for line in told_of(folder):
         tell(line)
-    if not is_folder(folder / "classifier"):
-        _log.warning("tracking.register: %s has no classifier that could be registered; see --model", chosen.model)
-    log_and_tell(store, folder, fitted, tell, place)
+    if chosen.store is not None:
+        log_and_tell(chosen.store, folder, fitted, tell, uri)
 
 
 def log_labels_classifier(store: Path, folder: Path, fitted: Fitted, place: str | None = None) -> str | None:

@@ -3,7 +3,8 @@
 import math
 
 from crowdsweep.metrics.intervals import Estimate
-from crowdsweep.metrics.wording import is_share
+from crowdsweep.metrics.known import HELDOUT, info_of
+from crowdsweep.metrics.wording import is_share, words
 
 _MOST_DECIMALS = 6
 _LOPSIDED = 1.5  # times as long as the other side, and an interval is no longer told by its half
@@ -31,14 +32,41 @@ def show_interval(estimate: Estimate, metric: str) -> str:
     return f"[{show_number(estimate.low, metric, estimate)}, {show_number(estimate.high, metric, estimate)}]"
 
 
-def show_spread(estimate: Estimate, metric: str) -> str:
+def show_with_interval(estimate: Estimate, metric: str) -> str:
     """Returns `82.2 ± 0.9`, the mean and half its interval; `95.0 (86.1 – 98.3)` where one side is much the longer."""
-    return _spread(estimate, metric, unit="")
+    return _with_interval(estimate, metric, unit="")
 
 
 def show_score(estimate: Estimate, metric: str) -> str:
-    """Returns `82.2 % ± 0.9` of a share; of other metrics as `show_spread`."""
-    return _spread(estimate, metric, unit=" %" if is_share(metric) else "")
+    """Returns `82.2 % ± 0.9` of a share; of other metrics as `show_with_interval`."""
+    return _with_interval(estimate, metric, unit=" %" if is_share(metric) else "")
+
+
+def show_printed(value: float | None, metric: str) -> str:
+    """Returns a metric's value with the digits that papers print: percent with two decimals, else four."""
+    if value is None:
+        return ""
+    return f"{100 * value:.2f}" if is_share(metric) else f"{value:.4f}"
+
+
+def show_probability(estimate: Estimate, metric: str) -> str:
+    """Returns `61 %`: the probability (geometric mean) that a held-out answer was given, of a mean log-likelihood;
+    nothing of another metric."""
+    return f"{100 * math.exp(estimate.mean):.0f} %" if metric == HELDOUT else ""
+
+
+def number_words(value: float, metric: str) -> str:
+    """Returns `83.7 %` for a share, else three decimals with the metric's unit."""
+    if is_share(metric):
+        return f"{100 * value:.1f} %"
+    info = info_of(metric)
+    unit = f" {info.unit}" if info is not None and info.unit else ""
+    return f"{value:.3f}{unit}"
+
+
+def score_words(value: float, metric: str) -> str:
+    """Returns `test accuracy 83.7 %`."""
+    return f"{words(metric)} {number_words(value, metric)}"
 
 
 def unsound_words(found: Estimate | None, flagged: int, fitted: int) -> str:
@@ -54,7 +82,7 @@ def unsound_words(found: Estimate | None, flagged: int, fitted: int) -> str:
     return f"{flagged} of {fitted} trials {'is' if flagged == 1 else 'are'} flagged" if flagged else ""
 
 
-def _spread(estimate: Estimate, metric: str, *, unit: str) -> str:
+def _with_interval(estimate: Estimate, metric: str, *, unit: str) -> str:
     mean = show_number(estimate.mean, metric, estimate) + unit
     if estimate.low is None or estimate.high is None:
         return mean

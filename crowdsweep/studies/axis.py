@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from crowdsweep.metrics.intervals import Estimate, estimate
 from crowdsweep.metrics.known import HELDOUT
-from crowdsweep.metrics.shown import show_spread, unsound_words
+from crowdsweep.metrics.shown import show_with_interval, unsound_words
 from crowdsweep.metrics.wording import is_share, readable
 from crowdsweep.studies.contract import Curve, CurveLine
 from crowdsweep.trial.item_scores import ItemScores, no_item_scores
@@ -177,4 +177,4 @@ def _widest_gap(values: Sequence[int | float]) -> float:
 
 def shown(metric: str, found: Estimate | None) -> str | None:
     """Returns a mean with its interval as it stands everywhere: `91.2 ± 0.4`; None where there is nothing."""
-    return None if found is None else show_spread(found, metric)
+    return None if found is None else show_with_interval(found, metric)

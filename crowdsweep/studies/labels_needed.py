@@ -18,7 +18,7 @@ import numpy as np
 from crowdsweep.metrics.differences import difference
 from crowdsweep.metrics.intervals import Estimate, estimate
 from crowdsweep.metrics.known import HELDOUT, ItemMetric, info_of
-from crowdsweep.metrics.shown import show_spread
+from crowdsweep.metrics.shown import show_with_interval
 from crowdsweep.studies.axis import AxisPoint, ModelsAlong
 
 Points = Mapping[int | None, AxisPoint]
@@ -94,7 +94,7 @@ class Group:
 
     def shown(self, found: Estimate | None) -> str | None:
         """Returns a mean and its interval as they stand everywhere; None where there is nothing."""
-        return None if found is None else show_spread(found, self.metric)
+        return None if found is None else show_with_interval(found, self.metric)
 
 
 def need_of(points: Points, group: Group, tolerance: float) -> Need | None:

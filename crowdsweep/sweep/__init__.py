@@ -1,1 +1,1 @@
-"""Runs what a sweep file asks for: plan, driver, executors, resuming. Shows nothing; `report` does."""
+"""Runs what a sweep file asks for: plan, driver, executors, resuming. Shows nothing; `views` do."""

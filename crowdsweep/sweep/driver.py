@@ -89,6 +89,7 @@ class SweepOutcome:
         broken: what ended before its time, in words: a search whose proposer failed, the cluster that was lost.
         dropped: whether a person had what still ran broken off.
         allowed: how much might have failed, in words.
+        mlflow_lacks: what could not be written to MLflow, in words: `3 trials`; empty where it has all.
     """
 
     status: SweepStatus
@@ -101,6 +102,7 @@ class SweepOutcome:
     broken: Sequence[str] = ()
     dropped: bool = False
     allowed: str = ""
+    mlflow_lacks: str = ""
 
 
 class Driver:

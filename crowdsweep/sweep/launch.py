@@ -4,7 +4,9 @@ import logging
 import os
 from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from crowdsweep.console.messages import tell
 from crowdsweep.errors import BadInput, JournalLocked
@@ -26,6 +28,9 @@ from crowdsweep.sweep.resume import data_changes
 from crowdsweep.sweepfile.records import Engine, SweepConfig
 from crowdsweep.tracking.uri import recorded_uri, tracking_uri, without_credentials
 from crowdsweep.trial.events import Mirror
+
+if TYPE_CHECKING:
+    from crowdsweep.tracking.mlflow_runs import MlflowMirror
 
 Draw = Callable[[Sequence[Sequence[float]]], bytes]
 """Draws a confusion matrix [true][observed] and returns a PNG: mirrors may not know the figures of the report."""
@@ -85,9 +90,10 @@ def open_and_run(
             say("starting Ray…" if joined == "local" else f"joining the Ray cluster at {joined}…")
         with interrupts.abortable(at_once=True):
             executor = stack.enter_context(closing(_executor(plan, used, address)))
-            mirrors = _mirrors(plan, store, journal, quiet, draw, interrupts)
+            tracker = _tracker(plan, store, journal, draw, interrupts)
+        mirrors = [*([] if quiet else [_console(journal)]), *([] if tracker is None else [tracker])]
         interrupts.listen()
-        return run_sweep(
+        outcome = run_sweep(
             plan,
             executor=executor,
             journal=journal,
@@ -97,6 +103,7 @@ def open_and_run(
             interrupts=interrupts,
             retry_failed=retry_failed,
         )
+        return replace(outcome, mlflow_lacks="" if tracker is None else tracker.lacks)
 
 
 def rebuild_mirror(store: Path, uri: str | None = None, draw: Draw | None = None) -> str:
@@ -147,29 +154,28 @@ def _executor(plan: Plan, engine: Engine, address: str | None) -> Executor:
     return RayLink(plan.bases, Begin(address=address, resources=resources, trial_minutes=budget.trial_minutes))
 
 
-def _mirrors(
-    plan: Plan, store: Path, journal: Journal, quiet: bool, draw: Draw | None, interrupts: Interrupts
-) -> list[Mirror]:
-    """Returns the console and, unless the sweep leaves it out, MLflow."""
-    mirrors: list[Mirror] = []
-    if not quiet:
-        from crowdsweep.console.live import ConsoleMirror  # noqa: PLC0415 - rich is for people only
+def _console(journal: Journal) -> Mirror:
+    from crowdsweep.console.live import ConsoleMirror  # noqa: PLC0415 - rich is for people only
 
-        mirrors.append(ConsoleMirror(look=lambda: journal.state))
+    return ConsoleMirror(look=lambda: journal.state)
+
+
+def _tracker(
+    plan: Plan, store: Path, journal: Journal, draw: Draw | None, interrupts: Interrupts
+) -> "MlflowMirror | None":
+    """Returns what writes MLflow; None where the sweep leaves it out."""
     tracking = plan.config.tracking
-    if tracking.enabled:
-        from crowdsweep.tracking.mlflow_runs import MlflowMirror  # noqa: PLC0415 - mlflow takes seconds to import
+    if not tracking.enabled:
+        return None
+    from crowdsweep.tracking.mlflow_runs import MlflowMirror  # noqa: PLC0415 - mlflow takes seconds to import
 
-        mirrors.append(
-            MlflowMirror(
-                store,
-                experiment=tracking.experiment or plan.config.name,
-                uri=tracking.uri,
-                look=journal.snapshot,
-                record=journal.handle,
-                draw=draw,
-                presses=lambda: interrupts.count,
-                tell=tell,
-            )
-        )
-    return mirrors
+    return MlflowMirror(
+        store,
+        experiment=tracking.experiment or plan.config.name,
+        look=journal.snapshot,
+        uri=tracking.uri,
+        record=journal.handle,
+        draw=draw,
+        presses=lambda: interrupts.count,
+        tell=tell,
+    )

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from crowdsweep.analysis.trial_table import results_table
 from crowdsweep.errors import UnknownName
-from crowdsweep.report.table import results_table
 from crowdsweep.studies.contract import StudyReport, StudyTemplate, check_knobs
 from crowdsweep.sweepfile.read import config_to_mapping
 from crowdsweep.sweepfile.records import DatasetEntry, ModelEntry, StudyEntry, SweepConfig

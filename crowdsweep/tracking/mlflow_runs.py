@@ -37,10 +37,10 @@ _AFTER_A_PRESS_S = 10.0  # that MLflow is waited for by somebody who has asked f
 class MlflowMirror:
     """Keeps MLflow equal to the record of a sweep that runs, from a thread of its own; a `Mirror`.
 
-    Every few seconds what the record has and MLflow lacks is written. A failure is reported once and retried; trials
-    that could not be written in the end are counted in a warning, and `mirror` (or the next driver of the same sweep)
-    writes them. Runs of trials that the sweep does not ask for any more stay, with the tag `crowdsweep.asked` false,
-    and no cell's numbers count them.
+    Every few seconds what the record has and MLflow lacks is written. A failure is reported once and retried; what
+    could not be written in the end stands in `lacks`, and `mirror` (or the next driver of the same sweep) writes it.
+    Runs of trials that the sweep does not ask for any more stay, with the tag `crowdsweep.asked` false, and no cell's
+    numbers count them.
 
     Args:
         store: directory or URI of the sweep's store.
@@ -52,6 +52,9 @@ class MlflowMirror:
         pace: of the thread.
         presses: tells how often Ctrl-C was pressed: once more, and `close` leaves what is left to `mirror`.
         tell: takes, while `close` waits, words for whoever waits too.
+
+    Attributes:
+        lacks: what could not be written, in words, once it is closed; empty where MLflow has all.
     """
 
     def __init__(
@@ -76,6 +79,7 @@ class MlflowMirror:
         self._projection = Projection(self._runs)
         self._summarised_at = 0.0
         self._refused = 0
+        self.lacks = ""
         self._finished = False
         self._closed = False
         self._thread = Repeated("MLflow", self._write, pace=pace, words=lambda error: words_of(error, self._uri))
@@ -86,7 +90,7 @@ class MlflowMirror:
             self._thread.wake()
 
     def close(self) -> None:
-        """Writes what is left, ends the runs of all cells, and says what could not be written."""
+        """Writes what is left and ends the runs of all cells; `lacks` says what could not be written."""
         if self._closed:
             return
         self._closed = True
@@ -106,9 +110,9 @@ class MlflowMirror:
         self._thread.close(wait)
         state = self._look()
         if lacking := self._projection.lacking(state):
-            _log.warning("MLflow lacks %d trials; the journal has them: %s writes them", lacking, self._later)
+            self.lacks = "1 trial" if lacking == 1 else f"{lacking} trials"
         elif state.started and not self._finished:
-            _log.warning("MLflow lacks the latest numbers of the models; %s writes them", self._later)
+            self.lacks = "the latest numbers of the models"
 
     def _write(self, last: bool) -> float:
         began, state = time.monotonic(), self._look()

@@ -1,8 +1,11 @@
-"""Datasets as the person called them who wrote the sweep file: `labelme individual`, `digits (annotators 50)`."""
+"""Datasets and points as the person called them who wrote the sweep file: `labelme individual`, `groups 3`."""
 
+import json
 from collections.abc import Collection, Mapping
 from pathlib import PurePath
 from typing import Any
+
+from crowdsweep.trial.spec import canonical_json
 
 SPEAKS_FOR_ITSELF = "scenario"
 """The parameter whose values need no name before them."""
@@ -31,6 +34,19 @@ def short_name(dataset: str, among: Collection[str] = ()) -> str:
         if not any(other[-length:] == parts[-length:] for other in others):
             return "/".join(parts[-length:])
     return dataset
+
+
+def show_point(point: str | Mapping[str, Any]) -> str:
+    """Returns a point as `groups 3, smoothing 0.1`; a dash for the defaults."""
+    values: Mapping[str, Any] = json.loads(point) if isinstance(point, str) else point
+    return ", ".join(f"{name} {show_value(value)}" for name, value in values.items()) or "–"
+
+
+def show_value(value: Any) -> str:
+    """Returns a hyper-parameter's value: fractions with three significant digits, the rest as JSON without quotes."""
+    if isinstance(value, float):
+        return f"{value:.3g}"
+    return value if isinstance(value, str) else canonical_json(value).replace(",", ", ").replace('"', "")
 
 
 def _value(value: Any) -> str:

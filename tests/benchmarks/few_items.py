@@ -20,9 +20,9 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from crowdsweep.analysis.paired import SIGNIFICANCE, Scores, against_best
 from crowdsweep.metrics.differences import difference
 from crowdsweep.metrics.intervals import few_seeds_interval
-from crowdsweep.report.paired import SIGNIFICANCE, Scores, against_best
 from crowdsweep.studies.axis import AxisPoint
 from crowdsweep.studies.labels_needed import Group, loss_of, need_of
 
@@ -130,7 +130,7 @@ def _told_apart(
     """Whether any of these models is told apart from the best."""
     models = [_answers(rng, share, n_items, n_seeds, anew, luck) for share in shares]
     models.sort(key=lambda one: -float(np.mean(list(one.by_seed.values()))))
-    return any(test.distinguishable for test in against_best(models, 0.0, METRIC))
+    return any(test.is_significant for test in against_best(models, 0.0, METRIC))
 
 
 def _covers(

@@ -21,6 +21,7 @@ from itertools import combinations
 import numpy as np
 from scipy import stats
 
+from crowdsweep.analysis.paired import SIGNIFICANCE, holm
 from crowdsweep.metrics.differences import p_of_difference
 from crowdsweep.metrics.intervals import (
     collapsed,
@@ -30,7 +31,6 @@ from crowdsweep.metrics.intervals import (
     share_interval,
     split_spread,
 )
-from crowdsweep.report.paired import SIGNIFICANCE, holm
 
 MODELS, SEEDS = (3, 5, 8, 12), (5, 10, 20)
 HELDOUT = 0.1

@@ -13,10 +13,10 @@ from chaos.mlflow_equal import differences
 from chaos.person import touched
 from chaos.sandbox import Sandbox
 
+from crowdsweep.analysis.trial_table import results_table
 from crowdsweep.journal.artifacts import content_of
 from crowdsweep.journal.journal import open_rows, read_journal
 from crowdsweep.journal.state import JournalState
-from crowdsweep.report.table import results_table
 from crowdsweep.trial.result import TrialResult
 
 COST = ("wall_s", "batch_wall_s", "batch_size", "peak_bytes", "host")

@@ -6,11 +6,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from crowdsweep.analysis.sweep import analysed
 from crowdsweep.journal.journal import read_journal
 from crowdsweep.journal.shown import one_each, shown_trials
-from crowdsweep.report.in_mlflow import sweep_page
-from crowdsweep.report.of_sweep import compared_sweep
 from crowdsweep.trial.result import Status
+from crowdsweep.views.mlflow.page import sweep_page
+from crowdsweep.views.report_files import written_files
 
 ENDED = {Status.OK: "FINISHED", Status.FAILED: "FAILED", Status.STOPPED: "KILLED"}
 MOST_RUNS = 5000
@@ -38,7 +39,7 @@ def differences(store: Path, uri: str, experiment: str) -> Iterator[str]:
     yield from (f"MLflow: run {run.info.run_id} still runs" for run in runs if run.info.status == "RUNNING")
     left = {run.data.tags["crowdsweep.key"]: run for run in runs if "crowdsweep.key" in run.data.tags}
     yield from _trials(store, left)
-    page = sweep_page(compared_sweep(store))
+    page = sweep_page(analysed(store), written_files(store))
     for key, shown in page.cells.items():
         run = left.pop(key, None)
         if run is None:

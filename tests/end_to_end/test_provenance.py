@@ -15,19 +15,21 @@ import numpy as np
 import pytest
 import yaml
 
+from crowdsweep.analysis.comparison_table import comparison_table
+from crowdsweep.analysis.standing import sweep_status
+from crowdsweep.analysis.study import study_report
+from crowdsweep.analysis.sweep import analysed
+from crowdsweep.analysis.trial_table import results_table
 from crowdsweep.cli.commands import run_command_line
-from crowdsweep.console.status import describe_status, sweep_status
 from crowdsweep.journal.journal import read_journal
 from crowdsweep.journal.state import JournalState
 from crowdsweep.models import registered
-from crowdsweep.report.comparison_table import comparison_table
-from crowdsweep.report.of_sweep import comparison_of, study_report
-from crowdsweep.report.table import results_table
 from crowdsweep.sweep import launch
 from crowdsweep.sweep.driver import SweepOutcome
 from crowdsweep.sweep.launch import open_and_run
 from crowdsweep.sweepfile.read import load_sweep
 from crowdsweep.trial.events import SweepStatus
+from crowdsweep.views.terminal.status import describe_status
 
 Sweep = dict[str, Any]
 COSTS = ("wall_s", "batch_wall_s", "batch_size", "peak_bytes")
@@ -88,7 +90,7 @@ def rows_of(state: JournalState, **options: Any) -> list[dict[str, Any]]:
 
 def told_of(store: Path) -> list[dict[str, Any]]:
     """The report's table, without what trials cost."""
-    told = comparison_table(comparison_of(read_journal(store), store)).to_pylist()
+    told = comparison_table(analysed(store).comparison).to_pylist()
     return [{name: value for name, value in row.items() if name not in COSTS} for row in told]
 
 

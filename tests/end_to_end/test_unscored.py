@@ -6,16 +6,15 @@ from typing import Any
 import pytest
 import yaml
 
+from crowdsweep.analysis.sweep import analysed
 from crowdsweep.cli.commands import run_command_line
 from crowdsweep.errors import BadInput
-from crowdsweep.journal.journal import read_journal
-from crowdsweep.report.of_sweep import comparison_of
-from crowdsweep.report.page import write_report
 from crowdsweep.sweep.launch import open_and_run
 from crowdsweep.sweep.plan import make_plan
 from crowdsweep.sweep.plan_table import describe_plan
 from crowdsweep.sweepfile.read import parse_sweep
 from crowdsweep.sweepfile.records import SweepConfig
+from crowdsweep.views.report_files import write_report
 
 SEARCHED = {"name": "dawid-skene", "search": {"smoothing": {"values": [0.01, 1.0]}}}
 MUTE = """
@@ -108,7 +107,7 @@ def test_one_dataset_without_a_score_does_not_stop_the_other(
     assert "dawid-skene on bare was not searched: no annotation can be held out" in told.out
     assert "bare: No model is ranked: there is neither gold nor a dev or test item" in told.out
     assert "log-likelihood" not in told.out  # a metric that it could not compute
-    blocks = {block.dataset: block for block in comparison_of(read_journal(store), store).datasets}
+    blocks = {block.dataset: block for block in analysed(store).comparison.datasets}
     assert {score.model for score in blocks[good].ranked} == {"dawid-skene", "majority-vote"}
     assert (blocks[bare].metric, blocks[bare].ranked) == ("", [])
     page = (store / "report.html").read_text()
@@ -157,7 +156,7 @@ def test_one_label_an_item_of_a_study_is_only_one_of_its_settings(tmp_path: Path
     assert len(plan.searches) == 2
     open_and_run(config, tmp_path / "store", quiet=True)
     write_report(tmp_path / "store")
-    blocks = comparison_of(read_journal(tmp_path / "store"), tmp_path / "store").datasets
+    blocks = analysed(tmp_path / "store").comparison.datasets
     assert {block.dataset_params: block.metric for block in blocks} == {
         '{"redundancy":1}': "",
         '{"redundancy":2}': "heldout_loglik",

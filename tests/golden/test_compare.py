@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from crowdsweep.analysis.compare import DatasetComparison, Score, mean_ranks
+from crowdsweep.analysis.paired import Scores, holm, paired_test
 from crowdsweep.metrics.intervals import estimate
-from crowdsweep.report.compare import DatasetComparison, Score, mean_ranks
-from crowdsweep.report.paired import Scores, holm, paired_test
 
 # Student (1908): extra hours of sleep of ten patients under two drugs; R prints t = -4.0621, df = 9, p = 0.002833 and
 # the interval (-2.4598858, -0.7001142) for first minus second.

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
+from crowdsweep.analysis.trial_table import results_table
 from crowdsweep.errors import CrowdsweepError, JournalDamaged
 from crowdsweep.journal.codec import decode
 from crowdsweep.journal.journal import Journal, read_journal
 from crowdsweep.journal.local import JOURNAL_FILE
 from crowdsweep.journal.repair import repair_journal
 from crowdsweep.journal.rows import unseal
-from crowdsweep.report.table import results_table
 from crowdsweep.sweep.driver import run_sweep
 from crowdsweep.sweep.plan import Plan, make_plan
 from crowdsweep.sweepfile.read import parse_sweep

@@ -21,6 +21,7 @@ from safetensors.numpy import save
 from sound_files import SOUND, WORDS, folder_files
 from sound_sweeps import SPACES, hurt_sweep, sound_sweep
 
+from crowdsweep.analysis.trial_table import results_table
 from crowdsweep.data.describe import describe
 from crowdsweep.data.folder import read_folder
 from crowdsweep.data.formats.normalise import normalised
@@ -32,7 +33,6 @@ from crowdsweep.journal.journal import read_journal
 from crowdsweep.journal.rows import START, chain, unseal
 from crowdsweep.labelling.classifiers import load_classifier
 from crowdsweep.labelling.recipe import RECIPE, read_recipe
-from crowdsweep.report.table import results_table
 from crowdsweep.sweepfile.read import config_to_mapping, load_sweep, parse_sweep
 
 MUTATIONS = int(os.environ.get("CROWDSWEEP_MUTATIONS", "60"))

@@ -9,25 +9,27 @@ from typing import Any
 
 import pytest
 
+from crowdsweep.analysis.answer import Answer, answer_of
+from crowdsweep.analysis.compare import compare
+from crowdsweep.analysis.flagged import flagged_notes
+from crowdsweep.analysis.next_steps import next_steps
+from crowdsweep.analysis.phrases import worth_of_heldout
+from crowdsweep.analysis.references import References
+from crowdsweep.analysis.searches import searches
+from crowdsweep.analysis.sections.confusions import CrowdMatrix
+from crowdsweep.analysis.study import study_report, template_of
+from crowdsweep.analysis.sweep import comparison_of
+from crowdsweep.analysis.trial_table import results_table
+from crowdsweep.analysis.winners import winners_of
 from crowdsweep.journal.journal import Journal
 from crowdsweep.journal.shown import shown_trials
 from crowdsweep.metrics.intervals import Estimate
-from crowdsweep.report.amounts import listed, show_number, show_seconds, show_spread, show_times
-from crowdsweep.report.answer import Answer, answer_of
-from crowdsweep.report.compare import compare
-from crowdsweep.report.confusions import CrowdMatrix
-from crowdsweep.report.flagged import flagged_notes
-from crowdsweep.report.next_steps import next_steps
-from crowdsweep.report.of_sweep import comparison_of, study_report, template_of
-from crowdsweep.report.page import write_report
-from crowdsweep.report.phrases import worth_of_heldout
-from crowdsweep.report.references import References
-from crowdsweep.report.searches import searches
-from crowdsweep.report.table import results_table
-from crowdsweep.report.winners import winners_of
+from crowdsweep.metrics.shown import show_number, show_with_interval
 from crowdsweep.testing.journals import folded, made_up_search, made_up_sweep, made_up_trials
 from crowdsweep.trial.events import Event, TrialFinished
 from crowdsweep.trial.plan_record import CellRecord
+from crowdsweep.units import listed, show_seconds, show_times
+from crowdsweep.views.report_files import write_report
 
 BEST = [0.836, 0.839, 0.835, 0.838, 0.837, 0.836]
 CLOSE = [0.837, 0.836, 0.836, 0.835, 0.838, 0.834]
@@ -53,8 +55,8 @@ def test_the_answer_names_the_best_what_is_as_good_what_it_costs_and_what_is_wor
     events = trials("dl-em", BEST, wall_s=36.0) + trials("dl-ds", CLOSE, wall_s=2.0) + trials("cmm", CLOSE, wall_s=30.0)
     events += trials("soft-mv", WORSE) + trials("hard-mv", WORSE)
     assert answer(events).lead == (
-        "Use dl-em: 83.7 % ± 0.2 on test items. dl-ds and cmm cannot be told apart from it; dl-ds costs 18 times less "
-        "for 0.1 points (at most 0.3). "
+        "Use dl-em: 83.7 % ± 0.2 on test items. dl-ds and cmm are not significantly different from it; dl-ds "
+        "costs 18 times less for 0.1 points (at most 0.3). "
         "soft-mv and hard-mv are worse."
     )
 
@@ -62,10 +64,10 @@ def test_the_answer_names_the_best_what_is_as_good_what_it_costs_and_what_is_wor
 def test_one_as_good_that_costs_less_is_said_in_one_breath() -> None:
     events = trials("a", BEST, wall_s=36.0) + trials("b", CLOSE, wall_s=2.0)
     assert answer(events).lead.endswith(
-        "b cannot be told apart from it and costs 18 times less for 0.1 points (at most 0.3)."
+        "b is not significantly different from it and costs 18 times less for 0.1 points (at most 0.3)."
     )
     cheap = trials("a", BEST, wall_s=0.036) + trials("b", CLOSE, wall_s=0.002)  # nobody minds either
-    assert answer(cheap).lead.endswith("b cannot be told apart from it.")
+    assert answer(cheap).lead.endswith("b is not significantly different from it.")
 
 
 def test_many_others_are_counted() -> None:
@@ -171,7 +173,7 @@ def test_what_to_do_next_is_what_was_measured() -> None:
     strong = CrowdMatrix(place=("d", "{}"), model="ds", matrix=[[0.9, 0.1], [0.2, 0.8]])
     assert steps(trials("a", BEST), [strong])[1:] == []
     (tie,) = steps(trials("a", BEST) + trials("b", CLOSE))[1:]
-    assert tie == "To tell a and b apart takes more seeds (seeds.report): over these the intervals vary."
+    assert tie == "To rank a and b takes more seeds (seeds.report): over these the intervals vary."
 
 
 def test_a_best_value_at_the_end_of_its_range_is_told() -> None:
@@ -218,7 +220,10 @@ def test_one_winner_everywhere_is_said_with_who_is_as_good() -> None:
     template = template_of(state)
     assert template is not None
     (winners,) = winners_of(comparison_of(state), template)
-    assert winners.sentence == "a is best at every number of labels per item; b cannot be told apart from it anywhere."
+    assert (
+        winners.sentence
+        == "a is best at every number of labels per item; b is not significantly different from it anywhere."
+    )
 
 
 @pytest.mark.parametrize(
@@ -293,7 +298,7 @@ def test_numbers_have_the_digits_that_mean_something() -> None:
     assert show_number(-0.0000001, "test_accuracy") == "0.0"
     assert [show_number(value, "test_kl") for value in (0.57321, 0.00123, 0.0)] == ["0.573", "0.0012", "0.000"]
     sharp = Estimate(n=9, mean=0.837423, low=0.837303, high=0.837543)
-    assert show_spread(sharp, "test_accuracy") == "83.74 ± 0.01"
+    assert show_with_interval(sharp, "test_accuracy") == "83.74 ± 0.01"
     lopsided = Estimate(n=2, mean=0.95, low=0.861, high=0.983)
-    assert show_spread(lopsided, "test_accuracy") == "95.0 (86.1 – 98.3)"
+    assert show_with_interval(lopsided, "test_accuracy") == "95.0 (86.1 – 98.3)"
     assert [show_times(value) for value in (2.44, 18.3, 1834.0)] == ["2.4 times", "18 times", "1,800 times"]

@@ -4,19 +4,20 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from crowdsweep.analysis.answer import Answer, answer_of, by_test
+from crowdsweep.analysis.compare import Comparison, DatasetComparison
+from crowdsweep.analysis.phrases import verdict, worth_of_heldout
+from crowdsweep.analysis.references import References
+from crowdsweep.analysis.study import study_report
+from crowdsweep.analysis.sweep import comparison_of
+from crowdsweep.analysis.winners import winners_of
 from crowdsweep.journal.journal import Journal, read_journal
 from crowdsweep.journal.shown import shown_trials
-from crowdsweep.report.answer import Answer, answer_of, told_apart
-from crowdsweep.report.compare import Comparison, DatasetComparison
-from crowdsweep.report.of_sweep import comparison_of, study_report
-from crowdsweep.report.page import write_report
-from crowdsweep.report.page_tables import scores_table
-from crowdsweep.report.phrases import verdict, worth_of_heldout
-from crowdsweep.report.references import References
-from crowdsweep.report.winners import winners_of
 from crowdsweep.studies.redundancy import TEMPLATE
 from crowdsweep.testing.journals import folded, made_up_sweep, made_up_trials
 from crowdsweep.trial.events import Event, TrialFinished
+from crowdsweep.views.page.tables import scores_table
+from crowdsweep.views.report_files import write_report
 
 BEST = [0.836, 0.839, 0.835, 0.838, 0.837, 0.836]
 CLOSE = [0.837, 0.836, 0.836, 0.835, 0.838, 0.834]
@@ -48,7 +49,10 @@ def test_the_best_of_those_that_cost_less_is_named_with_what_it_gives_up() -> No
     """The cheapest of all is 1,800 times cheaper and worse than the one that costs eighteen times less."""
     events = trials("a", BEST, 36.0) + trials("b", CLOSE, 2.0) + trials("c", FARTHER, 0.02) + trials("d", CLOSE, 30.0)
     found, _ = answer(events)
-    assert "b, d and c cannot be told apart from it; b costs 18 times less for 0.1 points (at most 0.3)." in found.lead
+    assert (
+        "b, d and c are not significantly different from it; b costs 18 times less for 0.1 points (at most 0.3)."
+        in found.lead
+    )
     same, _ = answer(trials("a", BEST, 36.0) + trials("b", BEST, 2.0))
     assert same.lead.endswith("b gives the same numbers. b costs 18 times less.")
 
@@ -57,7 +61,7 @@ def test_a_flagged_model_is_not_as_good() -> None:
     events = trials("a", BEST) + flagged(trials("b", CLOSE), 2)
     found, block = answer(events)
     assert found.lead.endswith("b is not as good: 2 of 6 trials are flagged.")
-    assert told_apart(block)[0] == []
+    assert by_test(block)[0] == []
     row = scores_table(block, comparison_of(folded(made_up_sweep(events, models=[])))).rows[1]
     assert "2 of 6 trials are flagged" in row.cells
     assert verdict(block).endswith("Of it 2 of 6 trials are flagged.")

@@ -8,14 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from crowdsweep.analysis.kept_scores import KeptScores
+from crowdsweep.analysis.sweep import comparison_of
 from crowdsweep.data import catalogue
 from crowdsweep.errors import FitFailed, JournalError
 from crowdsweep.journal.artifacts import array_of, content_of, place_of
 from crowdsweep.journal.codec import encode
 from crowdsweep.journal.journal import Journal, open_rows, read_journal
 from crowdsweep.journal.repair import repair_journal
-from crowdsweep.report.of_sweep import comparison_of
-from crowdsweep.report.page import write_report
 from crowdsweep.sweep.launch import open_and_run
 from crowdsweep.sweepfile.read import parse_sweep
 from crowdsweep.testing.journals import made_up_sweep, made_up_trials
@@ -27,6 +27,7 @@ from crowdsweep.trial.result import CROWD_CONFUSION, MOST_CLASSES_INLINE, Status
 from crowdsweep.trial.runner import run_batch
 from crowdsweep.trial.spec import TrialSpec
 from crowdsweep.trial.watch import Watch
+from crowdsweep.views.report_files import write_report
 
 E = "e" * 16
 
@@ -291,7 +292,7 @@ def test_trials_whose_arrays_are_lost_are_made_up_for(
     open_and_run(config, tmp_path, quiet=True)
     before = read_journal(tmp_path)
     assert repair_journal(tmp_path).copy is None
-    (models,) = comparison_of(before, tmp_path).datasets
+    (models,) = comparison_of(before, KeptScores(before, open_rows(tmp_path, write=False))).datasets
     files = {path: path.read_bytes() for path in (tmp_path / "artifacts").iterdir()}
     lost = [key for key, result in before.results.items() if before.specs[key].model == "majority-vote"]
     for digest in {one.digest for key in lost for name, one in before.results[key].kept.items() if "scores" in name}:
@@ -308,7 +309,7 @@ def test_trials_whose_arrays_are_lost_are_made_up_for(
     assert {key: result.metrics for key, result in after.results.items()} == {
         key: result.metrics for key, result in before.results.items()
     }
-    (again,) = comparison_of(after, tmp_path).datasets
+    (again,) = comparison_of(after, KeptScores(after, open_rows(tmp_path, write=False))).datasets
     assert [score.metrics for score in again.ranked] == [score.metrics for score in models.ranked]
 
 

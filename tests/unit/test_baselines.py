@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from one_trial import run_one
 
-from crowdsweep.report.page import write_report
 from crowdsweep.sweep.launch import open_and_run
 from crowdsweep.sweepfile.read import parse_sweep
 from crowdsweep.trial.baselines import BASELINES
 from crowdsweep.trial.result import TrialResult
+from crowdsweep.views.report_files import write_report
 
 
 def written(folder: Path, *, gold: bool = False, multilabel: bool = False) -> str:

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
+from crowdsweep.analysis.compare import Comparison, compare
+from crowdsweep.analysis.comparison_table import comparison_table
+from crowdsweep.analysis.phrases import ranked_by_heldout, verdict
+from crowdsweep.analysis.phrases import tests_used as used_tests
+from crowdsweep.analysis.references import References
+from crowdsweep.analysis.trial_table import results_table
 from crowdsweep.metrics.known import Goal
 from crowdsweep.metrics.ranking import ranking_metric
-from crowdsweep.report.compare import Comparison, compare
-from crowdsweep.report.comparison_table import comparison_table
-from crowdsweep.report.phrases import ranked_by_heldout, verdict
-from crowdsweep.report.phrases import tests_used as used_tests
-from crowdsweep.report.references import References
-from crowdsweep.report.table import results_table
 from crowdsweep.sweepfile.records import PublishedValue
 from crowdsweep.testing.journals import folded, made_up_search, made_up_sweep, made_up_trials
 from crowdsweep.trial.events import Event, TrialFinished
@@ -202,10 +202,10 @@ def test_printed_values_find_their_cell() -> None:
 
 def test_the_verdict_says_when_nothing_can_be_told() -> None:
     close = made_up_trials("a", "d", _scores(0.80, 0.86, 0.81)) + made_up_trials("b", "d", _scores(0.82, 0.79, 0.83))
-    assert "cannot be told apart" in verdict(_compare(close, ["a", "b"]).datasets[0])
+    assert "is not significantly different" in verdict(_compare(close, ["a", "b"]).datasets[0])
     far = made_up_trials("a", "d", _scores(0.90, 0.91, 0.92)) + made_up_trials("b", "d", _scores(0.10, 0.12, 0.11))
     block = _compare(far, ["a", "b"]).datasets[0]
-    assert "is distinguishable" in verdict(block)
+    assert "is significantly different" in verdict(block)
     assert "paired t" in used_tests(block)
     fixed = made_up_trials("a", "d", _scores(0.9, 0.9)) + made_up_trials("b", "d", _scores(0.9, 0.9))
     said = verdict(_compare(fixed, ["a", "b"]).datasets[0])

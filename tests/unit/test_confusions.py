@@ -5,10 +5,11 @@ from pathlib import Path
 import pytest
 from data_folders import swept_two_kinds
 
+from crowdsweep.analysis.kept_scores import KeptScores
+from crowdsweep.analysis.sections.confusions import CrowdMatrix, crowd_matrices
+from crowdsweep.analysis.sweep import comparison_of
 from crowdsweep.journal.journal import open_rows, read_journal
 from crowdsweep.journal.shown import shown_trials
-from crowdsweep.report.confusions import CrowdMatrix, crowd_matrices
-from crowdsweep.report.of_sweep import comparison_of
 
 
 def test_classes_have_their_names(tmp_path: Path) -> None:
@@ -16,7 +17,9 @@ def test_classes_have_their_names(tmp_path: Path) -> None:
     state, rows = read_journal(store), open_rows(store, write=False)
     (dataset,) = state.plan.datasets
     assert list(dataset.class_names) == ["calm", "angry", "other"]
-    (crowd,) = crowd_matrices(state, shown_trials(state), comparison_of(state, store), rows)
+    (crowd,) = crowd_matrices(
+        state, shown_trials(state), comparison_of(state, KeptScores(state, open_rows(store, write=False))), rows
+    )
     assert list(crowd.class_names) == ["calm", "angry", "other"]
     assert len(crowd.matrix) == 3
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from crowdsweep.analysis.paired import Scores, paired_test
 from crowdsweep.metrics.differences import difference, p_of_difference, share_difference_interval
-from crowdsweep.report.paired import Scores, paired_test
 
 
 def scores(right: np.ndarray) -> Scores:
@@ -29,7 +29,7 @@ def test_one_item_of_thirty_is_as_agresti_and_min_have_it() -> None:
     assert test.difference is not None
     assert test.difference.low == pytest.approx(-0.12, abs=0.01)
     assert test.difference.high == pytest.approx(1 / 30)
-    assert (test.test, test.p, test.distinguishable) == ("permutation", 1.0, False)
+    assert (test.test, test.p, test.is_significant) == ("permutation", 1.0, False)
 
 
 def test_two_seeds_do_not_reach_beyond_the_range_of_the_metric() -> None:

@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
+from crowdsweep.analysis.searches import SearchedPoints
 from crowdsweep.metrics.intervals import Estimate
-from crowdsweep.report.figures import Bar, SearchedPoints, curve, means_with_intervals, search_curve, slices, to_svg
-from crowdsweep.report.figures.drawing import ACCENT, margin_of
-from crowdsweep.report.figures.scales import log_ticks, number_text, placed
-from crowdsweep.report.figures.searches import parallel_coordinates
 from crowdsweep.studies.axis import log_spaced
 from crowdsweep.studies.contract import Curve, CurveLine
+from crowdsweep.views.figures import Bar, curve, means_with_intervals, search_curve, slices, to_svg
+from crowdsweep.views.figures.drawing import ACCENT, margin_of
+from crowdsweep.views.figures.scales import log_ticks, number_text, placed
+from crowdsweep.views.figures.searches import parallel_coordinates
 
 SEARCHED = SearchedPoints(
     numbers=[0, 1, 2, 3],

@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 from matplotlib.text import Annotation
 
+from crowdsweep.analysis.maps.annotators import laid_out
+from crowdsweep.analysis.searches import SearchedPoints
 from crowdsweep.metrics.intervals import Estimate
-from crowdsweep.report.annotator_maps import laid_out
-from crowdsweep.report.figures import (
+from crowdsweep.studies.contract import Curve, CurveLine
+from crowdsweep.views.figures import (
     Bar,
-    SearchedPoints,
     annotator_map,
     cluster_labels,
     curve,
@@ -29,8 +30,7 @@ from crowdsweep.report.figures import (
     to_svg,
     training_curves,
 )
-from crowdsweep.report.figures.drawing import spread_out
-from crowdsweep.studies.contract import Curve, CurveLine
+from crowdsweep.views.figures.drawing import spread_out
 
 
 def _bar(label: str, mean: float, **settings: object) -> Bar:
@@ -132,7 +132,7 @@ def test_drawing_leaves_no_trace() -> None:
 
 def test_pyplot_is_never_imported() -> None:
     code = (
-        "import sys; from crowdsweep.report.figures import *; to_svg(heat_map([[1, 0], [0, 1]]), 'a', 'b');"
+        "import sys; from crowdsweep.views.figures import *; to_svg(heat_map([[1, 0], [0, 1]]), 'a', 'b');"
         "sys.exit('matplotlib.pyplot' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

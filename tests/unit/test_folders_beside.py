@@ -6,17 +6,17 @@ from pathlib import Path
 
 import pytest
 
+from crowdsweep.analysis.sweep import AnalysedSweep, analysed
+from crowdsweep.analysis.two_sweeps import pairs_of
 from crowdsweep.journal.journal import Journal
 from crowdsweep.journal.shown import shown_trials
-from crowdsweep.report.in_mlflow import sweep_page
-from crowdsweep.report.of_sweep import ComparedSweep, compared_sweep
-from crowdsweep.report.two_sweeps import pairs_of
 from crowdsweep.testing.journals import made_up_sweep, made_up_trials
 from crowdsweep.tracking.run_records import BETWEEN, cell_name, trial_record
 from crowdsweep.trial.events import Event, TrialFinished, TrialPlanned
+from crowdsweep.views.mlflow.page import sweep_page
 
 
-def _folders(place: Path, scores: Mapping[str, float], name: str) -> ComparedSweep:
+def _folders(place: Path, scores: Mapping[str, float], name: str) -> AnalysedSweep:
     """A sweep of one model on folders: path → accuracy; the data of a folder are told by its parent's name."""
     events: list[Event] = []
     for folder, score in scores.items():
@@ -33,7 +33,7 @@ def _folders(place: Path, scores: Mapping[str, float], name: str) -> ComparedSwe
     journal = Journal(place / name)
     journal.handle_many(made_up_sweep([*planned, *told], models=[], name=name))
     journal.close()
-    return compared_sweep(place / name)
+    return analysed(place / name)
 
 
 def test_folders_of_one_name_are_paired_by_path_then_by_data(tmp_path: Path) -> None:
@@ -62,7 +62,7 @@ def test_folders_of_one_name_have_runs_of_different_names(tmp_path: Path) -> Non
         trial_record(trial, sweep.state.results[trial.spec.key], sweep="s", environment={}).name for trial in shown
     ]
     assert len(set(names)) == len(names) == 4
-    page = sweep_page(sweep)
+    page = sweep_page(sweep, {})
     assert {cell.name.split(BETWEEN)[2] for cell in page.cells.values()} == {"x/birds", "y/birds"}
     assert all(name in " ".join(page.description) for name in ("x/birds", "y/birds"))
     (alone,) = {trial.on for trial in shown_trials(_folders(tmp_path, {"/d/x/birds": 0.8}, "two").state)}

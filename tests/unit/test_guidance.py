@@ -6,20 +6,17 @@ from typing import Any
 import pytest
 from data_folders import swept_two_kinds
 
-from crowdsweep.journal.journal import open_rows, read_journal
-from crowdsweep.report.guidance import guidance_tables
-from crowdsweep.report.of_sweep import comparison_of
-from crowdsweep.report.page import write_report
+from crowdsweep.analysis.sweep import analysed
+from crowdsweep.journal.journal import read_journal
 from crowdsweep.studies.contract import StudyTable
+from crowdsweep.views.report_files import write_report
 
 FAST = {"restarts": 1, "iterations": 5, "item_clusters": 3, "epochs": 5, "steps": 0}
 
 
 def tables_of(tmp_path: Path, *models: Any) -> tuple[list[StudyTable], Path]:
     store = swept_two_kinds(tmp_path, *models, seeds=3)
-    state = read_journal(store)
-    rows = open_rows(store, write=False)
-    return guidance_tables(state, rows, comparison_of(state, store).datasets), store
+    return list(analysed(store).guidance), store
 
 
 @pytest.mark.parametrize("snap", ["hard", "none"])
@@ -32,8 +29,8 @@ def test_every_use_stands_beside_the_prediction_as_it_is(tmp_path: Path, snap: s
     )
     assert [tuple(row[:3]) for row in table.rows] == [
         ("fmm-guided", "as it is", "pd"),
-        ("fmm-guided", "snapped, soft", "as it is"),
-        ("fmm-guided", "snapped, hard", "as it is"),
+        ("fmm-guided", "projected, soft", "as it is"),
+        ("fmm-guided", "projected, hard", "as it is"),
     ]
     state = read_journal(store)
     runs = [state.results[key].metrics for key, spec in state.specs.items() if spec.model == "fmm-guided"]
@@ -63,7 +60,7 @@ def test_without_a_guided_model_there_is_no_section(tmp_path: Path) -> None:
 
 def test_without_the_plain_classifier_snapping_is_still_told(tmp_path: Path) -> None:
     (table,), _ = tables_of(tmp_path, {"name": "fmm-guided", "params": FAST})
-    assert [row[1] for row in table.rows] == ["snapped, soft", "snapped, hard"]
+    assert [row[1] for row in table.rows] == ["projected, soft", "projected, hard"]
 
 
 def test_the_plain_classifier_is_the_best_one_with_the_same_network(tmp_path: Path) -> None:
@@ -80,4 +77,4 @@ def test_the_plain_classifier_is_the_best_one_with_the_same_network(tmp_path: Pa
     (alone,), _ = tables_of(
         tmp_path / "alone", {"name": "pd", "params": {"network": "linear"}}, {"name": "fmm-guided", "params": FAST}
     )
-    assert [row[1] for row in alone.rows] == ["snapped, soft", "snapped, hard"]
+    assert [row[1] for row in alone.rows] == ["projected, soft", "projected, hard"]

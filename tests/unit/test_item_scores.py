@@ -8,16 +8,16 @@ import pyarrow.csv
 import pytest
 from one_trial import run_one
 
+from crowdsweep.analysis.compare import DatasetComparison
+from crowdsweep.analysis.phrases import intervals_over
+from crowdsweep.analysis.sweep import analysed
 from crowdsweep.journal.artifacts import FOLDER
 from crowdsweep.journal.journal import read_journal
 from crowdsweep.metrics.shown import show_interval, show_score
-from crowdsweep.report.compare import DatasetComparison
-from crowdsweep.report.of_sweep import comparison_of
-from crowdsweep.report.page import write_report
-from crowdsweep.report.phrases import intervals_over
 from crowdsweep.sweep.launch import open_and_run
 from crowdsweep.sweepfile.read import parse_sweep
 from crowdsweep.trial.result import TrialResult
+from crowdsweep.views.report_files import write_report
 
 
 def write_votes(folder: Path, *, gold: bool = True, multilabel: bool = False) -> str:
@@ -76,7 +76,7 @@ def sweep(tmp_path: Path, datasets: list[Any], **changes: Any) -> Path:
 
 
 def block_of(store: Path) -> DatasetComparison:
-    (block,) = comparison_of(read_journal(store), store).datasets
+    (block,) = analysed(store).comparison.datasets
     return block
 
 

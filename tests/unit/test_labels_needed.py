@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pytest
 
+from crowdsweep.analysis.trial_table import results_table
 from crowdsweep.metrics.shown import show_score
-from crowdsweep.report.table import results_table
 from crowdsweep.studies.axis import AxisPoint, along_axis
 from crowdsweep.studies.contract import check_knobs
 from crowdsweep.studies.labels_needed import Group, cheaper_matches, loss_of, need_of

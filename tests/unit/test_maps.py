@@ -7,6 +7,10 @@ import numpy as np
 import pytest
 from data_folders import swept_two_kinds
 
+from crowdsweep.analysis.kept_arrays import KeptArrays, class_names
+from crowdsweep.analysis.maps.found import Maps
+from crowdsweep.analysis.sections.unseen_annotators import unseen_tables
+from crowdsweep.analysis.sweep import analysed
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import Items, TrainingData
 from crowdsweep.files.owned import replace_files
@@ -16,17 +20,15 @@ from crowdsweep.journal.shown import shown_trials
 from crowdsweep.journal.store_files import STORE
 from crowdsweep.models.contract import FitContext, fit_one
 from crowdsweep.models.registered import build_model
-from crowdsweep.report.kept_arrays import KeptArrays, class_names
-from crowdsweep.report.maps import Maps, maps_of, pictures
-from crowdsweep.report.page import write_report
-from crowdsweep.report.unseen_annotators import unseen_tables
 from crowdsweep.seeds import SeedStream
+from crowdsweep.views.figures.map_files import pictures
+from crowdsweep.views.report_files import write_report
 
 
 def swept(tmp_path: Path, *models: Any) -> Maps:
     store = swept_two_kinds(tmp_path, *models, seeds=2)
     write_report(store)
-    return maps_of(read_journal(store), open_rows(store, write=False))
+    return analysed(store).maps
 
 
 def test_clusters_are_drawn_largest_first_without_the_empty_ones(tmp_path: Path) -> None:
@@ -62,7 +64,7 @@ def test_classes_have_the_names_of_the_plan_where_the_trial_kept_none(tmp_path: 
     """As where the items that are scored have gold."""
     store = swept_two_kinds(tmp_path, {"name": "fmm", "params": {"item_clusters": 2}}, seeds=1)
     state = read_journal(store)
-    (place,) = maps_of(state, open_rows(store, write=False)).clusters
+    (place,) = analysed(store).maps.clusters
     kept = KeptArrays(place=place, model="fmm", seed=0, arrays={})
     assert class_names(state, kept) == ("calm", "angry", "other")
 
@@ -96,7 +98,7 @@ def test_a_study_draws_its_whole_datasets_and_not_the_thinned_ones(tmp_path: Pat
     store = swept_two_kinds(tmp_path, {"name": "fmm", "params": {"item_clusters": 2}}, seeds=1, study=study)
     state = read_journal(store)
     assert {trial.spec.dataset_params.get("redundancy") for trial in shown_trials(state)} == {1, 2, None}
-    (place,) = maps_of(state, open_rows(store, write=False)).clusters
+    (place,) = analysed(store).maps.clusters
     assert "redundancy" not in place[1]
 
 

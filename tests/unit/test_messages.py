@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from crowdsweep.analysis.standing import sweep_status
 from crowdsweep.cli.commands import run_command_line
 from crowdsweep.console.live import ConsoleMirror, Terminal
 from crowdsweep.console.messages import Warnings, columns_of, tell, wrapped
-from crowdsweep.console.status import describe_status, sweep_status
 from crowdsweep.testing.journals import folded, made_up_sweep, made_up_trials
 from crowdsweep.trial.events import SweepFinished, SweepStatus
+from crowdsweep.views.terminal.status import describe_status
 
 
 class Screen(io.StringIO):

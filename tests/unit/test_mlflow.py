@@ -158,7 +158,7 @@ def test_a_database_that_stops_taking_rows_is_mended_by_mirror(
     told = [record.getMessage() for record in caplog.records if record.name.startswith("crowdsweep")]
     assert len(state.results) == 4, "the sweep lost nothing"
     assert sum("cannot be written" in words for words in told) == 1
-    assert f"MLflow lacks 3 trials; the journal has them: `crowdsweep mirror {store}` writes them" in told
+    assert "MLflow lacks 3 trials" in told
     with pytest.raises(BadInput, match="cannot be written"):
         rebuild(state, tracking_uri(store), "an experiment")
     sql(store, "DROP TRIGGER refuse")

@@ -10,17 +10,19 @@ import pytest
 from mlflow.entities import Run
 
 import crowdsweep as cs
+from crowdsweep.analysis.sweep import analysed
+from crowdsweep.app import show_when_ended
 from crowdsweep.cli.commands import run_command_line
 from crowdsweep.journal.journal import Journal, read_journal
 from crowdsweep.journal.shown import one_each, shown_trials
-from crowdsweep.report.in_mlflow import show_when_ended, sweep_page
-from crowdsweep.report.of_sweep import compared_sweep
 from crowdsweep.tracking.mlflow_door import MlflowDoor
 from crowdsweep.tracking.mlflow_runs import MlflowClient, MlflowMirror, tracking_uri
 from crowdsweep.tracking.repeated import Pace
 from crowdsweep.tracking.run_records import FILES
 from crowdsweep.tracking.uri import without_credentials
 from crowdsweep.trial.result import Status
+from crowdsweep.views.mlflow.page import sweep_page
+from crowdsweep.views.report_files import written_files
 
 SWEEP = {
     "name": "tracked",
@@ -62,7 +64,7 @@ def runs_of(store: Path) -> dict[str, Run]:
 
 def check_equal(store: Path, *, told: bool = True) -> None:
     """MLflow has what the record says, and nothing else: trials, cells with ranks and scores, and the run on top."""
-    state, page, runs = read_journal(store), sweep_page(compared_sweep(store)), runs_of(store)
+    state, page, runs = read_journal(store), sweep_page(analysed(store), written_files(store)), runs_of(store)
     client = MlflowClient(tracking_uri(store))
     for key, trial in one_each(shown_trials(state, every=True)).items():
         result, run = state.results[key], runs.pop(key)
@@ -164,7 +166,7 @@ def test_what_another_copy_wrote_to_the_same_place_is_marked(
 
 
 def page_of(store: Path) -> Any:
-    return sweep_page(compared_sweep(store))
+    return sweep_page(analysed(store), written_files(store))
 
 
 class Dead(Exception):
@@ -210,7 +212,7 @@ def project(store: Path) -> None:
     mirror.handle(journal.state.started[0])
     mirror.close()
     journal.close()
-    show_when_ended(compared_sweep(store))
+    show_when_ended(analysed(store), lacks=mirror.lacks)
 
 
 def test_a_kill_at_any_write_is_made_up_for(
@@ -272,7 +274,7 @@ def test_what_cannot_be_shown_is_said_in_one_line(
     (store / "report.html").write_text("another report")
     killed_after(0)
     with caplog.at_level(logging.WARNING, logger="crowdsweep"):
-        show_when_ended(compared_sweep(store))
+        show_when_ended(analysed(store))
     (told,) = [record.getMessage() for record in caplog.records]
     assert told.startswith("MLflow does not show the report as it is now: ")
     assert told.endswith(f"`crowdsweep mirror {store}` makes up for it")

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from crowdsweep.analysis.standing import left_out_words, sweep_status
 from crowdsweep.cli.commands import run_command_line
-from crowdsweep.console.status import left_out_words, sweep_status
 from crowdsweep.data.catalogue import load
 from crowdsweep.data.moved import load_recorded
 from crowdsweep.errors import DataError
 from crowdsweep.journal.journal import Journal, read_journal
-from crowdsweep.report.live import live_report
-from crowdsweep.report.page import write_report
 from crowdsweep.testing.journals import made_up_sweep, made_up_trials
+from crowdsweep.views.live import live_report
+from crowdsweep.views.report_files import write_report
 
 SWEEP = """
 name: moved

@@ -5,10 +5,9 @@ from typing import Any
 
 import pytest
 
+from crowdsweep.analysis.sweep import analysed
 from crowdsweep.errors import BadInput
-from crowdsweep.journal.journal import read_journal
 from crowdsweep.models import registered
-from crowdsweep.report.of_sweep import comparison_of
 from crowdsweep.sweep.launch import open_and_run
 from crowdsweep.sweep.plan import make_plan
 from crowdsweep.sweepfile.read import parse_sweep
@@ -88,7 +87,7 @@ def test_what_saw_gold_is_marked_and_ranked_apart(tmp_path: Path) -> None:
     ]
     store = tmp_path / "store"
     open_and_run(config_of(dataset(tmp_path / "words"), *models), store, quiet=True)
-    (block,) = comparison_of(read_journal(store), store).datasets
+    (block,) = analysed(store).comparison.datasets
     assert {score.model for score in block.gold} == {"stl-gold", "mtl-gold"}
     assert {score.model for score in block.ranked} == {"stl-silver", "mtl-silver"}
     assert block.metric == "test_accuracy"

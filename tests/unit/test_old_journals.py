@@ -15,17 +15,17 @@ from typing import Any
 
 import pytest
 
+from crowdsweep.analysis.study import study_report
+from crowdsweep.analysis.trial_table import results_table
 from crowdsweep.errors import JournalError
 from crowdsweep.journal.codec import decode
 from crowdsweep.journal.journal import read_journal
 from crowdsweep.journal.rows import unseal
 from crowdsweep.journal.shown import left_out, shown_trials
-from crowdsweep.report.of_sweep import study_report
-from crowdsweep.report.page import write_report
-from crowdsweep.report.table import results_table
 from crowdsweep.sweep.launch import open_and_run
 from crowdsweep.sweepfile.read import load_sweep
 from crowdsweep.trial.events import SweepStatus, TrialFinished
+from crowdsweep.views.report_files import write_report
 
 JOURNALS = sorted(path.parent for path in (Path(__file__).parents[1] / "assets/journals").glob("*/*/journal.jsonl"))
 RAISED: frozenset[str] = frozenset({"mixture"})

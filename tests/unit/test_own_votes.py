@@ -5,17 +5,17 @@ from pathlib import Path
 import pytest
 from driven import config_of
 
+from crowdsweep.analysis.compare import compare
+from crowdsweep.analysis.references import References
+from crowdsweep.analysis.trial_table import comparison_rows
 from crowdsweep.errors import BadInput
 from crowdsweep.metrics.known import repeats_votes
-from crowdsweep.report.compare import compare
-from crowdsweep.report.page_tables import metrics_tables
-from crowdsweep.report.references import References
-from crowdsweep.report.table import comparison_rows
 from crowdsweep.sweep.plan import make_plan
 from crowdsweep.sweep.replay import Replay
 from crowdsweep.testing.journals import folded, made_up_sweep, made_up_trials
 from crowdsweep.trial.result import Status, TrialResult
 from crowdsweep.trial.spec import TrialSpec
+from crowdsweep.views.page.tables import metrics_tables
 
 
 @pytest.mark.parametrize(

@@ -6,17 +6,17 @@ from typing import Any
 
 import pytest
 
-import crowdsweep.report
+import crowdsweep.views.page
+from crowdsweep.analysis.searches import SearchShown
+from crowdsweep.analysis.study import study_report
 from crowdsweep.journal.journal import Journal
-from crowdsweep.report.of_sweep import study_report
-from crowdsweep.report.page import write_report
-from crowdsweep.report.page_table import PageRow, PageTable
-from crowdsweep.report.search_so_far import search_so_far
-from crowdsweep.report.searches import SearchShown
-from crowdsweep.report.sheets import WIDTH, in_parts
 from crowdsweep.testing.journals import folded, made_up_search, made_up_sweep, made_up_trials
 from crowdsweep.trial.events import Event, SweepStatus
 from crowdsweep.trial.plan_record import CellRecord
+from crowdsweep.views.page.search_so_far import search_so_far
+from crowdsweep.views.page.sheets import WIDTH, in_parts
+from crowdsweep.views.page.table import PageRow, PageTable
+from crowdsweep.views.report_files import write_report
 
 MODELS: list[dict[str, Any]] = [
     {"name": "cmm", "label": "cmm", "params": {}, "search": {"groups": {"min": 1, "max": 5}}}
@@ -121,7 +121,7 @@ def test_searches_of_a_dataset_stand_best_first(goal: str, order: list[str]) -> 
 def test_the_sweep_file_is_printed_in_columns(tmp_path: Path) -> None:
     shown = page(tmp_path, made_up_sweep(made_up_trials("a", "d", [{"test_accuracy": 0.5}] * 2), models=[]))
     assert '<pre class="columns">' in shown
-    style = (Path(crowdsweep.report.__file__).parent / "page.css").read_text()
+    style = (Path(crowdsweep.views.page.__file__).parent / "page.css").read_text()
     printed = style[style.index("@media print") :]
     assert "pre.columns { columns:" in printed
 

@@ -1,9 +1,9 @@
 """How tables of a room of the report are laid out."""
 
-from crowdsweep.report.of_sweep import comparison_of
-from crowdsweep.report.page_tables import certainty_table, metrics_tables, study_table, study_tables
+from crowdsweep.analysis.sweep import comparison_of
 from crowdsweep.studies.contract import StudyTable
 from crowdsweep.testing.journals import folded, made_up_sweep, made_up_trials
+from crowdsweep.views.page.tables import certainty_table, metrics_tables, study_table, study_tables
 
 
 def table(title: str, note: str) -> StudyTable:

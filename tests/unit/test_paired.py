@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from crowdsweep.report.paired import PairedTest, Scores, against_best, holm, paired_test
+from crowdsweep.analysis.paired import PairedTest, Scores, against_best, holm, paired_test
 
 
 def _same_everywhere(right: np.ndarray, n_seeds: int = 3) -> Scores:
@@ -44,7 +44,7 @@ def test_only_common_seeds_are_paired() -> None:
 )
 def test_no_test_and_nothing_told_apart_where_nothing_varies(other: dict[int, float], reason: str) -> None:
     test = paired_test(Scores(by_seed={0: 0.9, 1: 0.8}), Scores(by_seed=other), 1)
-    assert (test.test, test.p, test.reason, test.distinguishable) == ("none", None, reason, False)
+    assert (test.test, test.p, test.reason, test.is_significant) == ("none", None, reason, False)
 
 
 @pytest.mark.parametrize(("differing", "told"), [(4, False), (40, True)])
@@ -54,7 +54,7 @@ def test_models_that_are_the_same_at_every_seed_are_compared_over_items(differin
     worse = np.where(np.arange(800) < differing, 0.0, 1.0)
     (test,) = against_best([_same_everywhere(better), _same_everywhere(worse)], 0.0)
     expected = "paired t" if told else "permutation"  # of many that differ the variance is known well enough
-    assert (test.test, test.varies, test.distinguishable) == (expected, "items", told)
+    assert (test.test, test.varies, test.is_significant) == (expected, "items", told)
     assert test.p is not None
     assert test.p == pytest.approx(stats.binomtest(0, differing).pvalue, abs=0.02 if told else 1e-9)
 
@@ -62,7 +62,7 @@ def test_models_that_are_the_same_at_every_seed_are_compared_over_items(differin
 def test_a_model_against_its_twin_is_not_tested() -> None:
     right = np.arange(50) % 3 > 0
     (test,) = against_best([_same_everywhere(right), _same_everywhere(right)], 0.0)
-    assert (test.test, test.reason, test.distinguishable) == ("none", "the same on every item", False)
+    assert (test.test, test.reason, test.is_significant) == ("none", "the same on every item", False)
 
 
 def test_scores_of_items_that_only_one_model_has_are_not_used() -> None:

@@ -23,9 +23,9 @@ from crowdsweep.journal.journal import Journal, read_journal
 from crowdsweep.journal.repair import repair_journal
 from crowdsweep.journal.rows import START, chain, unseal
 from crowdsweep.labelling.label_files import LABELS, check_folder
-from crowdsweep.report.page import write_report
 from crowdsweep.testing.journals import made_up_sweep, made_up_trials
 from crowdsweep.trial.artifacts import Artifact
+from crowdsweep.views.report_files import write_report
 
 ANSWERS = "item,annotator,label\n" + "".join(f"p{i},{who},{'yn'[i % 2]}\n" for i in range(6) for who in "abc")
 

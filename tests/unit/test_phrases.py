@@ -6,17 +6,17 @@ from typing import Any
 
 import pytest
 
+from crowdsweep.analysis.compare import DatasetComparison, compare
+from crowdsweep.analysis.phrases import chosen_by_gold, flattery, intervals_over, verdict
+from crowdsweep.analysis.phrases import tests_used as used_tests
+from crowdsweep.analysis.references import References
+from crowdsweep.analysis.trial_table import results_table
 from crowdsweep.journal.journal import Journal
 from crowdsweep.metrics.intervals import Estimate
-from crowdsweep.report.compare import DatasetComparison, compare
-from crowdsweep.report.page import write_report
-from crowdsweep.report.phrases import chosen_by_gold, flattery, intervals_over, verdict
-from crowdsweep.report.phrases import tests_used as used_tests
-from crowdsweep.report.references import References
-from crowdsweep.report.table import results_table
 from crowdsweep.testing.journals import folded, made_up_search, made_up_sweep, made_up_trials
 from crowdsweep.trial.events import Event
 from crowdsweep.trial.plan_record import CellRecord
+from crowdsweep.views.report_files import write_report
 
 GOOD = [0.93, 0.94, 0.92, 0.95, 0.93, 0.92, 0.94, 0.93, 0.95, 0.94]
 
@@ -48,7 +48,7 @@ def test_the_report_says_over_how_many_pairs_it_corrects() -> None:
     events = [event for n, name in enumerate("abc") for event in trials(name, [v - 0.1 * n for v in GOOD[:5]])]
     events += trials("d", [0.1, 0.13, 0.11, 0.15, 0.12])
     block = block_of(events, *"abcd")
-    assert used_tests(block).startswith("Told apart from the best at 5 %, after Holm's correction over all 6 pairs")
+    assert used_tests(block).startswith("Tested against the best at 5 %, after Holm's correction over all 6 pairs")
     pair = block_of([*trials("a", GOOD[:5]), *trials("d", [0.1, 0.13, 0.11, 0.15, 0.12])], "a", "d")
     assert "after Holm's correction: paired t" in used_tests(pair)
 

@@ -18,13 +18,13 @@ import pytest
 import yaml
 
 import crowdsweep as cs
+from crowdsweep.analysis.trial_table import TRIAL_COLUMNS
 from crowdsweep.cli.commands import run_command_line
 from crowdsweep.data.folder import write_folder
 from crowdsweep.data.simulate import simulate_crowd
 from crowdsweep.errors import BadInput, ConvergenceWarning, DataError, UnknownName
 from crowdsweep.files.listed import LIST_FILE
 from crowdsweep.labelling.classifiers import load_classifier
-from crowdsweep.report.table import TRIAL_COLUMNS
 from crowdsweep.seeds import SeedStream
 from crowdsweep.sweep.driver import SweepOutcome
 from crowdsweep.trial.events import SweepStatus
@@ -374,7 +374,7 @@ def test_what_failed_in_a_sweep_is_told(misbehaving, tmp_path, caplog) -> None:
 
 def test_an_interrupted_sweep_is_an_interrupt(tmp_path, monkeypatch) -> None:
     outcome = SweepOutcome(status=SweepStatus.INTERRUPTED, planned=4, finished=1, failed=0, ran=1, dropped=True)
-    monkeypatch.setattr("crowdsweep.api.sweeps.open_and_run", lambda *_, **__: outcome)
+    monkeypatch.setattr("crowdsweep.app.open_and_run", lambda *_, **__: outcome)
     with pytest.raises(KeyboardInterrupt, match="nothing that finished is lost"):
         cs.run(SWEEP, store=tmp_path / "s")
 

@@ -5,14 +5,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from crowdsweep.analysis.searches import FEWEST_FOR_IMPORTANCES, SearchShown, searches
+from crowdsweep.analysis.sections.training import training_curves
+from crowdsweep.analysis.sweep import comparison_of
 from crowdsweep.journal.journal import Journal
-from crowdsweep.report.of_sweep import comparison_of
-from crowdsweep.report.page import write_report
-from crowdsweep.report.searches import FEWEST_FOR_IMPORTANCES, SearchShown, searches
-from crowdsweep.report.training import training_curves
+from crowdsweep.journal.shown import shown_trials
 from crowdsweep.testing.journals import folded, made_up_search, made_up_sweep, made_up_trials
 from crowdsweep.trial.events import Event, TrialFinished
 from crowdsweep.trial.plan_record import CellRecord
+from crowdsweep.views.report_files import write_report
 
 MODELS: list[dict[str, Any]] = [
     {
@@ -88,7 +89,7 @@ def test_scores_while_models_train_are_drawn_where_they_were_kept(tmp_path: Path
         else event
         for event in events
     ]
-    found = training_curves(folded(made_up_sweep(with_curves, models=MODELS)))
+    found = training_curves(state := folded(made_up_sweep(with_curves, models=MODELS)), shown_trials(state))
     assert found == {("d", "{}"): {"dev_accuracy": {"cmm": [curve, curve]}}}
     assert "Scores while they train" in page(tmp_path / "with", made_up_sweep(with_curves, models=MODELS))
     assert "Scores while they train" not in page(tmp_path / "without", made_up_sweep(events, models=MODELS))

@@ -5,12 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from crowdsweep.journal.journal import open_rows, read_journal
+from crowdsweep.analysis.sweep import analysed
 from crowdsweep.metrics.soft_labels import bootstrap_p, kurtosis_by_outcome, kurtosis_of
-from crowdsweep.report.page import write_report
-from crowdsweep.report.soft_labels import soft_label_tables
 from crowdsweep.sweep.launch import open_and_run
 from crowdsweep.sweepfile.read import parse_sweep
+from crowdsweep.views.report_files import write_report
 
 
 def test_the_bootstrap_is_that_of_samples_drawn_one_by_one() -> None:
@@ -63,8 +62,7 @@ def test_the_section_stands_where_both_ran(tmp_path: Path, n_classes: int) -> No
     open_and_run(
         parse_sweep({**given, "engine": "inline", "tracking": {"enabled": False}}, "soft.yaml"), store, quiet=True
     )
-    state = read_journal(store)
-    tables = soft_label_tables(state, open_rows(store, write=False))
+    tables = analysed(store).soft_labels
     assert [tuple(row[:3]) for row in tables[0].rows] == [("mtl", "stl", "silver")]
     assert str(tables[0].rows[0][-1]) != ""  # items differ by seed, and are the same for both models
     assert len(tables) == (1 if n_classes == 2 else 2)  # two classes have no kurtosis worth the name

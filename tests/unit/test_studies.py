@@ -8,9 +8,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from crowdsweep.analysis.study import study_report
+from crowdsweep.analysis.trial_table import results_table
 from crowdsweep.errors import SweepFileError, UnknownName
-from crowdsweep.report.of_sweep import study_report
-from crowdsweep.report.table import results_table
 from crowdsweep.studies.axis import AxisPoint
 from crowdsweep.studies.contract import (
     ScoredBy,

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from crowdsweep.console.tables import Column, Grid, render
-from crowdsweep.console.wording import number_words, score_words
+from crowdsweep.metrics.shown import number_words, score_words
 from crowdsweep.trial.naming import dataset_words
 
 GRID = Grid(

@@ -13,10 +13,10 @@ from data_folders import folder_of
 
 import crowdsweep as cs
 from crowdsweep.cli.commands import run_command_line
+from crowdsweep.data.csv_files import to_csv
 from crowdsweep.errors import BadInput
 from crowdsweep.labelling.label_studio import check_written
 from crowdsweep.labelling.tables import escaped
-from crowdsweep.report.table import to_csv
 
 OBEYED = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 NAMES = [

@@ -4,10 +4,10 @@ import pytest
 
 from crowdsweep.console.progress import Progress
 from crowdsweep.console.time_left import TimeLeft, Work
-from crowdsweep.console.wording import about_words, clock_words
 from crowdsweep.testing.mirror_checks import ok, spec, started
 from crowdsweep.trial.events import BatchLost, TrialPlanned, TrialStarted
 from crowdsweep.trial.plan_record import CellRecord, PlanRecord
+from crowdsweep.units import about_words, clock_words
 
 
 def test_what_is_left_is_weighed_by_what_each_model_takes() -> None:

@@ -6,10 +6,10 @@ import pytest
 
 from crowdsweep.console.progress import Progress
 from crowdsweep.console.time_left import Left
-from crowdsweep.console.wording import left_words
 from crowdsweep.testing.mirror_checks import ok, spec, started
 from crowdsweep.trial.events import TrialPlanned, TrialStarted
 from crowdsweep.trial.plan_record import CellRecord, PlanRecord
+from crowdsweep.units import left_words
 
 POINTS, SEEDS = 20, 3
 

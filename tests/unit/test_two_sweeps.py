@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from crowdsweep.analysis.two_sweeps import differences
 from crowdsweep.cli.commands import run_command_line
-from crowdsweep.report.two_sweeps import differences
 from crowdsweep.sweep.launch import open_and_run
 from crowdsweep.sweepfile.read import parse_sweep
 

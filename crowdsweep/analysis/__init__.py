@@ -1,0 +1,1 @@
+"""What a sweep found, as records: computed from its journal, once. Runs nothing, renders nothing."""

@@ -1,0 +1,243 @@
+"""What the first screen says of a dataset: which model to use, what is as good, at which settings, and how far that is
+from what gold would give."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from crowdsweep.analysis.compare import DatasetComparison, Score
+from crowdsweep.analysis.phrases import collapse, why_unranked
+from crowdsweep.journal.shown import ShownTrial
+from crowdsweep.journal.state import JournalState
+from crowdsweep.metrics.intervals import Estimate
+from crowdsweep.metrics.known import ACCURACY, HELDOUT, metric_kind
+from crowdsweep.metrics.shown import show_number, show_probability, show_score, show_with_interval
+from crowdsweep.metrics.wording import is_share, readable, words
+from crowdsweep.trial.naming import show_point
+from crowdsweep.trial.plan_record import CellRecord
+from crowdsweep.trial.spec import canonical_json
+from crowdsweep.units import listed, show_times
+
+_CHEAPER = 2.0  # times less that is worth a word
+_NO_COST = 0.05  # seconds a trial that nobody minds
+_WHERE = {"test": "on test items", "dev": "on dev items", "train": "on training items"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """What there is to say of one dataset.
+
+    Attributes:
+        block: the comparison that it is drawn from.
+        lead: a sentence or a few: what to use, what is as good, what is worse.
+        warnings: what takes trust from the lead, in sentences.
+        settings: of the model to use; empty where none is.
+        ceiling: what a model that saw gold reaches; empty where none ran.
+    """
+
+    block: DatasetComparison
+    lead: str
+    warnings: tuple[str, ...] = ()
+    settings: str = ""
+    ceiling: str = ""
+
+
+def answer_of(state: JournalState, block: DatasetComparison, trials: Iterable[ShownTrial]) -> Answer:
+    """Returns what to say of a dataset.
+
+    Args:
+        state: what the journal says.
+        block: the comparison on that dataset.
+        trials: all that are shown.
+    """
+    if not block.ranked:
+        return Answer(block=block, lead=why_unranked(block), ceiling=_ceiling(block))
+    best = block.ranked[0]
+    return Answer(
+        block=block,
+        lead=lead(block),
+        warnings=tuple(_warnings(block)),
+        settings=_settings(state, block, best, trials),
+        ceiling=_ceiling(block),
+    )
+
+
+def lead(block: DatasetComparison) -> str:
+    """Returns `Use dl-em: 83.7 % ± 1.1 on test items. dl-ds and cmm are not significantly different from it; dl-ds
+    costs 18 times less for 0.2 points (at most 1.0). soft-mv and hard-mv are worse.`"""
+    best = block.ranked[0]
+    told = f"Use {best.model}: {reached(best.metrics[block.metric], block.metric)}."
+    return " ".join([told, *_about_others(block)])
+
+
+def reached(estimate: Estimate, metric: str) -> str:
+    """Returns what a model reaches: `83.7 % ± 1.1 on test items`, `61 % on a held-out answer (…)`, `test KL 0.573 ±
+    0.012 nats`."""
+    if metric == HELDOUT:
+        loglik = show_with_interval(estimate, metric)
+        return f"{show_probability(estimate, metric)} on a held-out answer (log-likelihood {loglik})"
+    if metric_kind(metric) == ACCURACY and (split := metric.partition("_")[0]) in _WHERE:
+        return f"{show_score(estimate, metric)} {_WHERE[split]}"
+    name, _, unit = readable(metric).partition(", ")
+    return f"{name} {show_score(estimate, metric)}" + ("" if is_share(metric) or not unit else f" {unit}")
+
+
+def by_test(block: DatasetComparison) -> tuple[list[Score], list[Score], list[Score]]:
+    """Returns the models behind the best: those that give the same or are not significantly different, those that are
+    worse, and those that nothing compares with it: no test, or no sound mean (seeds collapsed, fits are flagged)."""
+    alike: list[Score] = []
+    worse: list[Score] = []
+    untested: list[Score] = []
+    for score in block.ranked[1:]:
+        if score.beside_best == "worse":
+            worse.append(score)
+        elif score.beside_best in ("the same", "not significantly different") and not score.unsound(block.metric):
+            alike.append(score)
+        else:
+            untested.append(score)
+    return alike, worse, untested
+
+
+def _about_others(block: DatasetComparison) -> list[str]:
+    rest = block.ranked[1:]
+    if not rest:
+        return ["Nothing else was ranked beside it."]
+    alike, worse, untested = by_test(block)
+    told: list[str] = []
+    if same := [score.model for score in alike if score.beside_best == "the same"]:
+        told.append(f"{listed(same)} {'gives' if len(same) == 1 else 'give'} the same numbers.")
+    if close := [score.model for score in alike if score.beside_best != "the same"]:
+        told.append(f"{listed(close)} {not_different(len(close))} from it{_cheaper(block, alike, close)}.")
+    elif cheaper := _cheaper(block, alike, []):
+        told.append(f"{cheaper.removeprefix('; ')}.")
+    if worse:
+        names = [score.model for score in worse]
+        all_others = f"The {len(names)} others" if len(names) > 4 and len(names) == len(rest) else listed(names)
+        told.append(f"{all_others} {_are_worse(block.metric, len(names))}.")
+    return told + _about_untested(block, untested)
+
+
+def not_different(number: int) -> str:
+    """Returns the words for so many models whose difference is not significant."""
+    return f"{'is' if number == 1 else 'are'} not significantly different"
+
+
+def _are_worse(metric: str, number: int) -> str:
+    """Returns in which way so many models are worse: who describes the crowd less well may label more items right."""
+    if metric == HELDOUT:
+        verb = "predicts" if number == 1 else "predict"
+        return f"{verb} held-out answers less well, which does not tell who labels more items right"
+    return f"{'is' if number == 1 else 'are'} worse"
+
+
+def _about_untested(block: DatasetComparison, untested: list[Score]) -> list[str]:
+    """Returns a sentence for each reason why models are not compared with the best."""
+    by_reason: dict[str, list[str]] = {}
+    told: list[str] = []
+    for score in untested:
+        if unsound := score.unsound(block.metric):
+            told.append(f"{score.model} is not as good: {unsound}.")
+        else:
+            reason = "" if score.versus_best is None else score.versus_best.reason
+            by_reason.setdefault(reason, []).append(score.model)
+    for why, names in by_reason.items():
+        verb = "was" if len(names) == 1 else "were"
+        told.append(f"{listed(names)} {verb} not tested against it{f' ({why})' if why else ''}.")
+    return told
+
+
+def _cheaper(block: DatasetComparison, alike: list[Score], close: list[str]) -> str:
+    """Returns how much less the best of those that are as good and cost less costs, and what it gives up; nothing where
+    that matters little."""
+    best = block.ranked[0]
+    if best.wall_s is None or best.wall_s.mean < _NO_COST:
+        return ""
+    limit = best.wall_s.mean / _CHEAPER
+    saving = [one for one in alike if one.wall_s is not None and 0 < one.wall_s.mean <= limit]
+    if not saving:
+        return ""
+    chosen = saving[0]  # they stand best first: of the Pareto front of score and cost the next after the best
+    assert chosen.wall_s is not None  # noqa: S101 - it has a cost
+    times = show_times(best.wall_s.mean / chosen.wall_s.mean)
+    whom = " and" if close == [chosen.model] else f"; {chosen.model}"
+    return f"{whom} costs {times} less{_given_up(block, chosen)}"
+
+
+def _given_up(block: DatasetComparison, score: Score) -> str:
+    """Returns ` for 0.4 points (at most 1.9)`; nothing of a model that gives the same."""
+    test = score.versus_best
+    if test is None or test.difference is None or not test.difference.mean:
+        return ""
+    sign = 1.0 if block.goal == "maximize" else -1.0
+    found, unit = test.difference, " points" if is_share(block.metric) else ""
+    most = found.high if sign > 0 else found.low
+    bound = "" if most is None else f" (at most {show_number(max(sign * most, 0.0), block.metric, found)})"
+    return f" for {show_number(sign * found.mean, block.metric, found)}{unit}{bound}"
+
+
+def _warnings(block: DatasetComparison) -> list[str]:
+    best = block.ranked[0]
+    found = best.metrics[block.metric]
+    told: list[str] = []
+    if found.collapsed:
+        told.append(f"{best.model}: {collapse(found)}.")
+    elif unsound := best.unsound(block.metric):
+        told.append(f"{best.model}: {unsound}; see how sure this is, below.")
+    if found.n == 1:
+        told.append("One seed: luck of the draw is not seen. Raise seeds.report.")
+    return told
+
+
+def _settings(state: JournalState, block: DatasetComparison, best: Score, trials: Iterable[ShownTrial]) -> str:
+    """Returns the settings of the best model, and where they come from."""
+    cell = next((one for one in _cells(state, block) if one.label == best.model), None)
+    fixed: Mapping[str, Any] = {} if cell is None else cell.params
+    spec = next(
+        (
+            trial.spec
+            for trial in trials
+            if trial.chosen
+            and trial.label == best.model
+            and (trial.spec.dataset, canonical_json(dict(trial.spec.dataset_params))) == block.place
+        ),
+        None,
+    )
+    if spec is None or not (spec.point or fixed):
+        return "its defaults"
+    parts = [show_point(spec.point)] if spec.point else []
+    if spec.point and cell is not None and cell.metric:
+        tried = f", of {cell.points} points" if cell.points else ""
+        parts[0] += f" (found by a search for {words(cell.metric)}{tried})"
+    if fixed:
+        parts.append(f"{show_point(fixed)} (as the sweep file sets {'it' if len(fixed) == 1 else 'them'})")
+    return "; ".join(parts)
+
+
+def _cells(state: JournalState, block: DatasetComparison) -> Iterable[CellRecord]:
+    for cell in [*state.plan.cells, *state.plan.searches]:
+        if (cell.dataset, canonical_json(dict(cell.dataset_params))) == block.place:
+            yield cell
+
+
+def _ceiling(block: DatasetComparison) -> str:
+    """Returns what the best model that saw gold reaches, and how far the best other one is below it."""
+    if not block.gold:
+        return ""
+    top = block.gold[0]
+    told = f"{top.model}, which learns from gold, reaches {reached(top.metrics[block.metric], block.metric)}"
+    if not block.ranked:
+        return told + "."
+    gap = headroom(block)
+    if gap is None or gap <= 0:
+        return f"{told}: no more than {block.ranked[0].model}."
+    amount = show_number(gap, block.metric) + (" points" if is_share(block.metric) else "")
+    return f"{told}: {amount} better."
+
+
+def headroom(block: DatasetComparison) -> float | None:
+    """Returns how much better the best model that saw gold is than the best that did not, in the metric's units; None
+    where one of them is missing."""
+    if not block.gold or not block.ranked:
+        return None
+    difference = block.gold[0].metrics[block.metric].mean - block.ranked[0].metrics[block.metric].mean
+    return difference if block.goal == "maximize" else -difference

@@ -1,0 +1,398 @@
+"""Which model is better, by how much, and how sure that is.
+
+Everything is computed from the report phase of the tidy table: trials on fresh seeds that no search has seen, and
+where they were kept from the scores of the items that the metric which ranks is the mean of. What intervals and tests
+vary over stands in `metrics.intervals`.
+"""
+
+import json
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+from jaxtyping import Float
+from scipy import stats
+
+from crowdsweep.analysis.paired import PairedTest, Scores, against_best
+from crowdsweep.analysis.references import References
+from crowdsweep.analysis.trial_table import metric_columns
+from crowdsweep.metrics.intervals import Estimate, Varies, estimate
+from crowdsweep.metrics.known import HELDOUT, repeats_votes
+from crowdsweep.metrics.ranking import ranking_metric
+from crowdsweep.metrics.shown import unsound_words
+from crowdsweep.search.contract import Goal
+from crowdsweep.sweepfile.records import Metric, PublishedValue
+from crowdsweep.trial.item_scores import ItemScores, no_item_scores
+from crowdsweep.trial.naming import short_name
+from crowdsweep.trial.result import Status
+
+Beside = Literal["the same", "not significantly different", "worse", "not tested"]
+"""A model beside the best: the very numbers of it, a difference that is not significant, a significant one, or no
+test."""
+_COMMON_DEFAULTS = {"scenario": "individual"}  # dataset parameters at their defaults are not written down
+
+
+@dataclass(frozen=True, kw_only=True)
+class Score:
+    """One model on one dataset, at one point.
+
+    Attributes:
+        model: its label in the sweep.
+        point: the searched parameters, canonical JSON.
+        rank: 1 is best; None for models that saw gold or lack the metric.
+        metrics: estimates of every metric over the fresh seeds.
+        scores: the ranking metric by seed, and by item where that is known; empty where the model lacks it.
+        versus_best: the paired test; None for the best one and for models without rank.
+        n_failed, n_stopped: seeds that failed, or were stopped before their end: missing from all estimates.
+        n_fitted, n_flagged: seeds that were fitted, and those of them whose fit is flagged (`trial.flags`).
+        n_unfinished: fits that ended while their objective still clearly improved.
+        wall_s, peak_bytes: mean seconds of a trial; highest memory of its batches; None where every seed failed.
+        saw_gold: the model needs gold by definition: an upper bound, not a competitor.
+    """
+
+    model: str
+    point: str
+    rank: int | None = None
+    metrics: Mapping[str, Estimate]
+    scores: Scores
+    versus_best: PairedTest | None = None
+    n_failed: int = 0
+    n_stopped: int = 0
+    n_fitted: int = 0
+    n_flagged: int = 0
+    n_unfinished: int = 0
+    wall_s: Estimate | None = None
+    peak_bytes: int | None = None
+    saw_gold: bool = False
+
+    @property
+    def name(self) -> str:
+        """The model, marked where it saw gold."""
+        return f"{self.model} (saw gold)" if self.saw_gold else self.model
+
+    @property
+    def beside_best(self) -> Beside | None:
+        """What the test against the best says; None for the best and for models without rank."""
+        test = self.versus_best
+        if test is None:
+            return None
+        if test.p_holm is None:
+            return "the same" if test.difference is not None and test.difference.mean == 0 else "not tested"
+        return "worse" if test.is_significant else "not significantly different"
+
+    def unsound(self, metric: str) -> str:
+        """Returns why no mean stands for the model: `2 of 10 seeds collapsed`, `1 of 10 trials is flagged`; empty where
+        one does. A model that is not sound is as good as nobody."""
+        found = self.metrics.get(metric)
+        return unsound_words(found, self.n_flagged, self.n_fitted)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DatasetComparison:
+    """All models on one dataset with its parameters.
+
+    Attributes:
+        dataset_params: canonical JSON.
+        metric, goal: what ranks; the metric is empty where no trial has any.
+        references: what the models are scored against.
+        ranked: best first.
+        gold: models that saw gold, best first.
+        unranked: models without this metric (an aggregate cannot label unseen items), or whose every seed failed.
+        other_points: further points of these models that were re-scored as well, in the order of selection.
+        among: all datasets of the sweep, from whose names the title differs.
+    """
+
+    dataset: str
+    dataset_params: str
+    metric: str
+    goal: Goal
+    ranked: Sequence[Score]
+    gold: Sequence[Score]
+    unranked: Sequence[Score]
+    other_points: Sequence[Score] = ()
+    references: References = field(default_factory=References)
+    among: frozenset[str] = frozenset()
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """The dataset and its parameters, canonical JSON."""
+        return self.dataset, self.dataset_params
+
+    @property
+    def title(self) -> str:
+        """The dataset and its parameters, as a person would write them."""
+        return describe_dataset(self.dataset, self.dataset_params, self.among)
+
+    @property
+    def scores(self) -> list[Score]:
+        """Every model: ranked, then those that saw gold, then the rest."""
+        return [*self.ranked, *self.gold, *self.unranked]
+
+    @property
+    def varies(self) -> list[Varies]:
+        """What the intervals of the metric that ranks vary over, each once."""
+        found = [score.metrics[self.metric] for score in [*self.ranked, *self.gold]]
+        return list(dict.fromkeys(estimate.varies for estimate in found if estimate.low is not None))
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeanRanks:
+    """Ranks averaged over the datasets on which every one of these models is ranked.
+
+    Attributes:
+        ranks: model → mean rank (ties share), best first.
+        each: model → its rank on each of these datasets.
+        n_datasets: how many they are averaged over.
+        statistic, p: Friedman's test; None where it does not apply.
+        reason: why not; empty where it does.
+    """
+
+    ranks: Mapping[str, float]
+    each: Mapping[str, Sequence[float]]
+    n_datasets: int
+    statistic: float | None = None
+    p: float | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublishedComparison:
+    """One printed number beside ours.
+
+    Attributes:
+        block: the dataset of ours that it is about; None, like `ours`, where the sweep has no such cell (yet).
+        difference: ours minus printed.
+    """
+
+    published: PublishedValue
+    block: DatasetComparison | None = None
+    ours: Estimate | None = None
+
+    @property
+    def difference(self) -> float | None:
+        return None if self.ours is None else self.ours.mean - self.published.value
+
+    @property
+    def inside(self) -> bool | None:
+        """Whether the printed number lies in our interval; None where there is no interval."""
+        if self.ours is None or self.ours.low is None or self.ours.high is None:
+            return None
+        return self.ours.low <= self.published.value <= self.ours.high
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """The answer of a sweep."""
+
+    datasets: Sequence[DatasetComparison]
+    ranks: MeanRanks | None
+    published: Sequence[PublishedComparison]
+
+    def printed(self, block: DatasetComparison) -> Mapping[str, float]:
+        """Returns model → the paper's value of the metric that ranks on a dataset."""
+        return {
+            entry.published.model: entry.published.value
+            for entry in self.published
+            if entry.block is block and entry.published.metric == block.metric
+        }
+
+
+@dataclass(kw_only=True)
+class _Cell:
+    """The rows of one model × dataset × point."""
+
+    model: str
+    point: str
+    chosen: bool
+    rows: list[dict[str, Any]] = field(default_factory=list)
+
+
+def compare(
+    table: pa.Table,
+    *,
+    metric: Metric | None = None,
+    published: Sequence[PublishedValue] = (),
+    gold_models: frozenset[str] = frozenset(),
+    references: Mapping[tuple[str, str], References] | None = None,
+    item_scores: ItemScores = no_item_scores,
+) -> Comparison:
+    """Compares the models of a sweep.
+
+    Args:
+        table: of `comparison_rows` or `results_table`; rows of the search phase are left out. Those that are `chosen`
+            are compared, the others stand beside them.
+        metric: of the sweep file; what ranks is its test version where there is one.
+        published: printed numbers.
+        gold_models: labels of the models that need gold.
+        references: (dataset, dataset_params) → what its models are scored against; gold where it is not said.
+        item_scores: looks up the scores of items.
+    """
+    blocks: dict[tuple[str, str], dict[tuple[str, str], _Cell]] = defaultdict(dict)
+    for row in table.to_pylist():
+        if row["phase"] != "report":
+            continue
+        cells = blocks[row["dataset"], row["dataset_params"]]
+        name = (row["model"], row["point"])
+        cell = cells.setdefault(name, _Cell(model=row["model"], point=row["point"], chosen=row["chosen"]))
+        cell.rows.append(row)
+    names = metric_columns(table)
+    wanted = None if metric is None else (metric.name, metric.goal)
+    datasets: list[DatasetComparison] = []
+    among = frozenset(dataset for dataset, _ in blocks)
+    for (dataset, params), cells in blocks.items():
+        known = (references or {}).get((dataset, params), References())
+        made = _compare_models(dataset, params, list(cells.values()), names, wanted, gold_models, known, item_scores)
+        datasets.append(replace(made, among=among))
+    return Comparison(
+        datasets=datasets,
+        ranks=mean_ranks(datasets),
+        published=[_beside_ours(value, datasets) for value in published],
+    )
+
+
+def mean_ranks(datasets: Sequence[DatasetComparison]) -> MeanRanks | None:
+    """Returns mean ranks and Friedman's test; None where fewer than two datasets or models can be compared.
+
+    Only models ranked on every dataset take part. One dataset under several parameters counts as several for the
+    ranks, but not for the test, which needs independent datasets.
+    """
+    usable = [block for block in datasets if block.ranked]
+    if len(usable) < 2:
+        return None
+    models = set.intersection(*({score.model for score in block.ranked} for block in usable))
+    if len(models) < 2:
+        return None
+    order = sorted(models)
+    losses = np.array([[_loss(block, model) for model in order] for block in usable])
+    ranks = stats.rankdata(losses, axis=1)
+    means: list[float] = ranks.mean(axis=0).tolist()
+    each: dict[str, list[float]] = dict(zip(order, ranks.T.tolist(), strict=True))
+    by_model = {model: mean for mean, model in sorted(zip(means, order, strict=True))}
+    result = MeanRanks(ranks=by_model, each={model: each[model] for model in by_model}, n_datasets=len(usable))
+    if len(usable) < 3 or len(models) < 3:
+        return replace(result, reason="Friedman's test needs at least three datasets and three models")
+    if len({block.dataset for block in usable}) < len(usable):
+        return replace(result, reason="No Friedman test: one dataset under several parameters is not independent data")
+    if all(len(set(row)) == 1 for row in losses.tolist()):
+        return replace(result, reason="No Friedman test: all models tie everywhere")
+    friedman = stats.friedmanchisquare(*losses.T)
+    return replace(result, statistic=float(friedman.statistic), p=float(friedman.pvalue))
+
+
+def describe_dataset(dataset: str, dataset_params: str, among: Collection[str]) -> str:
+    """Returns `labelme (scenario: global)`: a dataset with its parameters in canonical JSON, a folder by its name.
+
+    Args:
+        dataset, dataset_params: as in `TrialSpec`.
+        among: all datasets of the sweep, among which a folder's name is to differ.
+    """
+    name = short_name(dataset, among)
+    params = json.loads(dataset_params)
+    inside = ", ".join(f"{name}: {value}" for name, value in params.items())
+    return f"{name} ({inside})" if inside else name
+
+
+def _compare_models(
+    dataset: str,
+    params: str,
+    cells: Sequence[_Cell],
+    names: Sequence[str],
+    wanted: tuple[str, Goal] | None,
+    gold_models: frozenset[str],
+    references: References,
+    item_scores: ItemScores,
+) -> DatasetComparison:
+    names = [
+        name for name in names if not repeats_votes(name, references.gold)
+    ]  # records of earlier versions have them
+    chosen = [cell for cell in cells if cell.chosen]
+    present = [name for name in names if any(row[name] is not None for cell in chosen for row in cell.rows)]
+    metric, goal = ranking_metric(present, wanted, references.gold)
+    keys = [row["key"] for cell in cells for row in cell.rows if metric and row[metric] is not None]
+    by_item = {} if references.heldout and metric == HELDOUT else item_scores(keys, metric)
+    scores = {
+        id(cell): _score(cell, names, metric, cell.model in gold_models, references.heldout, by_item) for cell in cells
+    }
+    sign = -1.0 if goal == "maximize" else 1.0
+    of_chosen = [scores[id(cell)] for cell in chosen]
+    able = sorted((s for s in of_chosen if s.scores.by_seed), key=lambda s: sign * s.metrics[metric].mean)
+    heldout = references.heldout if metric == HELDOUT else 0.0
+    return DatasetComparison(
+        dataset=dataset,
+        dataset_params=params,
+        metric=metric,
+        goal=goal,
+        ranked=_rank_and_test([score for score in able if not score.saw_gold], heldout, metric),
+        gold=[score for score in able if score.saw_gold],
+        unranked=[score for score in of_chosen if not score.scores.by_seed],
+        other_points=[scores[id(cell)] for cell in cells if not cell.chosen],
+        references=references,
+    )
+
+
+def _score(
+    cell: _Cell,
+    names: Sequence[str],
+    metric: str,
+    saw_gold: bool,
+    heldout: float,
+    item_scores: Mapping[str, Float[np.ndarray, " items"]],
+) -> Score:
+    good = [row for row in cell.rows if row["status"] == Status.OK]
+    ranked = [row for row in good if metric and row[metric] is not None]
+    items = {row["seed"]: item_scores[row["key"]] for row in ranked if row["key"] in item_scores}
+    known = np.stack(list(items.values())) if items and len(items) == len(ranked) else None
+    columns = {name: [row[name] for row in good if row[name] is not None] for name in names}
+    return Score(
+        model=cell.model,
+        point=cell.point,
+        metrics={
+            name: estimate(
+                values,
+                metric=name,
+                heldout=heldout if name == HELDOUT else 0.0,
+                item_scores=known if name == metric else None,
+            )
+            for name, values in columns.items()
+            if values
+        },
+        scores=Scores(by_seed={row["seed"]: row[metric] for row in ranked}, by_item=items if known is not None else {}),
+        n_failed=sum(row["status"] == Status.FAILED for row in cell.rows),
+        n_stopped=sum(row["status"] == Status.STOPPED for row in cell.rows),
+        n_fitted=len(good),
+        n_flagged=sum(bool(row.get("flags")) for row in good),
+        n_unfinished=sum(bool(row.get("unfinished")) for row in good),
+        wall_s=estimate([row["wall_s"] for row in good]) if good else None,
+        peak_bytes=max(row["peak_bytes"] for row in good) if good else None,
+        saw_gold=saw_gold,
+    )
+
+
+def _rank_and_test(scores: Sequence[Score], heldout: float, metric: str) -> list[Score]:
+    tests = [None, *against_best([score.scores for score in scores], heldout, metric)]
+    return [
+        replace(score, rank=place, versus_best=test)
+        for place, (score, test) in enumerate(zip(scores, tests, strict=bool(scores)), start=1)
+    ]
+
+
+def _loss(block: DatasetComparison, model: str) -> float:
+    mean = next(score.metrics[block.metric].mean for score in block.ranked if score.model == model)
+    return -mean if block.goal == "maximize" else mean
+
+
+def _beside_ours(value: PublishedValue, datasets: Sequence[DatasetComparison]) -> PublishedComparison:
+    """Finds the cell that a printed number is about; where several fit, the one with the fewest other parameters."""
+    fitting: list[tuple[int, DatasetComparison]] = []
+    for block in datasets:
+        params = {**_COMMON_DEFAULTS, **json.loads(block.dataset_params)}
+        if value.dataset == block.dataset and all(params.get(k) == v for k, v in value.dataset_params.items()):
+            fitting.append((len(json.loads(block.dataset_params)), block))
+    for _, block in sorted(fitting, key=lambda pair: pair[0]):
+        for score in block.scores:
+            if score.model == value.model and value.metric in score.metrics:
+                return PublishedComparison(published=value, block=block, ours=score.metrics[value.metric])
+    return PublishedComparison(published=value)

@@ -1,0 +1,65 @@
+"""The trials that a report counts, and their scores."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+from crowdsweep.analysis.paired import Scores
+from crowdsweep.journal.shown import ShownTrial
+from crowdsweep.journal.state import JournalState
+from crowdsweep.trial.result import Status, TrialResult
+from crowdsweep.trial.spec import TrialSpec, canonical_json
+
+Place = tuple[str, str]
+"""A dataset and its parameters, canonical JSON."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Counted:
+    """A trial that a report counts and that went well."""
+
+    trial: ShownTrial
+    result: TrialResult
+
+    @property
+    def label(self) -> str:
+        """What the sweep file calls its model."""
+        return self.trial.label
+
+    @property
+    def spec(self) -> TrialSpec:
+        """What it was."""
+        return self.trial.spec
+
+    @property
+    def place(self) -> Place:
+        """What it ran on."""
+        return self.spec.dataset, canonical_json(dict(self.spec.dataset_params))
+
+
+def counted(state: JournalState, trials: Iterable[ShownTrial]) -> Iterator[Counted]:
+    """Yields those of the trials that a report counts and that went well."""
+    for trial in trials:
+        result = state.results.get(trial.spec.key) if trial.chosen else None
+        if result is not None and result.status is Status.OK:
+            yield Counted(trial=trial, result=result)
+
+
+def scores_of(
+    state: JournalState, by_item: Mapping[str, Float[np.ndarray, " items"]], metric: str, keys: Mapping[int, str]
+) -> Scores:
+    """Returns the scores of a model's trials.
+
+    Args:
+        state: what the journal says.
+        by_item: key of a trial → the scores of its items, of those that kept them.
+        metric: by its full name; seeds that lack it are left out.
+        keys: seed → key of the trial.
+    """
+    metrics = {seed: state.results[key].metrics for seed, key in keys.items()}
+    return Scores(
+        by_seed={seed: found[metric] for seed, found in metrics.items() if metric in found},
+        by_item={seed: by_item[key] for seed, key in keys.items() if key in by_item},
+    )

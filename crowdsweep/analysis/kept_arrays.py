@@ -1,0 +1,65 @@
+"""Arrays that models brought beside their numbers, as the report draws them: of each model its first seed's."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from crowdsweep.analysis.counted import Counted, Place, counted
+from crowdsweep.journal.artifacts import array_of
+from crowdsweep.journal.rows import Rows
+from crowdsweep.journal.shown import ShownTrial
+from crowdsweep.journal.state import JournalState
+from crowdsweep.trial.baselines import CLASSES
+from crowdsweep.trial.spec import canonical_json
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class KeptArrays:
+    """What one trial kept.
+
+    Attributes:
+        place: dataset and its parameters, canonical JSON.
+        model, seed: whose.
+        arrays: those that were asked for, and those that may be missing where they are there.
+    """
+
+    place: Place
+    model: str
+    seed: int
+    arrays: Mapping[str, np.ndarray]
+
+
+def first_seeds(
+    state: JournalState, trials: Iterable[ShownTrial], rows: Rows, names: Iterable[str], more: Iterable[str] = ()
+) -> Iterator[KeptArrays]:
+    """Yields the arrays of each model on each dataset, of its first seed that kept all of these.
+
+    Args:
+        state: what the journal says.
+        trials: of which the chosen ones count.
+        rows: what the arrays lie beside.
+        names: what a trial must have kept.
+        more: what is read as well where it is there.
+    """
+    wanted, optional = list(names), list(more)
+    first: dict[tuple[Place, str], Counted] = {}
+    for one in counted(state, trials):
+        if set(wanted) <= set(one.result.kept):
+            known = first.setdefault((one.place, one.label), one)
+            if one.spec.seed < known.spec.seed:
+                first[one.place, one.label] = one
+    for (place, label), one in first.items():
+        kept = one.result.kept
+        found = {name: array_of(rows, kept[name]) for name in [*wanted, *optional] if name in kept}
+        arrays = {name: array for name, array in found.items() if array is not None}
+        if set(wanted) <= set(arrays):
+            yield KeptArrays(place=place, model=label, seed=one.spec.seed, arrays=arrays)
+
+
+def class_names(state: JournalState, kept: KeptArrays) -> tuple[str, ...]:
+    """Returns what the class codes stand for: as the plan has them, else as the trial kept them, else empty."""
+    for row in state.plan.datasets:
+        if (row.dataset, canonical_json(dict(row.dataset_params))) == kept.place and row.class_names:
+            return tuple(row.class_names)
+    return tuple(kept.arrays.get(CLASSES, np.empty(0, "<U1")).tolist())

@@ -1,0 +1,1 @@
+"""Maps of annotators, items and clusters: the numbers, from what trials kept."""

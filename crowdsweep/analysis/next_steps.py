@@ -1,0 +1,133 @@
+"""What to do next, as far as the sweep measured it: more labels, other annotators, a wider search, more seeds."""
+
+import json
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from crowdsweep.analysis.answer import Answer, by_test, headroom
+from crowdsweep.analysis.searches import SearchShown
+from crowdsweep.analysis.sections.confusions import CrowdMatrix
+from crowdsweep.metrics.known import HELDOUT
+from crowdsweep.metrics.shown import show_number
+from crowdsweep.metrics.wording import is_share
+from crowdsweep.studies.contract import StudyReport
+from crowdsweep.trial.naming import show_value
+from crowdsweep.units import listed
+
+_WEAK = 0.5  # of the way from chance to always right
+
+
+@dataclass(frozen=True, kw_only=True)
+class NextStep:
+    """One thing to do.
+
+    Attributes:
+        text: why and what, a sentence or two.
+        command: that does it; empty where none does.
+        about: the dataset, where the sweep has several.
+    """
+
+    text: str
+    command: str = ""
+    about: str = ""
+
+
+def next_steps(
+    answers: Sequence[Answer],
+    study: StudyReport | None,
+    searches: Sequence[SearchShown],
+    crowds: Sequence[CrowdMatrix],
+    store: Path,
+) -> list[NextStep]:
+    """Returns what is worth doing, what people came for first: labels.
+
+    Args:
+        answers: of the datasets in their full form (not those of a study's thinned ones).
+        study: the section of the study template, where the sweep has one.
+        searches: all that ran.
+        crowds: the crowd's matrix on each dataset that has one.
+        store: where the sweep lies, as a person would write it.
+    """
+    steps = [_label(answers, store)] if any(answer.block.ranked for answer in answers) else []
+    for answer in answers:
+        about = answer.block.title if len(answers) > 1 else ""
+        crowd = next((one for one in crowds if one.place == answer.block.place), None)
+        measured = study.next_steps.get(answer.block.title) if study else None
+        sentences = [*([measured] if measured else []), *_of_dataset(answer, crowd), *_at_the_edge(answer, searches)]
+        if sentences:
+            steps.append(NextStep(text=" ".join(sentences), about=about))
+    return steps
+
+
+def _label(answers: Sequence[Answer], store: Path) -> NextStep:
+    text = (
+        "Get the labels: the recommended model is fitted to everything; `next.csv` says which items are worth another "
+        "label and whom to ask, `annotators.csv` who answers how well."
+    )
+    command = ["crowdsweep", "label", str(store)]
+    whole = [answer for answer in answers if answer.block.ranked]
+    if len(answers) > 1:
+        command += ["--dataset", whole[0].block.title]
+        text += " One dataset at a time." if len(whole) > 1 else ""
+    return NextStep(text=text, command=shlex.join(command))
+
+
+def _of_dataset(answer: Answer, crowd: CrowdMatrix | None) -> Iterator[str]:
+    """Yields what one dataset's numbers suggest."""
+    block = answer.block
+    if not block.ranked:
+        return
+    best = block.ranked[0]
+    found, gap = best.metrics[block.metric], headroom(block)
+    half = 0.0 if found.low is None or found.high is None else (found.high - found.low) / 2
+    limited = gap is None or gap > half
+    if gap is not None and limited:
+        amount = show_number(gap, block.metric) + (" points" if is_share(block.metric) else "")
+        yield f"Better labels, or more, could bring up to about {amount}: so far above is {block.gold[0].model}."
+    elif gap is not None and gap < -half:
+        yield (
+            f"{block.gold[0].model}, though it learns from gold, is below {best.model}: as it is set it is no ceiling, "
+            f"and says nothing of more labels. Train it longer, or give it another network."
+        )
+    elif gap is not None and block.gold[0].n_unfinished:
+        yield (
+            f"{block.gold[0].model}, which learns from gold, is not clearly better than {best.model}, and ended while "
+            f"its objective still clearly improved: it is no ceiling until it is trained longer, and says nothing of "
+            f"more labels."
+        )
+    elif gap is not None:
+        ceiling = block.gold[0]
+        yield (
+            f"More labels would hardly help {best.model}: {ceiling.model}, which learns from gold, is not "
+            f"clearly better. Other features or another network might."
+        )
+        if not json.loads(ceiling.point):
+            yield f"{ceiling.model} stands at settings that nobody searched: to rely on this, search them first."
+    if limited and crowd is not None and crowd.above_chance < _WEAK:
+        yield (
+            f"The crowd is weak: as {crowd.model} sees it, an answer is right in {100 * crowd.right:.0f} % of cases "
+            f"(chance: {100 / len(crowd.matrix):.0f} %). Better annotators or clearer instructions may bring more than "
+            f"more answers of the same kind."
+        )
+    alike = [score.model for score in by_test(block)[0] if score.versus_best and score.versus_best.p is not None]
+    if alike and block.metric != HELDOUT:
+        what = "scored items" if "items" in " ".join(block.varies) else "seeds (seeds.report)"
+        yield f"To rank {listed([best.model, *alike])} takes more {what}: over these the intervals vary."
+
+
+def _at_the_edge(answer: Answer, searches: Sequence[SearchShown]) -> Iterator[str]:
+    """Yields the hyper-parameters of the recommended model whose best value lies at the end of what was searched."""
+    if not answer.block.ranked:
+        return
+    best = answer.block.ranked[0]
+    point = json.loads(best.point)
+    for search in searches:
+        if (search.model, search.place) != (best.model, answer.block.place):
+            continue
+        ends = [name for name, both in search.ends.items() if name in point and point[name] in both]
+        if ends:
+            told = [f"{name} {show_value(point[name])}" for name in ends]
+            were = "was" if len(told) == 1 else "were"
+            yield f"Widen the search of {best.model}: {listed(told, 6)} {were} best at the end of what was allowed."

@@ -1,0 +1,121 @@
+"""Paired tests of a dataset's models, corrected for all pairs of them: the best one was picked by its score.
+
+Every pair of models is tested, and Holm's correction runs over all of them; what is told of a model is its pair with
+the best. Testing only these pairs would forget that the best is best partly by luck.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import combinations
+
+import numpy as np
+from jaxtyping import Float
+
+from crowdsweep.metrics.differences import SIGNIFICANCE, difference, p_of_difference
+from crowdsweep.metrics.intervals import Estimate, Varies
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scores:
+    """One model's scores on a dataset by the metric that ranks.
+
+    Attributes:
+        by_seed: seed → score.
+        by_item: seed → the scores of the items that its score is the mean of, where they are known: of every seed or
+            of none, and of the same items in the same order at every seed and for every model.
+    """
+
+    by_seed: Mapping[int, float]
+    by_item: Mapping[int, Float[np.ndarray, " items"]] = field(default_factory=dict[int, np.ndarray])
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairedTest:
+    """One model against the best on the same seeds.
+
+    Attributes:
+        test: `permutation`, `Wilcoxon`, `paired t`, or `none` where nothing varies or fewer than two seeds pair.
+        difference: best minus this one, in the metric's own units, over the common seeds.
+        p: two-sided; None where there is no test.
+        p_holm: p after Holm's correction over all pairs of models on this dataset.
+        reason: why there is no test; empty where there is one.
+    """
+
+    test: str
+    difference: Estimate | None
+    p: float | None = None
+    p_holm: float | None = None
+    reason: str = ""
+
+    @property
+    def is_significant(self) -> bool:
+        """Whether the difference is significant at 5 % after correction."""
+        return self.p_holm is not None and self.p_holm < SIGNIFICANCE
+
+    @property
+    def varies(self) -> Varies:
+        """What the difference varies over."""
+        return "seeds" if self.difference is None else self.difference.varies
+
+
+def against_best(models: Sequence[Scores], heldout: float, metric: str = "") -> list[PairedTest]:
+    """Returns the test of each model but the first against the first, which is the best.
+
+    Args:
+        models: best first.
+        heldout, metric: as for `paired_test`.
+    """
+    pairs = list(combinations(range(len(models)), 2))
+    tests = [paired_test(models[one], models[other], len(pairs), heldout, metric) for one, other in pairs]
+    tested = [place for place, test in enumerate(tests) if test.p is not None]
+    corrected = holm([p for test in tests if (p := test.p) is not None])
+    for place, p_holm in zip(tested, corrected, strict=True):
+        tests[place] = replace(tests[place], p_holm=p_holm)
+    return tests[: max(0, len(models) - 1)]
+
+
+def paired_test(best: Scores, other: Scores, comparisons: int, heldout: float = 0.0, metric: str = "") -> PairedTest:
+    """Tests two models on their common seeds, uncorrected (`metrics.differences`). Where no difference varies there is
+    nothing to test.
+
+    Args:
+        best, other: of the two models.
+        comparisons: how many pairs are tested on this dataset.
+        heldout: share of the annotations that each seed held out anew, where scores are of these; else 0.
+        metric: whose scores they are, by its full name.
+    """
+    seeds = sorted(best.by_seed.keys() & other.by_seed.keys())
+    if not seeds:
+        return PairedTest(test="none", difference=None, reason="no seed in common")
+    one, two = ([model.by_seed[seed] for seed in seeds] for model in (best, other))
+    items = None
+    if not heldout and all(seed in best.by_item and seed in other.by_item for seed in seeds):
+        items = np.stack([best.by_item[s].astype(np.float64) - other.by_item[s] for s in seeds])
+    found = difference(one, two, metric=metric, heldout=heldout, item_differences=items)
+    if found.low is None or (items is not None and not items.any()):
+        return _no_test(replace(found, low=None, high=None), items is not None)
+    test, p = p_of_difference(np.subtract(one, two), comparisons=comparisons, heldout=heldout, item_differences=items)
+    return PairedTest(test=test, difference=found, p=p)
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Returns Holm's step-down adjusted p values, in the order given."""
+    adjusted = [0.0] * len(p_values)
+    running = 0.0
+    for step, index in enumerate(sorted(range(len(p_values)), key=lambda i: p_values[i])):
+        running = max(running, min(1.0, (len(p_values) - step) * p_values[index]))
+        adjusted[index] = running
+    return adjusted
+
+
+def _no_test(difference: Estimate, by_item: bool) -> PairedTest:
+    same = abs(difference.mean) <= 1e-12
+    if same:
+        difference = replace(difference, mean=0.0)
+    if by_item:
+        reason = "the same on every item"
+    elif difference.n < 2:
+        reason = "one seed only"
+    else:
+        reason = "the same at every seed" if same else "the same difference at every seed"
+    return PairedTest(test="none", difference=difference, reason=reason)

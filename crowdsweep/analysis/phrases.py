@@ -1,0 +1,195 @@
+"""What the numbers of a report rest on, in sentences: tests, intervals, what was chosen by what."""
+
+from collections.abc import Collection, Sequence
+
+from crowdsweep.analysis.compare import Comparison, DatasetComparison, Score, describe_dataset
+from crowdsweep.metrics.intervals import Estimate
+from crowdsweep.metrics.known import HELDOUT
+from crowdsweep.metrics.shown import show_interval, show_number
+from crowdsweep.metrics.wording import is_share, words
+from crowdsweep.trial.plan_record import CellRecord, RefusedRecord
+from crowdsweep.trial.spec import canonical_json
+from crowdsweep.units import listed, show_p
+
+
+def verdict(block: DatasetComparison) -> str:
+    """Returns the answer for one dataset in a sentence or two: the winner, and whether the runner-up differs."""
+    if not block.ranked:
+        return why_unranked(block)
+    best, *rest = block.ranked
+    mean, metric = best.metrics[block.metric], block.metric
+    where = "at one seed" if mean.n == 1 else f"over {mean.n} seeds"
+    bare = ", so without interval" if mean.n == 1 and mean.low is None else ""
+    sentence = f"{best.model} is best: {words(metric)} {_quantity(mean, metric)} {where}{bare}."
+    if mean.constant:
+        sentence += " Every seed gives the same number, so " + (
+            "there is no interval." if mean.low is None else f"the interval is over the {mean.n_items:,} items alone."
+        )
+    if mean.collapsed:
+        sentence += f" {collapse(mean)}."
+    if not rest:
+        return sentence + " Nothing else was ranked beside it."
+    return f"{sentence} {_about_runner_up(rest[0], metric)}"
+
+
+def ranked_by_heldout(comparison: Comparison) -> list[str]:
+    """Returns a sentence on the datasets that have nothing to score by but held-out annotations; none where all have
+    something else."""
+    blocks = [block for block in comparison.datasets if block.references.heldout and block.metric == HELDOUT]
+    if not blocks:
+        return []
+    have, share = ("has" if len(blocks) == 1 else "have"), f"{100 * blocks[0].references.heldout:g} %"
+    titles = ", ".join(block.title for block in blocks)
+    sentence = (
+        f"{titles} {have} neither gold nor dev or test items, so models are ranked there by the mean log-likelihood, "
+        f"in nats, that they give to {share} of the annotations, which are left out of the fit and drawn anew for each "
+        f"seed; agreement with the votes that a model was fitted to says nothing, as majority vote wins it by "
+        f"construction."
+    )
+    return [sentence]
+
+
+def worth_of_heldout(comparison: Comparison) -> list[str]:
+    """Returns, for the first screen, what a ranking without gold is worth; nothing where all datasets have gold."""
+    blocks = [block for block in comparison.datasets if block.references.heldout and block.metric == HELDOUT]
+    if not blocks:
+        return []
+    where = "There" if len(blocks) == len(comparison.datasets) else f"On {listed(unique(blocks))} there"
+    sentence = (
+        f"{where} is no gold. Models are ranked by how probable they take answers to be that were held out. That says "
+        f"who describes this crowd best, and finds a model that went wrong. It cannot tell who labels more items right "
+        f"where models come close, least of all where annotators gave few answers each: a model that describes every "
+        f"annotator better may label a point or two less of the items right. How many a model labels right is not "
+        f"known; a few hundred items with gold would tell."
+    )
+    return [sentence]
+
+
+def unique(blocks: Sequence[DatasetComparison]) -> list[str]:
+    """Returns the names of the datasets, each once."""
+    return list(dict.fromkeys(block.dataset for block in blocks))
+
+
+def collapse(estimate: Estimate) -> str:
+    """Returns `3 of 20 seeds collapsed: …`; nothing where none did."""
+    if not estimate.collapsed:
+        return ""
+    return f"{estimate.collapsed} of {estimate.n} seeds collapsed: the interval does not cover where seeds split so"
+
+
+def unscored(comparison: Comparison) -> list[str]:
+    """Returns a sentence for each dataset on which nothing can score a model."""
+    blocks = [block for block in comparison.datasets if not block.metric and block.references.only_own_votes]
+    return [f"{block.title}: {why_unranked(block)}" for block in blocks]
+
+
+def chosen_by_gold(comparison: Comparison, searches: Sequence[CellRecord]) -> list[str]:
+    """Returns a sentence on the models whose points were chosen by the gold that also ranks them; none where there are
+    none."""
+    by_place = {block.place: block for block in comparison.datasets}
+    flattered: list[str] = []
+    for search in searches:
+        block = by_place.get((search.dataset, canonical_json(dict(search.dataset_params))))
+        if block is not None and search.metric.startswith("train_") and block.metric.startswith("train_"):
+            flattered.append(f"{search.label} on {block.title}")
+    if not flattered:
+        return []
+    whose, them = ("its point was", "it") if len(flattered) == 1 else ("their points were", "them")
+    sentence = f"{whose} chosen by the gold that also ranks {them}, so the score is flattered."
+    return [f"{', '.join(flattered)}: {sentence}"]
+
+
+def flattery(searched: float | None, fresh: Estimate | None, metric: str) -> str:
+    """Returns how a score that chose a point compares with fresh seeds; nothing where one of them is missing."""
+    if searched is None or fresh is None:
+        return ""
+    return f"Chosen at {show_number(searched, metric)}, fresh seeds {show_number(fresh.mean, metric)}."
+
+
+def refused(searches: Sequence[RefusedRecord], among: Collection[str]) -> list[str]:
+    """Returns a sentence for each search that could not be made; `among` are all datasets of the sweep."""
+    titles = ((one, describe_dataset(one.dataset, canonical_json(dict(one.dataset_params)), among)) for one in searches)
+    return [f"{one.label} on {title} was not searched: {one.reason}." for one, title in titles]
+
+
+def tests_used(block: DatasetComparison) -> str:
+    """Returns which tests stand in a dataset's table, and why the paired t test where it does."""
+    tests = [(score.model, score.versus_best) for score in block.ranked if score.versus_best is not None]
+    why_t = {
+        "seeds": " (Wilcoxon could not reach 5 % on so few seeds)",
+        "held-out splits": " (with the variance of overlapping splits)",
+    }
+    parts: dict[str, list[str]] = {}
+    for model, test in tests:
+        if test.test != "none":
+            why = why_t.get(test.varies, " (with the variance over items)") if test.test == "paired t" else ""
+            why = " (exact: signs of the few items that differ are flipped)" if test.test == "permutation" else why
+            parts.setdefault(test.test + why, []).append(model)
+    if not parts:
+        return ""
+    told = [part if len(parts) == 1 else f"{part} for {', '.join(models)}" for part, models in parts.items()]
+    pairs = len(block.ranked) * (len(block.ranked) - 1) // 2
+    over = "" if pairs == 1 else f" over all {pairs} pairs of models"
+    return f"Tested against the best at 5 %, after Holm's correction{over}: {'; '.join(told)}."
+
+
+def intervals_over(block: DatasetComparison) -> str:
+    """Returns what a dataset's intervals and tests vary over, in a sentence or two; nothing where there are none."""
+    varies = block.varies
+    if not varies:
+        return ""
+    known = [score.metrics[block.metric] for score in [*block.ranked, *block.gold]]
+    n, n_items = max(found.n for found in known), max(found.n_items for found in known)
+    if "held-out splits" in varies:
+        share = block.references.heldout
+        factor = (1 + n * share / (1 - share)) ** 0.5
+        return (
+            f"Intervals and tests vary over which annotations are held out. These splits overlap, so with {n} of them "
+            f"intervals are {factor:.2f} times as wide as Student's (Nadeau and Bengio, 2003)."
+        )
+    parts: list[str] = []
+    if "items" in varies or "seeds and items" in varies:
+        also = ", and over seeds where these give different numbers" if "seeds and items" in varies else ""
+        parts.append(f"Intervals and tests vary over the choice of the {n_items:,} items{also}.")
+    if "seeds" in varies:
+        whom = "Intervals and tests" if len(varies) == 1 else "Those of other models"
+        parts.append(
+            f"{whom} vary over seeds alone: another choice of items is not counted in, as the scores of single items "
+            f"are not known."
+        )
+    if varies != ["items"]:
+        unseen = 100 * (1 - 0.05 ** (1 / n))
+        parts.append(f"A collapse that befalls up to {unseen:.0f} % of seeds can stay unseen in {n}.")
+    return " ".join(parts)
+
+
+def why_unranked(block: DatasetComparison) -> str:
+    """Returns why no model of a dataset is ranked."""
+    if block.references.heldout and any(score.wall_s is not None for score in block.unranked):
+        return "No model is ranked: none gives a probability to an answer that it has not seen."
+    if block.references.only_own_votes and not block.references.heldout:
+        return (
+            "No model is ranked: there is neither gold nor a dev or test item, and no annotation could be held out "
+            "without leaving an item none."
+        )
+    return "No model has a score yet."
+
+
+def _about_runner_up(second: Score, metric: str) -> str:
+    test = second.versus_best
+    if test is None or test.difference is None:
+        return f"The runner-up {second.model} shares no seed with it, so they were not compared."
+    if test.p is None and test.difference.mean == 0:
+        return f"{second.model} gives the same numbers."
+    gap = _quantity(test.difference, metric, difference=True)
+    if test.p_holm is None:
+        return f"The runner-up {second.model} is {gap} behind; no test: {test.reason}."
+    told = f"is{'' if test.is_significant else ' not'} significantly different from it"
+    but = f" Of it {unsound}." if (unsound := second.unsound(metric)) else ""
+    return f"The runner-up {second.model} {told}: {gap} behind ({test.test}, Holm p {show_p(test.p_holm)}).{but}"
+
+
+def _quantity(estimate: Estimate, metric: str, *, difference: bool = False) -> str:
+    unit = (" points" if difference else " %") if is_share(metric) else ""
+    interval = show_interval(estimate, metric)
+    return f"{show_number(estimate.mean, metric, estimate)}{unit} {interval}".rstrip()

@@ -1,0 +1,176 @@
+"""The searches of a sweep: what each looked for, what every point was worth, what mattered, what it selected."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from crowdsweep.analysis.compare import Comparison, describe_dataset
+from crowdsweep.analysis.counted import Place
+from crowdsweep.errors import CrowdsweepError
+from crowdsweep.journal.shown import points_of, shown_searches
+from crowdsweep.journal.state import JournalState
+from crowdsweep.metrics.intervals import Estimate
+from crowdsweep.search.dimensions import Choice, FloatRange, IntRange, Number, Steps
+from crowdsweep.search.space import Space
+from crowdsweep.trial.plan_record import CellRecord
+from crowdsweep.trial.spec import canonical_json
+
+FEWEST_FOR_IMPORTANCES = 10  # points with a value: of fewer, shares of the variance say nothing
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchedPoints:
+    """The points of a search that have a value.
+
+    Attributes:
+        numbers: of the points, ascending.
+        values: of the metric, in its own units.
+        params: name → place in `numbers` → its value at that point; without those that leave it out.
+        log: those that were searched on a log scale.
+        choices: those that were searched among listed values → these.
+    """
+
+    numbers: Sequence[int]
+    values: Sequence[float]
+    params: Mapping[str, Mapping[int, Any]]
+    log: frozenset[str] = frozenset()
+    choices: Mapping[str, Sequence[Any]] = field(default_factory=dict[str, Sequence[Any]])
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchShown:
+    """One search: what it looked for, what every point was worth, what it selected.
+
+    Attributes:
+        place: dataset and its parameters, canonical JSON.
+        values: number of a point → value, None where it failed.
+        fresh: number of a selected point → the same metric on fresh seeds, where the report's trials have it.
+        importances: hyper-parameter → the share of the values' variance that it explains; empty where that cannot be
+            told.
+        ends: hyper-parameter → the least and the greatest value that its range allows, of ranges of numbers.
+        log: hyper-parameters that were searched on a log scale.
+        choices: hyper-parameters that were searched among listed values → these.
+        among: all datasets of the sweep.
+    """
+
+    model: str
+    place: Place
+    metric: str
+    goal: str
+    points: Mapping[int, Mapping[str, Any]]
+    values: Mapping[int, float | None]
+    selected: Sequence[int]
+    fresh: Mapping[int, Estimate]
+    importances: Mapping[str, float] = field(default_factory=dict[str, float])
+    ends: Mapping[str, tuple[Number, Number]] = field(default_factory=dict[str, tuple[Number, Number]])
+    log: frozenset[str] = frozenset()
+    choices: Mapping[str, Sequence[Any]] = field(default_factory=dict[str, Sequence[Any]])
+    among: frozenset[str] = frozenset()
+
+    @property
+    def dataset(self) -> str:
+        """The dataset and its parameters, as a person would write them."""
+        return describe_dataset(*self.place, self.among)
+
+    @property
+    def scored(self) -> SearchedPoints:
+        """The points that have a value, as the figures take them; of parameters that took several values only, the most
+        important first."""
+        numbers = [number for number in sorted(self.points) if self.values.get(number) is not None]
+        names = dict.fromkeys(name for number in numbers for name in self.points[number])
+        columns = {
+            name: {place: self.points[n][name] for place, n in enumerate(numbers) if name in self.points[n]}
+            for name in names
+        }
+        varied = {name: own for name, own in columns.items() if len({canonical_json(v) for v in own.values()}) > 1}
+        order = sorted(varied, key=lambda name: -self.importances.get(name, 0.0))
+        values = [value for number in numbers if (value := self.values[number]) is not None]
+        return SearchedPoints(
+            numbers=numbers,
+            values=values,
+            params={name: varied[name] for name in order},
+            log=self.log,
+            choices=self.choices,
+        )
+
+
+def searches(state: JournalState, comparison: Comparison) -> Iterator[SearchShown]:
+    """Yields every search that has proposed a point."""
+    rescored = {
+        (block.dataset, block.dataset_params, score.model, score.point): score
+        for block in comparison.datasets
+        for score in [*block.scores, *block.other_points]
+    }
+    for search in shown_searches(state):
+        points = points_of(state, search)
+        place = (search.dataset, canonical_json(dict(search.dataset_params)))
+        selected = [number for number in state.selected.get(search.key, ()) if number in points]
+        scores = {n: rescored.get((*place, search.label, canonical_json(dict(points[n])))) for n in selected}
+        values = {number: value for number, value in state.values.get(search.key, {}).items() if number in points}
+        space = _space(state, search)
+        yield SearchShown(
+            model=search.label,
+            place=place,
+            metric=search.metric,
+            goal=search.goal,
+            points=points,
+            values=values,
+            selected=selected,
+            fresh={n: one.metrics[search.metric] for n, one in scores.items() if one and search.metric in one.metrics},
+            importances=_importances(space, points, values),
+            ends={} if space is None else dict(_ends(space)),
+            log=frozenset() if space is None else frozenset(_log(space)),
+            choices={} if space is None else dict(_choices(space)),
+            among=frozenset(row.dataset for row in state.plan.datasets),
+        )
+
+
+def _space(state: JournalState, search: CellRecord) -> Space | None:
+    """Returns the space of a search; None where the sweep file, as the record has it, does not say."""
+    for entry in state.config.get("models", ()):
+        named = entry.get("datasets") or [search.dataset]
+        if (entry.get("label") or entry["name"]) == search.label and search.dataset in named and entry.get("search"):
+            try:
+                return Space.parse(entry["search"])
+            except (CrowdsweepError, ValueError, TypeError, KeyError):  # of another version
+                return None
+    return None
+
+
+def _importances(
+    space: Space | None, points: Mapping[int, Mapping[str, Any]], values: Mapping[int, float | None]
+) -> dict[str, float]:
+    known = [(points[number], value) for number, value in sorted(values.items()) if value is not None]
+    if space is None or len(known) < FEWEST_FOR_IMPORTANCES:
+        return {}
+    from crowdsweep.search.importances import importances  # noqa: PLC0415 - Optuna takes half a second to import
+
+    try:
+        return importances(space, known)
+    except (ValueError, KeyError):  # a point of another version of the space
+        return {}
+
+
+def _ends(space: Space) -> Iterator[tuple[str, tuple[Number, Number]]]:
+    for name, dimension in space.dimensions.items():
+        match dimension:
+            case IntRange() | FloatRange():
+                yield name, (dimension.low, dimension.high)
+            case Steps():
+                yield name, (dimension.low, dimension.at(dimension.size - 1))
+            case Choice() if dimension.size > 2 and all(type(value) in (int, float) for value in dimension.values):
+                yield name, (min(dimension.values), max(dimension.values))
+            case _:
+                continue
+
+
+def _log(space: Space) -> Iterator[str]:
+    for name, dimension in space.dimensions.items():
+        if isinstance(dimension, FloatRange | Steps) and dimension.log:
+            yield name
+
+
+def _choices(space: Space) -> Iterator[tuple[str, Sequence[Any]]]:
+    for name, dimension in space.dimensions.items():
+        if isinstance(dimension, Choice):
+            yield name, dimension.values

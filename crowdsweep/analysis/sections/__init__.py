@@ -1,0 +1,1 @@
+"""What stands in the report for some sweeps only."""

@@ -1,0 +1,75 @@
+"""How the crowd answers, as the best ranked model that estimates it sees it."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from crowdsweep.analysis.compare import Comparison
+from crowdsweep.analysis.counted import Place, counted
+from crowdsweep.journal.artifacts import array_of
+from crowdsweep.journal.rows import Rows
+from crowdsweep.journal.shown import ShownTrial
+from crowdsweep.journal.state import JournalState
+from crowdsweep.trial.baselines import CLASSES
+from crowdsweep.trial.result import CROWD_CONFUSION
+from crowdsweep.trial.spec import canonical_json
+
+
+@dataclass(frozen=True, kw_only=True)
+class CrowdMatrix:
+    """The crowd's estimated confusion matrix on one dataset.
+
+    Attributes:
+        place: dataset and its parameters, canonical JSON.
+        model: whose estimate it is.
+        matrix: [true][observed], mean over seeds; rows sum to one.
+        class_names: in the order of the rows; empty where they are not known.
+    """
+
+    place: Place
+    model: str
+    matrix: Sequence[Sequence[float]]
+    class_names: Sequence[str] = ()
+
+    @property
+    def right(self) -> float:
+        """Mean over classes of the probability that an answer is right."""
+        return float(np.mean(np.diagonal(np.asarray(self.matrix))))
+
+    @property
+    def above_chance(self) -> float:
+        """How far the crowd is from answering at random (0) to being always right (1)."""
+        chance = 1.0 / len(self.matrix)
+        return (self.right - chance) / (1.0 - chance) if chance < 1.0 else 1.0
+
+
+def crowd_matrices(
+    state: JournalState, trials: Iterable[ShownTrial], comparison: Comparison, rows: Rows
+) -> list[CrowdMatrix]:
+    """Returns the crowd's matrix on each dataset that has one."""
+    by_cell: dict[tuple[str, str, str, str], list[Any]] = {}
+    names: dict[Place, Sequence[str]] = {
+        (row.dataset, canonical_json(dict(row.dataset_params))): row.class_names for row in state.plan.datasets
+    }
+    for one in counted(state, trials):
+        result, place = one.result, one.place
+        matrix: Any = result.confusion
+        if matrix is None and CROWD_CONFUSION in result.kept:
+            matrix = array_of(rows, result.kept[CROWD_CONFUSION])
+        if matrix is not None:
+            point = canonical_json(dict(one.spec.point))
+            by_cell.setdefault((*place, one.label, point), []).append(matrix)
+        if not names.get(place) and CLASSES in result.kept:
+            known = array_of(rows, result.kept[CLASSES])
+            names[place] = [] if known is None else known.tolist()
+    found: list[CrowdMatrix] = []
+    for block in comparison.datasets:
+        for score in [*block.ranked, *block.unranked]:
+            if matrices := by_cell.get((*block.place, score.model, score.point)):
+                mean = np.mean(np.asarray(matrices, dtype=np.float64), axis=0).tolist()
+                known = names.get(block.place, ())
+                found.append(CrowdMatrix(place=block.place, model=score.model, matrix=mean, class_names=known))
+                break
+    return found

@@ -1,0 +1,155 @@
+"""How far a sweep is, from its record alone: it may be running, done, or dead."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from crowdsweep.analysis.compare import describe_dataset
+from crowdsweep.console.progress import Progress
+from crowdsweep.journal.journal import read_journal
+from crowdsweep.journal.shown import (
+    ShownTrial,
+    datasets_of,
+    left_out_as_data_changed,
+    one_each,
+    points_of,
+    shown_searches,
+    shown_trials,
+)
+from crowdsweep.journal.state import JournalState
+from crowdsweep.journal.stores import Driver, driver_of
+from crowdsweep.trial.events import SweepStatus
+from crowdsweep.trial.naming import short_name
+from crowdsweep.trial.result import Failure, Status
+from crowdsweep.trial.spec import TrialSpec, canonical_json
+
+LATEST_FAILURES = 5
+BROKEN_OFF = "broken_off"
+"""What a sweep is called that its record says to run and that no process works on."""
+RUNS = (SweepStatus.NEW, SweepStatus.RUNNING)
+"""States of a sweep that is at work, as far as its record says."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FailedTrial:
+    """A trial without numbers, and why."""
+
+    model: str
+    dataset: str
+    spec: TrialSpec
+    failure: Failure
+
+
+def sweep_status(state: JournalState, store: Path | None = None) -> dict[str, Any]:
+    """Returns counts, the best cell of each dataset so far and the latest failures, JSON-able.
+
+    All of it is about the trials that the sweep asks for now. `total` is what is known of: a search adds trials as it
+    goes. `left_out` counts the finished trials that it does not ask for, and `data_changed` by dataset those of them
+    whose data are others now.
+
+    Args:
+        state: what the journal says.
+        store: its folder, which tells whether the driver of a running sweep lives: `status` is `broken_off` where it
+            died without a word. Without, the record alone cannot tell, and it is `running`.
+    """
+    progress = Progress()
+    progress.begin(state)
+    results = {key: result for key, result in state.results.items() if progress.asks(key)}
+    lost = sum(result.failure is not None and result.failure.of_infrastructure for result in results.values())
+    failures = [
+        {"key": key, "trial": progress.describe(key), "kind": result.failure.kind, "message": result.failure.message}
+        for key, result in results.items()
+        if result.failure is not None
+    ]
+    return {
+        "name": state.name,
+        "status": BROKEN_OFF if store is not None and is_broken_off(state, store) else state.status,
+        "done": progress.counts[Status.OK],
+        "failed": progress.counts[Status.FAILED] - lost,
+        "lost": lost,
+        "stopped": progress.counts[Status.STOPPED],
+        "total": progress.total,
+        "left_out": len(state.results) - len(results),
+        "data_changed": {
+            short_name(dataset, datasets_of(state.plan)): number
+            for dataset, number in left_out_as_data_changed(state, shown_trials(state)).items()
+        },
+        "points": sum(len(points_of(state, search)) for search in shown_searches(state)),
+        "drivers": len(state.started),
+        "trials_lost_and_run_again": sum(state.lost.values()),
+        "seconds_of_trials": sum(result.wall_s for result in results.values()),
+        "best": [
+            {
+                "dataset": dataset,
+                "model": best.model,
+                "metric": best.metric,
+                "mean": best.value,
+                "seeds": best.seeds,
+                "phase": best.phase,
+            }
+            for dataset, best in progress.best().items()
+        ],
+        "failures": failures[-LATEST_FAILURES:],
+    }
+
+
+def is_broken_off(state: JournalState, store: Path) -> bool:
+    """Whether a sweep's driver died without a word. A driver writes its end before it goes, so the record is read again
+    where it is gone.
+
+    Raises:
+        JournalError: the record is gone.
+    """
+    if state.status is not SweepStatus.RUNNING or driver_of(store) is not None:
+        return False
+    return read_journal(store).status is SweepStatus.RUNNING and driver_of(store) is None
+
+
+def state_words(status: SweepStatus, driver: Driver | None) -> str:
+    """Returns a sweep's state as people say it; a sweep whose driver died without a word is `broken off`."""
+    if status is SweepStatus.RUNNING:
+        return "running" if driver is not None else BROKEN_OFF.replace("_", " ")
+    return status.replace("_", " ")
+
+
+def left_out_words(left_out: int, data_changed: Mapping[str, int]) -> list[str]:
+    """Returns why finished trials are left out, a line for each reason.
+
+    Args:
+        left_out: how many there are.
+        data_changed: dataset → how many of them were run on other data than it has now.
+    """
+    shows = "(`crowdsweep results DIR --all-trials` shows them)"
+    lines = [
+        f"{number} finished trials are left out: {dataset} has changed since they were run {shows}"
+        for dataset, number in data_changed.items()
+    ]
+    if others := left_out - sum(data_changed.values()):
+        lines.append(f"{others} finished trials are left out: the sweep file does not ask for them any more {shows}")
+    return lines
+
+
+def failed_trials(state: JournalState, trials: Iterable[ShownTrial]) -> list[FailedTrial]:
+    """Returns those of the trials that failed, in either phase."""
+    failed: list[FailedTrial] = []
+    among = {row.dataset for row in state.plan.datasets}
+    for key, trial in one_each(trials).items():
+        result = state.results.get(key)
+        if result is not None and result.failure is not None:
+            dataset = describe_dataset(trial.spec.dataset, canonical_json(dict(trial.spec.dataset_params)), among)
+            failed.append(FailedTrial(model=trial.label, dataset=dataset, spec=trial.spec, failure=result.failure))
+    return failed
+
+
+def counted_trials(state: JournalState, trials: Iterable[ShownTrial]) -> dict[str, int]:
+    """Returns how many of the trials ended (`done`), are planned, failed, and were stopped."""
+    known = {trial.spec.key for trial in trials}
+    ended = Counter(state.results[key].status for key in known if key in state.results)
+    return {
+        "done": ended.total(),
+        "planned": max(state.plan.n_trials, len(known)),
+        "failed": ended[Status.FAILED],
+        "stopped": ended[Status.STOPPED],
+    }

@@ -1,0 +1,65 @@
+"""The section of a sweep's study template, from its record."""
+
+from collections.abc import Collection
+
+import pyarrow as pa
+
+from crowdsweep.analysis.trial_table import comparison_rows
+from crowdsweep.journal.state import JournalState
+from crowdsweep.studies.contract import (
+    ScoredBy,
+    StudyReport,
+    StudyTemplate,
+    check_knobs,
+    find_template,
+    with_datasets,
+    with_gold_models,
+)
+from crowdsweep.trial.item_scores import ItemScores, no_item_scores
+from crowdsweep.trial.naming import short_name
+
+
+def template_of(state: JournalState) -> StudyTemplate | None:
+    """Returns the sweep's study template; None where it has none."""
+    entry = state.config.get("study")
+    return find_template(entry["template"]) if entry else None
+
+
+def study_report(state: JournalState, item_scores: ItemScores = no_item_scores) -> StudyReport | None:
+    """Returns the section of the sweep's study template; None where it has none. Folders stand in it by their names, as
+    in all else that a report shows.
+
+    Args:
+        state: what the journal says.
+        item_scores: looks up the scores of items; without, intervals vary over seeds alone.
+    """
+    template = template_of(state)
+    if template is None:
+        return None
+    knobs = {name: value for name, value in state.config["study"].items() if name != "template"}
+    rows = comparison_rows(state)
+    among = {row.dataset for row in state.plan.datasets} | set(_datasets(rows))
+    table = with_gold_models(_by_short_names(rows.filter(rows["chosen"]), among), gold_models(state))
+    datasets = {
+        short_name(row.dataset, among): ScoredBy(training_gold=row.gold.get("train", True), heldout=row.heldout)
+        for row in sorted(state.plan.datasets, key=lambda row: row.heldout)
+    }
+    told, checked = with_datasets(table, datasets), check_knobs(template, knobs)
+    if template.summarise_by_item is not None:
+        return template.summarise_by_item(told, checked, item_scores)
+    return template.summarise(told, checked)
+
+
+def gold_models(state: JournalState) -> frozenset[str]:
+    """Returns the labels of models that need gold."""
+    return frozenset(cell.label for cell in [*state.plan.cells, *state.plan.searches] if cell.sees_gold)
+
+
+def _datasets(table: pa.Table) -> list[str]:
+    return [str(dataset) for dataset in table["dataset"].to_pylist()]
+
+
+def _by_short_names(table: pa.Table, among: Collection[str]) -> pa.Table:
+    names = [short_name(dataset, among) for dataset in _datasets(table)]
+    place = table.schema.get_field_index("dataset")
+    return table.set_column(place, table.schema.field(place), pa.array(names, table.schema.field(place).type))

@@ -1,0 +1,215 @@
+"""What a sweep found: one record, made from its journal, that page, tables, terminal, MLflow and Python show."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from crowdsweep.analysis import phrases
+from crowdsweep.analysis.answer import Answer, answer_of
+from crowdsweep.analysis.compare import Comparison, compare
+from crowdsweep.analysis.counted import Place
+from crowdsweep.analysis.flagged import flagged_notes
+from crowdsweep.analysis.kept_scores import KeptScores
+from crowdsweep.analysis.maps.found import Maps, maps_of
+from crowdsweep.analysis.next_steps import NextStep, next_steps
+from crowdsweep.analysis.references import References
+from crowdsweep.analysis.searches import SearchShown, searches
+from crowdsweep.analysis.sections.baselines import MetricValues, baseline_values
+from crowdsweep.analysis.sections.confusions import CrowdMatrix, crowd_matrices
+from crowdsweep.analysis.sections.guidance import guidance_tables
+from crowdsweep.analysis.sections.soft_labels import soft_label_tables
+from crowdsweep.analysis.sections.training import Curves, training_curves
+from crowdsweep.analysis.sections.unseen_annotators import unseen_tables
+from crowdsweep.analysis.standing import (
+    BROKEN_OFF,
+    RUNS,
+    FailedTrial,
+    counted_trials,
+    failed_trials,
+    is_broken_off,
+    left_out_words,
+)
+from crowdsweep.analysis.study import gold_models, study_report, template_of
+from crowdsweep.analysis.trial_table import comparison_rows
+from crowdsweep.analysis.winners import Winners, winners_of
+from crowdsweep.journal.journal import open_rows, read_journal
+from crowdsweep.journal.rows import Rows
+from crowdsweep.journal.shown import ShownTrial, datasets_of, left_out_as_data_changed, shown_trials
+from crowdsweep.journal.state import JournalState
+from crowdsweep.studies.contract import StudyReport, StudyTable, StudyTemplate
+from crowdsweep.sweepfile.records import Metric, PublishedValue
+from crowdsweep.trial.item_scores import ItemScores, no_item_scores
+from crowdsweep.trial.naming import short_name
+from crowdsweep.trial.spec import canonical_json
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class AnalysedSweep:
+    """What a sweep's record says at one moment. Each part is computed once, when it is first asked for: of thousands of
+    trials the comparison takes seconds, and so does every map.
+
+    Attributes:
+        store: of the sweep, as a person would write it.
+        state: what the journal says.
+        rows: of the journal, beside which the arrays lie that trials kept.
+    """
+
+    store: Path
+    state: JournalState
+    rows: Rows
+
+    @cached_property
+    def trials(self) -> list[ShownTrial]:
+        """All that the sweep asks for now."""
+        return shown_trials(self.state)
+
+    @cached_property
+    def comparison(self) -> Comparison:
+        """The models compared as the sweep file asks for it."""
+        return comparison_of(self.state, self._item_scores)
+
+    @cached_property
+    def study(self) -> StudyReport | None:
+        """The section of the study template; None where the sweep has none."""
+        return study_report(self.state, self._item_scores)
+
+    @cached_property
+    def winners(self) -> list[Winners]:
+        """Who wins along the axis of a study."""
+        return [] if self._template is None else winners_of(self.comparison, self._template)
+
+    @cached_property
+    def answers(self) -> list[Answer]:
+        """What to say of each dataset."""
+        return [answer_of(self.state, block, self.trials) for block in self.comparison.datasets]
+
+    @cached_property
+    def searches(self) -> list[SearchShown]:
+        """Every search that has proposed a point."""
+        return list(searches(self.state, self.comparison))
+
+    @cached_property
+    def crowds(self) -> list[CrowdMatrix]:
+        """The crowd's confusion matrix on each dataset that has one."""
+        return crowd_matrices(self.state, self.trials, self.comparison, self.rows)
+
+    @cached_property
+    def next_steps(self) -> list[NextStep]:
+        """What is worth doing; of a study, on its datasets in their full form."""
+        whole = [one for one in self.answers if not self.winners or any(w.whole is one.block for w in self.winners)]
+        return next_steps(whole, self.study, self.searches, self.crowds, self.store)
+
+    @cached_property
+    def baselines(self) -> Mapping[Place, MetricValues]:
+        """Scores of predictions that take no fit, by dataset."""
+        return baseline_values(self.state, self.trials, self.rows)
+
+    @cached_property
+    def maps(self) -> Maps:
+        """What models learned of annotators, items and clusters."""
+        return maps_of(self.state, self.trials, self.rows, self._template.axis if self._template is not None else "")
+
+    @cached_property
+    def training(self) -> Mapping[Place, Curves]:
+        """Scores of dev items while models trained, by dataset."""
+        return training_curves(self.state, self.trials)
+
+    @cached_property
+    def guidance(self) -> Sequence[StudyTable]:
+        """What guidance by clusters adds or costs."""
+        return guidance_tables(self.state, self.trials, self.rows, self.comparison.datasets)
+
+    @cached_property
+    def soft_labels(self) -> Sequence[StudyTable]:
+        """Whether soft labels help."""
+        return soft_label_tables(self.state, self.trials, self.rows)
+
+    @cached_property
+    def unseen_annotators(self) -> Mapping[Place, StudyTable]:
+        """How well answers of annotators are predicted that a model was not trained on, by dataset."""
+        return unseen_tables(self.state, self.trials, self.rows)
+
+    @cached_property
+    def failed(self) -> list[FailedTrial]:
+        """The trials that failed, in either phase."""
+        return failed_trials(self.state, self.trials)
+
+    @cached_property
+    def standing(self) -> str:
+        """How far the sweep is; `broken_off` where its driver died without a word."""
+        return BROKEN_OFF if is_broken_off(self.state, self.store) else self.state.status
+
+    @property
+    def is_at_work(self) -> bool:
+        """Whether its driver works on it, or will, as far as can be told."""
+        return self.standing in RUNS
+
+    @cached_property
+    def counts(self) -> Mapping[str, int]:
+        """Trials that ended, that are planned, that failed, that were stopped."""
+        return counted_trials(self.state, self.trials)
+
+    @cached_property
+    def left_out(self) -> list[str]:
+        """Why finished trials are left out, a line for each reason."""
+        changed = left_out_as_data_changed(self.state, self.trials)
+        return left_out_words(
+            len(self.state.results.keys() - {trial.spec.key for trial in self.trials}),
+            {short_name(name, datasets_of(self.state.plan)): number for name, number in changed.items()},
+        )
+
+    @cached_property
+    def notes(self) -> list[str]:
+        """What a reader of the answers must know, in sentences."""
+        return [
+            *phrases.ranked_by_heldout(self.comparison),
+            *phrases.chosen_by_gold(self.comparison, self.state.plan.searches),
+            *phrases.refused(self.state.plan.refused, {row.dataset for row in self.state.plan.datasets}),
+            *flagged_notes(self.state, self.trials),
+        ]
+
+    @cached_property
+    def notes_below_a_table(self) -> list[str]:
+        """The same where there is no page around it: also which datasets nothing can score models on."""
+        return [*phrases.unscored(self.comparison), *self.notes]
+
+    @cached_property
+    def _template(self) -> StudyTemplate | None:
+        return template_of(self.state)
+
+    @cached_property
+    def _item_scores(self) -> ItemScores:
+        return KeptScores(self.state, self.rows)
+
+
+def analysed(store: Path) -> AnalysedSweep:
+    """Reads the record of a sweep.
+
+    Raises:
+        JournalError: there is no sweep in that folder.
+    """
+    rows = open_rows(store, write=False)
+    return AnalysedSweep(store=store, state=read_journal(store, rows=rows), rows=rows)
+
+
+def comparison_of(state: JournalState, item_scores: ItemScores = no_item_scores) -> Comparison:
+    """Compares the models of a sweep, as its file asks for it.
+
+    Args:
+        state: what its journal says.
+        item_scores: looks up the scores of items; without, intervals and tests vary over seeds alone.
+    """
+    wanted = state.config.get("metric")
+    printed = (state.config.get("published") or {}).get("values", ())
+    return compare(
+        comparison_rows(state),
+        metric=Metric(name=wanted["name"], goal=wanted["goal"]) if wanted else None,
+        published=[PublishedValue(**value) for value in printed],
+        gold_models=gold_models(state),
+        references={
+            (row.dataset, canonical_json(dict(row.dataset_params))): References(gold=row.gold, heldout=row.heldout)
+            for row in state.plan.datasets
+        },
+        item_scores=item_scores,
+    )

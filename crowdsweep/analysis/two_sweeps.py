@@ -1,0 +1,234 @@
+"""Two sweeps beside each other: what their sweep files say differently, and the scores of what both have run.
+
+A model on a dataset is paired with the one of the same label on the same dataset with the same parameters: of the same
+name or path, else of the same data, else, of a folder, of the same last name where only one in either sweep has it.
+Where the data are the same too, both are scored by the same metric, and seeds are in common, trials are paired seed by
+seed, as models of one sweep are (`analysis.paired`), with Holm's correction over all pairs.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean as mean
+from typing import Any
+
+from crowdsweep.analysis.compare import DatasetComparison, Score
+from crowdsweep.analysis.paired import PairedTest, holm, paired_test
+from crowdsweep.analysis.sweep import AnalysedSweep
+from crowdsweep.metrics.known import HELDOUT
+from crowdsweep.search.contract import Goal
+from crowdsweep.trial.naming import dataset_words, short_name
+from crowdsweep.trial.spec import canonical_json
+
+LEFT_OUT = ("name",)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pair:
+    """A model on a dataset in both sweeps, or in one of them.
+
+    Attributes:
+        dataset: as people call it.
+        model: its label.
+        metric, goal: what both are scored by; of the one where the other has none.
+        first, second: mean scores, over the seeds that both have where they are paired, else over each sweep's own;
+            None where there is none.
+        test: of second minus first over the seeds that both have; None where they cannot be paired. Without a p value
+            where one of them is not sound: seeds collapsed, fits are flagged.
+        why: they cannot, or say nothing; empty where they can and do.
+    """
+
+    dataset: str
+    model: str
+    metric: str
+    goal: Goal
+    first: float | None
+    second: float | None
+    test: PairedTest | None = None
+    why: str = ""
+
+    @property
+    def second_is(self) -> str:
+        """What the test says of the second: `better`, `worse`, `not significantly different`, `the same`, `not tested`;
+        empty without a test."""
+        if self.why or self.test is None or self.test.difference is None:
+            return ""
+        difference = self.test.difference.mean
+        if self.test.p is None and difference == 0:
+            return "the same"
+        if not self.test.is_significant:
+            return "not significantly different" if self.test.p is not None else "not tested"
+        return "better" if (difference > 0) == (self.goal == "maximize") else "worse"
+
+
+def differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
+    """Returns what two sweep files say differently: key path, both values; None where one says nothing.
+
+    Entries of lists are told by their label or name, so that their order does not matter. The sweeps' names are left
+    out.
+
+    Args:
+        first, second: sweep files with their defaults, as journals keep them.
+    """
+    found = [*_differences(first, second, "")]
+    return [(key, one, other) for key, one, other in found if key not in LEFT_OUT]
+
+
+def _differences(first: Any, second: Any, path: str) -> Iterator[tuple[str, Any, Any]]:
+    among = [*_names(first), *_names(second)]
+    one, other = _parts(first, among), _parts(second, among)
+    if one is None or other is None:
+        if first != second:
+            yield path, first, second
+        return
+    for key in dict.fromkeys([*one, *other]):
+        yield from _differences(one.get(key), other.get(key), f"{path}.{key}" if path else key)
+
+
+def pairs_of(first: AnalysedSweep, second: AnalysedSweep) -> list[Pair]:
+    """Returns the models of both sweeps, dataset by dataset, in the order of the first."""
+    one, other = _cells(first), _cells(second)
+    partners = _partners(one, other)
+    other = {(partners.get(place, place), model): cell for (place, model), cell in other.items()}
+    keys = list(dict.fromkeys([*one, *other]))
+    among = {place[0] for place, _ in keys}
+    paired = sum(key in one and key in other for key in keys)
+    found = [_pair(_name(key, one.get(key) or other[key], among), one.get(key), other.get(key), paired) for key in keys]
+    tested = [place for place, pair in enumerate(found) if pair.test is not None and pair.test.p is not None]
+    corrected = holm([pair.test.p for place in tested if (pair := found[place]).test and pair.test.p is not None])
+    for place, p_holm in zip(tested, corrected, strict=True):
+        test = found[place].test
+        assert test is not None  # noqa: S101 - these are the tested ones
+        found[place] = replace(found[place], test=replace(test, p_holm=p_holm))
+    datasets = list(dict.fromkeys(pair.dataset for pair in found))
+    return sorted(found, key=lambda pair: datasets.index(pair.dataset))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Cell:
+    block: DatasetComparison
+    score: Score
+    fingerprint: str
+    params: Mapping[str, Any]
+
+
+Place = tuple[str, str]
+"""A dataset and its parameters in canonical JSON."""
+Cells = Mapping[tuple[Place, str], _Cell]
+"""By dataset and label of the model."""
+
+
+def _cells(sweep: AnalysedSweep) -> dict[tuple[Place, str], _Cell]:
+    """Returns every model of a sweep."""
+    prints = {
+        (trial.spec.dataset, canonical_json(dict(trial.spec.dataset_params))): trial.spec.fingerprint
+        for trial in sweep.trials
+        if trial.chosen
+    }
+    params = {
+        (row.dataset, canonical_json(dict(row.dataset_params))): row.dataset_params for row in sweep.state.plan.datasets
+    }
+    found: dict[tuple[Place, str], _Cell] = {}
+    for block in sweep.comparison.datasets:
+        place = block.place
+        shown = dict(sorted(params.get(place, {}).items()))  # in any order the same
+        for score in block.scores:
+            fingerprint = prints.get(place, "")
+            found[place, score.model] = _Cell(block=block, score=score, fingerprint=fingerprint, params=shown)
+    return found
+
+
+def _partners(one: Cells, other: Cells) -> dict[Place, Place]:
+    """Returns datasets of the second sweep → the same ones of the first, by what tells that best."""
+    left = [{place: cell.fingerprint for (place, _), cell in cells.items()} for cells in (one, other)]
+    found: dict[Place, Place] = {}
+    by: Sequence[Callable[[Place, str], Any]] = (
+        lambda place, _: place,
+        lambda place, fingerprint: (fingerprint, place[1]) if fingerprint else place,
+        lambda place, _: (short_name(place[0]), place[1]),
+    )
+    for same in by:
+        first, second = (_only(places, same) for places in left)
+        for key in first.keys() & second.keys():
+            found[second[key]] = first[key]
+            del left[0][first[key]], left[1][second[key]]
+    return found
+
+
+def _only(places: Mapping[Place, str], same: Callable[[Place, str], Any]) -> dict[Any, Place]:
+    """Returns the datasets that no other one is the same as."""
+    found: dict[Any, list[Place]] = {}
+    for place, fingerprint in places.items():
+        found.setdefault(same(place, fingerprint), []).append(place)
+    return {key: members[0] for key, members in found.items() if len(members) == 1}
+
+
+def _name(key: tuple[Place, str], cell: _Cell, among: Collection[str]) -> tuple[str, str]:
+    return dataset_words(key[0][0], cell.params, among), key[1]
+
+
+def _pair(key: tuple[str, str], first: _Cell | None, second: _Cell | None, paired: int) -> Pair:
+    known = first or second
+    assert known is not None  # noqa: S101 - keys are of one or the other
+    pair = Pair(
+        dataset=key[0],
+        model=key[1],
+        metric=known.block.metric,
+        goal=known.block.goal,
+        first=_mean(first),
+        second=_mean(second),
+    )
+    if first is None or second is None:
+        return replace(pair, why="new" if first is None else "missing")
+    if first.block.metric != second.block.metric:
+        return replace(pair, second=None, why=f"the second is ranked by {second.block.metric or 'nothing'}")
+    if first.fingerprint != second.fingerprint:
+        return replace(pair, why="other data under the same name")
+    if pair.first is None or pair.second is None:
+        return replace(pair, why="no score")
+    heldouts = {cell.block.references.heldout if cell.block.metric == HELDOUT else 0.0 for cell in (first, second)}
+    if len(heldouts) > 1:
+        return replace(pair, why="other annotations were held out")
+    test = paired_test(second.score.scores, first.score.scores, paired, heldouts.pop(), pair.metric)
+    if test.difference is None:
+        return replace(pair, why=test.reason)
+    one, other = first.score.scores.by_seed, second.score.scores.by_seed
+    common = sorted(one.keys() & other.keys())
+    pair = replace(
+        pair, test=test, first=mean(one[seed] for seed in common), second=mean(other[seed] for seed in common)
+    )
+    unsound = [f"in {name} {why}" for name, cell in (("A", first), ("B", second)) if (why := _unsound(cell))]
+    if unsound:
+        pair = replace(pair, test=replace(test, p=None), why=f"not comparable: {', '.join(unsound)}")
+    return pair
+
+
+def _mean(cell: _Cell | None) -> float | None:
+    found = None if cell is None else cell.score.metrics.get(cell.block.metric)
+    return None if found is None else found.mean
+
+
+def _unsound(cell: _Cell) -> str:
+    return cell.score.unsound(cell.block.metric)
+
+
+def _names(value: Any) -> list[str]:
+    return [*map(_entry_name, value)] if isinstance(value, list) else []
+
+
+def _parts(value: Any, among: Collection[str]) -> dict[str, Any] | None:
+    """Returns what stands in a mapping by its keys, and in a list of entries by their names; None for other values."""
+    if isinstance(value, Mapping):
+        return {str(key): part for key, part in value.items()}
+    if not isinstance(value, list) or not value or not all(map(_entry_name, value)):
+        return None
+    found: dict[str, Any] = {}
+    for part in value:
+        name = short_name(_entry_name(part), among)
+        nth = sum(known.partition("#")[0] == name for known in found)
+        found[name + (f"#{nth + 1}" if nth else "")] = part
+    return found
+
+
+def _entry_name(part: Any) -> str:
+    named = isinstance(part, Mapping) and isinstance(part.get("name"), str)
+    return str(part.get("label") or part["name"]) if named else ""

@@ -1,0 +1,25 @@
+"""Every figure, drawn with matplotlib's objects: the one place that imports it."""
+
+from crowdsweep.views.figures.bars import Bar, mean_ranks, means_with_intervals
+from crowdsweep.views.figures.curves import curve, training_curves
+from crowdsweep.views.figures.drawing import to_png, to_svg
+from crowdsweep.views.figures.maps import annotator_map, cluster_labels, heat_map, item_map
+from crowdsweep.views.figures.searches import importances, parallel_coordinates, search_curve, slices
+
+__all__ = [
+    "Bar",
+    "annotator_map",
+    "cluster_labels",
+    "curve",
+    "heat_map",
+    "importances",
+    "item_map",
+    "mean_ranks",
+    "means_with_intervals",
+    "parallel_coordinates",
+    "search_curve",
+    "slices",
+    "to_png",
+    "to_svg",
+    "training_curves",
+]

@@ -1,0 +1,116 @@
+"""Models beside each other: means with their intervals, and ranks over datasets."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from crowdsweep.metrics.intervals import Estimate
+from crowdsweep.metrics.wording import is_share, readable
+from crowdsweep.views.figures.drawing import ACCENT, INK, PALETTE, WIDTH, grid, margin_of, round_ticks, scale_of, style
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bar:
+    """One line of a mean-with-interval plot.
+
+    Attributes:
+        label: the model.
+        estimate: its mean and interval.
+        values: of every seed.
+        apart: it saw gold, and is drawn hollow.
+        printed: the paper's value.
+        text: the mean as text, which stands at the right end of the line.
+    """
+
+    label: str
+    estimate: Estimate
+    values: Sequence[float] = ()
+    apart: bool = False
+    printed: float | None = None
+    text: str = ""
+
+
+def means_with_intervals(bars: Sequence[Bar], metric: str) -> Figure:
+    """Draws one line a model, first on top: dot at the mean, 95 % interval, printed value as a tick where given, and
+    beneath, small and pale, the value of every seed where they differ.
+
+    A model so far from the others that these would be one blot is off the scale: an arrow at the edge points to it, and
+    the axis says so.
+    """
+    scale = 100.0 if is_share(metric) else 1.0
+    low, high = _limits(bars)
+    off = [bar.label for bar in bars if not low <= bar.estimate.mean <= high]
+    with style():
+        figure = Figure(figsize=(WIDTH, 0.8 + 0.3 * len(bars)))
+        axes = figure.subplots()
+        for height, bar in enumerate(reversed(bars)):
+            _draw_bar(axes, height, bar, scale, low, high)
+        axes.set_yticks(range(len(bars)), [bar.label for bar in reversed(bars)])
+        axes.set_ylim(-0.6, len(bars) - 0.4)
+        margin = margin_of(low, high, 0.04)
+        axes.set_xlim(scale * (low - margin), scale * (high + margin))
+        axes.set_xlabel(readable(metric) + (f"\noff the scale: {', '.join(off)}" if off else ""))
+        axes.xaxis.set_major_locator(round_ticks())
+        axes.tick_params(axis="y", length=0)
+        grid(axes, "x")
+    return figure
+
+
+def mean_ranks(ranks: Mapping[str, Sequence[float]]) -> Figure:
+    """Draws the mean of each model's ranks over datasets as a dot, its rank on every dataset small and pale; in the
+    order given, first on top."""
+    with style():
+        figure = Figure(figsize=(WIDTH, 0.8 + 0.3 * len(ranks)))
+        axes = figure.subplots()
+        for height, own in enumerate(reversed(list(ranks.values()))):
+            mean = sum(own) / len(own)
+            axes.plot(own, [height] * len(own), "o", markersize=4, color=ACCENT, alpha=0.5, markeredgewidth=0)
+            axes.plot([mean], [height], "o", markersize=6.5, color=ACCENT)
+            _at_the_end(axes, height, f"{mean:.1f}")
+            axes.axhline(height, color=INK, alpha=0.08, linewidth=0.8, zorder=0)
+        axes.set_yticks(range(len(ranks)), list(reversed(list(ranks))))
+        axes.set_ylim(-0.6, len(ranks) - 0.4)
+        axes.set_xlim(0.7, len(ranks) + 0.3)
+        axes.set_xlabel("rank (1 is best)")
+        axes.xaxis.set_major_locator(round_ticks(8, whole=True))
+        axes.tick_params(axis="y", length=0)
+        grid(axes, "x")
+    return figure
+
+
+def _draw_bar(axes: Axes, height: int, bar: Bar, scale: float, low: float, high: float) -> None:
+    found = bar.estimate
+    if found.low is not None and found.high is not None:
+        ends = [scale * found.low, scale * found.high]
+        axes.plot(ends, [height, height], color=ACCENT, linewidth=2, solid_capstyle="butt")
+    if not found.constant and len(bar.values) > 1:
+        points = [scale * value for value in bar.values]
+        below = [height - 0.24] * len(points)
+        axes.plot(points, below, "o", markersize=3, color=ACCENT, alpha=0.6, markeredgewidth=0)
+    if low <= found.mean <= high:
+        face = "none" if bar.apart else ACCENT
+        axes.plot([scale * found.mean], [height], "o", markersize=6.5, color=ACCENT, markerfacecolor=face)
+    else:
+        edge, marker = (0.02, "<") if found.mean < low else (0.98, ">")  # clear of the axis, and of the model's name
+        place = axes.get_yaxis_transform()
+        axes.plot([edge], [height], marker, markersize=7, color=ACCENT, transform=place, clip_on=False)
+    if bar.printed is not None:
+        axes.plot([scale * bar.printed], [height], "|", markersize=13, markeredgewidth=2, color=PALETTE[1])
+    _at_the_end(axes, height, bar.text)
+
+
+def _at_the_end(axes: Axes, height: int, text: str) -> None:
+    axes.text(1.03, height, text, transform=axes.get_yaxis_transform(), va="center", fontsize=8.5)
+
+
+def _limits(bars: Sequence[Bar]) -> tuple[float, float]:
+    """Returns what the axis shows: of the models that are not far off, the means, and of their intervals and printed
+    values as much as is not far off either."""
+    estimates = [bar.estimate for bar in bars]
+    halves = [(one.high - one.low) / 2 for one in estimates if one.low is not None and one.high is not None]
+    low, high = scale_of([one.mean for one in estimates], halves)
+    near = [bar for bar in bars if low <= bar.estimate.mean <= high]
+    ends = [end for bar in near for end in (bar.estimate.low, bar.estimate.high, bar.printed) if end is not None]
+    return scale_of([*(bar.estimate.mean for bar in near), *ends], halves)

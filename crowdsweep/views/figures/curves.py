@@ -1,0 +1,154 @@
+"""Lines over an axis: what a study measures along its own, and dev scores while models train."""
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter, NullLocator
+
+from crowdsweep.analysis.sections.training import Steps
+from crowdsweep.metrics.wording import is_share, readable
+from crowdsweep.studies.contract import Curve, CurveLine
+from crowdsweep.views.figures.drawing import (
+    WIDTH,
+    LineEnd,
+    grid,
+    line_style,
+    margin_of,
+    name_lines,
+    reference_style,
+    round_ticks,
+    scale_of,
+    style,
+)
+
+
+def curve(drawn: Curve) -> Figure:
+    """Draws the lines of a study over its axis, each named beside its end, the 95 % interval of every point as a bar
+    beside its neighbours'; upper bounds that saw gold in ink. A line whose every point is far from all others is off
+    the scale, which the axis says."""
+    scale = 100.0 if drawn.percent else 1.0
+    lines, off = _on_the_scale(drawn.lines)
+    with style():
+        figure = Figure(figsize=(WIDTH, max(2.8, 0.8 + 0.16 * len(lines))))
+        axes = figure.subplots()
+        own = [line for line in lines if not line.reference]
+        ends: list[LineEnd] = []
+        for place, line in enumerate(lines):
+            looks = reference_style() if line.reference else line_style(own.index(line))
+            x = _beside(line.x, place, len(lines), log=drawn.log_x)
+            _draw_intervals(axes, line, x, scale, looks["color"])
+            axes.plot(x, [scale * y for y in line.y], label=line.label, linewidth=1.6, markersize=4, **looks)
+            ends.append(LineEnd(y=scale * line.y[-1], text=line.label, looks=looks))
+        _label_axis(axes, drawn)
+        axes.set_ylabel(drawn.y_label)
+        if off:
+            axes.set_xlabel(f"{drawn.x_label}\noff the scale: {', '.join(off)}")
+        if lines:
+            axes.set_ylim(*(scale * end for end in _limits(lines)))
+        grid(axes, "both")
+        name_lines(axes, ends)
+    return figure
+
+
+def training_curves(curves: Mapping[str, Sequence[Steps]], metric: str) -> Figure:
+    """Draws a metric of dev items over the steps of training, a pale line for every fit, named by the model."""
+    scale = 100.0 if is_share(metric) else 1.0
+    with style():
+        figure = Figure(figsize=(WIDTH, max(2.6, 0.8 + 0.16 * len(curves))))
+        axes = figure.subplots()
+        ends: list[LineEnd] = []
+        for place, (label, fits) in enumerate(curves.items()):
+            looks = line_style(place)
+            for fit in fits:
+                steps, scores = zip(*fit, strict=True)
+                axes.plot(
+                    steps,
+                    [scale * score for score in scores],
+                    color=looks["color"],
+                    linestyle=looks["linestyle"],
+                    linewidth=0.9,
+                    alpha=0.6,
+                )
+            last = float(np.mean([fit[-1][1] for fit in fits]))
+            ends.append(LineEnd(y=scale * last, text=label, looks={**looks, "marker": ""}))
+        axes.set_xlabel("step")
+        axes.set_ylabel(readable(metric))
+        axes.xaxis.set_major_locator(round_ticks(whole=True))
+        axes.yaxis.set_major_locator(round_ticks())
+        axes.set_ylim(axes.get_ylim())
+        grid(axes, "y")
+        name_lines(axes, ends)
+    return figure
+
+
+def _on_the_scale(lines: Sequence[CurveLine]) -> tuple[list[CurveLine], list[str]]:
+    """Returns the lines to draw, and the names of those that are far from all others."""
+    if not lines:
+        return [], []
+    low, high = scale_of([y for line in lines for y in line.y], _half_widths(lines))
+    kept = [line for line in lines if any(low <= y <= high for y in line.y)]
+    return kept, [line.label for line in lines if line not in kept]
+
+
+def _limits(lines: Sequence[CurveLine]) -> tuple[float, float]:
+    """Returns what the axis shows: every mean, and of the intervals as much as is not far off."""
+    means = [y for line in lines for y in line.y]
+    ends = [end for line in lines for end in (*line.low, *line.high) if end is not None]
+    low, high = scale_of([*means, *ends], _half_widths(lines))
+    low, high = min(low, *means), max(high, *means)
+    margin = margin_of(low, high, 0.04)
+    return low - margin, high + margin
+
+
+def _half_widths(lines: Sequence[CurveLine]) -> list[float]:
+    return [
+        (high - low) / 2
+        for line in lines
+        for low, high in zip(line.low, line.high, strict=True)
+        if low is not None and high is not None
+    ]
+
+
+def _beside(x: Sequence[float], place: int, n_lines: int, *, log: bool) -> list[float]:
+    """Returns the places of a line's points, moved a little so that intervals of several lines stand beside each other:
+    by up to an eighth of the least distance of its points."""
+    if n_lines < 2 or len(x) < 2:
+        return list(x)
+    share = 0.25 * (place / (n_lines - 1) - 0.5)
+    if log:
+        nearest = min(after / before for before, after in pairwise(x))
+        return [value * nearest**share for value in x]
+    nearest = min(after - before for before, after in pairwise(x))
+    return [value + share * nearest for value in x]
+
+
+def _draw_intervals(axes: Axes, line: CurveLine, x: Sequence[float], scale: float, color: Any) -> None:
+    for place, low, high in zip(x, line.low, line.high, strict=True):
+        if low is not None and high is not None:
+            axes.plot([place, place], [scale * low, scale * high], color=color, linewidth=1.1, alpha=0.6)
+
+
+def _label_axis(axes: Axes, drawn: Curve) -> None:
+    axes.set_xlabel(drawn.x_label)
+    if drawn.log_x:
+        axes.set_xscale("log")
+        ticks = _apart(sorted({x for line in drawn.lines for x in line.x}))
+        axes.set_xticks(ticks, [drawn.x_ticks.get(x, f"{x:,.0f}") for x in ticks])
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.xaxis.set_minor_formatter(NullFormatter())
+    elif drawn.x_ticks:
+        axes.set_xticks(list(drawn.x_ticks), list(drawn.x_ticks.values()))
+    axes.yaxis.set_major_locator(round_ticks(6))
+
+
+def _apart(values: Sequence[float], ratio: float = 1.6) -> list[float]:
+    """Returns the values, without those whose labels would touch the one before on a log axis."""
+    kept: list[float] = []
+    for value in values:
+        if not kept or value >= ratio * kept[-1]:
+            kept.append(value)
+    return kept

@@ -1,0 +1,181 @@
+"""What a search saw: its history, which hyper-parameters mattered, and where in each of them the good points lie."""
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import to_rgba
+from matplotlib.figure import Figure
+
+from crowdsweep.analysis.searches import SearchedPoints
+from crowdsweep.metrics.wording import is_share, readable
+from crowdsweep.views.figures.drawing import (
+    ACCENT,
+    INK,
+    PALETTE,
+    WIDTH,
+    grid,
+    legend,
+    margin_of,
+    round_ticks,
+    scale_of,
+    style,
+)
+from crowdsweep.views.figures.scales import Placed, placed
+
+_FAINTEST = 0.3  # opacity of what came first, or is worst: the paper shows through, light or dark
+_MOST_AXES = 6  # beside each other, which a phone still shows
+
+
+def search_curve(values: Mapping[int, float | None], goal: str, metric: str) -> Figure:
+    """Draws the value of every point of a search by its number, and the best so far; failed points as crosses below,
+    points far off the others as arrows at the edge."""
+    scale = 100.0 if is_share(metric) else 1.0
+    known = {number: scale * value for number, value in sorted(values.items()) if value is not None}
+    failed = [number for number, value in values.items() if value is None]
+    numbers, scores = list(known), np.array(list(known.values()))
+    with style():
+        figure = Figure(figsize=(WIDTH, 2.3))
+        axes = figure.subplots()
+        if numbers:
+            best = np.maximum.accumulate(scores) if goal == "maximize" else np.minimum.accumulate(scores)
+            axes.step(numbers, best, where="post", color=PALETTE[1], linewidth=2, label="best so far")
+            axes.plot(numbers, scores, "o", color=ACCENT, markersize=4, label="point")
+            _cut_off(axes, numbers, scores)
+        if failed:
+            bottom = axes.get_xaxis_transform()
+            axes.plot(failed, [0.03] * len(failed), "x", color=INK, transform=bottom, label="failed", clip_on=False)
+        axes.set_xlabel("point")
+        axes.set_ylabel(readable(metric))
+        axes.xaxis.set_major_locator(round_ticks(8, whole=True))
+        axes.yaxis.set_major_locator(round_ticks())
+        grid(axes, "y")
+        legend(axes)
+    return figure
+
+
+def importances(shares: Mapping[str, float]) -> Figure:
+    """Draws the share of the variance that each hyper-parameter explains, largest on top."""
+    order = sorted(shares, key=lambda name: shares[name])
+    with style():
+        figure = Figure(figsize=(WIDTH, 0.8 + 0.26 * len(order)))
+        axes = figure.subplots()
+        axes.barh(range(len(order)), [100 * shares[name] for name in order], height=0.6, color=ACCENT)
+        for height, name in enumerate(order):
+            axes.text(1.03, height, f"{100 * shares[name]:.0f} %", transform=axes.get_yaxis_transform(), va="center")
+        axes.set_yticks(range(len(order)), order)
+        axes.tick_params(axis="y", length=0)
+        axes.set_xlim(0, 100)
+        axes.set_xlabel("share of the variance explained, %")
+        grid(axes, "x")
+    return figure
+
+
+def slices(points: SearchedPoints, metric: str) -> Figure:
+    """Draws the value of every point over each hyper-parameter, a panel for each, later points stronger."""
+    scale = 100.0 if is_share(metric) else 1.0
+    scores = scale * np.asarray(points.values)
+    names = list(points.params)
+    across = min(2, len(names))
+    down = -(-len(names) // across)
+    with style():
+        figure = Figure(figsize=(WIDTH + 0.6, 0.7 + 1.7 * down), layout="constrained")
+        panels = figure.subplots(down, across, squeeze=False, sharey=True)
+        for number, axes in enumerate(panels.flat):
+            if number >= len(names):
+                axes.set_axis_off()
+                continue
+            name = names[number]
+            has, where = list(points.params[name]), _placed(points, name)
+            shades = [to_rgba(ACCENT, _strength(place / max(len(scores) - 1, 1))) for place in has]
+            axes.scatter(where.places, scores[has], c=shades, s=16, edgecolors=ACCENT, linewidths=0.6)
+            _tick(axes, where)
+            axes.set_xlabel(name)
+            axes.yaxis.set_major_locator(round_ticks())
+            grid(axes, "y")
+        low, high = scale_of(scores.tolist(), [])
+        margin = margin_of(low, high, 0.06)
+        panels[0, 0].set_ylim(low - margin, high + margin)
+        figure.supylabel(readable(metric), fontsize=9)
+    return figure
+
+
+def parallel_coordinates(points: SearchedPoints, goal: str, metric: str) -> Figure:
+    """Draws every point as a line through its first six hyper-parameters to its value: the better, the stronger, and
+    on top."""
+    values = np.asarray(points.values, dtype=np.float64)
+    rank = np.argsort(np.argsort(values if goal == "maximize" else -values, kind="stable"), kind="stable")
+    names = list(points.params)[:_MOST_AXES]
+    n_points = len(values)
+    heights, ends = _heights(points, names)
+    scale = 100.0 if is_share(metric) else 1.0
+    low, high = scale_of(values.tolist(), [])
+    extent = (high - low) or 1.0
+    heights.append(list(np.clip((values - low) / extent, 0.0, 1.0)))
+    ends.append((f"{scale * low:.4g}", f"{scale * high:.4g}"))
+    with style():
+        figure = Figure(figsize=(max(WIDTH, 0.95 * (len(names) + 1)), 2.6))
+        axes = figure.subplots()
+        for place in np.argsort(rank, kind="stable").tolist():
+            share = float(rank[place]) / max(n_points - 1, 1)
+            own = [column[place] for column in heights]
+            color, width = to_rgba(ACCENT, _strength(share)), 0.7 + 1.3 * share
+            path = [math.nan if height is None else height for height in own]
+            axes.plot(list(range(len(own))), path, marker="o", markersize=2.5, color=color, linewidth=width)
+        for place, (bottom, top) in enumerate(ends):
+            axes.axvline(place, color=INK, linewidth=0.8, alpha=0.5, zorder=0)
+            axes.text(place, -0.04, bottom, ha="center", va="top", fontsize=8)
+            axes.text(place, 1.04, top, ha="center", va="bottom", fontsize=8)
+        axes.set_xticks(range(len(ends)), [*names, readable(metric)], rotation=20, ha="right", rotation_mode="anchor")
+        axes.tick_params(length=0, pad=14)
+        axes.set_ylim(0, 1)
+        axes.set_yticks([])
+        axes.spines[:].set_visible(False)
+    return figure
+
+
+def _cut_off(axes: Axes, numbers: Sequence[int], scores: np.ndarray) -> None:
+    """Shows the range of the values that are not far off; arrows at the edge point to the others."""
+    low, high = scale_of(scores.tolist(), [])
+    margin = margin_of(low, high, 0.08)
+    axes.set_ylim(low - margin, high + margin)
+    for edge, marker, beyond in ((0.0, "v", scores < low), (1.0, "^", scores > high)):
+        far = [number for number, is_far in zip(numbers, beyond.tolist(), strict=True) if is_far]
+        if far:
+            place = axes.get_xaxis_transform()
+            axes.plot(far, [edge] * len(far), marker, color=ACCENT, transform=place, clip_on=False, label="far off")
+
+
+def _strength(share: float) -> float:
+    """Returns the opacity of a point by the share of the others that it comes after."""
+    return _FAINTEST + (1.0 - _FAINTEST) * share
+
+
+def _tick(axes: Axes, where: Placed) -> None:
+    if not where.ticks:
+        axes.xaxis.set_major_locator(round_ticks(4))
+        return
+    places, names = zip(*where.ticks, strict=True)
+    turned = 30 if sum(map(len, names)) > 16 else 0
+    axes.set_xticks(places, names, rotation=turned, ha="right" if turned else "center", rotation_mode="anchor")
+
+
+def _heights(points: SearchedPoints, names: Sequence[str]) -> tuple[list[list[float | None]], list[tuple[str, str]]]:
+    """Returns for each hyper-parameter the height of each point in [0, 1], None where it is left out, and what the two
+    ends of its line are."""
+    heights: list[list[float | None]] = []
+    ends: list[tuple[str, str]] = []
+    for name in names:
+        where = _placed(points, name)
+        low, high = min(where.places), max(where.places)
+        scaled = [(place - low) / (high - low) if high > low else 0.5 for place in where.places]
+        own = dict(zip(points.params[name], scaled, strict=True))
+        heights.append([own.get(point) for point in range(len(points.values))])
+        ends.append(where.ends)
+    return heights, ends
+
+
+def _placed(points: SearchedPoints, name: str) -> Placed:
+    """Returns where the values of a hyper-parameter stand."""
+    return placed(list(points.params[name].values()), log=name in points.log, choices=points.choices.get(name, ()))

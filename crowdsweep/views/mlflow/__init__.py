@@ -1,0 +1,1 @@
+"""A sweep as MLflow shows it."""

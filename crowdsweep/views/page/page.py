@@ -1,0 +1,187 @@
+"""The report of a sweep as one HTML page that needs nothing else.
+
+Of a sweep that still runs it tells what has finished, and says so.
+"""
+
+import json
+import re
+import shlex
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, cast
+
+import jinja2
+import yaml
+from markupsafe import Markup, escape
+
+from crowdsweep.analysis import phrases
+from crowdsweep.analysis.compare import Comparison, DatasetComparison
+from crowdsweep.analysis.counted import Place
+from crowdsweep.analysis.searches import SearchShown
+from crowdsweep.analysis.sections.baselines import baseline_table
+from crowdsweep.analysis.sweep import AnalysedSweep
+from crowdsweep.metrics.shown import show_with_interval
+from crowdsweep.metrics.wording import readable
+from crowdsweep.trial.events import SweepStatus
+from crowdsweep.trial.naming import show_point
+from crowdsweep.units import show_p
+from crowdsweep.views import figures
+from crowdsweep.views.page import tables as page_tables
+from crowdsweep.views.page.search_so_far import search_so_far
+from crowdsweep.views.page.table import PageTable
+
+_MAX_SHOWN_FAILURES = 200
+
+
+@dataclass(kw_only=True)
+class _Drawing:
+    """Writes figures into the page; counts them, so that their ids differ."""
+
+    count: int = field(default=0)
+
+    def __call__(self, figure: Any, description: str) -> Markup:
+        self.count += 1
+        return Markup(figures.to_svg(figure, f"f{self.count}", description))  # noqa: S704 - our own drawing
+
+
+def render_page(found: AnalysedSweep, refresh: int = 0) -> str:
+    """Returns the page's HTML.
+
+    Args:
+        found: the sweep; commands on the page name its store.
+        refresh: seconds after which the page is to load itself again while the sweep runs; 0 for never.
+    """
+    folder = Path(__file__).parent
+    environment = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    cast(dict[str, Any], environment.filters).update(_FILTERS)
+    template = environment.from_string((folder / "page.html.j2").read_text(encoding="utf-8"))
+    return template.render(
+        style=Markup((folder / "page.css").read_text(encoding="utf-8")),  # noqa: S704 - our own
+        refresh=refresh if found.is_at_work else 0,
+        draw=_Drawing(),
+        **_FUNCTIONS,
+        **_about_the_sweep(found),
+        **_first_screen(found),
+        **_rooms(found),
+    )
+
+
+def _about_the_sweep(found: AnalysedSweep) -> dict[str, Any]:
+    """Returns what the page says of the sweep as a whole: how far it is, what failed, how to run it again."""
+    state = found.state
+    return {
+        "state": state,
+        "written": datetime.now(tz=UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "progress": found.counts,
+        "unfinished": state.status is not SweepStatus.DONE,
+        "failed": found.failed[:_MAX_SHOWN_FAILURES],
+        "n_failed": len(found.failed),
+        "quoted_store": shlex.quote(str(found.store)),
+        "a_key": next((trial.spec.key for trial in found.trials if trial.spec.key in state.results), ""),
+        "standing": found.standing,
+        "left_out": found.left_out,
+        "sweep_file": yaml.safe_dump(json.loads(json.dumps(dict(state.config))), sort_keys=False, allow_unicode=True),
+    }
+
+
+def _first_screen(found: AnalysedSweep) -> dict[str, Any]:
+    """Returns the answer, and what it gives rise to."""
+    comparison = found.comparison
+    return {
+        "comparison": comparison,
+        "study": found.study,
+        "study_tables": page_tables.study_tables(found.study.tables) if found.study else [],
+        "winners": found.winners,
+        "answers": found.answers,
+        "ranks": comparison.ranks.each if comparison.ranks else {},
+        "first_notes": phrases.worth_of_heldout(comparison),
+        "steps": found.next_steps,
+        "crowds": found.crowds,
+        "searches": found.searches,
+        "so_far": None if found.state.status is SweepStatus.DONE else search_so_far(found.searches),
+        "notes": found.notes,
+    }
+
+
+def _rooms(found: AnalysedSweep) -> dict[str, Any]:
+    """Returns the sections below."""
+    return {
+        "maps": found.maps,
+        "baselines": _baselines(found),
+        "training": found.training,
+        "guidance": page_tables.study_tables(found.guidance),
+        "soft_labels": page_tables.study_tables(found.soft_labels),
+        "unseen": {place: page_tables.study_tables([table]) for place, table in found.unseen_annotators.items()},
+        "printed_values": page_tables.printed_table(found.comparison),
+        "cost": page_tables.cost_table(found.comparison),
+        "table_name": (found.state.config.get("published") or {}).get("table") or "the paper",
+    }
+
+
+def _means_figure(block: DatasetComparison, comparison: Comparison) -> Any:
+    printed = comparison.printed(block)
+    bars = [
+        figures.Bar(
+            label=score.name,
+            estimate=score.metrics[block.metric],
+            values=list(score.scores.by_seed.values()),
+            apart=score.saw_gold,
+            printed=printed.get(score.model),
+            text=show_with_interval(score.metrics[block.metric], block.metric),
+        )
+        for score in [*block.ranked, *block.gold]
+    ]
+    return figures.means_with_intervals(bars, block.metric)
+
+
+def _search_figure(search: SearchShown) -> Any:
+    return figures.search_curve(search.values, search.goal, search.metric)
+
+
+def _baselines(found: AnalysedSweep) -> dict[Place, list[PageTable]]:
+    """Returns the tables of predictions that take no fit, by dataset, of those that compare label distributions."""
+    tables = {
+        block.place: baseline_table(block, found.baselines.get(block.place, {})) for block in found.comparison.datasets
+    }
+    return {place: page_tables.study_tables([table]) for place, table in tables.items() if table is not None}
+
+
+def _ticks(text: str) -> Markup:
+    """Returns a sentence whose `words in backticks` are code."""
+    parts = re.split(r"`([^`]*)`", text)
+    code = Markup("<code>{}</code>")
+    return Markup("").join(code.format(part) if place % 2 else escape(part) for place, part in enumerate(parts))
+
+
+_FILTERS: dict[str, Any] = {
+    "p": show_p,
+    "point": show_point,
+    "collapse": phrases.collapse,
+    "readable": readable,
+    "ticks": _ticks,
+}
+_FUNCTIONS: dict[str, Any] = {
+    "draw_means": _means_figure,
+    "draw_ranks": figures.mean_ranks,
+    "draw_search": _search_figure,
+    "draw_importances": figures.importances,
+    "draw_slices": figures.slices,
+    "draw_parallel": figures.parallel_coordinates,
+    "draw_curve": figures.curve,
+    "draw_training": figures.training_curves,
+    "draw_confusion": figures.heat_map,
+    "draw_annotators": figures.annotator_map,
+    "draw_items": figures.item_map,
+    "draw_clusters": figures.cluster_labels,
+    "verdict": phrases.verdict,
+    "tests_used": phrases.tests_used,
+    "flattery": phrases.flattery,
+    "intervals_over": phrases.intervals_over,
+    "scores": page_tables.scores_table,
+    "certainty": page_tables.certainty_table,
+    "every_metric": page_tables.metrics_tables,
+    "selected": page_tables.selected_table,
+}

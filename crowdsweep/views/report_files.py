@@ -1,0 +1,86 @@
+"""The files of a report: the page, the comparison for papers and programs, every trial, and maps."""
+
+import io
+import logging
+import shlex
+from pathlib import Path
+
+import pyarrow.parquet
+
+from crowdsweep.analysis.comparison_table import comparison_table
+from crowdsweep.analysis.sweep import AnalysedSweep, analysed
+from crowdsweep.analysis.trial_table import results_table
+from crowdsweep.data.csv_files import to_csv
+from crowdsweep.errors import NotWritten
+from crowdsweep.files.asked import is_file
+from crowdsweep.files.owned import replace_files
+from crowdsweep.journal.artifacts import FOLDER, without_files
+from crowdsweep.journal.store_files import STORE
+from crowdsweep.views.figures.map_files import pictures
+from crowdsweep.views.page.page import render_page
+from crowdsweep.views.tables.reading import comparison_in_latex, comparison_in_markdown
+
+WRITTEN = ("report.html", "table.md", "table.csv", "table.tex")
+"""What MLflow shows too."""
+
+_log = logging.getLogger(__name__)
+
+
+def write_report(store: Path, *, refresh: int = 0) -> Path:
+    """Writes `report.html`, `table.md`, `table.csv`, `table.tex`, `results.parquet`, and, where models keep what they
+    are drawn from, maps (`map_files.pictures`: `annotators-1.png` …) into a sweep's store.
+
+    Each is made before the first is written, and all are written or none; maps that an earlier report drew and this one
+    does not go. What crowdsweep did not write is never overwritten (`files.owned`).
+
+    Args:
+        store: of the sweep, as a person would write it: commands on the page name it so.
+        refresh: seconds after which the page is to load itself again while the sweep runs; 0 for never.
+
+    Returns:
+        The page's path.
+
+    Raises:
+        JournalError: there is no sweep in that folder.
+        NotWritten: they could not be written (a full disk, a folder that is read-only).
+        NotOurs: a file of that name stands there that crowdsweep did not write, or that was changed since.
+    """
+    return write_files(analysed(store), refresh=refresh)
+
+
+def write_files(found: AnalysedSweep, *, refresh: int = 0) -> Path:
+    """Writes what `write_report` writes, of a sweep that has been read."""
+    store = found.store
+    parquet = io.BytesIO()
+    pyarrow.parquet.write_table(results_table(found.state, "all"), parquet)
+    texts = {
+        "table.csv": to_csv(comparison_table(found.comparison)),
+        "table.md": comparison_in_markdown(found),
+        "table.tex": comparison_in_latex(found.comparison),
+        "report.html": render_page(found, refresh),
+    }
+    files = {
+        "results.parquet": parquet.getvalue(),
+        **dict(pictures(found.maps)),
+        **{name: text.encode(errors="backslashreplace") for name, text in texts.items()},
+    }
+    try:
+        replace_files(store, STORE, files)
+    except OSError as error:
+        place = store / error.filename if error.filename in files else store
+        raise NotWritten(
+            f"{place}: could not be written ({error.strerror}); what stood there before stands, and the record is "
+            f"safe. See to the disk, then run `crowdsweep report {shlex.quote(str(store))}`"
+        ) from error
+    if gone := without_files(found.state.results.values(), store):
+        _log.warning(
+            "%s: files of %d trials are gone from %s, and intervals and tests go without them. `crowdsweep repair %s`, "
+            "then run the same sweep again: those trials are made up for",
+            *(store, gone, store / FOLDER, store),
+        )
+    return store / "report.html"
+
+
+def written_files(store: Path) -> dict[str, bytes]:
+    """Returns the page and the tables of a sweep's report as they stand in its store; those that are there."""
+    return {name: (store / name).read_bytes() for name in WRITTEN if is_file(store / name)}

@@ -1,0 +1,58 @@
+"""The comparison as a table for reading, in Markdown and LaTeX: fewer columns, rounded, the interval in one cell."""
+
+import pyarrow as pa
+
+from crowdsweep.analysis.compare import Comparison, DatasetComparison, Score
+from crowdsweep.analysis.sections.baselines import baseline_lines
+from crowdsweep.analysis.sweep import AnalysedSweep
+from crowdsweep.analysis.trial_table import encodable
+from crowdsweep.metrics.shown import show_interval, show_number, show_printed
+from crowdsweep.metrics.wording import readable
+from crowdsweep.units import show_p
+from crowdsweep.views.tables.texts import to_latex, to_markdown
+
+_COLUMNS = ("dataset", "rank", "model", "metric", "mean", "95 % interval", "n", "p (Holm)", "printed", "seconds")
+_NUMBERS = ("rank", "mean", "n", "p (Holm)", "printed", "seconds")
+
+
+def comparison_in_markdown(found: AnalysedSweep) -> str:
+    """Returns `table.md`: the comparison, predictions that take no fit, and what a reader must know."""
+    lines = [
+        line
+        for block in found.comparison.datasets
+        for line in baseline_lines(block, found.baselines.get(block.place, {}))
+    ]
+    without_a_fit = [to_markdown(pa.Table.from_pylist(lines), right=("value",))] if lines else []
+    notes = [f"{note}\n" for note in found.notes_below_a_table]
+    return "\n".join([to_markdown(_table(found.comparison), right=_NUMBERS), *without_a_fit, *notes])
+
+
+def comparison_in_latex(comparison: Comparison) -> str:
+    """Returns `table.tex`."""
+    return to_latex(_table(comparison), right=_NUMBERS)
+
+
+def _table(comparison: Comparison) -> pa.Table:
+    rows = [
+        encodable(dict(zip(_COLUMNS, _cells(block, score, comparison.printed(block).get(score.model)), strict=True)))
+        for block in comparison.datasets
+        for score in block.scores
+    ]
+    return pa.Table.from_pylist(rows, schema=pa.schema([(name, pa.string()) for name in _COLUMNS]))
+
+
+def _cells(block: DatasetComparison, score: Score, printed: float | None) -> list[str]:
+    metric, ours = block.metric, score.metrics.get(block.metric)
+    collapsed = f" ({ours.collapsed} collapsed)" if ours is not None and ours.collapsed else ""
+    return [
+        block.title,
+        "" if score.rank is None else str(score.rank),
+        score.name,
+        readable(metric) if metric else "",
+        "" if ours is None else show_number(ours.mean, metric, ours),
+        "" if ours is None else show_interval(ours, metric),
+        f"{0 if ours is None else ours.n}{collapsed}",
+        "" if score.versus_best is None else show_p(score.versus_best.p_holm).removeprefix("= "),
+        show_printed(printed, metric),
+        "" if score.wall_s is None else f"{score.wall_s.mean:.3g}",
+    ]

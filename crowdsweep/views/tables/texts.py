@@ -1,0 +1,86 @@
+"""A table as text: CSV, JSON, Markdown, LaTeX."""
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal
+
+import pyarrow as pa
+
+from crowdsweep.data.csv_files import to_csv
+from crowdsweep.errors import plain
+
+TableFormat = Literal["csv", "json", "md", "latex"]
+_MARKDOWN = re.compile(r"[|`\\]|<(?=[A-Za-z/!?])|(?<=\])\(")  # what ends a cell, is code or HTML, or makes a link
+_LATEX = {
+    "\\": "\\textbackslash{}",
+    "~": "\\textasciitilde{}",
+    "^": "\\textasciicircum{}",
+    **{character: f"\\{character}" for character in "&%$#_{}"},
+}
+_LATEX_SPECIAL = re.compile("|".join(map(re.escape, _LATEX)))
+
+
+def render_table(table: pa.Table, form: TableFormat) -> str:
+    """Returns a table in one of the forms that the command line offers; each ends with a new line."""
+    return {"csv": to_csv, "json": to_json, "md": to_markdown, "latex": to_latex}[form](table)
+
+
+def to_json(table: pa.Table) -> str:
+    """Returns a JSON list with an object for each row."""
+    return json.dumps(table.to_pylist(), indent=1, allow_nan=False, ensure_ascii=False) + "\n"
+
+
+def to_markdown(table: pa.Table, *, right: Sequence[str] | None = None) -> str:
+    """Returns a pipe table, padded so that it reads well as text too; null is an empty cell.
+
+    Args:
+        right: columns that stand to the right; those of numbers by default.
+    """
+    cells = [
+        [name, *(_MARKDOWN.sub(r"\\\g<0>", _cell_text(value)) for value in column.to_pylist())]
+        for name, column in zip(table.column_names, table.columns, strict=True)
+    ]
+    columns: list[list[str]] = []
+    for is_right, column in zip(_aligned(table, right), cells, strict=True):
+        width = max(3, *map(len, column))
+        head, *body = [text.rjust(width) if is_right else text.ljust(width) for text in column]
+        columns.append([head, "-" * (width - 1) + ":" if is_right else "-" * width, *body])
+    return "".join(f"| {' | '.join(row)} |\n" for row in zip(*columns, strict=True))
+
+
+def as_markdown(text: str) -> str:
+    """Returns a text that Markdown shows as it is: no link, code, HTML or table."""
+    return _MARKDOWN.sub(r"\\\g<0>", text)
+
+
+def to_latex(table: pa.Table, *, right: Sequence[str] | None = None) -> str:
+    """Returns a `tabular` that needs no package; every character that LaTeX takes for a command is escaped.
+
+    Args:
+        right: columns that stand to the right; those of numbers by default.
+    """
+    rows = [_latex_row(table.column_names), "\\hline", *(_latex_row(map(_cell_text, row)) for row in _tuples(table))]
+    columns = "".join("r" if is_right else "l" for is_right in _aligned(table, right))
+    return "\n".join([f"\\begin{{tabular}}{{{columns}}}", "\\hline", *rows, "\\hline", "\\end{tabular}"]) + "\n"
+
+
+def _aligned(table: pa.Table, right: Sequence[str] | None) -> list[bool]:
+    if right is not None:
+        return [name in right for name in table.column_names]
+    return [pa.types.is_floating(kind) or pa.types.is_integer(kind) for kind in table.schema.types]
+
+
+def _tuples(table: pa.Table) -> Sequence[tuple[Any, ...]]:
+    return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
+
+
+def _cell_text(value: Any) -> str:
+    if value is None:
+        return ""
+    return f"{value:.6g}" if isinstance(value, float) else plain(" ".join(str(value).splitlines()))
+
+
+def _latex_row(cells: Iterable[str]) -> str:
+    escaped = (_LATEX_SPECIAL.sub(lambda hit: _LATEX[hit.group()], cell) for cell in cells)
+    return " & ".join(escaped) + " \\\\"

@@ -1,0 +1,95 @@
+"""The sweeps of a folder, a line each: what `crowdsweep list` shows."""
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from crowdsweep.analysis.standing import state_words
+from crowdsweep.console.progress import Progress
+from crowdsweep.console.tables import Column
+from crowdsweep.errors import JournalError, error_words
+from crowdsweep.journal.journal import read_journal
+from crowdsweep.journal.local import JOURNAL_FILE
+from crowdsweep.journal.state import JournalState
+from crowdsweep.journal.stores import driver_of
+from crowdsweep.metrics.shown import score_words
+
+LIST_COLUMNS = (
+    Column(title="name"),
+    Column(title="state", wraps=True),
+    Column(title="models × datasets", right=True, drop=2),
+    Column(title="trials", right=True, drop=1),
+    Column(title="best", wraps=True),
+    Column(title="when", drop=3),
+)
+
+
+def listed(store: Path) -> dict[str, Any]:
+    """Returns what a sweep is and how far, JSON-able: name, folder, state, number of models and datasets, trials that
+    are done and known, the best model, and when its record was last written (UTC).
+
+    A record that cannot be read has its error for a state, and nothing else.
+    """
+    written = datetime.fromtimestamp((store / JOURNAL_FILE).stat().st_mtime, UTC).isoformat(timespec="seconds")
+    found = {"name": store.name, "folder": str(store), "when": written}
+    try:
+        state = read_journal(store)
+    except JournalError as error:
+        return {**found, "state": f"cannot be read: {error_words(error)}", "models": None, "datasets": None} | {
+            "done": None,
+            "total": None,
+            "best": "",
+        }
+    progress = Progress()
+    progress.begin(state)
+    return {
+        **found,
+        "name": state.name,
+        "state": state_words(state.status, driver_of(store)),
+        "models": len(state.config.get("models", ())),
+        "datasets": len(state.plan.datasets) or len(state.config.get("datasets", ())),
+        "done": progress.finished,
+        "total": progress.total,
+        "best": _best_words(progress, state),
+    }
+
+
+def _best_words(progress: Progress, state: JournalState) -> str:
+    """Returns the best model with its score; of several datasets, who is best on how many."""
+    bests = progress.best()
+    if not bests:
+        return ""
+    if len(bests) == 1 and len(state.plan.datasets) < 2:
+        (best,) = bests.values()
+        return f"{best.model}, {score_words(best.value, best.metric)}"
+    wins = Counter(best.model for best in bests.values()).most_common()
+    if wins[0][1] == 1 and len(wins) > 1:
+        return f"{len(wins)} models, one a dataset"
+    return f"{wins[0][0]} on {wins[0][1]} of {len(bests)}"
+
+
+def when_words(when: str, now: datetime) -> str:
+    """Returns how long ago a time was, or its date where that was long ago.
+
+    Args:
+        when: ISO 8601, UTC.
+        now: UTC.
+    """
+    then = datetime.fromisoformat(when)
+    seconds = max(0.0, (now - then).total_seconds())
+    for most, size, name in ((90, 1, "s"), (5400, 60, "min"), (129_600, 3600, "h"), (864_000, 86_400, "days")):
+        if seconds < most:
+            return f"{round(seconds / size)} {name} ago"
+    return then.astimezone().strftime("%Y-%m-%d")
+
+
+def list_rows(found: Sequence[dict[str, Any]], now: datetime) -> list[list[str]]:
+    """Returns the cells of a table: name, state, models × datasets, trials, best, when."""
+    rows: list[list[str]] = []
+    for one in found:
+        size = "" if one["models"] is None else f"{one['models']} × {one['datasets']}"
+        trials = "" if one["total"] is None else f"{one['done']}/{one['total']}"
+        rows.append([one["name"], one["state"], size, trials, one["best"], when_words(one["when"], now)])
+    return rows

@@ -1,0 +1,91 @@
+"""What `run` shows when it has ended: a table for each dataset, best model first, and what should be known of it."""
+
+import json
+import shlex
+import textwrap
+
+from crowdsweep.analysis.compare import Comparison, DatasetComparison, Score
+from crowdsweep.analysis.sweep import AnalysedSweep
+from crowdsweep.console.tables import Column, Grid, render
+from crowdsweep.labelling.chosen import without_thinned
+from crowdsweep.metrics.shown import number_words
+from crowdsweep.metrics.wording import words
+from crowdsweep.trial.naming import dataset_words
+from crowdsweep.units import show_seconds
+
+NO_SCORE = "–"
+_COLUMNS = (
+    Column(title="rank", right=True),
+    Column(title="model"),
+    Column(title="score", right=True),
+    Column(title="95 % interval", right=True, drop=1),
+    Column(title="beside the best", drop=2),
+    Column(title="printed", right=True, drop=3),
+    Column(title="time per trial", right=True, drop=4),
+    Column(title="seeds", right=True, drop=5),
+)
+
+
+def shown_results(found: AnalysedSweep, width: int | None) -> str:
+    """Returns the results of a sweep for people: tables, and what must be known of them.
+
+    Args:
+        found: the sweep.
+        width: of the terminal; None for tab-separated lines.
+    """
+    notes = [line for note in found.notes_below_a_table for line in note.splitlines() if line.strip()]
+    if width is not None:
+        notes = [textwrap.fill(note, width, break_long_words=False, break_on_hyphens=False) for note in notes]
+    comparison = found.comparison
+    table = render(result_grid(comparison), width) if comparison.datasets else "no trial of the report has ended yet"
+    return "\n\n".join([table, *notes]).encode(errors="backslashreplace").decode()
+
+
+def label_line(found: AnalysedSweep) -> str:
+    """Returns the command that labels by what a sweep found; empty where it has several datasets, or no model.
+
+    Where nothing ranks the models, it is for a person to name one; the first stands for it.
+    """
+    blocks = without_thinned(found.comparison.datasets)
+    if len(blocks) != 1 or not blocks[0].scores:
+        return ""
+    named = [] if blocks[0].ranked else ["--model", blocks[0].scores[0].model]
+    return shlex.join(["crowdsweep", "label", str(found.store), *named])
+
+
+def result_grid(comparison: Comparison) -> Grid:
+    """Returns the models of each dataset: ranked ones, those that saw gold, those without the metric that ranks."""
+    groups: dict[str, list[list[str]]] = {}
+    for block in comparison.datasets:
+        place = dataset_words(block.dataset, json.loads(block.dataset_params), block.among)
+        heading = f"{place} · {words(block.metric)}" if block.metric else place
+        printed = comparison.printed(block)
+        groups[heading] = [_row(block, score, printed.get(score.model)) for score in block.scores]
+    return Grid(columns=_COLUMNS, groups=groups, group="dataset")
+
+
+def _row(block: DatasetComparison, score: Score, printed: float | None) -> list[str]:
+    found = score.metrics.get(block.metric) if block.metric else None
+    interval = ""
+    if found is not None and found.low is not None and found.high is not None:
+        low, high = (number_words(value, block.metric).split(" ")[0] for value in (found.low, found.high))
+        interval = f"{low} – {high}"
+    failed = f" ({score.n_failed} failed)" if score.n_failed else ""
+    return [
+        str(score.rank or ""),
+        score.name,
+        NO_SCORE if found is None else number_words(found.mean, block.metric),
+        interval,
+        _beside_best(score, block.metric),
+        "" if printed is None else number_words(printed, block.metric),
+        show_seconds(None if score.wall_s is None else score.wall_s.mean),
+        f"{found.n if found is not None else 0}{failed}",
+    ]
+
+
+def _beside_best(score: Score, metric: str) -> str:
+    """Returns whether a model can be told from the best, or why no mean speaks for it."""
+    beside, test = score.beside_best, score.versus_best
+    if beside is None or test is None or test.difference is None:
+        return ""
+    return beside if beside == "worse" else score.unsound(metric) or beside
