@@ -11,7 +11,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from crowdsweep.api.fits import Fit, check_seeds, to_keep, without_numpy
+from crowdsweep.api.fits import Fit, check_seeds, to_keep
+from crowdsweep.api.loading import without_numpy
 from crowdsweep.api.notebook import as_html
 from crowdsweep.api.threads import one_thread
 from crowdsweep.console.status import sweep_status
