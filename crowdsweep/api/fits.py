@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from crowdsweep.api.loading import Data, as_table, load, names_of, numbers_of
+from crowdsweep.api.loading import Data, as_table, load, names_of, numbers_of, without_numpy
 from crowdsweep.api.notebook import as_html
 from crowdsweep.api.threads import one_thread
 from crowdsweep.arrays import ItemProbs
@@ -303,11 +303,6 @@ def _command(model: str, loaded: Data, seeds: int, first_seed: int, params: Mapp
     first = [f"first_seed={first_seed}"] if first_seed else []
     settings = [f"seeds={int(seeds)}", *first, *(f"{name}={value!r}" for name, value in params.items())]
     return f"crowdsweep.fit({model!r}, {data}, {', '.join(settings)})"
-
-
-def without_numpy(value: Any) -> Any:
-    """Returns numbers of numpy as Python's: a grid of them is a common thing to search."""
-    return value.tolist() if isinstance(value, np.generic | np.ndarray) else value
 
 
 def _items_of(given: Any) -> tuple[dict[str, Any], Items]:

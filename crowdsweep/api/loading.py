@@ -126,6 +126,7 @@ def load(
     Raises:
         BadInput: something of that cannot be used; the message says which.
     """
+    params = {name: without_numpy(value) for name, value in params.items()}
     if isinstance(source, Data):
         if params or features is not None or classes is not None or missing is not None:
             raise BadInput("load: expected parameters where data are loaded first, got some for data that are loaded")
@@ -144,6 +145,11 @@ def load(
         return Data(dataset=catalogue.load(str(source), given), source=str(source), params=given)
     catalogue.check_params(params, (), "table")
     return Data(dataset=_of_table(source, features, classes, Missing.of(missing)), params=params)
+
+
+def without_numpy(value: Any) -> Any:
+    """Returns numbers of numpy as Python's: a grid of them is a common thing to search."""
+    return value.tolist() if isinstance(value, np.generic | np.ndarray) else value
 
 
 def as_table(given: Any, what: str) -> pa.Table:

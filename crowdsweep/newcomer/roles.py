@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from crowdsweep.data.formats.rows import shown
 
@@ -75,8 +76,16 @@ class Table:
 
     def column(self, name: str) -> list[str]:
         """Returns the cells of a column that hold something."""
-        place = self.header.index(name)
+        place = self.place(name)
         return [row[place] for row in self.rows if row[place]]
+
+    def place(self, name: str) -> int:
+        """Returns where a column stands; the first of two alike."""
+        return self._places[name]
+
+    @cached_property
+    def _places(self) -> Mapping[str, int]:
+        return {name: place for place, name in reversed(list(enumerate(self.header)))}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,7 +157,7 @@ def _said_of_an_item(name: str) -> str:
 
 def is_of_items(table: Table, item: str, name: str) -> bool:
     """Tells whether a column says something of the items: several have several answers, and it is one for each."""
-    place, other = table.header.index(item), table.header.index(name)
+    place, other = table.place(item), table.place(name)
     held: dict[str, set[str]] = {}
     answers: Counter[str] = Counter()
     for row in table.rows:
@@ -177,7 +186,7 @@ def _text_of_items(table: Table, found: dict[str, str]) -> str:
 
 
 def _names_the_same(table: Table, one: str, other: str) -> bool:
-    places = [table.header.index(name) for name in (one, other)]
+    places = [table.place(name) for name in (one, other)]
     pairs = {tuple(row[place] for place in places) for row in table.rows}
     return len(pairs) == len({pair[0] for pair in pairs}) == len({pair[1] for pair in pairs})
 
@@ -206,7 +215,7 @@ def holds_lists(table: Table, found: Mapping[str, str]) -> str:
     """Returns a cell of annotators that lists several, of a row that lists as many labels; empty where none does."""
     if not {"annotator", "label"} <= found.keys():
         return ""
-    places = [table.header.index(found[role]) for role in ("annotator", "label")]
+    places = [table.place(found[role]) for role in ("annotator", "label")]
     pairs = [tuple(re.split(_LISTED, row[place]) for place in places) for row in table.rows if row[places[0]]]
     several = [names for names, labels in pairs if len(names) == len(labels) > 1]
     return ",".join(several[0]) if several and 2 * len(several) > len(pairs) else ""
@@ -224,7 +233,7 @@ def count_of_votes(table: Table) -> str:
     rest = [name for name in table.header if name not in taken.values() and not is_gold(name)]
     if len(rest) != 1 or not set(_words_of(rest[0])) & set(_COUNTS) or _named(table, "annotator", taken):
         return ""
-    item, label, count = (table.header.index(name) for name in (taken["item"], taken["label"], rest[0]))
+    item, label, count = (table.place(name) for name in (taken["item"], taken["label"], rest[0]))
     pairs = {(row[item], row[label]) for row in table.rows}
     counted = all(row[count].strip().isdecimal() for row in table.rows)
     return rest[0] if counted and len(pairs) == len(table.rows) else ""
@@ -259,7 +268,7 @@ def _better_items(table: Table, found: dict[str, str], told: Mapping[str, str]) 
 
 def _again(table: Table, item: str, annotator: str) -> float:
     """Returns the share of answers by which an annotator answers an item again."""
-    places = [table.header.index(name) for name in (item, annotator)]
+    places = [table.place(name) for name in (item, annotator)]
     pairs = [tuple(row[place] for place in places) for row in table.rows]
     return 1 - len(set(pairs)) / len(pairs)
 
@@ -382,7 +391,7 @@ def _agrees(table: Table, found: Mapping[str, str]) -> bool:
     """Tells whether a column holds one class for each item, as the labels call them."""
     if not {"item", "label"} <= found.keys():
         return False
-    item, gold = (table.header.index(found[role]) for role in ("item", "gold"))
+    item, gold = (table.place(found[role]) for role in ("item", "gold"))
     classes: dict[str, set[str]] = {}
     for row in table.rows:
         if row[gold]:

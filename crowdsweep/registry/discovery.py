@@ -79,6 +79,16 @@ def search_path() -> list[Path]:
     return [Path(os.path.expanduser(folder)).resolve() for folder in named]  # noqa: PTH111 - it leaves `~nobody` alone
 
 
+def keep_search_path() -> None:
+    """Makes the folders of `CROWDSWEEP_PLUGINS` absolute for this process, whose folder a plug-in may change.
+
+    Raises:
+        BadInput: a folder can be none.
+    """
+    if SEARCH_PATH in os.environ:
+        os.environ[SEARCH_PATH] = os.pathsep.join(map(str, search_path()))
+
+
 def find(kind: Kind) -> dict[str, Place]:
     """Returns everything of one kind by name, sorted, without importing any of it.
 

@@ -25,6 +25,7 @@ from types import FrameType
 from typing import Any
 
 from crowdsweep.data.dataset import CrowdDataset
+from crowdsweep.registry.discovery import keep_search_path
 from crowdsweep.sweep.reports import Reports
 from crowdsweep.sweep.work import ALIVE, BEGUN, BUG, DONE, REPORT, TOLD, Question, Work, end
 from crowdsweep.trial.events import TrialProgressed
@@ -48,6 +49,7 @@ def keep(number: int) -> None:
     woken.setblocking(False)
     signal.set_wakeup_fd(woken.fileno(), warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, _wake)
+    keep_search_path()
     workers: set[int] = set()
     with suppress(OSError):  # the driver is gone
         _look_after(workers, driver, waking, woken)

@@ -24,7 +24,7 @@ from crowdsweep.tracking.artifact_files import DatabaseBusy, NoDatabase, bring_a
 from crowdsweep.tracking.artifact_places import FOLDER
 from crowdsweep.tracking.guard_names import APP, ARTIFACTS, PARAMETER, TOKEN
 from crowdsweep.tracking.sweep_page import VIEW_TAG, experiments_link, runs_link
-from crowdsweep.tracking.uri import DATABASE, database_file, sqlite_uri, without_credentials
+from crowdsweep.tracking.uri import DATABASE, database_file, sqlite_uri, whole, without_credentials
 
 _GRACE_S = 2.0
 _LOOK_S = 0.1
@@ -67,7 +67,7 @@ def serve(store: Path, port: int, announce: Callable[[str], object]) -> int:
     Raises:
         BadInput: the sweep has no MLflow runs, or its database cannot be used, or somebody listens on the port.
     """
-    database = store.absolute() / DATABASE
+    database = whole(store) / DATABASE
     state = read_journal(store)
     if (elsewhere := _elsewhere(state, database)) is not None:
         announce(elsewhere)

@@ -50,7 +50,7 @@ def tracking_uri(store: str | Path, uri: str | None = None) -> str:
             f"tracking: no database can live in {store}; give tracking.uri or MLFLOW_TRACKING_URI (a tracking server), "
             f"or set tracking.enabled to false"
         )
-    database = Path(store).absolute() / DATABASE
+    database = whole(store) / DATABASE
     if database.is_symlink():
         raise BadInput(f"{database}: expected a file of the store, got a link; remove it, or give tracking.uri")
     return sqlite_uri(database)
@@ -65,12 +65,19 @@ def recorded_uri(store: str | Path, config: Mapping[str, Any]) -> str:
     """
     uri = tracking_uri(store, config.get("tracking", {}).get("uri"))
     file = database_file(uri)
-    if file is not None and not file.exists() and file.parent != Path(store).absolute():
+    if file is not None and not file.exists() and file.parent != whole(store):
         raise BadInput(
             f"tracking: expected the database {file}, which the record of {store} names, and found none there; to have "
             f"it made, run the sweep, or name it yourself: `mirror` --uri {shlex.quote(uri)}"
         )
     return uri
+
+
+def whole(folder: str | Path) -> Path:
+    """Returns the absolute path of a folder without `..`, as places of artifacts are compared with it: where there is
+    one, links before it are followed, as the system does."""
+    path = Path(folder).absolute()
+    return path.resolve() if ".." in path.parts else path
 
 
 def sqlite_uri(path: Path) -> str:
@@ -169,4 +176,5 @@ def database_file(uri: str) -> Path | None:
     database = uri.removeprefix("sqlite:///").partition("?")[0]
     if not uri.startswith("sqlite:///") or database in ("", ":memory:"):
         return None
-    return Path(unquote(database)).absolute()
+    path = Path(unquote(database))
+    return whole(path.parent) / path.name

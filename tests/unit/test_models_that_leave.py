@@ -1,0 +1,33 @@
+"""A model that changes the folder of its process takes no plug-in from the trials after it."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from crowdsweep.registry import discovery
+from crowdsweep.sweep import worker
+from crowdsweep.sweep.work import DONE, Question
+
+
+def found() -> str:
+    return str(discovery.locate("model", "stays").origin)
+
+
+def test_a_relative_search_path_is_meant_from_where_the_worker_began(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "plugins").mkdir()
+    plugin = tmp_path / "plugins" / "stays.py"
+    plugin.write_text("MODEL = None\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(discovery.SEARCH_PATH, "plugins")
+    nursery = worker.Nursery()
+    try:
+        for question in (Question(function=os.chdir, arguments=("/",)), Question(function=found, arguments=())):
+            nursery.worker().give(question)
+            kind, answer = nursery.news(60.0)
+            assert kind == DONE
+        assert answer == str(plugin)
+    finally:
+        nursery.close()
