@@ -69,9 +69,10 @@ class StackedRows:
 
 
 @final
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False)
 class Block:
-    """Steps that the same replicas take; only the last of them may have padding.
+    """Steps that the same replicas take; only the last of them may have padding. It keeps what is made of them (`once`,
+    `taken`) as long as it lives.
 
     Attributes:
         batches: the steps.
