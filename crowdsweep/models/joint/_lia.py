@@ -80,8 +80,8 @@ class LiaTraining:
         finetune: what rounds after EM push up: the likelihood of each answer by itself, of all answers to an item
             together, or EM's expectation still.
         estep_prior: the classifier counts in the posterior of an item.
-        item_weighting: the classifier's loss counts once an item, or (as in the authors' code) once an answer.
-        regularisation: gamma, how much confusions are held near uniform; divided by the answers an item.
+        item_weighting: the classifier's loss counts once per item, or (as in the authors' code) once per answer.
+        regularisation: gamma, how much confusions are held near uniform; divided by the answers per item.
         predict: what labels the training items: the classifier, or the posterior given their answers.
         patience: stop after so many rounds that predict a tenth of the answers, kept for validation, no better; null
             trains all rounds on all answers.
@@ -311,7 +311,7 @@ class _Replicas:
         return fitted.posterior(prior=self._model.estep_prior)
 
     def _expectation(self, values: Values, batch: Batch) -> tuple[PerReplica, PerReplica]:
-        """Minus EM's expectation: of the classifier once an item, of the confusions once an answer."""
+        """Minus EM's expectation: of the classifier once per item, of the confusions once per answer."""
         posterior = batch.take(self._stacked_posterior)
         log_classes, log_q, seen, said, penalty = self._logs(values, batch)
         log_said = (log_q * said[:, :, None]).sum(dim=3)

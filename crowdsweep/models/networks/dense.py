@@ -25,7 +25,7 @@ from crowdsweep.models.networks.values import Values
 Units = Float[torch.Tensor, "replicas batch _"]  # of one layer, whose width is its own
 ClassRows = Float[torch.Tensor, "replicas classes batch"]
 
-_WRITTEN_IN_PLACE = 1 << 12  # weights from which one product a replica, in place, beats one for all and a copy
+_WRITTEN_IN_PLACE = 1 << 12  # weights from which one product per replica, in place, beats one for all and a copy
 _PREDICTED_FLOATS = 1 << 22  # hidden units held at once when predicting
 
 

@@ -65,7 +65,7 @@ class Values(StackedValues):
     def distinct_rows(
         self, table: str, index: Int64[torch.Tensor, "*places"], places: Int64[torch.Tensor, "*#places"]
     ) -> tuple[Float32[torch.Tensor, "distinct width"], Int64[torch.Tensor, "*places"]]:
-        """Returns the rows of a table that these are, each once, and which of them each is; once a step for each table.
+        """Returns the rows of a table that these are, each once, and which of them each is; once per step and table.
 
         Args:
             table: its name.
