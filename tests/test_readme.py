@@ -84,15 +84,22 @@ def with_a_model(tmp_path_factory: pytest.TempPathFactory, warm: WarmServer) -> 
     return folder, run_tour(MODELS, folder, warm)
 
 
-def test_the_added_model_is_in_the_report_and_passes_the_contract(with_a_model: tuple[Path, str]) -> None:
+def test_the_added_models_are_in_the_reports_and_pass_the_contract(with_a_model: tuple[Path, str]) -> None:
     folder, printed = with_a_model
-    assert "weighted-vote" in (folder / "crowdsweep-runs/votes/report.html").read_text(encoding="utf-8")
+    for report, names in (("votes", ["weighted-vote"]), ("networks", ["robust-network", "reliability"])):
+        page = (folder / f"crowdsweep-runs/{report}/report.html").read_text(encoding="utf-8")
+        assert all(name in page for name in names), report
     assert "smoothing" in printed
     assert re.search(r"\b19 +False +0\.9", printed)  # what somebody like dan would say of photo 19
     environment = {**os.environ, "CROWDSWEEP_PLUGINS": str(folder / "plugins")}
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "0", "-k", "weighted-vote"]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "0"]
     done = subprocess.run(
-        [*command, str(ROOT / "tests/contracts/test_models.py")],
+        [
+            *command,
+            "-k",
+            "weighted-vote or robust-network or reliability",
+            str(ROOT / "tests/contracts/test_models.py"),
+        ],
         cwd=ROOT,
         env=environment,
         capture_output=True,

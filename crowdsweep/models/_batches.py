@@ -1,7 +1,7 @@
 """What a loss is given of one step: rows of each replica's data, and its dropout masks.
 
 Steps that the same replicas take are laid out together, a block of them, so that gathering rows and drawing masks
-costs its dispatch once a block and not once a step.
+costs its dispatch once per block and not once per step.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -69,9 +69,10 @@ class StackedRows:
 
 
 @final
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False)
 class Block:
-    """Steps that the same replicas take; only the last of them may have padding.
+    """Steps that the same replicas take; only the last of them may have padding. It keeps what is made of them (`once`,
+    `taken`) as long as it lives.
 
     Attributes:
         batches: the steps.

@@ -68,7 +68,7 @@ class ConfusionColumns:
     Attributes:
         log_probs: log p(label of the column | true class, annotator of the column), floored.
         totals: expected number of answers of each annotator for each true class.
-        pseudo_answers: added to every annotator's counts, one matrix a replica.
+        pseudo_answers: added to every annotator's counts, one matrix per replica.
     """
 
     log_probs: ColumnProbs

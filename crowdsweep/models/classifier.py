@@ -116,7 +116,7 @@ class Classifier:
         Args:
             data: whose items it reads.
             sentences: whether the model can train one whose rows are sentences (`Network.layout`).
-            n_outputs: how many outputs it has; None: one a class.
+            n_outputs: how many outputs it has; None: one per class.
 
         Raises:
             FitFailed: the items lack what it reads, or its rows are sentences and the model cannot train it.

@@ -225,7 +225,7 @@ class StepLabels:
         return self._seen.label
 
     def annotators(self, name: str) -> tuple[Distinct, Which]:
-        if name not in self._taken:  # a table's rows can be gathered once a step
+        if name not in self._taken:  # a table's rows can be gathered once per step
             self._taken[name] = self._values.distinct_rows(name, self._seen.annotator, self._seen.place)
         return self._taken[name]
 

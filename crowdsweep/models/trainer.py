@@ -153,20 +153,16 @@ class ReplicaTrainer:
         with torch.enable_grad():
             lost, weight = loss(Values(leaves, gathered), batch)
             mean = (lost / weight).sum()
-        outputs, rows = list(gathered.deferred), list(gathered.touched.values())
-        ends = [*leaves.values(), *(touched.values for touched in rows), *(output for output, _ in outputs)]
+        rows = list(gathered.touched.values())
+        ends = [*leaves.values(), *(touched.values for touched in rows)]
         found: list[torch.Tensor | None] = list(torch.autograd.grad(mean, ends, allow_unused=True))
-        for (_, backward), slope in zip(outputs, found[len(leaves) + len(rows) :], strict=True):
-            if slope is not None:
-                backward(slope)
         for name, gradient in zip(leaves, found, strict=False):
-            if gradient is not None:
-                view.gradients[name].copy_(gradient)
-            elif name not in gathered.written:
+            if gradient is None:
                 view.gradients[name].zero_()
-        for touched, gradient in zip(rows, found[len(leaves) :], strict=False):
+            else:
+                view.gradients[name].copy_(gradient)
+        for touched, gradient in zip(rows, found[len(leaves) :], strict=True):
             touched.gradient = gradient
-        gathered.deferred.clear()  # these close a cycle of references: a step's tensors would outlive it
         return lost.detach(), weight
 
     def _leaves_of(self, view: StackView) -> StackedValues:

@@ -31,7 +31,7 @@ def counts_against_others(
 ) -> ColumnProbs:
     """Counts answers [columns, classes], each against the votes of its item's other annotators. O(A K).
 
-    An answer is no evidence for itself, else one answer an item would make everybody infallible.
+    An answer is no evidence for itself, else one answer per item would make everybody infallible.
 
     Args:
         crowds: the annotations.

@@ -63,8 +63,8 @@ class DawidSkene:
     Attributes:
         smoothing: pseudo-counts in every cell of every confusion matrix. The one that matters: with few labels per
             annotator, 1 can make the posterior collapse to one class, 0 can overfit. Counted by cells, as papers and
-            their code do, not as a row's total: with 200 classes (100 annotators, five labels an item) 0.01 a cell
-            labels 83.5 % rightly, 0.01 a row 74.6 %.
+            their code do, not as a row's total: with 200 classes (100 annotators, five labels per item) 0.01 per cell
+            labels 83.5 % rightly, 0.01 per row 74.6 %.
         shrinkage: pseudo-answers in every row of every annotator's matrix, drawn from the crowd's matrix. One is worth
             1.4 ± .9 points on nineteen public datasets, and most where annotators gave few labels (anonymous votes:
             74.9 -> 88.5 and 68.1 -> 79.0). Much of it predicts answers better and classes worse, so that held-out

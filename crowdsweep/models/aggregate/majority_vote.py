@@ -13,8 +13,8 @@ half, zero below, a half on the tie. An item that nobody answered has one half e
 
 The confusion matrices of annotators and crowd (multi-label: two by two for each class) are counted with `smoothing`
 pseudo-counts in each cell, every answer against what the *other* annotators' answers say of its item: an answer is no
-evidence for itself, else one answer an item would make everybody infallible. Held-out answers are scored by the crowd's
-matrix: one annotator's answers are too few for a model that says nothing of annotators.
+evidence for itself, else one answer per item would make everybody infallible. Held-out answers are scored by the
+crowd's matrix: one annotator's answers are too few for a model that says nothing of annotators.
 """
 
 from collections.abc import Sequence

@@ -11,14 +11,15 @@ entropy for crowdsourcing".
     tau_i      confusions of item i [true, observed]                      of_items
     q_i        posterior, under a uniform prior of the classes            posterior
     alpha      penalty of sigma: regularisation × K²                      annotator_penalty
-    beta       penalty of tau: alpha × answers an annotator / answers an item
+    beta       penalty of tau: alpha × answers per annotator / answers per item
 
 Deviations: the M-step improves each annotator's and each item's matrix by itself, by the bound of Böhning (1992) on the
 curvature of a softmax, where the authors run L-BFGS: data sets stack, no line is searched, the objective never falls.
 Annotators without any answer have the matrix whose softmax is the mean of the others', by how often they met a class.
 A matrix of an annotator on record is that for an item without confusions of its own.
 
-With many classes and few labels an item it can be far below the vote (21 points on music-genre); held-out answers tell.
+With many classes and few labels per item it can be far below the vote (21 points on music-genre); held-out answers
+tell.
 """
 
 from collections.abc import Iterator, Sequence

@@ -46,7 +46,7 @@ from crowdsweep.seeds import SeedStream
 
 START_CONCENTRATION = 0.3  # of the Dirichlet that random memberships are drawn from
 START_LABELS = (
-    2.0  # pseudo-answers a class, on average, of the Dirichlet around the crowd's mean that Theta starts from
+    2.0  # pseudo-answers per class, on average, of the Dirichlet around the crowd's mean that Theta starts from
 )
 _RACE = ((0.15, 0.4), (1 / 3, 0.2))  # after which share of the steps, which share of the restarts goes on
 

@@ -39,7 +39,7 @@ from crowdsweep.models.networks.tables import Table
 from crowdsweep.models.networks.tensors import PerReplica, take_rows
 from crowdsweep.models.networks.values import Values
 from crowdsweep.models.progress import still_improves
-from crowdsweep.models.trainer import History, ReplicaTrainer, Schedule
+from crowdsweep.models.trainer import History, Loss, ReplicaTrainer, Schedule
 from crowdsweep.models.training_length import STEPS
 
 MOST_CELLS = 1 << 16
@@ -80,8 +80,8 @@ class LiaTraining:
         finetune: what rounds after EM push up: the likelihood of each answer by itself, of all answers to an item
             together, or EM's expectation still.
         estep_prior: the classifier counts in the posterior of an item.
-        item_weighting: the classifier's loss counts once an item, or (as in the authors' code) once an answer.
-        regularisation: gamma, how much confusions are held near uniform; divided by the answers an item.
+        item_weighting: the classifier's loss counts once per item, or (as in the authors' code) once per answer.
+        regularisation: gamma, how much confusions are held near uniform; divided by the answers per item.
         predict: what labels the training items: the classifier, or the posterior given their answers.
         patience: stop after so many rounds that predict a tenth of the answers, kept for validation, no better; null
             trains all rounds on all answers.
@@ -241,36 +241,42 @@ class _Replicas:
         self._posterior[replica, : len(posterior)] = torch.from_numpy(posterior.astype(np.float32))
 
     def results(self, *, labels_unseen: bool) -> list[FitResult]:
-        """Trains all replicas until each has stopped."""
-        model = self._model
+        """Rounds of M-step (the functions) and E-step (the classes), then of fine-tuning, until each has stopped."""
         histories = [History[FittedLia]() for _ in self._contexts]
-        schedule = Schedule(epochs=model.iterations, patience=model.patience)
-        for iteration in range(model.iterations):
-            expects = iteration < model.em_iterations or model.finetune == "none"
-            loss = self._expected if expects else self._marginal
-            lost: dict[int, float] = {}
-            for _ in range(model.epochs):
-                lost = self._trainer.run_epoch(loss)
-            for replica in self._trainer.active:
-                histories[replica].losses.append(lost[replica])
-            stopping = self._look(iteration, histories, schedule, labels_unseen=labels_unseen)
-            self._trainer.drop(stopping)
-            if not self._trainer.active:
+        for iteration in range(self._model.iterations):
+            self._maximise(self._expectation if self._is_em(iteration) else self._marginal, histories)
+            running = self._running(iteration, histories, labels_unseen=labels_unseen)
+            if self._is_em(iteration + 1):
+                for replica, now in running.items():
+                    self._set_posterior(replica, now.posterior(prior=self._model.estep_prior))
+            self._trainer.drop([replica for replica in self._trainer.active if replica not in running])
+            if not running:
                 break
         return [
             self._result(replica, history, labels_unseen=labels_unseen) for replica, history in enumerate(histories)
         ]
 
-    def _look(
-        self, iteration: int, histories: Sequence[History[FittedLia]], schedule: Schedule, *, labels_unseen: bool
-    ) -> list[int]:
-        """E-step, where one is due; reports; returns which replicas end here."""
-        model, last = self._model, iteration == self._model.iterations - 1
-        stopping: list[int] = []
+    def _is_em(self, iteration: int) -> bool:
+        """Whether a round is one of EM, not of fine-tuning."""
+        return iteration < self._model.em_iterations or self._model.finetune == "none"
+
+    def _maximise(self, loss: Loss, histories: Sequence[History[FittedLia]]) -> None:
+        """Passes over the items, each step against the gradient of a loss; notes that of the last pass."""
+        lost: dict[int, float] = {}
+        for _ in range(self._model.epochs):
+            lost = self._trainer.run_epoch(loss)
         for replica in self._trainer.active:
-            history, now, crowd = histories[replica], self._fitted(replica), self._crowds[replica]
+            histories[replica].losses.append(lost[replica])
+
+    def _running(
+        self, iteration: int, histories: Sequence[History[FittedLia]], *, labels_unseen: bool
+    ) -> dict[int, FittedLia]:
+        """Scores validation answers and reports; returns the replicas that do not end here, as they are now."""
+        model, running = self._model, dict[int, FittedLia]()
+        schedule = Schedule(epochs=model.iterations, patience=model.patience)
+        for replica in self._trainer.active:
+            history, now, validation = histories[replica], self._fitted(replica), self._crowds[replica].validation
             if model.patience is not None:
-                validation = crowd.validation
                 history.look(now, None if validation is None else now.loss(self._labels(now), validation))
             history.converged = history.ends(schedule)
 
@@ -280,12 +286,11 @@ class _Replicas:
             goes_on = self._contexts[replica].report(
                 iteration + 1, -history.losses[-1], reported if labels_unseen else None
             )
-            if history.converged or not goes_on or last:
-                stopping.append(replica)
+            if history.converged or not goes_on or iteration == model.iterations - 1:
                 history.kept = history.kept or now
-            elif iteration + 1 < model.em_iterations or model.finetune == "none":
-                self._set_posterior(replica, now.posterior(prior=model.estep_prior))
-        return stopping
+            else:
+                running[replica] = now
+        return running
 
     def _fitted(self, replica: int) -> FittedLia:
         crowd = self._crowds[replica]
@@ -305,8 +310,8 @@ class _Replicas:
             return fitted.classifier
         return fitted.posterior(prior=self._model.estep_prior)
 
-    def _expected(self, values: Values, batch: Batch) -> tuple[PerReplica, PerReplica]:
-        """The M-step's loss: of the classifier once an item, of the confusions once an answer."""
+    def _expectation(self, values: Values, batch: Batch) -> tuple[PerReplica, PerReplica]:
+        """Minus EM's expectation: of the classifier once per item, of the confusions once per answer."""
         posterior = batch.take(self._stacked_posterior)
         log_classes, log_q, seen, said, penalty = self._logs(values, batch)
         log_said = (log_q * said[:, :, None]).sum(dim=3)

@@ -142,7 +142,7 @@ def _zeros_from(start: Initialiser, first: int) -> Initialiser:
 
 @final
 class _Padded:
-    """Rows of several replicas, one behind the other, laid out as a table of one line a replica."""
+    """Rows of several replicas, one behind the other, laid out as a table of one line per replica."""
 
     def __init__(self, place: Int64[torch.Tensor, " rows"], n_replicas: int) -> None:
         counts = torch.bincount(place, minlength=n_replicas)

@@ -14,8 +14,8 @@ Platanios, Al-Shedivat, Xing and Mitchell (2020), "Learning from Imperfect Annot
     E-step, M-step                                 a round: the posterior, then `epochs` passes
     Eq. 9          marginal fine-tuning            finetune: composite (each answer by itself), joint (an item's)
 
-The first posterior is the vote, which names the classes. The item term of the M-step counts once an item, the other
-once an answer (`item_weighting: paper`). Predictions are h's (`predict: h`), or the posterior's.
+The first posterior is the vote, which names the classes. The item term of the M-step counts once per item, the other
+once per answer (`item_weighting: paper`). Predictions are h's (`predict: h`), or the posterior's.
 
 Annotators' features, where there are any, make their vectors, together with a part of each annotator's own that begins
 at zero: one who was never seen is known by the features. Without features vectors are learned, and who was never seen
@@ -26,7 +26,7 @@ confusions of each answered pair, `pair_confusions` (`FittedLia.extras`).
 
 Deviations: Adam in place of AMSGrad; batches are of items with all their answers, of which a joint likelihood needs
 all; Q as in the authors' code, always positive and a distribution (the paper normalises an inner product of any sign);
-gamma times (log Q)² over the answers an item, as there, holds confusions near uniform, but their entropy term is left
+gamma times (log Q)² over the answers per item, as there, holds confusions near uniform, but their entropy term is left
 out; difficulties begin at zero and competences at four answers in five right.
 
 The network's defaults are those of every network here. The paper's (`hidden: [16, 16, 16, 16]`, `dropout: 0`,

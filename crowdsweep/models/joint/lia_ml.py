@@ -42,7 +42,7 @@ class LiaMl:
 
 MODEL = ModelInfo(
     name="lia-ml",
-    title="LIA-ML: LIA on multi-label data, a question a class, one trunk",
+    title="LIA-ML: LIA on multi-label data, a question per class, one trunk",
     model=LiaMl,
     steps="iterations",
     predicts_labels=True,

@@ -4,9 +4,9 @@ Autograd costs more than the arithmetic of a 16-unit network, so the gradients o
 well: the same mathematics in a third of the calls.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal, final
+from typing import Annotated, Any, Literal, cast, final
 
 import torch
 from annotated_types import Ge, Lt
@@ -19,13 +19,13 @@ from crowdsweep.models.networks.contract import Masks, features_of
 from crowdsweep.models.networks.initial import glorot_uniform, zeros
 from crowdsweep.models.networks.replicas import Parameter
 from crowdsweep.models.networks.streams import Dropout
-from crowdsweep.models.networks.tensors import Inputs, Logits, Probs
+from crowdsweep.models.networks.tensors import Inputs, Logits, Probs, StackedValues
 from crowdsweep.models.networks.values import Values
 
 Units = Float[torch.Tensor, "replicas batch _"]  # of one layer, whose width is its own
 ClassRows = Float[torch.Tensor, "replicas classes batch"]
 
-_WRITTEN_IN_PLACE = 1 << 12  # weights from which one product a replica, in place, beats one for all and a copy
+_WRITTEN_IN_PLACE = 1 << 12  # weights from which one product per replica, in place, beats one for all and a copy
 _PREDICTED_FLOATS = 1 << 22  # hidden units held at once when predicting
 
 
@@ -117,13 +117,12 @@ class DenseNetwork:
         return found
 
     def logits(self, values: Values, inputs: Inputs, masks: Masks | None) -> Logits:
-        """Returns logits; in a step, gradients of the parameters are written by `backward`."""
+        """Returns logits; in a step, autograd has the parameters' gradients from `backward`."""
         if values.step is None or inputs.requires_grad:
             return self.followed(values, inputs, masks)
         kept = [] if masks is None else [masks.kept(dropout.name) for dropout in self.dropouts]
-        with torch.no_grad():
-            layers, logits = self.forward(values, inputs, kept)
-        return values.defer(logits, lambda slope: self.backward(values, layers, slope, dropped=bool(kept)))
+        names = [parameter.name for parameter in self.parameters()]
+        return cast(torch.Tensor, _DenseLogits.apply(self, inputs, kept, names, *(values[name] for name in names)))
 
     def followed(self, values: Values, inputs: Inputs, masks: Masks | None) -> Logits:
         """Returns logits that autograd follows from the first layer on."""
@@ -159,40 +158,51 @@ class DenseNetwork:
         """
         inputs, logits = self.forward(values, features, masks)
         probs = torch.softmax(logits, dim=1)
-        self.backward(values, inputs, torch.mul(probs, totals).sub_(targets), dropped=bool(masks))
+        self.backward(values, inputs, torch.mul(probs, totals).sub_(targets), values.gradient, dropped=bool(masks))
         return probs
 
-    def backward(self, values: Values, inputs: Sequence[Units], slope: ClassRows, *, dropped: bool) -> None:
+    def backward(
+        self,
+        values: StackedValues,
+        inputs: Sequence[Units],
+        slope: ClassRows,
+        gradient: Callable[[str], torch.Tensor],
+        *,
+        dropped: bool,
+    ) -> None:
         """Writes the gradients of any loss, from its slope in the logits.
 
         Args:
-            values: parameters, in a step.
+            values: parameters.
             inputs: of each layer, as `forward` returned them.
             slope: derivatives of each replica's loss by its logits.
+            gradient: returns where the gradient of a parameter goes.
             dropped: whether `forward` was given masks.
         """
         scale = 1.0 / (1.0 - self.dropout) if dropped else 1.0
         nothing = slope[:1, :1, :1]  # what beta = 0 multiplies
         last = self.n_layers - 1
-        torch.sum(slope, dim=2, out=values.gradient(f"b{last}")[:, 0])
+        torch.sum(slope, dim=2, out=gradient(f"b{last}")[:, 0])
         # The factor of dropout is the products' alpha: one pass less over the hidden units.
         product = torch.baddbmm(nothing, slope, inputs[last], beta=0, alpha=scale if last else 1.0)
-        values.gradient(f"w{last}").copy_(product.transpose(1, 2))
+        gradient(f"w{last}").copy_(product.transpose(1, 2))
         slope = slope.transpose(1, 2)
         for layer in range(last - 1, -1, -1):
             units = inputs[layer + 1]
             back = values[f"w{layer + 1}"].transpose(1, 2)
             slope = torch.baddbmm(nothing, slope, back, beta=0, alpha=scale)
             slope = torch.ops.aten.threshold_backward(slope, units, 0)
-            torch.sum(slope, dim=1, keepdim=True, out=values.gradient(f"b{layer}"))
+            torch.sum(slope, dim=1, keepdim=True, out=gradient(f"b{layer}"))
             before = inputs[layer].transpose(1, 2)
-            written, factor = values.gradient(f"w{layer}"), scale if layer else 1.0
+            written, factor = gradient(f"w{layer}"), scale if layer else 1.0
             if written[0].numel() < _WRITTEN_IN_PLACE:
                 written.copy_(torch.baddbmm(nothing, before, slope, beta=0, alpha=factor))
             else:
                 torch.baddbmm(nothing, before, slope, beta=0, alpha=factor, out=written)
 
-    def forward(self, values: Values, features: Units, masks: Sequence[Units] = ()) -> tuple[list[Units], ClassRows]:
+    def forward(
+        self, values: StackedValues, features: Units, masks: Sequence[Units] = ()
+    ) -> tuple[list[Units], ClassRows]:
         """Returns what goes into each layer, and logits.
 
         Under `torch.no_grad` only: units are made and dropped in place.
@@ -221,3 +231,29 @@ class DenseNetwork:
             logits = self.forward(values, rows)[1].to(torch.float64)
             found[:, start : start + block] = torch.softmax(logits, dim=1).transpose(1, 2)
         return found
+
+
+@final
+class _DenseLogits(torch.autograd.Function):
+    """The logits of a dense network, for autograd, with the gradients of its parameters written out."""
+
+    @staticmethod
+    def forward(  # pyright: ignore[reportIncompatibleMethodOverride] - torch's takes anything
+        ctx: Any, network: DenseNetwork, inputs: Units, masks: Sequence[Units], names: Sequence[str], *values: Any
+    ) -> ClassRows:
+        """See `DenseNetwork.forward`."""
+        layers, logits = network.forward(dict(zip(names, values, strict=True)), inputs, masks)
+        ctx.save_for_backward(*layers, *values)
+        ctx.network, ctx.names, ctx.dropped = network, names, bool(masks)
+        return logits
+
+    @staticmethod
+    def backward(ctx: Any, slope: ClassRows) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride] - as above
+        """See `DenseNetwork.backward`."""
+        network, names = ctx.network, ctx.names
+        layers, values = ctx.saved_tensors[: network.n_layers], ctx.saved_tensors[network.n_layers :]
+        gradients = {name: torch.empty_like(value) for name, value in zip(names, values, strict=True)}
+        network.backward(
+            dict(zip(names, values, strict=True)), layers, slope, gradients.__getitem__, dropped=ctx.dropped
+        )
+        return None, None, None, None, *gradients.values()

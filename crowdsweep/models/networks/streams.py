@@ -60,7 +60,7 @@ class Shuffler:
 
     @staticmethod
     def by_steps(sizes: Sequence[int], batch_size: int) -> list[int]:
-        """Returns the replicas ordered by their number of steps an epoch, most first (stable)."""
+        """Returns the replicas ordered by their number of steps per epoch, most first (stable)."""
         return sorted(range(len(sizes)), key=lambda s: -(-sizes[s] // batch_size), reverse=True)
 
     @property

@@ -1,6 +1,6 @@
 """The parameters that a network is computed with: for one step of training, or to predict."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import final
 
@@ -13,32 +13,24 @@ from crowdsweep.models.networks.tensors import ReplicaValues, StackedValues, tak
 Output = Float[torch.Tensor, " replicas *shape"]
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False)
 class Step:
     """What a step gathers besides its loss.
 
     Attributes:
         gradients: where the gradients of parameters go, by name.
         tables: by name.
-        touched: rows of tables that the loss took.
-        written: names of parameters whose gradients were written by hand.
-        deferred: outputs of networks that autograd stops at, with what goes on from the slope of each.
+        touched: rows of tables that the loss took: these alone are moved.
     """
 
     gradients: StackedValues
     tables: Mapping[str, EmbeddingTables]
     touched: dict[str, TouchedRows] = field(default_factory=dict[str, TouchedRows])
-    written: set[str] = field(default_factory=set[str])
-    deferred: list[tuple[Output, Callable[[Output], None]]] = field(default_factory=list)  # pyright: ignore[reportUnknownVariableType]
 
 
 @final
 class Values(StackedValues):
-    """Parameters by name; in a step they are leaves of autograd, and rows of tables beside them.
-
-    A network may work its gradients out by hand (`defer`), which saves autograd half of the work where layers are
-    small.
-    """
+    """Parameters by name; in a step they are leaves of autograd, and rows of tables beside them."""
 
     def __init__(self, leaves: StackedValues, step: Step | None = None, prefix: str = "") -> None:
         """Takes what the step gathers; None where nothing is trained."""
@@ -73,7 +65,7 @@ class Values(StackedValues):
     def distinct_rows(
         self, table: str, index: Int64[torch.Tensor, "*places"], places: Int64[torch.Tensor, "*#places"]
     ) -> tuple[Float32[torch.Tensor, "distinct width"], Int64[torch.Tensor, "*places"]]:
-        """Returns the rows of a table that these are, each once, and which of them each is; once a step for each table.
+        """Returns the rows of a table that these are, each once, and which of them each is; once per step and table.
 
         Args:
             table: its name.
@@ -90,17 +82,7 @@ class Values(StackedValues):
         return self.step.touched[table].values, which
 
     def gradient(self, name: str) -> Output:
-        """Returns where the gradient of a parameter goes; in a step only."""
+        """Returns where a loss that writes gradients out (`WrittenLoss`) has that of a parameter go; in a step only."""
         if self.step is None:
             raise RuntimeError("expected a step of training")
-        self.step.written.add(self._prefix + name)
         return self.step.gradients[self._prefix + name]
-
-    def defer(self, output: Output, backward: Callable[[Output], None]) -> Output:
-        """Returns the output as a leaf of autograd; `backward` is called with the loss's slope by it and writes the
-        gradients of all parameters that the output was made of. In a step only."""
-        if self.step is None:
-            raise RuntimeError("expected a step of training")
-        leaf = output.detach().requires_grad_(True)
-        self.step.deferred.append((leaf, backward))
-        return leaf
