@@ -3,7 +3,7 @@
 What a field may hold is the type that its record declares (`trial.values`); pydantic compares.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -14,7 +14,7 @@ from crowdsweep.errors import shortened
 from crowdsweep.search.contract import Goal
 from crowdsweep.trial.events import Event, SweepStarted, TrialPlanned
 from crowdsweep.trial.spec import digest
-from crowdsweep.trial.values import Number, Truth
+from crowdsweep.trial.values import Many, Number, Truth
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +46,7 @@ class _Value:
 @dataclass(frozen=True, kw_only=True)
 class _Published:
     table: str = ""
-    values: Sequence[_Value] = ()
+    values: Many[_Value] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +56,7 @@ class _Config:
     metric: _Metric | None = None
     study: _Study | None = None
     published: _Published | None = None
-    models: Sequence[_Model] = ()
+    models: Many[_Model] = ()
     budget: Mapping[str, Number | None] | None = None
     tracking: Mapping[str, str | Truth | None] | None = None
 
@@ -86,13 +86,35 @@ def _validated(record: Any, given: Any, *above: str) -> Any:
         return _adapter(record).validate_python(given)
     except ValidationError as error:
         wrong = error.errors(include_url=False)
-    place, got = wrong[0]["loc"], wrong[0]["input"]
-    ways = [one["msg"] for one in wrong if one["loc"][:-1] == place[:-1] and one["input"] is got]
+    first, place, got = wrong[0], wrong[0]["loc"], wrong[0]["input"]
+    ways = [one for one in wrong if one["type"] in _EXPECTED and one["loc"][:-1] == place[:-1] and one["input"] is got]
     if len(ways) > 1:  # the field may be of several types, each of which has its say
         place = place[:-1]
-    field = ".".join(map(str, [*above, *place]))
-    expected = " or ".join(ways).replace("Input should be", "expected").removeprefix("Value error, ")
-    raise TypeError(f"field {field!r}: {expected}; got {shortened(repr(got))}")
+    field = f"field {'.'.join(map(str, [*above, *place]))!r}"
+    if first["type"] in _ALONE:
+        raise TypeError(f"{field} {_ALONE[first['type']]}")
+    if ways:
+        expected = "expected " + " or ".join(_EXPECTED[one["type"]] for one in ways)
+    else:
+        expected = first["msg"].removeprefix("Value error, ").replace("Input should be", "expected")
+    raise TypeError(f"{field}: {expected}; got {shortened(repr(got))}")
+
+
+_ALONE = {"missing": "is missing", "unexpected_keyword_argument": "is not one of this record"}
+_EXPECTED = {
+    "string_type": "text",
+    "int_type": "a whole number",
+    "less_than": "a whole number of 64 bits",
+    "greater_than_equal": "a whole number of 64 bits",
+    "float_type": "a number",
+    "finite_number": "a finite number",
+    "bool_type": "true or false",
+    "tuple_type": "a list",
+    "dict_type": "a mapping",
+    "mapping_type": "a mapping",
+    "dataclass_type": "a mapping",
+}
+"""In the words of other messages, by pydantic's name of what is wrong."""
 
 
 @cache

@@ -28,7 +28,10 @@ def digest(value: Any) -> str:
 
 
 def _with_a_digest(value: Mapping[str, Any]) -> Mapping[str, Any]:
-    digest(dict(value))
+    try:
+        digest(dict(value))
+    except (TypeError, ValueError) as error:
+        raise ValueError("expected finite numbers and whole characters, of which a key can be made") from error
     return value
 
 
