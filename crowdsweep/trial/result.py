@@ -6,8 +6,8 @@ from enum import StrEnum
 
 import numpy as np
 
+from crowdsweep.files.typed import Finite, Many, Matrix, Number, Truth, Whole
 from crowdsweep.trial.artifacts import Artifact
-from crowdsweep.trial.values import Finite, Many, Matrix, Number, Truth, Whole
 
 MOST_CLASSES_INLINE = 64
 CROWD_CONFUSION = "crowd_confusion"
@@ -97,4 +97,6 @@ class TrialResult:
 
     def __post_init__(self) -> None:
         if (self.status is Status.FAILED) != (self.failure is not None):
-            raise ValueError(f"trial {self.key}: status {self.status!r} and failure {self.failure!r} disagree")
+            raise ValueError(
+                f"expected a failure if and only if trial {self.key} failed, got {self.status} and {self.failure}"
+            )
