@@ -5,10 +5,9 @@ What a field may hold is the type that its record declares (`files.typed`).
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from crowdsweep.files.typed import Many, Number, Truth, read_as
-from crowdsweep.search.contract import Goal
 from crowdsweep.trial.events import Event, SweepStarted, TrialPlanned
 from crowdsweep.trial.spec import digest
 
@@ -23,7 +22,7 @@ class _Model:
 @dataclass(frozen=True, kw_only=True)
 class _Metric:
     name: str
-    goal: Goal
+    goal: Literal["maximize", "minimize"]
 
 
 @dataclass(frozen=True, kw_only=True)
