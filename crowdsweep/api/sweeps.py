@@ -11,17 +11,13 @@ from typing import Any
 
 import pyarrow as pa
 
-<<<<<<< HEAD
 from crowdsweep import app
 from crowdsweep.analysis.comparison_table import comparison_table
 from crowdsweep.analysis.standing import sweep_status
 from crowdsweep.analysis.sweep import analysed
 from crowdsweep.analysis.trial_table import TablePhase, results_table
-from crowdsweep.api.fits import Fit, check_seeds, to_keep, without_numpy
-=======
 from crowdsweep.api.fits import Fit, check_seeds, to_keep
 from crowdsweep.api.loading import without_numpy
->>>>>>> verify
 from crowdsweep.api.notebook import as_html
 from crowdsweep.api.threads import one_thread
 from crowdsweep.errors import BadInput, ConvergenceWarning, Interrupted, Where

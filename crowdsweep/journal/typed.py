@@ -1,20 +1,15 @@
 """Rows become records, or are refused: they are text, and somebody may have changed one.
 
-What a field may hold is the type that its record declares (`trial.values`); pydantic compares.
+What a field may hold is the type that its record declares (`files.typed`).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
-from typing import Any
+from typing import Any, Literal
 
-from pydantic import TypeAdapter, ValidationError
-
-from crowdsweep.errors import shortened
-from crowdsweep.search.contract import Goal
+from crowdsweep.files.typed import Many, Number, Truth, read_as
 from crowdsweep.trial.events import Event, SweepStarted, TrialPlanned
 from crowdsweep.trial.spec import digest
-from crowdsweep.trial.values import Number, Truth
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +22,7 @@ class _Model:
 @dataclass(frozen=True, kw_only=True)
 class _Metric:
     name: str
-    goal: Goal
+    goal: Literal["maximize", "minimize"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +41,7 @@ class _Value:
 @dataclass(frozen=True, kw_only=True)
 class _Published:
     table: str = ""
-    values: Sequence[_Value] = ()
+    values: Many[_Value] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +51,7 @@ class _Config:
     metric: _Metric | None = None
     study: _Study | None = None
     published: _Published | None = None
-    models: Sequence[_Model] = ()
+    models: Many[_Model] = ()
     budget: Mapping[str, Number | None] | None = None
     tracking: Mapping[str, str | Truth | None] | None = None
 
@@ -69,32 +64,13 @@ def record_of(kind: type[Any], fields: Any) -> Event:
         fields: of that record, as JSON gives them back.
 
     Raises:
-        TypeError: a value is not what its field may hold; the message names the field.
+        WrongValue: a value is not what its field may hold.
         ValueError: no key can be made of a trial, or the sweep file that is kept holds what none can.
     """
-    event: Event = _validated(kind, fields)
+    event: Event = read_as(kind, fields)
     if isinstance(event, SweepStarted):
         digest(dict(event.config))
-        _validated(_Config, event.config, "config")
+        read_as(_Config, event.config, "config")
     if isinstance(event, TrialPlanned):
         _ = event.spec.key  # kept with it, and asked for next
     return event
-
-
-def _validated(record: Any, given: Any, *above: str) -> Any:
-    try:
-        return _adapter(record).validate_python(given)
-    except ValidationError as error:
-        wrong = error.errors(include_url=False)
-    place, got = wrong[0]["loc"], wrong[0]["input"]
-    ways = [one["msg"] for one in wrong if one["loc"][:-1] == place[:-1] and one["input"] is got]
-    if len(ways) > 1:  # the field may be of several types, each of which has its say
-        place = place[:-1]
-    field = ".".join(map(str, [*above, *place]))
-    expected = " or ".join(ways).replace("Input should be", "expected").removeprefix("Value error, ")
-    raise TypeError(f"field {field!r}: {expected}; got {shortened(repr(got))}")
-
-
-@cache
-def _adapter(hint: Any) -> Any:  # beartype refuses the hint TypeAdapter[Any]
-    return TypeAdapter(hint)

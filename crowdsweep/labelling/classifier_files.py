@@ -5,21 +5,23 @@ name of a file or a promise, and of the weights their digest, their types, their
 """
 
 import json
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from itertools import pairwise
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
+from annotated_types import Ge, Le, Len
+from pydantic import AfterValidator, Strict, StringConstraints
 from safetensors.numpy import load
 
 from crowdsweep.data.bounds import LONGEST_NAME, MOST_CLASSES, MOST_NUMBERS
 from crowdsweep.data.doors import bytes_of, reading
 from crowdsweep.errors import BadInput, shortened
+from crowdsweep.files.typed import Expected, Many, Text, Whole, WrongValue, read_as
 
 DESCRIPTION = "classifier.json"
 FORMAT = 3
@@ -29,8 +31,26 @@ _MOST_BYTES = 1 << 25  # of the description: ten thousand names of classes
 _MOST_LAYERS, _MOST_FITS = 1000, 10_000
 _LONGEST_FILE = 255  # bytes of a file's name
 _HEADER_BYTES = 1 << 20  # that a file of weights may have beside them
-_DIGEST = re.compile("[0-9a-f]{64}")
 _SCALE = ("mean", "factor")
+
+
+def _distinct(names: tuple[str, ...]) -> tuple[str, ...]:
+    if len(set(names)) < len(names):
+        raise ValueError("one of them twice")
+    return names
+
+
+_Names = Many[Annotated[Text, StringConstraints(max_length=LONGEST_NAME)]]
+_EXPECTED_NAMES = f"distinct names of at most {LONGEST_NAME:,} characters"
+_Width = Annotated[Whole, Ge(1), Le(MOST_NUMBERS)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Network:
+    kind: Annotated[Literal["dense"], Expected("'dense'")]
+    activation: Annotated[Literal["relu"], Expected("'relu'")] = "relu"
+    output: Annotated[Literal["softmax"], Expected("'softmax'")] = "softmax"
+    widths: Annotated[Many[_Width], Len(2, _MOST_LAYERS), Expected(f"2 to {_MOST_LAYERS} whole numbers above zero")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,16 +58,25 @@ class ClassifierDescription:
     """What a description says, checked.
 
     Attributes:
-        widths: of the layers: features, hidden ones, classes.
+        format: of the description.
+        network: its layers: features, hidden ones, classes.
         classes: their names, in the order of the outputs.
         fits: the names of the files of weights.
         digests: SHA-256 of each of these files; None where the format has none.
     """
 
-    widths: tuple[int, ...]
-    classes: tuple[str, ...]
-    fits: tuple[str, ...]
-    digests: Mapping[str, str] | None
+    format: Annotated[int, Strict(), Ge(1), Le(FORMAT), Expected(f"format {FORMAT} or an earlier one")]
+    network: _Network
+    classes: Annotated[
+        _Names, Len(1, MOST_CLASSES), AfterValidator(_distinct), Expected(f"1 to {MOST_CLASSES:,} {_EXPECTED_NAMES}")
+    ]
+    fits: Annotated[
+        _Names, Len(1, _MOST_FITS), AfterValidator(_distinct), Expected(f"1 to {_MOST_FITS:,} {_EXPECTED_NAMES}")
+    ]
+    digests: Annotated[
+        Mapping[str, Annotated[Text, StringConstraints(pattern="^[0-9a-f]{64}$")]] | None,
+        Expected("the SHA-256 of each file of weights"),
+    ] = None
 
 
 def digests_of(folder: Path, names: Sequence[str]) -> dict[str, str]:
@@ -64,29 +93,37 @@ def read_classifier_description(folder: Path) -> ClassifierDescription:
     path = folder / DESCRIPTION
     content = bytes_of(path, _MOST_BYTES, _WHAT).decode("utf-8", "backslashreplace")  # which is then no JSON
     with reading(path, _WHAT):
-        told: Any = json.loads(content)
-        version = _part(path, told, "format", int, f"format {FORMAT} or an earlier one")
-        if not 1 <= version <= FORMAT:
-            raise _wrong(path, "format", f"format {FORMAT} or an earlier one", version)
-        network = _part(path, told, "network", dict, "an object")
-        for key, known in (("kind", "dense"), ("activation", "relu"), ("output", "softmax")):
-            if network.get(key, known if version < FORMAT and key != "kind" else None) != known:
-                raise _wrong(path, f"network.{key}", repr(known), network.get(key))
-        fits = _names(path, "fits", told.get("fits"), _MOST_FITS)
-        widths = _widths(path, network.get("widths"), len(fits))
-        for name in fits:
-            if (
-                name in (".", "..", DESCRIPTION)
-                or len(name.encode()) > _LONGEST_FILE
-                or Path(name).name != name
-                or "\0" in name
-            ):
-                raise _wrong(path, "fits", "names of files in this folder", name)
-        classes = _names(path, "classes", told.get("classes"), MOST_CLASSES)
-        if len(classes) != widths[-1]:
-            raise _wrong(path, "classes", f"{widths[-1]} names, one for each output of the network", len(classes))
-        digests = _digests(path, told.get("digests"), fits) if version == FORMAT else None
-    return ClassifierDescription(widths=widths, classes=classes, fits=fits, digests=digests)
+        try:
+            told = read_as(ClassifierDescription, json.loads(content))
+            if told.format < FORMAT:
+                told = replace(told, digests=None)
+            _check_together(told)
+        except WrongValue as error:
+            raise _wrong(path, error.field, error.expected, error.got) from error
+    return told
+
+
+def _check_together(told: ClassifierDescription) -> None:
+    """Checks what hangs on several fields.
+
+    Raises:
+        WrongValue: they do not go together.
+    """
+    widths = told.network.widths
+    if len(told.fits) * sum(inner * outer for inner, outer in pairwise(widths)) > MOST_NUMBERS:
+        raise WrongValue("network.widths", f"at most {MOST_NUMBERS:,} weights in all fits", widths)
+    for name in told.fits:
+        if (
+            name in (".", "..", DESCRIPTION)
+            or len(name.encode()) > _LONGEST_FILE
+            or Path(name).name != name
+            or "\0" in name
+        ):
+            raise WrongValue("fits", "names of files in this folder", name)
+    if len(told.classes) != widths[-1]:
+        raise WrongValue("classes", f"{widths[-1]} names, one for each output of the network", len(told.classes))
+    if told.format == FORMAT and set(told.digests or ()) != set(told.fits):
+        raise WrongValue("digests", "the SHA-256 of each file of weights", told.digests)
 
 
 def read_weights(
@@ -134,43 +171,3 @@ def _wrong(path: Path, key: str, expected: str, got: object) -> BadInput:
         f"{path}: expected {_WHAT}, which has as {key} {expected}, got {shortened(str(shown), 80)}; copy the folder "
         f"again, or label again"
     )
-
-
-def _part(path: Path, told: Any, key: str, kind: type, expected: str) -> Any:
-    value = told.get(key) if isinstance(told, dict) else None
-    if type(value) is not kind:
-        raise _wrong(path, key, expected, value)
-    return value
-
-
-def _widths(path: Path, given: Any, n_fits: int) -> tuple[int, ...]:
-    expected = f"2 to {_MOST_LAYERS} whole numbers above zero"
-    if not isinstance(given, list) or not 2 <= len(given) <= _MOST_LAYERS:
-        raise _wrong(path, "network.widths", expected, f"a list of {len(given)}" if isinstance(given, list) else given)
-    if not all(type(width) is int and 1 <= width <= MOST_NUMBERS for width in given):
-        raise _wrong(path, "network.widths", expected, given)
-    if n_fits * sum(inner * outer for inner, outer in pairwise(given)) > MOST_NUMBERS:
-        raise _wrong(path, "network.widths", f"at most {MOST_NUMBERS:,} weights in all fits", given)
-    return tuple(given)
-
-
-def _names(path: Path, key: str, given: Any, most: int) -> tuple[str, ...]:
-    expected = f"1 to {most:,} distinct names of at most {LONGEST_NAME:,} characters"
-    if not isinstance(given, list) or not 1 <= len(given) <= most:
-        raise _wrong(path, key, expected, given)
-    for name in given:
-        if not isinstance(name, str) or len(name) > LONGEST_NAME or name.encode(errors="replace").decode() != name:
-            raise _wrong(path, key, expected, name)
-    if len(set(given)) < len(given):
-        raise _wrong(path, key, expected, "one of them twice")
-    return tuple(given)
-
-
-def _digests(path: Path, given: Any, fits: Sequence[str]) -> dict[str, str]:
-    expected = "the SHA-256 of each file of weights"
-    if not isinstance(given, dict) or set(given) != set(fits):
-        raise _wrong(path, "digests", expected, given)
-    for digest in given.values():
-        if not isinstance(digest, str) or not _DIGEST.fullmatch(digest):
-            raise _wrong(path, "digests", expected, digest)
-    return dict(given)

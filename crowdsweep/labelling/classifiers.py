@@ -142,10 +142,10 @@ def load_classifier(folder: str | Path) -> SavedClassifier:
     """
     place = Path(folder)
     told = read_classifier_description(place)
-    network = DenseNetwork(widths=told.widths)
+    network = DenseNetwork(widths=tuple(told.network.widths))
     digests = told.digests or {}
     fits = [_loaded(place / name, network, digests.get(name)) for name in told.fits]
-    return SavedClassifier(class_names=told.classes, fits=fits)
+    return SavedClassifier(class_names=tuple(told.classes), fits=fits)
 
 
 def _loaded(path: Path, network: DenseNetwork, digest: str | None) -> PlainClassifier:

@@ -154,7 +154,7 @@ def _write_all(fitted: Fitted, chosen: Chosen, folder: Path, command: str, expor
 def told_of(folder: Path) -> list[str]:
     """Returns what whoever takes labels from a folder should know of them, a line each."""
     recipe = read_recipe(folder)
-    return [f"probabilities: {recipe.calibration}", *recipe.notes]
+    return [f"probabilities: {recipe.calibration.in_words}", *recipe.notes]
 
 
 def _facts(labelled: Labelled, crowd: CrowdTables, *, multilabel: bool) -> dict[str, Any]:

@@ -56,7 +56,7 @@ def _files_told(folder: int) -> tuple[str, ...] | None:
         recipe = recipe_of(Path(RECIPE), content_of(folder, RECIPE, LARGEST) or b"")
     except BadInput:
         return None
-    return recipe.files if recipe.says.issuperset(_FACTS) else None
+    return tuple(recipe.files) if set(recipe.says).issuperset(_FACTS) else None
 
 
 def _adopted(folder: int, where: str) -> Iterable[str]:

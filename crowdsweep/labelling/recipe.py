@@ -3,21 +3,40 @@
 Anybody may have changed it, or have a file of that name which `crowdsweep label` never wrote.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import yaml
+from pydantic import AfterValidator
 
 from crowdsweep.data.doors import bytes_of, reading
 from crowdsweep.errors import BadInput, shortened
+from crowdsweep.files.typed import Many, Text, WrongValue, read_as
 
 RECIPE = "label.yaml"
 _WHAT = "what `crowdsweep label` wrote"
 LARGEST = 1 << 23  # bytes: ten thousand names of classes and as many notes
 _DEEPEST = 20
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast, where libyaml is there
+
+
+def _in_this_folder(name: str) -> str:
+    plain = name.removesuffix("/")
+    if plain in ("", ".", "..") or "/" in plain or "\\" in plain or "\0" in plain:
+        raise ValueError("expected names of files in this folder")
+    return name
+
+
+@dataclass(frozen=True, kw_only=True)
+class CalibrationTold:
+    """How probabilities came about.
+
+    Attributes:
+        in_words: empty where it does not say.
+    """
+
+    in_words: Text = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,16 +46,16 @@ class Recipe:
     Attributes:
         dataset: whose labels these are: a folder or a name.
         files: names of what was written beside it, in this folder; those of folders end in `/`.
-        calibration: how probabilities came about, in words; empty where it does not say.
+        calibration: of the probabilities.
         notes: what whoever takes the labels should know.
         says: the names of all that it says.
     """
 
-    dataset: str
-    files: tuple[str, ...]
-    calibration: str
-    notes: tuple[str, ...]
-    says: frozenset[str]
+    dataset: Text
+    files: Many[Annotated[Text, AfterValidator(_in_this_folder)]] = ()
+    calibration: CalibrationTold = CalibrationTold()
+    notes: Many[Text] = ()
+    says: Many[str] = ()
 
 
 def read_recipe(folder: Path) -> Recipe:
@@ -63,20 +82,12 @@ def recipe_of(path: Path, content: bytes) -> Recipe:
             told: Any = loader.get_single_data()
         finally:
             loader.dispose()
-    told = _mapping(path, "its content", told)
-    files = _texts(path, "files", told.get("files", []))
-    for name in files:
-        plain = name.removesuffix("/")
-        if plain in ("", ".", "..") or "/" in plain or "\\" in plain or "\0" in plain:
-            raise _wrong(path, "files", "names of files in this folder", name)
-    calibration = _mapping(path, "calibration", told.get("calibration", {}))
-    return Recipe(
-        dataset=_text(path, "dataset", told.get("dataset")),
-        files=files,
-        calibration=_text(path, "calibration.in_words", calibration.get("in_words", "")),
-        notes=_texts(path, "notes", told.get("notes", [])),
-        says=frozenset(map(str, told)),
-    )
+    if not isinstance(told, dict):
+        raise _wrong(path, "its content", "keys with a value each", told)
+    try:
+        return read_as(Recipe, {**{str(key): value for key, value in told.items()}, "says": list(map(str, told))})
+    except WrongValue as error:
+        raise _wrong(path, error.field, error.expected, error.got) from error
 
 
 def _check_nesting(path: Path, text: str) -> None:
@@ -95,21 +106,3 @@ def _wrong(path: Path, key: str, expected: str, got: object) -> BadInput:
         f"{path}, {key}: expected {expected}, got {shortened(repr(got), 80)}; this is not {_WHAT}: label again, into "
         f"another folder"
     )
-
-
-def _mapping(path: Path, key: str, given: Any) -> Mapping[str, Any]:
-    if not isinstance(given, dict):
-        raise _wrong(path, key, "keys with a value each", given)
-    return given
-
-
-def _text(path: Path, key: str, given: Any) -> str:
-    if not isinstance(given, str):
-        raise _wrong(path, key, "a text", given)
-    return given
-
-
-def _texts(path: Path, key: str, given: Any) -> tuple[str, ...]:
-    if not isinstance(given, list):
-        raise _wrong(path, key, "a list of texts", given)
-    return tuple(_text(path, key, one) for one in given)

@@ -17,7 +17,7 @@ from functools import cache
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import annotated_types as at
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from crowdsweep.errors import BadInput, UnknownName
 
@@ -254,15 +254,16 @@ def _checked(parameter: Parameter, value: Any, subject: str) -> Any:
         raise BadInput(f"{subject}, parameter {parameter.name!r}: expected a finite number; got {value}")
     try:
         text = json.dumps(value, default=_plain_scalar)
-        return _adapter(parameter.hint).validate_json(text, strict=True)
+        return adapter(parameter.hint).validate_json(text, strict=True)
     except ValidationError:
         got = json.dumps(value, default=repr)
         raise BadInput(f"{subject}, parameter {parameter.name!r}: expected {parameter.allowed}; got {got}") from None
 
 
 @cache
-def _adapter(hint: Any) -> Any:  # beartype refuses the hint TypeAdapter[Any]
-    return TypeAdapter(hint)
+def adapter(hint: Any) -> Any:  # beartype refuses the hint TypeAdapter[Any]
+    """Returns pydantic's judge of a type that is no record; no number is NaN or infinite to it."""
+    return TypeAdapter(hint, config=ConfigDict(allow_inf_nan=False))
 
 
 @cache

@@ -8,10 +8,10 @@ from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from typing import Any, get_args, get_origin, get_type_hints
 
-from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from crowdsweep.errors import SweepFileError, Where, shortened, suggestion
-from crowdsweep.registry.parameters import describe_type
+from crowdsweep.registry.parameters import adapter, describe_type
 
 
 def typed(hint: Any, given: Any, where: Where) -> Any:
@@ -22,7 +22,7 @@ def typed(hint: Any, given: Any, where: Where) -> Any:
     if get_origin(hint) is tuple and is_dataclass(part := get_args(hint)[0]):
         return tuple(_record(part, entry, where.at(index)) for index, entry in enumerate(list_of(given, where)))
     try:
-        return _adapter(hint).validate_python(given, strict=True)
+        return adapter(hint).validate_python(given, strict=True)
     except ValidationError:
         raise SweepFileError(where.says(f"expected {describe_type(hint)}; got {_shown(given)}")) from None
 
@@ -73,11 +73,6 @@ def _record(kind: Any, given: Any, where: Where) -> Any:
         if member.name not in values and member.default is MISSING and member.default_factory is MISSING:
             raise SweepFileError(where.says(f"{member.name} is missing; expected {', '.join(members)}"))
     return kind(**{key: typed(field_types(kind)[key], value, where.at(key)) for key, value in values.items()})
-
-
-@cache
-def _adapter(hint: Any) -> Any:  # beartype refuses the hint TypeAdapter[Any]
-    return TypeAdapter(hint, config=ConfigDict(allow_inf_nan=False))
 
 
 def _shown(given: Any) -> str:

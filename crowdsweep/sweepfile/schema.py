@@ -7,16 +7,13 @@ Draft 7, which editors know best.
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
-from functools import cache
 from typing import Any, Protocol, runtime_checkable
-
-from pydantic import TypeAdapter
 
 from crowdsweep.data import catalogue
 from crowdsweep.metrics.known import ITEM_METRICS, NAMES_WITH_A_GOAL, SPLITS
 from crowdsweep.models import registered
 from crowdsweep.registry import discovery
-from crowdsweep.registry.parameters import Parameter, lines_of, parameters_of
+from crowdsweep.registry.parameters import Parameter, adapter, lines_of, parameters_of
 from crowdsweep.search.dimensions import KEYS_OF
 from crowdsweep.sweepfile.checked import field_types
 from crowdsweep.sweepfile.read import MODEL_KEYS, SWEEP_KEYS, SWEEP_NAME
@@ -233,13 +230,8 @@ def _parameter(parameter: Parameter) -> Schema:
     return {**({"description": parameter.about} if parameter.about else {}), **_typed(parameter.hint), **default}
 
 
-@cache
-def _adapter(hint: Any) -> Any:  # beartype refuses the hint TypeAdapter[Any]
-    return TypeAdapter(hint)
-
-
 def _typed(hint: Any) -> Schema:
-    return dict(_adapter(hint).json_schema())
+    return dict(adapter(hint).json_schema())
 
 
 def _ref(definition: str) -> Schema:

@@ -11,7 +11,7 @@ import numpy as np
 
 from crowdsweep.errors import FitFailed
 from crowdsweep.files.names import check_digest
-from crowdsweep.trial.values import Whole
+from crowdsweep.files.typed import Whole
 
 _KINDS = "biufcSUV"  # of dtypes: numbers, truth values, text, and columns of these
 MOST_BYTES = 16 * 2**20

@@ -11,13 +11,13 @@ from typing import Any, Protocol, runtime_checkable
 
 from pydantic import with_config
 
+from crowdsweep.files.typed import WHOLE_RECORD, Many, Number, Truth, Whole
 from crowdsweep.trial.plan_record import PlanRecord
 from crowdsweep.trial.result import TrialResult
 from crowdsweep.trial.spec import Params, TrialSpec
-from crowdsweep.trial.values import ROW, Many, Number, Truth, Whole
 
 
-@with_config(ROW)
+@with_config(WHOLE_RECORD)
 @dataclass(frozen=True, kw_only=True)
 class SweepStarted:
     """A driver begins or goes on.
@@ -38,7 +38,7 @@ class SweepStarted:
     time: Number
 
 
-@with_config(ROW)
+@with_config(WHOLE_RECORD)
 @dataclass(frozen=True, kw_only=True)
 class PointProposed:
     """A search asks for a point to be tried.
@@ -58,7 +58,7 @@ class PointProposed:
     dataset_params: Params = field(default_factory=dict)
 
 
-@with_config(ROW)
+@with_config(WHOLE_RECORD)
 @dataclass(frozen=True, kw_only=True)
 class PointScored:
     """A search is told what a point is worth: the mean over its search seeds, or None where it failed."""
@@ -68,7 +68,7 @@ class PointScored:
     value: Number | None
 
 
-@with_config(ROW)
+@with_config(WHOLE_RECORD)
 @dataclass(frozen=True, kw_only=True)
 class PointsSelected:
     """A search ends: these points, best first, are re-scored on fresh seeds."""
@@ -77,7 +77,7 @@ class PointsSelected:
     numbers: Many[Whole]
 
 
-@with_config(ROW)
+@with_config(WHOLE_RECORD)
 @dataclass(frozen=True, kw_only=True)
 class TrialPlanned:
     """A trial is asked for; written before it is submitted, so that whoever reads the journal knows what it is.
@@ -116,7 +116,7 @@ class TrialProgressed:
     score: float | None = None
 
 
-@with_config(ROW)
+@with_config(WHOLE_RECORD)
 @dataclass(frozen=True, kw_only=True)
 class TrialFinished:
     """A trial is done, well or not."""
@@ -124,7 +124,7 @@ class TrialFinished:
     result: TrialResult
 
 
-@with_config(ROW)
+@with_config(WHOLE_RECORD)
 @dataclass(frozen=True, kw_only=True)
 class BatchLost:
     """An actor or its node died; the trials that had not finished will be run again."""
@@ -134,7 +134,7 @@ class BatchLost:
     slot: str
 
 
-@with_config(ROW)
+@with_config(WHOLE_RECORD)
 @dataclass(frozen=True, kw_only=True)
 class RunsCreated:
     """MLflow run ids, so that a later driver finds them again.
@@ -161,7 +161,7 @@ class SweepStatus(StrEnum):
     INCOMPLETE = "incomplete"  # trials were lost with their slots, or a search failed: the next run tries them again
 
 
-@with_config(ROW)
+@with_config(WHOLE_RECORD)
 @dataclass(frozen=True, kw_only=True)
 class SweepFinished:
     """A driver ends.
@@ -175,7 +175,7 @@ class SweepFinished:
 
     def __post_init__(self) -> None:
         if self.status in (SweepStatus.NEW, SweepStatus.RUNNING):
-            raise ValueError(f"a driver ends: its sweep is not {self.status}")
+            raise ValueError(f"expected how a driver ended, got {self.status}")
 
 
 Event = (

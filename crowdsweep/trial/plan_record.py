@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from crowdsweep.files.typed import Many, Number, Truth, Whole
 from crowdsweep.trial.result import WHERE_ANY
 from crowdsweep.trial.spec import Params, Settings
-from crowdsweep.trial.values import Many, Number, Truth, Whole
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,12 +3,15 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Annotated
 
 import numpy as np
+from pydantic import StringConstraints
 
+from crowdsweep.files.typed import Expected, Finite, Many, Matrix, Number, Truth, Whole
 from crowdsweep.trial.artifacts import Artifact
-from crowdsweep.trial.values import Finite, Key, Many, Matrix, Number, Truth, Whole
 
+Key = Annotated[str, StringConstraints(pattern="^[0-9a-f]{16}$"), Expected("the key of a trial, 16 hex digits")]
 MOST_CLASSES_INLINE = 64
 CROWD_CONFUSION = "crowd_confusion"
 """What a confusion matrix of more classes is called among the artifacts."""
@@ -97,4 +100,6 @@ class TrialResult:
 
     def __post_init__(self) -> None:
         if (self.status is Status.FAILED) != (self.failure is not None):
-            raise ValueError(f"trial {self.key}: status {self.status!r} and failure {self.failure!r} disagree")
+            raise ValueError(
+                f"expected a failure if and only if trial {self.key} failed, got {self.status} and {self.failure}"
+            )

@@ -9,9 +9,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator
 
-from crowdsweep.trial.values import Number, Setting, Whole
+from crowdsweep.data.dataset import Scalar
+from crowdsweep.files.typed import Number, Whole
 
 Phase = Literal["search", "report"]
+_LARGEST = 2**63
 
 
 _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
@@ -27,14 +29,23 @@ def digest(value: Any) -> str:
     return sha256(canonical_json(value).encode()).hexdigest()[:16]
 
 
+def _in_64_bits(value: Scalar) -> Scalar:
+    if isinstance(value, int) and not -_LARGEST <= value < _LARGEST:
+        raise ValueError("expected a whole number of 64 bits")
+    return value
+
+
 def _with_a_digest(value: Mapping[str, Any]) -> Mapping[str, Any]:
-    digest(dict(value))
+    try:
+        digest(dict(value))
+    except (TypeError, ValueError) as error:
+        raise ValueError("expected finite numbers and whole characters, of which a key can be made") from error
     return value
 
 
 Params = Annotated[Mapping[str, Any], AfterValidator(_with_a_digest)]
 """Parameters of which a key can be made: nothing in them is NaN, or half a character."""
-Settings = Annotated[Mapping[str, Setting], AfterValidator(_with_a_digest)]
+Settings = Annotated[Mapping[str, Annotated[Scalar, AfterValidator(_in_64_bits)]], AfterValidator(_with_a_digest)]
 """Parameters of a dataset of which a key can be made."""
 
 

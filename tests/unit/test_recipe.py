@@ -24,7 +24,11 @@ SOUND = {
 def test_what_is_written_is_read(tmp_path: Path) -> None:
     (tmp_path / RECIPE).write_text(yaml.safe_dump(SOUND, sort_keys=False, allow_unicode=True), encoding="utf-8")
     read = read_recipe(tmp_path)
-    assert (read.dataset, read.files, read.calibration) == ("birds", ("classifier/", "labels.csv"), "as they are")
+    assert (read.dataset, read.files, read.calibration.in_words) == (
+        "birds",
+        ("classifier/", "labels.csv"),
+        "as they are",
+    )
     assert read.notes == ("one",)
     assert default_folder(tmp_path, "anesthesia") == tmp_path.with_name(f"{tmp_path.name}-anesthesia")
 

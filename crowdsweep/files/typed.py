@@ -1,0 +1,133 @@
+"""What stands in a file becomes a record, or is refused by name: somebody may have changed it.
+
+What a field may hold is the type that its record declares, of those here; pydantic compares, and makes no value into
+another. A record that is made in a program is not looked at.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Annotated, Any, TypeVar, get_args
+
+from annotated_types import Ge, Lt
+from pydantic import (
+    AfterValidator,
+    AllowInfNan,
+    ConfigDict,
+    FailFast,
+    GetCoreSchemaHandler,
+    GetPydanticSchema,
+    Strict,
+    TypeAdapter,
+    ValidationError,
+)
+from pydantic_core import CoreSchema, core_schema
+
+from crowdsweep.errors import shortened
+
+T = TypeVar("T")
+_LARGEST = 2**63
+
+
+class WrongValue(ValueError):
+    """A value is not what its field may hold.
+
+    Attributes:
+        field: `network.widths`.
+        expected: in words.
+        got: the value; None where there is none.
+    """
+
+    def __init__(self, field: str, expected: str, got: object) -> None:
+        super().__init__(f"field {field!r}: expected {expected}; got {shortened(repr(got))}")
+        self.field, self.expected, self.got = field, expected, got
+
+
+@dataclass(frozen=True)
+class Expected:
+    """Says of a type, behind its limits, what an error calls it."""
+
+    words: str
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.custom_error_schema(
+            handler(source), "expected", custom_error_message="{words}", custom_error_context={"words": self.words}
+        )
+
+
+def _as_tuple(source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+    of_lists = handler(Annotated[list[get_args(source)[0]], Strict(), FailFast()])  # a set has no order
+    return core_schema.no_info_after_validator_function(tuple, of_lists)
+
+
+def _of_one_length(rows: Sequence[Sequence[float]]) -> Sequence[Sequence[float]]:
+    lengths = [len(row) for row in rows]
+    if not rows or min(lengths) < max(lengths) or not lengths[0]:
+        raise ValueError(f"expected a matrix of rows of one length, got rows of {lengths[:20]}")
+    return rows
+
+
+Text = Annotated[str, Strict()]
+Whole = Annotated[int, Strict(), Ge(-_LARGEST), Lt(_LARGEST)]
+"""A whole number; tables hold it in 64 bits."""
+Number = Annotated[float, Strict()]
+"""A number, NaN and infinity among them."""
+Finite = Annotated[float, Strict(), AllowInfNan(False)]
+Truth = Annotated[bool, Strict()]
+Many = Annotated[Sequence[T], GetPydanticSchema(_as_tuple)]
+"""A sequence; what is read becomes a tuple."""
+Matrix = Annotated[Many[Many[Number]], AfterValidator(_of_one_length)]
+WHOLE_RECORD = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
+"""What a record, with those in it, is declared with that takes no other fields."""
+
+_EXPECTED = {
+    "missing": "a value",
+    "unexpected_keyword_argument": "no field of this name",
+    "string_type": "text",
+    "int_type": "a whole number",
+    "less_than": "a whole number of 64 bits",
+    "greater_than_equal": "a whole number of 64 bits",
+    "float_type": "a number",
+    "finite_number": "a finite number",
+    "bool_type": "true or false",
+    "list_type": "a list",
+    "tuple_type": "a list",
+    "dict_type": "a mapping",
+    "mapping_type": "a mapping",
+    "dataclass_type": "a mapping",
+}
+"""In the words of other messages, by pydantic's name of what is wrong."""
+
+
+def read_as(record: type[T], given: Any, *above: str) -> T:
+    """Returns a record of what was read from a file.
+
+    Args:
+        record: a dataclass.
+        given: its fields, as JSON or YAML give them back.
+        above: names of the fields that it stands in.
+
+    Raises:
+        WrongValue: a value is not what its field may hold.
+    """
+    try:
+        return _adapter(record).validate_python(given)
+    except ValidationError as error:
+        wrong = error.errors(include_url=False)
+    first, place, got = wrong[0], wrong[0]["loc"], wrong[0]["input"]
+    ways = [one for one in wrong if one["loc"][:-1] == place[:-1] and one["input"] is got]
+    if len(ways) > 1 and first["type"] != "missing":  # it may be of several types, each of which has its say
+        place = place[:-1]
+    words = dict.fromkeys(_EXPECTED.get(one["type"]) or _plain(one["msg"]) for one in ways)
+    if first["type"] == "missing":
+        got, words = None, [_EXPECTED["missing"]]
+    raise WrongValue(".".join(map(str, [*above, *place])), " or ".join(words), got)
+
+
+def _plain(message: str) -> str:
+    return message.removeprefix("Value error, ").removeprefix("expected ").removeprefix("Input should be ")
+
+
+@cache
+def _adapter(record: Any) -> Any:  # beartype refuses the hint TypeAdapter[Any]
+    return TypeAdapter(record)
