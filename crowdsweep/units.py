@@ -1,5 +1,7 @@
 """Amounts as people say them: times, sizes, factors, p values, lists of names. All that knows no metric."""
 
+from datetime import datetime
+
 
 def show_seconds(seconds: float | None) -> str:
     """Returns a time in the unit that people would say it in: `< 1 ms`, `12 ms`, `3.4 s`, `12 min`, `2.5 h`."""
@@ -46,6 +48,30 @@ def left_words(least_s: float, most_s: float | None = None) -> str:
         return f"about {least}"
     (number, unit), (_, other) = least.split(" "), most.split(" ")
     return f"{number if unit == other else least} to {most}"
+
+
+def rough_words(seconds: float) -> str:
+    """Returns an estimate: `1 s` at least, `45 s`, `12 min`, `1.6 h`."""
+    if seconds < 1:
+        return "1 s"
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def when_words(when: str, now: datetime) -> str:
+    """Returns how long ago a time was, or its date where that was long ago.
+
+    Args:
+        when: ISO 8601, UTC.
+        now: UTC.
+    """
+    then = datetime.fromisoformat(when)
+    seconds = max(0.0, (now - then).total_seconds())
+    for most, size, name in ((90, 1, "s"), (5400, 60, "min"), (129_600, 3600, "h"), (864_000, 86_400, "days")):
+        if seconds < most:
+            return f"{round(seconds / size)} {name} ago"
+    return then.astimezone().strftime("%Y-%m-%d")
 
 
 def show_bytes(size: int | None) -> str:

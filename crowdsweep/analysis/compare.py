@@ -19,6 +19,7 @@ from scipy import stats
 from crowdsweep.analysis.paired import PairedTest, Scores, against_best
 from crowdsweep.analysis.references import References
 from crowdsweep.analysis.trial_table import metric_columns
+from crowdsweep.data.catalogue import LEAVES_OUT
 from crowdsweep.metrics.intervals import Estimate, Varies, estimate
 from crowdsweep.metrics.known import HELDOUT, repeats_votes
 from crowdsweep.metrics.ranking import ranking_metric
@@ -251,6 +252,11 @@ def compare(
         ranks=mean_ranks(datasets),
         published=[_beside_ours(value, datasets) for value in published],
     )
+
+
+def without_thinned(blocks: Sequence[DatasetComparison]) -> Sequence[DatasetComparison]:
+    """Returns the comparisons on all annotations, where there are some beside those on thinned ones; else all."""
+    return [block for block in blocks if not json.loads(block.dataset_params).keys() & set(LEAVES_OUT)] or blocks
 
 
 def mean_ranks(datasets: Sequence[DatasetComparison]) -> MeanRanks | None:

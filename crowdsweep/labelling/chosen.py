@@ -1,12 +1,11 @@
 """Which model labels: the one that a sweep recommends on a dataset, or one that is named."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from crowdsweep.analysis.compare import DatasetComparison
+from crowdsweep.analysis.compare import DatasetComparison, without_thinned
 from crowdsweep.analysis.sweep import analysed
 from crowdsweep.data import catalogue
 from crowdsweep.data.dataset import Scalar
@@ -14,7 +13,7 @@ from crowdsweep.errors import BadInput, UnknownName
 from crowdsweep.journal.shown import ShownTrial
 from crowdsweep.journal.state import JournalState
 from crowdsweep.labelling.default_model import default_model
-from crowdsweep.labelling.fitted import DEFAULT_SEEDS, LEAVES_OUT
+from crowdsweep.labelling.fitted import DEFAULT_SEEDS
 from crowdsweep.metrics.shown import score_words
 from crowdsweep.models import registered
 from crowdsweep.sweepfile.located import parse_yaml
@@ -133,11 +132,6 @@ def _block(blocks: Sequence[DatasetComparison], dataset: str | None, store: Path
         names = " | ".join(repr(block.title) for block in found)
         raise BadInput(f"{store}: expected one dataset, the sweep has {len(found)}; choose: --dataset {names}")
     return found[0]
-
-
-def without_thinned(blocks: Sequence[DatasetComparison]) -> Sequence[DatasetComparison]:
-    """Returns the comparisons on all annotations, where there are some beside those on thinned ones; else all."""
-    return [block for block in blocks if not json.loads(block.dataset_params).keys() & set(LEAVES_OUT)] or blocks
 
 
 def _whole(block: DatasetComparison) -> str:

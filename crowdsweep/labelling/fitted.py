@@ -13,6 +13,7 @@ from jaxtyping import Float64, Int, Int32, Int64
 
 from crowdsweep.arrays import ClassConfusions, Confusions, ItemProbs
 from crowdsweep.data import splits
+from crowdsweep.data.catalogue import LEAVES_OUT
 from crowdsweep.data.dataset import CrowdDataset, Items, Scalar, TrainingData, TrialData
 from crowdsweep.errors import BadInput, FitFailed
 from crowdsweep.models import registered
@@ -26,8 +27,6 @@ from crowdsweep.trial.runner import check_needs, check_size
 
 DEFAULT_SEEDS = 5
 """Fits that are averaged, where nobody says how many."""
-LEAVES_OUT = ("redundancy", "annotator_dropout", "folds")
-"""Dataset parameters by which a sweep trains on less than everything."""
 Order = Int64[np.ndarray, " classes"]
 Answer = TypeVar("Answer")
 

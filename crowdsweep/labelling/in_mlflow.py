@@ -25,7 +25,7 @@ _EXAMPLES = 2  # of a batch: one alone would become the only size that the progr
 _log = logging.getLogger(__name__)
 
 
-def log_and_tell(
+def _log_and_tell(
     store: Path, folder: Path, fitted: Fitted, tell: Callable[[str], object], place: str | None = None
 ) -> None:
     """Logs the classifier of a sweep's labels, and says how it is served, or why it is not there: the labels are.
@@ -73,7 +73,7 @@ def write_and_tell(
     for line in told_of(folder):
         tell(line)
     if chosen.store is not None:
-        log_and_tell(chosen.store, folder, fitted, tell, uri)
+        _log_and_tell(chosen.store, folder, fitted, tell, uri)
 
 
 def log_labels_classifier(store: Path, folder: Path, fitted: Fitted, place: str | None = None) -> str | None:
@@ -84,7 +84,7 @@ def log_labels_classifier(store: Path, folder: Path, fitted: Fitted, place: str 
         store: of the sweep.
         folder: where labels were written.
         fitted: what they were written of.
-        place: as for `log_and_tell`.
+        place: as for `write_and_tell`.
 
     Returns:
         The model's URI; None where there is no classifier, or the sweep's runs are not in MLflow.

@@ -9,6 +9,7 @@ from crowdsweep.metrics.wording import words
 from crowdsweep.sweep.cells import PlannedDataset
 from crowdsweep.sweep.plan import Plan
 from crowdsweep.trial.naming import dataset_words
+from crowdsweep.units import rough_words
 
 _COLUMNS = (
     Column(title="model"),
@@ -47,8 +48,8 @@ def describe_plan(plan: Plan, width: int | None = None) -> str:
     trials = summary["trials"]
     unknown = sum(row["seconds"] is None for row in rows)
     lines.append(
-        f"{trials['total']} trials ({trials['search']} search, {trials['report']} report), with start and "
-        f"end roughly {_duration(summary['slot_seconds_low'])} to {_duration(summary['slot_seconds_high'])} on one slot"
+        f"{trials['total']} trials ({trials['search']} search, {trials['report']} report), with start and end roughly "
+        f"{rough_words(summary['slot_seconds_low'])} to {rough_words(summary['slot_seconds_high'])} on one slot"
         + (f", and what takes an unknown time ({unknown} of the lines above)" if unknown else "")
     )
     lines += [f"note: {note}" for note in summary["notes"]]
@@ -74,12 +75,4 @@ def _row(row: Mapping[str, Any]) -> list[str]:
 def _time_of(row: Mapping[str, Any]) -> str:
     if row["seconds"] is None:
         return "unknown"
-    return f"~{_duration(row['seconds'])}" + (" (measured)" if row["told_by"] == "pilot" else "")
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 1:
-        return "1 s"
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+    return f"~{rough_words(row['seconds'])}" + (" (measured)" if row["told_by"] == "pilot" else "")

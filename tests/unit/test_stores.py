@@ -20,7 +20,7 @@ from crowdsweep.journal.stores import Driver, asked_store, driver_of, stores_in
 from crowdsweep.sweep.stopping import ask_to_stop
 from crowdsweep.testing.mirror_checks import failed, ok, spec, started
 from crowdsweep.trial.events import Event, SweepFinished, SweepStatus, TrialPlanned
-from crowdsweep.views.terminal.listing import when_words
+from crowdsweep.units import when_words
 
 NOW = "2026-01-02T12:00:00+00:00"
 

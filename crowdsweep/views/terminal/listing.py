@@ -15,6 +15,7 @@ from crowdsweep.journal.local import JOURNAL_FILE
 from crowdsweep.journal.state import JournalState
 from crowdsweep.journal.stores import driver_of
 from crowdsweep.metrics.shown import score_words
+from crowdsweep.units import when_words
 
 LIST_COLUMNS = (
     Column(title="name"),
@@ -68,21 +69,6 @@ def _best_words(progress: Progress, state: JournalState) -> str:
     if wins[0][1] == 1 and len(wins) > 1:
         return f"{len(wins)} models, one a dataset"
     return f"{wins[0][0]} on {wins[0][1]} of {len(bests)}"
-
-
-def when_words(when: str, now: datetime) -> str:
-    """Returns how long ago a time was, or its date where that was long ago.
-
-    Args:
-        when: ISO 8601, UTC.
-        now: UTC.
-    """
-    then = datetime.fromisoformat(when)
-    seconds = max(0.0, (now - then).total_seconds())
-    for most, size, name in ((90, 1, "s"), (5400, 60, "min"), (129_600, 3600, "h"), (864_000, 86_400, "days")):
-        if seconds < most:
-            return f"{round(seconds / size)} {name} ago"
-    return then.astimezone().strftime("%Y-%m-%d")
 
 
 def list_rows(found: Sequence[dict[str, Any]], now: datetime) -> list[list[str]]:

@@ -4,10 +4,9 @@ import json
 import shlex
 import textwrap
 
-from crowdsweep.analysis.compare import Comparison, DatasetComparison, Score
+from crowdsweep.analysis.compare import Comparison, DatasetComparison, Score, without_thinned
 from crowdsweep.analysis.sweep import AnalysedSweep
 from crowdsweep.console.tables import Column, Grid, render
-from crowdsweep.labelling.chosen import without_thinned
 from crowdsweep.metrics.shown import number_words
 from crowdsweep.metrics.wording import words
 from crowdsweep.trial.naming import dataset_words
