@@ -238,8 +238,18 @@ class Ended:
     wrong: list[str] = field(default_factory=list)
 
 
+A_CHILD = 1000  # inputs: what a library keeps of each place that it has seen adds up
+
+
 def campaign(reader: Reader, seeds: range) -> Ended:
-    """Reads one mutated input for each seed, in a child process whose memory is limited and measured."""
+    """Reads one mutated input for each seed, in child processes whose memory is limited and measured."""
+    ended = Ended()
+    for first in range(0, len(seeds), A_CHILD):
+        _in_a_child(reader, seeds[first : first + A_CHILD], ended)
+    return ended
+
+
+def _in_a_child(reader: Reader, seeds: range, ended: Ended) -> None:
     receives, sends = os.pipe()
     sys.stdout.flush()
     child = os.fork()
@@ -253,7 +263,7 @@ def campaign(reader: Reader, seeds: range) -> Ended:
         finally:
             os._exit(0)
     os.close(sends)
-    ended, last = Ended(), -1
+    before, last = sum(ended.ends.values()), -1
     with os.fdopen(receives) as told:
         for line in told:
             one = json.loads(line)
@@ -268,9 +278,8 @@ def campaign(reader: Reader, seeds: range) -> Ended:
                     f"seed {last}: {one['end']}, {one['bytes'] >> 20} MB, {one['s']:.1f} s: {one['told']}"
                 )
     status = os.waitpid(child, 0)[1]
-    if status or sum(ended.ends.values()) < len(seeds):
+    if status or sum(ended.ends.values()) - before < len(seeds):
         ended.wrong.append(f"seed {last}: the process ended ({status})")
-    return ended
 
 
 def _read_all(reader: Reader, seeds: range, tell: Any) -> None:

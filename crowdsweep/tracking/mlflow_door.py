@@ -135,7 +135,8 @@ class MlflowDoor:
                     status=run.info.status,
                     tags=run.data.tags,
                     params=run.data.params,
-                    metrics=run.data.metrics,
+                    # sqlite keeps whatever it is given: what is no number is none that MLflow has.
+                    metrics={name: value for name, value in run.data.metrics.items() if isinstance(value, int | float)},
                 )
             token = page.token
             if not token:
