@@ -50,3 +50,17 @@ def test_import_names_it(locked: Path, form: str, capsys: pytest.CaptureFixture[
 def test_a_folder_of_a_dataset_names_it(locked: Path) -> None:
     with pytest.raises(CrowdsweepError, match=r"annotations\.csv.*Permission denied"):
         cs.load(str(locked / "locked"))
+
+
+def test_a_folder_that_cannot_be_entered_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "annotations.csv").write_text(TABLE)
+    really = Path.iterdir
+
+    def listed(path: Path) -> Any:
+        if path == tmp_path:
+            raise PermissionError(13, "Permission denied", str(path))
+        return really(path)
+
+    monkeypatch.setattr(Path, "iterdir", listed)
+    with pytest.raises(CrowdsweepError, match="Permission denied"):
+        cs.load(str(tmp_path))
