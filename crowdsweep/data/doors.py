@@ -83,10 +83,17 @@ def bytes_of(path: Path, most: int, expected: str) -> bytes:
 
 def is_parquet(path: Path) -> bool:
     """Tells whether a file begins as Parquet does."""
-    if not is_file(path):
-        return False
-    with path.open("rb") as file:
-        return file.read(4) == b"PAR1"
+    return is_file(path) and _beginning(path) == b"PAR1"
+
+
+def _beginning(path: Path) -> bytes:
+    """Returns the first four bytes of a file, which tell what it is.
+
+    Raises:
+        DataError: the file cannot be read, as one that is somebody else's.
+    """
+    with reading(path, "a file that can be read"), path.open("rb") as file:
+        return file.read(4)
 
 
 @contextmanager
@@ -98,9 +105,8 @@ def opened_text(path: Path) -> Generator[io.TextIOWrapper]:
     """
     if not is_file(path):
         raise DataError(f"{path}: expected a file, found {found_at(path)}")
+    magic = _beginning(path)
     with path.open("rb") as file:
-        magic = file.read(4)
-        file.seek(0)
         if magic[:2] == b"PK" and path.suffix.lower() in (".xlsx", ".xlsm", ".ods"):
             raise DataError(f"{path}: expected text, got a spreadsheet; save the sheet as CSV")
         if magic[:2] == b"PK":
@@ -135,9 +141,8 @@ def check_packed_text(path: Path, most: int | None = None) -> None:
     Raises:
         DataError: it is, or is damaged.
     """
+    packed = _beginning(path)[:2] == b"\x1f\x8b"
     with path.open("rb") as file:
-        packed = file.read(2) == b"\x1f\x8b"
-        file.seek(0)
         if packed:
             with gzip.GzipFile(fileobj=file) as unpacked:
                 bounded, lines = _Bounded(unpacked, path), 0

@@ -7,7 +7,7 @@ import numpy as np
 
 from crowdsweep.data import tables
 from crowdsweep.data.description import DESCRIPTION_FILE
-from crowdsweep.data.doors import found_at
+from crowdsweep.data.doors import found_at, reading
 from crowdsweep.data.spelling import shared, spelling
 from crowdsweep.data.tables import Names
 from crowdsweep.errors import DataError
@@ -32,9 +32,13 @@ def check_files(folder: Path) -> None:
     link to a file is one.
 
     Raises:
-        DataError: there is a pipe, a device, a folder, or a link that leads nowhere.
+        DataError: there is a pipe, a device, a folder, or a link that leads nowhere; or the folder cannot be read.
     """
-    for path in sorted(folder.iterdir()) if is_folder(folder) else ():
+    if not is_folder(folder):
+        return
+    with reading(folder, "a dataset's folder that can be read"):
+        paths = sorted(folder.iterdir())
+    for path in paths:
         stem, _, kind = path.name.partition(".")
         is_table = stem in (*READ_COLUMNS, "annotators") and kind in tables.KINDS
         is_features = stem.startswith(("features-", "annotator-features-")) and kind == "npz"

@@ -5,6 +5,8 @@ import math
 import os
 import socket
 import threading
+from pathlib import Path
+from tempfile import TemporaryFile
 from urllib.parse import urlsplit
 
 os.environ.setdefault("PGCONNECT_TIMEOUT", "7")  # seconds; read by PostgreSQL's library alone
@@ -15,8 +17,9 @@ from mlflow.utils.rest_utils import http_request
 from sqlalchemy.pool import NullPool
 
 from crowdsweep.errors import BadInput
+from crowdsweep.files.asked import is_folder, stands
 from crowdsweep.tracking.mlflow_failures import TrackingFailed, in_our_words, of_status
-from crowdsweep.tracking.uri import DATABASES, without_credentials
+from crowdsweep.tracking.uri import DATABASES, database_file, without_credentials
 
 PATIENCE_S = 7.0
 """How long an answer is waited for."""
@@ -27,15 +30,17 @@ _ASKED = "/api/2.0/mlflow/experiments/search?max_results=1"
 
 
 def check_reachable(uri: str) -> None:
-    """Asks a tracking server, or a database on one, for something small.
+    """Asks a tracking server, or a database on one, for something small; opens a sqlite file.
 
     Args:
-        uri: MLflow's tracking URI; nothing is asked of places that are neither.
+        uri: MLflow's tracking URI; nothing is asked of other places.
 
     Raises:
-        TrackingFailed: it does not answer, or not as it should.
+        TrackingFailed: it does not answer, or not as it should; or the file cannot be opened.
         BadInput: it is no URI.
     """
+    if (file := database_file(uri)) is not None and is_folder(file.parent):
+        _open_file(file)
     kind = uri.partition(":")[0].partition("+")[0].lower()
     if kind not in (*DATABASES, "http", "https"):
         return
@@ -54,6 +59,14 @@ def check_reachable(uri: str) -> None:
     thread.join(PATIENCE_S)
     if failed:
         raise failed[0]
+
+
+def _open_file(file: Path) -> None:
+    try:
+        with file.open("r+b") if stands(file) else TemporaryFile(dir=file.parent):
+            pass
+    except OSError as error:
+        raise TrackingFailed(f"{file}: the file cannot be opened ({error.strerror})") from error
 
 
 def _ask_server(uri: str) -> None:
