@@ -39,7 +39,7 @@ def sweep(store: Path, events: Sequence[Event], *, uri: str | None = None, attem
         look=lambda: journal.state,
         background=lambda idle: Background("MLflow", when_idle=idle, attempts=attempts, first_delay_s=0.001),
     )
-    for event in (started(), *events, SweepFinished(status=SweepStatus.DONE, time=3.0)):
+    for event in (started(asks_for=events), *events, SweepFinished(status=SweepStatus.DONE, time=3.0)):
         journal.handle(event)
         mirror.handle(event)
     mirror.close()
