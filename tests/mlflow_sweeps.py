@@ -14,7 +14,7 @@ from crowdsweep.tracking.mlflow_runs import (
     tracking_uri,
 )
 from crowdsweep.tracking.repeated import Pace
-from crowdsweep.trial.events import Event, SweepFinished, SweepStarted, SweepStatus, TrialPlanned
+from crowdsweep.trial.events import Event, SweepFinished, SweepStatus, TrialPlanned
 
 _log = logging.getLogger("crowdsweep.app")  # what tells people so
 
@@ -31,9 +31,7 @@ def outcomes(seeds: Sequence[int] = SEEDS) -> list[Event]:
     return events
 
 
-def sweep(
-    store: Path, events: Sequence[Event], *, uri: str | None = None, begin: SweepStarted | None = None
-) -> JournalState:
+def sweep(store: Path, events: Sequence[Event], *, uri: str | None = None) -> JournalState:
     """Runs a driver's mirrors over a sweep."""
     journal = Journal(store)
     mirror = MlflowMirror(
@@ -44,7 +42,7 @@ def sweep(
         look=journal.snapshot,
         pace=Pace(every_s=0.0, first_delay_s=0.001),
     )
-    for event in (begin or started(), *events, SweepFinished(status=SweepStatus.DONE, time=3.0)):
+    for event in (started(asks_for=events), *events, SweepFinished(status=SweepStatus.DONE, time=3.0)):
         journal.handle(event)
         mirror.handle(event)
     mirror.close()

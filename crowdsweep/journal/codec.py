@@ -12,8 +12,8 @@ from functools import cache
 from typing import Any
 
 from crowdsweep.errors import JournalDamaged, JournalError, shortened
+from crowdsweep.journal.from_rows import record_of
 from crowdsweep.journal.kinds import BY_EVENT, BY_NAME
-from crowdsweep.journal.typed import record_of
 from crowdsweep.trial.events import Event
 
 _NON_FINITE = ("nan", "inf", "-inf")

@@ -140,7 +140,7 @@ def plan_asking_for(events: Iterable[Event], searches: Sequence[CellRecord] = ()
             labels.setdefault(event.search, label)
             n_seeds = max(n_seeds, spec.seed + 1 if spec.phase == "report" else 0)
             if not event.search:
-                cells.setdefault((spec.cell_key, event.label), _cell(spec.cell_key, event.label, spec))
+                cells.setdefault((spec.cell_key, label), _cell(spec.cell_key, label, spec))
     known = {search.key: search for search in searches}
     found = [
         replace(

@@ -44,7 +44,7 @@ def spec(seed: int, *, model: str = "majority-vote", phase: Phase = "report", **
         fingerprint="0123456789abcdef",
         seed=seed,
         phase=phase,
-        point=params,
+        point=params if phase == "search" else {},
     )
 
 

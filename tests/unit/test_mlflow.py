@@ -213,7 +213,7 @@ def test_mirror_mends_what_was_deleted(store: Path) -> None:
 
 def test_a_trial_that_enters_the_report_is_marked(store: Path) -> None:
     key = spec(0, groups=2).key
-    sweep(store, [TrialPlanned(spec=spec(0, phase="search", groups=2)), ok(key)], begin=started(asks_for=()))
+    sweep(store, [TrialPlanned(spec=spec(0, phase="search", groups=2)), ok(key)])
     assert runs_in(store)[1][key].data.tags["crowdsweep.phase"] == "search"
     sweep(store, [TrialPlanned(spec=spec(0, groups=2))])
     cells, trials = runs_in(store)
