@@ -128,6 +128,7 @@ class MlflowDoor:
                     page_token=token,
                 )
             for run in page:
+                metrics: Mapping[str, Any] = run.data.metrics  # sqlite keeps whatever it is given
                 yield StoredRun(
                     run_id=run.info.run_id,
                     started_ms=run.info.start_time,
@@ -135,8 +136,7 @@ class MlflowDoor:
                     status=run.info.status,
                     tags=run.data.tags,
                     params=run.data.params,
-                    # sqlite keeps whatever it is given: what is no number is none that MLflow has.
-                    metrics={name: value for name, value in run.data.metrics.items() if isinstance(value, int | float)},
+                    metrics={name: value for name, value in metrics.items() if isinstance(value, int | float)},
                 )
             token = page.token
             if not token:
