@@ -13,6 +13,7 @@ from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # all are read by mlflow alone, the first on import
 os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
@@ -128,7 +129,6 @@ class MlflowDoor:
                     page_token=token,
                 )
             for run in page:
-                metrics: Mapping[str, Any] = run.data.metrics  # sqlite keeps whatever it is given
                 yield StoredRun(
                     run_id=run.info.run_id,
                     started_ms=run.info.start_time,
@@ -136,7 +136,7 @@ class MlflowDoor:
                     status=run.info.status,
                     tags=run.data.tags,
                     params=run.data.params,
-                    metrics={name: value for name, value in metrics.items() if isinstance(value, int | float)},
+                    metrics=_numbers(run.data.metrics),
                 )
             token = page.token
             if not token:
@@ -337,3 +337,8 @@ def _remove_drafts(database: Path) -> None:
                 path.unlink(missing_ok=True)
             except OSError:  # somebody else's process
                 continue
+
+
+def _numbers(values: Mapping[str, Any]) -> dict[str, float]:
+    """Returns the values that are numbers: sqlite keeps whatever it is given."""
+    return {name: value for name, value in values.items() if isinstance(value, int | float)}
