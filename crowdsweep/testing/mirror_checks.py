@@ -72,7 +72,7 @@ def failed(key: str, kind: str = "NonFiniteObjective") -> TrialFinished:
     return TrialFinished(result=TrialResult(key=key, status=Status.FAILED, failure=failure))
 
 
-_ASKED = [TrialPlanned(spec=one) for seed in range(4) for one in (spec(seed), spec(seed, groups=2))]
+_ASKED = [TrialPlanned(spec=one) for seed in range(9) for one in (spec(seed), spec(seed, groups=2))]
 """Trials that a made-up sweep asks for, of one cell and of another."""
 
 
