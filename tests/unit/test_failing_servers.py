@@ -52,4 +52,4 @@ def test_it_is_said_at_once(failing: tuple[str, int], tmp_path: Path, caplog: py
     assert len(read_journal(tmp_path).results) == 4
     told = [record.getMessage() for record in caplog.records]
     assert str(status) in told[0]
-    assert "`crowdsweep mirror" in told[-1]
+    assert told[-1] == "MLflow lacks 4 trials"
