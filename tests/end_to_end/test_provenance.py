@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import yaml
 
+from crowdsweep import app
 from crowdsweep.analysis.comparison_table import comparison_table
 from crowdsweep.analysis.standing import sweep_status
 from crowdsweep.analysis.study import study_report
@@ -24,7 +25,6 @@ from crowdsweep.cli.commands import run_command_line
 from crowdsweep.journal.journal import read_journal
 from crowdsweep.journal.state import JournalState
 from crowdsweep.models import registered
-from crowdsweep.sweep import launch
 from crowdsweep.sweep.driver import SweepOutcome
 from crowdsweep.sweep.launch import open_and_run
 from crowdsweep.sweepfile.read import load_sweep
@@ -274,7 +274,7 @@ def test_the_line_to_go_on_with_repeats_what_was_asked(
 ) -> None:
     (place / "sweep.yaml").write_text(yaml.safe_dump(first_sweep()))
     stopped = SweepOutcome(status=SweepStatus.INTERRUPTED, planned=9, finished=3, failed=0, ran=3, dropped=True)
-    monkeypatch.setattr(launch, "open_and_run", lambda *_, **__: stopped)
+    monkeypatch.setattr(app, "open_and_run", lambda *_, **__: stopped)
     command = ["run", str(place / "sweep.yaml"), "--store", str(place / "a store"), *arguments]
     assert run_command_line(command) == 130
     line = capsys.readouterr().out.partition("`")[2].partition("`")[0]
