@@ -187,6 +187,8 @@ def _named_errors(database: Path) -> Generator[None]:
             ) from error
         kind = NoDatabase if code in _NOT_ONE else OSError
         raise kind(f"{database}: cannot be used as MLflow's database: {error}") from error
+    except UnicodeDecodeError as error:
+        raise NoDatabase(f"{database}: cannot be used as MLflow's database: it has text that is not UTF-8") from error
 
 
 def experiment_in(database: Path, name: str, tag: str) -> tuple[str, bool] | None:

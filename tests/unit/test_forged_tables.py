@@ -37,3 +37,22 @@ def test_a_database_of_mlflow_is_none_of_these(database: Path) -> None:
         triggers = rows.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall()
     assert triggers, "MLflow makes none any more: then none need be let through"
     assert bring_along(database, whole=True) == []
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        (
+            f"{FORGERIES['trigger sly']}; PRAGMA writable_schema = ON; "
+            "UPDATE sqlite_master SET name = CAST(x'74f3' AS TEXT) WHERE name = 'sly'"
+        ),
+        "INSERT INTO experiments (name, artifact_location) VALUES ('forged', CAST(x'74f3' AS TEXT))",
+    ],
+    ids=["name of a trigger", "place of artifacts"],
+)
+def test_text_that_is_none_is_named(forged: str, database: Path) -> None:
+    with closing(sqlite3.connect(database)) as rows:
+        rows.executescript(forged)
+    with pytest.raises(OSError, match=r"cannot be used as MLflow's database: .*UTF-8") as refused:
+        bring_along(database, whole=True)
+    assert str(database) in str(refused.value)
