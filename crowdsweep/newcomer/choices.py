@@ -16,7 +16,7 @@ from crowdsweep.models import registered
 from crowdsweep.search.space import Space
 from crowdsweep.sweep.cells import OPERATIONS_PER_SECOND, TRIAL_OVERHEAD_S
 from crowdsweep.sweep.requirements import Offer, offer_of
-from crowdsweep.trial.runner import check_needs
+from crowdsweep.trial.runner import check_needs, check_size
 
 POINTS, SEARCH_SEEDS, REPORT_SEEDS = 8, 3, 5
 HELDOUT = 0.1
@@ -170,12 +170,13 @@ def facts_of(dataset: CrowdDataset, given: Mapping[str, Scalar]) -> Facts:
         given: parameters that it was loaded with.
 
     Raises:
-        DataError: there is nothing to train on.
+        DataError: there is nothing to train on, or so many classes that no model can be fitted.
     """
     untold = dataset.items.features is None and bool(dataset.split.any())
     params = {**given, **({"training": "all"} if untold else {})}  # else nothing could be said of the others
     taken = prepare(dataset, params, 0, HELDOUT).heldout  # first, so that what else it makes is gone before the next
     trial = prepare(dataset, params, 0)
+    check_size(trial, dataset.name)
     labels = trial.training.annotations
     per_item = sorted(labels.labels_per_item[labels.labels_per_item > 0].tolist())
     return Facts(

@@ -99,6 +99,7 @@ def test_driver_killed_again_and_again(drivers: ForkServerContext, tmp_path: Pat
     assert_same_sweep(tmp_path / "killed", tmp_path / "reference")
 
 
+@pytest.mark.long
 def test_driver_killed_with_mlflow(drivers: ForkServerContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """MLflow ends up with each trial once, the same numbers, and nothing RUNNING."""
     from mlflow import MlflowClient

@@ -113,7 +113,7 @@ def test_other_commands_import_nothing_from_the_current_folder(arguments: str, t
     "number",
     [
         signal.SIGTERM,
-        signal.SIGKILL,
+        pytest.param(signal.SIGKILL, marks=pytest.mark.long),
         *(pytest.param(n, marks=pytest.mark.long) for n in (signal.SIGHUP, signal.SIGINT)),
     ],
 )

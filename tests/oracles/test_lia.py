@@ -121,6 +121,7 @@ def test_what_lia_promises_besides_labels():
     assert right[novice & (side[rows.item] == 0)].mean() > right[novice & (side[rows.item] == 1)].mean() + 0.15
 
 
+@pytest.mark.long
 def test_an_annotator_never_seen_is_known_by_its_features():
     data, _, _, expert = simulated(1, describes=True)
     (result,) = fitted("lia", [data], **SHORT)

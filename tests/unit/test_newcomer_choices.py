@@ -7,7 +7,9 @@ import pytest
 import yaml
 
 import crowdsweep as cs
+from crowdsweep.data import bounds
 from crowdsweep.data.dataset import CrowdDataset
+from crowdsweep.errors import DataError
 from crowdsweep.labelling.default_model import default_model
 from crowdsweep.newcomer import choices
 from crowdsweep.newcomer.choices import Facts, choose, facts_of
@@ -50,6 +52,13 @@ def test_what_takes_long_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(choices, "SECONDS", choices.REPORT_SEEDS * (sum(cost.values()) - cost[longest] / 2))
     assert longest not in proposed(facts)
     assert f"# - {longest}" in sweep_text(FOLDER, facts, choose(facts, "here"))
+
+
+def test_classes_that_no_fit_could_hold_are_named_before_a_sweep_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounds, "_FIT_NUMBERS", 100)
+    monkeypatch.setattr(bounds, "_NUMBERS_PER_LABEL", 0)
+    with pytest.raises(DataError, match="60 items, 3 classes and 240 labels.* join rare classes"):
+        facts_of(crowd(6), {})
 
 
 def test_how_many_labels_are_needed_is_asked_of_the_default_too() -> None:

@@ -152,6 +152,7 @@ def tag_logits(values: Values, bits: torch.Tensor) -> torch.Tensor:
     return torch.stack(found, dim=2)
 
 
+@pytest.mark.long
 def test_a_recurrent_tagger_fits() -> None:
     sizes = [120, 77]
     data = [sentences(seed, size) for seed, size in enumerate(sizes)]
