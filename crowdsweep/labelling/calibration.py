@@ -76,8 +76,11 @@ class Calibration:
     def words(self) -> str:
         """Returns it in one line."""
         found = f"temperature {self.temperature:.2f}, {self.luck:.1%} taken for luck"
-        source = {"gold": "items with gold", "held-out answers": "held-out answers"}.get(self.by)
-        return f"{found}; chosen by {self.rows:,} {source}" if source else f"{found}; there was nothing to choose by"
+        one, many = {"gold": ("item", "items"), "held-out answers": ("answer", "answers")}.get(self.by, ("", ""))
+        if not one:
+            return f"{found}; there was nothing to choose by"
+        noun = one if self.rows == 1 else many
+        return f"{found}; chosen by {self.rows:,} " + (f"{noun} with gold" if self.by == "gold" else f"held-out {noun}")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -66,7 +66,8 @@ class Replay:
     def describe(self) -> str:
         """Returns the trial and its metrics, one a line, for people."""
         spec = self.spec
-        lines = [f"{spec.model} on {spec.dataset} {dict(spec.dataset_params) or ''}, seed {spec.seed}, key {spec.key}"]
+        params = f" {dict(spec.dataset_params)}" if spec.dataset_params else ""
+        lines = [f"{spec.model} on {spec.dataset}{params}, seed {spec.seed}, key {spec.key}"]
         lines += [f"  {name} = {value}" for name, value in spec.params.items()]
         if self.now.failure is not None:
             lines += [self.now.failure.traceback or f"{self.now.failure.kind}: {self.now.failure.message}"]

@@ -102,3 +102,17 @@ def test_label_says_how_it_calibrated(tmp_path, capsys):
     recipe = yaml.safe_load((tmp_path / "o" / "label.yaml").read_text())
     assert recipe["calibration"]["by"] == "held-out answers"
     assert recipe["calibration"]["temperature"] > 0
+
+
+@pytest.mark.parametrize(
+    ("by", "rows", "words"),
+    [
+        ("gold", 1, "chosen by 1 item with gold"),
+        ("gold", 1200, "chosen by 1,200 items with gold"),
+        ("held-out answers", 1, "chosen by 1 held-out answer"),
+        ("held-out answers", 20, "chosen by 20 held-out answers"),
+        ("nothing", 0, "there was nothing to choose by"),
+    ],
+)
+def test_what_it_was_chosen_by_is_said(by, rows, words) -> None:
+    assert Calibration(temperature=1.5, by=by, rows=rows).words().endswith(f"; {words}")
