@@ -7,7 +7,7 @@ import pytest
 from crowdsweep.errors import NotOurs
 from crowdsweep.journal.journal import Journal, read_journal
 from crowdsweep.journal.store_files import check_store
-from crowdsweep.trial.events import SweepFinished
+from crowdsweep.trial.events import SweepFinished, SweepStatus
 
 
 def link_to(folder: Path) -> Path:
@@ -18,7 +18,7 @@ def link_to(folder: Path) -> Path:
 
 def write(store: Path) -> None:
     journal = Journal(store)
-    journal.handle(SweepFinished(status="done", time=1.0))
+    journal.handle(SweepFinished(status=SweepStatus.DONE, time=1.0))
     journal.close()
 
 
