@@ -9,6 +9,7 @@ import crowdsweep as cs
 
 
 @pytest.mark.parametrize("kind", [np.int64, np.int32, np.uint8])
+@pytest.mark.unchecked  # users need not write int() around them
 def test_parameters_of_a_dataset(kind: Any) -> None:
     given = cs.load("gaussians", items=kind(60), annotators=kind(5))
     assert given.dataset.fingerprint == cs.load("gaussians", items=60, annotators=5).dataset.fingerprint
