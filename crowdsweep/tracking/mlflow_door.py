@@ -131,7 +131,7 @@ class MlflowDoor:
             for run in page:
                 yield StoredRun(
                     run_id=run.info.run_id,
-                    started_ms=run.info.start_time,
+                    started_ms=_whole(run.info.start_time),
                     artifacts=str(run.info.artifact_uri),
                     status=run.info.status,
                     tags=run.data.tags,
@@ -342,3 +342,7 @@ def _remove_drafts(database: Path) -> None:
 def _numbers(values: Mapping[str, Any]) -> dict[str, float]:
     """Returns the values that are numbers: sqlite keeps whatever it is given."""
     return {name: value for name, value in values.items() if isinstance(value, int | float)}
+
+
+def _whole(value: Any) -> int:
+    return value if isinstance(value, int) else 0
