@@ -129,11 +129,11 @@ class MlflowMirror:
         if last:
             self._runs.finish()
             self._finished = True
-        elif time.monotonic() > self._summarised_at + _SUMMARISED_EVERY_S:
+        elif self._runs.has_news and time.monotonic() > self._summarised_at + _SUMMARISED_EVERY_S:
             self._runs.write_cells()
             self._summarised_at = time.monotonic()
-        else:
-            self._thread.wake()  # for the numbers of cells
+        elif self._runs.has_news:
+            self._thread.wake()
         return _RESTS * read_s
 
     @property

@@ -242,6 +242,11 @@ class RunBook:
             if key not in known and run.tags.get(STORE) == self._store and run.tags.get(KIND) != "sweep":
                 self._mark_run(key, asked=False)
 
+    @property
+    def has_news(self) -> bool:
+        """Whether a cell's numbers are not yet written as they are now."""
+        return any(cell.dirty for cell in self._cells.values())
+
     def write_cells(self) -> None:
         """Brings the summaries of cells up to date, and tells the journal of new runs."""
         for key, cell in self._cells.items():
