@@ -13,6 +13,7 @@ from annotated_types import Ge, Lt
 from pydantic import (
     AfterValidator,
     AllowInfNan,
+    BeforeValidator,
     ConfigDict,
     FailFast,
     GetCoreSchemaHandler,
@@ -26,7 +27,7 @@ from pydantic_core import CoreSchema, core_schema
 from crowdsweep.errors import shortened
 
 T = TypeVar("T")
-_LARGEST = 2**63
+_LARGEST, _LARGEST_EXACT = 2**63, 2**53
 
 
 class WrongValue(ValueError):
@@ -60,6 +61,12 @@ def _as_tuple(source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
     return core_schema.no_info_after_validator_function(tuple, of_lists)
 
 
+def _exact(value: Any) -> Any:
+    if isinstance(value, int) and abs(value) > _LARGEST_EXACT:
+        raise ValueError("a number that decimals hold exactly")
+    return value
+
+
 def _of_one_length(rows: Sequence[Sequence[float]]) -> Sequence[Sequence[float]]:
     lengths = [len(row) for row in rows]
     if not rows or min(lengths) < max(lengths) or not lengths[0]:
@@ -70,9 +77,9 @@ def _of_one_length(rows: Sequence[Sequence[float]]) -> Sequence[Sequence[float]]
 Text = Annotated[str, Strict()]
 Whole = Annotated[int, Strict(), Ge(-_LARGEST), Lt(_LARGEST)]
 """A whole number; tables hold it in 64 bits."""
-Number = Annotated[float, Strict()]
+Number = Annotated[float, Strict(), BeforeValidator(_exact)]
 """A number, NaN and infinity among them."""
-Finite = Annotated[float, Strict(), AllowInfNan(False)]
+Finite = Annotated[float, Strict(), AllowInfNan(False), BeforeValidator(_exact)]
 Truth = Annotated[bool, Strict()]
 Many = Annotated[Sequence[T], GetPydanticSchema(_as_tuple)]
 """A sequence; what is read becomes a tuple."""

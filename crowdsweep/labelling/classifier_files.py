@@ -48,8 +48,9 @@ _Width = Annotated[Whole, Ge(1), Le(MOST_NUMBERS)]
 @dataclass(frozen=True, kw_only=True)
 class _Network:
     kind: Annotated[Literal["dense"], Expected("'dense'")]
-    activation: Annotated[Literal["relu"], Expected("'relu'")] = "relu"
-    output: Annotated[Literal["softmax"], Expected("'softmax'")] = "softmax"
+    # Earlier formats may leave these two out.
+    activation: Annotated[Text, StringConstraints(pattern="^relu$"), Expected("'relu'")] = ""
+    output: Annotated[Text, StringConstraints(pattern="^softmax$"), Expected("'softmax'")] = ""
     widths: Annotated[Many[_Width], Len(2, _MOST_LAYERS), Expected(f"2 to {_MOST_LAYERS} whole numbers above zero")]
 
 
@@ -122,6 +123,9 @@ def _check_together(told: ClassifierDescription) -> None:
             raise WrongValue("fits", "names of files in this folder", name)
     if len(told.classes) != widths[-1]:
         raise WrongValue("classes", f"{widths[-1]} names, one for each output of the network", len(told.classes))
+    for key, known in (("activation", "relu"), ("output", "softmax")):
+        if told.format == FORMAT and not getattr(told.network, key):
+            raise WrongValue(f"network.{key}", repr(known), None)
     if told.format == FORMAT and set(told.digests or ()) != set(told.fits):
         raise WrongValue("digests", "the SHA-256 of each file of weights", told.digests)
 

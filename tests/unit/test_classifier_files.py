@@ -198,3 +198,12 @@ def test_a_folder_that_cannot_be_is_a_named_error(place: str) -> None:
 def test_another_readers_file_may_stand_beside_it(folder: Path) -> None:
     save_file({"x": np.zeros(1, np.float32)}, folder / "notes.safetensors")
     assert len(load_classifier(folder).fits) == 2
+
+
+@pytest.mark.parametrize("key", ["activation", "output"])
+def test_the_newest_format_says_what_its_network_computes(folder: Path, key: str) -> None:
+    path = folder / "classifier.json"
+    told = json.loads(path.read_text())
+    del told["network"][key]
+    path.write_text(json.dumps(told))
+    assert f"network.{key}" in refused(folder)
