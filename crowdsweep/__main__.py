@@ -20,7 +20,7 @@ def main() -> None:
     """
     from crowdsweep.cli.interrupts import Attention
     from crowdsweep.cli.outcome import EXIT_BAD_INPUT, EXIT_INTERRUPTED
-    from crowdsweep.console.messages import Warnings
+    from crowdsweep.views.terminal.messages import Warnings
 
     logging.getLogger("crowdsweep").addHandler(Warnings(logging.WARNING))
     attention = Attention()

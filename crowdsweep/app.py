@@ -1,30 +1,45 @@
 """What the command line and Python both do with a sweep: run it, finish it, register its labels, rebuild MLflow."""
 
 import logging
-import shlex
-import threading
-import time
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Generator, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from crowdsweep.analysis.sweep import AnalysedSweep, analysed
-from crowdsweep.errors import BadInput, CrowdsweepError
+from crowdsweep.engine.address import wanted_address
+from crowdsweep.engine.executor import Executor
+from crowdsweep.engine.inline import InlineExecutor
+from crowdsweep.engine.ray_link import Begin, RayLink
+from crowdsweep.errors import BadInput, CrowdsweepError, JournalLocked
 from crowdsweep.files.asked import is_file, is_folder
 from crowdsweep.labelling.chosen import chosen_of_sweep
 from crowdsweep.labelling.folder import fit_chosen
 from crowdsweep.labelling.in_mlflow import write_and_tell
 from crowdsweep.labelling.label_files import check_folder
 from crowdsweep.labelling.recipe import RECIPE
-from crowdsweep.sweep.driver import SweepOutcome
-from crowdsweep.sweep.launch import open_and_run, rebuild_mirror
+from crowdsweep.record.events import Mirror
+from crowdsweep.record.journal import Journal, open_rows, read_journal
+from crowdsweep.record.store_files import JOURNAL_FILE, check_store
+from crowdsweep.search.contract import PointSearcher
+from crowdsweep.search.searchers import make_searcher
+from crowdsweep.sweep.cells import Search
+from crowdsweep.sweep.driver import SweepOutcome, run_sweep
+from crowdsweep.sweep.environment import environment
+from crowdsweep.sweep.interrupts import Interrupts
+from crowdsweep.sweep.plan import Plan, make_plan
+from crowdsweep.sweep.resume import data_changes
 from crowdsweep.sweepfile.records import Engine, SweepConfig
-from crowdsweep.tracking.uri import discreetly, recorded_uri, tracking_uri, without_credentials
+from crowdsweep.tracking.uri import recorded_uri, tracking_uri, without_credentials
 from crowdsweep.views.figures import heat_map, to_png
-from crowdsweep.views.mlflow.page import sweep_page
-from crowdsweep.views.report_files import write_files, written_files
+from crowdsweep.views.in_mlflow import make_up, publish, show_when_ended
+from crowdsweep.views.report_files import write_files
+from crowdsweep.views.terminal.messages import tell
 
-_LOOK_S = 0.1
-_PATIENCE_S = 60.0
+if TYPE_CHECKING:
+    from crowdsweep.tracking.mlflow_runs import MlflowMirror
 
 _log = logging.getLogger(__name__)
 
@@ -38,10 +53,61 @@ def run(
     quiet: bool = False,
     retry_failed: bool = False,
 ) -> SweepOutcome:
-    """Runs a sweep, or goes on with it; arguments and errors as for `launch.open_and_run`."""
-    return open_and_run(
-        config, store, engine=engine, address=address, quiet=quiet, draw=_confusion, retry_failed=retry_failed
-    )
+    """Runs a sweep, or goes on with it, with its record in `store`.
+
+    Args:
+        config: what to run.
+        store: folder of the record; made where it is missing.
+        engine: overrides the sweep file's.
+        address: of a Ray cluster to join; see `cluster.connect`.
+        quiet: no progress.
+        retry_failed: runs again what failed in earlier runs.
+
+    Raises:
+        BadInput: the sweep cannot be run as it stands; nothing was run or written.
+        JournalLocked: another driver is at work on this record.
+        InfeasibleRequest: the cluster has no room for a single slot.
+    """
+    used = engine or config.engine
+    joined = wanted_address(address) if used == "ray" else None  # before the data are loaded, which may take long
+
+    def say(words: str) -> None:
+        if not quiet:
+            with suppress(OSError, ValueError):  # nobody reads any more
+                tell(f"{config.name}: {words}")
+
+    plan = make_plan(config)
+    for note in plan.notes:
+        _log.warning("%s", note)
+
+    def searcher_of(search: Search) -> PointSearcher:
+        return make_searcher(search.space, config.sampler, search.metric.goal, search.limit)
+
+    with ExitStack() as stack:
+        journal = stack.enter_context(closing(Journal(store)))
+        if is_file(store / JOURNAL_FILE):
+            check_store(store)
+        for change in data_changes(plan, journal.state):
+            _log.warning("%s", change)
+        interrupts = stack.enter_context(Interrupts())  # to the very end: nothing that closes is broken off
+        if used == "ray":
+            say("starting Ray…" if joined == "local" else f"joining the Ray cluster at {joined}…")
+        with interrupts.abortable(at_once=True):
+            executor = stack.enter_context(closing(_executor(plan, used, address)))
+            tracker = _tracker(plan, store, journal, interrupts)
+        mirrors = [*([] if quiet else [_terminal(journal)]), *([] if tracker is None else [tracker])]
+        interrupts.listen()
+        outcome = run_sweep(
+            plan,
+            executor=executor,
+            journal=journal,
+            make_searcher=searcher_of,
+            mirrors=mirrors,
+            environment=environment(),
+            interrupts=interrupts,
+            retry_failed=retry_failed,
+        )
+        return replace(outcome, mlflow_lacks="" if tracker is None else tracker.lacks)
 
 
 def finish(config: SweepConfig, store: Path, outcome: SweepOutcome) -> AnalysedSweep | None:
@@ -56,7 +122,7 @@ def finish(config: SweepConfig, store: Path, outcome: SweepOutcome) -> AnalysedS
     """
     if outcome.dropped:
         if outcome.mlflow_lacks:
-            _log.warning("%s", _make_up(store, outcome.mlflow_lacks, ""))
+            _log.warning("%s", make_up(store, outcome.mlflow_lacks, ""))
         return None
     found = analysed(store)
     write_files(found)
@@ -100,11 +166,11 @@ def mirror(store: Path, uri: str | None, tell: Callable[[str], object]) -> None:
         JournalError: there is no sweep in that folder.
         BadInput: MLflow cannot be written, or a driver is at work, which writes MLflow itself.
     """
-    tell(rebuild_mirror(store, uri, draw=_confusion))
+    tell(rebuild_mirror(store, uri))
     found = analysed(store)
     place = tracking_uri(store, uri) if uri else recorded_uri(store, found.state.config)
     try:
-        _publish(found, place)
+        publish(found, place)
     except OSError as error:
         raise BadInput(
             f"MLflow at {without_credentials(place)}: the sweep's own page cannot be written: {error}; see to it, then "
@@ -112,53 +178,70 @@ def mirror(store: Path, uri: str | None, tell: Callable[[str], object]) -> None:
         ) from error
 
 
-def show_when_ended(found: AnalysedSweep, uri: str | None = None, *, lacks: str = "") -> None:
-    """Writes the page of a sweep that has ended into MLflow. Never raises: what MLflow lacks is said in one warning,
-    with the command that makes up for it.
+def rebuild_mirror(store: Path, uri: str | None = None) -> str:
+    """Writes to MLflow the runs that it lacks of a sweep, and returns what was done in words; `mirror` writes the
+    sweep's page too."""
+    from crowdsweep.tracking.mlflow_runs import (  # noqa: PLC0415 - mlflow takes seconds to import
+        reader_of,
+        rebuild,
+    )
 
-    Args:
-        found: the sweep.
-        uri: as the sweep file has it: the record keeps no secrets.
-        lacks: what MLflow lacks already, in words: `3 trials`.
-    """
-    store, tracking = found.store, found.state.config.get("tracking", {})
-    if not tracking.get("enabled", True):
-        return
-    failed: list[str] = ["it took too long"]
+    with _alone(store):
+        state = read_journal(store)
+        tracking = state.config.get("tracking", {})
+        target = tracking_uri(store, uri) if uri else recorded_uri(store, state.config)
+        done = rebuild(state, target, tracking.get("experiment") or state.name, read=reader_of(store), draw=_confusion)
+    return f"{without_credentials(target)}: {done}"
 
-    def write() -> None:
+
+@contextmanager
+def _alone(store: Path) -> Generator[None]:
+    """Keeps drivers out meanwhile, but for a store that cannot be written: nobody goes on with a sweep there."""
+    rows = None
+    if is_file(store / JOURNAL_FILE) and os.access(store, os.W_OK):
         try:
-            _publish(found, tracking_uri(store, uri or tracking.get("uri")))
-            failed.clear()
-        except (BadInput, OSError) as error:
-            failed[:] = [str(error)]
-        except Exception as error:  # noqa: BLE001 - whatever it is, the sweep has ended well
-            failed[:] = [discreetly(f"{type(error).__name__}: {error}", uri or "")]
-
-    thread, until = threading.Thread(target=write, daemon=True), time.monotonic() + _PATIENCE_S
-    thread.start()
+            rows = open_rows(store, write=True)
+        except JournalLocked as error:
+            raise BadInput(
+                f"{store}: a sweep runs here and writes MLflow itself; do this when it has ended ({error})"
+            ) from error
     try:
-        while thread.is_alive() and time.monotonic() < until:
-            thread.join(_LOOK_S)
-    except KeyboardInterrupt:
-        failed[:] = ["it was broken off"]
-    if failed or lacks:
-        _log.warning("%s", _make_up(store, lacks, failed[0] if failed else ""))
+        yield
+    finally:
+        if rows is not None:
+            rows.close()
 
 
-def _make_up(store: Path, lacks: str, failed: str) -> str:
-    """Returns what MLflow lacks of a sweep, why its page could not be written, and the command that makes up for it."""
-    what = [f"lacks {lacks}"] if lacks else []
-    what += [f"does not show the report as it is now: {failed}"] if failed else []
-    later = shlex.join(["crowdsweep", "mirror", str(store)])
-    return f"MLflow {' and '.join(what)}. The record has it all: `{later}` makes up for it"
+def _executor(plan: Plan, engine: Engine, address: str | None) -> Executor:
+    if engine == "inline":
+        return InlineExecutor(plan.bases, trial_minutes=plan.config.budget.trial_minutes)
+    budget, resources = plan.config.budget, plan.config.resources
+    return RayLink(plan.bases, Begin(address=address, resources=resources, trial_minutes=budget.trial_minutes))
 
 
-def _publish(found: AnalysedSweep, uri: str) -> None:
-    from crowdsweep.tracking.mlflow_page import publish  # noqa: PLC0415 - mlflow takes seconds to import
+def _terminal(journal: Journal) -> Mirror:
+    from crowdsweep.views.terminal.live import ConsoleMirror  # noqa: PLC0415 - rich is for people only
 
-    experiment = found.state.config.get("tracking", {}).get("experiment") or found.state.name
-    publish(uri, experiment, sweep_page(found, written_files(found.store)))
+    return ConsoleMirror(look=lambda: journal.state)
+
+
+def _tracker(plan: Plan, store: Path, journal: Journal, interrupts: Interrupts) -> "MlflowMirror | None":
+    """Returns what writes MLflow; None where the sweep leaves it out."""
+    tracking = plan.config.tracking
+    if not tracking.enabled:
+        return None
+    from crowdsweep.tracking.mlflow_runs import MlflowMirror  # noqa: PLC0415 - mlflow takes seconds to import
+
+    return MlflowMirror(
+        store,
+        experiment=tracking.experiment or plan.config.name,
+        look=journal.snapshot,
+        uri=tracking.uri,
+        record=journal.handle,
+        draw=_confusion,
+        presses=lambda: interrupts.count,
+        tell=tell,
+    )
 
 
 def _confusion(matrix: Sequence[Sequence[float]]) -> bytes:

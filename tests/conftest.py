@@ -12,11 +12,11 @@ import pytest
 from hypothesis import settings
 from warm import WarmServer
 
-from crowdsweep.sweep import worker
+from crowdsweep.engine import worker
 from crowdsweep.testing.shapes import check_shapes
 
 if TYPE_CHECKING:
-    from crowdsweep.sweep.cluster import Cluster
+    from crowdsweep.engine.cluster import Cluster
 
 # Examples are drawn the same on every run, and a slow machine is no failure.
 settings.register_profile("crowdsweep", deadline=None, derandomize=True, max_examples=50)
@@ -75,14 +75,15 @@ def warm() -> Iterator[WarmServer]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def warm_keepers(warm: WarmServer) -> Iterator[pytest.MonkeyPatch]:
-    """Has inline trials and pilots that tests run in their own process begin warm too; `cold_keepers` takes it back."""
+def warm_forkservers(warm: WarmServer) -> Iterator[pytest.MonkeyPatch]:
+    """Has inline trials and pilots that tests run in their own process begin warm too; `cold_forkservers` takes it
+    back."""
 
-    def started() -> worker._Keeper:
+    def started() -> worker._Server:
         ours, theirs = socket.socketpair()
         with theirs:
-            process = warm.keeper(theirs, {**dict.fromkeys(worker._ONE_THREAD, "1"), **os.environ})
-        return worker._Keeper(process=process, control=ours)
+            process = warm.forkserver(theirs, {**dict.fromkeys(worker._ONE_THREAD, "1"), **os.environ})
+        return worker._Server(process=process, control=ours)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(worker, "_started", started)
@@ -90,7 +91,7 @@ def warm_keepers(warm: WarmServer) -> Iterator[pytest.MonkeyPatch]:
 
 
 @pytest.fixture
-def cold_keepers(monkeypatch: pytest.MonkeyPatch) -> None:
+def cold_forkservers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Inline trials begin as they do for everybody."""
     monkeypatch.setattr(worker, "_started", COLD_START)
 
@@ -98,7 +99,7 @@ def cold_keepers(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="session")
 def ray_cluster() -> "Iterator[Cluster]":
     """The one Ray cluster of a test session, of two CPUs; executors that use it leave it running."""
-    from crowdsweep.sweep.cluster import Cluster, connect
+    from crowdsweep.engine.cluster import Cluster, connect
 
     class Lasting(Cluster):
         def close(self) -> None:

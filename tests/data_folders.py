@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from crowdsweep.sweep.launch import open_and_run
+from crowdsweep import app
 from crowdsweep.sweepfile.read import parse_sweep
 
 GOOD = "item,annotator,label\na,x,yes\nb,y,no\n"
@@ -48,5 +48,5 @@ def swept_two_kinds(place: Path, *models: Any, seeds: int, **more: Any) -> Path:
             **more,
         }
     )
-    open_and_run(config, place / "store", quiet=True)
+    app.run(config, place / "store", quiet=True)
     return place / "store"

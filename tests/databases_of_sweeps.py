@@ -18,7 +18,7 @@ from mlflow_sweeps import outcomes, sweep
 from mutations import ODD_VALUES, flipped, pieced, scarred
 
 from crowdsweep.errors import CrowdsweepError
-from crowdsweep.journal.journal import Journal, read_journal
+from crowdsweep.record.journal import Journal, read_journal
 from crowdsweep.tracking import ui
 from crowdsweep.tracking.mlflow_runs import MlflowMirror, rebuild
 from crowdsweep.tracking.repeated import Pace

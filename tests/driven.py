@@ -3,6 +3,14 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from crowdsweep.record.events import (
+    Event,
+    Mirror,
+    PointProposed,
+    PointScored,
+    PointsSelected,
+)
+from crowdsweep.record.spec import TrialSpec
 from crowdsweep.sweep.driver import (
     Decide,
     Stands,
@@ -17,14 +25,6 @@ from crowdsweep.sweep.resume import MakeSearcher
 from crowdsweep.sweepfile.read import parse_sweep
 from crowdsweep.sweepfile.records import SweepConfig
 from crowdsweep.testing.fakes import FakeExecutor, HistorySearcher, MemoryJournal
-from crowdsweep.trial.events import (
-    Event,
-    Mirror,
-    PointProposed,
-    PointScored,
-    PointsSelected,
-)
-from crowdsweep.trial.spec import TrialSpec
 
 
 def config_of(**changes: Any) -> SweepConfig:

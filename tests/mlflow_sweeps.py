@@ -5,8 +5,9 @@ import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
 
-from crowdsweep.journal.journal import Journal, read_journal
-from crowdsweep.journal.state import JournalState
+from crowdsweep.record.events import Event, SweepFinished, SweepStatus, TrialPlanned
+from crowdsweep.record.journal import Journal, read_journal
+from crowdsweep.record.state import JournalState
 from crowdsweep.testing.mirror_checks import failed, ok, spec, started
 from crowdsweep.tracking.mlflow_runs import (
     MlflowClient,
@@ -14,7 +15,6 @@ from crowdsweep.tracking.mlflow_runs import (
     tracking_uri,
 )
 from crowdsweep.tracking.repeated import Pace
-from crowdsweep.trial.events import Event, SweepFinished, SweepStatus, TrialPlanned
 
 _log = logging.getLogger("crowdsweep.app")  # what tells people so
 

@@ -2,9 +2,9 @@
 
 from crowdsweep.data import catalogue
 from crowdsweep.data.dataset import Scalar
-from crowdsweep.trial.result import TrialResult
+from crowdsweep.record.result import TrialResult
+from crowdsweep.record.spec import Phase, TrialSpec
 from crowdsweep.trial.runner import run_batch
-from crowdsweep.trial.spec import Phase, TrialSpec
 
 
 def run_one(folder: str, model: str = "majority-vote", phase: Phase = "report", **params: Scalar) -> TrialResult:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from crowdsweep.journal.journal import read_journal
+from crowdsweep.record.journal import read_journal
 
 ROOT = Path(__file__).parent.parent
 PATIENCE_S = 90

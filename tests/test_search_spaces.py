@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from crowdsweep import app
 from crowdsweep.analysis.kept_scores import KeptScores
 from crowdsweep.analysis.sweep import analysed, comparison_of
-from crowdsweep.journal.journal import open_rows, read_journal
 from crowdsweep.models import registered
-from crowdsweep.sweep.launch import open_and_run
+from crowdsweep.record.journal import open_rows, read_journal
 from crowdsweep.sweep.plan import Plan, make_plan
 from crowdsweep.sweepfile.read import load_sweep
 
@@ -87,7 +87,7 @@ def test_soft_labels_runs_through_when_it_is_made_short(
             short.append(f"models.{number}.params.epochs=1")
             if model.params["network"] == "tagger":
                 short.append(f"models.{number}.params.state=8")
-    open_and_run(load_sweep(path, short), tmp_path, quiet=True)
+    app.run(load_sweep(path, short), tmp_path, quiet=True)
     state = read_journal(tmp_path)
     assert [result.status for result in state.results.values()] == ["ok"] * 27
     comparison = comparison_of(state, KeptScores(state, open_rows(tmp_path, write=False)))
@@ -135,7 +135,7 @@ def test_a_papers_sweep_runs_through_when_it_is_made_short(
     """One seed, one redundancy beside the whole crowd, few epochs: every cell has a result, and stands beside print."""
     monkeypatch.setenv("CROWDSWEEP_DATA", str(shared_data))
     path = FOLDER / f"{name}.yaml"
-    open_and_run(load_sweep(path, [*brief(path), *more]), tmp_path, quiet=True)
+    app.run(load_sweep(path, [*brief(path), *more]), tmp_path, quiet=True)
     state = read_journal(tmp_path)
     assert {result.status for result in state.results.values()} == {"ok"}
     comparison = comparison_of(state, KeptScores(state, open_rows(tmp_path, write=False)))
@@ -152,7 +152,7 @@ def test_label_distributions_run_through_when_they_are_made_short(
     """One point a search, one seed, few steps: every cell has a result, print stands beside it."""
     monkeypatch.setenv("CROWDSWEEP_DATA", str(shared_data))
     path = FOLDER / f"{name}.yaml"
-    open_and_run(load_sweep(path, [*brief(path), "budget.points=1"]), tmp_path, quiet=True)
+    app.run(load_sweep(path, [*brief(path), "budget.points=1"]), tmp_path, quiet=True)
     state = read_journal(tmp_path)
     assert [result.status for result in state.results.values()] == ["ok"] * n_trials
     comparison = comparison_of(state, KeptScores(state, open_rows(tmp_path, write=False)))

@@ -28,11 +28,11 @@ from typing import IO, Any
 ROOT = Path(__file__).parents[1]
 _NUMBER = struct.Struct("=i")
 _STARTS_S = 300.0  # its imports take seconds, and minutes where the machine is busy
-WARM_KEEPERS = "WARM_KEEPERS"
-"""In the environment of a command: the keepers of its trials are forks as well, and bear this name (`comm` of /proc),
-as their workers do."""
+WARM_FORKSERVERS = "WARM_FORKSERVERS"
+"""In the environment of a command: the forkservers of its trials are forks as well, and bear this name (`comm` of
+/proc), as their workers do."""
 COMM_LENGTH = 15
-_LEFT_OUT = ("crowdsweep.sweep.ray_", "crowdsweep.sweep.cluster", "crowdsweep.testing")
+_LEFT_OUT = ("crowdsweep.engine.ray_", "crowdsweep.engine.cluster", "crowdsweep.testing")
 
 
 @dataclass(kw_only=True)
@@ -129,8 +129,9 @@ class WarmServer:
                 file.seek(0)
             return subprocess.CompletedProcess(list(arguments), process.wait(), out.read(), err.read())
 
-    def keeper(self, control: socket.socket, env: Mapping[str, str]) -> Forked:
-        """Starts what looks after the workers of inline trials (`sweep.nursery.keep`) on the other end of a socket."""
+    def forkserver(self, control: socket.socket, env: Mapping[str, str]) -> Forked:
+        """Starts what looks after the workers of inline trials (`engine.forkserver.serve`) on the other end of a
+        socket."""
         with Path(os.devnull).open("rb") as nothing:
             files = [nothing.fileno(), 2, 2, control.fileno()]
             return self.forked({"arguments": None, "cwd": str(Path.cwd()), "env": dict(env)}, files)
@@ -203,7 +204,7 @@ def ask(path: str, request: Mapping[str, Any], files: Sequence[int]) -> Forked:
     socket.send_fds(talk, [_NUMBER.pack(len(text))], list(files))
     talk.sendall(text)
     (pid,) = _NUMBER.unpack(talk.recv(_NUMBER.size, socket.MSG_WAITALL))
-    return Forked(pid=pid, arguments=request["arguments"] or ["keeper"], _talk=talk)
+    return Forked(pid=pid, arguments=request["arguments"] or ["forkserver"], _talk=talk)
 
 
 def _number(file: IO[Any] | int) -> int:
@@ -277,14 +278,14 @@ def _become(request: Mapping[str, Any], files: Sequence[int], path: str) -> None
             os.close(file)
         sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w")  # noqa: SIM115 - they stay open
         if request["arguments"] is None:
-            from crowdsweep.sweep import nursery
+            from crowdsweep.engine import forkserver
 
-            Path("/proc/self/comm").write_text(os.environ.get(WARM_KEEPERS, "keeper")[:COMM_LENGTH])
-            nursery.keep(files[3])
+            Path("/proc/self/comm").write_text(os.environ.get(WARM_FORKSERVERS, "forkserver")[:COMM_LENGTH])
+            forkserver.serve(files[3])
         from crowdsweep.__main__ import main
 
-        if WARM_KEEPERS in os.environ:
-            _have_warm_keepers(path)
+        if WARM_FORKSERVERS in os.environ:
+            _have_warm_forkservers(path)
 
         sys.argv = ["crowdsweep", *request["arguments"]]
         main()
@@ -296,16 +297,16 @@ def _become(request: Mapping[str, Any], files: Sequence[int], path: str) -> None
     os._exit(1)
 
 
-def _have_warm_keepers(path: str) -> None:
-    from crowdsweep.sweep import worker
+def _have_warm_forkservers(path: str) -> None:
+    from crowdsweep.engine import worker
 
-    def started() -> worker._Keeper:
+    def started() -> worker._Server:
         ours, theirs = socket.socketpair()
         with theirs, Path(os.devnull).open("rb") as nothing:
             environment = {**dict.fromkeys(worker._ONE_THREAD, "1"), **os.environ}
             request = {"arguments": None, "cwd": str(Path.cwd()), "env": environment}
             process = ask(path, request, [nothing.fileno(), 2, 2, theirs.fileno()])
-        return worker._Keeper(process=process, control=ours)
+        return worker._Server(process=process, control=ours)
 
     worker._started = started
 

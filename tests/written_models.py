@@ -7,8 +7,8 @@ import numpy as np
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import SPLITS, CrowdDataset, Gold, Items, NumberedNames
 from crowdsweep.models import registered
-from crowdsweep.trial.events import TrialProgressed
-from crowdsweep.trial.spec import TrialSpec
+from crowdsweep.record.events import TrialProgressed
+from crowdsweep.record.spec import TrialSpec
 
 # Models as a person would add them, one file each, found through CROWDSWEEP_PLUGINS.
 HEAD = """

@@ -7,15 +7,15 @@ from typing import Any
 
 from crowdsweep.analysis.compare import DatasetComparison, Score
 from crowdsweep.analysis.phrases import collapse, why_unranked
-from crowdsweep.journal.shown import ShownTrial
-from crowdsweep.journal.state import JournalState
 from crowdsweep.metrics.intervals import Estimate
 from crowdsweep.metrics.known import ACCURACY, HELDOUT, metric_kind
 from crowdsweep.metrics.shown import show_number, show_probability, show_score, show_with_interval
 from crowdsweep.metrics.wording import is_share, readable, words
-from crowdsweep.trial.naming import show_point
-from crowdsweep.trial.plan_record import CellRecord
-from crowdsweep.trial.spec import canonical_json
+from crowdsweep.record.naming import show_point
+from crowdsweep.record.plan_record import CellRecord
+from crowdsweep.record.shown import ShownTrial
+from crowdsweep.record.spec import canonical_json
+from crowdsweep.record.state import JournalState
 from crowdsweep.units import listed, show_times
 
 _CHEAPER = 2.0  # times less that is worth a word

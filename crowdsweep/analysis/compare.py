@@ -24,11 +24,11 @@ from crowdsweep.metrics.intervals import Estimate, Varies, estimate
 from crowdsweep.metrics.known import HELDOUT, repeats_votes
 from crowdsweep.metrics.ranking import ranking_metric
 from crowdsweep.metrics.shown import unsound_words
+from crowdsweep.record.array_names import ItemScores, no_item_scores
+from crowdsweep.record.naming import short_name
+from crowdsweep.record.result import Status
 from crowdsweep.search.contract import Goal
 from crowdsweep.sweepfile.records import Metric, PublishedValue
-from crowdsweep.trial.item_scores import ItemScores, no_item_scores
-from crowdsweep.trial.naming import short_name
-from crowdsweep.trial.result import Status
 
 Beside = Literal["the same", "not significantly different", "worse", "not tested"]
 """A model beside the best: the very numbers of it, a difference that is not significant, a significant one, or no

@@ -7,10 +7,10 @@ import numpy as np
 from jaxtyping import Float
 
 from crowdsweep.analysis.paired import Scores
-from crowdsweep.journal.shown import ShownTrial
-from crowdsweep.journal.state import JournalState
-from crowdsweep.trial.result import Status, TrialResult
-from crowdsweep.trial.spec import TrialSpec, canonical_json
+from crowdsweep.record.result import Status, TrialResult
+from crowdsweep.record.shown import ShownTrial
+from crowdsweep.record.spec import TrialSpec, canonical_json
+from crowdsweep.record.state import JournalState
 
 Place = tuple[str, str]
 """A dataset and its parameters, canonical JSON."""

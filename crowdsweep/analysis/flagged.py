@@ -5,10 +5,10 @@ from collections.abc import Iterable
 
 from crowdsweep.analysis.compare import describe_dataset
 from crowdsweep.analysis.trial_table import ended_too_early
-from crowdsweep.journal.shown import ShownTrial
-from crowdsweep.journal.state import JournalState
-from crowdsweep.trial.flags import flag_words
-from crowdsweep.trial.spec import canonical_json
+from crowdsweep.record.flags import flag_words
+from crowdsweep.record.shown import ShownTrial
+from crowdsweep.record.spec import canonical_json
+from crowdsweep.record.state import JournalState
 
 
 def flagged_notes(state: JournalState, trials: Iterable[ShownTrial]) -> list[str]:

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from crowdsweep.analysis.counted import Counted, Place, counted
-from crowdsweep.journal.artifacts import array_of
-from crowdsweep.journal.rows import Rows
-from crowdsweep.journal.shown import ShownTrial
-from crowdsweep.journal.state import JournalState
-from crowdsweep.trial.baselines import CLASSES
-from crowdsweep.trial.spec import canonical_json
+from crowdsweep.record.array_names import CLASSES
+from crowdsweep.record.kept_arrays import array_of
+from crowdsweep.record.rows import Rows
+from crowdsweep.record.shown import ShownTrial
+from crowdsweep.record.spec import canonical_json
+from crowdsweep.record.state import JournalState
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from jaxtyping import Float
 
-from crowdsweep.journal.artifacts import array_of
-from crowdsweep.journal.rows import Rows
-from crowdsweep.journal.state import JournalState
-from crowdsweep.trial.artifacts import Artifact
-from crowdsweep.trial.item_scores import names_of
+from crowdsweep.record.array_names import names_of
+from crowdsweep.record.artifacts import Artifact
+from crowdsweep.record.kept_arrays import array_of
+from crowdsweep.record.rows import Rows
+from crowdsweep.record.state import JournalState
 
 
 class KeptScores:

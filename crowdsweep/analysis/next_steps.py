@@ -12,8 +12,8 @@ from crowdsweep.analysis.sections.confusions import CrowdMatrix
 from crowdsweep.metrics.known import HELDOUT
 from crowdsweep.metrics.shown import show_number
 from crowdsweep.metrics.wording import is_share
+from crowdsweep.record.naming import show_value
 from crowdsweep.studies.contract import StudyReport
-from crowdsweep.trial.naming import show_value
 from crowdsweep.units import listed
 
 _WEAK = 0.5  # of the way from chance to always right

@@ -7,8 +7,8 @@ from crowdsweep.metrics.intervals import Estimate
 from crowdsweep.metrics.known import HELDOUT
 from crowdsweep.metrics.shown import show_interval, show_number
 from crowdsweep.metrics.wording import is_share, words
-from crowdsweep.trial.plan_record import CellRecord, RefusedRecord
-from crowdsweep.trial.spec import canonical_json
+from crowdsweep.record.plan_record import CellRecord, RefusedRecord
+from crowdsweep.record.spec import canonical_json
 from crowdsweep.units import listed, show_p
 
 

@@ -7,13 +7,13 @@ from typing import Any
 from crowdsweep.analysis.compare import Comparison, describe_dataset
 from crowdsweep.analysis.counted import Place
 from crowdsweep.errors import CrowdsweepError
-from crowdsweep.journal.shown import points_of, shown_searches
-from crowdsweep.journal.state import JournalState
 from crowdsweep.metrics.intervals import Estimate
+from crowdsweep.record.plan_record import CellRecord
+from crowdsweep.record.shown import points_of, shown_searches
+from crowdsweep.record.spec import canonical_json
+from crowdsweep.record.state import JournalState
 from crowdsweep.search.dimensions import Choice, FloatRange, IntRange, Number, Steps
 from crowdsweep.search.space import Space
-from crowdsweep.trial.plan_record import CellRecord
-from crowdsweep.trial.spec import canonical_json
 
 FEWEST_FOR_IMPORTANCES = 10  # points with a value: of fewer, shares of the variance say nothing
 

@@ -7,9 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from crowdsweep.analysis.compare import describe_dataset
-from crowdsweep.console.progress import Progress
-from crowdsweep.journal.journal import read_journal
-from crowdsweep.journal.shown import (
+from crowdsweep.analysis.underway.progress import Progress
+from crowdsweep.record.events import SweepStatus
+from crowdsweep.record.journal import read_journal
+from crowdsweep.record.naming import short_name
+from crowdsweep.record.result import Failure, Status
+from crowdsweep.record.shown import (
     ShownTrial,
     datasets_of,
     left_out_as_data_changed,
@@ -18,12 +21,9 @@ from crowdsweep.journal.shown import (
     shown_searches,
     shown_trials,
 )
-from crowdsweep.journal.state import JournalState
-from crowdsweep.journal.stores import Driver, driver_of
-from crowdsweep.trial.events import SweepStatus
-from crowdsweep.trial.naming import short_name
-from crowdsweep.trial.result import Failure, Status
-from crowdsweep.trial.spec import TrialSpec, canonical_json
+from crowdsweep.record.spec import TrialSpec, canonical_json
+from crowdsweep.record.state import JournalState
+from crowdsweep.record.stores import Driver, driver_of
 
 LATEST_FAILURES = 5
 BROKEN_OFF = "broken_off"

@@ -5,7 +5,9 @@ from collections.abc import Collection
 import pyarrow as pa
 
 from crowdsweep.analysis.trial_table import comparison_rows
-from crowdsweep.journal.state import JournalState
+from crowdsweep.record.array_names import ItemScores, no_item_scores
+from crowdsweep.record.naming import short_name
+from crowdsweep.record.state import JournalState
 from crowdsweep.studies.contract import (
     ScoredBy,
     StudyReport,
@@ -15,8 +17,6 @@ from crowdsweep.studies.contract import (
     with_datasets,
     with_gold_models,
 )
-from crowdsweep.trial.item_scores import ItemScores, no_item_scores
-from crowdsweep.trial.naming import short_name
 
 
 def template_of(state: JournalState) -> StudyTemplate | None:

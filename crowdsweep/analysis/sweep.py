@@ -33,15 +33,15 @@ from crowdsweep.analysis.standing import (
 from crowdsweep.analysis.study import gold_models, study_report, template_of
 from crowdsweep.analysis.trial_table import comparison_rows
 from crowdsweep.analysis.winners import Winners, winners_of
-from crowdsweep.journal.journal import open_rows, read_journal
-from crowdsweep.journal.rows import Rows
-from crowdsweep.journal.shown import ShownTrial, datasets_of, left_out_as_data_changed, shown_trials
-from crowdsweep.journal.state import JournalState
+from crowdsweep.record.array_names import ItemScores, no_item_scores
+from crowdsweep.record.journal import open_rows, read_journal
+from crowdsweep.record.naming import short_name
+from crowdsweep.record.rows import Rows
+from crowdsweep.record.shown import ShownTrial, datasets_of, left_out_as_data_changed, shown_trials
+from crowdsweep.record.spec import canonical_json
+from crowdsweep.record.state import JournalState
 from crowdsweep.studies.contract import StudyReport, StudyTable, StudyTemplate
 from crowdsweep.sweepfile.records import Metric, PublishedValue
-from crowdsweep.trial.item_scores import ItemScores, no_item_scores
-from crowdsweep.trial.naming import short_name
-from crowdsweep.trial.spec import canonical_json
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

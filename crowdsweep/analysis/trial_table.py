@@ -6,11 +6,11 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 
-from crowdsweep.journal.shown import ShownTrial, one_each, shown_trials
-from crowdsweep.journal.state import JournalState
 from crowdsweep.models.progress import still_improves
-from crowdsweep.trial.result import TrialResult
-from crowdsweep.trial.spec import canonical_json
+from crowdsweep.record.result import TrialResult
+from crowdsweep.record.shown import ShownTrial, one_each, shown_trials
+from crowdsweep.record.spec import canonical_json
+from crowdsweep.record.state import JournalState
 
 TablePhase = Literal["report", "search", "all"]
 
@@ -45,7 +45,7 @@ def results_table(state: JournalState, phase: TablePhase = "report", *, every: b
     """Returns the finished trials that the sweep asks for now, one row each, in the order of its plan.
 
     `model` is the label that the sweep file gives the model. `chosen` says which rows the report counts
-    (`journal.shown`): of the search phase none, of the report phase those of fixed points and of the point that stands
+    (`record.shown`): of the search phase none, of the report phase those of fixed points and of the point that stands
     for its search. A metric that does not apply to a trial, and every metric of a failed one, is null. Trials that have
     not finished have no row.
 

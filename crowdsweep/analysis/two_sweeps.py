@@ -15,9 +15,9 @@ from crowdsweep.analysis.compare import DatasetComparison, Score
 from crowdsweep.analysis.paired import PairedTest, holm, paired_test
 from crowdsweep.analysis.sweep import AnalysedSweep
 from crowdsweep.metrics.known import HELDOUT
+from crowdsweep.record.naming import dataset_words, short_name
+from crowdsweep.record.spec import canonical_json
 from crowdsweep.search.contract import Goal
-from crowdsweep.trial.naming import dataset_words, short_name
-from crowdsweep.trial.spec import canonical_json
 
 LEFT_OUT = ("name",)
 

@@ -9,9 +9,9 @@ from crowdsweep.analysis.answer import by_test, not_different
 from crowdsweep.analysis.compare import Comparison, DatasetComparison, describe_dataset
 from crowdsweep.metrics.shown import show_score
 from crowdsweep.metrics.wording import readable
+from crowdsweep.record.spec import canonical_json
 from crowdsweep.search.dimensions import Number
 from crowdsweep.studies.contract import StudyTemplate
-from crowdsweep.trial.spec import canonical_json
 from crowdsweep.units import listed
 
 

@@ -22,12 +22,12 @@ from crowdsweep.api.notebook import as_html
 from crowdsweep.api.threads import one_thread
 from crowdsweep.errors import BadInput, ConvergenceWarning, Interrupted, Where
 from crowdsweep.files.asked import is_folder
-from crowdsweep.journal.journal import read_journal
-from crowdsweep.journal.state import JournalState
-from crowdsweep.journal.stores import DEFAULT_STORES
 from crowdsweep.labelling.chosen import Chosen, chosen_of_sweep
 from crowdsweep.labelling.folder import fit_chosen
 from crowdsweep.models import registered
+from crowdsweep.record.journal import read_journal
+from crowdsweep.record.state import JournalState
+from crowdsweep.record.stores import DEFAULT_STORES
 from crowdsweep.sweep.driver import SweepOutcome
 from crowdsweep.sweepfile.located import with_overrides
 from crowdsweep.sweepfile.read import load_sweep, parse_sweep

@@ -36,7 +36,7 @@ from crowdsweep.cli.stores import as_json, list_stores, named_store, status, sto
 from crowdsweep.cli.telling import say
 from crowdsweep.errors import BadInput, CrowdsweepError, error_words, is_want_of_memory, plain
 from crowdsweep.files.asked import exists
-from crowdsweep.journal.stores import DEFAULT_STORES, asked_store, stores_in
+from crowdsweep.record.stores import DEFAULT_STORES, asked_store, stores_in
 
 if TYPE_CHECKING:
     from crowdsweep.analysis.trial_table import TablePhase
@@ -121,7 +121,7 @@ def run(
     """
     say_nothing_first() if quiet else say_first(f"{sweep}: reading it")
     from crowdsweep import app
-    from crowdsweep.console.tables import terminal_width
+    from crowdsweep.views.terminal.grid import terminal_width
     from crowdsweep.views.terminal.results import label_line, shown_results
 
     config = _asked_sweep(sweep, overrides)
@@ -158,9 +158,9 @@ def run(
 def plan(sweep: Path, overrides: tuple[str, ...], as_json: bool) -> None:
     """Say what a sweep (or that of a dataset's folder) would run and about how long it would take; runs none of it."""
     say_first(f"{sweep}: reading it")
-    from crowdsweep.console.tables import terminal_width
     from crowdsweep.sweep.plan import make_plan
-    from crowdsweep.sweep.plan_table import describe_plan
+    from crowdsweep.views.terminal.grid import terminal_width
+    from crowdsweep.views.terminal.plan import describe_plan
 
     made = make_plan(_asked_sweep(sweep, overrides))
     click.echo(_json(made.summary()) if as_json else describe_plan(made, terminal_width()))
@@ -176,7 +176,7 @@ def plan(sweep: Path, overrides: tuple[str, ...], as_json: bool) -> None:
 def results(store: Path | None, form: "TableFormat", phase: "TablePhase", all_trials: bool) -> None:
     """Print one row per trial: what it was, how it ended, what it cost and every metric."""
     from crowdsweep.analysis.trial_table import results_table
-    from crowdsweep.journal.journal import read_journal
+    from crowdsweep.record.journal import read_journal
     from crowdsweep.views.tables.texts import render_table
 
     found = results_table(read_journal(named_store(store)), phase, every=all_trials)
@@ -286,7 +286,7 @@ def mirror(store: Path, uri: str | None) -> None:
 @record_argument
 def repair(store: Path) -> None:
     """Put a damaged record right by the rows that can be read, keeping a copy; `run` then makes up for the others."""
-    from crowdsweep.journal.repair import repair_journal
+    from crowdsweep.record.repair import repair_journal
 
     store = asked_store(store)
     done = repair_journal(store)
@@ -371,7 +371,7 @@ def _print_titles(titles: dict[str, str], as_json: bool) -> None:
     if as_json:
         click.echo(_json([{"name": name, "title": title} for name, title in titles.items()]))
         return
-    from crowdsweep.console.tables import Column, Grid, render, terminal_width
+    from crowdsweep.views.terminal.grid import Column, Grid, render, terminal_width
 
     columns = (Column(title="name"), Column(title="what it is", wraps=True))
     click.echo(render(Grid(columns=columns, groups={"": list(titles.items())}), terminal_width()))

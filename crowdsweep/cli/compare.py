@@ -10,7 +10,7 @@ from crowdsweep.cli.paths import PATH
 from crowdsweep.cli.stores import as_json
 from crowdsweep.cli.telling import say
 from crowdsweep.errors import plain
-from crowdsweep.journal.stores import asked_store
+from crowdsweep.record.stores import asked_store
 
 
 @click.command()
@@ -21,7 +21,7 @@ def compare(first: Path, second: Path, as_json: bool) -> None:
     """Compare two sweeps: what their sweep files say differently, and their scores, paired where the trials match."""
     from crowdsweep.analysis.sweep import analysed
     from crowdsweep.analysis.two_sweeps import differences, pairs_of
-    from crowdsweep.console.tables import render, terminal_width
+    from crowdsweep.views.terminal.grid import render, terminal_width
     from crowdsweep.views.terminal.two_sweeps import as_mapping, changes_grid, pairs_grid
 
     one, other = (analysed(asked_store(store)) for store in (first, second))

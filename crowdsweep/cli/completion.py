@@ -11,7 +11,7 @@ import click
 from click.shell_completion import BashComplete, CompletionItem, FishComplete, ZshComplete
 
 from crowdsweep.files.asked import at_home
-from crowdsweep.journal.stores import stores_in
+from crowdsweep.record.stores import stores_in
 
 _SHELLS = {"bash": BashComplete, "zsh": ZshComplete, "fish": FishComplete}
 VARIABLE = "_CROWDSWEEP_COMPLETE"

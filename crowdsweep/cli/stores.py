@@ -10,7 +10,7 @@ import click
 from crowdsweep.cli.completion import stores_named
 from crowdsweep.cli.paths import PATH
 from crowdsweep.cli.telling import say
-from crowdsweep.journal.stores import DEFAULT_STORES, asked_store, stores_in
+from crowdsweep.record.stores import DEFAULT_STORES, asked_store, stores_in
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 store_argument = click.argument("store", metavar="[DIR]", required=False, type=PATH, shell_complete=stores_named)
@@ -37,7 +37,7 @@ def list_stores(folder: Path, as_json: bool) -> None:
 
     FOLDER holds a folder for each sweep; crowdsweep-runs by default.
     """
-    from crowdsweep.console.tables import Grid, render, terminal_width
+    from crowdsweep.views.terminal.grid import Grid, render, terminal_width
     from crowdsweep.views.terminal.listing import LIST_COLUMNS, list_rows, listed
 
     found = [listed(store) for store in stores_in(folder)]
@@ -56,8 +56,8 @@ def list_stores(folder: Path, as_json: bool) -> None:
 def status(store: Path | None, as_json: bool) -> None:
     """Say how far a sweep is: done, failed, best so far. Works while it runs."""
     from crowdsweep.analysis.standing import sweep_status
-    from crowdsweep.console.tables import terminal_width
-    from crowdsweep.journal.journal import read_journal
+    from crowdsweep.record.journal import read_journal
+    from crowdsweep.views.terminal.grid import terminal_width
     from crowdsweep.views.terminal.status import describe_status
 
     place = named_store(store)
@@ -77,7 +77,7 @@ def stop(store: Path | None) -> None:
     Without DIR it is the one sweep that runs here.
     """
     from crowdsweep.analysis.standing import state_words
-    from crowdsweep.journal.journal import read_journal
+    from crowdsweep.record.journal import read_journal
     from crowdsweep.sweep.stopping import ask_to_stop, the_running_one, wait_for_end
 
     place = the_running_one() if store is None else asked_store(store)

@@ -5,7 +5,7 @@ import sys
 import click
 
 from crowdsweep.cli.first_word import say_nothing_first
-from crowdsweep.console.messages import columns_of, wrapped
+from crowdsweep.views.terminal.messages import columns_of, wrapped
 
 
 def say(text: object, *, err: bool = False) -> None:

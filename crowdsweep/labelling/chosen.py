@@ -10,16 +10,16 @@ from crowdsweep.analysis.sweep import analysed
 from crowdsweep.data import catalogue
 from crowdsweep.data.dataset import Scalar
 from crowdsweep.errors import BadInput, UnknownName
-from crowdsweep.journal.shown import ShownTrial
-from crowdsweep.journal.state import JournalState
 from crowdsweep.labelling.default_model import default_model
 from crowdsweep.labelling.fitted import DEFAULT_SEEDS
 from crowdsweep.metrics.shown import score_words
 from crowdsweep.models import registered
+from crowdsweep.record.events import SweepStatus
+from crowdsweep.record.naming import short_name
+from crowdsweep.record.shown import ShownTrial
+from crowdsweep.record.spec import TrialSpec, canonical_json
+from crowdsweep.record.state import JournalState
 from crowdsweep.sweepfile.located import parse_yaml
-from crowdsweep.trial.events import SweepStatus
-from crowdsweep.trial.naming import short_name
-from crowdsweep.trial.spec import TrialSpec, canonical_json
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,8 +11,8 @@ from crowdsweep.files.drafts import is_draft
 from crowdsweep.files.inside import content_of, names_below
 from crowdsweep.files.names import NoName, inside
 from crowdsweep.files.owned import Kind, check_owned
-from crowdsweep.journal.store_files import JOURNAL_FILE
 from crowdsweep.labelling.recipe import LARGEST, RECIPE, recipe_of
+from crowdsweep.record.store_files import JOURNAL_FILE
 
 CLASSIFIER = "classifier"
 _FILE = re.compile(

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import yaml
 
-from crowdsweep.journal.stores import DEFAULT_STORES
 from crowdsweep.labelling.default_model import default_model
 from crowdsweep.metrics.known import ACCURACY, HELDOUT, KL
 from crowdsweep.metrics.wording import words
 from crowdsweep.models import registered
 from crowdsweep.newcomer.choices import HELDOUT as SHARE
 from crowdsweep.newcomer.choices import POINTS, REPORT_SEEDS, SEARCH_SEEDS, Chosen, Facts
+from crowdsweep.record.stores import DEFAULT_STORES
 from crowdsweep.sweep.requirements import default_metric
 
 SWEEP_FILE, STUDY_FILE = "sweep.yaml", "redundancy.yaml"

@@ -12,7 +12,7 @@ from statistics import NormalDist
 from typing import Any, final
 
 from crowdsweep.errors import SpaceError, Where, suggestion
-from crowdsweep.trial.spec import canonical_json
+from crowdsweep.record.spec import canonical_json
 
 Number = int | float
 NORMAL_TAIL = 1e-4  # a normal dimension is cut at this quantile on either side: 3.7 standard deviations

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import Any, final
 
+from crowdsweep.record.spec import canonical_json
 from crowdsweep.search.contract import Proposal, check_next
 from crowdsweep.search.space import Space
-from crowdsweep.trial.spec import canonical_json
 
 
 @final

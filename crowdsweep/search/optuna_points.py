@@ -21,11 +21,11 @@ from optuna.exceptions import ExperimentalWarning
 from optuna.samplers import BaseSampler, GPSampler, RandomSampler, TPESampler
 from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 
+from crowdsweep.record.spec import canonical_json
 from crowdsweep.search.contract import Goal, Proposal, Sampler, check_next
 from crowdsweep.search.dimensions import NORMAL_TAIL, Choice, Dimension, FloatRange, IntRange, Normal, Steps
 from crowdsweep.search.space import Space
 from crowdsweep.seeds import SeedStream
-from crowdsweep.trial.spec import canonical_json
 
 _MAX_ATTEMPTS = 10  # proposals that repeat an earlier point before the first untried one is taken instead
 

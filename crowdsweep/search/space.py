@@ -17,8 +17,8 @@ from typing import Any
 
 from crowdsweep.errors import BadInput, SpaceError, Where, suggestion
 from crowdsweep.models import registered
+from crowdsweep.record.spec import canonical_json
 from crowdsweep.search.dimensions import Choice, Dimension, FloatRange, IntRange, Steps, parse_dimension
-from crowdsweep.trial.spec import canonical_json
 
 _WEYL = 0.6180339887498949  # its multiples and powers lie evenly between 0 and 1
 When = Mapping[str, tuple[Any, ...]]

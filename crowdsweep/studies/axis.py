@@ -14,8 +14,8 @@ from crowdsweep.metrics.intervals import Estimate, estimate
 from crowdsweep.metrics.known import HELDOUT
 from crowdsweep.metrics.shown import show_with_interval, unsound_words
 from crowdsweep.metrics.wording import is_share, readable
+from crowdsweep.record.array_names import ItemScores, no_item_scores
 from crowdsweep.studies.contract import Curve, CurveLine
-from crowdsweep.trial.item_scores import ItemScores, no_item_scores
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,9 +12,9 @@ from typing import Any
 import pyarrow as pa
 
 from crowdsweep.errors import BadInput, SweepFileError, UnknownName
+from crowdsweep.record.array_names import ItemScores
 from crowdsweep.registry import discovery
 from crowdsweep.sweepfile.records import DatasetEntry, SweepConfig
-from crowdsweep.trial.item_scores import ItemScores
 
 Cell = str | float | int | None
 _GOLD_MODELS = "crowdsweep.gold_models"

@@ -14,6 +14,7 @@ from crowdsweep.errors import SweepFileError
 from crowdsweep.metrics.intervals import Estimate
 from crowdsweep.metrics.known import HELDOUT
 from crowdsweep.metrics.wording import is_share, readable, words
+from crowdsweep.record.array_names import ItemScores, no_item_scores
 from crowdsweep.studies.axis import AxisPoint, ModelsAlong, along_axis, curve_over, log_spaced
 from crowdsweep.studies.contract import (
     Cell,
@@ -30,7 +31,6 @@ from crowdsweep.studies.contract import (
 )
 from crowdsweep.studies.labels_needed import Group, Match, Need, cheaper_matches, need_of
 from crowdsweep.sweepfile.records import SweepConfig
-from crowdsweep.trial.item_scores import ItemScores, no_item_scores
 
 _AXIS = "redundancy"
 # Report trials have a held-out likelihood only where nothing else can tell: there, accuracy is against their own votes.

@@ -8,8 +8,8 @@ are counted in place of points. What infrastructure lost is not counted.
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from crowdsweep.record.spec import TrialSpec
 from crowdsweep.sweep.plan import Plan
-from crowdsweep.trial.spec import TrialSpec
 
 FEWEST_POINTS = 3
 FEWEST_TRIALS = 2  # of a single point

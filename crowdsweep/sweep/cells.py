@@ -11,12 +11,12 @@ from crowdsweep.data.splits import data_version, prepare
 from crowdsweep.errors import BadInput
 from crowdsweep.models import registered
 from crowdsweep.models.contract import ModelInfo, Need
+from crowdsweep.record.naming import dataset_words
+from crowdsweep.record.spec import Phase, TrialSpec, digest
 from crowdsweep.search.space import Space
 from crowdsweep.sweep.pilots import Pilots
 from crowdsweep.sweep.requirements import Offer
 from crowdsweep.sweepfile.records import Metric
-from crowdsweep.trial.naming import dataset_words
-from crowdsweep.trial.spec import Phase, TrialSpec, digest
 
 OPERATIONS_PER_SECOND = 2e8  # of `ModelInfo.cost`, one trial of a batch on one core: rough, see `FORMULA_FACTOR`
 FORMULA_FACTOR, PILOT_FACTOR = 5.0, 2.0

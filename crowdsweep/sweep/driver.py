@@ -15,19 +15,10 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
+from crowdsweep.engine.executor import Batch, Executor
 from crowdsweep.errors import SlotLost
-from crowdsweep.journal.state import JournalState
-from crowdsweep.sweep.allowance import Allowance
-from crowdsweep.sweep.cells import Cell
-from crowdsweep.sweep.executor import Batch, Executor
-from crowdsweep.sweep.interrupts import Interrupts
-from crowdsweep.sweep.mirrors import Mirrors
-from crowdsweep.sweep.plan import Plan
-from crowdsweep.sweep.recorded import recorded_config, recorded_plan
-from crowdsweep.sweep.resume import MakeSearcher, SearchFailed, hours_spent, resumed_searches
-from crowdsweep.sweep.search_run import SearchRun, Step
-from crowdsweep.trial.artifacts import Artifact
-from crowdsweep.trial.events import (
+from crowdsweep.record.artifacts import Artifact
+from crowdsweep.record.events import (
     Event,
     Mirror,
     SweepFinished,
@@ -38,8 +29,17 @@ from crowdsweep.trial.events import (
     TrialProgressed,
     TrialStarted,
 )
-from crowdsweep.trial.result import Status, TrialResult
-from crowdsweep.trial.spec import TrialSpec
+from crowdsweep.record.result import Status, TrialResult
+from crowdsweep.record.spec import TrialSpec
+from crowdsweep.record.state import JournalState
+from crowdsweep.sweep.allowance import Allowance
+from crowdsweep.sweep.cells import Cell
+from crowdsweep.sweep.interrupts import Interrupts
+from crowdsweep.sweep.mirrors import Mirrors
+from crowdsweep.sweep.plan import Plan
+from crowdsweep.sweep.recorded import recorded_config, recorded_plan
+from crowdsweep.sweep.resume import MakeSearcher, SearchFailed, hours_spent, resumed_searches
+from crowdsweep.sweep.search_run import SearchRun, Step
 from crowdsweep.trial.watch import Watch
 
 AHEAD = 1  # batches submitted beyond the slots, so that a slot that ends one has the next at once

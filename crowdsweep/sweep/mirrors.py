@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable, Sequence
 
-from crowdsweep.trial.events import Event, Mirror
+from crowdsweep.record.events import Event, Mirror
 
 _log = logging.getLogger(__name__)
 

@@ -5,11 +5,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from crowdsweep.data.dataset import TrialData
+from crowdsweep.engine.work import BUG, DONE, Question
+from crowdsweep.engine.worker import Forkserver, WorkerDied, bug_of
 from crowdsweep.models import registered
 from crowdsweep.models.contract import ModelInfo
 from crowdsweep.sweep.pilot import Gives, Pace, gives, pace_of, pilot_data
-from crowdsweep.sweep.work import BUG, DONE, Question
-from crowdsweep.sweep.worker import Nursery, WorkerDied, bug_of
 from crowdsweep.trial.model_calls import ModelFault, guarded
 
 LONGEST_S = 60.0  # of all fits of one pilot, the import of its model among them
@@ -19,7 +19,7 @@ class Pilots:
     """Fits models for a moment; the process is started with the first of them."""
 
     def __init__(self) -> None:
-        self._nursery = Nursery()
+        self._forkserver = Forkserver()
         self._paces: dict[str, Pace | None] = {}
 
     def pace(self, key: str, info: ModelInfo, params: Mapping[str, Any], trial: Callable[[], TrialData]) -> Pace | None:
@@ -41,7 +41,7 @@ class Pilots:
 
     def close(self) -> None:
         """Ends the process; may be called twice."""
-        self._nursery.close()
+        self._forkserver.close()
 
     def _answer(
         self,
@@ -54,9 +54,11 @@ class Pilots:
         """Has the process call one of the functions below."""
         until = time.monotonic() + LONGEST_S
         try:
-            self._nursery.worker().give(Question(function=function, arguments=(info.name, params, pilot_data(trial))))
+            self._forkserver.worker().give(
+                Question(function=function, arguments=(info.name, params, pilot_data(trial)))
+            )
             while (left_s := until - time.monotonic()) > 0:
-                match self._nursery.news(left_s):
+                match self._forkserver.news(left_s):
                     case (str() as kind, answer) if kind == DONE:
                         return answer
                     case (str() as kind, (text, trace)) if kind == BUG:
@@ -65,7 +67,7 @@ class Pilots:
                         pass
         except WorkerDied:
             pass
-        self._nursery.kill_worker()
+        self._forkserver.kill_worker()
         return otherwise
 
 

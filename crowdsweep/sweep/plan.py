@@ -19,6 +19,7 @@ from crowdsweep.errors import BadInput, DataError, SweepFileError
 from crowdsweep.metrics.known import HELDOUT
 from crowdsweep.models import registered
 from crowdsweep.models.contract import ModelInfo, Need
+from crowdsweep.record.spec import canonical_json, digest
 from crowdsweep.search.racing import FEWEST_SEEDS
 from crowdsweep.search.space import Space
 from crowdsweep.studies.contract import expand_study
@@ -36,7 +37,6 @@ from crowdsweep.sweep.requirements import (
 )
 from crowdsweep.sweepfile.records import DatasetEntry, ModelEntry, SweepConfig
 from crowdsweep.trial.runner import check_needs, check_size
-from crowdsweep.trial.spec import canonical_json, digest
 
 SEARCH_SEED = 1_000_000
 MOST_TRIALS = 10_000_000  # all of them are laid out in memory

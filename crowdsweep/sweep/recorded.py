@@ -2,13 +2,13 @@
 
 from typing import Any
 
+from crowdsweep.record.plan_record import CellRecord, DatasetRecord, PlanRecord, RefusedRecord
+from crowdsweep.record.result import MOST_CLASSES_INLINE
 from crowdsweep.sweep.cells import Cell
 from crowdsweep.sweep.plan import Plan
 from crowdsweep.sweepfile.read import config_to_mapping
 from crowdsweep.sweepfile.records import SweepConfig
 from crowdsweep.tracking.uri import without_credentials
-from crowdsweep.trial.plan_record import CellRecord, DatasetRecord, PlanRecord, RefusedRecord
-from crowdsweep.trial.result import MOST_CLASSES_INLINE
 
 
 def recorded_config(config: SweepConfig) -> dict[str, Any]:

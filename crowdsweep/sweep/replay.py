@@ -9,14 +9,14 @@ from typing import Any
 from crowdsweep.data.dataset import CrowdDataset
 from crowdsweep.data.moved import load_recorded
 from crowdsweep.data.splits import data_version
+from crowdsweep.engine.executor import Batch
+from crowdsweep.engine.inline import InlineExecutor
 from crowdsweep.errors import BadInput
-from crowdsweep.journal.journal import read_journal
 from crowdsweep.metrics.known import repeats_votes
-from crowdsweep.sweep.executor import Batch
-from crowdsweep.sweep.inline import InlineExecutor
-from crowdsweep.trial.events import TrialFinished
-from crowdsweep.trial.result import TrialResult
-from crowdsweep.trial.spec import TrialSpec
+from crowdsweep.record.events import TrialFinished
+from crowdsweep.record.journal import read_journal
+from crowdsweep.record.result import TrialResult
+from crowdsweep.record.spec import TrialSpec
 
 TOLERANCE = 1e-6  # relative: what a trial's numbers may move by with the batch that it ran in
 

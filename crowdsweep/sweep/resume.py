@@ -4,13 +4,13 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, cast
 
-from crowdsweep.journal.state import JournalState
+from crowdsweep.record.naming import short_name
+from crowdsweep.record.spec import canonical_json
+from crowdsweep.record.state import JournalState
 from crowdsweep.search.contract import PointSearcher
 from crowdsweep.sweep.cells import Search
 from crowdsweep.sweep.plan import Plan
 from crowdsweep.sweep.search_run import SearchRun
-from crowdsweep.trial.naming import short_name
-from crowdsweep.trial.spec import canonical_json
 
 MakeSearcher = Callable[[Search], PointSearcher]
 

@@ -25,13 +25,13 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean
 
 from crowdsweep.metrics.known import HELDOUT
+from crowdsweep.record.events import Event, PointProposed, PointScored, PointsSelected
+from crowdsweep.record.result import Failure, Status, TrialResult
+from crowdsweep.record.spec import TrialSpec, canonical_json
 from crowdsweep.search.contract import PointSearcher, Proposal
 from crowdsweep.search.racing import is_hopeless
 from crowdsweep.sweep.cells import Search
 from crowdsweep.sweep.plan import Plan
-from crowdsweep.trial.events import Event, PointProposed, PointScored, PointsSelected
-from crowdsweep.trial.result import Failure, Status, TrialResult
-from crowdsweep.trial.spec import TrialSpec, canonical_json
 
 Results = Mapping[str, TrialResult]
 

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from crowdsweep.errors import BadInput
-from crowdsweep.journal.journal import read_journal
-from crowdsweep.journal.stores import DEFAULT_STORES, Driver, driver_of, stores_in
-from crowdsweep.trial.events import SweepStatus
+from crowdsweep.record.events import SweepStatus
+from crowdsweep.record.journal import read_journal
+from crowdsweep.record.stores import DEFAULT_STORES, Driver, driver_of, stores_in
 
 LOOK_S = 0.2
 

@@ -11,11 +11,11 @@ from dataclasses import replace
 
 from crowdsweep.data import catalogue
 from crowdsweep.data.dataset import CrowdDataset
+from crowdsweep.engine.executor import Batch, Executor
 from crowdsweep.models import registered
-from crowdsweep.sweep.executor import Batch, Executor
-from crowdsweep.trial.events import Event, TrialFinished, TrialStarted
-from crowdsweep.trial.result import Status, TrialResult
-from crowdsweep.trial.spec import TrialSpec
+from crowdsweep.record.events import Event, TrialFinished, TrialStarted
+from crowdsweep.record.result import Status, TrialResult
+from crowdsweep.record.spec import TrialSpec
 
 PATIENCE_S = 60.0
 _DATASETS = ("anesthesia", "digits")

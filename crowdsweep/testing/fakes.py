@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from crowdsweep.journal.artifacts import keep
-from crowdsweep.journal.kinds import news, take
-from crowdsweep.journal.state import JournalState, Known
+from crowdsweep.engine.executor import Batch
+from crowdsweep.record.artifacts import Artifact
+from crowdsweep.record.events import Event, TrialFinished, TrialProgressed, TrialStarted
+from crowdsweep.record.kept_arrays import keep
+from crowdsweep.record.kinds import news, take
+from crowdsweep.record.result import Failure, Status, TrialResult
+from crowdsweep.record.spec import TrialSpec
+from crowdsweep.record.state import JournalState, Known
 from crowdsweep.search.contract import Proposal, check_next
-from crowdsweep.sweep.executor import Batch
-from crowdsweep.trial.artifacts import Artifact
-from crowdsweep.trial.events import Event, TrialFinished, TrialProgressed, TrialStarted
-from crowdsweep.trial.result import Failure, Status, TrialResult
-from crowdsweep.trial.spec import TrialSpec
 
 
 @dataclass

@@ -6,13 +6,13 @@ Each takes a function that opens one and the same journal, empty at first, after
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
-from crowdsweep.journal.state import JournalState
+from crowdsweep.record.events import Event, TrialPlanned, TrialProgressed, TrialStarted
+from crowdsweep.record.result import Status
+from crowdsweep.record.state import JournalState
 from crowdsweep.testing.mirror_checks import failed, ok, one_of_each, spec
-from crowdsweep.trial.events import Event, TrialPlanned, TrialProgressed, TrialStarted
-from crowdsweep.trial.result import Status
 
 
-class Keeper(Protocol):
+class WritableJournal(Protocol):
     """What a driver needs of a journal, and whoever opened it."""
 
     @property
@@ -22,7 +22,7 @@ class Keeper(Protocol):
     def close(self) -> None: ...
 
 
-OpenJournal = Callable[[], Keeper]
+OpenJournal = Callable[[], WritableJournal]
 
 
 def check_keeps_what_it_is_told(open_journal: OpenJournal) -> None:

@@ -4,10 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from crowdsweep.journal.kinds import take
-from crowdsweep.journal.state import JournalState, Known
 from crowdsweep.models import registered
-from crowdsweep.trial.events import (
+from crowdsweep.record.events import (
     Event,
     PointProposed,
     PointScored,
@@ -18,9 +16,11 @@ from crowdsweep.trial.events import (
     TrialFinished,
     TrialPlanned,
 )
-from crowdsweep.trial.plan_record import CellRecord, PlanRecord
-from crowdsweep.trial.result import Failure, Status, TrialResult
-from crowdsweep.trial.spec import Phase, TrialSpec
+from crowdsweep.record.kinds import take
+from crowdsweep.record.plan_record import CellRecord, PlanRecord
+from crowdsweep.record.result import Failure, Status, TrialResult
+from crowdsweep.record.spec import Phase, TrialSpec
+from crowdsweep.record.state import JournalState, Known
 
 
 def made_up_trials(

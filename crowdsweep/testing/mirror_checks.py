@@ -6,9 +6,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from crowdsweep.errors import JournalError, JournalLocked
-from crowdsweep.journal.rows import Rows
-from crowdsweep.testing.journals import plan_asking_for
-from crowdsweep.trial.events import (
+from crowdsweep.record.events import (
     BatchLost,
     Event,
     Mirror,
@@ -24,8 +22,10 @@ from crowdsweep.trial.events import (
     TrialProgressed,
     TrialStarted,
 )
-from crowdsweep.trial.result import Failure, Status, TrialResult
-from crowdsweep.trial.spec import Phase, TrialSpec
+from crowdsweep.record.result import Failure, Status, TrialResult
+from crowdsweep.record.rows import Rows
+from crowdsweep.record.spec import Phase, TrialSpec
+from crowdsweep.testing.journals import plan_asking_for
 
 OpenRows = Callable[[bool], Rows]
 """Opens the rows of one place, the same each time: for writing (True) or for reading."""

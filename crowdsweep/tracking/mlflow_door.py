@@ -34,7 +34,7 @@ from mlflow.entities import (
 )
 from mlflow.exceptions import MlflowException
 
-from crowdsweep.journal.local import JOURNAL_FILE
+from crowdsweep.record.local import JOURNAL_FILE
 from crowdsweep.tracking.artifact_files import bring_along, write_inside
 from crowdsweep.tracking.artifact_places import FOLDER, is_inside
 from crowdsweep.tracking.mlflow_failures import in_our_words

@@ -10,16 +10,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from crowdsweep.errors import BadInput
-from crowdsweep.journal.artifacts import content_of
-from crowdsweep.journal.journal import open_rows
-from crowdsweep.journal.state import JournalState
+from crowdsweep.record.events import Event, SweepStarted, TrialFinished, TrialPlanned
+from crowdsweep.record.journal import open_rows
+from crowdsweep.record.kept_arrays import content_of
+from crowdsweep.record.state import JournalState
 from crowdsweep.tracking.mlflow_door import MlflowClient, MlflowDoor
 from crowdsweep.tracking.mlflow_failures import words_of
 from crowdsweep.tracking.projection import Projection
 from crowdsweep.tracking.repeated import Pace, Repeated
 from crowdsweep.tracking.run_book import DrawConfusion, ReadArtifact, Rejected, RunBook
 from crowdsweep.tracking.uri import tracking_uri, without_credentials
-from crowdsweep.trial.events import Event, SweepStarted, TrialFinished, TrialPlanned
 
 __all__ = ["Mirrored", "MlflowClient", "MlflowMirror", "rebuild", "tracking_uri", "without_credentials"]
 

@@ -3,10 +3,10 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from crowdsweep.journal.shown import ShownTrial, one_each, shown_trials
-from crowdsweep.journal.state import JournalState
+from crowdsweep.record.result import TrialResult
+from crowdsweep.record.shown import ShownTrial, one_each, shown_trials
+from crowdsweep.record.state import JournalState
 from crowdsweep.tracking.run_book import Rejected, RunBook
-from crowdsweep.trial.result import TrialResult
 
 _ATTEMPTS = 8  # at one trial, before the others are written without it
 

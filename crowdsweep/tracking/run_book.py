@@ -8,8 +8,12 @@ from hashlib import blake2b
 from typing import Protocol, runtime_checkable
 
 from crowdsweep.errors import JournalError
-from crowdsweep.journal.shown import ShownTrial
-from crowdsweep.journal.state import JournalState
+from crowdsweep.record.artifacts import Artifact
+from crowdsweep.record.events import Event, RunsCreated
+from crowdsweep.record.result import Status, TrialResult
+from crowdsweep.record.shown import ShownTrial
+from crowdsweep.record.spec import TrialSpec
+from crowdsweep.record.state import JournalState
 from crowdsweep.tracking.run_records import (
     ASKED,
     FILES,
@@ -30,10 +34,6 @@ from crowdsweep.tracking.run_records import (
     trial_record,
 )
 from crowdsweep.tracking.sweep_page import store_id
-from crowdsweep.trial.artifacts import Artifact
-from crowdsweep.trial.events import Event, RunsCreated
-from crowdsweep.trial.result import Status, TrialResult
-from crowdsweep.trial.spec import TrialSpec
 
 _log = logging.getLogger(__name__)
 

@@ -11,15 +11,14 @@ from statistics import fmean, stdev
 from typing import Any, Literal
 
 from crowdsweep.errors import plain
-from crowdsweep.journal.shown import ShownTrial
 from crowdsweep.metrics.known import HELDOUT, metric_kind
 from crowdsweep.metrics.ranking import ranking_metric
 from crowdsweep.metrics.wording import is_count
-from crowdsweep.trial.artifacts import Artifact
-from crowdsweep.trial.baselines import BASELINES, CLASSES
-from crowdsweep.trial.item_scores import is_item_scores
-from crowdsweep.trial.result import Status, TrialResult
-from crowdsweep.trial.spec import Phase, TrialSpec, canonical_json
+from crowdsweep.record.array_names import BASELINES, CLASSES, is_item_scores
+from crowdsweep.record.artifacts import Artifact
+from crowdsweep.record.result import Status, TrialResult
+from crowdsweep.record.shown import ShownTrial
+from crowdsweep.record.spec import Phase, TrialSpec, canonical_json
 
 KEY_LIMIT = 250
 PARAM_LIMIT = 6000

@@ -7,8 +7,8 @@ from hashlib import blake2b
 from typing import Any
 from urllib.parse import quote
 
+from crowdsweep.record.events import SweepStarted
 from crowdsweep.tracking.run_records import PREFIX
-from crowdsweep.trial.events import SweepStarted
 
 ORDER = PREFIX + "order"
 """Tag by which a list of runs is sorted: the sweep, then its ranked cells, best first, then the others."""

@@ -17,9 +17,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from crowdsweep.errors import BadInput, plain
-from crowdsweep.journal.journal import read_journal
-from crowdsweep.journal.state import JournalState
-from crowdsweep.journal.stores import driver_of
+from crowdsweep.record.journal import read_journal
+from crowdsweep.record.state import JournalState
+from crowdsweep.record.stores import driver_of
 from crowdsweep.tracking.artifact_files import DatabaseBusy, NoDatabase, bring_along, experiment_in
 from crowdsweep.tracking.artifact_places import FOLDER
 from crowdsweep.tracking.guard_names import APP, ARTIFACTS, PARAMETER, TOKEN
@@ -98,7 +98,7 @@ def serve(store: Path, port: int, announce: Callable[[str], object]) -> int:
     ):
         nowhere = Path(place) / "nowhere"
         nowhere.mkdir()
-        keeper = subprocess.Popen(  # noqa: S603 - our own interpreter and fixed words
+        supervisor = subprocess.Popen(  # noqa: S603 - our own interpreter and fixed words
             [sys.executable, "-I", "-S", "-c", _KEEP, place, *command],
             env=environment,
             cwd=nowhere,
@@ -108,17 +108,17 @@ def serve(store: Path, port: int, announce: Callable[[str], object]) -> int:
             start_new_session=True,
         )
         shown = not _has_screen()
-        while keeper.poll() is None and not signals:
+        while supervisor.poll() is None and not signals:
             if not shown and _answers(port):
                 shown = True
                 _open(link, Path(place))
             time.sleep(_LOOK_S)
         if signals:
-            keeper.communicate()  # it ends when its pipe is closed
+            supervisor.communicate()  # it ends when its pipe is closed
             return 0
         log.seek(0)
         announce("\n".join(log.read().decode(errors="replace").splitlines()[-_LINES_OF_LOG:]))
-        return keeper.returncode
+        return supervisor.returncode
 
 
 def _elsewhere(state: JournalState, database: Path) -> str | None:

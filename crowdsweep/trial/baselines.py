@@ -23,11 +23,10 @@ from crowdsweep.data.dataset import TrialData
 from crowdsweep.metrics.known import ACCURACY, ITEM_METRICS, ScoredItems, repeats_votes
 from crowdsweep.models import registered
 from crowdsweep.models.contract import FitContext, fit_one
+from crowdsweep.record.array_names import BASELINES, CLASSES, HISTOGRAM, MARGINAL, UNIFORM
 from crowdsweep.seeds import SeedStream
 from crowdsweep.trial.scoring import scored_part
 
-BASELINES, CLASSES = "baselines", "class_names"
-MARGINAL, UNIFORM, HISTOGRAM = "marginal", "uniform", "histogram"
 _METRICS = (ACCURACY, "log_loss", "brier", "kl", "kl_reverse", "js")
 _ROW = [("baseline", "<U9"), ("metric", "<U16"), ("value", "<f8")]
 

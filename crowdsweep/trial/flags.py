@@ -10,9 +10,7 @@ often right as the vote clears it of every mark.
 Trials of a search are held against held-out answers alone: gold that chose among points would rank them afterwards.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
-from enum import StrEnum
 
 import numpy as np
 from jaxtyping import Float64
@@ -23,27 +21,13 @@ from crowdsweep.data.dataset import TrainingData, TrialData
 from crowdsweep.models._em import winners
 from crowdsweep.models._votes import agreement, exchanged_classes
 from crowdsweep.models.contract import ModelInfo
+from crowdsweep.record.flags import Flag
 
 # How much more often two answers to one item must agree than two to different items; below, nothing follows from
 # disagreeing with the votes.
 _LEAST_AGREEMENT = 0.05
 _KEPT = 0.5  # of what the vote knows beyond one class for all items
 _CHANCE = 0.01  # p of the sign test: every trial is tested
-
-
-class Flag(StrEnum):
-    """What is wrong with a fit."""
-
-    PERMUTED = "permuted"
-    COLLAPSED = "collapsed"
-    WORSE_THAN_VOTE = "worse_than_vote"
-
-
-_WORDS = {
-    Flag.PERMUTED: "its classes are those of the votes in another order",
-    Flag.COLLAPSED: "it agrees with the votes no more than one class for all items does",
-    Flag.WORSE_THAN_VOTE: "it is right far less often than majority vote, on gold or on held-out answers",
-}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -136,8 +120,3 @@ def _agreement_of_answers(training: TrainingData) -> float:
     several = given > 1
     same = np.asarray((counts * counts).sum(axis=1)) - given
     return float((same[several] / (given[several] * (given[several] - 1))).mean()) if several.any() else 0.0
-
-
-def flag_words(flags: Iterable[str]) -> str:
-    """Returns flags as people read them: `permuted (its classes are …)`; empty for none."""
-    return "; ".join(f"{flag.replace('_', ' ')} ({_WORDS[Flag(flag)]})" for flag in flags)

@@ -6,44 +6,16 @@ rank (`ItemMetric.by_item`): somebody may want to rank by another one later. It 
 the items, which is the same for all trials of most datasets and so is kept once.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
-from jaxtyping import Float
 from scipy.special import softmax
 
 from crowdsweep.data.dataset import TrialData
-from crowdsweep.metrics.known import ITEM_METRICS, SPLITS, ScoredItems, metric_kind
+from crowdsweep.metrics.known import ITEM_METRICS, SPLITS, ScoredItems
 from crowdsweep.metrics.ranking import ranking_metric
 from crowdsweep.metrics.soft_labels import kurtosis_of
-
-ItemScores = Callable[[Sequence[str], str], Mapping[str, Float[np.ndarray, " items"]]]
-"""(keys of trials, metric) → key → the scores of the items that the metric is the mean of, for all of these trials, of
-the same items in the same order; empty where that is not to be had."""
-_SCORES, _ITEMS, _KURTOSIS = "item_scores", "items_scored", "votes_kurtosis"
-
-
-def no_item_scores(keys: Sequence[str], metric: str) -> Mapping[str, Float[np.ndarray, " items"]]:  # noqa: ARG001
-    """None are known."""
-    return {}
-
-
-def names_of(metric: str) -> tuple[str, str, str]:
-    """Returns where the scores of items by a metric (`test_kl.snap`) are found: the name of the artifact, of the column
-    in it, and of the artifact that says which items they are."""
-    name, dot, use = metric.partition(".")
-    split = name.partition("_")[0]
-    return f"{_SCORES}.{split}", f"{metric_kind(metric)}{dot}{use}", f"{_ITEMS}.{split}"
-
-
-def kurtosis_name(split: str) -> str:
-    """Returns the name of the artifact that says how peaked the votes are for the items of a split."""
-    return f"{_KURTOSIS}.{split}"
-
-
-def is_item_scores(artifact: str) -> bool:
-    """Whether an artifact is one of these."""
-    return artifact.partition(".")[0] in (_SCORES, _ITEMS, _KURTOSIS)
+from crowdsweep.record.array_names import kurtosis_name, names_of
 
 
 def item_scores(

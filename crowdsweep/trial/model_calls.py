@@ -17,7 +17,7 @@ from typing import ParamSpec, TypeVar
 import numpy as np
 
 from crowdsweep.errors import Interrupted
-from crowdsweep.trial.result import Failure
+from crowdsweep.record.result import Failure
 
 MOST_CHARACTERS = 2_000
 """Of a failure's message; of its traceback four times as many."""

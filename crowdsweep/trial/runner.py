@@ -18,18 +18,18 @@ from crowdsweep.data.dataset import CrowdDataset, TrialData
 from crowdsweep.errors import DataError, FitFailed
 from crowdsweep.models import registered
 from crowdsweep.models.contract import FitContext, FitResult, Model, ModelInfo, Need, Predictor, fit_unchecked
+from crowdsweep.record.artifacts import within_limit
+from crowdsweep.record.events import TrialProgressed
+from crowdsweep.record.result import CROWD_CONFUSION, MISSING_PLUGIN, MOST_CLASSES_INLINE, Failure, Status, TrialResult
+from crowdsweep.record.spec import TrialSpec, canonical_json
 from crowdsweep.seeds import SeedStream
 from crowdsweep.trial import memory
-from crowdsweep.trial.artifacts import within_limit
 from crowdsweep.trial.baselines import baseline_scores
-from crowdsweep.trial.events import TrialProgressed
 from crowdsweep.trial.fit_checks import checked_fit
 from crowdsweep.trial.flags import evidence_of, flags_of
 from crowdsweep.trial.item_scores import item_scores
 from crowdsweep.trial.model_calls import ModelFault, failure_of, guarded
-from crowdsweep.trial.result import CROWD_CONFUSION, MISSING_PLUGIN, MOST_CLASSES_INLINE, Failure, Status, TrialResult
 from crowdsweep.trial.scoring import score, score_of, scored_items
-from crowdsweep.trial.spec import TrialSpec, canonical_json
 from crowdsweep.trial.watch import Watch
 from crowdsweep.trial.watch import thinned as curve_thinned
 

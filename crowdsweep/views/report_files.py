@@ -14,8 +14,8 @@ from crowdsweep.data.csv_files import to_csv
 from crowdsweep.errors import NotWritten
 from crowdsweep.files.asked import is_file
 from crowdsweep.files.owned import replace_files
-from crowdsweep.journal.artifacts import FOLDER, without_files
-from crowdsweep.journal.store_files import STORE
+from crowdsweep.record.kept_arrays import FOLDER, without_files
+from crowdsweep.record.store_files import STORE
 from crowdsweep.views.figures.map_files import pictures
 from crowdsweep.views.page.page import render_page
 from crowdsweep.views.tables.reading import comparison_in_latex, comparison_in_markdown

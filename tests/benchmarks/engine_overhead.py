@@ -30,20 +30,20 @@ os.environ.update(RAY_USAGE_STATS_ENABLED="0", TUNE_DISABLE_AUTO_CALLBACK_LOGGER
 
 import ray
 
-from crowdsweep.journal.journal import Journal
+from crowdsweep.engine.cluster import Cluster, connect
+from crowdsweep.engine.ray_actors import RayExecutor
+from crowdsweep.engine.ray_slot import CONTROL, Slot, slot_options
+from crowdsweep.record.events import Event, Mirror, SweepFinished, SweepStarted
+from crowdsweep.record.journal import Journal
+from crowdsweep.record.plan_record import PlanRecord
 from crowdsweep.search.searchers import make_searcher
-from crowdsweep.sweep.cluster import Cluster, connect
 from crowdsweep.sweep.driver import run_sweep
 from crowdsweep.sweep.environment import environment
 from crowdsweep.sweep.plan import make_plan
-from crowdsweep.sweep.ray_actors import RayExecutor
-from crowdsweep.sweep.ray_slot import CONTROL, Slot, slot_options
 from crowdsweep.sweepfile.read import parse_sweep
 from crowdsweep.sweepfile.records import Resources, SweepConfig
 from crowdsweep.testing.journals import folded
 from crowdsweep.tracking.mlflow_runs import MlflowMirror, rebuild, tracking_uri
-from crowdsweep.trial.events import Event, Mirror, SweepFinished, SweepStarted
-from crowdsweep.trial.plan_record import PlanRecord
 from crowdsweep.trial.runner import run_batch
 
 SLOTS = 2

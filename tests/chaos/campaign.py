@@ -28,7 +28,7 @@ from chaos.sandbox import SWEEP, Sandbox
 from warm import WarmServer
 
 GROUPS = {
-    kills: "processes killed: the driver, its worker and keeper, each part of Ray; two drivers at once",
+    kills: "processes killed: the driver, its worker and forkserver, each part of Ray; two drivers at once",
     trackers: "MLflow's server silent, slow, killed, answering 401, 500, 503, HTML; the driver killed while it writes",
     databases: "PostgreSQL down, or killed in mid-run",
     disks: "disk full, store read-only before and during a run",

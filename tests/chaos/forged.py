@@ -11,7 +11,7 @@ from chaos.faults import fault
 from chaos.journal_file import lines_of
 from chaos.sandbox import Sandbox
 
-from crowdsweep.journal.rows import START, chain, unseal
+from crowdsweep.record.rows import START, chain, unseal
 
 Data = dict[str, Any]
 PATHS = (

@@ -26,7 +26,7 @@ def _still(find: Callable[[Sandbox, Command], int | None], *options: str) -> Str
 
     def strike(box: Sandbox, draw: Random) -> str:
         box.options += options
-        box.cold_keepers = True
+        box.cold_forkservers = True
         command = box.start()
         box.until_rows(draw.randint(1, LAST_ROW), command)
         box.until(lambda: find(box, command), command)
@@ -46,7 +46,7 @@ def _still(find: Callable[[Sandbox, Command], int | None], *options: str) -> Str
 
 fault("driver SIGSTOP", draws=2)(_still(lambda _, command: None if command.is_over else command.process.pid))
 fault("inline worker SIGSTOP", draws=2)(_still(lambda box, _: box.worker()))
-fault("inline keeper SIGSTOP", draws=1)(_still(lambda box, _: box.process("nursery.keep")))
+fault("inline forkserver SIGSTOP", draws=1)(_still(lambda box, _: box.process("forkserver.serve")))
 fault("Ray actor SIGSTOP", draws=1, on_ray=True)(_still(lambda box, _: box.process("ray::Slot"), "--engine", "ray"))
 
 

@@ -14,10 +14,10 @@ from chaos.person import touched
 from chaos.sandbox import Sandbox
 
 from crowdsweep.analysis.trial_table import results_table
-from crowdsweep.journal.artifacts import content_of
-from crowdsweep.journal.journal import open_rows, read_journal
-from crowdsweep.journal.state import JournalState
-from crowdsweep.trial.result import TrialResult
+from crowdsweep.record.journal import open_rows, read_journal
+from crowdsweep.record.kept_arrays import content_of
+from crowdsweep.record.result import TrialResult
+from crowdsweep.record.state import JournalState
 
 COST = ("wall_s", "batch_wall_s", "batch_size", "peak_bytes", "host")
 # Of the page: what a trial took, who is cheaper, and when it was written.

@@ -4,10 +4,10 @@ from collections import Counter
 from pathlib import Path
 
 from crowdsweep.errors import JournalError
-from crowdsweep.journal.codec import decode
-from crowdsweep.journal.rows import unseal
-from crowdsweep.trial.events import Event, TrialFinished
-from crowdsweep.trial.result import TrialResult
+from crowdsweep.record.codec import decode
+from crowdsweep.record.events import Event, TrialFinished
+from crowdsweep.record.result import TrialResult
+from crowdsweep.record.rows import unseal
 
 
 def lines_of(journal: Path) -> list[bytes]:

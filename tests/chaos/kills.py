@@ -1,4 +1,4 @@
-"""Processes that are killed: the driver by four signals, its worker and keeper, and each part of a Ray cluster."""
+"""Processes that are killed: the driver by four signals, its worker and forkserver, and each part of a Ray cluster."""
 
 import os
 import signal
@@ -59,7 +59,7 @@ def _killed_under_the_driver(
 
     def strike(box: Sandbox, draw: Random) -> str:
         box.options += options
-        box.cold_keepers = True
+        box.cold_forkservers = True
         command = box.start()
         box.until_rows(draw.randint(1, LAST_ROW), command)
         box.until(lambda: find(box), command)
@@ -74,7 +74,7 @@ def _killed_under_the_driver(
 
 
 fault("inline worker SIGKILL", draws=4)(_killed_under_the_driver(Sandbox.worker))
-fault("inline keeper SIGKILL", draws=4)(_killed_under_the_driver(lambda box: box.process("nursery.keep")))
+fault("inline forkserver SIGKILL", draws=4)(_killed_under_the_driver(lambda box: box.process("forkserver.serve")))
 _ON_RAY = ("--engine", "ray")
 fault("Ray actor SIGKILL", draws=2, on_ray=True)(_killed_under_the_driver(lambda b: b.process("ray::Slot"), *_ON_RAY))
 fault("Ray raylet SIGKILL", draws=1, on_ray=True)(
@@ -94,8 +94,8 @@ fault("Ray head SIGTERM", draws=1, on_ray=True)(
 fault("Ray's process SIGKILL", draws=1, on_ray=True)(
     _killed_under_the_driver(lambda b: b.process("ray_process.serve"), *_ON_RAY)
 )
-fault("Ray keeper SIGKILL", draws=1, on_ray=True)(
-    _killed_under_the_driver(lambda b: b.process("nursery.keep"), *_ON_RAY)
+fault("Ray forkserver SIGKILL", draws=1, on_ray=True)(
+    _killed_under_the_driver(lambda b: b.process("forkserver.serve"), *_ON_RAY)
 )
 
 

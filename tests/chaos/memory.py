@@ -9,8 +9,8 @@ from random import Random
 from chaos.faults import Strike, fault, rows_in_words
 from chaos.sandbox import SWEEP, Command, Sandbox
 
-from crowdsweep.journal.journal import read_journal
-from crowdsweep.trial.result import Status
+from crowdsweep.record.journal import read_journal
+from crowdsweep.record.result import Status
 
 LAST_ROW = 60
 MORE = (0, 1 << 20, 16 << 20)  # bytes
@@ -20,7 +20,7 @@ def _limited(find: Callable[[Sandbox, Command], list[int | None]]) -> Strike:
     """Trials that fail for want of memory say so, and a person has them tried again with more."""
 
     def strike(box: Sandbox, draw: Random) -> str:
-        box.cold_keepers = True
+        box.cold_forkservers = True
         # Without the model that fails by itself: to try again what failed would run its trials twice.
         own = [model for model in SWEEP["models"] if "poisoned" not in str(model)]
         box.write(models=[*own, {"name": "hungry", "params": {"mib": 64}}])
@@ -70,5 +70,5 @@ def _failed_for_memory(box: Sandbox) -> int:
 fault("memory used up", draws=2)(_limited(lambda box, command: [command.process.pid]))
 fault("no memory for a trial", draws=2)(_limited(lambda box, command: [box.worker()]))
 fault("no memory for the machine", draws=2)(
-    _limited(lambda box, command: [box.process("nursery.keep"), box.worker(), command.process.pid])
+    _limited(lambda box, command: [box.process("forkserver.serve"), box.worker(), command.process.pid])
 )

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from crowdsweep.analysis.sweep import analysed
-from crowdsweep.journal.journal import read_journal
-from crowdsweep.journal.shown import one_each, shown_trials
-from crowdsweep.trial.result import Status
+from crowdsweep.record.journal import read_journal
+from crowdsweep.record.result import Status
+from crowdsweep.record.shown import one_each, shown_trials
 from crowdsweep.views.mlflow.page import sweep_page
 from crowdsweep.views.report_files import written_files
 

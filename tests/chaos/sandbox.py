@@ -23,11 +23,11 @@ from uuid import uuid4
 import yaml
 from chaos import person
 from chaos.journal_file import finishes
-from warm import COMM_LENGTH, WARM_KEEPERS, Forked, WarmServer, cold_start
+from warm import COMM_LENGTH, WARM_FORKSERVERS, Forked, WarmServer, cold_start
 
-from crowdsweep.journal.journal import read_journal
-from crowdsweep.trial.events import SweepStatus
-from crowdsweep.trial.result import TrialResult
+from crowdsweep.record.events import SweepStatus
+from crowdsweep.record.journal import read_journal
+from crowdsweep.record.result import TrialResult
 
 ROOT = Path(__file__).parents[2]
 CONFINED = Path(__file__).with_name("confined.py")
@@ -119,7 +119,8 @@ class Sandbox:
         persons: what a person has in the folder, which is looked at again in the end.
         servers: what else was started, closed with the sandbox.
         warm: what starts commands that nothing confines; None for cold starts.
-        cold_keepers: whether the processes that keep workers start cold all the same, so that a fault can find them.
+        cold_forkservers: whether the processes that keep workers start cold all the same, so that a fault can find
+            them.
     """
 
     folder: Path = field(default_factory=lambda: Path(tempfile.mkdtemp(prefix="cs", dir="/tmp")))
@@ -139,7 +140,7 @@ class Sandbox:
     persons: Mapping[str, person.Seen] = field(default_factory=dict[str, person.Seen])
     servers: list[Callable[[], object]] = field(default_factory=list[Callable[[], object]])
     warm: WarmServer | None = None
-    cold_keepers: bool = False
+    cold_forkservers: bool = False
     _mark: str = field(default_factory=lambda: uuid4().hex)
     _sessions: set[int] = field(default_factory=set[int])
     _count: int = 0
@@ -216,7 +217,7 @@ class Sandbox:
             "CROWDSWEEP_PLUGINS": str(ROOT / "tests" / "misbehaving"),
             "TMPDIR": str(self.folder / "tmp"),
             MARK: self._mark,
-            **({} if self.cold_keepers else {WARM_KEEPERS: self._mark}),
+            **({} if self.cold_forkservers else {WARM_FORKSERVERS: self._mark}),
             **self.environment,
         }
 
@@ -315,10 +316,10 @@ class Sandbox:
         return next((pid for pid, line in self.processes().items() if name in line), None)
 
     def worker(self) -> int | None:
-        """Returns the process that runs the trials of the inline engine: the keeper's child."""
-        keeper = self.process("nursery.keep")
+        """Returns the process that runs the trials of the inline engine: the forkserver's child."""
+        parent = self.process("forkserver.serve")
         processes = self.processes()
-        return next((pid for pid in processes if pid != keeper and _stat(pid)[1] == keeper), None) if keeper else None
+        return next((pid for pid in processes if pid != parent and _stat(pid)[1] == parent), None) if parent else None
 
     def close(self, *, keep: bool = False) -> None:
         """Ends all that is left of it; removes the folder unless it is to be kept."""

@@ -9,19 +9,19 @@ from pathlib import Path
 
 import pytest
 
+from crowdsweep.engine.cluster import Cluster, Node
+from crowdsweep.engine.inline import InlineExecutor
+from crowdsweep.engine.ray_actors import RayExecutor
+from crowdsweep.engine.retry_policy import LOSS_LIMIT
 from crowdsweep.errors import InfeasibleRequest
-from crowdsweep.sweep.cluster import Cluster, Node
-from crowdsweep.sweep.inline import InlineExecutor
-from crowdsweep.sweep.losses import LOSS_LIMIT
-from crowdsweep.sweep.ray_actors import RayExecutor
+from crowdsweep.record.events import BatchLost, TrialProgressed
+from crowdsweep.record.result import Status
+from crowdsweep.record.spec import TrialSpec
 from crowdsweep.sweepfile.records import Resources
 from crowdsweep.testing import executor_checks as checks
 from crowdsweep.testing.executor_checks import batch_of, datasets, drained, finished, specs_on
 from crowdsweep.testing.fakes import FakeExecutor
-from crowdsweep.trial.events import BatchLost, TrialProgressed
-from crowdsweep.trial.result import Status
 from crowdsweep.trial.runner import run_batch
-from crowdsweep.trial.spec import TrialSpec
 
 
 @pytest.fixture
@@ -152,7 +152,7 @@ def test_inline_ends_a_trial_that_hangs(misbehaving: None) -> None:
         executor.close()
 
 
-def test_inline_leaves_no_process_behind(misbehaving: None, cold_keepers: None) -> None:
+def test_inline_leaves_no_process_behind(misbehaving: None, cold_forkservers: None) -> None:
     before = _processes_of_ours()
     executor = InlineExecutor(datasets())
     executor.submit(batch_of(specs_of("wrong", 2, how="fork_and_stay")))
@@ -160,7 +160,7 @@ def test_inline_leaves_no_process_behind(misbehaving: None, cold_keepers: None) 
     executor.submit(batch_of(specs_of("wrong", 2, how="sleep")))
     executor.poll(0.0)
     own = _processes_of_ours() - before
-    assert len(own) >= 3, "keeper, worker and what the model forked"
+    assert len(own) >= 3, "forkserver, worker and what the model forked"
     began = time.monotonic()
     executor.close()
     assert time.monotonic() - began < 5
@@ -170,17 +170,17 @@ def test_inline_leaves_no_process_behind(misbehaving: None, cold_keepers: None) 
     assert not [process for process in own if _is_alive(process)]
 
 
-def test_what_a_killed_keeper_kept_ends_with_it(misbehaving: None, cold_keepers: None) -> None:
+def test_what_a_killed_forkserver_kept_ends_with_it(misbehaving: None, cold_forkservers: None) -> None:
     before = _processes_of_ours()
     executor = InlineExecutor(datasets())
     try:
         executor.submit(batch_of(specs_of("wrong", 2, how="sleep")))
         deadline = time.monotonic() + 60
         while len(own := _processes_of_ours() - before) < 2:
-            assert time.monotonic() < deadline, "keeper and worker"
+            assert time.monotonic() < deadline, "forkserver and worker"
             executor.poll(0.2)
-        (keeper,) = [process for process in own if os.getsid(process) == process]
-        os.kill(keeper, signal.SIGKILL)
+        (forkserver,) = [process for process in own if os.getsid(process) == process]
+        os.kill(forkserver, signal.SIGKILL)
         deadline = time.monotonic() + 5
         while any(map(_is_alive, own)) and time.monotonic() < deadline:
             time.sleep(0.05)
@@ -192,7 +192,7 @@ def test_what_a_killed_keeper_kept_ends_with_it(misbehaving: None, cold_keepers:
 
 
 def _processes_of_ours() -> set[int]:
-    return {int(path.name) for path in Path("/proc").glob("[0-9]*") if b"nursery" in _command_of(path)}
+    return {int(path.name) for path in Path("/proc").glob("[0-9]*") if b"forkserver" in _command_of(path)}
 
 
 def _command_of(process: Path) -> bytes:
@@ -204,7 +204,7 @@ def _command_of(process: Path) -> bytes:
 
 
 def _session_leader_is_child_of_ours(process: Path) -> bool:
-    """The keeper leads the session of all that comes from it, and is this process's child."""
+    """The forkserver leads the session of all that comes from it, and is this process's child."""
     leader = int((process / "stat").read_text().rpartition(")")[2].split()[3])
     return int(Path(f"/proc/{leader}/stat").read_text().rpartition(")")[2].split()[1]) == os.getpid()
 
@@ -232,7 +232,7 @@ class TestRay:
     def test_a_slot_has_as_many_threads_as_cpus_and_the_device_that_it_was_given(self, idle_cluster: Cluster) -> None:
         import ray
 
-        from crowdsweep.sweep.ray_slot import THREAD_VARIABLES, Slot, slot_options
+        from crowdsweep.engine.ray_slot import THREAD_VARIABLES, Slot, slot_options
 
         class Curious(Slot):
             def threads(self) -> list[str]:

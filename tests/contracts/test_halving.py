@@ -11,16 +11,16 @@ import pytest
 
 from crowdsweep.data import catalogue
 from crowdsweep.data.dataset import CrowdDataset
+from crowdsweep.engine.cluster import Cluster
+from crowdsweep.engine.executor import Batch, Executor
+from crowdsweep.engine.inline import InlineExecutor
+from crowdsweep.engine.ray_actors import RayExecutor
 from crowdsweep.models import registered
-from crowdsweep.sweep.cluster import Cluster
-from crowdsweep.sweep.executor import Batch, Executor
-from crowdsweep.sweep.inline import InlineExecutor
-from crowdsweep.sweep.ray_actors import RayExecutor
+from crowdsweep.record.events import TrialProgressed
+from crowdsweep.record.result import Status, TrialResult
+from crowdsweep.record.spec import TrialSpec
 from crowdsweep.sweepfile.records import Resources
 from crowdsweep.testing.executor_checks import drained, finished
-from crowdsweep.trial.events import TrialProgressed
-from crowdsweep.trial.result import Status, TrialResult
-from crowdsweep.trial.spec import TrialSpec
 from crowdsweep.trial.watch import Watch
 
 N_TRIALS, RUNGS, EPOCHS = 30, (4, 8, 16), 24

@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from crowdsweep.console.live import ConsoleMirror
-from crowdsweep.console.progress import Progress
-from crowdsweep.journal.journal import Journal
-from crowdsweep.journal.local import LocalRows
+from crowdsweep.analysis.underway.progress import Progress
+from crowdsweep.record.events import Event, Mirror
+from crowdsweep.record.journal import Journal
+from crowdsweep.record.local import LocalRows
 from crowdsweep.testing import journal_checks, mirror_checks
 from crowdsweep.testing.fakes import MemoryJournal
 from crowdsweep.tracking.mlflow_runs import MlflowMirror
 from crowdsweep.tracking.run_book import RunBook
-from crowdsweep.trial.events import Event, Mirror
+from crowdsweep.views.terminal.live import ConsoleMirror
 
 
 @pytest.fixture
@@ -93,7 +93,7 @@ MIRROR_CHECKS = [mirror_checks.check_takes_every_event, mirror_checks.check_clos
 @pytest.mark.parametrize("check", journal_checks.CHECKS)
 def test_journal(
     check: Callable[[journal_checks.OpenJournal], None],
-    make: Callable[[Path], journal_checks.Keeper],
+    make: Callable[[Path], journal_checks.WritableJournal],
     tmp_path: Path,
 ) -> None:
     check(lambda: make(tmp_path))

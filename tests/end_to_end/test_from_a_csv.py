@@ -10,7 +10,7 @@ import pytest
 from crowdkit.aggregation import DawidSkene
 
 from crowdsweep.cli.commands import run_command_line
-from crowdsweep.journal.journal import read_journal
+from crowdsweep.record.journal import read_journal
 
 SMALL = ["seeds.report=2", "seeds.search=1", "budget.points=2", "tracking.enabled=false"]
 SMALL_SWEEP = ["--engine", "inline", *(part for change in SMALL for part in ("--set", change))]

@@ -10,10 +10,10 @@ import pytest
 import yaml
 
 from crowdsweep.cli.commands import run_command_line
-from crowdsweep.journal.journal import read_journal
 from crowdsweep.models import registered
 from crowdsweep.newcomer import choices
 from crowdsweep.newcomer.begin import asked_sweep
+from crowdsweep.record.journal import read_journal
 from crowdsweep.sweepfile.read import load_sweep
 from crowdsweep.sweepfile.records import SweepConfig
 

@@ -22,12 +22,12 @@ import pytest
 import yaml
 from warm import Forked, WarmServer, cold_start
 
-from crowdsweep.journal.journal import Journal, read_journal
-from crowdsweep.sweep.launch import open_and_run
+from crowdsweep import app
+from crowdsweep.record.events import SweepStarted
+from crowdsweep.record.journal import Journal, read_journal
+from crowdsweep.record.plan_record import PlanRecord
 from crowdsweep.sweepfile.read import parse_sweep
 from crowdsweep.testing.journals import made_up_trials
-from crowdsweep.trial.events import SweepStarted
-from crowdsweep.trial.plan_record import PlanRecord
 
 INTERRUPTED = 130
 PROMISED_S = 5.0
@@ -172,7 +172,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
         patch.setenv("CROWDSWEEP_PLUGINS", str(PLUGINS))
         patch.delenv("MLFLOW_TRACKING_URI", raising=False)
         config = sweep_of(folder, models=["deaf"], study={"template": "deaf"}, tracking={})
-        assert open_and_run(parse_sweep(config), folder / "store", quiet=True).status == "done"
+        assert app.run(parse_sweep(config), folder / "store", quiet=True).status == "done"
     return folder / "store"
 
 
@@ -232,7 +232,7 @@ CASES: Sequence[tuple[str, Sequence[str], State, dict[str, Any], Any]] = [
     ("run starts a cluster", (*RUN, "--engine", "ray"), has("gcs_server"), {}, RAY),
     ("run starts actors", (*RUN, "--engine", "ray"), has_written("trial_planned"), DEAF_MODEL, RAY),
     ("run waits for a cluster", (*RUN, "--engine", "ray", "--address", "localhost:PORT"), is_asking, {}, ()),
-    ("run starts the keeper of workers", RUN, has("nursery.keep"), {}, ()),
+    ("run starts the forkserver", RUN, has("forkserver.serve"), {}, ()),
     ("trials inline", RUN, is_deaf, DEAF_MODEL, ()),
     ("trials on Ray", (*RUN, "--engine", "ray"), is_deaf, DEAF_MODEL, RAY),
     ("MLflow is asked", RUN, is_asking, SILENT_MLFLOW, ()),
@@ -253,7 +253,7 @@ CASES: Sequence[tuple[str, Sequence[str], State, dict[str, Any], Any]] = [
 ]
 # Of states that are alike one is always pressed in, the others in the long suite.
 MANY = {
-    *("run imports a library of Ray", "run starts actors", "run starts the keeper of workers", "plan starts"),
+    *("run imports a library of Ray", "run starts actors", "run starts the forkserver", "plan starts"),
     *("trials on Ray", "report starts", "mirror starts", "status", "repair", "data import", "data describe"),
 }
 LONG = {True: [pytest.mark.long], False: list[pytest.MarkDecorator]()}

@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from crowdsweep.journal.codec import decode
-from crowdsweep.journal.journal import open_rows, read_journal
-from crowdsweep.sweep.launch import open_and_run
+from crowdsweep import app
+from crowdsweep.record.codec import decode
+from crowdsweep.record.events import TrialFinished
+from crowdsweep.record.journal import open_rows, read_journal
 from crowdsweep.sweep.plan import make_plan
 from crowdsweep.sweepfile.read import parse_sweep
 from crowdsweep.sweepfile.records import SweepConfig
-from crowdsweep.trial.events import TrialFinished
 
 KILLS = (4, pytest.param(20, marks=pytest.mark.long))
 
@@ -27,7 +27,7 @@ KILLS = (4, pytest.param(20, marks=pytest.mark.long))
 def drivers() -> Iterator[ForkServerContext]:
     """Processes that have imported everything already, so that a kill hits a sweep and not an import."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["crowdsweep.sweep.launch", "crowdsweep.search.optuna_points"])
+    context.set_forkserver_preload(["crowdsweep.app", "crowdsweep.search.optuna_points"])
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("CROWDSWEEP_PLUGINS", str(Path(__file__).parents[1] / "misbehaving"))
         yield context
@@ -58,7 +58,7 @@ def killed_at_random(
     moments = random.Random(os.urandom(8))
     hits = 0
     for _ in range(kills):
-        driver = drivers.Process(target=open_and_run, args=(config, store), kwargs={"quiet": True})
+        driver = drivers.Process(target=app.run, args=(config, store), kwargs={"quiet": True})
         driver.start()
         driver.join(moments.uniform(*lives_s))
         hits += driver.is_alive()
@@ -91,8 +91,8 @@ def test_driver_killed_again_and_again(drivers: ForkServerContext, tmp_path: Pat
     config = config_of("killed")
     hits = killed_at_random(drivers, config, tmp_path / "killed", kills, (0.05, 0.7))
     assert hits >= kills // 2, "most drivers had ended before they were killed: the sweep is too short to say anything"
-    outcome = open_and_run(config, tmp_path / "killed", quiet=True)
-    reference = open_and_run(config, tmp_path / "reference", quiet=True)
+    outcome = app.run(config, tmp_path / "killed", quiet=True)
+    reference = app.run(config, tmp_path / "reference", quiet=True)
     assert outcome.status == reference.status == "done"
     assert outcome.failed == reference.failed == 2
     assert outcome.finished == reference.ran == make_plan(config).n_trials
@@ -110,8 +110,8 @@ def test_driver_killed_with_mlflow(drivers: ForkServerContext, tmp_path: Path, m
     )
     store = tmp_path / "killed"
     killed_at_random(drivers, config, store, 2, (3.0, 6.0))
-    assert open_and_run(config, store, quiet=True).status == "done"
-    open_and_run(
+    assert app.run(config, store, quiet=True).status == "done"
+    app.run(
         config_of("mirrored", seeds={"search": 2, "report": 12}, budget={"points": 4, "failed_trials": 1.0}),
         tmp_path / "reference",
         quiet=True,
@@ -137,9 +137,9 @@ def test_driver_killed_with_mlflow(drivers: ForkServerContext, tmp_path: Path, m
 def test_driver_killed_with_its_ray_cluster(drivers: ForkServerContext, tmp_path: Path, kills: int) -> None:
     config = config_of("on-ray", engine="ray", seeds={"search": 3, "report": 30})
     killed_at_random(drivers, config, tmp_path / "killed", kills, (9.0, 12.0))
-    done = drivers.Process(target=open_and_run, args=(config, tmp_path / "killed"), kwargs={"quiet": True})
+    done = drivers.Process(target=app.run, args=(config, tmp_path / "killed"), kwargs={"quiet": True})
     done.start()
     done.join()
     assert done.exitcode == 0
-    open_and_run(config_of("on-ray", seeds={"search": 3, "report": 30}), tmp_path / "reference", quiet=True)
+    app.run(config_of("on-ray", seeds={"search": 3, "report": 30}), tmp_path / "reference", quiet=True)
     assert_same_sweep(tmp_path / "killed", tmp_path / "reference")

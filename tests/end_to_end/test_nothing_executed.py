@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from crowdsweep import app
 from crowdsweep.registry import carried, discovery
-from crowdsweep.sweep.launch import open_and_run
 from crowdsweep.sweepfile.read import parse_sweep
 
 MODULES = (
@@ -50,7 +50,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("swept")
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("MLFLOW_TRACKING_URI", raising=False)
-        open_and_run(parse_sweep({**yaml.safe_load(SWEEP), "engine": "inline"}), folder / "store", quiet=True)
+        app.run(parse_sweep({**yaml.safe_load(SWEEP), "engine": "inline"}), folder / "store", quiet=True)
     return folder / "store"
 
 
@@ -152,7 +152,7 @@ def test_workers_import_nothing_and_nobody_else_is_listened_to(trap: Path, tmp_p
 LOOK = """
 import json, os, sys
 from pathlib import Path
-from crowdsweep.sweep.cluster import connect
+from crowdsweep.engine.cluster import connect
 import ray
 
 cluster = connect("local", cpus=1)

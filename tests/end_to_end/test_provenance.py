@@ -22,13 +22,12 @@ from crowdsweep.analysis.study import study_report
 from crowdsweep.analysis.sweep import analysed
 from crowdsweep.analysis.trial_table import results_table
 from crowdsweep.cli.commands import run_command_line
-from crowdsweep.journal.journal import read_journal
-from crowdsweep.journal.state import JournalState
 from crowdsweep.models import registered
+from crowdsweep.record.events import SweepStatus
+from crowdsweep.record.journal import read_journal
+from crowdsweep.record.state import JournalState
 from crowdsweep.sweep.driver import SweepOutcome
-from crowdsweep.sweep.launch import open_and_run
 from crowdsweep.sweepfile.read import load_sweep
-from crowdsweep.trial.events import SweepStatus
 from crowdsweep.views.terminal.status import describe_status
 
 Sweep = dict[str, Any]
@@ -77,7 +76,7 @@ def first_sweep() -> Sweep:
 
 def run(place: Path, sweep: Mapping[str, Any], store: str) -> JournalState:
     (place / "sweep.yaml").write_text(yaml.safe_dump(dict(sweep)))
-    outcome = open_and_run(load_sweep(place / "sweep.yaml"), place / store, quiet=True)
+    outcome = app.run(load_sweep(place / "sweep.yaml"), place / store, quiet=True)
     assert outcome.status is SweepStatus.DONE
     return read_journal(place / store)
 
@@ -274,7 +273,7 @@ def test_the_line_to_go_on_with_repeats_what_was_asked(
 ) -> None:
     (place / "sweep.yaml").write_text(yaml.safe_dump(first_sweep()))
     stopped = SweepOutcome(status=SweepStatus.INTERRUPTED, planned=9, finished=3, failed=0, ran=3, dropped=True)
-    monkeypatch.setattr(app, "open_and_run", lambda *_, **__: stopped)
+    monkeypatch.setattr(app, "run", lambda *_, **__: stopped)
     command = ["run", str(place / "sweep.yaml"), "--store", str(place / "a store"), *arguments]
     assert run_command_line(command) == 130
     line = capsys.readouterr().out.partition("`")[2].partition("`")[0]

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from killable_server import STARTS_S, KillableServer
 
-from crowdsweep.journal.journal import Journal, read_journal
+from crowdsweep.record.events import Event, SweepFinished, SweepStatus, TrialPlanned
+from crowdsweep.record.journal import Journal, read_journal
 from crowdsweep.testing.mirror_checks import failed, ok, spec, started
 from crowdsweep.tracking.mlflow_runs import MlflowClient, MlflowMirror, rebuild
-from crowdsweep.trial.events import Event, SweepFinished, SweepStatus, TrialPlanned
 
 EXPERIMENT = "on a server"
 CLOSES_S = 45.0

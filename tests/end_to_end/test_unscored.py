@@ -6,15 +6,15 @@ from typing import Any
 import pytest
 import yaml
 
+from crowdsweep import app
 from crowdsweep.analysis.sweep import analysed
 from crowdsweep.cli.commands import run_command_line
 from crowdsweep.errors import BadInput
-from crowdsweep.sweep.launch import open_and_run
 from crowdsweep.sweep.plan import make_plan
-from crowdsweep.sweep.plan_table import describe_plan
 from crowdsweep.sweepfile.read import parse_sweep
 from crowdsweep.sweepfile.records import SweepConfig
 from crowdsweep.views.report_files import write_report
+from crowdsweep.views.terminal.plan import describe_plan
 
 SEARCHED = {"name": "dawid-skene", "search": {"smoothing": {"values": [0.01, 1.0]}}}
 MUTE = """
@@ -154,7 +154,7 @@ def test_one_label_an_item_of_a_study_is_only_one_of_its_settings(tmp_path: Path
     plan = make_plan(config)
     assert [one.dataset.params for one in plan.refused] == [{"redundancy": 1}]
     assert len(plan.searches) == 2
-    open_and_run(config, tmp_path / "store", quiet=True)
+    app.run(config, tmp_path / "store", quiet=True)
     write_report(tmp_path / "store")
     blocks = analysed(tmp_path / "store").comparison.datasets
     assert {block.dataset_params: block.metric for block in blocks} == {

@@ -10,17 +10,17 @@ import pytest
 
 from crowdsweep.analysis.trial_table import results_table
 from crowdsweep.errors import CrowdsweepError, JournalDamaged
-from crowdsweep.journal.codec import decode
-from crowdsweep.journal.journal import Journal, read_journal
-from crowdsweep.journal.local import JOURNAL_FILE
-from crowdsweep.journal.repair import repair_journal
-from crowdsweep.journal.rows import unseal
+from crowdsweep.record.codec import decode
+from crowdsweep.record.events import TrialFinished
+from crowdsweep.record.journal import Journal, read_journal
+from crowdsweep.record.local import JOURNAL_FILE
+from crowdsweep.record.repair import repair_journal
+from crowdsweep.record.rows import unseal
+from crowdsweep.record.spec import TrialSpec
 from crowdsweep.sweep.driver import run_sweep
 from crowdsweep.sweep.plan import Plan, make_plan
 from crowdsweep.sweepfile.read import parse_sweep
 from crowdsweep.testing.fakes import FakeExecutor, HistorySearcher
-from crowdsweep.trial.events import TrialFinished
-from crowdsweep.trial.spec import TrialSpec
 
 N_MUTATIONS = 400
 Rows = list[bytes]

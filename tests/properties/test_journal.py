@@ -13,12 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crowdsweep.errors import JournalDamaged, JournalError
-from crowdsweep.journal.codec import decode, encode
-from crowdsweep.journal.journal import Journal, read_journal
-from crowdsweep.journal.rows import START, chain, seal, unseal, whole_rows
-from crowdsweep.testing import mirror_checks
-from crowdsweep.trial.artifacts import Artifact
-from crowdsweep.trial.events import (
+from crowdsweep.record.artifacts import Artifact
+from crowdsweep.record.codec import decode, encode
+from crowdsweep.record.events import (
     BatchLost,
     PointProposed,
     PointScored,
@@ -30,9 +27,12 @@ from crowdsweep.trial.events import (
     TrialFinished,
     TrialPlanned,
 )
-from crowdsweep.trial.plan_record import CellRecord, DatasetRecord, PlanRecord
-from crowdsweep.trial.result import Failure, Status, TrialResult
-from crowdsweep.trial.spec import TrialSpec
+from crowdsweep.record.journal import Journal, read_journal
+from crowdsweep.record.plan_record import CellRecord, DatasetRecord, PlanRecord
+from crowdsweep.record.result import Failure, Status, TrialResult
+from crowdsweep.record.rows import START, chain, seal, unseal, whole_rows
+from crowdsweep.record.spec import TrialSpec
+from crowdsweep.testing import mirror_checks
 
 E = "e" * 16
 

@@ -29,10 +29,10 @@ from crowdsweep.data.formats.registry import read_form
 from crowdsweep.data.formats.write import write_rows
 from crowdsweep.data.oddities import odd_things
 from crowdsweep.errors import BadInput, CrowdsweepError
-from crowdsweep.journal.journal import read_journal
-from crowdsweep.journal.rows import START, chain, unseal
 from crowdsweep.labelling.classifiers import load_classifier
 from crowdsweep.labelling.recipe import RECIPE, read_recipe
+from crowdsweep.record.journal import read_journal
+from crowdsweep.record.rows import START, chain, unseal
 from crowdsweep.sweepfile.read import config_to_mapping, load_sweep, parse_sweep
 
 MUTATIONS = int(os.environ.get("CROWDSWEEP_MUTATIONS", "60"))

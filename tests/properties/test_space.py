@@ -6,10 +6,10 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from crowdsweep.record.spec import canonical_json
 from crowdsweep.search.contract import Sampler
 from crowdsweep.search.optuna_points import OptunaPoints
 from crowdsweep.search.space import Space
-from crowdsweep.trial.spec import canonical_json
 
 scalars = st.one_of(
     st.none(), st.booleans(), st.integers(-9, 9), st.floats(-9, 9, allow_nan=False), st.text("abc", max_size=2)

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from crowdsweep.journal.local import JOURNAL_FILE
-from crowdsweep.journal.rows import START, chain, unseal
-from crowdsweep.sweep.launch import open_and_run
+from crowdsweep import app
+from crowdsweep.record.local import JOURNAL_FILE
+from crowdsweep.record.rows import START, chain, unseal
 from crowdsweep.sweepfile.read import parse_sweep
 
 WRONG = (None, True, "x", 7, 10**400, -1.5, [], {}, [None], {"x": None}, ["x", 3], {"x": {"x": []}}, [[1, [2]]])
@@ -52,7 +52,7 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
         "engine": "inline",
         "tracking": {"enabled": False},
     }
-    open_and_run(parse_sweep(config), store, quiet=True)
+    app.run(parse_sweep(config), store, quiet=True)
     lines = (store / JOURNAL_FILE).read_bytes().splitlines(keepends=True)
     return [json.loads(whole.text) for whole in map(unseal, lines) if whole is not None]
 

@@ -8,8 +8,8 @@ from crowdsweep.analysis import sweep as sweep_of
 from crowdsweep.analysis.compare import compare
 from crowdsweep.analysis.comparison_table import comparison_table
 from crowdsweep.analysis.sweep import analysed
-from crowdsweep.journal import journal
-from crowdsweep.journal.journal import Journal
+from crowdsweep.record import journal
+from crowdsweep.record.journal import Journal
 from crowdsweep.testing.journals import made_up_sweep, made_up_trials
 from crowdsweep.views.mlflow.page import sweep_page
 from crowdsweep.views.report_files import WRITTEN, write_files

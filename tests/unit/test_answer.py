@@ -21,13 +21,13 @@ from crowdsweep.analysis.study import study_report, template_of
 from crowdsweep.analysis.sweep import comparison_of
 from crowdsweep.analysis.trial_table import results_table
 from crowdsweep.analysis.winners import winners_of
-from crowdsweep.journal.journal import Journal
-from crowdsweep.journal.shown import shown_trials
 from crowdsweep.metrics.intervals import Estimate
 from crowdsweep.metrics.shown import show_number, show_with_interval
+from crowdsweep.record.events import Event, TrialFinished
+from crowdsweep.record.journal import Journal
+from crowdsweep.record.plan_record import CellRecord
+from crowdsweep.record.shown import shown_trials
 from crowdsweep.testing.journals import folded, made_up_search, made_up_sweep, made_up_trials
-from crowdsweep.trial.events import Event, TrialFinished
-from crowdsweep.trial.plan_record import CellRecord
 from crowdsweep.units import listed, show_seconds, show_times
 from crowdsweep.views.report_files import write_report
 

@@ -11,11 +11,11 @@ from crowdsweep.analysis.references import References
 from crowdsweep.analysis.study import study_report
 from crowdsweep.analysis.sweep import comparison_of
 from crowdsweep.analysis.winners import winners_of
-from crowdsweep.journal.journal import Journal, read_journal
-from crowdsweep.journal.shown import shown_trials
+from crowdsweep.record.events import Event, TrialFinished
+from crowdsweep.record.journal import Journal, read_journal
+from crowdsweep.record.shown import shown_trials
 from crowdsweep.studies.redundancy import TEMPLATE
 from crowdsweep.testing.journals import folded, made_up_sweep, made_up_trials
-from crowdsweep.trial.events import Event, TrialFinished
 from crowdsweep.views.page.tables import scores_table
 from crowdsweep.views.report_files import write_report
 

@@ -8,24 +8,24 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from crowdsweep import app
 from crowdsweep.analysis.kept_scores import KeptScores
 from crowdsweep.analysis.sweep import comparison_of
 from crowdsweep.data import catalogue
 from crowdsweep.errors import FitFailed, JournalError
-from crowdsweep.journal.artifacts import array_of, content_of, place_of
-from crowdsweep.journal.codec import encode
-from crowdsweep.journal.journal import Journal, open_rows, read_journal
-from crowdsweep.journal.repair import repair_journal
-from crowdsweep.sweep.launch import open_and_run
+from crowdsweep.record import artifacts
+from crowdsweep.record.artifacts import Artifact, within_limit
+from crowdsweep.record.codec import encode
+from crowdsweep.record.events import TrialFinished
+from crowdsweep.record.journal import Journal, open_rows, read_journal
+from crowdsweep.record.kept_arrays import array_of, content_of, place_of
+from crowdsweep.record.repair import repair_journal
+from crowdsweep.record.result import CROWD_CONFUSION, MOST_CLASSES_INLINE, Status, TrialResult
+from crowdsweep.record.spec import TrialSpec
 from crowdsweep.sweepfile.read import parse_sweep
 from crowdsweep.testing.journals import made_up_sweep, made_up_trials
 from crowdsweep.testing.mirror_checks import ok, started
-from crowdsweep.trial import artifacts
-from crowdsweep.trial.artifacts import Artifact, within_limit
-from crowdsweep.trial.events import TrialFinished
-from crowdsweep.trial.result import CROWD_CONFUSION, MOST_CLASSES_INLINE, Status, TrialResult
 from crowdsweep.trial.runner import run_batch
-from crowdsweep.trial.spec import TrialSpec
 from crowdsweep.trial.watch import Watch
 from crowdsweep.views.report_files import write_report
 
@@ -142,7 +142,7 @@ def test_a_sweep_keeps_what_its_models_bring(tmp_path: Path) -> None:
             "tracking": {"enabled": False},
         }
     )
-    open_and_run(config, tmp_path, quiet=True)
+    app.run(config, tmp_path, quiet=True)
     state, rows = read_journal(tmp_path), open_rows(tmp_path, write=False)
     for key, spec in state.specs.items():
         kept = state.results[key].kept
@@ -289,7 +289,7 @@ def test_trials_whose_arrays_are_lost_are_made_up_for(
             "tracking": {"enabled": False},
         }
     )
-    open_and_run(config, tmp_path, quiet=True)
+    app.run(config, tmp_path, quiet=True)
     before = read_journal(tmp_path)
     assert repair_journal(tmp_path).copy is None
     (models,) = comparison_of(before, KeptScores(before, open_rows(tmp_path, write=False))).datasets
@@ -303,7 +303,7 @@ def test_trials_whose_arrays_are_lost_are_made_up_for(
     done = repair_journal(tmp_path)
     assert (done.dropped, done.missing, done.without_arrays) == (0, 0, 3)
     assert set(read_journal(tmp_path).results) == set(before.results) - set(lost)
-    assert open_and_run(config, tmp_path, quiet=True).ran == 3
+    assert app.run(config, tmp_path, quiet=True).ran == 3
     assert {path: path.read_bytes() for path in (tmp_path / "artifacts").iterdir()} == files
     after = read_journal(tmp_path)
     assert {key: result.metrics for key, result in after.results.items()} == {

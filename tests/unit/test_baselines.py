@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from one_trial import run_one
 
-from crowdsweep.sweep.launch import open_and_run
+from crowdsweep import app
+from crowdsweep.record.array_names import BASELINES
+from crowdsweep.record.result import TrialResult
 from crowdsweep.sweepfile.read import parse_sweep
-from crowdsweep.trial.baselines import BASELINES
-from crowdsweep.trial.result import TrialResult
 from crowdsweep.views.report_files import write_report
 
 
@@ -72,7 +72,7 @@ def report_of(tmp_path: Path, dataset: Any, **changes: Any) -> tuple[str, str]:
             **changes,
         }
     )
-    open_and_run(config, tmp_path / "store", quiet=True)
+    app.run(config, tmp_path / "store", quiet=True)
     write_report(tmp_path / "store")
     return (tmp_path / "store" / "report.html").read_text(), (tmp_path / "store" / "table.md").read_text()
 

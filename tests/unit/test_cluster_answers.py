@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from crowdsweep.engine import address
+from crowdsweep.engine.address import check_answers, wanted_address
+from crowdsweep.engine.cluster import connect
 from crowdsweep.errors import BadInput
-from crowdsweep.sweep import address
-from crowdsweep.sweep.address import check_answers, wanted_address
-from crowdsweep.sweep.cluster import connect
 
 
 @pytest.fixture

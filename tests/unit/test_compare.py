@@ -14,10 +14,10 @@ from crowdsweep.analysis.references import References
 from crowdsweep.analysis.trial_table import results_table
 from crowdsweep.metrics.known import Goal
 from crowdsweep.metrics.ranking import ranking_metric
+from crowdsweep.record.events import Event, TrialFinished
+from crowdsweep.record.result import Status
 from crowdsweep.sweepfile.records import PublishedValue
 from crowdsweep.testing.journals import folded, made_up_search, made_up_sweep, made_up_trials
-from crowdsweep.trial.events import Event, TrialFinished
-from crowdsweep.trial.result import Status
 
 
 def _scores(*values: float, metric: str = "test_accuracy") -> list[dict[str, float]]:

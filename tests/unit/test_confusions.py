@@ -8,8 +8,8 @@ from data_folders import swept_two_kinds
 from crowdsweep.analysis.kept_scores import KeptScores
 from crowdsweep.analysis.sections.confusions import CrowdMatrix, crowd_matrices
 from crowdsweep.analysis.sweep import comparison_of
-from crowdsweep.journal.journal import open_rows, read_journal
-from crowdsweep.journal.shown import shown_trials
+from crowdsweep.record.journal import open_rows, read_journal
+from crowdsweep.record.shown import shown_trials
 
 
 def test_classes_have_their_names(tmp_path: Path) -> None:

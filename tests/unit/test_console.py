@@ -13,12 +13,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from crowdsweep.console.best import Best
-from crowdsweep.console.live import ConsoleMirror, Terminal
-from crowdsweep.console.progress import Progress
-from crowdsweep.journal.journal import Journal
-from crowdsweep.testing.mirror_checks import failed, ok, one_of_each, spec, started
-from crowdsweep.trial.events import (
+from crowdsweep.analysis.underway.best import Best
+from crowdsweep.analysis.underway.progress import Progress
+from crowdsweep.record.events import (
     Event,
     SweepFinished,
     SweepStatus,
@@ -27,8 +24,11 @@ from crowdsweep.trial.events import (
     TrialProgressed,
     TrialStarted,
 )
-from crowdsweep.trial.plan_record import CellRecord, DatasetRecord, PlanRecord
-from crowdsweep.trial.result import Status
+from crowdsweep.record.journal import Journal
+from crowdsweep.record.plan_record import CellRecord, DatasetRecord, PlanRecord
+from crowdsweep.record.result import Status
+from crowdsweep.testing.mirror_checks import failed, ok, one_of_each, spec, started
+from crowdsweep.views.terminal.live import ConsoleMirror, Terminal
 
 
 class Clock:

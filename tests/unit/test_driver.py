@@ -9,15 +9,8 @@ import numpy as np
 import pytest
 from driven import by_seed, config_of, decisions, drive, numbers
 
-from crowdsweep.sweep.driver import (
-    run_sweep,
-)
-from crowdsweep.sweep.plan import SEARCH_SEED, Plan, make_plan
-from crowdsweep.sweep.resume import hours_spent
-from crowdsweep.testing import fakes
-from crowdsweep.testing.fakes import FakeClock, FakeExecutor, HistorySearcher, Killed, MemoryJournal
-from crowdsweep.trial.artifacts import Artifact
-from crowdsweep.trial.events import (
+from crowdsweep.record.artifacts import Artifact
+from crowdsweep.record.events import (
     Event,
     PointProposed,
     PointScored,
@@ -27,9 +20,16 @@ from crowdsweep.trial.events import (
     TrialFinished,
     TrialPlanned,
 )
-from crowdsweep.trial.plan_record import PlanRecord
-from crowdsweep.trial.result import Status, TrialResult
-from crowdsweep.trial.spec import TrialSpec
+from crowdsweep.record.plan_record import PlanRecord
+from crowdsweep.record.result import Status, TrialResult
+from crowdsweep.record.spec import TrialSpec
+from crowdsweep.sweep.driver import (
+    run_sweep,
+)
+from crowdsweep.sweep.plan import SEARCH_SEED, Plan, make_plan
+from crowdsweep.sweep.resume import hours_spent
+from crowdsweep.testing import fakes
+from crowdsweep.testing.fakes import FakeClock, FakeExecutor, HistorySearcher, Killed, MemoryJournal
 
 
 @pytest.fixture(scope="module")

@@ -7,17 +7,17 @@ from typing import Any
 import pytest
 from driven import by_point, by_seed, config_of, drive, numbers
 
-from crowdsweep.sweep.allowance import FEWEST_POINTS, FEWEST_TRIALS, Allowance
-from crowdsweep.sweep.interrupts import Interrupts
-from crowdsweep.sweep.plan import SEARCH_SEED, Plan, make_plan
-from crowdsweep.testing.fakes import FakeExecutor, HistorySearcher, MemoryJournal
-from crowdsweep.trial.events import (
+from crowdsweep.record.events import (
     Event,
     TrialFinished,
     TrialStarted,
 )
-from crowdsweep.trial.result import SLOT_LOST, Failure, Status, TrialResult
-from crowdsweep.trial.spec import TrialSpec
+from crowdsweep.record.result import SLOT_LOST, Failure, Status, TrialResult
+from crowdsweep.record.spec import TrialSpec
+from crowdsweep.sweep.allowance import FEWEST_POINTS, FEWEST_TRIALS, Allowance
+from crowdsweep.sweep.interrupts import Interrupts
+from crowdsweep.sweep.plan import SEARCH_SEED, Plan, make_plan
+from crowdsweep.testing.fakes import FakeExecutor, HistorySearcher, MemoryJournal
 
 
 @pytest.fixture(scope="module")

@@ -6,17 +6,17 @@ from dataclasses import replace
 import pytest
 from driven import by_point, config_of, drive, numbers
 
+from crowdsweep.record.events import (
+    Event,
+    TrialFinished,
+    TrialProgressed,
+)
+from crowdsweep.record.result import Status
 from crowdsweep.search.contract import Sampler
 from crowdsweep.search.searchers import make_searcher
 from crowdsweep.sweep.interrupts import Interrupts
 from crowdsweep.sweep.plan import Plan, make_plan
 from crowdsweep.testing.fakes import FakeExecutor, MemoryJournal
-from crowdsweep.trial.events import (
-    Event,
-    TrialFinished,
-    TrialProgressed,
-)
-from crowdsweep.trial.result import Status
 from crowdsweep.trial.watch import Watch
 
 

@@ -8,13 +8,13 @@ import pyarrow as pa
 import pytest
 from rich.console import Console
 
-from crowdsweep.console.live import ConsoleMirror
 from crowdsweep.data.csv_files import to_csv
 from crowdsweep.errors import UnknownName, plain
 from crowdsweep.metrics.intervals import estimate
 from crowdsweep.testing.mirror_checks import started
 from crowdsweep.views.figures import Bar, means_with_intervals, to_svg
 from crowdsweep.views.tables.texts import to_latex, to_markdown
+from crowdsweep.views.terminal.live import ConsoleMirror
 
 FORMULAS = ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1"]
 

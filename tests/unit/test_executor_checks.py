@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from crowdsweep.sweep.executor import Batch
+from crowdsweep.engine.executor import Batch
+from crowdsweep.record.events import Event, TrialFinished, TrialStarted
+from crowdsweep.record.spec import TrialSpec
 from crowdsweep.testing import executor_checks as checks
 from crowdsweep.testing.executor_checks import CHECKS
 from crowdsweep.testing.fakes import FakeExecutor, scored
-from crowdsweep.trial.events import Event, TrialFinished, TrialStarted
-from crowdsweep.trial.spec import TrialSpec
 
 
 def score(spec: TrialSpec) -> Mapping[str, float]:

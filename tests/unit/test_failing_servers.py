@@ -11,7 +11,7 @@ import pytest
 from mlflow_sweeps import outcomes, sweep
 
 from crowdsweep.errors import BadInput
-from crowdsweep.journal.journal import read_journal
+from crowdsweep.record.journal import read_journal
 from crowdsweep.tracking.mlflow_failures import TrackingFailed
 from crowdsweep.tracking.mlflow_reachable import check_reachable
 from crowdsweep.tracking.mlflow_runs import rebuild

@@ -8,11 +8,12 @@ import pytest
 
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import EvaluationSet, Gold, Items, TrainingData, TrialData
-from crowdsweep.journal.codec import decode, encode
 from crowdsweep.models.registered import model_info
-from crowdsweep.trial.events import TrialFinished
-from crowdsweep.trial.flags import Evidence, Flag, evidence_of, flag_words, flags_of
-from crowdsweep.trial.result import Status, TrialResult
+from crowdsweep.record.codec import decode, encode
+from crowdsweep.record.events import TrialFinished
+from crowdsweep.record.flags import Flag, flag_words
+from crowdsweep.record.result import Status, TrialResult
+from crowdsweep.trial.flags import Evidence, evidence_of, flags_of
 
 GOLD = np.arange(60) % 3
 SURE = np.eye(3)[GOLD]

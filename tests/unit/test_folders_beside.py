@@ -8,11 +8,11 @@ import pytest
 
 from crowdsweep.analysis.sweep import AnalysedSweep, analysed
 from crowdsweep.analysis.two_sweeps import pairs_of
-from crowdsweep.journal.journal import Journal
-from crowdsweep.journal.shown import shown_trials
+from crowdsweep.record.events import Event, TrialFinished, TrialPlanned
+from crowdsweep.record.journal import Journal
+from crowdsweep.record.shown import shown_trials
 from crowdsweep.testing.journals import made_up_sweep, made_up_trials
 from crowdsweep.tracking.run_records import BETWEEN, cell_name, trial_record
-from crowdsweep.trial.events import Event, TrialFinished, TrialPlanned
 from crowdsweep.views.mlflow.page import sweep_page
 
 

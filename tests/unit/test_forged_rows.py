@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from crowdsweep.errors import JournalDamaged
-from crowdsweep.journal.codec import encode
-from crowdsweep.journal.journal import Journal, read_journal
-from crowdsweep.journal.repair import repair_journal
-from crowdsweep.journal.rows import START, chain, unseal
+from crowdsweep.record.codec import encode
+from crowdsweep.record.journal import Journal, read_journal
+from crowdsweep.record.repair import repair_journal
+from crowdsweep.record.rows import START, chain, unseal
 from crowdsweep.testing.mirror_checks import ok, one_of_each
 
 FORGED = [

@@ -8,7 +8,8 @@ from crowdsweep.data.folder import read_folder, write_folder
 from crowdsweep.data.splits import prepare
 from crowdsweep.errors import DataError
 from crowdsweep.metrics.known import METRICS, ItemMetric, ScoredItems
-from crowdsweep.trial.item_scores import item_scores, names_of
+from crowdsweep.record.array_names import names_of
+from crowdsweep.trial.item_scores import item_scores
 
 ANSWERS = "item,annotator,label\na,x,0|1\na,y,1\nb,x,2\nb,y,\nc,x,0\nc,y,0\n"
 CLASSES = "label,name\n0,IS\n1,CAUSES\n2,TREATS\n"

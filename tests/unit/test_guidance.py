@@ -7,7 +7,7 @@ import pytest
 from data_folders import swept_two_kinds
 
 from crowdsweep.analysis.sweep import analysed
-from crowdsweep.journal.journal import read_journal
+from crowdsweep.record.journal import read_journal
 from crowdsweep.studies.contract import StudyTable
 from crowdsweep.views.report_files import write_report
 

@@ -8,15 +8,15 @@ import pyarrow.csv
 import pytest
 from one_trial import run_one
 
+from crowdsweep import app
 from crowdsweep.analysis.compare import DatasetComparison
 from crowdsweep.analysis.phrases import intervals_over
 from crowdsweep.analysis.sweep import analysed
-from crowdsweep.journal.artifacts import FOLDER
-from crowdsweep.journal.journal import read_journal
 from crowdsweep.metrics.shown import show_interval, show_score
-from crowdsweep.sweep.launch import open_and_run
+from crowdsweep.record.journal import read_journal
+from crowdsweep.record.kept_arrays import FOLDER
+from crowdsweep.record.result import TrialResult
 from crowdsweep.sweepfile.read import parse_sweep
-from crowdsweep.trial.result import TrialResult
 from crowdsweep.views.report_files import write_report
 
 
@@ -71,7 +71,7 @@ def sweep(tmp_path: Path, datasets: list[Any], **changes: Any) -> Path:
         "tracking": {"enabled": False},
         **changes,
     }
-    open_and_run(parse_sweep(given), tmp_path / "store", quiet=True)
+    app.run(parse_sweep(given), tmp_path / "store", quiet=True)
     return tmp_path / "store"
 
 

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from crowdsweep.errors import JournalDamaged, JournalError, JournalLocked
-from crowdsweep.journal.journal import Journal, open_rows, read_journal
-from crowdsweep.journal.local import JOURNAL_FILE, LOCK_FILE
-from crowdsweep.journal.repair import repair_journal
+from crowdsweep.record.events import PointProposed, PointScored, RunsCreated, SweepFinished, SweepStatus, TrialPlanned
+from crowdsweep.record.journal import Journal, open_rows, read_journal
+from crowdsweep.record.local import JOURNAL_FILE, LOCK_FILE
+from crowdsweep.record.repair import repair_journal
 from crowdsweep.testing.mirror_checks import ok, one_of_each, spec, started
-from crowdsweep.trial.events import PointProposed, PointScored, RunsCreated, SweepFinished, SweepStatus, TrialPlanned
 
 A, B, C = ("a" * 16, "b" * 16, "c" * 16)
 
@@ -90,9 +90,9 @@ def test_second_driver_is_told_who_is_first(tmp_path: Path) -> None:
 
 _WRITER = """
 import sys
-from crowdsweep.journal.journal import Journal
+from crowdsweep.record.journal import Journal
 from crowdsweep.testing.mirror_checks import ok, spec, started
-from crowdsweep.trial.events import TrialPlanned
+from crowdsweep.record.events import TrialPlanned
 
 journal = Journal(sys.argv[1])
 journal.handle(started())

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from crowdsweep.errors import JournalDamaged, JournalError, JournalLocked
-from crowdsweep.journal.journal import Journal, read_journal
-from crowdsweep.journal.local import JOURNAL_FILE, LOCK_FILE
-from crowdsweep.journal.repair import repair_journal
+from crowdsweep.record.journal import Journal, read_journal
+from crowdsweep.record.local import JOURNAL_FILE, LOCK_FILE
+from crowdsweep.record.repair import repair_journal
 from crowdsweep.testing.mirror_checks import ok, started
 
 A, B, C = ("a" * 16, "b" * 16, "c" * 16)

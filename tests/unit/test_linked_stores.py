@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from crowdsweep.errors import NotOurs
-from crowdsweep.journal.journal import Journal, read_journal
-from crowdsweep.journal.store_files import check_store
-from crowdsweep.trial.events import SweepFinished, SweepStatus
+from crowdsweep.record.events import SweepFinished, SweepStatus
+from crowdsweep.record.journal import Journal, read_journal
+from crowdsweep.record.store_files import check_store
 
 
 def link_to(folder: Path) -> Path:

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from crowdsweep.journal.journal import Journal
+from crowdsweep.record.events import SweepFinished, SweepStatus
+from crowdsweep.record.journal import Journal
 from crowdsweep.testing.journals import made_up_sweep, made_up_trials
-from crowdsweep.trial.events import SweepFinished, SweepStatus
 from crowdsweep.views.live import live_report
 
 MODELS = [{"name": "a", "label": "a", "params": {}}]

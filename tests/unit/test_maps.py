@@ -14,12 +14,12 @@ from crowdsweep.analysis.sweep import analysed
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import Items, TrainingData
 from crowdsweep.files.owned import replace_files
-from crowdsweep.journal.artifacts import array_of
-from crowdsweep.journal.journal import open_rows, read_journal
-from crowdsweep.journal.shown import shown_trials
-from crowdsweep.journal.store_files import STORE
 from crowdsweep.models.contract import FitContext, fit_one
 from crowdsweep.models.registered import build_model
+from crowdsweep.record.journal import open_rows, read_journal
+from crowdsweep.record.kept_arrays import array_of
+from crowdsweep.record.shown import shown_trials
+from crowdsweep.record.store_files import STORE
 from crowdsweep.seeds import SeedStream
 from crowdsweep.views.figures.map_files import pictures
 from crowdsweep.views.report_files import write_report

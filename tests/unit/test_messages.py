@@ -10,10 +10,10 @@ import pytest
 
 from crowdsweep.analysis.standing import sweep_status
 from crowdsweep.cli.commands import run_command_line
-from crowdsweep.console.live import ConsoleMirror, Terminal
-from crowdsweep.console.messages import Warnings, columns_of, tell, wrapped
+from crowdsweep.record.events import SweepFinished, SweepStatus
 from crowdsweep.testing.journals import folded, made_up_sweep, made_up_trials
-from crowdsweep.trial.events import SweepFinished, SweepStatus
+from crowdsweep.views.terminal.live import ConsoleMirror, Terminal
+from crowdsweep.views.terminal.messages import Warnings, columns_of, tell, wrapped
 from crowdsweep.views.terminal.status import describe_status
 
 

@@ -13,10 +13,13 @@ import pytest
 from mlflow.entities import Run
 from mlflow_sweeps import SEEDS, outcomes, runs_in, sql, sweep
 
+from crowdsweep import app
 from crowdsweep.errors import BadInput
-from crowdsweep.journal.journal import Journal, read_journal
-from crowdsweep.journal.shown import ShownTrial
-from crowdsweep.sweep.launch import open_and_run, rebuild_mirror
+from crowdsweep.record.artifacts import Artifact
+from crowdsweep.record.events import Event, RunsCreated, TrialFinished, TrialPlanned
+from crowdsweep.record.journal import Journal, read_journal
+from crowdsweep.record.result import Status
+from crowdsweep.record.shown import ShownTrial
 from crowdsweep.sweepfile.read import parse_sweep
 from crowdsweep.testing.fakes import MemoryJournal
 from crowdsweep.testing.mirror_checks import ok, spec, started
@@ -29,9 +32,6 @@ from crowdsweep.tracking.mlflow_runs import (
     tracking_uri,
 )
 from crowdsweep.tracking.run_records import HISTORY_LIMIT, CellTrial, cell_record, trial_record
-from crowdsweep.trial.artifacts import Artifact
-from crowdsweep.trial.events import Event, RunsCreated, TrialFinished, TrialPlanned
-from crowdsweep.trial.result import Status
 
 
 def counts(cell: Run) -> tuple[int, int, int]:
@@ -284,7 +284,7 @@ def test_what_the_sweep_does_not_ask_for_any_more_is_marked_and_counts_nowhere(s
                 "tracking": {"experiment": "an experiment"},
             }
         )
-        assert open_and_run(config, store, quiet=True).status == "done"
+        assert app.run(config, store, quiet=True).status == "done"
         cells, trials = runs_in(store)
         votes = [cell for cell in cells.values() if cell.data.tags["crowdsweep.label"] == "vote"]
         (current,) = [cell for cell in votes if float(cell.data.params["smoothing"]) == smoothing]
@@ -384,6 +384,6 @@ def test_mirror_waits_for_the_driver_that_writes(store: Path) -> None:
     for event in (started(), *outcomes()):
         journal.handle(event)
     with pytest.raises(BadInput, match="a sweep runs here and writes MLflow itself"):
-        rebuild_mirror(store)
+        app.rebuild_mirror(store)
     journal.close()
-    assert "4 trials written" in rebuild_mirror(store)
+    assert "4 trials written" in app.rebuild_mirror(store)

@@ -11,16 +11,16 @@ from mlflow.entities import Run
 
 import crowdsweep as cs
 from crowdsweep.analysis.sweep import analysed
-from crowdsweep.app import show_when_ended
 from crowdsweep.cli.commands import run_command_line
-from crowdsweep.journal.journal import Journal, read_journal
-from crowdsweep.journal.shown import one_each, shown_trials
+from crowdsweep.record.journal import Journal, read_journal
+from crowdsweep.record.result import Status
+from crowdsweep.record.shown import one_each, shown_trials
 from crowdsweep.tracking.mlflow_door import MlflowDoor
 from crowdsweep.tracking.mlflow_runs import MlflowClient, MlflowMirror, tracking_uri
 from crowdsweep.tracking.repeated import Pace
 from crowdsweep.tracking.run_records import FILES
 from crowdsweep.tracking.uri import without_credentials
-from crowdsweep.trial.result import Status
+from crowdsweep.views.in_mlflow import show_when_ended
 from crowdsweep.views.mlflow.page import sweep_page
 from crowdsweep.views.report_files import written_files
 

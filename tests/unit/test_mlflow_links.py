@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from crowdsweep.errors import BadInput
-from crowdsweep.journal.journal import Journal
+from crowdsweep.record.journal import Journal
 from crowdsweep.testing.journals import made_up_sweep, made_up_trials
 from crowdsweep.tracking import artifact_files, ui
 from crowdsweep.tracking.artifact_files import DatabaseBusy, NoDatabase, bring_along, experiment_in

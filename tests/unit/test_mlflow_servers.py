@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from mlflow_sweeps import outcomes, sweep
 
+from crowdsweep import app
 from crowdsweep.errors import BadInput
-from crowdsweep.journal.journal import Journal, read_journal
-from crowdsweep.sweep.launch import open_and_run, rebuild_mirror
+from crowdsweep.record.journal import Journal, read_journal
 from crowdsweep.sweepfile.read import parse_sweep
 from crowdsweep.testing.journals import folded
 from crowdsweep.testing.mirror_checks import started
@@ -66,9 +66,9 @@ def test_a_password_goes_nowhere(
         }
     )
     with caplog.at_level(logging.DEBUG):
-        assert open_and_run(config, tmp_path).status == "done"
+        assert app.run(config, tmp_path).status == "done"
         with pytest.raises(BadInput, match="cannot be written") as refused:
-            rebuild_mirror(tmp_path, uri)
+            app.rebuild_mirror(tmp_path, uri)
     assert "MLflow cannot be written" in caplog.text
     assert read_journal(tmp_path).config["tracking"]["uri"] == uri.replace("me:hunter2@", "")
     told = [caplog.text, *capfd.readouterr(), str(refused.value)]

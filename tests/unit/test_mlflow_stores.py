@@ -14,7 +14,7 @@ import pytest
 from mlflow_sweeps import outcomes, runs_in, sweep
 
 from crowdsweep.errors import BadInput
-from crowdsweep.journal.journal import Journal
+from crowdsweep.record.journal import Journal
 from crowdsweep.testing.journals import folded
 from crowdsweep.testing.mirror_checks import spec, started
 from crowdsweep.tracking.artifact_files import bring_along

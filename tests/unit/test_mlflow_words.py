@@ -23,14 +23,14 @@ from mlflow_sweeps import outcomes, sweep
 
 from crowdsweep.cli.commands import run_command_line
 from crowdsweep.errors import BadInput
-from crowdsweep.journal.journal import Journal
+from crowdsweep.record.events import RunsCreated
+from crowdsweep.record.journal import Journal
 from crowdsweep.testing.mirror_checks import started
 from crowdsweep.tracking import mlflow_reachable, ui
 from crowdsweep.tracking.mlflow_door import MlflowDoor
 from crowdsweep.tracking.mlflow_failures import TrackingFailed, words_of
 from crowdsweep.tracking.mlflow_reachable import check_reachable
 from crowdsweep.tracking.mlflow_runs import told_of_silence
-from crowdsweep.trial.events import RunsCreated
 
 PASSWORD = "hunter2"
 SOON_S = 10.0

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from crowdsweep.engine import worker
+from crowdsweep.engine.work import DONE, Question
 from crowdsweep.registry import discovery
-from crowdsweep.sweep import worker
-from crowdsweep.sweep.work import DONE, Question
 
 
 def found() -> str:
@@ -22,12 +22,12 @@ def test_a_relative_search_path_is_meant_from_where_the_worker_began(
     plugin.write_text("MODEL = None\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv(discovery.SEARCH_PATH, "plugins")
-    nursery = worker.Nursery()
+    forkserver = worker.Forkserver()
     try:
         for question in (Question(function=os.chdir, arguments=("/",)), Question(function=found, arguments=())):
-            nursery.worker().give(question)
-            kind, answer = nursery.news(60.0)
+            forkserver.worker().give(question)
+            kind, answer = forkserver.news(60.0)
             assert kind == DONE
         assert answer == str(plugin)
     finally:
-        nursery.close()
+        forkserver.close()

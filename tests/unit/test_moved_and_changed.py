@@ -12,7 +12,7 @@ from crowdsweep.cli.commands import run_command_line
 from crowdsweep.data.catalogue import load
 from crowdsweep.data.moved import load_recorded
 from crowdsweep.errors import DataError
-from crowdsweep.journal.journal import Journal, read_journal
+from crowdsweep.record.journal import Journal, read_journal
 from crowdsweep.testing.journals import made_up_sweep, made_up_trials
 from crowdsweep.views.live import live_report
 from crowdsweep.views.report_files import write_report

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
+from crowdsweep import app
 from crowdsweep.analysis.sweep import analysed
 from crowdsweep.errors import BadInput
 from crowdsweep.models import registered
-from crowdsweep.sweep.launch import open_and_run
 from crowdsweep.sweep.plan import make_plan
 from crowdsweep.sweepfile.read import parse_sweep
 from crowdsweep.sweepfile.records import SweepConfig
@@ -86,7 +86,7 @@ def test_what_saw_gold_is_marked_and_ranked_apart(tmp_path: Path) -> None:
         for labels in ("gold", "silver")
     ]
     store = tmp_path / "store"
-    open_and_run(config_of(dataset(tmp_path / "words"), *models), store, quiet=True)
+    app.run(config_of(dataset(tmp_path / "words"), *models), store, quiet=True)
     (block,) = analysed(store).comparison.datasets
     assert {score.model for score in block.gold} == {"stl-gold", "mtl-gold"}
     assert {score.model for score in block.ranked} == {"stl-silver", "mtl-silver"}

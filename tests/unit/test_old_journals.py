@@ -15,16 +15,16 @@ from typing import Any
 
 import pytest
 
+from crowdsweep import app
 from crowdsweep.analysis.study import study_report
 from crowdsweep.analysis.trial_table import results_table
 from crowdsweep.errors import JournalError
-from crowdsweep.journal.codec import decode
-from crowdsweep.journal.journal import read_journal
-from crowdsweep.journal.rows import unseal
-from crowdsweep.journal.shown import left_out, shown_trials
-from crowdsweep.sweep.launch import open_and_run
+from crowdsweep.record.codec import decode
+from crowdsweep.record.events import SweepStatus, TrialFinished
+from crowdsweep.record.journal import read_journal
+from crowdsweep.record.rows import unseal
+from crowdsweep.record.shown import left_out, shown_trials
 from crowdsweep.sweepfile.read import load_sweep
-from crowdsweep.trial.events import SweepStatus, TrialFinished
 from crowdsweep.views.report_files import write_report
 
 JOURNALS = sorted(path.parent for path in (Path(__file__).parents[1] / "assets/journals").glob("*/*/journal.jsonl"))
@@ -111,7 +111,7 @@ def test_a_driver_goes_on_with_it(asset: Path, share: float, tmp_path: Path) -> 
     store = copy_of(asset, tmp_path / "store", share)
     before = finished(store)
     changes = ["engine=inline", "tracking.enabled=false", "budget.failed_trials=1.0"]
-    outcome = open_and_run(load_sweep(asset / "sweep.yaml", changes), store, quiet=True)
+    outcome = app.run(load_sweep(asset / "sweep.yaml", changes), store, quiet=True)
     assert outcome.status is SweepStatus.DONE
     assert Counter(finished(store)) == dict.fromkeys(finished(store), 1), "a finished trial was run again"
     assert finished(store)[: len(before)] == before

@@ -10,11 +10,11 @@ from crowdsweep.analysis.references import References
 from crowdsweep.analysis.trial_table import comparison_rows
 from crowdsweep.errors import BadInput
 from crowdsweep.metrics.known import repeats_votes
+from crowdsweep.record.result import Status, TrialResult
+from crowdsweep.record.spec import TrialSpec
 from crowdsweep.sweep.plan import make_plan
 from crowdsweep.sweep.replay import Replay
 from crowdsweep.testing.journals import folded, made_up_sweep, made_up_trials
-from crowdsweep.trial.result import Status, TrialResult
-from crowdsweep.trial.spec import TrialSpec
 from crowdsweep.views.page.tables import metrics_tables
 
 

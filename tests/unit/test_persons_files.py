@@ -18,13 +18,13 @@ from crowdsweep.errors import BadInput, DataError, JournalDamaged, JournalError,
 from crowdsweep.files import drafts
 from crowdsweep.files.listed import LIST_FILE
 from crowdsweep.files.owned import replaced
-from crowdsweep.journal.artifacts import digest_of
-from crowdsweep.journal.journal import Journal, read_journal
-from crowdsweep.journal.repair import repair_journal
-from crowdsweep.journal.rows import START, chain, unseal
 from crowdsweep.labelling.label_files import LABELS, check_folder
+from crowdsweep.record.artifacts import Artifact
+from crowdsweep.record.journal import Journal, read_journal
+from crowdsweep.record.kept_arrays import digest_of
+from crowdsweep.record.repair import repair_journal
+from crowdsweep.record.rows import START, chain, unseal
 from crowdsweep.testing.journals import made_up_sweep, made_up_trials
-from crowdsweep.trial.artifacts import Artifact
 from crowdsweep.views.report_files import write_report
 
 ANSWERS = "item,annotator,label\n" + "".join(f"p{i},{who},{'yn'[i % 2]}\n" for i in range(6) for who in "abc")

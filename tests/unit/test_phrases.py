@@ -11,11 +11,11 @@ from crowdsweep.analysis.phrases import chosen_by_gold, flattery, intervals_over
 from crowdsweep.analysis.phrases import tests_used as used_tests
 from crowdsweep.analysis.references import References
 from crowdsweep.analysis.trial_table import results_table
-from crowdsweep.journal.journal import Journal
 from crowdsweep.metrics.intervals import Estimate
+from crowdsweep.record.events import Event
+from crowdsweep.record.journal import Journal
+from crowdsweep.record.plan_record import CellRecord
 from crowdsweep.testing.journals import folded, made_up_search, made_up_sweep, made_up_trials
-from crowdsweep.trial.events import Event
-from crowdsweep.trial.plan_record import CellRecord
 from crowdsweep.views.report_files import write_report
 
 GOOD = [0.93, 0.94, 0.92, 0.95, 0.93, 0.92, 0.94, 0.93, 0.95, 0.94]

@@ -23,9 +23,9 @@ from crowdsweep.sweep.cells import TRIAL_OVERHEAD_S
 from crowdsweep.sweep.pilot import FEW_STEPS, MOST_ITEMS, REPLICAS, SURELY_LONG_S, gives, pace_of, pilot_data
 from crowdsweep.sweep.pilots import Pilots
 from crowdsweep.sweep.plan import make_plan
-from crowdsweep.sweep.plan_table import describe_plan
 from crowdsweep.sweepfile.read import parse_sweep
 from crowdsweep.testing.fakes import FakeClock
+from crowdsweep.views.terminal.plan import describe_plan
 
 CLOCK = FakeClock()
 FITS: list[tuple[int, int]] = []  # items and replicas of each fit

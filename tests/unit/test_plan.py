@@ -12,9 +12,9 @@ from crowdsweep.errors import BadInput, SweepFileError, UnknownName
 from crowdsweep.models import registered
 from crowdsweep.models.contract import DataShape
 from crowdsweep.sweep.plan import make_plan
-from crowdsweep.sweep.plan_table import describe_plan
 from crowdsweep.sweepfile.read import parse_sweep
 from crowdsweep.sweepfile.records import SweepConfig
+from crowdsweep.views.terminal.plan import describe_plan
 
 
 def config_of(datasets: list[Any], models: list[Any], **changes: Any) -> SweepConfig:

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from crowdsweep.sweep.cluster import Cluster
-from crowdsweep.sweep.private_folder import VARIABLE, PrivateFolder
+from crowdsweep.engine.cluster import Cluster
+from crowdsweep.engine.private_folder import VARIABLE, PrivateFolder
 
 DIES = """
 import os
-from crowdsweep.sweep.private_folder import PrivateFolder
+from crowdsweep.engine.private_folder import PrivateFolder
 print(PrivateFolder().made("ray").parent, flush=True)
 os._exit(9)
 """

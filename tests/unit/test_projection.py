@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from crowdsweep.journal.state import JournalState
+from crowdsweep.record.state import JournalState
 from crowdsweep.testing.journals import folded, made_up_trials
 from crowdsweep.testing.mirror_checks import started
 from crowdsweep.tracking.projection import Projection

@@ -25,9 +25,9 @@ from crowdsweep.data.simulate import simulate_crowd
 from crowdsweep.errors import BadInput, ConvergenceWarning, DataError, UnknownName
 from crowdsweep.files.listed import LIST_FILE
 from crowdsweep.labelling.classifiers import load_classifier
+from crowdsweep.record.events import SweepStatus
 from crowdsweep.seeds import SeedStream
 from crowdsweep.sweep.driver import SweepOutcome
-from crowdsweep.trial.events import SweepStatus
 
 ROWS = {
     "item": ["p2", "p1", "p1", "p2", "p10", "p10"],
@@ -374,7 +374,7 @@ def test_what_failed_in_a_sweep_is_told(misbehaving, tmp_path, caplog) -> None:
 
 def test_an_interrupted_sweep_is_an_interrupt(tmp_path, monkeypatch) -> None:
     outcome = SweepOutcome(status=SweepStatus.INTERRUPTED, planned=4, finished=1, failed=0, ran=1, dropped=True)
-    monkeypatch.setattr("crowdsweep.app.open_and_run", lambda *_, **__: outcome)
+    monkeypatch.setattr("crowdsweep.app.run", lambda *_, **__: outcome)
     with pytest.raises(KeyboardInterrupt, match="nothing that finished is lost"):
         cs.run(SWEEP, store=tmp_path / "s")
 

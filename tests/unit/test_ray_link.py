@@ -15,17 +15,17 @@ from multiprocessing.connection import Connection
 import pytest
 
 from crowdsweep.data.dataset import CrowdDataset
+from crowdsweep.engine import cluster, ray_link
+from crowdsweep.engine.executor import Executor
+from crowdsweep.engine.ray_link import Begin, RayLink, RayProcess
+from crowdsweep.engine.ray_process import talk_to
 from crowdsweep.errors import InfeasibleRequest, SlotLost
-from crowdsweep.sweep import cluster, ray_link
-from crowdsweep.sweep.executor import Executor
-from crowdsweep.sweep.ray_link import Begin, RayLink, RayProcess
-from crowdsweep.sweep.ray_process import talk_to
+from crowdsweep.record.spec import TrialSpec
 from crowdsweep.sweepfile.records import Resources
 from crowdsweep.testing import executor_checks as checks
 from crowdsweep.testing.executor_checks import datasets
 from crowdsweep.testing.fakes import FakeExecutor
 from crowdsweep.trial.runner import run_batch
-from crowdsweep.trial.spec import TrialSpec
 
 BEGIN = Begin(address=None, resources=Resources(), trial_minutes=None)
 Link = Callable[[Executor | Exception, str], RayLink]

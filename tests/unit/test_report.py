@@ -18,15 +18,15 @@ import pytest
 from crowdsweep.analysis.trial_table import comparison_rows, results_table
 from crowdsweep.errors import JournalError, NotWritten
 from crowdsweep.files.listed import LIST_FILE
-from crowdsweep.journal.journal import Journal
 from crowdsweep.metrics.intervals import Estimate
 from crowdsweep.metrics.shown import show_interval
+from crowdsweep.record.events import Event, TrialFinished
+from crowdsweep.record.journal import Journal
+from crowdsweep.record.naming import show_point
+from crowdsweep.record.plan_record import CellRecord
+from crowdsweep.record.result import Status
+from crowdsweep.record.spec import canonical_json
 from crowdsweep.testing.journals import folded, made_up_search, made_up_sweep, made_up_trials
-from crowdsweep.trial.events import Event, TrialFinished
-from crowdsweep.trial.naming import show_point
-from crowdsweep.trial.plan_record import CellRecord
-from crowdsweep.trial.result import Status
-from crowdsweep.trial.spec import canonical_json
 from crowdsweep.units import show_p
 from crowdsweep.views.report_files import write_report
 from crowdsweep.views.tables.texts import render_table

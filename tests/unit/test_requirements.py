@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from crowdsweep import app
 from crowdsweep.errors import BadInput
 from crowdsweep.sweep import replay
-from crowdsweep.sweep.launch import open_and_run
 from crowdsweep.sweep.plan import make_plan
 from crowdsweep.sweepfile.read import parse_sweep
 from crowdsweep.sweepfile.records import SweepConfig
@@ -69,7 +69,7 @@ def test_another_version_is_another_search(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_a_trial_of_other_rules_cannot_be_replayed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = config_of("anesthesia", engine="inline", seeds={"report": 1}, tracking={"enabled": False})
-    open_and_run(config, tmp_path / "store", quiet=True)
+    app.run(config, tmp_path / "store", quiet=True)
     key = make_plan(config).cells[0].specs([0], "report", heldout=0.1)[0].key
     assert replay.replay_trial(key, [tmp_path / "store"]).same
     monkeypatch.setattr(replay, "data_version", lambda *_: 3)

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from written_models import COUNTING, PREDICTING, VOTES, dataset, silent, specs_of
 
+from crowdsweep.record.events import TrialProgressed
+from crowdsweep.record.result import Status, TrialResult
+from crowdsweep.record.spec import canonical_json
 from crowdsweep.seeds import SeedStream
 from crowdsweep.trial import runner
-from crowdsweep.trial.events import TrialProgressed
-from crowdsweep.trial.result import Status, TrialResult
 from crowdsweep.trial.runner import run_batch, thinned
-from crowdsweep.trial.spec import canonical_json
 
 # In a batch one poisoned replica takes the others with it, as an exception in stacked arithmetic does.
 POISONED = (

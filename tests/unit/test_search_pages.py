@@ -8,11 +8,11 @@ from typing import Any
 from crowdsweep.analysis.searches import FEWEST_FOR_IMPORTANCES, SearchShown, searches
 from crowdsweep.analysis.sections.training import training_curves
 from crowdsweep.analysis.sweep import comparison_of
-from crowdsweep.journal.journal import Journal
-from crowdsweep.journal.shown import shown_trials
+from crowdsweep.record.events import Event, TrialFinished
+from crowdsweep.record.journal import Journal
+from crowdsweep.record.plan_record import CellRecord
+from crowdsweep.record.shown import shown_trials
 from crowdsweep.testing.journals import folded, made_up_search, made_up_sweep, made_up_trials
-from crowdsweep.trial.events import Event, TrialFinished
-from crowdsweep.trial.plan_record import CellRecord
 from crowdsweep.views.report_files import write_report
 
 MODELS: list[dict[str, Any]] = [

@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from crowdsweep import app
 from crowdsweep.analysis.sweep import analysed
 from crowdsweep.metrics.soft_labels import bootstrap_p, kurtosis_by_outcome, kurtosis_of
-from crowdsweep.sweep.launch import open_and_run
 from crowdsweep.sweepfile.read import parse_sweep
 from crowdsweep.views.report_files import write_report
 
@@ -59,9 +59,7 @@ def test_the_section_stands_where_both_ran(tmp_path: Path, n_classes: int) -> No
     data = {"name": folder(tmp_path / "words", n_classes), "folds": 3}
     given = {"name": "soft", "datasets": [data], "models": models, "seeds": {"report": 3}}
     store = tmp_path / "store"
-    open_and_run(
-        parse_sweep({**given, "engine": "inline", "tracking": {"enabled": False}}, "soft.yaml"), store, quiet=True
-    )
+    app.run(parse_sweep({**given, "engine": "inline", "tracking": {"enabled": False}}, "soft.yaml"), store, quiet=True)
     tables = analysed(store).soft_labels
     assert [tuple(row[:3]) for row in tables[0].rows] == [("mtl", "stl", "silver")]
     assert str(tables[0].rows[0][-1]) != ""  # items differ by seed, and are the same for both models
@@ -80,6 +78,6 @@ def test_without_stl_there_is_no_section(tmp_path: Path) -> None:
     given = {"name": "soft", "datasets": [{"name": folder(tmp_path / "words", 2), "folds": 3}]}
     config = {**given, "models": [{"name": "mtl", "params": net}], "engine": "inline", "tracking": {"enabled": False}}
     store = tmp_path / "store"
-    open_and_run(parse_sweep({**config, "seeds": {"report": 1}}, "soft.yaml"), store, quiet=True)
+    app.run(parse_sweep({**config, "seeds": {"report": 1}}, "soft.yaml"), store, quiet=True)
     write_report(store)
     assert "soft-labels" not in (store / "report.html").read_text()

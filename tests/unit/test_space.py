@@ -6,9 +6,9 @@ import math
 import pytest
 
 from crowdsweep.errors import SpaceError
+from crowdsweep.record.spec import canonical_json
 from crowdsweep.search.dimensions import Choice, FloatRange, IntRange, Normal, Steps
 from crowdsweep.search.space import Space
-from crowdsweep.trial.spec import canonical_json
 
 CONDITIONAL = {
     "network": {"values": ["linear", "mlp"]},

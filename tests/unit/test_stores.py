@@ -15,11 +15,11 @@ import pytest
 
 from crowdsweep.cli.commands import run_command_line
 from crowdsweep.errors import BadInput
-from crowdsweep.journal.journal import Journal, read_journal
-from crowdsweep.journal.stores import Driver, asked_store, driver_of, stores_in
+from crowdsweep.record.events import Event, SweepFinished, SweepStatus, TrialPlanned
+from crowdsweep.record.journal import Journal, read_journal
+from crowdsweep.record.stores import Driver, asked_store, driver_of, stores_in
 from crowdsweep.sweep.stopping import ask_to_stop
 from crowdsweep.testing.mirror_checks import failed, ok, spec, started
-from crowdsweep.trial.events import Event, SweepFinished, SweepStatus, TrialPlanned
 from crowdsweep.units import when_words
 
 NOW = "2026-01-02T12:00:00+00:00"

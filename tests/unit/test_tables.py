@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from crowdsweep.console.tables import Column, Grid, render
 from crowdsweep.metrics.shown import number_words, score_words
-from crowdsweep.trial.naming import dataset_words
+from crowdsweep.record.naming import dataset_words
+from crowdsweep.views.terminal.grid import Column, Grid, render
 
 GRID = Grid(
     columns=(

@@ -2,11 +2,11 @@
 
 import pytest
 
-from crowdsweep.console.progress import Progress
-from crowdsweep.console.time_left import TimeLeft, Work
+from crowdsweep.analysis.underway.progress import Progress
+from crowdsweep.analysis.underway.time_left import TimeLeft, Work
+from crowdsweep.record.events import BatchLost, TrialPlanned, TrialStarted
+from crowdsweep.record.plan_record import CellRecord, PlanRecord
 from crowdsweep.testing.mirror_checks import ok, spec, started
-from crowdsweep.trial.events import BatchLost, TrialPlanned, TrialStarted
-from crowdsweep.trial.plan_record import CellRecord, PlanRecord
 from crowdsweep.units import about_words, clock_words
 
 

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from crowdsweep.console.progress import Progress
-from crowdsweep.console.time_left import Left
+from crowdsweep.analysis.underway.progress import Progress
+from crowdsweep.analysis.underway.time_left import Left
+from crowdsweep.record.events import TrialPlanned, TrialStarted
+from crowdsweep.record.plan_record import CellRecord, PlanRecord
 from crowdsweep.testing.mirror_checks import ok, spec, started
-from crowdsweep.trial.events import TrialPlanned, TrialStarted
-from crowdsweep.trial.plan_record import CellRecord, PlanRecord
 from crowdsweep.units import left_words
 
 POINTS, SEEDS = 20, 3

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from crowdsweep.trial.result import Failure, Status, TrialResult
-from crowdsweep.trial.spec import TrialSpec, canonical_json
+from crowdsweep.record.result import Failure, Status, TrialResult
+from crowdsweep.record.spec import TrialSpec, canonical_json
 
 SPEC = TrialSpec(
     model="cmm",

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from crowdsweep import app
 from crowdsweep.analysis.two_sweeps import differences
 from crowdsweep.cli.commands import run_command_line
-from crowdsweep.sweep.launch import open_and_run
 from crowdsweep.sweepfile.read import parse_sweep
 
 BASE = {
@@ -37,7 +37,7 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, Path]:
     folder = tmp_path_factory.mktemp("two")
     other_data = {**BASE, "datasets": [{"name": "gaussians", "items": 60, "annotators": 20, "feature_seed": 7}]}
     for name, sweep in (("a", BASE), ("b", SECOND), ("c", other_data)):
-        open_and_run(parse_sweep(sweep), folder / name, quiet=True)
+        app.run(parse_sweep(sweep), folder / name, quiet=True)
     return folder / "a", folder / "b", folder / "c"
 
 

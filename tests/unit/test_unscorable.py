@@ -11,9 +11,9 @@ from crowdsweep.metrics.wording import goal_of
 from crowdsweep.models.registered import model_info
 from crowdsweep.sweep.pilot import Gives
 from crowdsweep.sweep.plan import make_plan
-from crowdsweep.sweep.plan_table import describe_plan
 from crowdsweep.sweep.requirements import why_not_by_metric
 from crowdsweep.sweepfile.records import Metric
+from crowdsweep.views.terminal.plan import describe_plan
 
 SEARCHED = {"name": "dawid-skene", "search": {"smoothing": {"values": [0.01, 1.0]}}}
 

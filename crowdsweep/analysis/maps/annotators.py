@@ -13,9 +13,9 @@ from jaxtyping import Float64, Num
 from crowdsweep.analysis.counted import Place
 from crowdsweep.analysis.kept_arrays import first_seeds
 from crowdsweep.analysis.maps.plane import LEAST, MOST, in_the_plane
-from crowdsweep.journal.rows import Rows
-from crowdsweep.journal.shown import ShownTrial
-from crowdsweep.journal.state import JournalState
+from crowdsweep.record.rows import Rows
+from crowdsweep.record.shown import ShownTrial
+from crowdsweep.record.state import JournalState
 
 EMBEDDINGS, ERRORS = "annotator_embeddings", "annotator_errors"
 

@@ -12,10 +12,10 @@ from jaxtyping import Float64
 
 from crowdsweep.analysis.counted import Place
 from crowdsweep.analysis.kept_arrays import class_names, first_seeds
-from crowdsweep.journal.rows import Rows
-from crowdsweep.journal.shown import ShownTrial
-from crowdsweep.journal.state import JournalState
-from crowdsweep.trial.baselines import CLASSES
+from crowdsweep.record.array_names import CLASSES
+from crowdsweep.record.rows import Rows
+from crowdsweep.record.shown import ShownTrial
+from crowdsweep.record.state import JournalState
 
 _NEEDED = ("labels", "cluster_sizes", "effective_clusters")
 _OF_ANNOTATORS = ("annotator_cluster_sizes", "effective_annotator_clusters")

@@ -7,9 +7,9 @@ from crowdsweep.analysis.counted import Place
 from crowdsweep.analysis.maps.annotators import AnnotatorMap, annotator_maps
 from crowdsweep.analysis.maps.clusters import ClusterMap, cluster_maps
 from crowdsweep.analysis.maps.items import ItemMap, item_maps
-from crowdsweep.journal.rows import Rows
-from crowdsweep.journal.shown import ShownTrial
-from crowdsweep.journal.state import JournalState
+from crowdsweep.record.rows import Rows
+from crowdsweep.record.shown import ShownTrial
+from crowdsweep.record.state import JournalState
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

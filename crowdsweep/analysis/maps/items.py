@@ -14,10 +14,10 @@ from jaxtyping import Float64, Int
 from crowdsweep.analysis.counted import Place
 from crowdsweep.analysis.kept_arrays import class_names, first_seeds
 from crowdsweep.analysis.maps.plane import LEAST, MOST, in_the_plane
-from crowdsweep.journal.rows import Rows
-from crowdsweep.journal.shown import ShownTrial
-from crowdsweep.journal.state import JournalState
-from crowdsweep.trial.baselines import CLASSES
+from crowdsweep.record.array_names import CLASSES
+from crowdsweep.record.rows import Rows
+from crowdsweep.record.shown import ShownTrial
+from crowdsweep.record.state import JournalState
 
 LATENTS, CLASS = "item_latents", "item_classes"
 

@@ -10,16 +10,16 @@ import numpy as np
 
 from crowdsweep.analysis.compare import DatasetComparison
 from crowdsweep.analysis.counted import Place, counted
-from crowdsweep.journal.artifacts import array_of
-from crowdsweep.journal.rows import Rows
-from crowdsweep.journal.shown import ShownTrial
-from crowdsweep.journal.state import JournalState
 from crowdsweep.metrics.known import ACCURACY, SPLITS, metric_kind
 from crowdsweep.metrics.shown import show_number
 from crowdsweep.metrics.wording import readable
+from crowdsweep.record.array_names import BASELINES, HISTOGRAM, MARGINAL, UNIFORM
+from crowdsweep.record.artifacts import Artifact
+from crowdsweep.record.kept_arrays import array_of
+from crowdsweep.record.rows import Rows
+from crowdsweep.record.shown import ShownTrial
+from crowdsweep.record.state import JournalState
 from crowdsweep.studies.contract import StudyTable
-from crowdsweep.trial.artifacts import Artifact
-from crowdsweep.trial.baselines import BASELINES, HISTOGRAM, MARGINAL, UNIFORM
 
 MetricValues = Mapping[tuple[str, str], float]
 """(baseline, metric) → mean over the seeds."""

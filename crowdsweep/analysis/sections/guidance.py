@@ -15,11 +15,11 @@ from crowdsweep.analysis.compare import DatasetComparison
 from crowdsweep.analysis.counted import Place, counted, scores_of
 from crowdsweep.analysis.kept_scores import KeptScores
 from crowdsweep.analysis.paired import paired_test
-from crowdsweep.journal.rows import Rows
-from crowdsweep.journal.shown import ShownTrial
-from crowdsweep.journal.state import JournalState
 from crowdsweep.metrics.shown import show_interval, show_number
 from crowdsweep.metrics.wording import readable
+from crowdsweep.record.rows import Rows
+from crowdsweep.record.shown import ShownTrial
+from crowdsweep.record.state import JournalState
 from crowdsweep.studies.contract import Cell, StudyTable
 from crowdsweep.units import show_p
 

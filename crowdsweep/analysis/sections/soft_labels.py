@@ -13,15 +13,15 @@ from crowdsweep.analysis.compare import describe_dataset
 from crowdsweep.analysis.counted import counted, scores_of
 from crowdsweep.analysis.kept_scores import KeptScores
 from crowdsweep.analysis.paired import paired_test
-from crowdsweep.journal.artifacts import array_of
-from crowdsweep.journal.rows import Rows
-from crowdsweep.journal.shown import ShownTrial
-from crowdsweep.journal.state import JournalState
 from crowdsweep.metrics.shown import show_interval, show_number
 from crowdsweep.metrics.soft_labels import bootstrap_p, kurtosis_by_outcome
 from crowdsweep.metrics.wording import readable
+from crowdsweep.record.array_names import kurtosis_name
+from crowdsweep.record.kept_arrays import array_of
+from crowdsweep.record.rows import Rows
+from crowdsweep.record.shown import ShownTrial
+from crowdsweep.record.state import JournalState
 from crowdsweep.studies.contract import StudyTable
-from crowdsweep.trial.item_scores import kurtosis_name
 from crowdsweep.units import show_p
 
 NOTE = (

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Sequence
 
 from crowdsweep.analysis.counted import Place
-from crowdsweep.journal.shown import ShownTrial
-from crowdsweep.journal.state import JournalState
-from crowdsweep.trial.spec import canonical_json
+from crowdsweep.record.shown import ShownTrial
+from crowdsweep.record.spec import canonical_json
+from crowdsweep.record.state import JournalState
 
 Steps = Sequence[tuple[int, float]]
 """(step, score) pairs of one fit."""

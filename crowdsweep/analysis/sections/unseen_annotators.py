@@ -9,12 +9,12 @@ from collections.abc import Iterable
 
 from crowdsweep.analysis.counted import Place
 from crowdsweep.analysis.kept_arrays import first_seeds
-from crowdsweep.journal.rows import Rows
-from crowdsweep.journal.shown import ShownTrial
-from crowdsweep.journal.state import JournalState
 from crowdsweep.metrics.intervals import estimate
 from crowdsweep.metrics.known import HELDOUT
 from crowdsweep.metrics.shown import show_interval, show_number, show_probability
+from crowdsweep.record.rows import Rows
+from crowdsweep.record.shown import ShownTrial
+from crowdsweep.record.state import JournalState
 from crowdsweep.studies.contract import StudyTable
 
 LOGLIK = "unseen_loglik"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from crowdsweep.trial.naming import show_value
+from crowdsweep.record.naming import show_value
 
 _MOST_TICKS = 4
 _MOST_NAMES = 8

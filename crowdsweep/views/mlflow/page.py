@@ -11,9 +11,12 @@ import yaml
 from crowdsweep.analysis.compare import DatasetComparison, Score
 from crowdsweep.analysis.phrases import verdict
 from crowdsweep.analysis.sweep import AnalysedSweep
-from crowdsweep.journal.shown import ShownTrial, datasets_of, one_each, points_of, shown_searches, shown_trials
-from crowdsweep.journal.state import JournalState
 from crowdsweep.metrics.wording import is_share, readable, words
+from crowdsweep.record.naming import dataset_words
+from crowdsweep.record.result import Status
+from crowdsweep.record.shown import ShownTrial, datasets_of, one_each, points_of, shown_searches, shown_trials
+from crowdsweep.record.spec import canonical_json
+from crowdsweep.record.state import JournalState
 from crowdsweep.tracking.run_records import BETWEEN, PREFIX, cell_name, params_of
 from crowdsweep.tracking.sweep_page import (
     HIGH,
@@ -27,9 +30,6 @@ from crowdsweep.tracking.sweep_page import (
     SweepPage,
     store_id,
 )
-from crowdsweep.trial.naming import dataset_words
-from crowdsweep.trial.result import Status
-from crowdsweep.trial.spec import canonical_json
 from crowdsweep.views.tables.texts import as_markdown, to_markdown
 
 SWEEP_FILE = "sweep.yaml"

@@ -23,8 +23,8 @@ from crowdsweep.analysis.sections.baselines import baseline_table
 from crowdsweep.analysis.sweep import AnalysedSweep
 from crowdsweep.metrics.shown import show_with_interval
 from crowdsweep.metrics.wording import readable
-from crowdsweep.trial.events import SweepStatus
-from crowdsweep.trial.naming import show_point
+from crowdsweep.record.events import SweepStatus
+from crowdsweep.record.naming import show_point
 from crowdsweep.units import show_p
 from crowdsweep.views import figures
 from crowdsweep.views.page import tables as page_tables

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from crowdsweep.analysis.searches import SearchShown
 from crowdsweep.metrics.shown import show_number
 from crowdsweep.metrics.wording import readable
-from crowdsweep.trial.naming import show_point
+from crowdsweep.record.naming import show_point
 from crowdsweep.views.page.table import PageRow, PageTable
 
 _NOTE = (

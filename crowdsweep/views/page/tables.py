@@ -9,8 +9,8 @@ from crowdsweep.metrics.intervals import Estimate
 from crowdsweep.metrics.known import HELDOUT, SPLITS
 from crowdsweep.metrics.shown import show_interval, show_number, show_printed, show_probability, show_with_interval
 from crowdsweep.metrics.wording import is_count, readable
+from crowdsweep.record.naming import show_point
 from crowdsweep.studies.contract import StudyTable
-from crowdsweep.trial.naming import show_point
 from crowdsweep.units import show_bytes, show_p, show_seconds
 from crowdsweep.views.page.sheets import in_parts
 from crowdsweep.views.page.table import PageRow, PageTable

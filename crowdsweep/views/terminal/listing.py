@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from crowdsweep.analysis.standing import state_words
-from crowdsweep.console.progress import Progress
-from crowdsweep.console.tables import Column
+from crowdsweep.analysis.underway.progress import Progress
 from crowdsweep.errors import JournalError, error_words
-from crowdsweep.journal.journal import read_journal
-from crowdsweep.journal.local import JOURNAL_FILE
-from crowdsweep.journal.state import JournalState
-from crowdsweep.journal.stores import driver_of
 from crowdsweep.metrics.shown import score_words
+from crowdsweep.record.journal import read_journal
+from crowdsweep.record.local import JOURNAL_FILE
+from crowdsweep.record.state import JournalState
+from crowdsweep.record.stores import driver_of
 from crowdsweep.units import when_words
+from crowdsweep.views.terminal.grid import Column
 
 LIST_COLUMNS = (
     Column(title="name"),

@@ -6,11 +6,11 @@ import textwrap
 
 from crowdsweep.analysis.compare import Comparison, DatasetComparison, Score, without_thinned
 from crowdsweep.analysis.sweep import AnalysedSweep
-from crowdsweep.console.tables import Column, Grid, render
 from crowdsweep.metrics.shown import number_words
 from crowdsweep.metrics.wording import words
-from crowdsweep.trial.naming import dataset_words
+from crowdsweep.record.naming import dataset_words
 from crowdsweep.units import show_seconds
+from crowdsweep.views.terminal.grid import Column, Grid, render
 
 NO_SCORE = "–"
 _COLUMNS = (

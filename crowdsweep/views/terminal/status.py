@@ -3,12 +3,12 @@
 from typing import Any
 
 from crowdsweep.analysis.standing import left_out_words
-from crowdsweep.console.live import BEST_COLUMNS
-from crowdsweep.console.messages import wrapped
-from crowdsweep.console.tables import Grid, render
 from crowdsweep.errors import plain
 from crowdsweep.metrics.shown import number_words
 from crowdsweep.metrics.wording import words
+from crowdsweep.views.terminal.grid import Grid, render
+from crowdsweep.views.terminal.live import BEST_COLUMNS
+from crowdsweep.views.terminal.messages import wrapped
 
 
 def describe_status(found: dict[str, Any], state: str, width: int | None) -> str:

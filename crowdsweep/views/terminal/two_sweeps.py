@@ -4,10 +4,10 @@ import json
 from typing import Any
 
 from crowdsweep.analysis.two_sweeps import Pair
-from crowdsweep.console.tables import Column, Grid
 from crowdsweep.errors import shortened
 from crowdsweep.metrics.shown import number_words
 from crowdsweep.metrics.wording import is_share, words
+from crowdsweep.views.terminal.grid import Column, Grid
 
 Change = tuple[str, Any, Any]
 """Key path, and what stands there in either sweep file."""

@@ -1,0 +1,1 @@
+"""What a sweep that runs is at: how far, how long it still takes, and the best so far. Decides nothing."""

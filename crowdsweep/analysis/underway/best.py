@@ -1,0 +1,112 @@
+"""The best model of each dataset so far, by the rules of the report.
+
+One metric a dataset, the one that the report would rank by of what there is now; models that saw gold never count, nor
+re-scored points that do not stand for their search. Before the first reported trial, the points of searches are
+compared by what they are searched for, and it is said that they are.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from crowdsweep.metrics.known import Goal
+from crowdsweep.metrics.ranking import ranking_metric
+from crowdsweep.metrics.wording import goal_of
+from crowdsweep.record.naming import dataset_words
+from crowdsweep.record.plan_record import PlanRecord
+from crowdsweep.record.spec import Phase, TrialSpec, canonical_json
+
+
+@dataclass(frozen=True, kw_only=True)
+class Best:
+    """The best cell of a dataset so far: its mean over `seeds` trials, of the report or of a search."""
+
+    model: str
+    metric: str
+    value: float
+    seeds: int
+    phase: Phase = "report"
+
+
+@dataclass(kw_only=True)
+class _Cell:
+    """One point of one model: sums over its trials that went well."""
+
+    model: str
+    search: str
+    phase: Phase
+    sums: dict[str, float] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)
+
+    def mean(self, metric: str) -> float:
+        return self.sums[metric] / self.counts[metric]
+
+
+class Bests:
+    """Keeps the sums that the best of each dataset is found by.
+
+    Args:
+        config: the sweep file, with every default.
+        plan: what it asks for.
+    """
+
+    def __init__(self, config: Mapping[str, Any], plan: PlanRecord) -> None:
+        wanted = config.get("metric")
+        goal = goal_of(wanted["name"]) if wanted else None
+        self._wanted: tuple[str, Goal] | None = (wanted["name"], wanted.get("goal", goal)) if wanted and goal else None
+        cells = [*plan.cells, *plan.searches]
+        self._saw_gold = {cell.key for cell in cells if cell.sees_gold}
+        self._searched_for = {cell.key: cell.metric for cell in plan.searches}
+        self._gold = {_place(row.dataset, row.dataset_params): row.gold for row in plan.datasets}
+        self._among = {row.dataset for row in plan.datasets}
+        self._names: dict[str, str] = {}
+        self._cells: dict[str, dict[tuple[Phase, str, str], _Cell]] = {}
+
+    def expect(self, spec: TrialSpec, label: str, search: str) -> None:
+        """Takes note of a trial before it has run: the first re-scored point of a search is the one that stands for
+        it, as long as any of its trials goes well."""
+        if (search or spec.cell_key) not in self._saw_gold:
+            place = _place(spec.dataset, spec.dataset_params)
+            if place not in self._names:
+                self._names[place] = dataset_words(spec.dataset, spec.dataset_params, self._among)
+            cells = self._cells.setdefault(place, {})
+            cells.setdefault((spec.phase, search, spec.cell_key), _Cell(model=label, search=search, phase=spec.phase))
+
+    def add(self, spec: TrialSpec, search: str, metrics: Mapping[str, float]) -> None:
+        """Takes the metrics of an expected trial that went well."""
+        cells = self._cells.get(_place(spec.dataset, spec.dataset_params), {})
+        cell = cells.get((spec.phase, search, spec.cell_key))
+        if cell is not None:
+            for name, value in metrics.items():
+                cell.sums[name] = cell.sums.get(name, 0.0) + value
+                cell.counts[name] = cell.counts.get(name, 0) + 1
+
+    def found(self) -> dict[str, Best]:
+        """Returns the best cell of each dataset that has one, by the dataset as people call it."""
+        bests = ((self._names[place], self._best(place, list(cells.values()))) for place, cells in self._cells.items())
+        return {dataset: best for dataset, best in bests if best is not None}
+
+    def _best(self, place: str, cells: Sequence[_Cell]) -> Best | None:
+        scored = [cell for cell in cells if cell.counts]
+        reported: dict[str, _Cell] = {}  # the first point of each search, and every fixed one
+        for number, cell in enumerate(scored):
+            if cell.phase == "report":
+                reported.setdefault(cell.search or str(number), cell)
+        if reported:
+            scored = list(reported.values())
+            present = dict.fromkeys(name for cell in scored for name in cell.counts)
+            metric, goal = ranking_metric(list(present), self._wanted, self._gold.get(place))
+        else:
+            searched = (self._searched_for.get(cell.search, "") for cell in scored)
+            metric = next((name for name in searched if name), "")
+            goal = goal_of(metric) or "maximize"
+        able = [cell for cell in scored if metric in cell.counts]
+        if not able:
+            return None
+        best = (max if goal == "maximize" else min)(able, key=lambda cell: cell.mean(metric))
+        value, seeds = best.mean(metric), best.counts[metric]
+        return Best(model=best.model, metric=metric, value=value, seeds=seeds, phase=best.phase)
+
+
+def _place(dataset: str, params: Mapping[str, Any]) -> str:
+    return f"{dataset} {canonical_json(dict(params))}"

@@ -1,0 +1,203 @@
+"""The Ray cluster that a sweep runs on: joined where there is one, else started on this machine; and what it has."""
+
+import logging
+import os
+import secrets
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import ray
+from ray._private import ray_constants
+from ray._private.services import canonicalize_bootstrap_address
+
+from crowdsweep.engine.address import check_answers, no_cluster, wanted_address
+from crowdsweep.engine.private_folder import PrivateFolder
+from crowdsweep.engine.ray_silence import Silence, end_own_processes
+from crowdsweep.errors import BadInput, InfeasibleRequest, SlotLost, error_words
+from crowdsweep.sweepfile.records import Resources
+
+OBJECT_STORE_BYTES = 512 * 2**20
+_EPSILON = 1e-9
+
+
+@dataclass(frozen=True, kw_only=True)
+class Node:
+    """One machine of a cluster and what it has in all."""
+
+    name: str
+    cpu: float
+    gpu: float
+
+    def slots(self, resources: Resources) -> int:
+        """Returns how many slots of this shape fit on it."""
+        wanted = [(self.cpu, resources.cpu), (self.gpu, resources.gpu)]
+        return min((int(have / want + _EPSILON) for have, want in wanted if want > 0), default=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cluster:
+    """A connection of this process to a Ray cluster.
+
+    Attributes:
+        started: whether it was started here and ends with `close`; a cluster that was joined goes on.
+        folder: of this process, for what Ray keeps here; removed by `close`.
+    """
+
+    started: bool
+    folder: PrivateFolder | None = None
+    _silence: Silence = field(default_factory=Silence, compare=False, repr=False)
+
+    def nodes(self) -> list[Node]:
+        """Returns the nodes that are alive now."""
+        return [_node(entry) for entry in ray.nodes() if entry["Alive"]]
+
+    def slots(self, resources: Resources) -> int:
+        """Returns how many slots of this shape fit on the cluster as it is.
+
+        Raises:
+            InfeasibleRequest: none does; the message says what each node has.
+        """
+        nodes = self.nodes()
+        fit = sum(node.slots(resources) for node in nodes)
+        if fit == 0:
+            raise InfeasibleRequest(_refusal(resources, nodes))
+        return fit
+
+    def check(self) -> None:
+        """Looks whether the cluster is still there; costs a millisecond, once a second.
+
+        Where its parts on this machine die, Ray ends the whole process after a while, in words of its own.
+
+        Raises:
+            SlotLost: it is not; nothing more can be asked of it.
+        """
+        if self._silence.is_due() and (reason := self._silence.look()):
+            raise SlotLost(f"the Ray cluster is lost: {reason}")
+
+    def reason_lost(self) -> str:
+        """Looks at once, and returns what of the cluster is gone; empty where nothing is."""
+        return self._silence.look()
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether `check` has found it gone."""
+        return self._silence.is_final
+
+    def close(self) -> None:
+        """Disconnects, and stops the cluster if it was started here; may be called twice."""
+        if ray.is_initialized():
+            if self.is_lost:  # a farewell would wait for an answer
+                end_own_processes()
+            else:
+                ray.shutdown()
+        if self.folder is not None:
+            self.folder.close()
+
+
+def connect(address: str | None = None, cpus: int | None = None) -> Cluster:
+    """Joins the cluster at an address, or starts one on this machine.
+
+    Args:
+        address: `auto` (the cluster that runs on this machine), `host:port`, or None: `RAY_ADDRESS` where it is set,
+            else a new cluster of this machine alone; `local` for the latter in any case.
+        cpus: that a new cluster counts; those that this process may use where it is None.
+
+    Raises:
+        BadInput: it is no address, or no cluster answers there.
+        SlotLost: none could be started.
+    """
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    logging.getLogger("ray").setLevel(logging.ERROR)
+    target = wanted_address(address)
+    folder = PrivateFolder()
+    try:
+        if target == "local":
+            _start_local(cpus or len(os.sched_getaffinity(0)), folder)
+        else:
+            _join(target, folder)
+    except BaseException:
+        folder.close()
+        raise
+    return Cluster(started=target == "local", folder=folder)
+
+
+def _join(target: str, folder: PrivateFolder) -> None:
+    try:
+        place = canonicalize_bootstrap_address(target)  # where Ray will look: it takes 127.0.0.1 for the outer address
+        check_answers(target, place or target)
+        ray.init(address=place, **_settings(folder))
+    except BadInput:
+        raise
+    except (ConnectionError, ValueError, RuntimeError) as error:
+        raise no_cluster(target, error_words(error)) from error
+
+
+def _start_local(cpus: int, folder: PrivateFolder) -> None:
+    """Starts a cluster of this machine alone, which nobody but its own processes can talk to: it listens on loopback,
+    and asks for a token unless RAY_AUTH_MODE says otherwise.
+
+    Where there is no token Ray writes one below HOME, which may be read-only; this one
+    lives in the environment of the cluster's processes and dies with them.
+    """
+    if not {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & os.environ.keys():
+        os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
+    try:
+        with _loopback():
+            ray.init(
+                address="local",
+                num_cpus=cpus,
+                include_dashboard=False,
+                object_store_memory=OBJECT_STORE_BYTES,
+                _temp_dir=str(folder.made("ray")),
+                _system_config={"prestart_worker_first_driver": False},  # slots start processes of their own
+                **_settings(folder),
+            )
+    except Exception as error:  # Ray raises that very class where a part of it is not up in time
+        raise SlotLost(
+            f"Ray: expected a cluster that starts on this machine, got {error_words(error)!r}; run it again when the "
+            "machine is less busy, or with --engine inline"
+        ) from error
+
+
+def _settings(folder: PrivateFolder) -> dict[str, Any]:
+    """Returns what holds for a cluster that is joined and one that is started.
+
+    Without a working directory Ray puts the one that the driver stands in on the path of its workers, and they would
+    import a `pyarrow.py` that lies there. They get an empty one.
+    """
+    return {
+        "log_to_driver": False,
+        "logging_level": logging.ERROR,
+        "configure_logging": False,
+        "runtime_env": {"working_dir": str(folder.made("work"))},
+    }
+
+
+@contextmanager
+def _loopback() -> Generator[None]:
+    """Has Ray take this machine for one that has no other.
+
+    Given 127.0.0.1 as the node's address it looks for the machine's outer one, and listens there. What it does on
+    systems whose firewalls ask is what is wanted here: all of its processes listen on loopback alone.
+    """
+    before = ray_constants.ENABLE_RAY_CLUSTER
+    ray_constants.ENABLE_RAY_CLUSTER = False
+    try:
+        yield
+    finally:
+        ray_constants.ENABLE_RAY_CLUSTER = before
+
+
+def _node(entry: Mapping[str, Any]) -> Node:
+    has = entry["Resources"]
+    return Node(name=entry["NodeManagerHostname"], cpu=has.get("CPU", 0.0), gpu=has.get("GPU", 0.0))
+
+
+def _refusal(resources: Resources, nodes: Sequence[Node]) -> str:
+    had = "; ".join(f"{node.name} with {node.cpu:g} CPU and {node.gpu:g} GPU" for node in nodes) or "no node"
+    return (
+        f"resources: expected a node that has {resources.cpu:g} CPU and {resources.gpu:g} GPU for one slot, "
+        f"the cluster has {had}; ask for less, or join a larger cluster with --address"
+    )

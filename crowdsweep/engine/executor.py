@@ -1,0 +1,70 @@
+"""What runs batches: a number of slots, and events that come back."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+from crowdsweep.record.events import Event, TrialProgressed
+from crowdsweep.record.spec import TrialSpec
+from crowdsweep.trial.watch import Watch
+
+
+@dataclass(frozen=True, kw_only=True)
+class Batch:
+    """Trials of one cell (or of cells of one shape) on one base dataset, run together on one slot.
+
+    Attributes:
+        specs: at least one; their `fingerprint` and `dataset` agree.
+        dataset: which base dataset: its fingerprint, as registered with the executor when it was made.
+        watch: what is scored while the fits go on; None for nothing.
+    """
+
+    specs: Sequence[TrialSpec]
+    dataset: str
+    watch: Watch | None = None
+
+
+@runtime_checkable
+class Executor(Protocol):
+    """Runs batches on slots. Same spec, same numbers, whichever executor.
+
+    Constructed with the base datasets by fingerprint. `submit` never blocks for long; at most `slots` batches should
+    be in flight (more are queued). For each trial of a submitted batch exactly one `TrialFinished` comes out of
+    `poll`, whatever happens, unless it was stopped before it began. A lost actor or node gives a `BatchLost` and the
+    unfinished trials are run again, up to a limit, then fail with kind `SlotLost`.
+    """
+
+    @property
+    def slots(self) -> int:
+        """How many batches can run at once."""
+        ...
+
+    def submit(self, batch: Batch) -> None:
+        """Takes a batch.
+
+        Raises:
+            InfeasibleRequest: it can never run on this cluster.
+        """
+        ...
+
+    def poll(self, timeout_s: float) -> Sequence[Event]:
+        """Returns what has happened since the last call, waiting at most `timeout_s` for the first event."""
+        ...
+
+    def listen(self, listener: Callable[[TrialProgressed], None]) -> None:
+        """Has the listener hear of each trial's progress as soon as it is known, in the thread that calls `poll`; it
+        may call `stop`. A later listener takes the place of an earlier one."""
+        ...
+
+    def stop(self, key: str) -> None:
+        """Asks that a trial end early. One that has not begun never runs; one that runs ends at its next report, with
+        status `stopped` and the numbers that it has by then; one that has finished is left alone."""
+        ...
+
+    def close(self) -> None:
+        """Stops what runs and lets go of the slots; may be called twice."""
+        ...
+
+
+def ignore(event: TrialProgressed) -> None:
+    """The listener of an executor that nobody listens to."""

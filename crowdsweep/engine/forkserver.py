@@ -1,0 +1,155 @@
+"""The processes that run models, on every engine, for pilots and replays: a forkserver, and a worker at a time under
+it.
+
+A model may exit, crash, hang or close what is not its own; it does so in a worker, which is killed and replaced. The
+forkserver has imported what trials need and runs no model's code, so that a worker is forked from it in milliseconds
+and in a known state; and it is the parent that a model meets, in place of the driver. Both are in a session of their
+own: no Ctrl-C of the terminal reaches them, and when the driver ends, however it does, they end too.
+
+The driver sends the forkserver one end of a socket for each worker that it wants; the server answers with what became
+of its workers (`REPORT`). Over the other end the driver sends `Work`, for which come, as pickled pairs, `BEGUN` when
+models and data are there, `TOLD` for each report that is passed on (answered by the keys of the trials that are to
+stop), and `DONE` with the results or `BUG` with the text of an exception of ours. A `Question` is answered by the last
+two alone.
+"""
+
+import ctypes
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from multiprocessing.connection import Connection, wait
+from traceback import format_exc
+from types import FrameType
+from typing import Any
+
+from crowdsweep.data.dataset import CrowdDataset
+from crowdsweep.engine.reports import Reports
+from crowdsweep.engine.work import ALIVE, BEGUN, BUG, DONE, REPORT, TOLD, Question, Work, end
+from crowdsweep.record.events import TrialProgressed
+from crowdsweep.registry.discovery import keep_search_path
+from crowdsweep.trial.model_calls import STRAY_FORK
+from crowdsweep.trial.runner import look_up_models, run_batch
+
+_PR_SET_PDEATHSIG = 1
+_HANDOVER_LOST = 3  # what a worker exits with that can no longer talk to the driver
+
+
+def serve(number: int) -> None:
+    """Runs the forkserver until the driver is gone; never returns.
+
+    Args:
+        number: of the inherited file that leads to the driver.
+    """
+    for deaf in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):  # it ends with the driver, and by nothing else
+        signal.signal(deaf, signal.SIG_IGN)
+    driver = socket.socket(fileno=number)
+    waking, woken = socket.socketpair()
+    woken.setblocking(False)
+    signal.set_wakeup_fd(woken.fileno(), warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, _wake)
+    keep_search_path()
+    workers: set[int] = set()
+    with suppress(OSError):  # the driver is gone
+        _look_after(workers, driver, waking, woken)
+    for process in workers:
+        end(process)
+    os._exit(0)
+
+
+def _look_after(workers: set[int], driver: socket.socket, waking: socket.socket, woken: socket.socket) -> None:
+    """Makes a worker whenever the driver wants one and tells it of those that end; returns when the driver has gone.
+
+    Raises:
+        OSError: it went while it was told something.
+    """
+    while True:
+        ready = wait([driver, waking])
+        if waking in ready:
+            waking.recv(1024)
+            for process in list(workers):
+                ended, status = os.waitpid(process, os.WNOHANG)
+                if ended:
+                    workers.discard(process)
+                    driver.send(REPORT.pack(process, status))
+        if driver in ready:
+            try:
+                wanted, files, _, _ = socket.recv_fds(driver, 1, 1)
+            except OSError:  # the driver is gone, and had not read the last word
+                break
+            if not wanted:
+                return
+            server = os.getpid()
+            process = os.fork()
+            if process == 0:
+                for inherited in (driver, waking, woken):
+                    inherited.close()
+                _run_worker(files[0], server)
+            os.close(files[0])
+            workers.add(process)
+            driver.send(REPORT.pack(process, ALIVE))
+
+
+def _wake(number: int, frame: FrameType | None) -> None:
+    """That it was called is all: Python has written to the wake-up file."""
+
+
+def _run_worker(number: int, server: int) -> None:
+    """Runs batches until the driver has no more; never returns."""
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    os.setpgid(0, 0)
+    _die_with(server)
+    driver = Connection(number)
+    datasets: dict[str, CrowdDataset] = {}
+    try:
+        while True:
+            asked: Work | Question = driver.recv()
+            if isinstance(asked, Question):
+                _say(driver, asked.function, *asked.arguments)
+                continue
+            for fingerprint in asked.forget:
+                datasets.pop(fingerprint, None)
+            if asked.dataset is not None:
+                datasets[asked.fingerprint] = asked.dataset
+            _run(asked, datasets[asked.fingerprint], driver)
+    except BaseException:  # noqa: BLE001 - the driver is gone, or a model closed the way to it: nobody is left to tell
+        os._exit(_HANDOVER_LOST)
+
+
+def _die_with(server: int) -> None:
+    """Has the system kill this process when the forkserver ends, where the system can (Linux)."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != server:  # it has ended already
+            os._exit(_HANDOVER_LOST)
+
+
+def _run(work: Work, dataset: CrowdDataset, driver: Connection) -> None:
+    process, stopped = os.getpid(), set[str]()
+
+    def tell(event: TrialProgressed) -> None:
+        if os.getpid() != process:
+            os._exit(STRAY_FORK)
+        driver.send((TOLD, event))
+        stopped.update(driver.recv())
+
+    look_up_models(work.specs)
+    driver.send((BEGUN, None))
+    reports = Reports(tell, [spec.key for spec in work.specs], stopped)
+    _say(driver, run_batch, work.specs, dataset, work.device, reports, work.watch)
+
+
+def _say(driver: Connection, function: Callable[..., Any], *arguments: Any) -> None:
+    """Sends what a function of ours returns, or what it raised."""
+    try:
+        said = DONE, function(*arguments)
+    except OSError:
+        raise
+    except Exception as error:  # noqa: BLE001 - a bug of ours, which the driver raises
+        said = BUG, (f"{type(error).__name__}: {error}", format_exc())
+    sys.stdout.flush()
+    driver.send(said)

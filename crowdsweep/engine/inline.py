@@ -1,0 +1,153 @@
+"""Runs batches one after another, in one process beside the driver's: for small sweeps, debugging and tests.
+
+That process is not the driver's own, so that whatever a model does to it (an exit, a crash, a hang in C, a closed file)
+fails one trial and no more, and the driver always answers to Ctrl-C. It starts in about half a second, once; handing it
+a batch costs less than a millisecond. `crowdsweep replay` runs a trial in the process of the command, for a debugger.
+"""
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from crowdsweep.data.dataset import CrowdDataset
+from crowdsweep.engine.executor import Batch, ignore
+from crowdsweep.engine.retry_policy import STARTING_S, RetryPolicy, unfinished
+from crowdsweep.engine.work import BEGUN, BUG, DONE, TOLD, Work
+from crowdsweep.engine.worker import Forkserver, WorkerDied, bug_of
+from crowdsweep.record.events import BatchLost, Event, TrialFinished, TrialProgressed, TrialStarted
+from crowdsweep.record.result import TrialResult
+
+SLOT = "inline"
+
+
+@dataclass(kw_only=True)
+class _Running:
+    batch: Batch
+    deadline: float | None
+
+
+class InlineExecutor:
+    """One slot: a process that is replaced when it dies or hangs.
+
+    When it dies, the trials of its batch go back to the front of the queue as `RetryPolicy` says.
+
+    Args:
+        datasets: base datasets by fingerprint.
+        device: a torch device, given to every batch.
+        trial_minutes: after which a trial is ended; None for never.
+    """
+
+    def __init__(
+        self, datasets: Mapping[str, CrowdDataset], device: str = "cpu", trial_minutes: float | None = None
+    ) -> None:
+        self._datasets = datasets
+        self._device = device
+        self._retries = RetryPolicy(device=device, trial_minutes=trial_minutes)
+        self._forkserver = Forkserver()
+        self._running: _Running | None = None
+        self._waiting: deque[Batch] = deque()
+        self._stopped: set[str] = set()
+        self._listener: Callable[[TrialProgressed], None] = ignore
+        self._lock = threading.Lock()
+
+    @property
+    def slots(self) -> int:
+        return 1
+
+    def submit(self, batch: Batch) -> None:
+        """See `Executor.submit`."""
+        with self._lock:
+            self._stopped.difference_update(spec.key for spec in batch.specs)
+            self._waiting.append(batch)
+
+    def poll(self, timeout_s: float) -> Sequence[Event]:
+        """See `Executor.poll`; `stop` may be called by the listener, or from another thread."""
+        until = time.monotonic() + timeout_s
+        while True:
+            try:
+                if self._running is None:
+                    return self._begin()
+                if (events := self._look(self._running, until)) or time.monotonic() >= until:
+                    return events
+            except WorkerDied as death:
+                reason = f"its process died: {death}"
+                return self._lost(partial(self._retries.after_death, reason=reason, blameless=False), reason)
+
+    def listen(self, listener: Callable[[TrialProgressed], None]) -> None:
+        """See `Executor.listen`."""
+        self._listener = listener
+
+    def stop(self, key: str) -> None:
+        """See `Executor.stop`."""
+        with self._lock:
+            self._stopped.add(key)
+
+    def close(self) -> None:
+        """See `Executor.close`."""
+        self._waiting.clear()
+        self._running = None
+        self._forkserver.close()
+
+    def _begin(self) -> Sequence[Event]:
+        """Hands over the next batch, if there is one."""
+        with self._lock:
+            wanted = None
+            while self._waiting and wanted is None:
+                wanted = unfinished(self._waiting.popleft(), self._stopped)
+        if wanted is None:
+            return []
+        limit_s = self._retries.limit_s(len(wanted.specs))
+        self._running = _Running(
+            batch=wanted, deadline=None if limit_s is None else time.monotonic() + limit_s + STARTING_S
+        )
+        worker = self._forkserver.worker()
+        worker.give(
+            Work(
+                specs=wanted.specs,
+                fingerprint=wanted.dataset,
+                dataset=None if wanted.dataset in worker.has else self._datasets[wanted.dataset],
+                device=self._device,
+                watch=wanted.watch,
+            )
+        )
+        return [TrialStarted(key=spec.key, slot=SLOT) for spec in wanted.specs]
+
+    def _look(self, running: _Running, until: float) -> Sequence[Event]:
+        """Takes the next thing that the worker says, or ends it where it has run too long."""
+        now = time.monotonic()
+        if running.deadline is not None and now >= running.deadline:
+            self._forkserver.kill_worker()
+            return self._lost(self._retries.after_overrun, "it ran longer than budget.trial_minutes")
+        upto = until if running.deadline is None else min(until, running.deadline)
+        match self._forkserver.news(max(0.0, upto - now)):
+            case (str() as kind, _) if kind == BEGUN:
+                limit_s = self._retries.limit_s(len(running.batch.specs))
+                running.deadline = None if limit_s is None else time.monotonic() + limit_s
+            case (str() as kind, TrialProgressed() as event) if kind == TOLD:
+                self._listener(event)
+                with self._lock:
+                    self._forkserver.answer({spec.key for spec in running.batch.specs} & self._stopped)
+            case (str() as kind, results) if kind == DONE:
+                self._running = None
+                return [TrialFinished(result=result) for result in results]
+            case (str() as kind, (text, trace)) if kind == BUG:
+                raise bug_of(text, trace)
+            case _:
+                pass
+        return []
+
+    def _lost(self, decide: Callable[[Batch], tuple[list[Batch], list[TrialResult]]], reason: str) -> Sequence[Event]:
+        """Queues again what is left of the batch whose process is gone."""
+        self._forkserver.kill_worker()
+        running, self._running = self._running, None
+        left = None if running is None else unfinished(running.batch, self._stopped)
+        if left is None:
+            return []
+        again, given_up = decide(left)
+        with self._lock:
+            self._waiting.extendleft(reversed(again))
+        events: list[Event] = [BatchLost(keys=[spec.key for spec in left.specs], reason=reason, slot=SLOT)]
+        return [*events, *(TrialFinished(result=result) for result in given_up)]

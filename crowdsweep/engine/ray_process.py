@@ -1,0 +1,181 @@
+"""The process that Ray lives in; `ray_link` says why there is one, and what it is told."""
+
+import logging
+import os
+import signal
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from multiprocessing.connection import Connection
+from threading import Lock
+from types import FrameType
+from typing import Any, Protocol, runtime_checkable
+
+from crowdsweep.data.dataset import CrowdDataset
+from crowdsweep.engine.cluster import connect
+from crowdsweep.engine.executor import Executor
+from crowdsweep.engine.ray_actors import RayExecutor
+from crowdsweep.engine.ray_link import BUG, DONE, FAILED, HEARD, POLL, SAID, STOP, SUBMIT, TOLD, Begin
+from crowdsweep.errors import ENDING_SIGNALS, CrowdsweepError, SlotLost
+from crowdsweep.record.events import TrialProgressed
+
+
+class DriverGone(Exception):
+    """Nobody is at the other end."""
+
+
+@runtime_checkable
+class Make(Protocol):
+    """Makes the executor, and what looks why an error came: the cluster that is lost, or nothing."""
+
+    def __call__(self, begin: Begin, datasets: dict[str, CrowdDataset]) -> tuple[Executor, Callable[[], str]]: ...
+
+
+def serve(number: int) -> None:
+    """Runs an executor on Ray for the driver at the other end of a socket, until that is closed; never returns.
+
+    Args:
+        number: of the inherited file that leads to the driver.
+    """
+    _hear_no_signal()
+    talk_to(Connection(number), _on_ray)
+    os._exit(0)
+
+
+def talk_to(connection: Connection, make: Make) -> None:
+    """Makes the executor that the driver asks for and serves it, until the driver is gone."""
+    driver = _Driver(connection=connection)
+    logger = logging.getLogger("crowdsweep")
+    logger.addHandler(driver)
+    datasets: dict[str, CrowdDataset] = {}
+    executor: Executor | None = None
+    try:
+        begin = driver.next()
+        try:
+            executor, lost = make(begin, datasets)
+        except Exception as error:  # noqa: BLE001 - the driver raises it
+            driver.fail(error, "")
+            return
+        executor.listen(partial(_tell, driver, executor))
+        driver.send(DONE, executor.slots)
+        _obey(driver, executor, datasets, lost)
+    except DriverGone:
+        pass
+    finally:
+        logger.removeHandler(driver)
+        if executor is not None:
+            executor.close()
+        connection.close()
+
+
+def _obey(driver: "_Driver", executor: Executor, datasets: dict[str, CrowdDataset], lost: Callable[[], str]) -> None:
+    """Does what the driver asks for, one thing after another.
+
+    Raises:
+        DriverGone: in the end.
+    """
+    failure: Exception | None = None  # of a request that is not answered
+    while True:
+        kind, value = driver.next()
+        try:
+            if kind == SUBMIT:
+                batch, dataset = value
+                if dataset is not None:
+                    datasets[batch.dataset] = dataset
+                executor.submit(batch)
+            elif kind == STOP:
+                executor.stop(value)
+            elif kind == POLL:
+                if failure is not None:
+                    raise failure
+                driver.send(DONE, executor.poll(value))
+        except DriverGone:
+            raise
+        except Exception as error:  # noqa: BLE001 - the driver raises it
+            if kind == POLL:
+                failure = None
+                driver.fail(error, lost())
+            else:
+                failure = failure or error
+
+
+def _tell(driver: "_Driver", executor: Executor, event: TrialProgressed) -> None:
+    """Tells the driver of a trial's progress, and stops the trials that need not go on by what it makes of it.
+
+    Raises:
+        DriverGone: nobody listens.
+    """
+    driver.send(TOLD, event)
+    while (request := driver.next())[0] != HEARD:
+        executor.stop(request[1])
+
+
+def _on_ray(begin: Begin, datasets: dict[str, CrowdDataset]) -> tuple[Executor, Callable[[], str]]:
+    cluster = connect(begin.address)
+    _hear_no_signal()  # Ray takes them for itself when it starts
+    try:
+        return RayExecutor(datasets, cluster, begin.resources, begin.trial_minutes), cluster.reason_lost
+    except BaseException:
+        cluster.close()
+        raise
+
+
+def _hear_no_signal() -> None:
+    """Has this process end with the driver and by nothing else; the processes that it starts hear signals."""
+    for number in ENDING_SIGNALS:
+        signal.signal(number, _ignored)  # not SIG_IGN, which they would inherit
+
+
+def _ignored(number: int, frame: FrameType | None) -> None:
+    """That a signal came is nothing to this process."""
+
+
+@dataclass(kw_only=True, eq=False)
+class _Driver(logging.Handler):
+    """The other end."""
+
+    connection: Connection
+    _sending: Lock = field(default_factory=Lock)
+
+    def __post_init__(self) -> None:
+        super().__init__()
+
+    def next(self) -> Any:
+        """Returns the next request.
+
+        Raises:
+            DriverGone: there will be none.
+        """
+        try:
+            return self.connection.recv()
+        except (OSError, EOFError):
+            raise DriverGone from None
+
+    def send(self, kind: str, value: object) -> None:
+        """Sends an answer, or what comes before it.
+
+        Raises:
+            DriverGone: nobody takes it.
+        """
+        try:
+            with self._sending:
+                self.connection.send((kind, value))
+        except OSError:
+            raise DriverGone from None
+
+    def fail(self, error: Exception, lost: str) -> None:
+        """Answers with an error; where the cluster is lost that is what it is, whatever Ray made of it."""
+        if isinstance(error, CrowdsweepError):
+            self.send(FAILED, error)
+        elif lost:
+            self.send(FAILED, SlotLost(f"the Ray cluster is lost: {lost}"))
+        else:
+            trace = "".join(traceback.format_exception(error))
+            self.send(BUG, (f"{type(error).__name__}: {error}", trace))
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Has the driver log what is logged here."""
+        with suppress(DriverGone):
+            self.send(SAID, (record.name, record.levelno, record.getMessage()))

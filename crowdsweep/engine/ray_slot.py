@@ -1,0 +1,131 @@
+"""One slot of a Ray cluster: a long-lived actor that runs batches and tells of them as they go."""
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import ray
+
+from crowdsweep.engine.work import BEGUN, BUG, DONE, TOLD, Work
+from crowdsweep.engine.worker import Forkserver, WorkerDied, bug_of
+from crowdsweep.record.events import TrialProgressed
+from crowdsweep.record.result import TrialResult
+from crowdsweep.record.spec import TrialSpec
+from crowdsweep.registry.carried import CarriedFolder, search_here
+from crowdsweep.trial.watch import Watch
+
+CONTROL = "control"
+DATASETS_KEPT = 2
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+LISTENS_S = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkerLost:
+    """The process that ran a batch ended, and its trials that have no result have none: `reason` says how."""
+
+    reason: str
+
+
+News = TrialProgressed | TrialResult | WorkerLost
+
+
+class Slot:
+    """Runs one batch at a time; `stop` and `ping` are answered while it does, in the concurrency group `CONTROL`.
+
+    Models run in a worker process under a forkserver, as they do inline (`forkserver`): what they do to their process,
+    or to the parent that they find, is nothing to the actor and to the part of the cluster on this machine.
+
+    Args:
+        device: a torch device, given to every batch; the slot never looks for one.
+        plugins: folders of the driver.
+    """
+
+    def __init__(self, device: str, plugins: Sequence[CarriedFolder] = ()) -> None:
+        search_here(plugins, Path.cwd())
+        self._device = device
+        self._stopped: set[str] = set()
+        self._forkserver = Forkserver()
+
+    def run(
+        self,
+        specs: Sequence[TrialSpec],
+        fingerprint: str,
+        place: Sequence[Any],
+        watch: Watch | None,
+        says_when_it_begins: bool = False,
+    ) -> Iterator[Sequence[News]]:
+        """Runs a batch, and yields what is new of it, a handful of records at a time.
+
+        Args:
+            specs: the trials.
+            fingerprint: of their base dataset.
+            place: the reference to it in the object store, in a list so that Ray does not fetch it for every call.
+            watch: what is scored while the fits go on.
+            says_when_it_begins: whether nothing at all is yielded first, once models and data are there.
+        """
+        keys = {spec.key for spec in specs}
+        try:
+            worker = self._forkserver.worker()
+            older = [held for held in worker.has if held != fingerprint]
+            worker.give(
+                Work(
+                    specs=specs,
+                    fingerprint=fingerprint,
+                    dataset=None if fingerprint in worker.has else ray.get(place[0]),
+                    device=self._device,
+                    watch=watch,
+                    forget=older[: max(0, len(older) + 1 - DATASETS_KEPT)],
+                )
+            )
+            yield from self._news(keys, says_when_it_begins)
+        except WorkerDied as death:
+            self._forkserver.kill_worker()
+            yield [WorkerLost(reason=f"its process died: {death}")]
+        self._stopped -= keys
+
+    def stop(self, key: str) -> None:
+        """Asks that a trial end early."""
+        self._stopped.add(key)
+
+    def ping(self) -> int:
+        """Returns the process id; that it answers says that the slot is up."""
+        return os.getpid()
+
+    def _news(self, keys: set[str], says_when_it_begins: bool) -> Iterator[Sequence[News]]:
+        """Yields what the worker says of a batch, to its end.
+
+        Raises:
+            WorkerDied: it ended first.
+        """
+        while True:
+            match self._forkserver.news(LISTENS_S):
+                case (str() as kind, _) if kind == BEGUN:
+                    if says_when_it_begins:
+                        yield []
+                case (str() as kind, TrialProgressed() as event) if kind == TOLD:
+                    self._forkserver.answer(keys & self._stopped)
+                    yield [event]
+                case (str() as kind, results) if kind == DONE:
+                    yield results
+                    return
+                case (str() as kind, (text, trace)) if kind == BUG:
+                    raise bug_of(text, trace)
+                case _:
+                    pass
+
+
+def slot_options(cpu: float, gpu: float) -> dict[str, Any]:
+    """Returns Ray's options for a slot of this shape.
+
+    It gets as many threads as it has CPUs.
+    """
+    variables = dict.fromkeys(THREAD_VARIABLES, str(max(1, int(cpu))))
+    return {
+        "num_cpus": cpu,
+        "num_gpus": gpu,
+        "max_restarts": 0,
+        "runtime_env": {"env_vars": variables},
+    }

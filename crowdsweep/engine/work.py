@@ -1,0 +1,59 @@
+"""What a driver and the processes that run its models say to each other; it imports nothing of what models need.
+
+`forkserver` says which of it is sent when.
+"""
+
+import os
+import signal
+import struct
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from crowdsweep.data.dataset import CrowdDataset
+from crowdsweep.record.spec import TrialSpec
+from crowdsweep.trial.watch import Watch
+
+BEGUN, TOLD, DONE, BUG = "begun", "told", "done", "bug"
+REPORT = struct.Struct("=ii")
+"""What the forkserver says of a worker: its process id, and the status that it ended with; `ALIVE` where it has
+begun."""
+ALIVE = -1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Work:
+    """One batch for a worker.
+
+    Attributes:
+        specs: the trials.
+        fingerprint: of their base dataset.
+        dataset: that dataset, the first time that this worker needs it.
+        device: a torch device.
+        watch: what is scored while the fits go on.
+        forget: fingerprints of datasets that the worker need not hold any more.
+    """
+
+    specs: Sequence[TrialSpec]
+    fingerprint: str
+    dataset: CrowdDataset | None
+    device: str
+    watch: Watch | None
+    forget: Sequence[str] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """A call of a function of ours that runs a model's code."""
+
+    function: Callable[..., Any]
+    arguments: Sequence[Any]
+
+
+def end(process: int) -> None:
+    """Kills a worker and what it has started."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process, signal.SIGKILL)
+    with suppress(ProcessLookupError):
+        os.kill(process, signal.SIGKILL)

@@ -1,0 +1,230 @@
+"""A worker process, seen from the driver: started, given a batch, listened to, killed."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import weakref
+from contextlib import suppress
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+from crowdsweep.engine.work import ALIVE, REPORT, Question, Work, end
+from crowdsweep.errors import SlotLost
+
+_ROOT = str(Path(__file__).parents[2])
+_START_S = 60.0
+# Trials compute on one thread, whoever starts them: the command line, which says so to itself, or another program.
+_ONE_THREAD = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+
+
+# Where imports fail, for want of memory for one, a line says so in place of a traceback; the driver says what follows.
+_KEEP = """
+import sys
+sys.path.append({root!r})
+try:
+    from crowdsweep.engine import forkserver
+except (ImportError, MemoryError, OSError) as error:
+    sys.exit(f"the process that keeps workers cannot start: {{type(error).__name__}}: {{error}}")
+forkserver.serve({number})
+"""
+
+
+class WorkerDied(Exception):
+    """The worker's process ended; the text says how."""
+
+
+def bug_of(text: str, trace: str) -> RuntimeError:
+    """Returns, to be raised here, what our own code raised in a worker."""
+    bug = RuntimeError(text)
+    bug.add_note(trace)
+    return bug
+
+
+@runtime_checkable
+class _Process(Protocol):
+    """What is asked of the forkserver's process, however it was started."""
+
+    def wait(self, timeout: float | None = None) -> int: ...
+    def kill(self) -> None: ...
+
+
+@dataclass(kw_only=True)
+class _Server:
+    process: _Process
+    control: socket.socket
+
+
+@dataclass(kw_only=True)
+class Worker:
+    """One process that runs batches.
+
+    Attributes:
+        process: its id.
+        talk: the way to it.
+        has: fingerprints of the datasets that it holds, the one that was needed last at the end.
+    """
+
+    process: int
+    talk: Connection
+    has: dict[str, None] = field(default_factory=dict[str, None])
+
+    def give(self, work: Work | Question) -> None:
+        """Hands it a batch, or asks it something.
+
+        Raises:
+            WorkerDied: it is gone.
+        """
+        try:
+            self.talk.send(work)
+        except OSError as error:
+            raise WorkerDied("it closed the way to the driver") from error
+        if isinstance(work, Work):
+            for fingerprint in (*work.forget, work.fingerprint):
+                self.has.pop(fingerprint, None)
+            self.has[work.fingerprint] = None
+
+
+class Forkserver:
+    """Makes workers, one after another, by forks of a server that is started with the first of them (`forkserver`)."""
+
+    def __init__(self) -> None:
+        self._server: _Server | None = None
+        self._worker: Worker | None = None
+        self._ended: dict[int, int] = {}
+        self._finalizer: Any = None
+
+    def worker(self) -> Worker:
+        """Returns the worker, which is made where there is none.
+
+        Raises:
+            SlotLost: none can be made.
+        """
+        if self._worker is None:
+            try:
+                self._worker = self._made()
+            except (OSError, EOFError):  # the forkserver was killed
+                self._give_up_server()
+                try:
+                    self._worker = self._made()
+                except (OSError, EOFError) as error:
+                    raise SlotLost(f"no process can be made for trials: {error or 'it ends at once'}") from error
+        return self._worker
+
+    def news(self, timeout_s: float) -> Any:
+        """Returns the next thing that the worker says, or None where it says nothing in time.
+
+        Raises:
+            WorkerDied: it is gone.
+        """
+        worker, server = self._worker, self._server
+        if worker is None or server is None:
+            return None
+        ready = wait([worker.talk, server.control], timeout_s)
+        try:
+            if worker.talk in ready:
+                return worker.talk.recv()
+            if server.control in ready:
+                self._hear(server)
+        except (OSError, EOFError) as error:
+            raise WorkerDied(self._how_it_ended(worker, server)) from error
+        except Exception as error:  # what arrives is no message of ours
+            raise WorkerDied(f"it sent what cannot be read: {type(error).__name__}") from error
+        if worker.process in self._ended:
+            raise WorkerDied(ending_words(self._ended[worker.process]))
+        return None
+
+    def answer(self, value: Any) -> None:
+        """Answers the worker."""
+        if self._worker is not None:
+            with suppress(OSError):  # the next look for news finds out
+                self._worker.talk.send(value)
+
+    def kill_worker(self) -> None:
+        """Ends the worker, and all that it has started; the next one is another."""
+        if self._worker is not None:
+            end(self._worker.process)
+            self._worker.talk.close()
+            self._worker = None
+
+    def close(self) -> None:
+        """Ends all processes; may be called twice."""
+        self.kill_worker()
+        self._give_up_server()
+
+    def _made(self) -> Worker:
+        if self._server is None:
+            self._server = _started()
+            self._finalizer = weakref.finalize(self, _shut, self._server)
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            socket.send_fds(self._server.control, [b"w"], [theirs.fileno()])
+            self._server.control.settimeout(_START_S)
+            while (report := _report(self._server))[1] != ALIVE:
+                self._ended[report[0]] = report[1]
+            return Worker(process=report[0], talk=Connection(ours.detach()))
+
+    def _hear(self, server: _Server) -> None:
+        process, status = _report(server)
+        self._ended[process] = status
+
+    def _how_it_ended(self, worker: Worker, server: _Server) -> str:
+        """Waits a moment for the forkserver's word."""
+        end(worker.process)
+        with suppress(OSError, EOFError):
+            while worker.process not in self._ended and wait([server.control], 2.0):
+                self._hear(server)
+        return ending_words(self._ended.get(worker.process))
+
+    def _give_up_server(self) -> None:
+        if self._server is not None:
+            self._finalizer()
+            self._server = None
+
+
+def _started() -> _Server:
+    ours, theirs = socket.socketpair()
+    with theirs:
+        program = _KEEP.format(root=_ROOT, number=theirs.fileno())
+        # `-P`: nothing is imported from where a person stands.
+        process = subprocess.Popen(  # noqa: S603 - our own interpreter and fixed words
+            [sys.executable, "-P", "-c", program],
+            env={**dict.fromkeys(_ONE_THREAD, "1"), **os.environ},
+            stdin=subprocess.DEVNULL,
+            stdout=2,  # what models print is no result of the command
+            pass_fds=[theirs.fileno()],
+            start_new_session=True,  # from its first instruction: a Ctrl-C while it imports is not its own
+        )
+    return _Server(process=process, control=ours)
+
+
+def _shut(server: _Server) -> None:
+    """Lets the forkserver end by itself, which takes its workers along; it is killed where it does not."""
+    server.control.close()
+    try:
+        server.process.wait(2.0)
+    except subprocess.TimeoutExpired:
+        server.process.kill()
+        server.process.wait()
+
+
+def _report(server: _Server) -> tuple[int, int]:
+    text = server.control.recv(REPORT.size, socket.MSG_WAITALL)
+    if len(text) < REPORT.size:
+        raise EOFError
+    return REPORT.unpack(text)
+
+
+def ending_words(status: int | None) -> str:
+    """Returns how a process ended, for a person; None for a status that nobody knows."""
+    if status is None:
+        return "it ended without a word"
+    if os.WIFSIGNALED(status):
+        number = os.WTERMSIG(status)
+        name = signal.Signals(number).name if number in signal.valid_signals() else f"signal {number}"
+        memory = ", as the system does when memory runs out" if number == signal.SIGKILL else ""
+        return f"it was killed by {name}{memory}"
+    return f"it exited with code {os.WEXITSTATUS(status)}"

@@ -1,0 +1,24 @@
+"""What may be wrong with a fit, as its record says it; `trial.flags` looks for it."""
+
+from collections.abc import Iterable
+from enum import StrEnum
+
+
+class Flag(StrEnum):
+    """What is wrong with a fit."""
+
+    PERMUTED = "permuted"
+    COLLAPSED = "collapsed"
+    WORSE_THAN_VOTE = "worse_than_vote"
+
+
+_WORDS = {
+    Flag.PERMUTED: "its classes are those of the votes in another order",
+    Flag.COLLAPSED: "it agrees with the votes no more than one class for all items does",
+    Flag.WORSE_THAN_VOTE: "it is right far less often than majority vote, on gold or on held-out answers",
+}
+
+
+def flag_words(flags: Iterable[str]) -> str:
+    """Returns flags as people read them: `permuted (its classes are …)`; empty for none."""
+    return "; ".join(f"{flag.replace('_', ' ')} ({_WORDS[Flag(flag)]})" for flag in flags)

@@ -1,0 +1,157 @@
+"""The journal: the one record of a sweep. What stands in it is never lost and never done twice.
+
+A store is a folder on a disk that the driver can lock.
+"""
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from pathlib import Path
+from threading import RLock
+
+import numpy as np
+
+from crowdsweep.errors import JournalDamaged, JournalError
+from crowdsweep.record import kept_arrays
+from crowdsweep.record.artifacts import Artifact
+from crowdsweep.record.codec import decode, encode
+from crowdsweep.record.events import Event
+from crowdsweep.record.kinds import news, take
+from crowdsweep.record.local import LocalRows
+from crowdsweep.record.rows import WAY_ON, Rows
+from crowdsweep.record.state import JournalState, Known
+
+
+class Journal:
+    """Writes events down before anybody else is told of them; a `Mirror`.
+
+    `handle` returns when the event is durable. Progress and starts of trials are not kept, nor is a second finish of a
+    trial that is done. Several threads may call it.
+
+    Args:
+        store: its folder.
+        rows: where the rows live, where that does not follow from `store`; opened for writing.
+
+    Raises:
+        JournalLocked: another driver is writing there.
+        JournalDamaged: rows before the torn tail cannot be read.
+        JournalError: the store cannot be read or written.
+    """
+
+    def __init__(self, store: str | Path, *, rows: Rows | None = None) -> None:
+        self._rows = open_rows(store, write=True) if rows is None else rows
+        self._failed: JournalError | None = None
+        self._guard = RLock()
+        self._known = Known()
+        try:
+            for event in _events(self._rows):
+                take(self._known, event)
+        except BaseException:
+            self._rows.close()
+            raise
+
+    @property
+    def state(self) -> JournalState:
+        """All that the journal says, up to the last event that was handled."""
+        with self._guard:
+            return self._known.view()
+
+    def snapshot(self) -> JournalState:
+        """All that the journal says now, for another thread: it does not change when more is written. O(rows)."""
+        with self._guard:
+            return self._known.copied()
+
+    def handle(self, event: Event) -> None:
+        """Writes one event; see `handle_many`."""
+        self.handle_many((event,))
+
+    def handle_many(self, events: Iterable[Event]) -> None:
+        """Writes events with a single flush.
+
+        Raises:
+            JournalError: they could not be written (a full disk); nothing is written from then on.
+        """
+        with self._guard:
+            fresh = self._fresh(events)
+            if not fresh:
+                return
+            if self._failed:
+                raise self._failed
+            try:
+                self._rows.append_rows([encode(event) for event in fresh])
+            except JournalError as error:
+                self._failed = error
+                raise
+            for event in fresh:
+                take(self._known, event)
+
+    def keep(self, arrays: Mapping[str, np.ndarray]) -> dict[str, Artifact]:
+        """Writes arrays of a trial beside the rows, before the row that names them; see `kept_arrays.keep`.
+
+        Raises:
+            JournalError: one could not be written; nothing is written from then on.
+        """
+        with self._guard:
+            if self._failed:
+                raise self._failed
+            try:
+                return kept_arrays.keep(self._rows.put, arrays)
+            except JournalError as error:
+                self._failed = error
+                raise
+
+    def close(self) -> None:
+        """Lets other drivers in; may be called twice."""
+        with self._guard:
+            self._rows.close()
+
+    def _fresh(self, events: Iterable[Event]) -> list[Event]:
+        """Returns the events that are to be written: journalled kinds, without what is known or stands here twice."""
+        fresh: dict[Hashable, Event] = {}
+        for event in events:
+            brought = news(self._known, event)
+            if brought is not None:
+                fresh.setdefault(brought, event)
+        return list(fresh.values())
+
+
+def read_journal(store: str | Path, *, rows: Rows | None = None) -> JournalState:
+    """Returns what a store's journal says, also while a driver is writing it; takes time in the number of rows.
+
+    Args:
+        store: its folder.
+        rows: of it, where they are open already.
+
+    Raises:
+        JournalError: there is no journal.
+        JournalDamaged: rows before the torn tail cannot be read.
+    """
+    known = Known()
+    for event in _events(open_rows(store, write=False) if rows is None else rows):
+        take(known, event)
+    if not known.rows:
+        raise JournalError(
+            f"{store}: no journal here; expected a folder that `crowdsweep run` made (crowdsweep-runs/NAME by default)"
+        )
+    return known.view()
+
+
+def open_rows(store: str | Path, *, write: bool) -> Rows:
+    """Returns the rows of a store, given as a folder or as file:// with its path.
+
+    Raises:
+        JournalError: it is another URI, or the store cannot be opened.
+        JournalLocked: `write` is set and another driver is writing there.
+    """
+    text = str(store).removeprefix("file://")
+    if "://" in text:
+        raise JournalError(f"{text}: expected a folder on a disk of this machine for a store, got a URI")
+    return LocalRows(Path(text), write=write)
+
+
+def _events(rows: Rows) -> Iterator[Event]:
+    for row in rows.read_rows():
+        try:
+            yield decode(row.text)
+        except JournalDamaged as error:
+            raise JournalDamaged(f"{row.place}: {error}. {WAY_ON}") from error
+        except JournalError as error:
+            raise type(error)(f"{row.place}: {error}") from error

@@ -1,0 +1,197 @@
+"""The one table of the events that the journal keeps: how each is named, read and taken.
+
+A kind has a version of its own, raised when rows are written that an older crowdsweep would misread. Every version that
+was ever written is read for ever.
+"""
+
+from bisect import bisect_left, insort
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from crowdsweep.record.events import (
+    BatchLost,
+    Event,
+    PointProposed,
+    PointScored,
+    PointsSelected,
+    RunsCreated,
+    SweepFinished,
+    SweepStarted,
+    SweepStatus,
+    TrialFinished,
+    TrialPlanned,
+)
+from crowdsweep.record.result import Status, TrialResult
+from crowdsweep.record.state import Known, Role
+
+Data = Mapping[str, Any]
+"""The fields of an event, as JSON gives them back."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kind:
+    """One kind of event.
+
+    Attributes:
+        event: its record.
+        name: what its rows call it; never changes.
+        read: version of a row → what makes the record's fields of its own; the highest is what is written.
+        take: adds an event to what is known.
+        news: what an event brings that is not known yet, in a form that is equal for equal news; None where it brings
+            nothing, and is neither written nor taken.
+    """
+
+    event: type[Any]
+    name: str
+    read: Mapping[int, Callable[[Data], Data]]
+    take: Callable[[Known, Any], None]
+    news: Callable[[Known, Any], Hashable | None] = lambda known, event: object()  # noqa: ARG005 - each is news
+
+    @property
+    def version(self) -> int:
+        """Of the rows that are written now."""
+        return max(self.read)
+
+
+def is_journalled(event: Event) -> bool:
+    """Whether the journal keeps events of this kind: a trial's start and its progress are not kept."""
+    return type(event) in BY_EVENT
+
+
+def news(known: Known, event: Event) -> Hashable | None:
+    """Returns what an event brings that is not known yet (`Kind.news`); None for one that is not journalled."""
+    return BY_EVENT[type(event)].news(known, event) if is_journalled(event) else None
+
+
+def take(known: Known, event: Event) -> None:
+    """Takes one event that stands in the journal; constant time."""
+    known.rows += 1
+    kind = BY_EVENT[type(event)]
+    if kind.news(known, event) is not None:
+        kind.take(known, event)
+
+
+# How each kind is taken.
+
+
+def _begin(known: Known, event: SweepStarted) -> None:
+    known.started.append(event)
+    known.status = SweepStatus.RUNNING
+
+
+def _propose(known: Known, event: PointProposed) -> None:
+    insort(known.proposals.setdefault(event.search, []), event, key=_number)
+
+
+def _news_of_proposal(known: Known, event: PointProposed) -> Hashable | None:
+    """A number is one point: the first that was written down. One that was lost comes back behind later ones."""
+    asked = known.proposals.get(event.search, [])
+    place = bisect_left(asked, event.number, key=_number)
+    known_number = place < len(asked) and asked[place].number == event.number
+    return None if known_number else (event.search, event.number)
+
+
+def _number(event: PointProposed) -> int:
+    return event.number
+
+
+def _news_of_score(known: Known, event: PointScored) -> Hashable | None:
+    told = known.values.get(event.search, {})
+    same = event.number in told and told[event.number] == event.value
+    return None if same else (event.search, event.number, event.value)
+
+
+def _score(known: Known, event: PointScored) -> None:
+    known.values.setdefault(event.search, {})[event.number] = event.value
+
+
+def _select(known: Known, event: PointsSelected) -> None:
+    known.selected[event.search] = tuple(event.numbers)
+
+
+def _role(event: TrialPlanned) -> Role:
+    spec = event.spec
+    return Role(phase=spec.phase, label=event.label, dataset=spec.dataset, search=event.search, point=spec.point)
+
+
+def _news_of_plan(known: Known, event: TrialPlanned) -> Hashable | None:
+    role = _role(event)
+    if role in known.roles.get(event.spec.key, ()):
+        return None
+    return event.spec.key, role.phase, role.label, role.dataset, role.search
+
+
+def _plan(known: Known, event: TrialPlanned) -> None:
+    spec, role = event.spec, _role(event)
+    earlier = known.roles.get(spec.key, ())
+    known.roles[spec.key] = (*earlier, role)
+    if role.phase == "report" or all(other.phase != "report" for other in earlier):
+        known.specs[spec.key] = spec
+
+
+_RANKS = {Status.STOPPED: 0, Status.FAILED: 2, Status.OK: 3}  # a trial finishes once, unless it ends better later
+
+
+def _rank(result: TrialResult) -> int:
+    """A failure of the trial's own says more than one of infrastructure, after which it is tried again."""
+    return 1 if result.failure is not None and result.failure.of_infrastructure else _RANKS[result.status]
+
+
+def _news_of_finish(known: Known, event: TrialFinished) -> Hashable | None:
+    result = event.result
+    before = known.results.get(result.key)
+    if before is not None and _rank(before) >= _rank(result):
+        return None
+    return result.key, _rank(result)
+
+
+def _finish(known: Known, event: TrialFinished) -> None:
+    known.results[event.result.key] = event.result
+
+
+def _lose(known: Known, event: BatchLost) -> None:
+    for key in event.keys:
+        known.lost[key] = known.lost.get(key, 0) + 1
+
+
+def _create(known: Known, event: RunsCreated) -> None:
+    before = known.runs.get(event.tracking_uri)
+    if before is not None and before.experiment_id == event.experiment_id:
+        event = replace(event, runs={**before.runs, **event.runs})
+    known.runs[event.tracking_uri] = event
+
+
+def _end(known: Known, event: SweepFinished) -> None:
+    known.finished.append(event)
+    known.status = event.status
+
+
+# What makes the fields of today of those that a row of each version has.
+
+
+def _as_it_is(data: Data) -> Data:
+    return data
+
+
+def _without_below_vote(data: Data) -> Data:
+    """Earlier versions held every fit against the votes, and marked what differed: no evidence."""
+    result = data["result"]
+    if "below_vote" not in result.get("flags", ()):
+        return data
+    return {"result": {**result, "flags": [flag for flag in result["flags"] if flag != "below_vote"]}}
+
+
+KINDS = (
+    Kind(event=SweepStarted, name="sweep_started", read={2: _as_it_is}, take=_begin),
+    Kind(event=PointProposed, name="point_proposed", read={2: _as_it_is}, take=_propose, news=_news_of_proposal),
+    Kind(event=PointScored, name="point_scored", read={2: _as_it_is}, take=_score, news=_news_of_score),
+    Kind(event=PointsSelected, name="points_selected", read={2: _as_it_is}, take=_select),
+    Kind(event=TrialPlanned, name="trial_planned", read={2: _as_it_is}, take=_plan, news=_news_of_plan),
+    Kind(event=TrialFinished, name="trial_finished", read={2: _without_below_vote}, take=_finish, news=_news_of_finish),
+    Kind(event=BatchLost, name="batch_lost", read={1: _as_it_is}, take=_lose),
+    Kind(event=RunsCreated, name="runs_created", read={1: _as_it_is}, take=_create),
+    Kind(event=SweepFinished, name="sweep_finished", read={1: _as_it_is}, take=_end),
+)
+BY_EVENT: Mapping[type, Kind] = {kind.event: kind for kind in KINDS}
+BY_NAME: Mapping[str, Kind] = {kind.name: kind for kind in KINDS}

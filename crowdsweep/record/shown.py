@@ -1,0 +1,213 @@
+"""What of a journal is shown: the trials that its sweep asks for now, and what each of them is called.
+
+A journal keeps every trial that its sweep ever asked for. What is shown of it is what the latest driver's plan asks
+for: of a fixed point the trials of its cell; of a search the trials of its points, and the re-scored ones of the points
+that it has selected. Trials of another point, dataset, fingerprint, model version or hold-out, of a model that was
+taken out, or with seeds beyond those that are asked for, are left out, or marked where somebody wants to see them all.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from crowdsweep.record.naming import dataset_words
+from crowdsweep.record.plan_record import CellRecord, PlanRecord
+from crowdsweep.record.result import Status
+from crowdsweep.record.spec import Phase, TrialSpec, canonical_json
+from crowdsweep.record.state import JournalState, Role
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShownTrial:
+    """A trial in one of its roles.
+
+    Attributes:
+        spec: its phase, dataset and point are those of the role.
+        label: what the sweep file calls its model.
+        search: key of the search that it belongs to; empty where the point is fixed.
+        asked: whether the sweep asks for it now.
+        chosen: whether the report counts it: it is asked for in the report phase, at a fixed point or at the point that
+            stands for its search: the best one that has a result. Never so in the search phase, whose scores did the
+            choosing.
+        among: all datasets of the sweep.
+    """
+
+    spec: TrialSpec
+    label: str
+    search: str = ""
+    asked: bool = True
+    chosen: bool = False
+    among: frozenset[str] = frozenset()
+
+    @property
+    def on(self) -> str:
+        """The dataset with its parameters, as people call it among all of the sweep."""
+        return dataset_words(self.spec.dataset, self.spec.dataset_params, self.among)
+
+
+def shown_trials(state: JournalState, *, every: bool = False) -> list[ShownTrial]:
+    """Returns the trials that the sweep asks for now, in the order of its plan; takes time in their number.
+
+    A trial stands there once for each cell and search that asks for it.
+
+    Args:
+        state: what the journal says.
+        every: also the trials that are not asked for, once for each phase in which they were.
+    """
+    question = _Question(state)
+    found: list[tuple[Order, ShownTrial]] = []
+    for key, spec in state.specs.items():
+        asked = list(question.asks(spec, state.roles[key]))
+        found += asked
+        if every:
+            known = {trial.spec.phase for _, trial in asked}
+            latest = {role.phase: role for role in state.roles[key] if role.phase not in known}
+            found += [(_LAST, _shown(spec, role, asked=False)) for role in latest.values()]
+    found.sort(key=lambda pair: pair[0])
+    among = datasets_of(state.plan) or frozenset(trial.spec.dataset for _, trial in found)
+    return _with_chosen([replace(trial, among=among) for _, trial in found], state)
+
+
+def datasets_of(plan: PlanRecord) -> frozenset[str]:
+    """Returns all datasets of a sweep, among which folders of one name are told by more of their paths."""
+    return frozenset(row.dataset for row in plan.datasets)
+
+
+def one_each(found: Iterable[ShownTrial]) -> dict[str, ShownTrial]:
+    """Returns trial key → the one role that stands for it: what is asked for before what is not, then the report before
+    the search, then the first."""
+    best: dict[str, ShownTrial] = {}
+    for trial in found:
+        known = best.get(trial.spec.key)
+        if known is None or _weight(trial) > _weight(known):
+            best[trial.spec.key] = trial
+    return best
+
+
+def left_out(state: JournalState) -> int:
+    """Returns the number of finished trials that the sweep does not ask for now."""
+    return len(state.results.keys() - {trial.spec.key for trial in shown_trials(state)})
+
+
+def left_out_as_data_changed(state: JournalState, shown: Iterable[ShownTrial]) -> Counter[str]:
+    """Returns of each dataset how many finished trials are left out as its data are others now: the sweep asks for the
+    same dataset, and none of what it asks for there has their fingerprint.
+
+    Args:
+        state: what the journal says.
+        shown: `shown_trials` of it.
+    """
+    asked = [trial.spec for trial in shown]
+    keys, now = {spec.key for spec in asked}, {(_place(spec), spec.fingerprint) for spec in asked}
+    places = {place for place, _ in now}
+    left = (state.specs[key] for key in state.results if key not in keys and key in state.specs)
+    return Counter(
+        spec.dataset for spec in left if _place(spec) in places and (_place(spec), spec.fingerprint) not in now
+    )
+
+
+def _place(spec: TrialSpec) -> tuple[str, str]:
+    return spec.dataset, canonical_json(dict(spec.dataset_params))
+
+
+def shown_searches(state: JournalState) -> list[CellRecord]:
+    """Returns the searches that the sweep asks for and that have proposed a point."""
+    return [search for search in state.plan.searches if search.key in state.proposals]
+
+
+def points_of(state: JournalState, search: CellRecord) -> dict[int, Mapping[str, Any]]:
+    """Returns the points of a search that count towards it now, by number."""
+    proposals = state.proposals.get(search.key, ())
+    return {proposal.number: proposal.point for proposal in proposals if proposal.number < search.points}
+
+
+Order = tuple[int, ...]
+"""Where a trial stands among the others: as the plan lays them out, so that it does not matter when it was first asked
+for."""
+_LAST: Order = (2,)
+
+
+class _Question:
+    """What the latest plan asks for, laid out for looking trials up."""
+
+    def __init__(self, state: JournalState) -> None:
+        plan = state.plan
+        self._report_seeds = plan.report_seeds
+        self._cells: dict[str, list[tuple[int, CellRecord]]] = {}
+        for number, cell in enumerate(plan.cells):
+            self._cells.setdefault(cell.key, []).append((number, cell))
+        self._searches: dict[str, list[tuple[int, CellRecord]]] = {}
+        self._points: dict[tuple[str, Phase], dict[str, int]] = {}
+        for number, search in enumerate(plan.searches):
+            self._searches.setdefault(search.key, []).append((number, search))
+            points = points_of(state, search)
+            selected = [points[n] for n in state.selected.get(search.key, ()) if n in points]
+            self._points[search.key, "search"] = _numbered(points.values())
+            self._points[search.key, "report"] = _numbered(selected)
+        heldout = {(row.dataset, canonical_json(dict(row.dataset_params))): row.heldout for row in plan.datasets}
+        self._heldout = {
+            search.key: heldout.get((search.dataset, canonical_json(dict(search.dataset_params))), 0.0)
+            for search in plan.searches
+        }
+
+    def asks(self, spec: TrialSpec, roles: Sequence[Role]) -> Iterator[tuple[Order, ShownTrial]]:
+        """Yields a trial in each role in which it is asked for."""
+        if spec.seed < self._report_seeds:
+            for place, cell in self._cells.get(spec.cell_key, ()):
+                role = Role(phase="report", label=cell.label, dataset=cell.dataset)
+                yield (0, place, spec.seed), _shown(spec, role, asked=True)
+        for role in {(role.search, role.phase): role for role in roles if role.search in self._searches}.values():
+            point = self._points[role.search, role.phase].get(canonical_json(dict(role.point)))
+            if point is None or (role.phase == "report" and not self._is_reported(spec, role.search)):
+                continue
+            for place, search in self._searches[role.search]:
+                own = role
+                if (role.label, role.dataset) != (search.label, search.dataset):  # it was called otherwise before
+                    own = replace(role, label=search.label, dataset=search.dataset)
+                yield (1, place, int(role.phase == "report"), point, spec.seed), _shown(spec, own, asked=True)
+
+    def _is_reported(self, spec: TrialSpec, search: str) -> bool:
+        return spec.seed < self._report_seeds and spec.heldout_fraction == self._heldout[search]
+
+
+def _numbered(points: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+    """Returns the places of points, the first where one comes again."""
+    places: dict[str, int] = {}
+    for point in points:
+        places.setdefault(canonical_json(dict(point)), len(places))
+    return places
+
+
+def _weight(trial: ShownTrial) -> tuple[bool, bool]:
+    return trial.asked, trial.spec.phase == "report"
+
+
+def _shown(spec: TrialSpec, role: Role, *, asked: bool) -> ShownTrial:
+    if (spec.dataset, spec.phase, spec.point) != (role.dataset, role.phase, role.point):
+        spec = replace(spec, dataset=role.dataset, phase=role.phase, point=role.point)
+    return ShownTrial(spec=spec, label=role.label, search=role.search, asked=asked)
+
+
+def _with_chosen(found: Sequence[ShownTrial], state: JournalState) -> list[ShownTrial]:
+    """Marks what the report counts. Of a search that is the first of its selected points, best first, that has a result
+    that is ok, else the first: the order of selection decides, never the numbers that are reported."""
+    rescored: dict[str, dict[str, bool]] = {}  # search → its re-scored points, and whether any of their trials is ok
+    for trial in found:
+        if trial.asked and trial.search and trial.spec.phase == "report":
+            point, result = canonical_json(dict(trial.spec.point)), state.results.get(trial.spec.key)
+            points = rescored.setdefault(trial.search, {})
+            points[point] = points.get(point, False) or (result is not None and result.status is Status.OK)
+    chosen: dict[str, str] = {}
+    for search, points in rescored.items():
+        proposed = {one.number: one.point for one in state.proposals.get(search, ())}
+        order = _numbered(proposed[number] for number in state.selected.get(search, ()) if number in proposed)
+        ranked = sorted(points, key=lambda point: order.get(point, len(order)))
+        chosen[search] = next((point for point in ranked if points[point]), ranked[0])
+    return [replace(trial, chosen=True) if _is_chosen(trial, chosen) else trial for trial in found]
+
+
+def _is_chosen(trial: ShownTrial, chosen: Mapping[str, str]) -> bool:
+    if not trial.asked or trial.spec.phase != "report":
+        return False
+    return not trial.search or chosen[trial.search] == canonical_json(dict(trial.spec.point))

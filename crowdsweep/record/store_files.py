@@ -1,0 +1,127 @@
+"""What crowdsweep writes into a local store beside the record, and whether something else is in the way."""
+
+import os
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+from crowdsweep.errors import JournalError, NotOurs, plain, shortened
+from crowdsweep.files.drafts import is_draft
+from crowdsweep.files.inside import beginning_of, content_of, is_link, mode_of, names_below, opened_folder
+from crowdsweep.files.owned import Kind, check_owned
+from crowdsweep.record.rows import unseal
+
+JOURNAL_FILE, LOCK_FILE = "journal.jsonl", "journal.lock"
+ARTIFACTS = "artifacts"
+REPORT_FILES = ("report.html", "table.md", "table.csv", "table.tex", "results.parquet")
+_PICTURE = re.compile(r"(annotators|items|clusters)-[0-9]{1,6}\.png")
+_LOOKED_AT = 1 << 16  # bytes of a journal
+_LARGEST = 1 << 28  # bytes of a report
+_AT_ONCE_S = 2.0
+# Earlier versions kept no list of what they wrote. This is how their files begin, and what else stands in them.
+_BEGINS = {
+    "report.html": b"<!doctype html>",
+    "table.csv": b'"dataset","dataset_params","rank","model"',
+    "table.md": b"| dataset ",
+    "table.tex": b"\\begin{tabular}{",
+    "results.parquet": b"PAR1",
+}
+_HOLDS = {
+    "report.html": b" crowdsweep report</title>",
+    "table.csv": b'"difference_to_best"',
+    "table.md": b"| 95 % interval ",
+    "table.tex": b"dataset & rank & model",
+    "results.parquet": b"batch_wall_s",
+}
+
+
+def check_store(store: Path) -> None:
+    """Checks before long work that reports can be written into a local store, and that no folder of it is a link.
+
+    Raises:
+        NotOurs: files that crowdsweep did not write are in the way.
+        JournalError: a folder is a link, or the store cannot be read.
+    """
+    try:
+        check_journal_goes_here(store)
+        check_owned(store, (), STORE)
+    except FileNotFoundError:
+        return
+    except JournalError:
+        raise
+    except OSError as error:
+        raise JournalError(f"{store}: cannot be used as a store: {error.strerror}") from error
+
+
+def check_journal_goes_here(store: Path) -> None:
+    """Checks that a record may be kept in a folder: one that has a record, or holds no file that would be overwritten.
+
+    Raises:
+        NotOurs: without a record, files stand there that reports would overwrite; or it was named by a link, and is
+            neither a store nor empty.
+        JournalError: a folder that is written into is a link.
+        OSError: the folder cannot be read.
+    """
+    with opened_folder(store) as folder:
+        if is_link(folder, ARTIFACTS):
+            raise JournalError(
+                f"{store / ARTIFACTS}: expected a folder, got a link; what is written into a store goes through none. "
+                f"Put a folder in its place (the store itself may be a link)"
+            )
+        is_new = not has_record(folder)
+        if is_new and not _is_lock(beginning_of(folder, LOCK_FILE, _LOOKED_AT) or b""):
+            raise NotOurs(
+                f"{store / LOCK_FILE}: expected who writes a sweep, got something else, and there is no record beside "
+                f"it. Nothing was touched: move it away, or give another folder"
+            )
+        if is_new and store.is_symlink():
+            _check_behind_link(store, folder)
+    if is_new:
+        check_owned(store, (), replace(STORE, links_go=False))
+
+
+def _check_behind_link(store: Path, folder: int) -> None:
+    """Refuses a folder without a record that was named by a link, unless nothing stands in it but the beginning of one.
+
+    Raises:
+        NotOurs: something does.
+    """
+    begun = {LOCK_FILE, JOURNAL_FILE} if content_of(folder, JOURNAL_FILE, 0) == b"" else {LOCK_FILE}
+    if others := [name for name in sorted(names_below(folder)) if name not in begun and not is_draft(name)]:
+        more = ", …" if len(others) > 1 else ""
+        raise NotOurs(
+            f"{store}: expected a store or an empty folder behind this link, got {store.resolve()} with "
+            f"{plain(shortened(others[0]))}{more}. Nothing was touched: give the folder itself if the sweep is to be "
+            f"kept in it, or another one"
+        )
+
+
+def _is_lock(content: bytes) -> bool:
+    return content.startswith(b'{"pid":') or not content.strip(b"\0")
+
+
+def has_record(folder: int) -> bool:
+    """Whether rows of a journal stand in an opened folder, damaged ones among them."""
+    content = beginning_of(folder, JOURNAL_FILE, _LOOKED_AT) or b""
+    return any(unseal(line) is not None or line.startswith(b'{"crc":"') for line in content.splitlines(keepends=True))
+
+
+def _may_write(name: str) -> bool:
+    return name in REPORT_FILES or _PICTURE.fullmatch(name) is not None
+
+
+def _adopted(folder: int, where: str) -> Iterable[str]:  # noqa: ARG001 - other kinds of folders say where
+    """Returns the reports in a store that an earlier version surely wrote: it wrote all of them at once, and nobody
+    touched one of them since. None where there is no record."""
+    if not has_record(folder) or any(mode_of(folder, name) is None for name in REPORT_FILES):
+        return ()
+    changed = [os.stat(name, dir_fd=folder, follow_symlinks=False).st_ctime for name in REPORT_FILES]
+    if max(changed) - min(changed) > _AT_ONCE_S:
+        return ()
+    contents = {name: content_of(folder, name, _LARGEST) or b"" for name in REPORT_FILES}
+    written = all(content.startswith(_BEGINS[name]) and _HOLDS[name] in content for name, content in contents.items())
+    return REPORT_FILES if written else ()
+
+
+STORE = Kind(name="store", may_write=_may_write, adopted=_adopted, links_go=True)

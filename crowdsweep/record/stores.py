@@ -1,0 +1,94 @@
+"""Where the records of sweeps go when nobody says, and which of them are there."""
+
+import json
+import os
+import socket
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from crowdsweep.errors import BadInput
+from crowdsweep.files.asked import exists, is_folder, names_in
+from crowdsweep.record.local import JOURNAL_FILE, LOCK_FILE
+
+DEFAULT_STORES = Path("crowdsweep-runs")
+"""A folder for each sweep, called as the sweep; below the folder that a person stands in."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Driver:
+    """The process that works on a sweep.
+
+    Attributes:
+        pid, host: of the process.
+        since: when it began, ISO 8601.
+    """
+
+    pid: int
+    host: str
+    since: str
+
+    @property
+    def here(self) -> bool:
+        """Whether it runs, or ran, on this machine."""
+        return self.host == socket.gethostname()
+
+
+def stores_in(folder: Path = DEFAULT_STORES) -> list[Path]:
+    """Returns the folders of sweeps in a folder, the one that was written last first."""
+    written: list[tuple[int, Path]] = []
+    for store in (folder / name for name in names_in(folder)):
+        with suppress(OSError):  # it is no store, or was removed meanwhile
+            written.append(((store / JOURNAL_FILE).stat().st_mtime_ns, store))
+    return [store for _, store in sorted(written, key=lambda pair: pair[0], reverse=True)]
+
+
+def asked_store(given: Path | None) -> Path:
+    """Returns the folder that a person means: a path, the name of a sweep that ran here, or the latest for None. Of a
+    sweep that is called as another folder here, a dataset's, its record is meant.
+
+    Raises:
+        BadInput: there is none.
+    """
+    if given is not None:
+        places = [place for place in (given, DEFAULT_STORES / given) if is_folder(place)]
+        if places:
+            return next((place for place in places if exists(place / JOURNAL_FILE)), places[0])
+    known = stores_in()
+    if given is None and known:
+        return known[0]
+    hint = f"there are {', '.join(map(str, known))}" if known else "run a sweep first: `crowdsweep run SWEEP`"
+    if given is None:
+        raise BadInput(f"expected the folder of a sweep's record, as {DEFAULT_STORES} holds none here; {hint}")
+    raise BadInput(f"{given}: expected the folder of a sweep's record, found nothing there; {hint}")
+
+
+def driver_of(store: Path) -> Driver | None:
+    """Returns who works on a sweep; None where nobody does. Of a process on another machine it is not known whether it
+    lives: it is returned as long as no other has begun."""
+    try:
+        told = json.loads((store / LOCK_FILE).read_text()[:1000])
+        driver = Driver(pid=int(told["pid"]), host=str(told["host"]), since=str(told["since"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    if driver.pid < 1:
+        return None
+    return driver if not driver.here or _writes(driver.pid, store / JOURNAL_FILE) else None
+
+
+def _writes(pid: int, journal: Path) -> bool:
+    """Whether a process of this machine has the journal open; whether it lives, where that cannot be seen."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True  # somebody else's
+    try:
+        named = journal.stat()
+        opened = [file.stat() for file in Path(f"/proc/{pid}/fd").iterdir() if file.exists()]
+    except FileNotFoundError:  # it has just ended, or this system has no /proc
+        return not Path("/proc/self").exists()
+    except OSError:
+        return True
+    return any(os.path.samestat(named, file) for file in opened)

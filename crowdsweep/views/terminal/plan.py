@@ -1,0 +1,78 @@
+"""A plan as people read it: the models of each dataset, how many trials they take and about how long."""
+
+import textwrap
+from collections.abc import Mapping
+from typing import Any
+
+from crowdsweep.metrics.wording import words
+from crowdsweep.record.naming import dataset_words
+from crowdsweep.sweep.cells import PlannedDataset
+from crowdsweep.sweep.plan import Plan
+from crowdsweep.units import rough_words
+from crowdsweep.views.terminal.grid import Column, Grid, render
+
+_COLUMNS = (
+    Column(title="model"),
+    Column(title="trials", right=True),
+    Column(title="time", right=True),
+    Column(title="searched", wraps=True),
+)
+
+
+def describe_plan(plan: Plan, width: int | None = None) -> str:
+    """Returns the plan in words: a table, one line a cell or search, then the sum and what should be known.
+
+    Models that do not say what they cost are fitted for a moment.
+
+    Args:
+        plan: the plan.
+        width: of the terminal; None for tab-separated lines.
+    """
+    summary = plan.summary()
+    among = {dataset.name for dataset in plan.datasets}
+    sizes = {
+        dataset_words(dataset.name, dataset.params, among): _sizes(row)
+        for dataset, row in zip(plan.datasets, summary["datasets"], strict=True)
+    }
+    cells = [*plan.cells, *(search.cell for search in plan.searches)]
+    rows = [*summary["cells"], *summary["searches"]]
+    groups: dict[str, list[list[str]]] = {name: [] for name in sizes}
+    for cell, row in zip(cells, rows, strict=True):
+        groups[_name(cell.dataset, among)].append(_row(row))
+    if width is None:
+        table = render(Grid(columns=_COLUMNS, groups=groups, group="dataset"), None)
+        lines = [*(f"dataset {name}: {told}" for name, told in sizes.items()), table]
+    else:
+        told = {"\n".join(textwrap.wrap(f"{name} · {sizes[name]}", width)): found for name, found in groups.items()}
+        lines = [render(Grid(columns=_COLUMNS, groups=told), width), ""]
+    trials = summary["trials"]
+    unknown = sum(row["seconds"] is None for row in rows)
+    lines.append(
+        f"{trials['total']} trials ({trials['search']} search, {trials['report']} report), with start and end roughly "
+        f"{rough_words(summary['slot_seconds_low'])} to {rough_words(summary['slot_seconds_high'])} on one slot"
+        + (f", and what takes an unknown time ({unknown} of the lines above)" if unknown else "")
+    )
+    lines += [f"note: {note}" for note in summary["notes"]]
+    if width is not None:
+        lines[2:] = [textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False) for line in lines[2:]]
+    return "\n".join([f"sweep {summary['name']}", *lines])
+
+
+def _name(dataset: PlannedDataset, among: set[str]) -> str:
+    return dataset_words(dataset.name, dataset.params, among)
+
+
+def _sizes(row: Mapping[str, Any]) -> str:
+    crowd = "annotators unknown" if row["annotators"] is None else f"{row['annotators']} annotators"
+    return f"{row['items']} training items, {crowd}, {row['annotations']} annotations, {row['classes']} classes"
+
+
+def _row(row: Mapping[str, Any]) -> list[str]:
+    searched = f"{row['points']} points by {words(row['metric'])}" if "points" in row else ""
+    return [row["label"], str(row["trials"]), _time_of(row), searched]
+
+
+def _time_of(row: Mapping[str, Any]) -> str:
+    if row["seconds"] is None:
+        return "unknown"
+    return f"~{rough_words(row['seconds'])}" + (" (measured)" if row["told_by"] == "pilot" else "")
