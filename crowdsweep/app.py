@@ -215,8 +215,10 @@ def _alone(store: Path) -> Generator[None]:
 def _executor(plan: Plan, engine: Engine, address: str | None) -> Executor:
     if engine == "inline":
         return InlineExecutor(plan.bases, trial_minutes=plan.config.budget.trial_minutes)
-    budget, resources = plan.config.budget, plan.config.resources
-    return RayLink(plan.bases, Begin(address=address, resources=resources, trial_minutes=budget.trial_minutes))
+    cells = [*plan.cells, *(search.cell for search in plan.searches)]
+    shapes = dict.fromkeys([plan.config.resources, *(cell.resources for cell in cells if cell.resources)])
+    begin = Begin(address=address, resources=[*shapes], trial_minutes=plan.config.budget.trial_minutes)
+    return RayLink(plan.bases, begin)
 
 
 def _terminal(journal: Journal) -> Mirror:

@@ -1,39 +1,34 @@
 """The Ray cluster that a sweep runs on: joined where there is one, else started on this machine; and what it has."""
 
+import json
 import logging
 import os
 import secrets
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import ray
 from ray._private import ray_constants
+from ray._private import state as ray_state
 from ray._private.services import canonicalize_bootstrap_address
+from ray.autoscaler.sdk import request_resources
+from ray.experimental.internal_kv import (
+    _internal_kv_get,  # pyright: ignore[reportPrivateUsage]: there is no public way to it
+)
 
 from crowdsweep.engine.address import check_answers, no_cluster, wanted_address
+from crowdsweep.engine.nodes import Node, refusal, wants
 from crowdsweep.engine.private_folder import PrivateFolder
 from crowdsweep.engine.ray_silence import Silence, end_own_processes
 from crowdsweep.errors import BadInput, InfeasibleRequest, SlotLost, error_words
 from crowdsweep.sweepfile.records import Resources
 
 OBJECT_STORE_BYTES = 512 * 2**20
-_EPSILON = 1e-9
-
-
-@dataclass(frozen=True, kw_only=True)
-class Node:
-    """One machine of a cluster and what it has in all."""
-
-    name: str
-    cpu: float
-    gpu: float
-
-    def slots(self, resources: Resources) -> int:
-        """Returns how many slots of this shape fit on it."""
-        wanted = [(self.cpu, resources.cpu), (self.gpu, resources.gpu)]
-        return min((int(have / want + _EPSILON) for have, want in wanted if want > 0), default=1)
+_GROWS_LABEL = "ray.io/node-group"  # of nodes that an autoscaler started, KubeRay's among them
+_BY_HAND = "node_"  # what a monitor calls the types of nodes that nobody's autoscaler started
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,19 +46,46 @@ class Cluster:
 
     def nodes(self) -> list[Node]:
         """Returns the nodes that are alive now."""
-        return [_node(entry) for entry in ray.nodes() if entry["Alive"]]
+        free, leaving = ray_state.available_resources_per_node(), ray_state.state.get_draining_nodes()
+        return [
+            Node(
+                id=entry["NodeID"],
+                name=entry["NodeManagerHostname"],
+                has=entry["Resources"],
+                free=free.get(entry["NodeID"]),
+                labels=entry.get("Labels") or {},
+                leaves=entry["NodeID"] in leaving,
+            )
+            for entry in ray.nodes()
+            if entry["Alive"]
+        ]
 
-    def slots(self, resources: Resources) -> int:
-        """Returns how many slots of this shape fit on the cluster as it is.
+    def check_room(self, resources: Resources) -> None:
+        """Looks whether a slot fits on the cluster as it is, or may once it has grown.
 
         Raises:
-            InfeasibleRequest: none does; the message says what each node has.
+            InfeasibleRequest: none does, and none will; the message says what each node has.
         """
         nodes = self.nodes()
-        fit = sum(node.slots(resources) for node in nodes)
-        if fit == 0:
-            raise InfeasibleRequest(_refusal(resources, nodes))
-        return fit
+        if not any(node.slots(resources) for node in nodes) and not self.may_grow:
+            raise InfeasibleRequest(refusal(resources, nodes))
+
+    @cached_property
+    def may_grow(self) -> bool:
+        """Whether an autoscaler looks after the cluster."""
+        if self.started:
+            return False
+        if any(_GROWS_LABEL in (entry.get("Labels") or {}) for entry in ray.nodes()):
+            return True
+        told = _internal_kv_get(ray_constants.DEBUG_AUTOSCALING_STATUS)
+        report = json.loads(told).get("autoscaler_report", {}) if told else {}
+        return any(not kind.startswith(_BY_HAND) for kind in report.get("active_nodes", {}))
+
+    def ask_for(self, shapes: Sequence[Resources]) -> None:
+        """Has the autoscaler see to it that slots of these shapes fit, all at once; no shape takes the wish back."""
+        bundles = [wants(shape) for shape in shapes]
+        labels = [dict(shape.labels) for shape in shapes]
+        request_resources(bundles=bundles, bundle_label_selectors=labels if any(labels) else None)
 
     def check(self) -> None:
         """Looks whether the cluster is still there; costs a millisecond, once a second.
@@ -188,16 +210,3 @@ def _loopback() -> Generator[None]:
         yield
     finally:
         ray_constants.ENABLE_RAY_CLUSTER = before
-
-
-def _node(entry: Mapping[str, Any]) -> Node:
-    has = entry["Resources"]
-    return Node(name=entry["NodeManagerHostname"], cpu=has.get("CPU", 0.0), gpu=has.get("GPU", 0.0))
-
-
-def _refusal(resources: Resources, nodes: Sequence[Node]) -> str:
-    had = "; ".join(f"{node.name} with {node.cpu:g} CPU and {node.gpu:g} GPU" for node in nodes) or "no node"
-    return (
-        f"resources: expected a node that has {resources.cpu:g} CPU and {resources.gpu:g} GPU for one slot, "
-        f"the cluster has {had}; ask for less, or join a larger cluster with --address"
-    )

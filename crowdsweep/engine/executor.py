@@ -6,6 +6,7 @@ from typing import Protocol, runtime_checkable
 
 from crowdsweep.record.events import Event, TrialProgressed
 from crowdsweep.record.spec import TrialSpec
+from crowdsweep.sweepfile.records import Resources
 from crowdsweep.trial.watch import Watch
 
 
@@ -17,26 +18,28 @@ class Batch:
         specs: at least one; their `fingerprint` and `dataset` agree.
         dataset: which base dataset: its fingerprint, as registered with the executor when it was made.
         watch: what is scored while the fits go on; None for nothing.
+        resources: of the slot that it runs on; None for the sweep's.
     """
 
     specs: Sequence[TrialSpec]
     dataset: str
     watch: Watch | None = None
+    resources: Resources | None = None
 
 
 @runtime_checkable
 class Executor(Protocol):
     """Runs batches on slots. Same spec, same numbers, whichever executor.
 
-    Constructed with the base datasets by fingerprint. `submit` never blocks for long; at most `slots` batches should
-    be in flight (more are queued). For each trial of a submitted batch exactly one `TrialFinished` comes out of
-    `poll`, whatever happens, unless it was stopped before it began. A lost actor or node gives a `BatchLost` and the
-    unfinished trials are run again, up to a limit, then fail with kind `SlotLost`.
+    Constructed with the base datasets by fingerprint. `submit` never blocks for long; little more batches than
+    `slots_for` says should be in flight (more are queued). For each trial of a submitted batch exactly one
+    `TrialFinished` comes out of `poll`, whatever happens, unless it was stopped before it began. A lost actor or node
+    gives a `BatchLost` and the unfinished trials are run again, up to a limit, then fail with kind `SlotLost`.
     """
 
-    @property
-    def slots(self) -> int:
-        """How many batches can run at once."""
+    def slots_for(self, resources: Resources | None = None) -> int:
+        """Returns how many batches that ask for these resources (None: the sweep's) should be in flight at once, were
+        there no others. It changes as nodes come and go, and is 0 while none is there."""
         ...
 
     def submit(self, batch: Batch) -> None:

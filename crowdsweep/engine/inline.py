@@ -14,11 +14,11 @@ from functools import partial
 
 from crowdsweep.data.dataset import CrowdDataset
 from crowdsweep.engine.executor import Batch, ignore
-from crowdsweep.engine.retry_policy import STARTING_S, RetryPolicy, unfinished
+from crowdsweep.engine.retry_policy import STARTING_S, Decision, RetryPolicy, unfinished
 from crowdsweep.engine.work import BEGUN, BUG, DONE, TOLD, Work
 from crowdsweep.engine.worker import Forkserver, WorkerDied, bug_of
 from crowdsweep.record.events import BatchLost, Event, TrialFinished, TrialProgressed, TrialStarted
-from crowdsweep.record.result import TrialResult
+from crowdsweep.sweepfile.records import Resources
 
 SLOT = "inline"
 
@@ -45,7 +45,7 @@ class InlineExecutor:
     ) -> None:
         self._datasets = datasets
         self._device = device
-        self._retries = RetryPolicy(device=device, trial_minutes=trial_minutes)
+        self._retries = RetryPolicy(trial_minutes=trial_minutes)
         self._forkserver = Forkserver()
         self._running: _Running | None = None
         self._waiting: deque[Batch] = deque()
@@ -53,8 +53,8 @@ class InlineExecutor:
         self._listener: Callable[[TrialProgressed], None] = ignore
         self._lock = threading.Lock()
 
-    @property
-    def slots(self) -> int:
+    def slots_for(self, resources: Resources | None = None) -> int:  # noqa: ARG002
+        """See `Executor.slots_for`; whatever is asked for, there is this one."""
         return 1
 
     def submit(self, batch: Batch) -> None:
@@ -139,14 +139,14 @@ class InlineExecutor:
                 pass
         return []
 
-    def _lost(self, decide: Callable[[Batch], tuple[list[Batch], list[TrialResult]]], reason: str) -> Sequence[Event]:
+    def _lost(self, decide: Decision, reason: str) -> Sequence[Event]:
         """Queues again what is left of the batch whose process is gone."""
         self._forkserver.kill_worker()
         running, self._running = self._running, None
         left = None if running is None else unfinished(running.batch, self._stopped)
         if left is None:
             return []
-        again, given_up = decide(left)
+        again, given_up = decide(left, device=self._device)
         with self._lock:
             self._waiting.extendleft(reversed(again))
         events: list[Event] = [BatchLost(keys=[spec.key for spec in left.specs], reason=reason, slot=SLOT)]

@@ -1,11 +1,10 @@
 """Runs batches on a pool of long-lived Ray actors, one for each slot."""
 
-import itertools
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -23,87 +22,65 @@ from ray.exceptions import (
 from crowdsweep.data.dataset import CrowdDataset
 from crowdsweep.engine.cluster import Cluster
 from crowdsweep.engine.executor import Batch, ignore
-from crowdsweep.engine.ray_slot import CONTROL, News, Slot, WorkerLost, slot_options
-from crowdsweep.engine.retry_policy import STARTING_S, RetryPolicy, unfinished
+from crowdsweep.engine.ray_slot import CONTROL, News, WorkerLost
+from crowdsweep.engine.retry_policy import STARTING_S, Decision, RetryPolicy, unfinished
+from crowdsweep.engine.slot_pool import LOOKS_S, Actor, SlotPool, ping
 from crowdsweep.errors import SlotLost
 from crowdsweep.record.events import BatchLost, Event, TrialFinished, TrialProgressed, TrialStarted
 from crowdsweep.record.result import TrialResult
-from crowdsweep.record.spec import TrialSpec
-from crowdsweep.registry.carried import carried
 from crowdsweep.sweepfile.records import Resources
 from crowdsweep.trial.model_calls import MOST_CHARACTERS, legible
 
 STILLBORN_LIMIT = 6
-_WORDS_OF_NODES = ("node has died", "node is dead", "node was terminated", "running low on memory")
-Decision = Callable[[Batch], tuple[list[Batch], list[TrialResult]]]
-GPU_DEVICE = "cuda:0"  # Ray shows a slot its own GPU as the first one
+GROWTH = 4
+"""Of a cluster that may grow so many more batches are asked for than it has slots, or as many again: work that waits is
+what an autoscaler grows by."""
+_WORDS_OF_NODES = ("node has died", "node is dead", "node was terminated", "running low on memory", "unschedulable")
 
 _log = logging.getLogger(__name__)
 
 
-@dataclass(kw_only=True)
-class _Actor:
-    """One slot, seen from the driver.
-
-    Attributes:
-        waits_on: what news comes by: the `ping` of a new actor, or the stream of its batch; None when idle.
-        batch: the latest that it was given.
-        unfinished: those of its specs that have no result yet, by key.
-        deadline: after which its batch has run too long; None for never.
-    """
-
-    name: str
-    handle: Any
-    waits_on: Any
-    up: bool = False
-    unfinished: dict[str, TrialSpec] = field(default_factory=dict)
-    batch: Batch | None = None
-    deadline: float | None = None
-
-
 class RayExecutor:
-    """A pool of actors, all of one shape, on a cluster that this process is connected to.
+    """Slots on a cluster that this process is connected to; they follow its nodes, and what waits (`SlotPool`).
 
     When an actor or the process of its models dies, or is killed since its trials ran too long, those that it had not
-    finished go back to the front of the queue as `RetryPolicy` says. Each dead actor is replaced.
+    finished go back to the front of the queue as `RetryPolicy` says.
 
     Args:
         datasets: base datasets by fingerprint; each goes to the object store when it is first needed, once.
         cluster: to run on; closed with the executor.
-        resources: of one slot.
+        resources: what batches may ask for; those that ask for nothing get the first.
         trial_minutes: after which a trial is ended; None for never.
 
     Raises:
-        InfeasibleRequest: the cluster has no node that such a slot fits on.
+        InfeasibleRequest: the cluster has no node that a slot of one of these fits on, and will have none.
     """
 
     def __init__(
         self,
         datasets: Mapping[str, CrowdDataset],
         cluster: Cluster,
-        resources: Resources,
+        resources: Sequence[Resources] = (Resources(),),
         trial_minutes: float | None = None,
     ) -> None:
+        for asked in resources:
+            cluster.check_room(asked)
         self._datasets = datasets
         self._cluster = cluster
-        self._plugins = carried()
-        self._options = slot_options(float(resources.cpu), float(resources.gpu))
-        self._device = GPU_DEVICE if resources.gpu > 0 else "cpu"
-        self._class = ray.remote(concurrency_groups={CONTROL: 1})(Slot)  # pyright: ignore[reportCallIssue]: its stubs lack the keyword
+        self._default = resources[0]
+        self._pool = SlotPool(cluster)
         self._listener: Callable[[TrialProgressed], None] = ignore
         self._stored: dict[str, Any] = {}
         self._waiting: deque[Batch] = deque()
         self._stopped: set[str] = set()
-        self._retries = RetryPolicy(device=self._device, trial_minutes=trial_minutes)
+        self._retries = RetryPolicy(trial_minutes=trial_minutes)
         self._stillborn = 0
         self._news: list[Event] = []
-        self._names = (f"slot-{number}" for number in itertools.count())
-        self._slots = cluster.slots(resources)
-        self._actors = [self._new_actor() for _ in range(self._slots)]
 
-    @property
-    def slots(self) -> int:
-        return self._slots
+    def slots_for(self, resources: Resources | None = None) -> int:
+        """See `Executor.slots_for`."""
+        fit = self._pool.fit(resources or self._default)
+        return fit + max(GROWTH, fit) if self._cluster.may_grow else fit
 
     def submit(self, batch: Batch) -> None:
         """See `Executor.submit`."""
@@ -116,6 +93,7 @@ class RayExecutor:
         deadline = time.monotonic() + timeout_s
         while True:
             self._cluster.check()
+            self._pool.adjust(self._asked())
             self._collect(0.0 if self._news else max(0.0, deadline - time.monotonic()))
             if self._news or time.monotonic() >= deadline or not (self._waiting or self.running):
                 news, self._news = self._news, []
@@ -128,7 +106,7 @@ class RayExecutor:
     def stop(self, key: str) -> None:
         """See `Executor.stop`."""
         self._stopped.add(key)
-        for actor in self._actors:
+        for actor in self._pool.actors:
             if key in actor.unfinished:
                 actor.handle.stop.options(concurrency_group=CONTROL).remote(key)
 
@@ -136,30 +114,32 @@ class RayExecutor:
         """See `Executor.close`."""
         self._waiting.clear()
         if ray.is_initialized() and not self._cluster.is_lost:
-            for actor in self._actors:
-                ray.kill(actor.handle)
-        self._actors = []
+            self._pool.close()
+        self._pool.actors = []
         self._cluster.close()
 
     @property
     def running(self) -> bool:
         """Whether any slot has a batch."""
-        return any(actor.unfinished for actor in self._actors)
+        return any(actor.unfinished for actor in self._pool.actors)
 
     def process_ids(self) -> list[int]:
         """Returns the process ids of the slots that are up, for diagnosis and for tests that kill them."""
-        return [ray.get(_ping(actor.handle)) for actor in self._actors if actor.up]
+        return [ray.get(ping(actor.handle)) for actor in self._pool.actors if actor.up]
 
-    def _new_actor(self) -> _Actor:
-        handle = self._class.options(**self._options).remote(self._device, self._plugins)
-        return _Actor(name=next(self._names), handle=handle, waits_on=_ping(handle))
+    def _asked(self) -> list[Resources]:
+        """Returns what waiting batches ask for."""
+        return [batch.resources or self._default for batch in self._waiting]
 
     def _collect(self, timeout_s: float) -> None:
         """Waits for the first news of any actor and takes all there are."""
-        by_source = {actor.waits_on: actor for actor in self._actors if actor.waits_on is not None}
+        by_source = {actor.waits_on: actor for actor in self._pool.actors if actor.waits_on is not None}
         if not by_source:
+            time.sleep(min(timeout_s, LOOKS_S))  # for a node to come
             return
-        ready, _ = ray.wait(list(by_source), num_returns=1, timeout=timeout_s)
+        ready, _ = ray.wait(
+            list(by_source), num_returns=1, timeout=min(timeout_s, LOOKS_S) if self._waiting else timeout_s
+        )
         if ready and len(by_source) > 1:
             ready, _ = ray.wait(list(by_source), num_returns=len(by_source), timeout=0)
         for source in ready:
@@ -167,7 +147,7 @@ class RayExecutor:
         self._end_what_hangs()
         self._feed()
 
-    def _advance(self, actor: _Actor) -> None:
+    def _advance(self, actor: Actor) -> None:
         """Takes one piece of news from an actor: it is up, its batch has news or has ended, or it died."""
         try:
             if not actor.up:
@@ -179,6 +159,7 @@ class RayExecutor:
                 reference = next(actor.waits_on)
             except StopIteration:
                 actor.waits_on, actor.unfinished, actor.deadline = None, {}, None
+                actor.idle_since = time.monotonic()
                 return
             self._take(actor, ray.get(reference))
         except RayTaskError as error:  # our own bug, not a model's: `run_batch` keeps those
@@ -188,12 +169,11 @@ class RayExecutor:
 
     def _end_what_hangs(self) -> None:
         now = time.monotonic()
-        for actor in [one for one in self._actors if one.deadline is not None and now >= one.deadline]:
-            ray.kill(actor.handle)
-            self._actors[self._actors.index(actor)] = self._new_actor()
+        for actor in [one for one in self._pool.actors if one.deadline is not None and now >= one.deadline]:
+            self._pool.end(actor)
             self._queue_again(actor, "it ran longer than budget.trial_minutes", self._retries.after_overrun)
 
-    def _take(self, actor: _Actor, news: Sequence[News]) -> None:
+    def _take(self, actor: Actor, news: Sequence[News]) -> None:
         if not news and actor.batch is not None:  # its models and data are there: the time of its trials begins
             actor.deadline = self._deadline(actor.batch, 0.0)
         for record in news:
@@ -209,26 +189,28 @@ class RayExecutor:
                     actor.unfinished = {}
         if not actor.unfinished:
             actor.deadline = None
+            actor.idle_since = time.monotonic()
             actor.waits_on = None  # the stream's end is not waited for: the slot takes its next batch behind it
 
-    def _replace_lost(self, actor: _Actor, error: Exception) -> None:
-        """Replaces a dead actor, and queues again what it had not finished."""
+    def _replace_lost(self, actor: Actor, error: Exception) -> None:
+        """Forgets a dead actor, and queues again what it had not finished; the pool starts another one."""
         reason = legible(str(error).partition("\n")[0], MOST_CHARACTERS)
-        self._stillborn += not actor.up
+        blameless = _is_blameless(error)
+        self._stillborn += not actor.up and not blameless
         if self._stillborn >= STILLBORN_LIMIT:
             raise SlotLost(f"{STILLBORN_LIMIT} actors in a row died before they were up; the last one said: {error}")
         _log.warning("%s was lost with %d unfinished trials: %s", actor.name, len(actor.unfinished), reason)
-        self._actors[self._actors.index(actor)] = self._new_actor()
-        after_death = partial(self._retries.after_death, reason=reason, blameless=_is_blameless(error))
+        self._pool.forget(actor)
+        after_death = partial(self._retries.after_death, reason=reason, blameless=blameless)
         self._queue_again(actor, reason, after_death)
 
-    def _queue_again(self, actor: _Actor, reason: str, decide: Decision) -> None:
+    def _queue_again(self, actor: Actor, reason: str, decide: Decision) -> None:
         if actor.batch is None:
             return
         left = unfinished(replace(actor.batch, specs=list(actor.unfinished.values())), self._stopped)
         if left is None:
             return
-        again, given_up = decide(left)
+        again, given_up = decide(left, device=actor.device)
         self._waiting.extendleft(reversed(again))
         self._news.append(BatchLost(keys=[spec.key for spec in left.specs], reason=reason, slot=actor.name))
         self._news += [TrialFinished(result=result) for result in given_up]
@@ -238,12 +220,9 @@ class RayExecutor:
         return None if limit_s is None else time.monotonic() + limit_s + more_s
 
     def _feed(self) -> None:
-        """Gives waiting batches to idle slots."""
-        for actor in self._actors:
-            if actor.up and actor.waits_on is None:
-                batch = next(self._wanted(), None)
-                if batch is None:
-                    return
+        """Gives waiting batches to idle slots of their shapes."""
+        for actor in self._pool.actors:
+            if actor.is_idle and (batch := self._wanted(actor)) is not None:
                 actor.unfinished = {spec.key: spec for spec in batch.specs}
                 actor.batch = batch
                 actor.deadline = self._deadline(batch, STARTING_S)
@@ -256,12 +235,14 @@ class RayExecutor:
                 )
                 self._news += [TrialStarted(key=spec.key, slot=actor.name) for spec in batch.specs]
 
-    def _wanted(self) -> Iterator[Batch]:
-        """Yields waiting batches, less the trials that were stopped meanwhile."""
-        while self._waiting:
-            wanted = unfinished(self._waiting.popleft(), self._stopped)
-            if wanted is not None:
-                yield wanted
+    def _wanted(self, actor: Actor) -> Batch | None:
+        """Takes the first waiting batch that runs on a slot, less the trials that were stopped meanwhile."""
+        for batch in [*self._waiting]:
+            if actor.takes(batch.resources or self._default):
+                self._waiting.remove(batch)
+                if (wanted := unfinished(batch, self._stopped)) is not None:
+                    return wanted
+        return None
 
     def _place(self, fingerprint: str) -> Any:
         if fingerprint not in self._stored:
@@ -274,7 +255,3 @@ def _is_blameless(error: Exception) -> bool:
     if isinstance(error, ActorUnavailableError | NodeDiedError | ObjectLostError | OutOfMemoryError | RaySystemError):
         return True
     return any(words in str(error) for words in _WORDS_OF_NODES)
-
-
-def _ping(handle: Any) -> Any:
-    return handle.ping.options(concurrency_group=CONTROL).remote()

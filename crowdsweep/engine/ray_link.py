@@ -48,12 +48,12 @@ class Begin:
 
     Attributes:
         address: of a cluster to join, as for `cluster.connect`.
-        resources: of one slot.
+        resources: what batches may ask for, the sweep's first.
         trial_minutes: after which a trial is ended; None for never.
     """
 
     address: str | None
-    resources: Resources
+    resources: Sequence[Resources]
     trial_minutes: float | None
 
 
@@ -82,18 +82,19 @@ class RayLink:
     def __init__(self, datasets: Mapping[str, CrowdDataset], begin: Begin) -> None:
         self._datasets = datasets
         self._handed: set[str] = set()
+        self._shapes = list(begin.resources)
         self._listener: Callable[[TrialProgressed], None] = ignore
         self._ray: RayProcess | None = _started()
         try:
             self._send(begin)
-            self._slots = int(self._answer())
+            self._slots: Sequence[int] = self._answer()
         except BaseException as error:
             self._let_go(0.0 if isinstance(error, KeyboardInterrupt) else CLOSES_S)
             raise
 
-    @property
-    def slots(self) -> int:
-        return self._slots
+    def slots_for(self, resources: Resources | None = None) -> int:
+        """See `Executor.slots_for`; as of the last `poll`."""
+        return self._slots[self._shapes.index(resources) if resources else 0]
 
     def submit(self, batch: Batch) -> None:
         """See `Executor.submit`; what is wrong with it is said by the next `poll`."""
@@ -108,7 +109,8 @@ class RayLink:
             SlotLost: the cluster is lost.
         """
         self._send((POLL, timeout_s))
-        return self._answer()
+        events, self._slots = self._answer()
+        return events
 
     def listen(self, listener: Callable[[TrialProgressed], None]) -> None:
         """See `Executor.listen`."""

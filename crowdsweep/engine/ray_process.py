@@ -59,8 +59,8 @@ def talk_to(connection: Connection, make: Make) -> None:
             driver.fail(error, "")
             return
         executor.listen(partial(_tell, driver, executor))
-        driver.send(DONE, executor.slots)
-        _obey(driver, executor, datasets, lost)
+        driver.send(DONE, _slots(executor, begin))
+        _obey(driver, executor, datasets, begin, lost)
     except DriverGone:
         pass
     finally:
@@ -70,7 +70,13 @@ def talk_to(connection: Connection, make: Make) -> None:
         connection.close()
 
 
-def _obey(driver: "_Driver", executor: Executor, datasets: dict[str, CrowdDataset], lost: Callable[[], str]) -> None:
+def _obey(
+    driver: "_Driver",
+    executor: Executor,
+    datasets: dict[str, CrowdDataset],
+    begin: Begin,
+    lost: Callable[[], str],
+) -> None:
     """Does what the driver asks for, one thing after another.
 
     Raises:
@@ -90,7 +96,8 @@ def _obey(driver: "_Driver", executor: Executor, datasets: dict[str, CrowdDatase
             elif kind == POLL:
                 if failure is not None:
                     raise failure
-                driver.send(DONE, executor.poll(value))
+                events = executor.poll(value)
+                driver.send(DONE, (events, _slots(executor, begin)))
         except DriverGone:
             raise
         except Exception as error:  # noqa: BLE001 - the driver raises it
@@ -99,6 +106,11 @@ def _obey(driver: "_Driver", executor: Executor, datasets: dict[str, CrowdDatase
                 driver.fail(error, lost())
             else:
                 failure = failure or error
+
+
+def _slots(executor: Executor, begin: Begin) -> list[int]:
+    """Returns how many slots there are of each shape that batches may ask for."""
+    return [executor.slots_for(resources) for resources in begin.resources]
 
 
 def _tell(driver: "_Driver", executor: Executor, event: TrialProgressed) -> None:

@@ -14,6 +14,7 @@ from crowdsweep.record.events import TrialProgressed
 from crowdsweep.record.result import TrialResult
 from crowdsweep.record.spec import TrialSpec
 from crowdsweep.registry.carried import CarriedFolder, search_here
+from crowdsweep.sweepfile.records import Resources
 from crowdsweep.trial.watch import Watch
 
 CONTROL = "control"
@@ -117,15 +118,16 @@ class Slot:
                     pass
 
 
-def slot_options(cpu: float, gpu: float) -> dict[str, Any]:
+def slot_options(shape: Resources) -> dict[str, Any]:
     """Returns Ray's options for a slot of this shape.
 
     It gets as many threads as it has CPUs.
     """
-    variables = dict.fromkeys(THREAD_VARIABLES, str(max(1, int(cpu))))
+    variables = dict.fromkeys(THREAD_VARIABLES, str(max(1, int(shape.cpu))))
     return {
-        "num_cpus": cpu,
-        "num_gpus": gpu,
+        "num_cpus": float(shape.cpu),
+        "num_gpus": float(shape.gpu),
+        "resources": dict(shape.custom),
         "max_restarts": 0,
         "runtime_env": {"env_vars": variables},
     }

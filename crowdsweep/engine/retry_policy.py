@@ -6,6 +6,7 @@ The numbers of a trial do not depend on its batch, so that nothing but time is l
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Protocol, runtime_checkable
 
 from crowdsweep.engine.executor import Batch
 from crowdsweep.record.result import OUT_OF_TIME, PROCESS_DIED, SLOT_LOST, Failure, Status, TrialResult
@@ -15,16 +16,21 @@ STARTING_S = 60.0
 """How long a process may take over the models and data of a batch before its trials' time begins."""
 
 
+@runtime_checkable
+class Decision(Protocol):
+    """Says what of a lost batch is to be run again, first things first, and what is given up."""
+
+    def __call__(self, batch: Batch, *, device: str) -> tuple[list[Batch], list[TrialResult]]: ...
+
+
 @dataclass(kw_only=True)
 class RetryPolicy:
     """Decides what comes of lost batches, and remembers which trials were lost alone.
 
     Attributes:
-        device: for the results of trials that are given up.
         trial_minutes: `budget.trial_minutes`.
     """
 
-    device: str
     trial_minutes: float | None = None
     _alone: Counter[str] = field(default_factory=Counter[str])
     _blameless: set[str] = field(default_factory=set[str])  # keys of those of whose losses one was infrastructure's
@@ -33,12 +39,15 @@ class RetryPolicy:
         """Returns how long a batch of so many trials may run: no trial that keeps its limit is ever ended by it."""
         return None if self.trial_minutes is None else 60 * self.trial_minutes * n_trials
 
-    def after_death(self, batch: Batch, reason: str, *, blameless: bool) -> tuple[list[Batch], list[TrialResult]]:
+    def after_death(
+        self, batch: Batch, reason: str, *, blameless: bool, device: str
+    ) -> tuple[list[Batch], list[TrialResult]]:
         """Returns what is to be run again, first things first, and what is given up.
 
         Args:
             batch: the trials that had not finished.
             reason: what is known of the death.
+            device: that they ran on, for the results of trials that are given up.
             blameless: whether the process went with its node, or for want of memory on it: no trial did that.
         """
         specs = batch.specs
@@ -53,21 +62,22 @@ class RetryPolicy:
             return [batch], []
         if key in self._blameless:
             message = f"its slot was lost {LOSS_LIMIT} times while it ran alone; the last time: {reason}"
-            return [], [self._given_up(key, SLOT_LOST, message)]
+            return [], [_given_up(key, SLOT_LOST, message, device)]
         message = f"its process died {LOSS_LIMIT} times while it ran alone; the last time: {reason}"
-        return [], [self._given_up(key, PROCESS_DIED, message)]
+        return [], [_given_up(key, PROCESS_DIED, message, device)]
 
-    def after_overrun(self, batch: Batch) -> tuple[list[Batch], list[TrialResult]]:
+    def after_overrun(self, batch: Batch, *, device: str) -> tuple[list[Batch], list[TrialResult]]:
         """Returns the trials of a batch that ran too long, each alone; one that ran alone is given up."""
         specs = batch.specs
         if len(specs) > 1:
             return [replace(batch, specs=[spec]) for spec in specs], []
         message = f"it ran longer than budget.trial_minutes ({self.trial_minutes:g})"
-        return [], [self._given_up(specs[0].key, OUT_OF_TIME, message)]
+        return [], [_given_up(specs[0].key, OUT_OF_TIME, message, device)]
 
-    def _given_up(self, key: str, kind: str, message: str) -> TrialResult:
-        failure = Failure(kind=kind, message=message)
-        return TrialResult(key=key, status=Status.FAILED, device=self.device, failure=failure)
+
+def _given_up(key: str, kind: str, message: str, device: str) -> TrialResult:
+    failure = Failure(kind=kind, message=message)
+    return TrialResult(key=key, status=Status.FAILED, device=device, failure=failure)
 
 
 def unfinished(batch: Batch, stopped: Sequence[str] | set[str]) -> Batch | None:

@@ -16,7 +16,7 @@ from crowdsweep.record.spec import Phase, TrialSpec, digest
 from crowdsweep.search.space import Space
 from crowdsweep.sweep.pilots import Pilots
 from crowdsweep.sweep.requirements import Offer
-from crowdsweep.sweepfile.records import Metric
+from crowdsweep.sweepfile.records import Metric, Resources
 
 OPERATIONS_PER_SECOND = 2e8  # of `ModelInfo.cost`, one trial of a batch on one core: rough, see `FORMULA_FACTOR`
 FORMULA_FACTOR, PILOT_FACTOR = 5.0, 2.0
@@ -75,6 +75,7 @@ class Cell:
         fixed: hyper-parameters as given, the sweep's protocol among them.
         metric: what is scored while it trains, and what it is searched for.
         needs: of the data, at these hyper-parameters and any that are searched.
+        resources: of the slots that it runs on; None for the sweep's.
     """
 
     info: ModelInfo
@@ -83,6 +84,7 @@ class Cell:
     fixed: Mapping[str, Any]
     metric: Metric
     needs: frozenset[Need]
+    resources: Resources | None = None
 
     @property
     def key(self) -> str:

@@ -7,7 +7,7 @@ driver that dies anywhere leaves a journal from which another goes on, and no tr
 
 import logging
 import time
-from collections import deque
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -40,6 +40,8 @@ from crowdsweep.sweep.plan import Plan
 from crowdsweep.sweep.recorded import recorded_config, recorded_plan
 from crowdsweep.sweep.resume import MakeSearcher, SearchFailed, hours_spent, resumed_searches
 from crowdsweep.sweep.search_run import SearchRun, Step
+from crowdsweep.sweep.waiting import Waiting
+from crowdsweep.sweepfile.records import Resources
 from crowdsweep.trial.watch import Watch
 
 AHEAD = 1  # batches submitted beyond the slots, so that a slot that ends one has the next at once
@@ -132,11 +134,10 @@ class Driver:
         self._results = {key: result for key, result in known if not _runs_again(result, stands, retry_failed)}
         self._specs: dict[str, TrialSpec] = {}
         self._owners: dict[str, list[SearchRun]] = {}
-        self._ready: deque[tuple[list[TrialSpec], Watch]] = deque()
-        self._first: deque[tuple[list[TrialSpec], Watch]] = deque()  # before these: what is reported, soon to be seen
-        self._n_ready = 0
+        self._ready = Waiting(plan.config.pack)
         self._flying: dict[str, int] = {}  # key → number of its batch
         self._batches: dict[int, int] = {}  # number of a batch → trials of it that have not finished
+        self._shapes: dict[int, Resources | None] = {}  # number of a batch in flight → what it asked for
         self._submitted = self._ran = 0
         self._begun: set[str] = set()
         self._decided: set[str] = set()  # trials that need not go on
@@ -146,7 +147,7 @@ class Driver:
         self._broken: dict[int, str] = {}  # by id of a search whose proposer failed (0: the cluster): what it said
         self._dropped = False
         self._searches = resumed_searches(plan, journal.state, make_searcher)
-        self._started = clock() - hours_spent(journal.state, executor.slots) * 3600
+        self._started = clock() - hours_spent(journal.state, executor.slots_for()) * 3600
         self._stopping: SweepStatus | None = None
 
     def run(self) -> SweepOutcome:
@@ -216,24 +217,19 @@ class Driver:
                     self._owners.setdefault(spec.key, []).append(run)
             self._failed.update((s.key, s) for s in fresh if s.key in self._results and self._results[s.key].failure)
             if missing := [spec for spec in fresh if spec.key not in self._results]:
-                queue = self._first if missing[0].phase == "report" else self._ready
-                queue.append((missing, watch))
-                self._n_ready += len(missing)
+                self._ready.add(missing, watch, cell.resources)
 
     def _submit(self) -> None:
-        while self._n_ready and len(self._batches) < self._executor.slots + AHEAD:
-            queue = self._first or self._ready
-            group, watch = queue.popleft()
-            idle = max(1, self._executor.slots - len(self._batches))
-            size = min(self._plan.config.pack, max(1, -(-self._n_ready // idle)))
-            specs, rest = group[:size], group[size:]
-            if rest:
-                queue.appendleft((rest, watch))
-            self._n_ready -= len(specs)
-            self._submitted += 1
-            self._flying.update((spec.key, self._submitted) for spec in specs)
-            self._batches[self._submitted] = len(specs)
-            self._executor.submit(Batch(specs=specs, dataset=specs[0].fingerprint, watch=watch))
+        flying = Counter(self._shapes.values())
+        for shape in self._ready.shapes:
+            slots = self._executor.slots_for(shape)
+            while flying[shape] < slots + AHEAD and (group := self._ready.take(shape, slots - flying[shape])):
+                flying[shape] += 1
+                self._submitted += 1
+                specs, watch = group
+                self._flying.update((spec.key, self._submitted) for spec in specs)
+                self._batches[self._submitted], self._shapes[self._submitted] = len(specs), shape
+                self._executor.submit(Batch(specs=specs, dataset=specs[0].fingerprint, watch=watch, resources=shape))
 
     def _progress(self, event: TrialProgressed) -> None:
         """Passes on how a trial comes along, and stops those that need not go on."""
@@ -291,7 +287,7 @@ class Driver:
             return
         self._batches[number] -= 1
         if not self._batches[number]:
-            del self._batches[number]
+            del self._batches[number], self._shapes[number]
 
     def _stop_if_due(self) -> None:
         """Decides whether to submit no more; what has not begun is taken back, what runs is waited for."""
@@ -303,7 +299,7 @@ class Driver:
             self._stopping = SweepStatus.INTERRUPTED
         elif self._allowance.exceeded(self._failed.values()):
             self._stopping = SweepStatus.OVER_BUDGET
-        elif hours is not None and self._clock() - self._started > hours * 3600 and (self._n_ready or self._flying):
+        elif hours is not None and self._clock() - self._started > hours * 3600 and (self._ready or self._flying):
             self._stopping = SweepStatus.OUT_OF_TIME
         else:
             return

@@ -285,7 +285,15 @@ def _cell(config: SweepConfig, entry: ModelEntry, dataset: PlannedDataset, trial
     if config.protocol is not None and takes_protocol:
         fixed["protocol"] = config.protocol
     metric = config.metric or default_metric(info, dataset.offer)
-    return Cell(info=info, label=entry.label or entry.name, dataset=dataset, fixed=fixed, metric=metric, needs=needs)
+    return Cell(
+        info=info,
+        label=entry.label or entry.name,
+        dataset=dataset,
+        fixed=fixed,
+        metric=metric,
+        needs=needs,
+        resources=None if entry.resources == config.resources else entry.resources,
+    )
 
 
 def _needs(info: ModelInfo, entry: ModelEntry, items: Items) -> frozenset[Need]:

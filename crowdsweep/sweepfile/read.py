@@ -32,12 +32,13 @@ from crowdsweep.registry import discovery
 from crowdsweep.search.space import Space
 from crowdsweep.sweepfile.checked import field_types, list_of, mapping_of, named_entries, text, typed
 from crowdsweep.sweepfile.located import read_yaml, with_overrides
-from crowdsweep.sweepfile.records import DatasetEntry, Metric, ModelEntry, StudyEntry, SweepConfig
+from crowdsweep.sweepfile.records import DatasetEntry, Metric, ModelEntry, Resources, StudyEntry, SweepConfig
 
 MOST_DATASETS = 10_000  # the product of an entry's lists
 SWEEP_KEYS = tuple(key for key in field_types(SweepConfig) if key != "source")
-MODEL_KEYS = ("name", "label", "params", "search", "datasets")
+MODEL_KEYS = ("name", "label", "params", "search", "datasets", "resources")
 METRIC_KEYS = tuple(field_types(Metric))
+RESOURCE_KEYS = tuple(field_types(Resources))
 SWEEP_NAME = "[A-Za-z0-9][A-Za-z0-9._-]{0,199}"
 """A regular expression: a sweep's name is a folder's."""
 
@@ -78,7 +79,9 @@ def parse_sweep(mapping: Any, source: str = "", where: Where | None = None) -> S
     read: dict[str, Any] = {"name": _sweep_name(given.pop("name"), where.at("name")), "source": source}
     datasets = read["datasets"] = tuple(_datasets(given.pop("datasets"), where.at("datasets"), folder))
     names = [entry.name for entry in datasets]
-    models = read["models"] = tuple(_models(given.pop("models"), where.at("models"), folder, names))
+    shared = _resources(given.pop("resources", {}), where.at("resources"), {})
+    read["resources"] = shared
+    models = read["models"] = tuple(_models(given.pop("models"), where.at("models"), folder, names, shared))
     for key, value in given.items():
         place = where.at(key)
         match key:
@@ -104,7 +107,7 @@ def config_to_mapping(config: SweepConfig) -> dict[str, Any]:
     mapping["datasets"] = [{"name": entry["name"], **entry["params"]} for entry in mapping["datasets"]]
     for entry in mapping["models"]:
         entry["search"] = entry.pop("space")
-        for key in ("search", "datasets"):
+        for key in ("search", "datasets", "resources"):
             if not entry[key]:
                 del entry[key]
     if config.study is not None:
@@ -166,7 +169,16 @@ def _resolved(name: str, folder: Path, where: Where) -> str:
     return name
 
 
-def _models(given: Any, where: Where, folder: Path, datasets: Sequence[str]) -> Iterator[ModelEntry]:
+def _resources(given: Any, where: Where, shared: Mapping[str, Any]) -> Resources:
+    """Reads what slots are given; what a model leaves out is as the sweep says."""
+    resources: Resources = typed(Resources, {**shared, **mapping_of(given, where, RESOURCE_KEYS)}, where)
+    if own := {"CPU", "GPU", "memory", "object_store_memory"} & resources.custom.keys():
+        name = min(own)
+        raise SweepFileError(where.at("custom", name).says("expected a custom resource; say cpu and gpu for Ray's own"))
+    return resources
+
+
+def _models(given: Any, where: Where, folder: Path, datasets: Sequence[str], shared: Resources) -> Iterator[ModelEntry]:
     seen: dict[str, Where] = {}
     known = registered.model_names()
     for place, entry in named_entries(given, where, "model"):
@@ -185,7 +197,12 @@ def _models(given: Any, where: Where, folder: Path, datasets: Sequence[str]) -> 
         _check_params(name, params, place.at("params"))
         space.check_fits(name, params, place.at("search"))
         only = tuple(_only(entry["datasets"], place.at("datasets"), folder, datasets)) if "datasets" in entry else ()
-        yield ModelEntry(name=name, params=params, space=space.to_mapping(), label=label, datasets=only)
+        resources = None
+        if "resources" in entry:
+            resources = _resources(entry["resources"], place.at("resources"), vars(shared))
+        yield ModelEntry(
+            name=name, params=params, space=space.to_mapping(), label=label, datasets=only, resources=resources
+        )
 
 
 def _only(given: Any, where: Where, folder: Path, datasets: Sequence[str]) -> Iterator[str]:

@@ -28,6 +28,29 @@ class DatasetEntry:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Resources:
+    """What one slot is given, and where it may lie.
+
+    Attributes:
+        cpu: CPUs of a slot: of one batch at a time.
+        gpu: GPUs of a slot; a half lets two share one.
+        gpu_needed: whether a slot must have them; where not, batches run on slots without a GPU as well.
+        custom: Ray's custom resources of a slot, by name: `{tpu: 1}`.
+        labels: of the nodes on which a slot may lie: `{zone: a}`.
+    """
+
+    cpu: Annotated[float, Gt(0)] = 1.0
+    gpu: Annotated[float, Ge(0)] = 0.0
+    gpu_needed: bool = True
+    custom: Mapping[str, Annotated[float, Gt(0)]] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+    def __hash__(self) -> int:
+        parts = tuple(sorted(self.custom.items())), tuple(sorted(self.labels.items()))
+        return hash((self.cpu, self.gpu, self.gpu_needed, *parts))
+
+
+@dataclass(frozen=True, kw_only=True)
 class ModelEntry:
     """One line of `models:`.
 
@@ -37,6 +60,7 @@ class ModelEntry:
         space: the search space, checked; empty where nothing is searched.
         label: how reports call it, where one model stands in a sweep twice; the name by default.
         datasets: names of those it runs on, as in `DatasetEntry.name`; empty for all.
+        resources: of the slots that it runs on; None for the sweep's.
     """
 
     name: str
@@ -44,6 +68,7 @@ class ModelEntry:
     space: Mapping[str, Any] = field(default_factory=dict)
     label: str = ""
     datasets: Sequence[str] = ()
+    resources: Resources | None = None
 
     def __post_init__(self) -> None:
         if not self.label:
@@ -104,19 +129,6 @@ class EarlyStop:
     """
 
     kind: Literal["none", "wilcoxon"] = "none"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Resources:
-    """What one slot is given.
-
-    Attributes:
-        cpu: CPUs of a slot: of one batch at a time.
-        gpu: GPUs of a slot; a half lets two share one.
-    """
-
-    cpu: Annotated[float, Gt(0)] = 1.0
-    gpu: Annotated[float, Ge(0)] = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)

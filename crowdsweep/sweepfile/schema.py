@@ -17,7 +17,15 @@ from crowdsweep.registry.parameters import Parameter, adapter, lines_of, paramet
 from crowdsweep.search.dimensions import KEYS_OF
 from crowdsweep.sweepfile.checked import field_types
 from crowdsweep.sweepfile.read import MODEL_KEYS, SWEEP_KEYS, SWEEP_NAME
-from crowdsweep.sweepfile.records import Metric, ModelEntry, Published, PublishedValue, StudyEntry, SweepConfig
+from crowdsweep.sweepfile.records import (
+    Metric,
+    ModelEntry,
+    Published,
+    PublishedValue,
+    Resources,
+    StudyEntry,
+    SweepConfig,
+)
 
 Schema = dict[str, Any]
 Found = Sequence[tuple[Parameter, Mapping[str, list[str]]]]
@@ -135,6 +143,7 @@ def _model_entry(models: Mapping[str, Found], shapes: Mapping[str, str]) -> Sche
         "params": {"description": about["params"], "type": "object"},
         "search": {"description": about["space"], "type": ["string", "object"]},
         "datasets": {"description": about["datasets"], **_list_of(_TEXT)},
+        "resources": {"description": about["resources"], **_record(Resources, {})},
     }
     entry = _mapping({key: told[key] for key in MODEL_KEYS}, ["name"])
     entry["allOf"] = [

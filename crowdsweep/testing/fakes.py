@@ -16,6 +16,7 @@ from crowdsweep.record.result import Failure, Status, TrialResult
 from crowdsweep.record.spec import TrialSpec
 from crowdsweep.record.state import JournalState, Known
 from crowdsweep.search.contract import Proposal, check_next
+from crowdsweep.sweepfile.records import Resources
 
 
 @dataclass
@@ -61,6 +62,10 @@ class FakeExecutor:
         self._running: list[tuple[float, int, Batch]] = []
         self._waiting: list[Batch] = []
         self._news: list[Event] = []
+
+    def slots_for(self, resources: Resources | None = None) -> int:  # noqa: ARG002
+        """All batches run on the same slots."""
+        return self.slots
 
     def submit(self, batch: Batch) -> None:
         """See `Executor.submit`."""

@@ -41,7 +41,7 @@ from crowdsweep.sweep.driver import run_sweep
 from crowdsweep.sweep.environment import environment
 from crowdsweep.sweep.plan import make_plan
 from crowdsweep.sweepfile.read import parse_sweep
-from crowdsweep.sweepfile.records import Resources, SweepConfig
+from crowdsweep.sweepfile.records import SweepConfig
 from crowdsweep.testing.journals import folded
 from crowdsweep.tracking.mlflow_runs import MlflowMirror, rebuild, tracking_uri
 from crowdsweep.trial.runner import run_batch
@@ -138,7 +138,7 @@ def engine(cluster: Cluster, trials: int, pack: int, mlflow: bool) -> float:
     """The whole engine on actors that are up already."""
     config = sweep_of(trials, pack)
     plan = make_plan(config)
-    executor = RayExecutor(plan.bases, cluster, Resources())
+    executor = RayExecutor(plan.bases, cluster)
     while len(executor.process_ids()) < SLOTS:
         executor.poll(0.1)
         time.sleep(0.05)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from crowdsweep.engine.cluster import Cluster, Node
+from crowdsweep.engine.cluster import Cluster
 from crowdsweep.engine.inline import InlineExecutor
 from crowdsweep.engine.ray_actors import RayExecutor
 from crowdsweep.engine.retry_policy import LOSS_LIMIT
@@ -46,7 +46,7 @@ def closed(running: list[RayExecutor]) -> None:
 def pool(misbehaving: None, ray_cluster: Cluster, pools: list[RayExecutor]) -> RayExecutor:
     """Actors that know the misbehaving models too, and that earlier tests may have used, as searches use them."""
     if not pools:
-        pools.append(RayExecutor(datasets(), ray_cluster, Resources()))
+        pools.append(RayExecutor(datasets(), ray_cluster))
     return pools[0]
 
 
@@ -224,7 +224,7 @@ class TestRay:
         checks.CHECKS[check](pool)
 
     def test_has_a_slot_for_each_cpu(self, pool: RayExecutor) -> None:
-        assert pool.slots == 2
+        assert pool.slots_for() == 2
 
     def test_gives_the_numbers_of_inline(self, pool: RayExecutor, inline: InlineExecutor) -> None:
         checks.check_numbers_are_those_of(pool, inline)
@@ -240,7 +240,7 @@ class TestRay:
 
                 return [*(os.environ[name] for name in THREAD_VARIABLES), str(torch.get_num_threads()), self._device]
 
-        actor = ray.remote(Curious).options(**slot_options(1.0, 0.0)).remote("cpu")
+        actor = ray.remote(Curious).options(**slot_options(Resources())).remote("cpu")
         assert ray.get(actor.threads.remote()) == ["1"] * (len(THREAD_VARIABLES) + 1) + ["cpu"]
         ray.kill(actor)
 
@@ -275,7 +275,7 @@ class TestRay:
     @pytest.mark.long
     @pytest.mark.parametrize("how", ["hang_in_c", "spin"])
     def test_a_trial_that_hangs_is_ended(self, how: str, misbehaving: None, idle_cluster: Cluster) -> None:
-        executor = RayExecutor(datasets(), idle_cluster, Resources(), trial_minutes=0.02)
+        executor = RayExecutor(datasets(), idle_cluster, trial_minutes=0.02)
         specs = specs_of("wrong", 2, how=how)
         executor.submit(batch_of(specs))
         results = {result.key: result for result in finished(drained(executor, 2))}
@@ -314,22 +314,4 @@ class TestRay:
 
     def test_what_the_cluster_lacks_is_refused_before_anything_runs(self, idle_cluster: Cluster) -> None:
         with pytest.raises(InfeasibleRequest, match=r"3 CPU and 1 GPU.*2 CPU and 0 GPU"):
-            RayExecutor(datasets(), idle_cluster, Resources(cpu=3.0, gpu=1.0))
-
-    def test_fractions_of_a_cpu_give_more_slots(self, idle_cluster: Cluster) -> None:
-        assert idle_cluster.slots(Resources(cpu=0.5)) == 4
-        assert idle_cluster.slots(Resources(cpu=2.0)) == 1
-
-
-@pytest.mark.parametrize(
-    ("node", "resources", "slots"),
-    [
-        (Node(name="a", cpu=16.0, gpu=2.0), Resources(cpu=4.0, gpu=1.0), 2),
-        (Node(name="a", cpu=16.0, gpu=2.0), Resources(cpu=4.0, gpu=0.5), 4),
-        (Node(name="a", cpu=16.0, gpu=2.0), Resources(cpu=10.0, gpu=0.5), 1),
-        (Node(name="a", cpu=16.0, gpu=0.0), Resources(cpu=1.0, gpu=0.1), 0),
-        (Node(name="a", cpu=0.3, gpu=0.0), Resources(cpu=0.1), 3),
-    ],
-)
-def test_slots_of_a_node(node: Node, resources: Resources, slots: int) -> None:
-    assert node.slots(resources) == slots
+            RayExecutor(datasets(), idle_cluster, [Resources(), Resources(cpu=3.0, gpu=1.0)])

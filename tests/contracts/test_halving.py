@@ -19,7 +19,6 @@ from crowdsweep.models import registered
 from crowdsweep.record.events import TrialProgressed
 from crowdsweep.record.result import Status, TrialResult
 from crowdsweep.record.spec import TrialSpec
-from crowdsweep.sweepfile.records import Resources
 from crowdsweep.testing.executor_checks import drained, finished
 from crowdsweep.trial.watch import Watch
 
@@ -80,7 +79,7 @@ def undisturbed(dataset: CrowdDataset, specs: Sequence[TrialSpec]) -> dict[str, 
 @pytest.fixture
 def pool(ray_cluster: Cluster) -> Iterator[RayExecutor]:
     dataset = base()
-    executor = RayExecutor({dataset.fingerprint: dataset}, ray_cluster, Resources())
+    executor = RayExecutor({dataset.fingerprint: dataset}, ray_cluster)
     yield executor
     executor.close()
 

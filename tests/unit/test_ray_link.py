@@ -27,7 +27,7 @@ from crowdsweep.testing.executor_checks import datasets
 from crowdsweep.testing.fakes import FakeExecutor
 from crowdsweep.trial.runner import run_batch
 
-BEGIN = Begin(address=None, resources=Resources(), trial_minutes=None)
+BEGIN = Begin(address=None, resources=[Resources()], trial_minutes=None)
 Link = Callable[[Executor | Exception, str], RayLink]
 
 
@@ -98,10 +98,10 @@ def test_errors_and_log_lines_come_over(link: Link, caplog: pytest.LogCaptureFix
 def test_a_process_that_ends_is_a_lost_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     process, theirs = beside("import os; os._exit(1)")
     talk = Connection(theirs.detach())
-    talk.send((ray_link.DONE, 2))
+    talk.send((ray_link.DONE, [2]))
     monkeypatch.setattr(ray_link, "_started", lambda: process)
     lost = RayLink(datasets(), BEGIN)
-    assert lost.slots == 2
+    assert lost.slots_for() == 2
     talk.close()
     for _ in range(2):
         with pytest.raises(SlotLost, match="the Ray cluster is lost: its part on this machine has ended"):

@@ -1,0 +1,245 @@
+"""The slots of a Ray cluster, started and ended as nodes come and go and as work of this shape or that waits."""
+
+import itertools
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import ray
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from crowdsweep.engine.cluster import Cluster
+from crowdsweep.engine.executor import Batch
+from crowdsweep.engine.nodes import Node, Room, shapes_of, wants
+from crowdsweep.engine.ray_slot import CONTROL, Slot, slot_options
+from crowdsweep.record.spec import TrialSpec
+from crowdsweep.registry.carried import carried
+from crowdsweep.sweepfile.records import Resources
+
+GPU_DEVICE = "cuda:0"  # Ray shows a slot its own GPU as the first one
+LOOKS_S = 1.0
+"""How often nodes are looked at."""
+IDLE_S = 30.0
+"""How long a slot without work is kept: the next wave of a search may be about to come."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(kw_only=True, eq=False)
+class Actor:
+    """One slot, seen from the driver.
+
+    Attributes:
+        name: for people.
+        handle: Ray's.
+        shape: what it was given.
+        node: the id of the node that it lies on.
+        waits_on: what news comes by: the `ping` of a new actor, or the stream of its batch; None when idle.
+        up: whether it has answered.
+        leaves: whether it ends after its batch: its node is being drained, or it lies where scarcer work waits.
+        batch: the latest that it was given.
+        unfinished: those of its specs that have no result yet, by key.
+        deadline: after which its batch has run too long; None for never.
+        idle_since: seconds of `time.monotonic`.
+    """
+
+    name: str
+    handle: Any
+    shape: Resources
+    node: str
+    waits_on: Any
+    up: bool = False
+    leaves: bool = False
+    unfinished: dict[str, TrialSpec] = field(default_factory=dict)
+    batch: Batch | None = None
+    deadline: float | None = None
+    idle_since: float = field(default_factory=time.monotonic)
+
+    @property
+    def device(self) -> str:
+        """The torch device of its batches."""
+        return device_of(self.shape)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it could be given a batch at once."""
+        return self.up and self.waits_on is None
+
+    def takes(self, resources: Resources) -> bool:
+        """Whether batches that ask for these resources run on it."""
+        return not self.leaves and self.shape in shapes_of(resources)
+
+
+class SlotPool:
+    """Slots of several shapes, each on a node that this pool chose.
+
+    Nothing is started before work waits for it. Where work waits and no node has room, slots of other shapes that have
+    nothing to do make room; slots that have long had nothing to do end by themselves.
+
+    Args:
+        cluster: that they lie on.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.actors: list[Actor] = []
+        self._cluster = cluster
+        self._plugins = carried()
+        self._class = ray.remote(concurrency_groups={CONTROL: 1})(Slot)  # pyright: ignore[reportCallIssue]: its stubs lack the keyword
+        self._names = (f"slot-{number}" for number in itertools.count())
+        self._nodes: Sequence[Node] = cluster.nodes()
+        self._looked = time.monotonic()
+        self._asked: list[Resources] = []
+        self._full = False  # when it was last looked at, some work found no room
+        self._said = ""
+
+    def fit(self, resources: Resources) -> int:
+        """Returns how many batches of these resources the nodes have room for, were there nothing else."""
+        return sum(node.slots(resources) for node in self._nodes)
+
+    def adjust(self, waiting: Sequence[Resources]) -> None:
+        """Starts slots for what waits and ends those that nobody needs; nodes are looked at once a second.
+
+        Args:
+            waiting: what each waiting batch asks for, the first to run first.
+        """
+        now = time.monotonic()
+        if now - self._looked >= LOOKS_S:
+            self._looked, self._nodes = now, self._cluster.nodes()
+            self._drop_lost()
+        elif self._full or not waiting:
+            return
+        spare = [actor for actor in self.actors if not actor.unfinished and not actor.leaves]
+        unmet: list[Resources] = []
+        for resources in waiting:
+            found = next((actor for actor in spare if actor.takes(resources)), None)
+            if found is None:
+                unmet.append(resources)
+            else:
+                spare.remove(found)
+        room = Room(self._nodes, [(actor.node, actor.shape) for actor in self.actors])
+        unmet.sort(key=_plenty)  # what few nodes have is given first to who needs it
+        left = [resources for resources in unmet if not self._start_for(resources, room, spare)]
+        self._full = bool(left)
+        self._have_yield(left)
+        for actor in spare:
+            if actor.is_idle and actor in self.actors and now - actor.idle_since > IDLE_S:
+                self.end(actor)
+        self._tell(left)
+        self._ask(left)
+
+    def end(self, actor: Actor) -> None:
+        """Ends a slot, whatever it does."""
+        ray.kill(actor.handle)
+        self.forget(actor)
+
+    def forget(self, actor: Actor) -> None:
+        """Strikes a slot that has ended from the list."""
+        self.actors.remove(actor)
+        self._full = False
+
+    def close(self) -> None:
+        """Ends all slots, and takes back what the autoscaler was asked for."""
+        for actor in [*self.actors]:
+            self.end(actor)
+        if self._asked:
+            self._cluster.ask_for([])
+
+    def _drop_lost(self) -> None:
+        """Forgets slots without work whose nodes are gone, and ends those whose nodes are about to go."""
+        alive = {node.id: node for node in self._nodes}
+        for actor in [*self.actors]:
+            node = alive.get(actor.node)
+            actor.leaves |= node is None or node.leaves
+            if actor.leaves and not actor.unfinished:
+                self.end(actor)
+
+    def _have_yield(self, left: Sequence[Resources]) -> None:
+        """Has slots without a GPU end after their batches where they keep a GPU from work that waits for it."""
+        lacking = [shapes_of(resources)[0] for resources in left if resources.gpu > 0]
+        for shape in lacking:
+            node = next((node for node in self._nodes if node.takes(shape) and node.slots(shape)), None)
+            if node is None:
+                continue
+            theirs = sum(actor.shape.gpu for actor in self.actors if actor.node == node.id)
+            if node.has.get("GPU", 0.0) - theirs < shape.gpu:
+                continue
+            cpu = 0.0
+            for actor in self.actors:
+                if actor.node == node.id and not actor.shape.gpu and cpu < shape.cpu:
+                    cpu, actor.leaves = cpu + actor.shape.cpu, True
+
+    def _start_for(self, resources: Resources, room: Room, spare: list[Actor]) -> bool:
+        """Starts a slot that batches of these resources run on, in place of idle ones where there is no other room."""
+        for shape in shapes_of(resources):
+            node = room.place(shape)
+            if node is None and (node := room.place(shape, _freed(spare))) is not None:
+                self._make_room(node, shape, room, spare)
+            if node is not None:
+                room.take(node, shape)
+                self.actors.append(self._started(shape, node))
+                return True
+        return False
+
+    def _make_room(self, node: str, shape: Resources, room: Room, spare: list[Actor]) -> None:
+        """Ends idle slots of a node until another one fits there, those that have been idle longest first."""
+        for actor in sorted((one for one in spare if one.node == node), key=lambda one: one.idle_since):
+            if room.fits(node, shape):
+                return
+            spare.remove(actor)
+            room.give(node, actor.shape)
+            self.end(actor)
+
+    def _started(self, shape: Resources, node: str) -> Actor:
+        where = NodeAffinitySchedulingStrategy(node, soft=False)
+        options = {**slot_options(shape), "scheduling_strategy": where}
+        handle = self._class.options(**options).remote(device_of(shape), self._plugins)
+        return Actor(name=next(self._names), handle=handle, shape=shape, node=node, waits_on=ping(handle))
+
+    def _tell(self, left: Sequence[Resources]) -> None:
+        """Says, once, that work waits for a node where no slot is left to run anything."""
+        words = ""
+        if left and not self.actors:
+            words = (
+                "no node has room for a slot now; waiting for one (Ctrl-C ends the sweep, which can be gone on with)"
+            )
+        if words and words != self._said:
+            _log.warning("%s", words)
+        self._said = words
+
+    def _ask(self, left: Sequence[Resources]) -> None:
+        """Asks the autoscaler for room for what runs and what waits; for nothing where nothing waits."""
+        if not self._cluster.may_grow:
+            return
+        shapes = [shapes_of(resources)[0] for resources in left]
+        if shapes:
+            shapes += [actor.shape for actor in self.actors]
+        if shapes != self._asked:
+            self._cluster.ask_for(shapes)
+            self._asked = shapes
+
+
+def device_of(shape: Resources) -> str:
+    """Returns the torch device of a slot."""
+    return GPU_DEVICE if shape.gpu > 0 else "cpu"
+
+
+def ping(handle: Any) -> Any:
+    """Asks an actor whether it is up; what comes back says so in the end."""
+    return handle.ping.options(concurrency_group=CONTROL).remote()
+
+
+def _plenty(resources: Resources) -> tuple[float, int, float]:
+    """Returns what sorts work by how many nodes have what it asks for, the scarcest first."""
+    return -resources.gpu, -len(resources.custom) - len(resources.labels), -resources.cpu
+
+
+def _freed(spare: Sequence[Actor]) -> Mapping[str, Mapping[str, float]]:
+    """Returns by node what slots without work would give back."""
+    freed: dict[str, dict[str, float]] = {}
+    for actor in spare:
+        given = freed.setdefault(actor.node, {})
+        for name, amount in wants(actor.shape).items():
+            given[name] = given.get(name, 0.0) + amount
+    return freed
