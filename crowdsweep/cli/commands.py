@@ -359,7 +359,7 @@ def datasets(name: str | None, as_json: bool) -> None:
 
 
 def _asked_sweep(sweep: Path, overrides: tuple[str, ...]) -> "SweepConfig":
-    from crowdsweep.newcomer.begin import asked_sweep
+    from crowdsweep.sweep.starter.begin import asked_sweep
 
     asked = asked_sweep(sweep, overrides)
     if asked.note:

@@ -15,8 +15,8 @@ from crowdsweep.errors import BadInput, plain
 from crowdsweep.files.asked import is_file
 
 if TYPE_CHECKING:
-    from crowdsweep.newcomer.begin import Begun
-    from crowdsweep.newcomer.guess import Guess
+    from crowdsweep.importing.guess import Guess
+    from crowdsweep.sweep.starter.begin import Begun
 
 _NOTHING = "-"
 """What a person types for no column."""
@@ -51,12 +51,12 @@ def init(
     be a dataset's folder, which then gets the sweep file.
     """
     say_first(f"{source}: reading it")
-    from crowdsweep.data.folder import is_dataset_folder
-    from crowdsweep.data.formats.rows import Asked
     from crowdsweep.data.missing import Missing
-    from crowdsweep.data.new_folder import check_new
-    from crowdsweep.newcomer.begin import begin_with_file, begin_with_folder
-    from crowdsweep.newcomer.guess import guess_file, settled
+    from crowdsweep.data.on_disk.folder import is_dataset_folder
+    from crowdsweep.data.on_disk.new_folder import check_new
+    from crowdsweep.importing.guess import guess_file, settled
+    from crowdsweep.importing.rows import Asked
+    from crowdsweep.sweep.starter.begin import begin_with_file, begin_with_folder
 
     told = Asked(missing=Missing.of(missing or None), features=features or None, **columns)
     if is_dataset_folder(source):
@@ -81,7 +81,7 @@ def _on_terminal() -> bool:
 
 def _confirmed(guess: "Guess") -> "Guess":
     """Shows what a table was taken for, and has a person say what it is."""
-    from crowdsweep.newcomer.guess import shown_columns
+    from crowdsweep.importing.guess import shown_columns
 
     for line in shown_columns(guess):
         click.echo(plain(line), err=True)
@@ -126,7 +126,7 @@ def _asked_column(guess: "Guess", role: str, *, needed: bool) -> str | None:
 
 def _tell(folder: Path, begun: "Begun") -> None:
     """Says what was written and what to type next."""
-    from crowdsweep.newcomer.sweep_text import next_commands
+    from crowdsweep.sweep.starter.sweep_text import next_commands
 
     data, rows = begun.dataset, begun.dataset.annotations
     for note in begun.notes:

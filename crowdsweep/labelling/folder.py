@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import yaml
 
 from crowdsweep.data import catalogue
-from crowdsweep.data.csv_files import to_csv
-from crowdsweep.data.moved import load_recorded
+from crowdsweep.data.on_disk.csv_files import to_csv
+from crowdsweep.data.on_disk.moved import load_recorded
 from crowdsweep.errors import BadInput, NotWritten
 from crowdsweep.files.asked import is_folder
 from crowdsweep.files.owned import replaced

@@ -10,7 +10,7 @@ import pyarrow.parquet
 from crowdsweep.analysis.comparison_table import comparison_table
 from crowdsweep.analysis.sweep import AnalysedSweep, analysed
 from crowdsweep.analysis.trial_table import results_table
-from crowdsweep.data.csv_files import to_csv
+from crowdsweep.data.on_disk.csv_files import to_csv
 from crowdsweep.errors import NotWritten
 from crowdsweep.files.asked import is_file
 from crowdsweep.files.owned import replace_files
