@@ -66,17 +66,14 @@ def import_(
     """Read SOURCE, written by another tool in FORM, and write a dataset FOLDER (by default: called as SOURCE)."""
     say_first(f"{source}: reading it")
     from crowdsweep.data.missing import Missing
-    from crowdsweep.importing.normalise import normalised
-    from crowdsweep.importing.registry import read_form
+    from crowdsweep.importing.file_to_folder import import_file
     from crowdsweep.importing.rows import Asked
-    from crowdsweep.importing.write import write_rows
 
-    imported = read_form(form, source, Asked(missing=Missing.of(missing or None), features=features or None, **columns))
-    if normalise:
-        imported = normalised(imported)
     place = Path(source.name.partition(".")[0] or "imported") if folder is None else folder
-    dataset = write_rows(imported, place, title)
-    for note in imported.notes:
+    asked = Asked(missing=Missing.of(missing or None), features=features or None, **columns)
+    imported = import_file(form, source, asked, place, normalise=normalise, title=title)
+    dataset = imported.dataset
+    for note in imported.rows.notes:
         say(f"{source}: {note}")
     say(
         f"{place}: {dataset.items.n_items} items, {dataset.annotations.n_active_annotators} annotators, "

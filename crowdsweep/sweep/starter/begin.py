@@ -1,25 +1,16 @@
-"""A newcomer's first step: a dataset folder with sweep files in it, or the sweep that a folder is run by."""
+"""The sweep files that a dataset's folder begins with, and the sweep that a folder is run by."""
 
 import shlex
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from crowdsweep.data import catalogue
 from crowdsweep.data.dataset import CrowdDataset, Scalar
-from crowdsweep.data.missing import perhaps_missing
-from crowdsweep.data.oddities import mistakes
 from crowdsweep.data.on_disk.folder import is_dataset_folder
-from crowdsweep.data.spelling import alike
-from crowdsweep.errors import BadInput, DataError, error_words, shown
+from crowdsweep.errors import BadInput, DataError, error_words
 from crowdsweep.files.asked import is_file, is_folder, stands
 from crowdsweep.files.drafts import write_new
-from crowdsweep.importing.guess import Guess
-from crowdsweep.importing.normalise import normalised
-from crowdsweep.importing.registry import read_form
-from crowdsweep.importing.rows import ImportedRows
-from crowdsweep.importing.write import write_rows
 from crowdsweep.sweep.starter.choices import Chosen, choose, facts_of
 from crowdsweep.sweep.starter.sweep_text import STUDY_FILE, SWEEP_FILE, redundancy_text, sweep_text
 from crowdsweep.sweepfile.located import parse_yaml, with_overrides
@@ -29,18 +20,18 @@ from crowdsweep.sweepfile.records import SweepConfig
 
 @dataclass(frozen=True, kw_only=True)
 class Begun:
-    """What was written.
+    """The sweep files of a dataset's folder.
 
     Attributes:
         dataset: of the folder.
         chosen: models that fit it, those that are left out too.
-        files: names of what was written into the folder.
-        notes: what was left out or taken for what, in sentences.
+        texts: of the files, by name; the sweep's own is the first.
+        notes: on how the dataset was loaded, in sentences.
     """
 
     dataset: CrowdDataset
     chosen: tuple[Chosen, ...]
-    files: tuple[str, ...]
+    texts: Mapping[str, str]
     notes: tuple[str, ...] = ()
 
 
@@ -57,33 +48,23 @@ class AskedSweep:
     note: str = ""
 
 
-def begin_with_file(path: Path, guess: Guess, folder: Path, *, normalise: bool = False) -> Begun:
-    """Writes a file of labels as a dataset folder, with its sweep files: whole, or not at all.
+def starter_files(
+    dataset: CrowdDataset, folder: Path, params: Mapping[str, Scalar] | None = None, notes: tuple[str, ...] = ()
+) -> Begun:
+    """Returns the sweep files that a dataset begins with; writes nothing.
 
-    Raises:
-        DataError: the file cannot be taken so, or the folder holds files already.
+    Args:
+        dataset: the dataset.
+        folder: of it.
+        params: that it was loaded with.
+        notes: on these, in sentences.
     """
-    imported = read_form(guess.form, path, guess.asked)
-    if normalise:
-        imported = normalised(imported)
-    texts: dict[str, str] = {}
-    chosen: list[Chosen] = []
-
-    def beside(dataset: CrowdDataset) -> dict[str, str]:
-        made, models = _texts(dataset, folder, {}, ())
-        texts.update(made)
-        chosen.extend(models)
-        return made
-
-    dataset = write_rows(imported, folder, beside=beside)
-    notes = (
-        *guess.notes,
-        *imported.notes,
-        *_perhaps_no_answers(imported),
-        *_spelled_alike(imported),
-        *_mistaken(dataset),
-    )
-    return Begun(dataset=dataset, chosen=tuple(chosen), files=tuple(texts), notes=notes)
+    facts = facts_of(dataset, params or {})
+    chosen = choose(facts, str(folder))
+    study = redundancy_text(folder, facts, chosen)
+    texts = {SWEEP_FILE: sweep_text(folder, facts, chosen, notes=notes)}
+    texts |= {} if study is None else {STUDY_FILE: study}
+    return Begun(dataset=dataset, chosen=tuple(chosen), texts=texts, notes=notes)
 
 
 def begin_with_folder(folder: Path) -> Begun:
@@ -93,15 +74,15 @@ def begin_with_folder(folder: Path) -> Begun:
         DataError: it is no dataset's folder, holds a sweep file already, or cannot be written.
     """
     found = _loaded(folder)
-    texts, chosen = _texts(found.dataset, folder, found.params, found.notes)
-    for name in texts:
+    begun = starter_files(found.dataset, folder, found.params, found.notes)
+    for name in begun.texts:
         if stands(folder / name):
             raise DataError(f"{folder / name}: stands there already, and is kept; move it away to have it written anew")
     try:
-        write_new(folder, {name: text.encode() for name, text in texts.items()})
+        write_new(folder, {name: text.encode() for name, text in begun.texts.items()})
     except OSError as error:
         raise DataError(f"{folder}: cannot be written: {error_words(error)}; copy it to a place that can") from error
-    return Begun(dataset=found.dataset, chosen=tuple(chosen), files=tuple(texts), notes=found.notes)
+    return begun
 
 
 def asked_sweep(path: Path, overrides: Iterable[str] = ()) -> AskedSweep:
@@ -130,35 +111,6 @@ def asked_sweep(path: Path, overrides: Iterable[str] = ()) -> AskedSweep:
         f"`crowdsweep init {shlex.quote(str(path))}`"
     )
     return AskedSweep(config=parse_sweep(value, "", where), note=" ".join([*found.notes, note]))
-
-
-def _perhaps_no_answers(imported: ImportedRows) -> Iterator[str]:
-    """Yields a sentence on each class that is called as other programs write an answer that was not given."""
-    counts = Counter(label for row in imported.rows for label in row.labels)
-    for label in () if imported.missing.told else perhaps_missing(list(counts)):
-        yield (
-            f"{counts[label]:,} answers are {shown(label)}, taken for a class like any other; where that means that "
-            f"there is no answer, begin anew with --missing={shlex.quote(label)}"
-        )
-
-
-def _mistaken(dataset: CrowdDataset) -> Iterator[str]:
-    """Yields what else of the dataset is most likely a mistake, but spellings, which are told by what joins them."""
-    for oddity in mistakes(dataset):
-        if "spelling" not in oddity.kind:
-            yield str(oddity)
-
-
-def _spelled_alike(imported: ImportedRows) -> Iterator[str]:
-    """Yields a sentence on the classes, items and annotators that differ only in spelling."""
-    classes = [label for row in imported.rows for label in row.labels]
-    classes += [label for given in imported.gold.values() for label in given]
-    people = [row.annotator for row in imported.rows]
-    for kind, names in (("classes", classes), ("items", imported.items), ("annotators", people)):
-        if groups := alike(names):
-            told = "; ".join(" and ".join(map(repr, group[:4])) for group in groups[:3])
-            more = "; …" if len(groups) > 3 else ""
-            yield f"{kind} that differ only in spelling: {told}{more}; --normalise joins them"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -203,13 +155,3 @@ def _loaded(folder: Path) -> _Loaded:
             raise error from None
         notes.append(f"Features of annotators are left out: {error}")
     return _Loaded(dataset=dataset, params=params, notes=tuple(notes))
-
-
-def _texts(
-    dataset: CrowdDataset, folder: Path, params: dict[str, Scalar], notes: tuple[str, ...]
-) -> tuple[dict[str, str], list[Chosen]]:
-    facts = facts_of(dataset, params)
-    chosen = choose(facts, str(folder))
-    study = redundancy_text(folder, facts, chosen)
-    texts = {SWEEP_FILE: sweep_text(folder, facts, chosen, notes=notes)}
-    return texts if study is None else {**texts, STUDY_FILE: study}, chosen
