@@ -32,7 +32,7 @@ from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.choices import choices_of
 from crowdsweep.data.dataset import SPLITS, CrowdDataset, Gold, Items, NumberedNames
 from crowdsweep.data.missing import USUAL
-from crowdsweep.data.on_disk import csv_files, folder_checks, folder_files, tables
+from crowdsweep.data.on_disk import csv_files, folder_checks, folder_files, items_file, tables
 from crowdsweep.data.on_disk.annotator_files import order_annotators, read_annotator_features
 from crowdsweep.data.on_disk.description import read_description
 from crowdsweep.data.on_disk.folder_files import Answers, Classes
@@ -71,7 +71,7 @@ def read_folder(
     source = folder_files.answers_path(folder)
     classes = folder_files.read_classes(folder, about.scale == "multilabel", about.missing)
     answers = folder_files.read_answers(source, classes, where)
-    table, in_file = folder_files.read_items(folder, classes)
+    table, in_file = items_file.read_items(folder, classes)
     if not classes.declared:
         folder_checks.check_gold_spelling(folder, *_spelled(classes, answers.label.texts, table.get("gold", [])))
         classes = folder_files.infer_classes([*answers.label.texts, *table.get("gold", [])], classes, source)
@@ -109,7 +109,7 @@ def read_folder(
         folder=str(folder.resolve()),
         unread_columns=(
             *folder_checks.unread_columns(folder),
-            *(f"items: {name}" for name in folder_files.gold_of_no_class(table, classes)),
+            *(f"items: {name}" for name in items_file.gold_of_no_class(table, classes)),
         ),
     )
 
@@ -211,7 +211,7 @@ def _annotations(
 def _gold(
     folder: Path, table: Mapping[str, list[str]], in_file: Sequence[int], place: np.ndarray, classes: Classes
 ) -> Gold:
-    by_class = folder_files.gold_by_class(folder, table, in_file, classes)
+    by_class = items_file.gold_by_class(folder, table, in_file, classes)
     if by_class is None:
         rows, label = classes.rows(tables.coded(table.get("gold", [])), folder)
         applies = None
@@ -360,7 +360,7 @@ def _gold_columns(dataset: CrowdDataset) -> dict[str, Sequence[str]]:
         column = np.full(dataset.items.n_items, "", dtype="<U1")
         mine = gold.label == label
         column[gold.item[mine]] = np.where(np.asarray(gold.applies)[mine], "1", "0")
-        columns[f"{folder_files.GOLD_OF_CLASS}{labels[label]}"] = column.tolist()
+        columns[f"{items_file.GOLD_OF_CLASS}{labels[label]}"] = column.tolist()
     return columns
 
 

@@ -1,16 +1,15 @@
-"""The files of a dataset folder, one by one: what each holds, checked row by row."""
+"""The files of a dataset folder that say what annotators answered, and features: checked row by row."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from jaxtyping import Bool, Float32, Float64, Int8, Int32, Int64
+from jaxtyping import Bool, Float32, Float64, Int32, Int64
 
 from crowdsweep.arrays import ItemFeatures
 from crowdsweep.data import bounds
 from crowdsweep.data.class_order import in_order
-from crowdsweep.data.dataset import SPLITS
 from crowdsweep.data.missing import USUAL, LeftOut, Missing
 from crowdsweep.data.on_disk import arrays_on_disk, tables
 from crowdsweep.data.on_disk.doors import reading
@@ -19,9 +18,6 @@ from crowdsweep.errors import DataError, shortened
 from crowdsweep.files.asked import is_file
 
 JOIN = "|"  # between the class labels of one multi-label answer
-_ITEM_COLUMNS = ("split", "gold", "text", "text_b", "sentence", "position", "token")
-GOLD_OF_CLASS = "gold_"  # and a class: gold of multi-label items, class by class
-_YES_OR_NO = {"1": 1, "true": 1, "0": 0, "false": 0}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -282,10 +278,10 @@ def check_present(path: Path, first: int, name: str, column: Column, missing: Mi
         DataError: there is one; says the row of the first.
     """
     for row in np.flatnonzero(missing.among(column.texts)[column.codes])[:1]:
-        raise _nameless(path, first + int(row), name, column.texts[int(column.codes[row])])
+        raise nameless(path, first + int(row), name, column.texts[int(column.codes[row])])
 
 
-def _nameless(path: Path, row: int, name: str, text: str) -> DataError:
+def nameless(path: Path, row: int, name: str, text: str) -> DataError:
     """Returns the error of a row that does not say which item or annotator it is of."""
     got = f"{text!r}, which stands for a missing value" if text.strip() else "an empty field"
     hint = "; where it is a name, say `missing: []` in dataset.yaml" if text.strip() else "; fill it in, or remove it"
@@ -329,86 +325,6 @@ def number(text: str) -> float:
         return float(text)
     except ValueError:
         return float("nan")
-
-
-def read_items(folder: Path, classes: Classes) -> tuple[dict[str, list[str]], Sequence[int]]:
-    """Returns the columns of items.csv that are there, checked, and where each row stands in the file; the column
-    `item` alone, without rows, where there is no file."""
-    columns: dict[str, list[str]] = {"item": []}
-    rows: list[int] = []
-    path = tables.find_table(folder, "items")
-    if path is None:
-        return columns, rows
-    by_class = [name for name in tables.column_names(path) if classes.joined and name.startswith(GOLD_OF_CLASS)]
-    optional = [*_ITEM_COLUMNS, *by_class]
-    written = 0
-    for first, batch in tables.batches(path, ["item"], optional, most=bounds.MOST_RECORDS):
-        check_names(path, first, "item", batch["item"])
-        written += sum(int(part.texts.lengths()[part.codes].sum()) for part in batch.values())
-        bounds.check_unpacked(written, bounds.size_on_disk(path), f"{path}, its texts", "write them as plain CSV")
-        rows += range(first, first + len(batch["item"].codes))
-        for name, part in batch.items():
-            known = name in ("split", "gold", *by_class)
-            columns.setdefault(name, []).extend((classes.missing.emptied(part) if known else part).values())
-    seen: set[str] = set()
-    for row, item in zip(rows, columns["item"], strict=True):
-        if classes.missing(item):
-            raise _nameless(path, row, "item", item)
-        if item in seen:
-            raise DataError(f"{path}, row {row}, column item: expected distinct item ids, got {item!r} again")
-        seen.add(item)
-    for row, split in zip(rows, columns.get("split", ()), strict=False):
-        if split and split not in SPLITS:
-            known = ", ".join(SPLITS[1:])
-            raise DataError(f"{path}, row {row}, column split: expected {known}, or empty, got {split!r}")
-    for row, gold in zip(rows, columns.get("gold", ()), strict=False):
-        if gold and classes.refused(gold):
-            raise DataError(f"{path}, row {row}, column gold: expected {classes.expected()}, or empty, got {gold!r}")
-    return columns, rows
-
-
-def gold_by_class(
-    folder: Path, table: Mapping[str, Sequence[str]], rows: Sequence[int], classes: Classes
-) -> Mapping[int, Int8[np.ndarray, " rows"]] | None:
-    """Returns for each class that gold is known of, and each row of the items file, whether the class applies: 1, 0, or
-    -1 where nobody knows. `rows` says where each row stands in the file.
-
-    A column `gold_CLASS` is of the class that has this label or this name, in whatever case. None where no column is;
-    columns `gold_…` that name no class are told by `gold_of_no_class`.
-
-    Raises:
-        DataError: a value is neither yes nor no, two columns are of one class, or there is a column `gold` as well.
-    """
-    columns = {name: class_of_gold(name, classes) for name in table if name.startswith(GOLD_OF_CLASS)}
-    found = {name: code for name, code in columns.items() if code is not None}
-    if not found:
-        return None
-    if "gold" in table or len(set(found.values())) < len(found):
-        got = ", ".join(["gold"] * ("gold" in table) + list(found))
-        raise DataError(f"{folder}: expected gold in one column, or in one for each class, got {got}; remove one")
-    known: dict[int, np.ndarray] = {}
-    for name, code in found.items():
-        known[code] = np.full(len(table["item"]), -1, dtype=np.int8)
-        for row, text in enumerate(table[name]):
-            if text and text.lower() not in _YES_OR_NO:
-                said = f"expected 1, 0 or empty, got {text!r}"
-                raise DataError(f"{tables.find_table(folder, 'items')}, row {rows[row]}, column {name}: {said}")
-            known[code][row] = _YES_OR_NO[text.lower()] if text else -1
-    return known
-
-
-def gold_of_no_class(table: Mapping[str, Sequence[str]], classes: Classes) -> tuple[str, ...]:
-    """Returns the columns `gold_…` of multi-label items that name no class, and so are not read."""
-    return tuple(name for name in table if name.startswith(GOLD_OF_CLASS) and class_of_gold(name, classes) is None)
-
-
-def class_of_gold(column: str, classes: Classes) -> int | None:
-    """Returns the class that a column `gold_CLASS` is of, by its label or else by its name; None if there is none."""
-    wanted = column.removeprefix(GOLD_OF_CLASS)
-    if wanted in classes.code:
-        return classes.code[wanted]
-    same = [code for code, name in enumerate(classes.names) if name.casefold() == wanted.casefold()]
-    return same[0] if len(same) == 1 else None
 
 
 def read_features(folder: Path, kind: str | None, item_names: Names) -> ItemFeatures | None:
