@@ -13,7 +13,7 @@ from crowdsweep.cli.first_word import say_first
 from crowdsweep.cli.paths import PATH
 from crowdsweep.cli.telling import say
 from crowdsweep.errors import BadInput, plain
-from crowdsweep.files.asked import is_file
+from crowdsweep.paths import is_file
 
 if TYPE_CHECKING:
     from crowdsweep.data.dataset import CrowdDataset

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from crowdsweep.data.missing import USUAL, Missing
 from crowdsweep.errors import DataError, shown
-from crowdsweep.files.asked import is_file
 from crowdsweep.importing.delimited import header_of, records
 from crowdsweep.importing.rows import Gathering, text_of
+from crowdsweep.paths import is_file
 
 _ITEM_COLUMNS = ("item", "task")  # of a file of gold, beside what the labels' own file calls them
 _GOLD_COLUMNS = ("gold", "truth", "label")  # in the order in which they are looked for

@@ -13,7 +13,6 @@ from typing import Any
 from crowdsweep.data.on_disk.doors import found_at, is_parquet, opened_text, reading
 from crowdsweep.data.on_disk.json_text import objects_of
 from crowdsweep.errors import BadInput, DataError, UnknownName, shown
-from crowdsweep.files.asked import is_file, is_folder
 from crowdsweep.importing.delimited import header_of, records
 from crowdsweep.importing.forms.potato import SEPARATOR
 from crowdsweep.importing.gold import gold_file
@@ -31,6 +30,7 @@ from crowdsweep.importing.roles import (
     wide_columns,
 )
 from crowdsweep.importing.rows import Asked
+from crowdsweep.paths import is_file, is_folder
 
 ROWS = 20_000
 """Of a table that are looked at."""

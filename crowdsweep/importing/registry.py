@@ -5,7 +5,6 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 from crowdsweep.errors import DataError, UnknownName
-from crowdsweep.files.asked import is_file, is_folder
 from crowdsweep.importing.forms.argilla import read_argilla
 from crowdsweep.importing.forms.columns import read_crowd_kit, read_csv
 from crowdsweep.importing.forms.doccano import read_doccano
@@ -16,6 +15,7 @@ from crowdsweep.importing.forms.peerannot import read_peerannot
 from crowdsweep.importing.forms.potato import read_potato
 from crowdsweep.importing.forms.prodigy import read_prodigy
 from crowdsweep.importing.rows import Asked, ImportedRows
+from crowdsweep.paths import is_file, is_folder
 
 _COLUMNS = ("item", "annotator", "label", "gold", "weight", "text", "features")
 _OF_MATRICES = ("item", "gold")

@@ -20,7 +20,7 @@ from crowdsweep.data.on_disk.folder_files import check_names, check_present, num
 from crowdsweep.data.on_disk.tables import Column, Names
 from crowdsweep.data.spelling import shared
 from crowdsweep.errors import DataError
-from crowdsweep.files.asked import is_file
+from crowdsweep.paths import is_file
 
 MOST_WORDS = 32
 MOST_FEATURES = 4096

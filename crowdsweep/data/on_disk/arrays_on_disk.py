@@ -11,7 +11,7 @@ import numpy as np
 from crowdsweep.data import bounds
 from crowdsweep.data.on_disk.doors import found_at, reading
 from crowdsweep.errors import DataError
-from crowdsweep.files.asked import is_file
+from crowdsweep.paths import is_file
 
 _NUMBERS_AND_TEXTS = "fiubUS"
 _CHARACTER = {"U": 4, "S": 1}  # bytes

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from crowdsweep.data import bounds
 from crowdsweep.errors import CrowdsweepError, DataError
-from crowdsweep.files.asked import is_file, stands
+from crowdsweep.paths import is_file, stands
 
 LONGEST_FIELD = bounds.LONGEST_LINE  # characters of one cell, or of one JSON value
 _SAMPLE = 1 << 16  # characters that the separator is told from

@@ -39,7 +39,7 @@ from crowdsweep.data.on_disk.folder_files import Answers, Classes
 from crowdsweep.data.on_disk.new_folder import written_whole
 from crowdsweep.data.on_disk.tables import Names
 from crowdsweep.errors import DataError
-from crowdsweep.files.asked import is_file
+from crowdsweep.paths import is_file
 
 
 def is_dataset_folder(path: Path) -> bool:

@@ -11,7 +11,7 @@ from crowdsweep.data.on_disk.doors import found_at, reading
 from crowdsweep.data.on_disk.tables import Names
 from crowdsweep.data.spelling import shared, spelling
 from crowdsweep.errors import DataError
-from crowdsweep.files.asked import is_file, is_folder
+from crowdsweep.paths import is_file, is_folder
 
 # The columns that are read of each file (of annotators.csv all are), and what people call those of items.csv elsewhere.
 READ_COLUMNS = {

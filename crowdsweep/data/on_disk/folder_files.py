@@ -15,7 +15,7 @@ from crowdsweep.data.on_disk import arrays_on_disk, tables
 from crowdsweep.data.on_disk.doors import reading
 from crowdsweep.data.on_disk.tables import Column, Names
 from crowdsweep.errors import DataError, shortened
-from crowdsweep.files.asked import is_file
+from crowdsweep.paths import is_file
 
 JOIN = "|"  # between the class labels of one multi-label answer
 

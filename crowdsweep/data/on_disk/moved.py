@@ -13,7 +13,7 @@ from crowdsweep.data import catalogue
 from crowdsweep.data.dataset import CrowdDataset, Scalar
 from crowdsweep.data.on_disk.folder import is_dataset_folder
 from crowdsweep.errors import BadInput, DataError
-from crowdsweep.files.asked import exists
+from crowdsweep.paths import exists
 
 _MOST_FOLDERS = 6  # above the record
 

@@ -6,10 +6,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from crowdsweep.errors import DataError, NotOurs
-from crowdsweep.files.asked import check_path, exists, is_folder, stands
 from crowdsweep.files.drafts import draft_in, is_draft
 from crowdsweep.files.inside import names_below
 from crowdsweep.files.owned import Kind, check_owned, replaced
+from crowdsweep.paths import check_path, exists, is_folder, stands
 
 
 def check_new(folder: Path) -> None:

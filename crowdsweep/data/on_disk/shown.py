@@ -13,7 +13,7 @@ from typing import Any
 
 from crowdsweep.data.on_disk.json_text import objects, part
 from crowdsweep.errors import DataError
-from crowdsweep.files.asked import is_file
+from crowdsweep.paths import is_file
 
 SHOWN_FILE = "shown.jsonl"
 _LINK = re.compile(

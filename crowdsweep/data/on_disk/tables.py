@@ -22,7 +22,7 @@ from jaxtyping import Int32
 from crowdsweep.data import bounds
 from crowdsweep.data.on_disk.doors import check_packed_text, not_utf8, opened_text, reading, separator_of
 from crowdsweep.errors import CrowdsweepError, DataError, shortened
-from crowdsweep.files.asked import is_file
+from crowdsweep.paths import is_file
 
 _CODED = pa.dictionary(pa.int32(), pa.string())
 _BLOCK_BYTES = 1 << 20  # Arrow holds dozens of blocks that it read ahead

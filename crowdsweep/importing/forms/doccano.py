@@ -15,9 +15,9 @@ from crowdsweep.data import bounds
 from crowdsweep.data.on_disk.doors import as_text, reading
 from crowdsweep.data.on_disk.json_text import an_object, objects, objects_of, part
 from crowdsweep.errors import DataError, shown
-from crowdsweep.files.asked import is_folder
 from crowdsweep.importing.ids import Ids
 from crowdsweep.importing.rows import Asked, Gathering, ImportedRows
+from crowdsweep.paths import is_folder
 
 _MARKS = ("entities", "relations", "spans", "bbox", "bboxes", "segmentation", "segments", "polygons")
 _ENDINGS = (".jsonl", ".json", ".jsonl.gz", ".json.gz")

@@ -9,8 +9,8 @@ from crowdsweep.data import catalogue
 from crowdsweep.data.dataset import CrowdDataset, Scalar
 from crowdsweep.data.on_disk.folder import is_dataset_folder
 from crowdsweep.errors import BadInput, DataError, error_words
-from crowdsweep.files.asked import is_file, is_folder, stands
 from crowdsweep.files.drafts import write_new
+from crowdsweep.paths import is_file, is_folder, stands
 from crowdsweep.sweep.starter.choices import Chosen, choose, facts_of
 from crowdsweep.sweep.starter.sweep_text import STUDY_FILE, SWEEP_FILE, redundancy_text, sweep_text
 from crowdsweep.sweepfile.located import parse_yaml, with_overrides
