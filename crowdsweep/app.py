@@ -14,12 +14,12 @@ from crowdsweep.engine.executor import Executor
 from crowdsweep.engine.inline import InlineExecutor
 from crowdsweep.engine.ray_link import Begin, RayLink
 from crowdsweep.errors import BadInput, CrowdsweepError, JournalLocked
-from crowdsweep.files.asked import is_file, is_folder
 from crowdsweep.labelling.chosen import chosen_of_sweep
 from crowdsweep.labelling.folder import fit_chosen
 from crowdsweep.labelling.in_mlflow import write_and_tell
 from crowdsweep.labelling.label_files import check_folder
 from crowdsweep.labelling.recipe import RECIPE
+from crowdsweep.paths import is_file, is_folder
 from crowdsweep.record.events import Mirror
 from crowdsweep.record.journal import Journal, open_rows, read_journal
 from crowdsweep.record.store_files import JOURNAL_FILE, check_store

@@ -15,13 +15,13 @@ from crowdsweep.labelling.annotators import AnnotatorFacts, annotator_facts
 from crowdsweep.labelling.coins import ends_by_accuracy
 from crowdsweep.labelling.columns import class_columns
 from crowdsweep.labelling.crowd import crowd_of
-from crowdsweep.labelling.default_model import default_model
 from crowdsweep.labelling.fitted import Fitted, fit_everything
 from crowdsweep.labelling.labelled import Labelled
 from crowdsweep.labelling.next_items import gains, whom_to_ask
 from crowdsweep.labelling.others import Matrices, answers_alone, answers_and_others
 from crowdsweep.labelling.pairs import alike_beyond, errors_together
 from crowdsweep.labelling.questions import Questions, questions_of
+from crowdsweep.models.default_model import default_model
 
 JOIN = "|"  # between the classes of one multi-label label
 _ALIKE = 0.05  # mean total variation between labels and what matrices make of the answers

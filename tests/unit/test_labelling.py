@@ -16,7 +16,7 @@ from crowdsweep.cli.commands import run_command_line
 from crowdsweep.data import catalogue
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import CrowdDataset, Gold, Items
-from crowdsweep.data.folder import write_folder
+from crowdsweep.data.on_disk.folder import write_folder
 from crowdsweep.labelling.annotators import annotator_facts, spammer_scores
 from crowdsweep.labelling.classifiers import load_classifier
 from crowdsweep.labelling.crowd import crowd_of
