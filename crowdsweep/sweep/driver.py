@@ -64,7 +64,7 @@ Stands = Callable[[TrialResult], bool]
 """Whether the result of a trial that an earlier driver stopped stands; where it does not, the trial is run again."""
 
 
-def stop_nobody(event: TrialProgressed) -> Collection[str]:  # noqa: ARG001
+def no_op(event: TrialProgressed) -> Collection[str]:  # noqa: ARG001
     """Every trial goes on to its end."""
     return ()
 
@@ -353,7 +353,7 @@ def run_sweep(
     clock: Callable[[], float] = time.time,
     environment: Mapping[str, str] | None = None,
     interrupts: Interrupts | None = None,
-    decide: Decide = stop_nobody,
+    decide: Decide = no_op,
     stands: Stands = run_again,
     retry_failed: bool = False,
 ) -> SweepOutcome:

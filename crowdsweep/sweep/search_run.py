@@ -198,14 +198,14 @@ class SearchRun:
                 continue
             rest = self._held_back.pop(number)
             if scores := self._scores(number, results):
-                worth = self._value_if_stopped(scores, rivals, results)
+                worth = self._value_if_pruned(scores, rivals, results)
                 if worth is None:
                     self._specs[number] = [*self._specs[number], *rest]
                     step.groups.append(rest)
                 else:
                     self._stopped[number] = worth
 
-    def _value_if_stopped(self, scores: Mapping[int, float], rivals: range, results: Results) -> float | None:
+    def _value_if_pruned(self, scores: Mapping[int, float], rivals: range, results: Results) -> float | None:
         """Returns what a point is worth that is pruned; None where it is not, or nothing is there to compare with."""
         goal = self.search.metric.goal
         sign = -1.0 if goal == "maximize" else 1.0
