@@ -27,9 +27,9 @@ from crowdsweep.metrics.intervals import (
     collapsed,
     interval,
     p_value,
-    seed_spread,
+    seed_standard_error,
     share_interval,
-    split_spread,
+    split_standard_error,
 )
 
 MODELS, SEEDS = (3, 5, 8, 12), (5, 10, 20)
@@ -134,11 +134,11 @@ def _p_over_seeds(differences: np.ndarray, pairs: int) -> np.ndarray:
     """As `paired.paired_test` chooses between the two tests, for many runs at once."""
     if 2.0 * 0.5 ** differences.shape[1] * pairs <= SIGNIFICANCE:
         return stats.wilcoxon(differences, axis=1).pvalue
-    return p_value(differences.mean(axis=1), seed_spread(differences))
+    return p_value(differences.mean(axis=1), seed_standard_error(differences))
 
 
 def _p_over_splits(differences: np.ndarray, pairs: int) -> np.ndarray:
-    return p_value(differences.mean(axis=1), split_spread(differences, HELDOUT))
+    return p_value(differences.mean(axis=1), split_standard_error(differences, HELDOUT))
 
 
 def _coverages(runs: int) -> Iterator[tuple[str, int, np.ndarray, np.ndarray, np.ndarray]]:
@@ -148,7 +148,7 @@ def _coverages(runs: int) -> Iterator[tuple[str, int, np.ndarray, np.ndarray, np
         true = float(draw(np.random.default_rng(0), (4_000_000,)).mean())
         for n in SEEDS:
             drawn = draw(np.random.default_rng([n, len(name), 7]), (runs, n))
-            ends = interval(drawn.mean(axis=1), seed_spread(drawn))
+            ends = interval(drawn.mean(axis=1), seed_standard_error(drawn))
             unseen = (drawn > 0.7).all(axis=1) if name == "collapsing" else np.zeros(runs, dtype=bool)
             yield name, n, _covers(ends, true, low, high), collapsed(drawn, "maximize", low, high) > 0, unseen
     never = np.zeros(runs, dtype=bool)
@@ -160,7 +160,7 @@ def _coverages(runs: int) -> Iterator[tuple[str, int, np.ndarray, np.ndarray, np
             yield label, n, np.array(inside), never, never
     for n in SEEDS:
         scores, true = _held_out_scores(np.random.default_rng([n, 3]), runs, n)
-        ends = interval(scores.mean(axis=1), split_spread(scores, HELDOUT))
+        ends = interval(scores.mean(axis=1), split_standard_error(scores, HELDOUT))
         yield "held-out likelihood", n, _covers(ends, true, -np.inf, 0.0), never, never
 
 
