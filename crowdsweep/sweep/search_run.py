@@ -17,7 +17,7 @@ own mean would be compared with means over other seeds, which may be harder.
 
 Where held-out answers decide, a point whose fits are flagged (`trial.flags`), half of them or more, is selected only
 where no other is left: held-out answers cannot tell classes that are exchanged, nor see that a fit knows nothing of the
-classes while it foretells the crowd's favourite answer. The searcher is told its value all the same.
+classes while it predicts the crowd's favourite answer. The searcher is told its value all the same.
 """
 
 from collections.abc import Mapping, Sequence

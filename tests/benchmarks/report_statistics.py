@@ -1,8 +1,8 @@
 """What the statistics of reports promise, by simulation: `python tests/benchmarks/report_statistics.py` prints it.
 
-Under the null: models that are all alike, so that whatever is told apart from the best is told wrongly. Promised: at
-most 5 % of sweeps tell any model apart, for 3, 5, 8 and 12 models at 5, 10 and 20 seeds, whether the metric is normal,
-skewed or collapses at some seeds; over seeds alone, over seeds and items, and over held-out splits that overlap.
+Under the null: models that are all alike, so that any significant difference is a false positive. Promised: at most 5 %
+of sweeps find one, for 3, 5, 8 and 12 models at 5, 10 and 20 seeds, whether the metric is normal, skewed or collapses
+at some seeds; over seeds alone, over seeds and items, and over held-out splits that overlap.
 
 Intervals: of means over seeds, over seeds and items, and over held-out splits. Promised: at least 93 % cover the true
 mean, and of means over seeds and over splits at most 97 %; of a metric that collapses, at least 93 % cover or are said
@@ -60,7 +60,7 @@ def main() -> int:
     runs = parser.parse_args().runs
     started, broken = time.perf_counter(), 0
     slack = 3 * np.sqrt(SIGNIFICANCE * (1 - SIGNIFICANCE) / runs)
-    print(f"told apart from the best among equals, % of {runs} sweeps (at most {100 * SIGNIFICANCE:g})")
+    print(f"any significant difference among equals, % of {runs} sweeps (at most {100 * SIGNIFICANCE:g})")
     print(f"{'metric':<24}{'seeds':>6}" + "".join(f"{f'M = {m}':>9}" for m in MODELS))
     for name, n, rates in _false_alarms(runs):
         broken += sum(rate > SIGNIFICANCE + slack for rate in rates)
@@ -85,7 +85,7 @@ def main() -> int:
 
 
 def _false_alarms(runs: int) -> Iterator[tuple[str, int, list[float]]]:
-    """Yields metric, number of seeds, and for each number of models how often any of them is told apart."""
+    """Yields metric, number of seeds, and for each number of models how often any is significantly different."""
     for name in ("normal", "skewed", "collapsing"):
         for n in SEEDS:
             rng = np.random.default_rng([n, len(name)])
@@ -108,7 +108,7 @@ def _false_alarms(runs: int) -> Iterator[tuple[str, int, list[float]]]:
 
 
 def _told_apart(scores: np.ndarray, p_of: Callable[[np.ndarray, int], np.ndarray]) -> float:
-    """Returns the share of runs [runs, models, seeds] in which any model is told apart from the best."""
+    """Returns the share of runs [runs, models, seeds] in which any model is significantly different from the best."""
     runs, m, _ = scores.shape
     # The best first: as the report lists them.
     order = np.argsort(-scores.mean(axis=2), axis=1)
