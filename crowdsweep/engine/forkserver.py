@@ -140,7 +140,7 @@ def _run(work: Work, dataset: CrowdDataset, driver: Connection) -> None:
     look_up_models(work.specs)
     driver.send((BEGUN, None))
     reports = Reports(tell, [spec.key for spec in work.specs], stopped)
-    _say(driver, run_batch, work.specs, dataset, work.device, reports, work.watch)
+    _say(driver, run_batch, work.specs, dataset, work.device, reports, work.curve_spec)
 
 
 def _say(driver: Connection, function: Callable[..., Any], *arguments: Any) -> None:

@@ -110,7 +110,7 @@ class InlineExecutor:
                 fingerprint=wanted.dataset,
                 dataset=None if wanted.dataset in worker.has else self._datasets[wanted.dataset],
                 device=self._device,
-                watch=wanted.watch,
+                curve_spec=wanted.curve_spec,
             )
         )
         return [TrialStarted(key=spec.key, slot=SLOT) for spec in wanted.specs]

@@ -251,7 +251,7 @@ class RayExecutor:
                     batch.specs,
                     batch.dataset,
                     [self._place(batch.dataset)],
-                    batch.watch,
+                    batch.curve_spec,
                     says_when_it_begins=actor.deadline is not None,
                 )
                 self._news += [TrialStarted(key=spec.key, slot=actor.name) for spec in batch.specs]

@@ -14,7 +14,7 @@ from crowdsweep.record.events import TrialProgressed
 from crowdsweep.record.result import TrialResult
 from crowdsweep.record.spec import TrialSpec
 from crowdsweep.registry.carried import CarriedFolder, search_here
-from crowdsweep.trial.watch import Watch
+from crowdsweep.trial.learning_curve import CurveSpec
 
 CONTROL = "control"
 DATASETS_KEPT = 2
@@ -54,7 +54,7 @@ class Slot:
         specs: Sequence[TrialSpec],
         fingerprint: str,
         place: Sequence[Any],
-        watch: Watch | None,
+        curve_spec: CurveSpec | None,
         says_when_it_begins: bool = False,
     ) -> Iterator[Sequence[News]]:
         """Runs a batch, and yields what is new of it, a handful of records at a time.
@@ -63,7 +63,7 @@ class Slot:
             specs: the trials.
             fingerprint: of their base dataset.
             place: the reference to it in the object store, in a list so that Ray does not fetch it for every call.
-            watch: what is scored while the fits go on.
+            curve_spec: which learning curve is kept.
             says_when_it_begins: whether nothing at all is yielded first, once models and data are there.
         """
         keys = {spec.key for spec in specs}
@@ -76,7 +76,7 @@ class Slot:
                     fingerprint=fingerprint,
                     dataset=None if fingerprint in worker.has else ray.get(place[0]),
                     device=self._device,
-                    watch=watch,
+                    curve_spec=curve_spec,
                     forget=older[: max(0, len(older) + 1 - DATASETS_KEPT)],
                 )
             )

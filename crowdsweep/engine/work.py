@@ -13,7 +13,7 @@ from typing import Any
 
 from crowdsweep.data.dataset import CrowdDataset
 from crowdsweep.record.spec import TrialSpec
-from crowdsweep.trial.watch import Watch
+from crowdsweep.trial.learning_curve import CurveSpec
 
 BEGUN, TOLD, DONE, BUG = "begun", "told", "done", "bug"
 REPORT = struct.Struct("=ii")
@@ -31,7 +31,7 @@ class Work:
         fingerprint: of their base dataset.
         dataset: that dataset, the first time that this worker needs it.
         device: a torch device.
-        watch: what is scored while the fits go on.
+        curve_spec: which learning curve is kept.
         forget: fingerprints of datasets that the worker need not hold any more.
     """
 
@@ -39,7 +39,7 @@ class Work:
     fingerprint: str
     dataset: CrowdDataset | None
     device: str
-    watch: Watch | None
+    curve_spec: CurveSpec | None
     forget: Sequence[str] = ()
 
 

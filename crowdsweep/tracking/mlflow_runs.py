@@ -205,7 +205,7 @@ def told_of_silence(door: MlflowDoor, after_s: float = _SILENT_S) -> Generator[N
     """
     ended = threading.Event()
 
-    def watch() -> None:
+    def warn() -> None:
         told = False
         while not ended.wait(min(after_s, _LOOK_S)):
             if door.waiting_s < after_s:
@@ -218,7 +218,7 @@ def told_of_silence(door: MlflowDoor, after_s: float = _SILENT_S) -> Generator[N
                     after_s,
                 )
 
-    thread = threading.Thread(target=watch, daemon=True)
+    thread = threading.Thread(target=warn, daemon=True)
     thread.start()
     try:
         yield
