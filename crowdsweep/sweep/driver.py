@@ -133,9 +133,7 @@ class Driver:
         self._specs: dict[str, TrialSpec] = {}
         self._owners: dict[str, list[SearchRun]] = {}
         self._ready: deque[tuple[list[TrialSpec], CurveSpec]] = deque()
-        self._first: deque[tuple[list[TrialSpec], CurveSpec]] = (
-            deque()
-        )  # before these: what is reported
+        self._first: deque[tuple[list[TrialSpec], CurveSpec]] = deque()  # before these: what is reported
         self._n_ready = 0
         self._flying: dict[str, int] = {}  # key → number of its batch
         self._batches: dict[int, int] = {}  # number of a batch → trials of it that have not finished

@@ -17,7 +17,7 @@ from crowdsweep.record.state import JournalState
 from crowdsweep.tracking.mlflow_door import MlflowClient, MlflowDoor
 from crowdsweep.tracking.mlflow_failures import words_of
 from crowdsweep.tracking.projection import Projection
-from crowdsweep.tracking.repeated import Timing, Repeated
+from crowdsweep.tracking.repeated import Repeated, Timing
 from crowdsweep.tracking.run_book import DrawConfusion, ReadArtifact, Rejected, RunBook
 from crowdsweep.tracking.uri import tracking_uri, without_credentials
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from crowdsweep.tracking.repeated import Timing, Repeated
+from crowdsweep.tracking.repeated import Repeated, Timing
 
 QUICK = Timing(every_s=0.001, first_delay_s=0.001, longest_delay_s=0.002)
 
