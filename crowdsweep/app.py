@@ -12,7 +12,7 @@ from crowdsweep.analysis.sweep import AnalysedSweep, analysed
 from crowdsweep.engine.address import wanted_address
 from crowdsweep.engine.executor import Executor
 from crowdsweep.engine.inline import InlineExecutor
-from crowdsweep.engine.ray_link import Begin, RayLink
+from crowdsweep.engine.ray_proxy import RayProxy, RaySettings
 from crowdsweep.errors import BadInput, CrowdsweepError, JournalLocked
 from crowdsweep.labelling.chosen import chosen_of_sweep
 from crowdsweep.labelling.folder import fit_chosen
@@ -216,7 +216,7 @@ def _executor(plan: Plan, engine: Engine, address: str | None) -> Executor:
     if engine == "inline":
         return InlineExecutor(plan.bases, trial_minutes=plan.config.budget.trial_minutes)
     budget, resources = plan.config.budget, plan.config.resources
-    return RayLink(plan.bases, Begin(address=address, resources=resources, trial_minutes=budget.trial_minutes))
+    return RayProxy(plan.bases, RaySettings(address=address, resources=resources, trial_minutes=budget.trial_minutes))
 
 
 def _terminal(journal: Journal) -> Mirror:

@@ -23,7 +23,7 @@ from ray.exceptions import (
 from crowdsweep.data.dataset import CrowdDataset
 from crowdsweep.engine.cluster import Cluster
 from crowdsweep.engine.executor import Batch, ignore
-from crowdsweep.engine.ray_slot import CONTROL, News, Slot, WorkerLost, slot_options
+from crowdsweep.engine.ray_slot import CONTROL, Slot, Update, WorkerLost, slot_options
 from crowdsweep.engine.retry_policy import STARTING_S, RetryPolicy, unfinished
 from crowdsweep.errors import SlotLost
 from crowdsweep.record.events import BatchLost, Event, TrialFinished, TrialProgressed, TrialStarted
@@ -46,7 +46,7 @@ class _Actor:
     """One slot, seen from the driver.
 
     Attributes:
-        waits_on: what news comes by: the `ping` of a new actor, or the stream of its batch; None when idle.
+        waits_on: what it is waited for by: the `ping` of a new actor, or the stream of its batch; None when idle.
         batch: the latest that it was given.
         unfinished: those of its specs that have no result yet, by key.
         deadline: after which its batch has run too long; None for never.
@@ -96,7 +96,7 @@ class RayExecutor:
         self._stopped: set[str] = set()
         self._retries = RetryPolicy(device=self._device, trial_minutes=trial_minutes)
         self._stillborn = 0
-        self._news: list[Event] = []
+        self._events: list[Event] = []
         self._names = (f"slot-{number}" for number in itertools.count())
         self._slots = cluster.slots(resources)
         self._actors = [self._new_actor() for _ in range(self._slots)]
@@ -116,10 +116,10 @@ class RayExecutor:
         deadline = time.monotonic() + timeout_s
         while True:
             self._cluster.check()
-            self._collect(0.0 if self._news else max(0.0, deadline - time.monotonic()))
-            if self._news or time.monotonic() >= deadline or not (self._waiting or self.running):
-                news, self._news = self._news, []
-                return news
+            self._collect(0.0 if self._events else max(0.0, deadline - time.monotonic()))
+            if self._events or time.monotonic() >= deadline or not (self._waiting or self.running):
+                events, self._events = self._events, []
+                return events
 
     def listen(self, listener: Callable[[TrialProgressed], None]) -> None:
         """See `Executor.listen`."""
@@ -155,7 +155,7 @@ class RayExecutor:
         return _Actor(name=next(self._names), handle=handle, waits_on=_ping(handle))
 
     def _collect(self, timeout_s: float) -> None:
-        """Waits for the first news of any actor and takes all there are."""
+        """Waits for the first update of any actor and takes all there are."""
         by_source = {actor.waits_on: actor for actor in self._actors if actor.waits_on is not None}
         if not by_source:
             return
@@ -168,7 +168,7 @@ class RayExecutor:
         self._feed()
 
     def _advance(self, actor: _Actor) -> None:
-        """Takes one piece of news from an actor: it is up, its batch has news or has ended, or it died."""
+        """Takes one update of an actor: it is up, its batch has progressed or ended, or it died."""
         try:
             if not actor.up:
                 ray.get(actor.waits_on)
@@ -193,16 +193,16 @@ class RayExecutor:
             self._actors[self._actors.index(actor)] = self._new_actor()
             self._queue_again(actor, "it ran longer than budget.trial_minutes", self._retries.after_overrun)
 
-    def _take(self, actor: _Actor, news: Sequence[News]) -> None:
-        if not news and actor.batch is not None:  # its models and data are there: the time of its trials begins
+    def _take(self, actor: _Actor, updates: Sequence[Update]) -> None:
+        if not updates and actor.batch is not None:  # its models and data are there: the time of its trials begins
             actor.deadline = self._deadline(actor.batch, 0.0)
-        for record in news:
+        for record in updates:
             match record:
                 case TrialProgressed():
                     self._listener(record)
                 case TrialResult(key=key):
                     del actor.unfinished[key]
-                    self._news.append(TrialFinished(result=record))
+                    self._events.append(TrialFinished(result=record))
                 case WorkerLost(reason=reason):  # the actor has another one for its next batch
                     after_death = partial(self._retries.after_death, reason=reason, blameless=False)
                     self._queue_again(actor, reason, after_death)
@@ -230,8 +230,8 @@ class RayExecutor:
             return
         again, given_up = decide(left)
         self._waiting.extendleft(reversed(again))
-        self._news.append(BatchLost(keys=[spec.key for spec in left.specs], reason=reason, slot=actor.name))
-        self._news += [TrialFinished(result=result) for result in given_up]
+        self._events.append(BatchLost(keys=[spec.key for spec in left.specs], reason=reason, slot=actor.name))
+        self._events += [TrialFinished(result=result) for result in given_up]
 
     def _deadline(self, batch: Batch, more_s: float) -> float | None:
         limit_s = self._retries.limit_s(len(batch.specs))
@@ -251,10 +251,10 @@ class RayExecutor:
                     batch.specs,
                     batch.dataset,
                     [self._place(batch.dataset)],
-                    batch.watch,
-                    says_when_it_begins=actor.deadline is not None,
+                    batch.curve_spec,
+                    reports_begin=actor.deadline is not None,
                 )
-                self._news += [TrialStarted(key=spec.key, slot=actor.name) for spec in batch.specs]
+                self._events += [TrialStarted(key=spec.key, slot=actor.name) for spec in batch.specs]
 
     def _wanted(self) -> Iterator[Batch]:
         """Yields waiting batches, less the trials that were stopped meanwhile."""

@@ -40,7 +40,7 @@ from crowdsweep.sweep.plan import Plan
 from crowdsweep.sweep.recorded import recorded_config, recorded_plan
 from crowdsweep.sweep.resume import MakeSearcher, SearchFailed, hours_spent, resumed_searches
 from crowdsweep.sweep.search_run import SearchRun, Step
-from crowdsweep.trial.watch import Watch
+from crowdsweep.trial.learning_curve import CurveSpec
 
 AHEAD = 1  # batches submitted beyond the slots, so that a slot that ends one has the next at once
 POLL_S = 0.5
@@ -64,7 +64,7 @@ Stands = Callable[[TrialResult], bool]
 """Whether the result of a trial that an earlier driver stopped stands; where it does not, the trial is run again."""
 
 
-def stop_nobody(event: TrialProgressed) -> Collection[str]:  # noqa: ARG001
+def no_op(event: TrialProgressed) -> Collection[str]:  # noqa: ARG001
     """Every trial goes on to its end."""
     return ()
 
@@ -132,8 +132,8 @@ class Driver:
         self._results = {key: result for key, result in known if not _runs_again(result, stands, retry_failed)}
         self._specs: dict[str, TrialSpec] = {}
         self._owners: dict[str, list[SearchRun]] = {}
-        self._ready: deque[tuple[list[TrialSpec], Watch]] = deque()
-        self._first: deque[tuple[list[TrialSpec], Watch]] = deque()  # before these: what is reported, soon to be seen
+        self._ready: deque[tuple[list[TrialSpec], CurveSpec]] = deque()
+        self._first: deque[tuple[list[TrialSpec], CurveSpec]] = deque()  # before these: what is reported
         self._n_ready = 0
         self._flying: dict[str, int] = {}  # key → number of its batch
         self._batches: dict[int, int] = {}  # number of a batch → trials of it that have not finished
@@ -200,7 +200,7 @@ class Driver:
     def _want(self, step: Step, cell: Cell, run: SearchRun | None) -> None:
         """Writes down what a search decided and which trials it wants, then queues those that nobody has run."""
         key = run.search.key if run is not None else ""
-        watch = Watch(metric=cell.metric.name, every=self._plan.config.report_every)
+        curve_spec = CurveSpec(metric=cell.metric.name, every=self._plan.config.report_every)
         specs = [spec for group in step.groups for spec in group]
         planned = (TrialPlanned(spec=spec, label=cell.label, search=key) for spec in specs)
         events: list[Event] = [*step.events, *planned]
@@ -217,23 +217,23 @@ class Driver:
             self._failed.update((s.key, s) for s in fresh if s.key in self._results and self._results[s.key].failure)
             if missing := [spec for spec in fresh if spec.key not in self._results]:
                 queue = self._first if missing[0].phase == "report" else self._ready
-                queue.append((missing, watch))
+                queue.append((missing, curve_spec))
                 self._n_ready += len(missing)
 
     def _submit(self) -> None:
         while self._n_ready and len(self._batches) < self._executor.slots + AHEAD:
             queue = self._first or self._ready
-            group, watch = queue.popleft()
+            group, curve_spec = queue.popleft()
             idle = max(1, self._executor.slots - len(self._batches))
             size = min(self._plan.config.pack, max(1, -(-self._n_ready // idle)))
             specs, rest = group[:size], group[size:]
             if rest:
-                queue.appendleft((rest, watch))
+                queue.appendleft((rest, curve_spec))
             self._n_ready -= len(specs)
             self._submitted += 1
             self._flying.update((spec.key, self._submitted) for spec in specs)
             self._batches[self._submitted] = len(specs)
-            self._executor.submit(Batch(specs=specs, dataset=specs[0].fingerprint, watch=watch))
+            self._executor.submit(Batch(specs=specs, dataset=specs[0].fingerprint, curve_spec=curve_spec))
 
     def _progress(self, event: TrialProgressed) -> None:
         """Passes on how a trial comes along, and stops those that need not go on."""
@@ -353,7 +353,7 @@ def run_sweep(
     clock: Callable[[], float] = time.time,
     environment: Mapping[str, str] | None = None,
     interrupts: Interrupts | None = None,
-    decide: Decide = stop_nobody,
+    decide: Decide = no_op,
     stands: Stands = run_again,
     retry_failed: bool = False,
 ) -> SweepOutcome:

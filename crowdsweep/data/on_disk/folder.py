@@ -266,7 +266,7 @@ def write_folder(dataset: CrowdDataset, path: str | Path) -> None:
 
 
 def _labels(dataset: CrowdDataset) -> list[str]:
-    """Returns what the classes are called in files; their codes where their labels could not be told apart there."""
+    """Returns what the classes are called in files; their codes where their labels would not be distinct there."""
     labels = list(dataset.class_labels)
     joins = dataset.scale == "multilabel" and any(folder_files.JOIN in label for label in labels)
     if joins or not all(labels) or len(set(labels)) < len(labels):

@@ -16,7 +16,7 @@ Deviations: the stop rule compares items with items and annotators with annotato
 products of messages are sums of logarithms; messages go on from where the last E-step left them. The M-step multiplies
 node beliefs, as the listing does (`edge_marginals` uses the edges' own). Restarts begin at random label distributions:
 those that random memberships make are all but equal, and belief propagation then forgets the memberships before it has
-learned anything (annotators who contradict each other were never told apart). They race: most are given up on the way
+learned anything (annotators who contradict each other were never separated). They race: most are given up on the way
 (`restarts`), as their arithmetic fills a core and ten to the end cost ten times one. Kept is the one with the best
 objective, which is Bethe's approximation of the log evidence plus the log prior (the log joint at the node beliefs,
 without their entropy, prefers the falsely sure). An answer's weight is a power of its messages: much as the answer

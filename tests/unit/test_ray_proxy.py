@@ -15,10 +15,10 @@ from multiprocessing.connection import Connection
 import pytest
 
 from crowdsweep.data.dataset import CrowdDataset
-from crowdsweep.engine import cluster, ray_link
+from crowdsweep.engine import cluster, ray_proxy
 from crowdsweep.engine.executor import Executor
-from crowdsweep.engine.ray_link import Begin, RayLink, RayProcess
-from crowdsweep.engine.ray_process import talk_to
+from crowdsweep.engine.ray_process import serve_connection
+from crowdsweep.engine.ray_proxy import RayProcess, RayProxy, RaySettings
 from crowdsweep.errors import InfeasibleRequest, SlotLost
 from crowdsweep.record.spec import TrialSpec
 from crowdsweep.sweepfile.records import Resources
@@ -27,8 +27,8 @@ from crowdsweep.testing.executor_checks import datasets
 from crowdsweep.testing.fakes import FakeExecutor
 from crowdsweep.trial.runner import run_batch
 
-BEGIN = Begin(address=None, resources=Resources(), trial_minutes=None)
-Link = Callable[[Executor | Exception, str], RayLink]
+SETTINGS = RaySettings(address=None, resources=Resources(), trial_minutes=None)
+Link = Callable[[Executor | Exception, str], RayProxy]
 
 
 def really_scored(spec: TrialSpec) -> Mapping[str, float]:
@@ -43,27 +43,27 @@ def beside(code: str) -> "tuple[RayProcess, socket.socket]":
     ours, theirs = socket.socketpair()
     errors = tempfile.TemporaryFile()  # noqa: SIM115 - the link closes it
     process = subprocess.Popen([sys.executable, "-SE", "-c", code], stderr=errors, start_new_session=True)
-    return RayProcess(process=process, talk=Connection(ours.detach()), errors=errors), theirs
+    return RayProcess(process=process, connection=Connection(ours.detach()), errors=errors), theirs
 
 
 @pytest.fixture
 def link(monkeypatch: pytest.MonkeyPatch) -> Iterator[Link]:
-    links: list[RayLink] = []
+    links: list[RayProxy] = []
     threads: list[threading.Thread] = []
 
-    def make(executor: Executor | Exception, lost: str = "") -> RayLink:
+    def make(executor: Executor | Exception, lost: str = "") -> RayProxy:
         process, theirs = beside("")
-        monkeypatch.setattr(ray_link, "_started", lambda: process)
+        monkeypatch.setattr(ray_proxy, "_started", lambda: process)
 
-        def made(begin: Begin, _: dict[str, CrowdDataset]) -> tuple[Executor, Callable[[], str]]:
-            assert begin == BEGIN
+        def made(settings: RaySettings, _: dict[str, CrowdDataset]) -> tuple[Executor, Callable[[], str]]:
+            assert settings == SETTINGS
             if isinstance(executor, Exception):
                 raise executor
             return executor, lambda: lost
 
-        threads.append(threading.Thread(target=talk_to, args=(Connection(theirs.detach()), made)))
+        threads.append(threading.Thread(target=serve_connection, args=(Connection(theirs.detach()), made)))
         threads[-1].start()
-        links.append(RayLink(datasets(), BEGIN))
+        links.append(RayProxy(datasets(), SETTINGS))
         return links[-1]
 
     yield make
@@ -97,12 +97,12 @@ def test_errors_and_log_lines_come_over(link: Link, caplog: pytest.LogCaptureFix
 
 def test_a_process_that_ends_is_a_lost_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     process, theirs = beside("import os; os._exit(1)")
-    talk = Connection(theirs.detach())
-    talk.send((ray_link.DONE, 2))
-    monkeypatch.setattr(ray_link, "_started", lambda: process)
-    lost = RayLink(datasets(), BEGIN)
+    connection = Connection(theirs.detach())
+    connection.send((ray_proxy.DONE, 2))
+    monkeypatch.setattr(ray_proxy, "_started", lambda: process)
+    lost = RayProxy(datasets(), SETTINGS)
     assert lost.slots == 2
-    talk.close()
+    connection.close()
     for _ in range(2):
         with pytest.raises(SlotLost, match="the Ray cluster is lost: its part on this machine has ended"):
             lost.poll(0.0)
@@ -113,9 +113,9 @@ def test_a_process_that_ends_is_a_lost_cluster(monkeypatch: pytest.MonkeyPatch) 
 def test_a_process_that_does_not_begin_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     process, theirs = beside("raise SystemExit('no room')")
     theirs.close()
-    monkeypatch.setattr(ray_link, "_started", lambda: process)
+    monkeypatch.setattr(ray_proxy, "_started", lambda: process)
     with pytest.raises(SlotLost, match="exited with code 1: no room"):
-        RayLink(datasets(), BEGIN)
+        RayProxy(datasets(), SETTINGS)
 
 
 def test_a_cluster_that_does_not_start_is_said_in_our_words(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""What is looked at of a fit while it goes on: a metric on dev data, every so many steps, kept as a short curve."""
+"""The learning curve of a fit: a metric on dev data after every so many steps, kept as a short curve."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,8 +7,8 @@ MOST_POINTS = 100
 
 
 @dataclass(frozen=True, kw_only=True)
-class Watch:
-    """What is scored while fits go on. It decides no result, so that it is no part of a trial's key.
+class CurveSpec:
+    """Which learning curve is kept. It decides no result, so that it is no part of a trial's key.
 
     Attributes:
         metric: a metric of dev items (`dev_accuracy`, `dev_kl.snap`); any other is not scored before the end.
@@ -23,7 +23,7 @@ class Watch:
         return self.metric.startswith("dev_") and step % self.every == 0
 
 
-def thinned(curve: Sequence[tuple[int, float]]) -> list[tuple[int, float]]:
+def thinned_curve(curve: Sequence[tuple[int, float]]) -> list[tuple[int, float]]:
     """Returns at most `MOST_POINTS` points, evenly spaced, the first and the last among them."""
     if len(curve) <= MOST_POINTS:
         return list(curve)

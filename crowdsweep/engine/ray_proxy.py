@@ -1,15 +1,16 @@
-"""Ray, kept in a process of its own: what the driver knows of it.
+"""Ray, kept in a process of its own, and the executor that stands for it in the driver's.
 
 Ray's library ends the process that it runs in when the part of the cluster on this machine ends, at a moment of its own
 choice: after a second where that part was killed, within a tenth of one where it was asked to end, since the head then
-says at once that the node is gone, and the next word with the node's object store is an exit. No setting changes that,
+says at once that the node is gone, and the next request to the node's object store is an exit. No setting changes that,
 so it happens to a process whose end is only news: the trials that were recorded are safe, and the driver says how to go
 on.
 
-Over a socket the driver sends `Begin`, then pairs of a kind and a value: `SUBMIT`, `STOP`, `POLL`. To `Begin` and
-`POLL` comes one answer: `DONE` with a value, `FAILED` with an error that we raise on purpose, or `BUG` with the text of
-another. Before it may come `TOLD` with the progress of a trial, which waits for `HEARD`, and `SAID` with a line for the
-log. When the driver closes its end, however it comes to that, the process lets go of the cluster and ends.
+Over a socket the driver sends `RaySettings`, then pairs of a kind and a value: `SUBMIT`, `STOP`, `POLL`. To
+`RaySettings` and `POLL` comes one reply: `DONE` with a value, `FAILED` with an error that we raise on purpose, or `BUG`
+with the text of another. Before it may come `PROGRESS` with the progress of a trial, which waits for `ACK`, and `LOG`
+with a line for the log. When the driver closes its end, however it comes to that, the process lets go of the cluster
+and ends.
 """
 
 import logging
@@ -34,16 +35,16 @@ from crowdsweep.errors import SlotLost
 from crowdsweep.record.events import Event, TrialProgressed
 from crowdsweep.sweepfile.records import Resources
 
-SUBMIT, STOP, POLL, HEARD = "submit", "stop", "poll", "heard"
-DONE, FAILED, BUG, TOLD, SAID = "done", "failed", "bug", "told", "said"
+SUBMIT, STOP, POLL, ACK = "submit", "stop", "poll", "ack"
+DONE, FAILED, BUG, PROGRESS, LOG = "done", "failed", "bug", "progress", "log"
 CLOSES_S = 4.0
 """How long the process may take over letting go of the cluster, before it and what it started are killed."""
 _ROOT = str(Path(__file__).parents[2])
-_LAST_WORDS = 500
+_LAST_CHARACTERS = 500
 
 
 @dataclass(frozen=True, kw_only=True)
-class Begin:
+class RaySettings:
     """What the process needs to make an executor.
 
     Attributes:
@@ -59,19 +60,19 @@ class Begin:
 
 @dataclass(frozen=True, kw_only=True)
 class RayProcess:
-    """The process, the way to it, and the file that its standard error goes to."""
+    """The process, the connection to it, and the file that its standard error goes to."""
 
     process: "subprocess.Popen[bytes]"
-    talk: Connection
+    connection: Connection
     errors: IO[bytes]
 
 
-class RayLink:
+class RayProxy:
     """The executor of a Ray cluster, which runs in a process beside this one.
 
     Args:
         datasets: base datasets by fingerprint; each is handed over when it is first needed.
-        begin: what the executor is made of.
+        settings: what the executor is made of.
 
     Raises:
         BadInput: the address is none, or no cluster answers there.
@@ -79,16 +80,16 @@ class RayLink:
         SlotLost: the process ended before there was a cluster.
     """
 
-    def __init__(self, datasets: Mapping[str, CrowdDataset], begin: Begin) -> None:
+    def __init__(self, datasets: Mapping[str, CrowdDataset], settings: RaySettings) -> None:
         self._datasets = datasets
         self._handed: set[str] = set()
         self._listener: Callable[[TrialProgressed], None] = ignore
         self._ray: RayProcess | None = _started()
         try:
-            self._send(begin)
-            self._slots = int(self._answer())
+            self._send(settings)
+            self._slots = int(self._reply())
         except BaseException as error:
-            self._let_go(0.0 if isinstance(error, KeyboardInterrupt) else CLOSES_S)
+            self._disconnect(0.0 if isinstance(error, KeyboardInterrupt) else CLOSES_S)
             raise
 
     @property
@@ -108,7 +109,7 @@ class RayLink:
             SlotLost: the cluster is lost.
         """
         self._send((POLL, timeout_s))
-        return self._answer()
+        return self._reply()
 
     def listen(self, listener: Callable[[TrialProgressed], None]) -> None:
         """See `Executor.listen`."""
@@ -120,15 +121,15 @@ class RayLink:
 
     def close(self) -> None:
         """See `Executor.close`."""
-        self._let_go(CLOSES_S)
+        self._disconnect(CLOSES_S)
 
-    def _let_go(self, patience_s: float) -> None:
+    def _disconnect(self, patience_s: float) -> None:
         """Waits so long for the process to end by itself; where it does not, or a person is not that patient, kills it
         and what it has started."""
         if self._ray is None:
             return
         ray, self._ray = self._ray, None
-        ray.talk.close()
+        ray.connection.close()
         has_ended = False
         try:
             with suppress(subprocess.TimeoutExpired):
@@ -140,21 +141,21 @@ class RayLink:
             ray.errors.close()
 
     def _send(self, request: object) -> None:
-        with suppress(OSError):  # the next answer that is waited for says so
+        with suppress(OSError):  # the next `_reply` says so
             if self._ray is not None:
-                self._ray.talk.send(request)
+                self._ray.connection.send(request)
 
-    def _answer(self) -> Any:
+    def _reply(self) -> Any:
         while True:
             try:
-                kind, value = self._heard()
+                kind, value = self._receive()
             except (OSError, EOFError):
                 raise SlotLost(self._how_it_ended()) from None
             match kind:
-                case "told":
+                case "progress":
                     self._listener(value)
-                    self._send((HEARD, None))
-                case "said":
+                    self._send((ACK, None))
+                case "log":
                     name, level, text = value
                     logging.getLogger(name).log(level, "%s", text)
                 case "failed":
@@ -164,10 +165,10 @@ class RayLink:
                 case _:
                     return value
 
-    def _heard(self) -> tuple[str, Any]:
+    def _receive(self) -> tuple[str, Any]:
         if self._ray is None:
             raise EOFError
-        return self._ray.talk.recv()
+        return self._ray.connection.recv()
 
     def _how_it_ended(self) -> str:
         """Returns why nothing more comes, for a person."""
@@ -181,14 +182,14 @@ class RayLink:
         if hasattr(self, "_slots"):
             return f"{lost}its part on this machine has ended (`ray stop`, a drained node or a signal do that)"
         self._ray.errors.seek(0)
-        last = " ".join(self._ray.errors.read()[-_LAST_WORDS:].decode(errors="replace").split())
+        last = " ".join(self._ray.errors.read()[-_LAST_CHARACTERS:].decode(errors="replace").split())
         ended = ending_words(-code if code < 0 else code << 8)
         return f"the process that Ray was to run in did not come to that: {ended}{': ' if last else ''}{last}"
 
 
 def _started() -> RayProcess:
     ours, theirs = socket.socketpair()
-    errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the link; Ray's own words are not for the terminal
+    errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the proxy; Ray's own words are not for the terminal
     with theirs:
         program = f"import sys; sys.path.append({_ROOT!r}); from crowdsweep.engine import ray_process; "
         program += f"ray_process.serve({theirs.fileno()})"
@@ -201,7 +202,7 @@ def _started() -> RayProcess:
             pass_fds=[theirs.fileno()],
             start_new_session=True,  # a Ctrl-C is the driver's, which says what becomes of the trials
         )
-    return RayProcess(process=process, talk=Connection(ours.detach()), errors=errors)
+    return RayProcess(process=process, connection=Connection(ours.detach()), errors=errors)
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:
