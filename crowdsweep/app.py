@@ -12,14 +12,14 @@ from crowdsweep.analysis.sweep import AnalysedSweep, analysed
 from crowdsweep.engine.address import wanted_address
 from crowdsweep.engine.executor import Executor
 from crowdsweep.engine.inline import InlineExecutor
-from crowdsweep.engine.ray_link import Begin, RayLink
+from crowdsweep.engine.ray_proxy import RayProxy, RaySettings
 from crowdsweep.errors import BadInput, CrowdsweepError, JournalLocked
-from crowdsweep.files.asked import is_file, is_folder
 from crowdsweep.labelling.chosen import chosen_of_sweep
 from crowdsweep.labelling.folder import fit_chosen
 from crowdsweep.labelling.in_mlflow import write_and_tell
 from crowdsweep.labelling.label_files import check_folder
 from crowdsweep.labelling.recipe import RECIPE
+from crowdsweep.paths import is_file, is_folder
 from crowdsweep.record.events import Mirror
 from crowdsweep.record.journal import Journal, open_rows, read_journal
 from crowdsweep.record.store_files import JOURNAL_FILE, check_store
@@ -217,8 +217,8 @@ def _executor(plan: Plan, engine: Engine, address: str | None) -> Executor:
         return InlineExecutor(plan.bases, trial_minutes=plan.config.budget.trial_minutes)
     cells = [*plan.cells, *(search.cell for search in plan.searches)]
     shapes = dict.fromkeys([plan.config.resources, *(cell.resources for cell in cells if cell.resources)])
-    begin = Begin(address=address, resources=[*shapes], trial_minutes=plan.config.budget.trial_minutes)
-    return RayLink(plan.bases, begin)
+    settings = RaySettings(address=address, resources=[*shapes], trial_minutes=plan.config.budget.trial_minutes)
+    return RayProxy(plan.bases, settings)
 
 
 def _terminal(journal: Journal) -> Mirror:

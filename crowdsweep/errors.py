@@ -85,6 +85,16 @@ def shortened(text: str, most: int = LONGEST_SHOWN) -> str:
     return text if len(text) <= most else text[:most] + " …"
 
 
+def shown(value: object) -> str:
+    """Returns a value as a message says it."""
+    if value is None:
+        return "null"
+    if isinstance(value, str):
+        value = value[:61]
+    text = repr(value) if not isinstance(value, dict | list) else {dict: "an object", list: "a list"}[type(value)]
+    return text if len(text) <= 60 else text[:57] + "…"
+
+
 def is_want_of_memory(error: BaseException) -> bool:
     """Whether an error of any library says that a process gets no more memory, for values, processes or threads."""
     return (

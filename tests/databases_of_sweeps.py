@@ -21,7 +21,7 @@ from crowdsweep.errors import CrowdsweepError
 from crowdsweep.record.journal import Journal, read_journal
 from crowdsweep.tracking import ui
 from crowdsweep.tracking.mlflow_runs import MlflowMirror, rebuild
-from crowdsweep.tracking.repeated import Pace
+from crowdsweep.tracking.repeated import Timing
 from crowdsweep.tracking.uri import DATABASE, tracking_uri
 
 EXPERIMENT = "an experiment"
@@ -201,7 +201,7 @@ def _run(store: Path) -> None:
             experiment=EXPERIMENT,
             record=journal.handle,
             look=journal.snapshot,
-            pace=Pace(patience_s=9.0, stalled_s=8.0),
+            timing=Timing(patience_s=9.0, stalled_s=8.0),
         )
         mirror.handle(journal.state.started[0])
         mirror.close()

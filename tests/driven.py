@@ -15,9 +15,9 @@ from crowdsweep.sweep.driver import (
     Decide,
     Stands,
     SweepOutcome,
+    no_op,
     run_again,
     run_sweep,
-    stop_nobody,
 )
 from crowdsweep.sweep.interrupts import Interrupts
 from crowdsweep.sweep.plan import Plan
@@ -56,7 +56,7 @@ def drive(
     interrupts: Interrupts | None = None,
     mirrors: Sequence[Mirror] = (),
     kind: type[FakeExecutor] = FakeExecutor,
-    decide: Decide = stop_nobody,
+    decide: Decide = no_op,
     stands: Stands = run_again,
     make_searcher: MakeSearcher = lambda search: HistorySearcher(limit=search.limit),
     retry_failed: bool = False,

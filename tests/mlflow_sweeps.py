@@ -14,7 +14,7 @@ from crowdsweep.tracking.mlflow_runs import (
     MlflowMirror,
     tracking_uri,
 )
-from crowdsweep.tracking.repeated import Pace
+from crowdsweep.tracking.repeated import Timing
 
 _log = logging.getLogger("crowdsweep.app")  # what tells people so
 
@@ -40,7 +40,7 @@ def sweep(store: Path, events: Sequence[Event], *, uri: str | None = None) -> Jo
         uri=uri,
         record=journal.handle,
         look=journal.snapshot,
-        pace=Pace(every_s=0.0, first_delay_s=0.001),
+        timing=Timing(every_s=0.0, first_delay_s=0.001),
     )
     for event in (started(asks_for=events), *events, SweepFinished(status=SweepStatus.DONE, time=3.0)):
         journal.handle(event)

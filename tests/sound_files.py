@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from crowdsweep.data.formats.rows import Asked
+from crowdsweep.importing.rows import Asked
 
 WORDS = ("cat", "dog", "A|B", "Cat", "cat ", "1", "01", "1.0", "ä")
 

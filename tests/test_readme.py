@@ -14,8 +14,8 @@ import pytest
 from warm import WarmServer
 
 from crowdsweep.data.catalogue import COMMON_PARAMS, FOLDER_PARAMS
-from crowdsweep.data.folder_checks import READ_COLUMNS
-from crowdsweep.data.formats.registry import FORMS
+from crowdsweep.data.on_disk.folder_checks import READ_COLUMNS
+from crowdsweep.importing.registry import FORMS
 from crowdsweep.models.registered import model_names
 from crowdsweep.registry.parameters import describe_type
 from crowdsweep.search import dimensions

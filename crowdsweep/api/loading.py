@@ -20,10 +20,10 @@ from crowdsweep.api.notebook import as_html
 from crowdsweep.data import bounds, catalogue
 from crowdsweep.data.dataset import CrowdDataset, Scalar
 from crowdsweep.data.describe import describe
-from crowdsweep.data.description import DESCRIPTION_FILE
-from crowdsweep.data.folder import read_folder, write_folder
 from crowdsweep.data.missing import Missing
 from crowdsweep.data.oddities import mistakes
+from crowdsweep.data.on_disk.description import DESCRIPTION_FILE
+from crowdsweep.data.on_disk.folder import read_folder, write_folder
 from crowdsweep.errors import BadInput, DataError, shortened
 
 _NEEDED = ("item", "annotator", "label")

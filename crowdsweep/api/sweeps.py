@@ -21,10 +21,10 @@ from crowdsweep.api.loading import without_numpy
 from crowdsweep.api.notebook import as_html
 from crowdsweep.api.threads import one_thread
 from crowdsweep.errors import BadInput, ConvergenceWarning, Interrupted, Where
-from crowdsweep.files.asked import is_folder
 from crowdsweep.labelling.chosen import Chosen, chosen_of_sweep
 from crowdsweep.labelling.folder import fit_chosen
 from crowdsweep.models import registered
+from crowdsweep.paths import is_folder
 from crowdsweep.record.journal import read_journal
 from crowdsweep.record.state import JournalState
 from crowdsweep.record.stores import DEFAULT_STORES

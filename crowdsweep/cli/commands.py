@@ -35,7 +35,7 @@ from crowdsweep.cli.schema import schema
 from crowdsweep.cli.stores import as_json, list_stores, named_store, status, stop, store_argument
 from crowdsweep.cli.telling import say
 from crowdsweep.errors import BadInput, CrowdsweepError, error_words, is_want_of_memory, plain
-from crowdsweep.files.asked import exists
+from crowdsweep.paths import exists
 from crowdsweep.record.stores import DEFAULT_STORES, asked_store, stores_in
 
 if TYPE_CHECKING:
@@ -359,7 +359,7 @@ def datasets(name: str | None, as_json: bool) -> None:
 
 
 def _asked_sweep(sweep: Path, overrides: tuple[str, ...]) -> "SweepConfig":
-    from crowdsweep.newcomer.begin import asked_sweep
+    from crowdsweep.sweep.starter.begin import asked_sweep
 
     asked = asked_sweep(sweep, overrides)
     if asked.note:

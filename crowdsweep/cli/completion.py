@@ -10,7 +10,7 @@ from collections.abc import Iterable
 import click
 from click.shell_completion import BashComplete, CompletionItem, FishComplete, ZshComplete
 
-from crowdsweep.files.asked import at_home
+from crowdsweep.paths import at_home
 from crowdsweep.record.stores import stores_in
 
 _SHELLS = {"bash": BashComplete, "zsh": ZshComplete, "fish": FishComplete}

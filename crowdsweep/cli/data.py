@@ -65,18 +65,15 @@ def import_(
 ) -> None:
     """Read SOURCE, written by another tool in FORM, and write a dataset FOLDER (by default: called as SOURCE)."""
     say_first(f"{source}: reading it")
-    from crowdsweep.data.formats.normalise import normalised
-    from crowdsweep.data.formats.registry import read_form
-    from crowdsweep.data.formats.rows import Asked
-    from crowdsweep.data.formats.write import write_rows
     from crowdsweep.data.missing import Missing
+    from crowdsweep.importing.file_to_folder import import_file
+    from crowdsweep.importing.rows import Asked
 
-    imported = read_form(form, source, Asked(missing=Missing.of(missing or None), features=features or None, **columns))
-    if normalise:
-        imported = normalised(imported)
     place = Path(source.name.partition(".")[0] or "imported") if folder is None else folder
-    dataset = write_rows(imported, place, title)
-    for note in imported.notes:
+    asked = Asked(missing=Missing.of(missing or None), features=features or None, **columns)
+    imported = import_file(form, source, asked, place, normalise=normalise, title=title)
+    dataset = imported.dataset
+    for note in imported.rows.notes:
         say(f"{source}: {note}")
     say(
         f"{place}: {dataset.items.n_items} items, {dataset.annotations.n_active_annotators} annotators, "
@@ -125,7 +122,7 @@ def simulate(folder: Path, source: str, seed: int, settings: tuple[str, ...]) ->
     """Draw a simulated crowd and write it as a dataset FOLDER."""
     from crowdsweep.data.catalogue import load
     from crowdsweep.data.catalogue import source as find_source
-    from crowdsweep.data.folder import write_folder
+    from crowdsweep.data.on_disk.folder import write_folder
     from crowdsweep.errors import BadInput
     from crowdsweep.seeds import SeedStream
     from crowdsweep.sweepfile.located import parse_yaml

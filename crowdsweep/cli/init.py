@@ -1,6 +1,7 @@
 """`crowdsweep init`: from a file of labels, or a dataset's folder, to a sweep that runs."""
 
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,11 +13,12 @@ from crowdsweep.cli.first_word import say_first
 from crowdsweep.cli.paths import PATH
 from crowdsweep.cli.telling import say
 from crowdsweep.errors import BadInput, plain
-from crowdsweep.files.asked import is_file
+from crowdsweep.paths import is_file
 
 if TYPE_CHECKING:
-    from crowdsweep.newcomer.begin import Begun
-    from crowdsweep.newcomer.guess import Guess
+    from crowdsweep.data.dataset import CrowdDataset
+    from crowdsweep.importing.guess import Guess
+    from crowdsweep.sweep.starter.begin import Begun
 
 _NOTHING = "-"
 """What a person types for no column."""
@@ -51,12 +53,13 @@ def init(
     be a dataset's folder, which then gets the sweep file.
     """
     say_first(f"{source}: reading it")
-    from crowdsweep.data.folder import is_dataset_folder
-    from crowdsweep.data.formats.rows import Asked
     from crowdsweep.data.missing import Missing
-    from crowdsweep.data.new_folder import check_new
-    from crowdsweep.newcomer.begin import begin_with_file, begin_with_folder
-    from crowdsweep.newcomer.guess import guess_file, settled
+    from crowdsweep.data.on_disk.folder import is_dataset_folder
+    from crowdsweep.data.on_disk.new_folder import check_new
+    from crowdsweep.importing.file_to_folder import import_file
+    from crowdsweep.importing.guess import guess_file, settled
+    from crowdsweep.importing.rows import Asked
+    from crowdsweep.sweep.starter.begin import begin_with_folder, starter_files
 
     told = Asked(missing=Missing.of(missing or None), features=features or None, **columns)
     if is_dataset_folder(source):
@@ -71,7 +74,14 @@ def init(
         guess = _confirmed(guess)
     guess = settled(source, guess)
     say(plain(f"{source}: {guess.what}"))
-    _tell(place, begin_with_file(source, guess, place, normalise=normalise))
+    begun: list["Begun"] = []
+
+    def beside(dataset: "CrowdDataset") -> Mapping[str, str]:
+        begun.append(starter_files(dataset, place))
+        return begun[0].texts
+
+    imported = import_file(guess.form, source, guess.asked, place, normalise=normalise, beside=beside)
+    _tell(place, replace(begun[0], notes=(*guess.notes, *imported.rows.notes, *imported.doubtful())))
 
 
 def _on_terminal() -> bool:
@@ -81,7 +91,7 @@ def _on_terminal() -> bool:
 
 def _confirmed(guess: "Guess") -> "Guess":
     """Shows what a table was taken for, and has a person say what it is."""
-    from crowdsweep.newcomer.guess import shown_columns
+    from crowdsweep.importing.guess import shown_columns
 
     for line in shown_columns(guess):
         click.echo(plain(line), err=True)
@@ -126,7 +136,7 @@ def _asked_column(guess: "Guess", role: str, *, needed: bool) -> str | None:
 
 def _tell(folder: Path, begun: "Begun") -> None:
     """Says what was written and what to type next."""
-    from crowdsweep.newcomer.sweep_text import next_commands
+    from crowdsweep.sweep.starter.sweep_text import next_commands
 
     data, rows = begun.dataset, begun.dataset.annotations
     for note in begun.notes:
@@ -134,7 +144,7 @@ def _tell(folder: Path, begun: "Begun") -> None:
     crowd = "anonymous votes" if rows.anonymous else f"{rows.n_active_annotators} annotators"
     models = [one.candidate.name for one in begun.chosen if not one.left_out]
     say(f"{folder}: {data.items.n_items} items, {crowd}, {len(rows)} labels, {data.n_classes} classes")
-    say(f"{folder / begun.files[0]}: {len(models)} models that fit: {', '.join(models)}")
+    say(f"{folder / next(iter(begun.texts))}: {len(models)} models that fit: {', '.join(models)}")
     say("next:")
     for line in next_commands(folder):
         click.echo(f"  {line}")

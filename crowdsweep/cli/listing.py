@@ -9,10 +9,10 @@ from typing import Any
 import yaml
 
 from crowdsweep.data import catalogue
-from crowdsweep.data.description import read_description
+from crowdsweep.data.on_disk.description import read_description
 from crowdsweep.errors import BadInput, DataError, shortened
-from crowdsweep.files.asked import is_file, is_folder
 from crowdsweep.models import registered
+from crowdsweep.paths import is_file, is_folder
 from crowdsweep.registry import discovery
 from crowdsweep.registry.parameters import Parameter
 from crowdsweep.search.space import Space

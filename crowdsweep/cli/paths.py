@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from crowdsweep.files.asked import check_path
+from crowdsweep.paths import check_path
 
 
 class _Path(click.ParamType):

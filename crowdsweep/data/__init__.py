@@ -1,4 +1,4 @@
-"""Annotations, items, gold and splits: containers, dataset folders, other formats, simulated crowds.
+"""Annotations, items, gold and splits: containers, what is odd about them, simulated crowds; `on_disk`, their files.
 
 Knows no models.
 """

@@ -15,9 +15,9 @@ from typing import Annotated, Literal
 from annotated_types import Ge, Lt
 
 from crowdsweep.data.dataset import CrowdDataset, Scalar
-from crowdsweep.data.folder import is_dataset_folder, read_folder
+from crowdsweep.data.on_disk.folder import is_dataset_folder, read_folder
 from crowdsweep.errors import DataError, UnknownName
-from crowdsweep.files.asked import at_home, is_folder, names_in
+from crowdsweep.paths import at_home, is_folder, names_in
 from crowdsweep.registry import discovery
 from crowdsweep.seeds import SeedStream
 

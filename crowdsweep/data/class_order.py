@@ -4,7 +4,7 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 
-from crowdsweep.data.tables import Names
+from crowdsweep.data.on_disk.tables import Names
 
 _NUMBER = re.compile(r"[+\-−]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _NUMBERED = re.compile(r".*[0-9]|.")

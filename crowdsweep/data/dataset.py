@@ -228,7 +228,7 @@ class CrowdDataset:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Validation:
-    """Dev items with features and annotations, never gold: what early stopping may watch."""
+    """Dev items with features and annotations, never gold: what early stopping may score."""
 
     items: Items
     annotations: Annotations

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from jaxtyping import Bool
 
-from crowdsweep.data.tables import Column, Names
+from crowdsweep.data.on_disk.tables import Column, Names
 from crowdsweep.errors import BadInput, shortened
 
 WORDS = ("NA", "N/A", "n/a", "<NA>", "#N/A", "#NA", "NaN", "nan", "NAN", "NaT", "NULL", "null", "None")

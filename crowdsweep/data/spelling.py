@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow.compute as pc
 
-from crowdsweep.data.tables import Names
+from crowdsweep.data.on_disk.tables import Names
 
 _NUMBER = re.compile(r"\+?(-?)0*([0-9]+?)(?:\.([0-9]*?)0*)?")
 _BOOLEANS = {"true": "1", "false": "0"}

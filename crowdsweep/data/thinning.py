@@ -61,11 +61,11 @@ def keep_annotators(annotations: Annotations, dropped: int | float, draws: np.ra
 def keep_for_fit(
     annotations: Annotations, heldout: int | float, draws: np.random.Generator, bundles: Bundles | None = None
 ) -> RowMask:
-    """Sets a share of the rows (bundles) aside, drawn evenly, so that every item keeps at least one. O(A log A).
+    """Holds out a share of the rows (bundles), drawn evenly, so that every item keeps at least one. O(A log A).
 
     Args:
         annotations: what is parted.
-        heldout: share to set aside, in [0, 1); fewer where too many items have but one.
+        heldout: share to hold out, in [0, 1); fewer where too many items have but one.
         draws: decides which ones.
         bundles: rows that stay together and count once; every row by itself where there are none.
 

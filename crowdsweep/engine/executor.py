@@ -7,7 +7,7 @@ from typing import Protocol, runtime_checkable
 from crowdsweep.record.events import Event, TrialProgressed
 from crowdsweep.record.spec import TrialSpec
 from crowdsweep.sweepfile.records import Resources
-from crowdsweep.trial.watch import Watch
+from crowdsweep.trial.learning_curve import CurveSpec
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,13 +17,13 @@ class Batch:
     Attributes:
         specs: at least one; their `fingerprint` and `dataset` agree.
         dataset: which base dataset: its fingerprint, as registered with the executor when it was made.
-        watch: what is scored while the fits go on; None for nothing.
+        curve_spec: which learning curve is kept; None for nothing.
         resources: of the slot that it runs on; None for the sweep's.
     """
 
     specs: Sequence[TrialSpec]
     dataset: str
-    watch: Watch | None = None
+    curve_spec: CurveSpec | None = None
     resources: Resources | None = None
 
 

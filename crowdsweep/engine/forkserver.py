@@ -6,11 +6,11 @@ forkserver has imported what trials need and runs no model's code, so that a wor
 and in a known state; and it is the parent that a model meets, in place of the driver. Both are in a session of their
 own: no Ctrl-C of the terminal reaches them, and when the driver ends, however it does, they end too.
 
-The driver sends the forkserver one end of a socket for each worker that it wants; the server answers with what became
-of its workers (`REPORT`). Over the other end the driver sends `Work`, for which come, as pickled pairs, `BEGUN` when
-models and data are there, `TOLD` for each report that is passed on (answered by the keys of the trials that are to
-stop), and `DONE` with the results or `BUG` with the text of an exception of ours. A `Question` is answered by the last
-two alone.
+The driver sends the forkserver one end of a socket for each worker that it wants; the forkserver sends the status of
+its workers (`STATUS`) as they begin and end. Over the other end the driver sends `Work`, for which it receives, as
+pickled pairs, `BEGUN` when models and data are there, `PROGRESS` for each report that is passed on (to which it replies
+with the keys of the trials that are to stop), and `DONE` with the results or `BUG` with the text of an exception of
+ours. To a `Call` it receives one of the last two alone.
 """
 
 import ctypes
@@ -27,14 +27,14 @@ from typing import Any
 
 from crowdsweep.data.dataset import CrowdDataset
 from crowdsweep.engine.reports import Reports
-from crowdsweep.engine.work import ALIVE, BEGUN, BUG, DONE, REPORT, TOLD, Question, Work, end
+from crowdsweep.engine.work import ALIVE, BEGUN, BUG, DONE, PROGRESS, STATUS, Call, Work, end
 from crowdsweep.record.events import TrialProgressed
 from crowdsweep.registry.discovery import keep_search_path
 from crowdsweep.trial.model_calls import STRAY_FORK
 from crowdsweep.trial.runner import look_up_models, run_batch
 
 _PR_SET_PDEATHSIG = 1
-_HANDOVER_LOST = 3  # what a worker exits with that can no longer talk to the driver
+_HANDOVER_LOST = 3  # what a worker exits with that lost its connection to the driver
 
 
 def serve(number: int) -> None:
@@ -43,8 +43,8 @@ def serve(number: int) -> None:
     Args:
         number: of the inherited file that leads to the driver.
     """
-    for deaf in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):  # it ends with the driver, and by nothing else
-        signal.signal(deaf, signal.SIG_IGN)
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):  # it ends with the driver, and by nothing else
+        signal.signal(number, signal.SIG_IGN)
     driver = socket.socket(fileno=number)
     waking, woken = socket.socketpair()
     woken.setblocking(False)
@@ -53,17 +53,17 @@ def serve(number: int) -> None:
     keep_search_path()
     workers: set[int] = set()
     with suppress(OSError):  # the driver is gone
-        _look_after(workers, driver, waking, woken)
+        _supervise(workers, driver, waking, woken)
     for process in workers:
         end(process)
     os._exit(0)
 
 
-def _look_after(workers: set[int], driver: socket.socket, waking: socket.socket, woken: socket.socket) -> None:
-    """Makes a worker whenever the driver wants one and tells it of those that end; returns when the driver has gone.
+def _supervise(workers: set[int], driver: socket.socket, waking: socket.socket, woken: socket.socket) -> None:
+    """Makes a worker whenever the driver wants one and reports those that end; returns when the driver has gone.
 
     Raises:
-        OSError: it went while it was told something.
+        OSError: it went while something was sent to it.
     """
     while True:
         ready = wait([driver, waking])
@@ -73,13 +73,13 @@ def _look_after(workers: set[int], driver: socket.socket, waking: socket.socket,
                 ended, status = os.waitpid(process, os.WNOHANG)
                 if ended:
                     workers.discard(process)
-                    driver.send(REPORT.pack(process, status))
+                    driver.send(STATUS.pack(process, status))
         if driver in ready:
             try:
-                wanted, files, _, _ = socket.recv_fds(driver, 1, 1)
+                request, files, _, _ = socket.recv_fds(driver, 1, 1)
             except OSError:  # the driver is gone, and had not read the last word
                 break
-            if not wanted:
+            if not request:
                 return
             server = os.getpid()
             process = os.fork()
@@ -89,7 +89,7 @@ def _look_after(workers: set[int], driver: socket.socket, waking: socket.socket,
                 _run_worker(files[0], server)
             os.close(files[0])
             workers.add(process)
-            driver.send(REPORT.pack(process, ALIVE))
+            driver.send(STATUS.pack(process, ALIVE))
 
 
 def _wake(number: int, frame: FrameType | None) -> None:
@@ -107,16 +107,16 @@ def _run_worker(number: int, server: int) -> None:
     datasets: dict[str, CrowdDataset] = {}
     try:
         while True:
-            asked: Work | Question = driver.recv()
-            if isinstance(asked, Question):
-                _say(driver, asked.function, *asked.arguments)
+            message: Work | Call = driver.recv()
+            if isinstance(message, Call):
+                _send_result(driver, message.function, *message.arguments)
                 continue
-            for fingerprint in asked.forget:
+            for fingerprint in message.forget:
                 datasets.pop(fingerprint, None)
-            if asked.dataset is not None:
-                datasets[asked.fingerprint] = asked.dataset
-            _run(asked, datasets[asked.fingerprint], driver)
-    except BaseException:  # noqa: BLE001 - the driver is gone, or a model closed the way to it: nobody is left to tell
+            if message.dataset is not None:
+                datasets[message.fingerprint] = message.dataset
+            _run(message, datasets[message.fingerprint], driver)
+    except BaseException:  # noqa: BLE001 - the driver is gone, or a model closed the connection: nobody reads
         os._exit(_HANDOVER_LOST)
 
 
@@ -131,25 +131,25 @@ def _die_with(server: int) -> None:
 def _run(work: Work, dataset: CrowdDataset, driver: Connection) -> None:
     process, stopped = os.getpid(), set[str]()
 
-    def tell(event: TrialProgressed) -> None:
+    def send(event: TrialProgressed) -> None:
         if os.getpid() != process:
             os._exit(STRAY_FORK)
-        driver.send((TOLD, event))
+        driver.send((PROGRESS, event))
         stopped.update(driver.recv())
 
     look_up_models(work.specs)
     driver.send((BEGUN, None))
-    reports = Reports(tell, [spec.key for spec in work.specs], stopped)
-    _say(driver, run_batch, work.specs, dataset, work.device, reports, work.watch)
+    reports = Reports(send, [spec.key for spec in work.specs], stopped)
+    _send_result(driver, run_batch, work.specs, dataset, work.device, reports, work.curve_spec)
 
 
-def _say(driver: Connection, function: Callable[..., Any], *arguments: Any) -> None:
+def _send_result(driver: Connection, function: Callable[..., Any], *arguments: Any) -> None:
     """Sends what a function of ours returns, or what it raised."""
     try:
-        said = DONE, function(*arguments)
+        result = DONE, function(*arguments)
     except OSError:
         raise
     except Exception as error:  # noqa: BLE001 - a bug of ours, which the driver raises
-        said = BUG, (f"{type(error).__name__}: {error}", format_exc())
+        result = BUG, (f"{type(error).__name__}: {error}", format_exc())
     sys.stdout.flush()
-    driver.send(said)
+    driver.send(result)

@@ -15,7 +15,7 @@ from functools import partial
 from crowdsweep.data.dataset import CrowdDataset
 from crowdsweep.engine.executor import Batch, ignore
 from crowdsweep.engine.retry_policy import STARTING_S, Decision, RetryPolicy, unfinished
-from crowdsweep.engine.work import BEGUN, BUG, DONE, TOLD, Work
+from crowdsweep.engine.work import BEGUN, BUG, DONE, Work
 from crowdsweep.engine.worker import Forkserver, WorkerDied, bug_of
 from crowdsweep.record.events import BatchLost, Event, TrialFinished, TrialProgressed, TrialStarted
 from crowdsweep.sweepfile.records import Resources
@@ -104,13 +104,13 @@ class InlineExecutor:
             batch=wanted, deadline=None if limit_s is None else time.monotonic() + limit_s + STARTING_S
         )
         worker = self._forkserver.worker()
-        worker.give(
+        worker.send(
             Work(
                 specs=wanted.specs,
                 fingerprint=wanted.dataset,
                 dataset=None if wanted.dataset in worker.has else self._datasets[wanted.dataset],
                 device=self._device,
-                watch=wanted.watch,
+                curve_spec=wanted.curve_spec,
             )
         )
         return [TrialStarted(key=spec.key, slot=SLOT) for spec in wanted.specs]
@@ -122,14 +122,14 @@ class InlineExecutor:
             self._forkserver.kill_worker()
             return self._lost(self._retries.after_overrun, "it ran longer than budget.trial_minutes")
         upto = until if running.deadline is None else min(until, running.deadline)
-        match self._forkserver.news(max(0.0, upto - now)):
+        match self._forkserver.receive(max(0.0, upto - now)):
             case (str() as kind, _) if kind == BEGUN:
                 limit_s = self._retries.limit_s(len(running.batch.specs))
                 running.deadline = None if limit_s is None else time.monotonic() + limit_s
-            case (str() as kind, TrialProgressed() as event) if kind == TOLD:
+            case (str() as kind, TrialProgressed() as event) if kind == PROGRESS:
                 self._listener(event)
                 with self._lock:
-                    self._forkserver.answer({spec.key for spec in running.batch.specs} & self._stopped)
+                    self._forkserver.reply({spec.key for spec in running.batch.specs} & self._stopped)
             case (str() as kind, results) if kind == DONE:
                 self._running = None
                 return [TrialFinished(result=result) for result in results]

@@ -22,7 +22,7 @@ from ray.exceptions import (
 from crowdsweep.data.dataset import CrowdDataset
 from crowdsweep.engine.cluster import Cluster
 from crowdsweep.engine.executor import Batch, ignore
-from crowdsweep.engine.ray_slot import CONTROL, News, WorkerLost
+from crowdsweep.engine.ray_slot import CONTROL, Update, WorkerLost
 from crowdsweep.engine.retry_policy import STARTING_S, Decision, RetryPolicy, unfinished
 from crowdsweep.engine.slot_pool import LOOKS_S, Actor, SlotPool, ping
 from crowdsweep.errors import SlotLost
@@ -75,7 +75,7 @@ class RayExecutor:
         self._stopped: set[str] = set()
         self._retries = RetryPolicy(trial_minutes=trial_minutes)
         self._stillborn = 0
-        self._news: list[Event] = []
+        self._events: list[Event] = []
 
     def slots_for(self, resources: Resources | None = None) -> int:
         """See `Executor.slots_for`."""
@@ -94,10 +94,10 @@ class RayExecutor:
         while True:
             self._cluster.check()
             self._pool.adjust(self._asked())
-            self._collect(0.0 if self._news else max(0.0, deadline - time.monotonic()))
-            if self._news or time.monotonic() >= deadline or not (self._waiting or self.running):
-                news, self._news = self._news, []
-                return news
+            self._collect(0.0 if self._events else max(0.0, deadline - time.monotonic()))
+            if self._events or time.monotonic() >= deadline or not (self._waiting or self.running):
+                events, self._events = self._events, []
+                return events
 
     def listen(self, listener: Callable[[TrialProgressed], None]) -> None:
         """See `Executor.listen`."""
@@ -132,7 +132,7 @@ class RayExecutor:
         return [batch.resources or self._default for batch in self._waiting]
 
     def _collect(self, timeout_s: float) -> None:
-        """Waits for the first news of any actor and takes all there are."""
+        """Waits for the first update of any actor and takes all there are."""
         by_source = {actor.waits_on: actor for actor in self._pool.actors if actor.waits_on is not None}
         if not by_source:
             time.sleep(min(timeout_s, LOOKS_S))  # for a node to come
@@ -148,7 +148,7 @@ class RayExecutor:
         self._feed()
 
     def _advance(self, actor: Actor) -> None:
-        """Takes one piece of news from an actor: it is up, its batch has news or has ended, or it died."""
+        """Takes one update of an actor: it is up, its batch has progressed or ended, or it died."""
         try:
             if not actor.up:
                 ray.get(actor.waits_on)
@@ -173,16 +173,16 @@ class RayExecutor:
             self._pool.end(actor)
             self._queue_again(actor, "it ran longer than budget.trial_minutes", self._retries.after_overrun)
 
-    def _take(self, actor: Actor, news: Sequence[News]) -> None:
-        if not news and actor.batch is not None:  # its models and data are there: the time of its trials begins
+    def _take(self, actor: Actor, updates: Sequence[Update]) -> None:
+        if not updates and actor.batch is not None:  # its models and data are there: the time of its trials begins
             actor.deadline = self._deadline(actor.batch, 0.0)
-        for record in news:
+        for record in updates:
             match record:
                 case TrialProgressed():
                     self._listener(record)
                 case TrialResult(key=key):
                     del actor.unfinished[key]
-                    self._news.append(TrialFinished(result=record))
+                    self._events.append(TrialFinished(result=record))
                 case WorkerLost(reason=reason):  # the actor has another one for its next batch
                     after_death = partial(self._retries.after_death, reason=reason, blameless=False)
                     self._queue_again(actor, reason, after_death)
@@ -212,8 +212,8 @@ class RayExecutor:
             return
         again, given_up = decide(left, device=actor.device)
         self._waiting.extendleft(reversed(again))
-        self._news.append(BatchLost(keys=[spec.key for spec in left.specs], reason=reason, slot=actor.name))
-        self._news += [TrialFinished(result=result) for result in given_up]
+        self._events.append(BatchLost(keys=[spec.key for spec in left.specs], reason=reason, slot=actor.name))
+        self._events += [TrialFinished(result=result) for result in given_up]
 
     def _deadline(self, batch: Batch, more_s: float) -> float | None:
         limit_s = self._retries.limit_s(len(batch.specs))
@@ -230,10 +230,10 @@ class RayExecutor:
                     batch.specs,
                     batch.dataset,
                     [self._place(batch.dataset)],
-                    batch.watch,
-                    says_when_it_begins=actor.deadline is not None,
+                    batch.curve_spec,
+                    reports_begin=actor.deadline is not None,
                 )
-                self._news += [TrialStarted(key=spec.key, slot=actor.name) for spec in batch.specs]
+                self._events += [TrialStarted(key=spec.key, slot=actor.name) for spec in batch.specs]
 
     def _wanted(self, actor: Actor) -> Batch | None:
         """Takes the first waiting batch that runs on a slot, less the trials that were stopped meanwhile."""

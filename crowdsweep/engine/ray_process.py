@@ -1,4 +1,4 @@
-"""The process that Ray lives in; `ray_link` says why there is one, and what it is told."""
+"""The process that Ray lives in; `ray_proxy` says why there is one, and which messages it takes."""
 
 import logging
 import os
@@ -17,20 +17,33 @@ from crowdsweep.data.dataset import CrowdDataset
 from crowdsweep.engine.cluster import connect
 from crowdsweep.engine.executor import Executor
 from crowdsweep.engine.ray_actors import RayExecutor
-from crowdsweep.engine.ray_link import BUG, DONE, FAILED, HEARD, POLL, SAID, STOP, SUBMIT, TOLD, Begin
+from crowdsweep.engine.ray_proxy import (
+    ACK,
+    BUG,
+    DONE,
+    FAILED,
+    LOG,
+    POLL,
+    PROGRESS,
+    STOP,
+    SUBMIT,
+    RaySettings,
+)
 from crowdsweep.errors import ENDING_SIGNALS, CrowdsweepError, SlotLost
 from crowdsweep.record.events import TrialProgressed
 
 
 class DriverGone(Exception):
-    """Nobody is at the other end."""
+    """The driver has closed its end, or is dead."""
 
 
 @runtime_checkable
 class Make(Protocol):
     """Makes the executor, and what looks why an error came: the cluster that is lost, or nothing."""
 
-    def __call__(self, begin: Begin, datasets: dict[str, CrowdDataset]) -> tuple[Executor, Callable[[], str]]: ...
+    def __call__(
+        self, settings: RaySettings, datasets: dict[str, CrowdDataset]
+    ) -> tuple[Executor, Callable[[], str]]: ...
 
 
 def serve(number: int) -> None:
@@ -39,12 +52,12 @@ def serve(number: int) -> None:
     Args:
         number: of the inherited file that leads to the driver.
     """
-    _hear_no_signal()
-    talk_to(Connection(number), _on_ray)
+    _ignore_signals()
+    serve_connection(Connection(number), _on_ray)
     os._exit(0)
 
 
-def talk_to(connection: Connection, make: Make) -> None:
+def serve_connection(connection: Connection, make: Make) -> None:
     """Makes the executor that the driver asks for and serves it, until the driver is gone."""
     driver = _Driver(connection=connection)
     logger = logging.getLogger("crowdsweep")
@@ -52,15 +65,15 @@ def talk_to(connection: Connection, make: Make) -> None:
     datasets: dict[str, CrowdDataset] = {}
     executor: Executor | None = None
     try:
-        begin = driver.next()
+        settings = driver.receive()
         try:
-            executor, lost = make(begin, datasets)
+            executor, lost = make(settings, datasets)
         except Exception as error:  # noqa: BLE001 - the driver raises it
             driver.fail(error, "")
             return
-        executor.listen(partial(_tell, driver, executor))
-        driver.send(DONE, _slots(executor, begin))
-        _obey(driver, executor, datasets, begin, lost)
+        executor.listen(partial(_send_progress, driver, executor))
+        driver.send(DONE, _slots(executor, settings))
+        _serve_requests(driver, executor, datasets, settings, lost)
     except DriverGone:
         pass
     finally:
@@ -70,21 +83,21 @@ def talk_to(connection: Connection, make: Make) -> None:
         connection.close()
 
 
-def _obey(
+def _serve_requests(
     driver: "_Driver",
     executor: Executor,
     datasets: dict[str, CrowdDataset],
-    begin: Begin,
+    settings: RaySettings,
     lost: Callable[[], str],
 ) -> None:
-    """Does what the driver asks for, one thing after another.
+    """Serves the driver's requests, one after another.
 
     Raises:
         DriverGone: in the end.
     """
     failure: Exception | None = None  # of a request that is not answered
     while True:
-        kind, value = driver.next()
+        kind, value = driver.receive()
         try:
             if kind == SUBMIT:
                 batch, dataset = value
@@ -97,7 +110,7 @@ def _obey(
                 if failure is not None:
                     raise failure
                 events = executor.poll(value)
-                driver.send(DONE, (events, _slots(executor, begin)))
+                driver.send(DONE, (events, _slots(executor, settings)))
         except DriverGone:
             raise
         except Exception as error:  # noqa: BLE001 - the driver raises it
@@ -108,33 +121,33 @@ def _obey(
                 failure = failure or error
 
 
-def _slots(executor: Executor, begin: Begin) -> list[int]:
+def _slots(executor: Executor, settings: RaySettings) -> list[int]:
     """Returns how many slots there are of each shape that batches may ask for."""
-    return [executor.slots_for(resources) for resources in begin.resources]
+    return [executor.slots_for(resources) for resources in settings.resources]
 
 
-def _tell(driver: "_Driver", executor: Executor, event: TrialProgressed) -> None:
+def _send_progress(driver: "_Driver", executor: Executor, event: TrialProgressed) -> None:
     """Tells the driver of a trial's progress, and stops the trials that need not go on by what it makes of it.
 
     Raises:
-        DriverGone: nobody listens.
+        DriverGone: it has closed its end.
     """
-    driver.send(TOLD, event)
-    while (request := driver.next())[0] != HEARD:
+    driver.send(PROGRESS, event)
+    while (request := driver.receive())[0] != ACK:
         executor.stop(request[1])
 
 
-def _on_ray(begin: Begin, datasets: dict[str, CrowdDataset]) -> tuple[Executor, Callable[[], str]]:
-    cluster = connect(begin.address)
-    _hear_no_signal()  # Ray takes them for itself when it starts
+def _on_ray(settings: RaySettings, datasets: dict[str, CrowdDataset]) -> tuple[Executor, Callable[[], str]]:
+    cluster = connect(settings.address)
+    _ignore_signals()  # Ray takes them for itself when it starts
     try:
-        return RayExecutor(datasets, cluster, begin.resources, begin.trial_minutes), cluster.reason_lost
+        return RayExecutor(datasets, cluster, settings.resources, settings.trial_minutes), cluster.reason_lost
     except BaseException:
         cluster.close()
         raise
 
 
-def _hear_no_signal() -> None:
+def _ignore_signals() -> None:
     """Has this process end with the driver and by nothing else; the processes that it starts hear signals."""
     for number in ENDING_SIGNALS:
         signal.signal(number, _ignored)  # not SIG_IGN, which they would inherit
@@ -154,7 +167,7 @@ class _Driver(logging.Handler):
     def __post_init__(self) -> None:
         super().__init__()
 
-    def next(self) -> Any:
+    def receive(self) -> Any:
         """Returns the next request.
 
         Raises:
@@ -166,10 +179,10 @@ class _Driver(logging.Handler):
             raise DriverGone from None
 
     def send(self, kind: str, value: object) -> None:
-        """Sends an answer, or what comes before it.
+        """Sends a reply, or what comes before it.
 
         Raises:
-            DriverGone: nobody takes it.
+            DriverGone: it has closed its end.
         """
         try:
             with self._sending:
@@ -190,4 +203,4 @@ class _Driver(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Has the driver log what is logged here."""
         with suppress(DriverGone):
-            self.send(SAID, (record.name, record.levelno, record.getMessage()))
+            self.send(LOG, (record.name, record.levelno, record.getMessage()))

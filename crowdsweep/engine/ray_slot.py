@@ -1,4 +1,4 @@
-"""One slot of a Ray cluster: a long-lived actor that runs batches and tells of them as they go."""
+"""One slot of a Ray cluster: a long-lived actor that runs batches and streams their progress and results."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -8,19 +8,19 @@ from typing import Any
 
 import ray
 
-from crowdsweep.engine.work import BEGUN, BUG, DONE, TOLD, Work
+from crowdsweep.engine.work import BEGUN, BUG, DONE, PROGRESS, Work
 from crowdsweep.engine.worker import Forkserver, WorkerDied, bug_of
 from crowdsweep.record.events import TrialProgressed
 from crowdsweep.record.result import TrialResult
 from crowdsweep.record.spec import TrialSpec
 from crowdsweep.registry.carried import CarriedFolder, search_here
 from crowdsweep.sweepfile.records import Resources
-from crowdsweep.trial.watch import Watch
+from crowdsweep.trial.learning_curve import CurveSpec
 
 CONTROL = "control"
 DATASETS_KEPT = 2
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
-LISTENS_S = 1.0
+RECEIVE_S = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +30,7 @@ class WorkerLost:
     reason: str
 
 
-News = TrialProgressed | TrialResult | WorkerLost
+Update = TrialProgressed | TrialResult | WorkerLost
 
 
 class Slot:
@@ -55,33 +55,33 @@ class Slot:
         specs: Sequence[TrialSpec],
         fingerprint: str,
         place: Sequence[Any],
-        watch: Watch | None,
-        says_when_it_begins: bool = False,
-    ) -> Iterator[Sequence[News]]:
-        """Runs a batch, and yields what is new of it, a handful of records at a time.
+        curve_spec: CurveSpec | None,
+        reports_begin: bool = False,
+    ) -> Iterator[Sequence[Update]]:
+        """Runs a batch, and yields its progress and results, a handful of records at a time.
 
         Args:
             specs: the trials.
             fingerprint: of their base dataset.
             place: the reference to it in the object store, in a list so that Ray does not fetch it for every call.
-            watch: what is scored while the fits go on.
-            says_when_it_begins: whether nothing at all is yielded first, once models and data are there.
+            curve_spec: which learning curve is kept.
+            reports_begin: whether nothing at all is yielded first, once models and data are there.
         """
         keys = {spec.key for spec in specs}
         try:
             worker = self._forkserver.worker()
             older = [held for held in worker.has if held != fingerprint]
-            worker.give(
+            worker.send(
                 Work(
                     specs=specs,
                     fingerprint=fingerprint,
                     dataset=None if fingerprint in worker.has else ray.get(place[0]),
                     device=self._device,
-                    watch=watch,
+                    curve_spec=curve_spec,
                     forget=older[: max(0, len(older) + 1 - DATASETS_KEPT)],
                 )
             )
-            yield from self._news(keys, says_when_it_begins)
+            yield from self._updates(keys, reports_begin)
         except WorkerDied as death:
             self._forkserver.kill_worker()
             yield [WorkerLost(reason=f"its process died: {death}")]
@@ -95,19 +95,19 @@ class Slot:
         """Returns the process id; that it answers says that the slot is up."""
         return os.getpid()
 
-    def _news(self, keys: set[str], says_when_it_begins: bool) -> Iterator[Sequence[News]]:
-        """Yields what the worker says of a batch, to its end.
+    def _updates(self, keys: set[str], reports_begin: bool) -> Iterator[Sequence[Update]]:
+        """Yields the progress and results of a batch, to its end.
 
         Raises:
             WorkerDied: it ended first.
         """
         while True:
-            match self._forkserver.news(LISTENS_S):
+            match self._forkserver.receive(RECEIVE_S):
                 case (str() as kind, _) if kind == BEGUN:
-                    if says_when_it_begins:
+                    if reports_begin:
                         yield []
-                case (str() as kind, TrialProgressed() as event) if kind == TOLD:
-                    self._forkserver.answer(keys & self._stopped)
+                case (str() as kind, TrialProgressed() as event) if kind == PROGRESS:
+                    self._forkserver.reply(keys & self._stopped)
                     yield [event]
                 case (str() as kind, results) if kind == DONE:
                     yield results

@@ -1,6 +1,6 @@
-"""What a driver and the processes that run its models say to each other; it imports nothing of what models need.
+"""The messages between a driver and the processes that run its models; it imports nothing of what models need.
 
-`forkserver` says which of it is sent when.
+`forkserver` says which is sent when.
 """
 
 import os
@@ -13,12 +13,11 @@ from typing import Any
 
 from crowdsweep.data.dataset import CrowdDataset
 from crowdsweep.record.spec import TrialSpec
-from crowdsweep.trial.watch import Watch
+from crowdsweep.trial.learning_curve import CurveSpec
 
-BEGUN, TOLD, DONE, BUG = "begun", "told", "done", "bug"
-REPORT = struct.Struct("=ii")
-"""What the forkserver says of a worker: its process id, and the status that it ended with; `ALIVE` where it has
-begun."""
+BEGUN, PROGRESS, DONE, BUG = "begun", "progress", "done", "bug"
+STATUS = struct.Struct("=ii")
+"""A worker's process id, and the status that it ended with (`ALIVE` where it has begun): what the forkserver sends."""
 ALIVE = -1
 
 
@@ -31,7 +30,7 @@ class Work:
         fingerprint: of their base dataset.
         dataset: that dataset, the first time that this worker needs it.
         device: a torch device.
-        watch: what is scored while the fits go on.
+        curve_spec: which learning curve is kept.
         forget: fingerprints of datasets that the worker need not hold any more.
     """
 
@@ -39,12 +38,12 @@ class Work:
     fingerprint: str
     dataset: CrowdDataset | None
     device: str
-    watch: Watch | None
+    curve_spec: CurveSpec | None
     forget: Sequence[str] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
-class Question:
+class Call:
     """A call of a function of ours that runs a model's code."""
 
     function: Callable[..., Any]

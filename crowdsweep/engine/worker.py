@@ -1,4 +1,4 @@
-"""A worker process, seen from the driver: started, given a batch, listened to, killed."""
+"""A worker process, seen from the driver: started, sent batches, killed."""
 
 import os
 import signal
@@ -12,7 +12,7 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from crowdsweep.engine.work import ALIVE, REPORT, Question, Work, end
+from crowdsweep.engine.work import ALIVE, STATUS, Call, Work, end
 from crowdsweep.errors import SlotLost
 
 _ROOT = str(Path(__file__).parents[2])
@@ -22,7 +22,7 @@ _ONE_THREAD = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
 # Where imports fail, for want of memory for one, a line says so in place of a traceback; the driver says what follows.
-_KEEP = """
+_PROGRAM = """
 import sys
 sys.path.append({root!r})
 try:
@@ -64,24 +64,24 @@ class Worker:
 
     Attributes:
         process: its id.
-        talk: the way to it.
+        connection: to it.
         has: fingerprints of the datasets that it holds, the one that was needed last at the end.
     """
 
     process: int
-    talk: Connection
+    connection: Connection
     has: dict[str, None] = field(default_factory=dict[str, None])
 
-    def give(self, work: Work | Question) -> None:
-        """Hands it a batch, or asks it something.
+    def send(self, work: Work | Call) -> None:
+        """Sends it a batch or a call.
 
         Raises:
             WorkerDied: it is gone.
         """
         try:
-            self.talk.send(work)
+            self.connection.send(work)
         except OSError as error:
-            raise WorkerDied("it closed the way to the driver") from error
+            raise WorkerDied("it closed its connection to the driver") from error
         if isinstance(work, Work):
             for fingerprint in (*work.forget, work.fingerprint):
                 self.has.pop(fingerprint, None)
@@ -105,17 +105,17 @@ class Forkserver:
         """
         if self._worker is None:
             try:
-                self._worker = self._made()
+                self._worker = self._started_worker()
             except (OSError, EOFError):  # the forkserver was killed
-                self._give_up_server()
+                self._close_server()
                 try:
-                    self._worker = self._made()
+                    self._worker = self._started_worker()
                 except (OSError, EOFError) as error:
                     raise SlotLost(f"no process can be made for trials: {error or 'it ends at once'}") from error
         return self._worker
 
-    def news(self, timeout_s: float) -> Any:
-        """Returns the next thing that the worker says, or None where it says nothing in time.
+    def receive(self, timeout_s: float) -> Any:
+        """Returns the worker's next message, or None where none comes in time.
 
         Raises:
             WorkerDied: it is gone.
@@ -123,12 +123,12 @@ class Forkserver:
         worker, server = self._worker, self._server
         if worker is None or server is None:
             return None
-        ready = wait([worker.talk, server.control], timeout_s)
+        ready = wait([worker.connection, server.control], timeout_s)
         try:
-            if worker.talk in ready:
-                return worker.talk.recv()
+            if worker.connection in ready:
+                return worker.connection.recv()
             if server.control in ready:
-                self._hear(server)
+                self._receive_status(server)
         except (OSError, EOFError) as error:
             raise WorkerDied(self._how_it_ended(worker, server)) from error
         except Exception as error:  # what arrives is no message of ours
@@ -137,49 +137,51 @@ class Forkserver:
             raise WorkerDied(ending_words(self._ended[worker.process]))
         return None
 
-    def answer(self, value: Any) -> None:
-        """Answers the worker."""
+    def reply(self, value: Any) -> None:
+        """Answers a progress message of the worker."""
         if self._worker is not None:
-            with suppress(OSError):  # the next look for news finds out
-                self._worker.talk.send(value)
+            with suppress(OSError):  # the next `receive` finds out
+                self._worker.connection.send(value)
 
     def kill_worker(self) -> None:
         """Ends the worker, and all that it has started; the next one is another."""
         if self._worker is not None:
             end(self._worker.process)
-            self._worker.talk.close()
+            self._worker.connection.close()
             self._worker = None
 
     def close(self) -> None:
         """Ends all processes; may be called twice."""
         self.kill_worker()
-        self._give_up_server()
+        self._close_server()
 
-    def _made(self) -> Worker:
+    def _started_worker(self) -> Worker:
         if self._server is None:
             self._server = _started()
-            self._finalizer = weakref.finalize(self, _shut, self._server)
+            self._finalizer = weakref.finalize(self, _shut_down, self._server)
         ours, theirs = socket.socketpair()
         with ours, theirs:
             socket.send_fds(self._server.control, [b"w"], [theirs.fileno()])
             self._server.control.settimeout(_START_S)
-            while (report := _report(self._server))[1] != ALIVE:
-                self._ended[report[0]] = report[1]
-            return Worker(process=report[0], talk=Connection(ours.detach()))
+            process, status = _status(self._server)
+            while status != ALIVE:
+                self._ended[process] = status
+                process, status = _status(self._server)
+            return Worker(process=process, connection=Connection(ours.detach()))
 
-    def _hear(self, server: _Server) -> None:
-        process, status = _report(server)
+    def _receive_status(self, server: _Server) -> None:
+        process, status = _status(server)
         self._ended[process] = status
 
     def _how_it_ended(self, worker: Worker, server: _Server) -> str:
-        """Waits a moment for the forkserver's word."""
+        """Waits a moment for the status that the forkserver sends."""
         end(worker.process)
         with suppress(OSError, EOFError):
             while worker.process not in self._ended and wait([server.control], 2.0):
-                self._hear(server)
+                self._receive_status(server)
         return ending_words(self._ended.get(worker.process))
 
-    def _give_up_server(self) -> None:
+    def _close_server(self) -> None:
         if self._server is not None:
             self._finalizer()
             self._server = None
@@ -188,7 +190,7 @@ class Forkserver:
 def _started() -> _Server:
     ours, theirs = socket.socketpair()
     with theirs:
-        program = _KEEP.format(root=_ROOT, number=theirs.fileno())
+        program = _PROGRAM.format(root=_ROOT, number=theirs.fileno())
         # `-P`: nothing is imported from where a person stands.
         process = subprocess.Popen(  # noqa: S603 - our own interpreter and fixed words
             [sys.executable, "-P", "-c", program],
@@ -201,7 +203,7 @@ def _started() -> _Server:
     return _Server(process=process, control=ours)
 
 
-def _shut(server: _Server) -> None:
+def _shut_down(server: _Server) -> None:
     """Lets the forkserver end by itself, which takes its workers along; it is killed where it does not."""
     server.control.close()
     try:
@@ -211,11 +213,11 @@ def _shut(server: _Server) -> None:
         server.process.wait()
 
 
-def _report(server: _Server) -> tuple[int, int]:
-    text = server.control.recv(REPORT.size, socket.MSG_WAITALL)
-    if len(text) < REPORT.size:
+def _status(server: _Server) -> tuple[int, int]:
+    text = server.control.recv(STATUS.size, socket.MSG_WAITALL)
+    if len(text) < STATUS.size:
         raise EOFError
-    return REPORT.unpack(text)
+    return STATUS.unpack(text)
 
 
 def ending_words(status: int | None) -> str:

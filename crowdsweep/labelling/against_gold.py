@@ -97,7 +97,7 @@ def gold_of_questions(fitted: Fitted, questions: Questions) -> Int64[np.ndarray,
     """Returns the right answer of each question, -1 where it is not known."""
     dataset = fitted.dataset
     gold = dataset.gold.of_items(fitted.code, dataset.items.n_items)
-    truth = np.full(len(questions.belief), -1, dtype=np.int64)
+    truth = np.full(len(questions.posterior), -1, dtype=np.int64)
     if fitted.training.scale != "multilabel":
         truth[gold.item] = gold.label
         return truth

@@ -229,7 +229,7 @@ def _of_items(part: Fitted, trial: TrialData, gone: np.ndarray) -> Unseen | None
 def _unseen(rows: Annotations, probs: ItemProbs, n_answers: np.ndarray, *, multilabel: bool) -> Unseen:
     questions = questions_of(rows, probs, multilabel=multilabel)
     return Unseen(
-        probs=questions.belief[questions.question],
+        probs=questions.posterior[questions.question],
         n_answers=n_answers[questions.question // questions.kinds],
         answer=questions.answer,
         certainty=questions.certainty,

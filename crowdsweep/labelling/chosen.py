@@ -10,10 +10,10 @@ from crowdsweep.analysis.sweep import analysed
 from crowdsweep.data import catalogue
 from crowdsweep.data.dataset import Scalar
 from crowdsweep.errors import BadInput, UnknownName
-from crowdsweep.labelling.default_model import default_model
 from crowdsweep.labelling.fitted import DEFAULT_SEEDS
 from crowdsweep.metrics.shown import score_words
 from crowdsweep.models import registered
+from crowdsweep.models.default_model import default_model
 from crowdsweep.record.events import SweepStatus
 from crowdsweep.record.naming import short_name
 from crowdsweep.record.shown import ShownTrial

@@ -19,7 +19,7 @@ from pydantic import AfterValidator, Strict, StringConstraints
 from safetensors.numpy import load
 
 from crowdsweep.data.bounds import LONGEST_NAME, MOST_CLASSES, MOST_NUMBERS
-from crowdsweep.data.doors import bytes_of, reading
+from crowdsweep.data.on_disk.doors import bytes_of, reading
 from crowdsweep.errors import BadInput, shortened
 from crowdsweep.files.typed import Expected, Many, Text, Whole, WrongValue, read_as
 

@@ -10,10 +10,9 @@ import pyarrow.parquet as pq
 import yaml
 
 from crowdsweep.data import catalogue
-from crowdsweep.data.csv_files import to_csv
-from crowdsweep.data.moved import load_recorded
+from crowdsweep.data.on_disk.csv_files import to_csv
+from crowdsweep.data.on_disk.moved import load_recorded
 from crowdsweep.errors import BadInput, NotWritten
-from crowdsweep.files.asked import is_folder
 from crowdsweep.files.owned import replaced
 from crowdsweep.labelling.answers import answers_table
 from crowdsweep.labelling.chosen import Chosen
@@ -25,6 +24,7 @@ from crowdsweep.labelling.label_files import LABELS, place_of
 from crowdsweep.labelling.labelled import Labelled, gold_note, labelled_items
 from crowdsweep.labelling.recipe import RECIPE, read_recipe
 from crowdsweep.labelling.tables import CrowdTables, crowd_tables, labels_table, probabilities_table
+from crowdsweep.paths import is_folder
 
 
 def fit_chosen(chosen: Chosen, exports: Exports = NOTHING) -> Fitted:

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from crowdsweep.errors import BadInput
-from crowdsweep.files.asked import is_file, is_folder
 from crowdsweep.labelling.chosen import Chosen
 from crowdsweep.labelling.classifiers import load_classifier
 from crowdsweep.labelling.exports import Exports
 from crowdsweep.labelling.fitted import Fitted
 from crowdsweep.labelling.folder import told_of, write_labels
+from crowdsweep.paths import is_file, is_folder
 from crowdsweep.record.journal import read_journal
 from crowdsweep.tracking.sweep_page import store_id
 from crowdsweep.tracking.uri import database_file, recorded_uri, tracking_uri, without_credentials

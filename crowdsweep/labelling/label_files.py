@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from crowdsweep.errors import BadInput, NotOurs
-from crowdsweep.files.asked import check_path, is_file, is_folder, stands
 from crowdsweep.files.drafts import is_draft
 from crowdsweep.files.inside import content_of, names_below
 from crowdsweep.files.names import NoName, inside
 from crowdsweep.files.owned import Kind, check_owned
 from crowdsweep.labelling.recipe import LARGEST, RECIPE, recipe_of
+from crowdsweep.paths import check_path, is_file, is_folder, stands
 from crowdsweep.record.store_files import JOURNAL_FILE
 
 CLASSIFIER = "classifier"

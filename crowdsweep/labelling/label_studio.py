@@ -16,8 +16,8 @@ from xml.sax.saxutils import quoteattr
 import numpy as np
 
 from crowdsweep.data.dataset import CrowdDataset
-from crowdsweep.data.doors import bytes_of, reading
-from crowdsweep.data.formats.shown import read_shown
+from crowdsweep.data.on_disk.doors import bytes_of, reading
+from crowdsweep.data.on_disk.shown import read_shown
 from crowdsweep.errors import BadInput, plain, shortened
 from crowdsweep.labelling.fitted import Fitted
 from crowdsweep.labelling.labelled import Labelled

@@ -3,7 +3,7 @@
 The gain of a label is how much it is expected to tell of the item's class: the entropy of what is believed now, less
 the expected entropy after the answer of an annotator (the mutual information of class and answer, in bits).
 
-    gain(q, C) = H(q C) - sum over k of q[k] H(C[k])            q: belief, C: the annotator's matrix
+    gain(q, C) = H(q C) - sum over k of q[k] H(C[k])            q: posterior, C: the annotator's matrix
 
 An item is ranked by the gain of an annotator who answers as the crowd does. Whom to ask are those of the best known
 annotators who have not answered the item and would tell most of it.
@@ -22,9 +22,9 @@ ASKED = 3
 CHUNK = 4096
 
 
-def gains(belief: ItemProbs, confusion: Confusion) -> Float64[np.ndarray, " questions"]:
+def gains(posterior: ItemProbs, confusion: Confusion) -> Float64[np.ndarray, " questions"]:
     """Returns the expected information of one answer by an annotator with this matrix, in bits, at least 0."""
-    return np.maximum(_entropy(belief @ confusion) - belief @ _entropy(confusion), 0.0)
+    return np.maximum(_entropy(posterior @ confusion) - posterior @ _entropy(confusion), 0.0)
 
 
 def whom_to_ask(
@@ -41,7 +41,7 @@ def whom_to_ask(
         matrices: of annotators.
         code: annotators to choose from.
     """
-    mean = questions.belief.mean(axis=0, keepdims=True)
+    mean = questions.posterior.mean(axis=0, keepdims=True)
     worth = [
         gains(mean, matrix)[0]
         for start in range(0, len(code), CHUNK)
@@ -54,7 +54,7 @@ def whom_to_ask(
     found: list[list[int]] = []
     for start in range(0, len(wanted), CHUNK):
         part = wanted[start : start + CHUNK]
-        told = np.stack([gains(questions.belief[part], matrix) for matrix in known], axis=1)
+        told = np.stack([gains(questions.posterior[part], matrix) for matrix in known], axis=1)
         for question, order in zip(part.tolist(), np.argsort(-told, axis=1, kind="stable"), strict=True):
             free = [annotator for annotator in best[order].tolist() if (question, annotator) not in pairs]
             found.append(free[:ASKED])

@@ -137,9 +137,9 @@ def answers_alone(questions: Questions, matrices: Matrices) -> Float64[np.ndarra
 
 def _total(questions: Questions, matrices: Matrices | None) -> Float64[np.ndarray, "questions answers"]:
     """Returns what all answers say together of each class: the log of a product, or a number of votes."""
-    total = np.zeros(questions.belief.shape)
+    total = np.zeros(questions.posterior.shape)
     if matrices is not None:
-        prior = questions.belief.reshape(-1, questions.kinds, questions.n_answers).mean(axis=0)
+        prior = questions.posterior.reshape(-1, questions.kinds, questions.n_answers).mean(axis=0)
         total += np.tile(np.log(np.maximum(prior, _LEAST_SAID)), (len(total) // questions.kinds, 1))
     for rows in _chunks(questions):
         said = _said(questions, rows, matrices)

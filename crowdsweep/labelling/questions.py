@@ -25,7 +25,7 @@ class Questions:
         answer: int64 [rows].
         weight: float64 [rows].
         certainty: float64 [rows], what the annotator gives to the answer; the rest goes evenly to the others.
-        belief: float64 [questions, answers], rows sum to one.
+        posterior: float64 [questions, answers], rows sum to one.
         kinds: of questions, which follow each other in turn: the classes of multi-label data, else one.
     """
 
@@ -34,12 +34,12 @@ class Questions:
     answer: Int64[np.ndarray, " rows"]
     weight: Float64[np.ndarray, " rows"]
     certainty: Float64[np.ndarray, " rows"]
-    belief: ItemProbs
+    posterior: ItemProbs
     kinds: int = 1
 
     @property
     def n_answers(self) -> int:
-        return self.belief.shape[1]
+        return self.posterior.shape[1]
 
 
 def questions_of(annotations: Annotations, item_probs: ItemProbs, *, multilabel: bool) -> Questions:
@@ -59,7 +59,7 @@ def questions_of(annotations: Annotations, item_probs: ItemProbs, *, multilabel:
             answer=annotations.label.astype(np.int64),
             weight=weight,
             certainty=certainty,
-            belief=item_probs,
+            posterior=item_probs,
         )
     choices, n_classes = choices_of(annotations), annotations.n_classes
     sure = choices.chosen.toarray()
@@ -70,6 +70,6 @@ def questions_of(annotations: Annotations, item_probs: ItemProbs, *, multilabel:
         answer=chosen.reshape(-1),
         weight=np.repeat(choices.weight, n_classes),
         certainty=np.where(chosen == 1, sure, 1.0 - sure).reshape(-1),
-        belief=as_binary(item_probs),
+        posterior=as_binary(item_probs),
         kinds=n_classes,
     )

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import yaml
 from pydantic import AfterValidator
 
-from crowdsweep.data.doors import bytes_of, reading
+from crowdsweep.data.on_disk.doors import bytes_of, reading
 from crowdsweep.errors import BadInput, shortened
 from crowdsweep.files.typed import Many, Text, WrongValue, read_as
 

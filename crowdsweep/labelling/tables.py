@@ -15,13 +15,13 @@ from crowdsweep.labelling.annotators import AnnotatorFacts, annotator_facts
 from crowdsweep.labelling.coins import ends_by_accuracy
 from crowdsweep.labelling.columns import class_columns
 from crowdsweep.labelling.crowd import crowd_of
-from crowdsweep.labelling.default_model import default_model
 from crowdsweep.labelling.fitted import Fitted, fit_everything
 from crowdsweep.labelling.labelled import Labelled
 from crowdsweep.labelling.next_items import gains, whom_to_ask
 from crowdsweep.labelling.others import Matrices, answers_alone, answers_and_others
 from crowdsweep.labelling.pairs import alike_beyond, errors_together
 from crowdsweep.labelling.questions import Questions, questions_of
+from crowdsweep.models.default_model import default_model
 
 JOIN = "|"  # between the classes of one multi-label label
 _ALIKE = 0.05  # mean total variation between labels and what matrices make of the answers
@@ -39,7 +39,7 @@ def labels_table(labelled: Labelled, dataset: CrowdDataset) -> pa.Table:
     multilabel, probs = dataset.scale == "multilabel", labelled.probs
     entropy = _plogp(probs) + _plogp(1.0 - probs) if multilabel else _plogp(probs)
     answers = questions_of(dataset.annotations.of_items(labelled.code), probs, multilabel=multilabel)
-    says = answers.belief[answers.question].argmax(axis=1) == answers.answer
+    says = answers.posterior[answers.question].argmax(axis=1) == answers.answer
     item = answers.question // dataset.n_classes if multilabel else answers.question
     given = np.bincount(item, minlength=len(probs))
     agreeing = np.bincount(item, weights=says.astype(np.float64), minlength=len(probs))
@@ -144,7 +144,7 @@ def crowd_tables(fitted: Fitted, labelled: Labelled | None = None) -> CrowdTable
     matrices = None if witness is None else witness.confusion
     chunks = answers_and_others(questions, matrices)
     crowd = crowd_of(chunks, questions.n_answers)
-    told = gains(believed.belief, crowd.matrix)
+    told = gains(believed.posterior, crowd.matrix)
     if witness is None:
         return CrowdTables(annotators=None, confusion=None, next_items=_next_table(fitted, told, None, ()))
     facts = annotator_facts(chunks, crowd)
@@ -179,7 +179,7 @@ def _who_knows_annotators(fitted: Fitted, questions: Questions) -> Fitted:
     if fitted.knows_annotators:
         alone = answers_alone(questions, fitted.confusion)
         answered = np.unique(questions.question)
-        apart = 0.5 * np.abs(alone - questions.belief)[answered].sum(axis=1)
+        apart = 0.5 * np.abs(alone - questions.posterior)[answered].sum(axis=1)
         if apart.mean() <= _ALIKE:
             return fitted
     return _plain(fitted)

@@ -21,7 +21,14 @@ import numpy as np
 from jaxtyping import Float, Float64
 from scipy import stats
 
-from crowdsweep.metrics.intervals import CONFIDENCE, Estimate, crossed_spread, estimate, p_value, spread_of
+from crowdsweep.metrics.intervals import (
+    CONFIDENCE,
+    Estimate,
+    crossed_standard_error,
+    estimate,
+    p_value,
+    standard_error_of,
+)
 from crowdsweep.metrics.known import info_of
 from crowdsweep.metrics.permutation import sign_flip_p, signed_rank_p
 
@@ -81,7 +88,7 @@ def share_difference_interval(differences: Items) -> tuple[float, float]:
     n = n_items + 2
     middle = float(of_items.sum()) / n
     by_items = ((float((of_items**2).sum()) + 1.0) / n - middle**2) / n
-    crossed = float(crossed_spread(differences[None], all_count=True).variance[0])
+    crossed = float(crossed_standard_error(differences[None], all_count=True).variance[0])
     by_seeds = float(differences.mean(axis=1, dtype=np.float64).var(ddof=1)) / n_seeds if n_seeds > 1 else 0.0
     variance = by_items + max(crossed - float(of_items.var(ddof=1)) / n_items, 0.0)
     freedom = variance**2 / (by_items**2 / (n_items - 1) + by_seeds**2 / max(n_seeds - 1, 1))
@@ -106,13 +113,13 @@ def p_of_difference(
         comparisons: how many pairs are tested together.
         heldout, item_differences: as for `difference`.
     """
-    spread, varies = spread_of(values, heldout=heldout, item_scores=item_differences)
+    error, varies = standard_error_of(values, heldout=heldout, item_scores=item_differences)
     if item_differences is not None and varies in ("items", "seeds and items") and _few_differ(item_differences):
         return "permutation", sign_flip_p(item_differences.mean(axis=0, dtype=np.float64))
     if varies == "seeds" and 2.0 * 0.5 ** len(values) * comparisons <= SIGNIFICANCE:
         return "Wilcoxon", signed_rank_p(values)
-    assert spread is not None  # noqa: S101 - something varies
-    return "paired t", float(p_value(values.mean(keepdims=True), spread)[0])
+    assert error is not None  # noqa: S101 - something varies
+    return "paired t", float(p_value(values.mean(keepdims=True), error)[0])
 
 
 def _few_differ(differences: Items) -> bool:

@@ -1,8 +1,8 @@
 """Means over seeds with their uncertainty, computed once for reports and studies alike.
 
 A mean varies over what its seeds draw and, where the score of each item is known, over the items: another test set
-would give another mean, even of a model that is the same at every seed. `Spread` says how far a mean may be off, and
-from it come its interval and the test of a paired difference:
+would give another mean, even of a model that is the same at every seed. `StandardError` says how far a mean may be off,
+and from it come its interval and the test of a paired difference:
 
 - over seeds: the variance of the mean of n independent numbers, n - 1 degrees of freedom;
 - over seeds and items: seeds and items are crossed, so the variance of the mean is that of the means of seeds plus
@@ -72,8 +72,8 @@ class Estimate:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Spread:
-    """How far means may be off.
+class StandardError:
+    """How far means may be off: their standard errors, squared, and how well these are known.
 
     Attributes:
         variance: of each mean; 0 where nothing varied.
@@ -110,7 +110,7 @@ def estimate(
         raise ValueError(f"expected at least one value, all finite, got {list(values)}")
     n, mean = int(array.size), float(array.mean())
     alike = np.ptp(array) <= 1e-12 * max(1.0, abs(mean))
-    spread, varies = spread_of(array, heldout=heldout, item_scores=item_scores)
+    error, varies = standard_error_of(array, heldout=heldout, item_scores=item_scores)
     found = Estimate(
         n=n,
         mean=mean,
@@ -124,11 +124,11 @@ def estimate(
     if info is not None and info.is_share and item_scores is not None and item_scores.shape[1] > 1:
         low, high = share_interval(item_scores)
         return replace(found, low=low, high=high)
-    if spread is None or spread.variance[0] <= 1e-24 * max(1.0, mean * mean):
+    if error is None or error.variance[0] <= 1e-24 * max(1.0, mean * mean):
         return found
     if not metric:
-        spread = replace(spread, skewness=np.zeros(1))
-    low, high = (float(end[0]) for end in interval(array.mean(keepdims=True), spread))
+        error = replace(error, skewness=np.zeros(1))
+    low, high = (float(end[0]) for end in interval(array.mean(keepdims=True), error))
     if info is not None:
         if varies == "seeds" and FEWEST_FOR_SCALE <= n < FEWEST_FOR_SKEWNESS:
             low, high = (float(end[0]) for end in few_seeds_interval(array[None], info.low, info.high))
@@ -136,31 +136,31 @@ def estimate(
     return replace(found, low=low, high=high)
 
 
-def spread_of(
+def standard_error_of(
     values: Float64[np.ndarray, " values"],
     *,
     heldout: float = 0.0,
     item_scores: Float[np.ndarray, "values items"] | None = None,
-) -> tuple[Spread | None, Varies]:
+) -> tuple[StandardError | None, Varies]:
     """Returns how far the mean of some seeds may be off, in one row (None: nothing tells), and what it varies over."""
     if heldout:
-        return (split_spread(values[None], heldout) if len(values) > 1 else None), "held-out splits"
+        return (split_standard_error(values[None], heldout) if len(values) > 1 else None), "held-out splits"
     if item_scores is not None and item_scores.shape[1] > 1:
         moves = len(values) > 1 and np.ptp(values) > 1e-12 * max(1.0, abs(float(values.mean())))
-        return crossed_spread(item_scores[None]), "seeds and items" if moves else "items"
-    return (seed_spread(values[None]) if len(values) > 1 else None), "seeds"
+        return crossed_standard_error(item_scores[None]), "seeds and items" if moves else "items"
+    return (seed_standard_error(values[None]) if len(values) > 1 else None), "seeds"
 
 
-def seed_spread(values: Float[np.ndarray, "rows seeds"]) -> Spread:
-    """Returns the spread of means over the last axis, of at least two independent numbers each."""
+def seed_standard_error(values: Float[np.ndarray, "rows seeds"]) -> StandardError:
+    """Returns the standard error of means over the last axis, of at least two independent numbers each."""
     n = values.shape[1]
     variance = values.var(axis=1, ddof=1) / n
     third = _third_moment(values) / n**2
-    return Spread(variance=variance, freedom=np.full_like(variance, n - 1), skewness=_skewness(third, variance))
+    return StandardError(variance=variance, freedom=np.full_like(variance, n - 1), skewness=_skewness(third, variance))
 
 
-def split_spread(values: Float[np.ndarray, "rows splits"], heldout: float) -> Spread:
-    """Returns the spread of means over splits, each of which holds another share of the same data out.
+def split_standard_error(values: Float[np.ndarray, "rows splits"], heldout: float) -> StandardError:
+    """Returns the standard error of means over splits, each of which holds another share of the same data out.
 
     Nadeau and Bengio (2003): the splits overlap, so their mean varies more than their own variance says.
 
@@ -170,11 +170,11 @@ def split_spread(values: Float[np.ndarray, "rows splits"], heldout: float) -> Sp
     """
     n = values.shape[1]
     variance = values.var(axis=1, ddof=1) * (1.0 / n + heldout / (1.0 - heldout))
-    return Spread(variance=variance, freedom=np.full_like(variance, n - 1), skewness=np.zeros_like(variance))
+    return StandardError(variance=variance, freedom=np.full_like(variance, n - 1), skewness=np.zeros_like(variance))
 
 
-def crossed_spread(scores: Float[np.ndarray, "rows seeds items"], *, all_count: bool = False) -> Spread:
-    """Returns the spread of means over the last two axes, seeds (one or more) and items (two or more).
+def crossed_standard_error(scores: Float[np.ndarray, "rows seeds items"], *, all_count: bool = False) -> StandardError:
+    """Returns the standard error of means over the last two axes, seeds (one or more) and items (two or more).
 
     Args:
         scores: of items.
@@ -191,7 +191,7 @@ def crossed_spread(scores: Float[np.ndarray, "rows seeds items"], *, all_count: 
     item_freedom = np.full_like(carrying, n_items - 1) if all_count else np.maximum(carrying - 1.0, 1.0)
     third = _third_moment(of_items) / n_items**2
     if n_seeds == 1:
-        return Spread(variance=by_items, freedom=item_freedom, skewness=_skewness(third, by_items))
+        return StandardError(variance=by_items, freedom=item_freedom, skewness=_skewness(third, by_items))
     of_seeds = scores.mean(axis=2)
     by_seeds = of_seeds.var(axis=1, ddof=1) / n_seeds
     rest = scores - of_items[:, None, :] - of_seeds[:, :, None] + mean[:, None, None]
@@ -200,16 +200,16 @@ def crossed_spread(scores: Float[np.ndarray, "rows seeds items"], *, all_count: 
     parts = by_seeds**2 / (n_seeds - 1) + by_items**2 / item_freedom
     freedom = np.divide(variance**2, parts, out=np.ones_like(variance), where=parts > 0)
     third = third + _third_moment(of_seeds) / n_seeds**2
-    return Spread(variance=variance, freedom=np.maximum(freedom, 1.0), skewness=_skewness(third, variance))
+    return StandardError(variance=variance, freedom=np.maximum(freedom, 1.0), skewness=_skewness(third, variance))
 
 
-def interval(mean: Numbers, spread: Spread) -> tuple[Numbers, Numbers]:
+def interval(mean: Numbers, error: StandardError) -> tuple[Numbers, Numbers]:
     """Returns the ends of 95 % intervals: each the farther of Student's and Hall's."""
-    error = np.sqrt(spread.variance)
-    quantile = np.asarray(stats.t.ppf((1 + CONFIDENCE) / 2, spread.freedom))
-    below = np.maximum(quantile, _hall(quantile, spread.skewness))
-    above = np.maximum(quantile, -_hall(-quantile, spread.skewness))
-    return mean - error * below, mean + error * above
+    scale = np.sqrt(error.variance)
+    quantile = np.asarray(stats.t.ppf((1 + CONFIDENCE) / 2, error.freedom))
+    below = np.maximum(quantile, _hall(quantile, error.skewness))
+    above = np.maximum(quantile, -_hall(-quantile, error.skewness))
+    return mean - scale * below, mean + scale * above
 
 
 def few_seeds_interval(values: Float[np.ndarray, "rows seeds"], low: float, high: float) -> tuple[Numbers, Numbers]:
@@ -264,8 +264,8 @@ def share_interval(right: Float[np.ndarray, "seeds items"]) -> tuple[float, floa
     """
     mean, n_items = float(right.mean(dtype=np.float64)), right.shape[1]
     of_rights = bool(((right >= 0) & (right <= 1)).all())
-    spread = crossed_spread(right[None], all_count=of_rights)
-    variance, freedom = float(spread.variance[0]), float(spread.freedom[0])
+    error = crossed_standard_error(right[None], all_count=of_rights)
+    variance, freedom = float(error.variance[0]), float(error.freedom[0])
     freedom = freedom if of_rights else max(freedom, min(FEWEST_THAT_CARRY, n_items - 1))
     n, freedom = (mean * (1.0 - mean) / variance, freedom) if variance > 0 else (n_items, n_items - 1)
     square = float(stats.t.ppf((1 + CONFIDENCE) / 2, freedom)) ** 2 / n
@@ -274,10 +274,10 @@ def share_interval(right: Float[np.ndarray, "seeds items"]) -> tuple[float, floa
     return max(middle - half, 0.0), min(middle + half, 1.0)
 
 
-def p_value(mean: Numbers, spread: Spread) -> Numbers:
+def p_value(mean: Numbers, error: StandardError) -> Numbers:
     """Returns two-sided p values for the hypothesis that a mean is 0, by Student's t; 1 where nothing varies."""
-    t = np.divide(np.abs(mean), np.sqrt(spread.variance), out=np.zeros_like(spread.variance), where=spread.variance > 0)
-    return np.asarray(2.0 * stats.t.sf(t, spread.freedom))
+    t = np.divide(np.abs(mean), np.sqrt(error.variance), out=np.zeros_like(error.variance), where=error.variance > 0)
+    return np.asarray(2.0 * stats.t.sf(t, error.freedom))
 
 
 def collapsed(

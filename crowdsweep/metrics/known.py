@@ -76,7 +76,7 @@ class ScoredItems:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class HeldoutAnswers:
-    """Answers that were taken out before the fit, and what the fit foretells of them."""
+    """Answers that were taken out before the fit, and what the fit predicts of them."""
 
     label_probs: LabelProbs
     answers: Annotations

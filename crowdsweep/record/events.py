@@ -107,7 +107,7 @@ class TrialProgressed:
     Attributes:
         step: epochs or EM steps made so far, from 1.
         objective: what the fit pushes up.
-        score: the metric that the sweep watches, on dev data; None where it was not looked at in this step.
+        score: the metric of the learning curve, on dev data; None where it was not looked at in this step.
     """
 
     key: str

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import BinaryIO
 
 from crowdsweep.errors import JournalError, JournalLocked
-from crowdsweep.files.asked import check_path
 from crowdsweep.files.drafts import Draft, alone_in, remove_abandoned
 from crowdsweep.files.inside import LinkInTheWay, mode_of, opened_folder
+from crowdsweep.paths import check_path
 from crowdsweep.record.rows import START, Row, chain, lines_of, whole_rows
 from crowdsweep.record.store_files import JOURNAL_FILE, LOCK_FILE, check_journal_goes_here
 

@@ -27,9 +27,9 @@ from itertools import count
 from pathlib import Path
 
 from crowdsweep.errors import JournalDamaged, JournalError
-from crowdsweep.files.asked import is_file, stands
 from crowdsweep.files.drafts import write_new, write_whole
 from crowdsweep.files.inside import digest_in, opened_folder
+from crowdsweep.paths import is_file, stands
 from crowdsweep.record.artifacts import Artifact
 from crowdsweep.record.codec import decode
 from crowdsweep.record.events import TrialFinished

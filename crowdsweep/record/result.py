@@ -64,7 +64,7 @@ class TrialResult:
         status: how it ended; `failure` is there if and only if it failed.
         metrics: finite numbers by name; a metric that does not apply is absent.
         objective: of each step of the fit, thinned to at most 500 values.
-        curve: (step, score): the metric `watched` on dev data while the fit went on; at most 100 pairs.
+        curve: (step, score): the learning curve, of the metric `watched` on dev data; at most 100 pairs.
         watched: name of the curve's metric; empty where there is no curve.
         confusion: [true][observed] the crowd's estimated matrix, where the model has one; of more than
             `MOST_CLASSES_INLINE` classes it is the artifact `CROWD_CONFUSION` instead.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from crowdsweep.errors import BadInput
-from crowdsweep.files.asked import exists, is_folder, names_in
+from crowdsweep.paths import exists, is_folder, names_in
 from crowdsweep.record.local import JOURNAL_FILE, LOCK_FILE
 
 DEFAULT_STORES = Path("crowdsweep-runs")

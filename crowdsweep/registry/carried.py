@@ -12,7 +12,7 @@ from hashlib import blake2b
 from pathlib import Path
 
 from crowdsweep.errors import BadInput
-from crowdsweep.files.asked import is_file
+from crowdsweep.paths import is_file
 from crowdsweep.registry import discovery
 
 MOST_BYTES = 16 << 20

@@ -27,7 +27,7 @@ from types import ModuleType
 from typing import Any, Literal
 
 from crowdsweep.errors import BadInput, UnknownName
-from crowdsweep.files.asked import check_path, is_file
+from crowdsweep.paths import check_path, is_file
 
 Kind = Literal["model", "dataset", "template"]
 SEARCH_PATH = "CROWDSWEEP_PLUGINS"

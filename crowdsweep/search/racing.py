@@ -11,13 +11,13 @@ from crowdsweep.search.contract import Goal
 FEWEST_SEEDS = 4  # three that all lose have a p-value of 1/8, above the level
 
 
-def is_hopeless(
+def should_prune(
     scores_by_seed: Mapping[int, float], best_by_seed: Mapping[int, float], goal: Goal = "maximize", p: float = 0.1
 ) -> bool:
     """Says whether a point is worse than the best one by Wilcoxon's signed-rank test over the seeds that both have.
 
-    With p = 0.1 at least `FEWEST_SEEDS` are needed. A point whose mean is not worse is never hopeless, whatever the
-    ranks say.
+    With p = 0.1 at least `FEWEST_SEEDS` are needed. A point whose mean is not worse is never pruned, whatever the ranks
+    say.
 
     Args:
         scores_by_seed: the point's scores so far, by seed.

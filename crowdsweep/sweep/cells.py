@@ -155,7 +155,7 @@ class Search:
         heldout: share of the annotations that search trials give up.
         learns: whether what is proposed depends on the values of earlier points; not so where a small space is listed
             whole.
-        raced: number of seeds after which a point may be stopped as hopeless; None where every point gets all seeds.
+        raced: number of seeds after which a point may be pruned; None where every point gets all seeds.
         key: hash of everything that decides what is proposed and how it is scored, but for the number of points: a
             larger budget goes on with the same search.
         instead: why it is not searched by held-out annotations, where these would be usual; else empty.

@@ -42,7 +42,7 @@ from crowdsweep.sweep.resume import MakeSearcher, SearchFailed, hours_spent, res
 from crowdsweep.sweep.search_run import SearchRun, Step
 from crowdsweep.sweep.waiting import Waiting
 from crowdsweep.sweepfile.records import Resources
-from crowdsweep.trial.watch import Watch
+from crowdsweep.trial.learning_curve import CurveSpec
 
 AHEAD = 1  # batches submitted beyond the slots, so that a slot that ends one has the next at once
 POLL_S = 0.5
@@ -66,7 +66,7 @@ Stands = Callable[[TrialResult], bool]
 """Whether the result of a trial that an earlier driver stopped stands; where it does not, the trial is run again."""
 
 
-def stop_nobody(event: TrialProgressed) -> Collection[str]:  # noqa: ARG001
+def no_op(event: TrialProgressed) -> Collection[str]:  # noqa: ARG001
     """Every trial goes on to its end."""
     return ()
 
@@ -201,7 +201,7 @@ class Driver:
     def _want(self, step: Step, cell: Cell, run: SearchRun | None) -> None:
         """Writes down what a search decided and which trials it wants, then queues those that nobody has run."""
         key = run.search.key if run is not None else ""
-        watch = Watch(metric=cell.metric.name, every=self._plan.config.report_every)
+        curve_spec = CurveSpec(metric=cell.metric.name, every=self._plan.config.report_every)
         specs = [spec for group in step.groups for spec in group]
         planned = (TrialPlanned(spec=spec, label=cell.label, search=key) for spec in specs)
         events: list[Event] = [*step.events, *planned]
@@ -217,7 +217,7 @@ class Driver:
                     self._owners.setdefault(spec.key, []).append(run)
             self._failed.update((s.key, s) for s in fresh if s.key in self._results and self._results[s.key].failure)
             if missing := [spec for spec in fresh if spec.key not in self._results]:
-                self._ready.add(missing, watch, cell.resources)
+                self._ready.add(missing, curve_spec, cell.resources)
 
     def _submit(self) -> None:
         flying = Counter(self._shapes.values())
@@ -226,10 +226,12 @@ class Driver:
             while flying[shape] < slots + AHEAD and (group := self._ready.take(shape, slots - flying[shape])):
                 flying[shape] += 1
                 self._submitted += 1
-                specs, watch = group
+                specs, curve_spec = group
                 self._flying.update((spec.key, self._submitted) for spec in specs)
                 self._batches[self._submitted], self._shapes[self._submitted] = len(specs), shape
-                self._executor.submit(Batch(specs=specs, dataset=specs[0].fingerprint, watch=watch, resources=shape))
+                self._executor.submit(
+                    Batch(specs=specs, dataset=specs[0].fingerprint, curve_spec=curve_spec, resources=shape)
+                )
 
     def _progress(self, event: TrialProgressed) -> None:
         """Passes on how a trial comes along, and stops those that need not go on."""
@@ -349,7 +351,7 @@ def run_sweep(
     clock: Callable[[], float] = time.time,
     environment: Mapping[str, str] | None = None,
     interrupts: Interrupts | None = None,
-    decide: Decide = stop_nobody,
+    decide: Decide = no_op,
     stands: Stands = run_again,
     retry_failed: bool = False,
 ) -> SweepOutcome:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from crowdsweep.data.dataset import TrialData
-from crowdsweep.engine.work import BUG, DONE, Question
+from crowdsweep.engine.work import BUG, DONE, Call
 from crowdsweep.engine.worker import Forkserver, WorkerDied, bug_of
 from crowdsweep.models import registered
 from crowdsweep.models.contract import ModelInfo
@@ -54,11 +54,9 @@ class Pilots:
         """Has the process call one of the functions below."""
         until = time.monotonic() + LONGEST_S
         try:
-            self._forkserver.worker().give(
-                Question(function=function, arguments=(info.name, params, pilot_data(trial)))
-            )
+            self._forkserver.worker().send(Call(function=function, arguments=(info.name, params, pilot_data(trial))))
             while (left_s := until - time.monotonic()) > 0:
-                match self._forkserver.news(left_s):
+                match self._forkserver.receive(left_s):
                     case (str() as kind, answer) if kind == DONE:
                         return answer
                     case (str() as kind, (text, trace)) if kind == BUG:

@@ -98,7 +98,7 @@ class Plan:
 
     @property
     def n_trials(self) -> int:
-        """Number of trials, at most: points that come twice in a search are run once, hopeless ones on fewer seeds."""
+        """Number of trials, at most: points that come twice in a search are run once, pruned ones on fewer seeds."""
         return self.n_search + self.n_report
 
     @property

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from crowdsweep.data.dataset import CrowdDataset
-from crowdsweep.data.moved import load_recorded
+from crowdsweep.data.on_disk.moved import load_recorded
 from crowdsweep.data.splits import data_version
 from crowdsweep.engine.executor import Batch
 from crowdsweep.engine.inline import InlineExecutor

@@ -10,14 +10,14 @@ A driver that goes on lives the search through again: each proposal and value is
 there, by its number, and asked for or worked out again where it does not. So a row that was lost, wherever it stood,
 comes back as it was, and what was asked for after it stands.
 
-Where points are raced (`early_stop`), a point gets some of its seeds first. It gets the rest unless it is hopeless
+Where points are raced (`early_stop`), a point gets some of its seeds first. It gets the rest unless it is pruned
 against the best of the points 0 … n - `sampler.parallel` that got all of theirs: again a matter of numbers, not of
 time. A point that is stopped is worth what the best one is, less what it is behind on the seeds that both have: its
 own mean would be compared with means over other seeds, which may be harder.
 
 Where held-out answers decide, a point whose fits are flagged (`trial.flags`), half of them or more, is selected only
 where no other is left: held-out answers cannot tell classes that are exchanged, nor see that a fit knows nothing of the
-classes while it foretells the crowd's favourite answer. The searcher is told its value all the same.
+classes while it predicts the crowd's favourite answer. The searcher is told its value all the same.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,7 +29,7 @@ from crowdsweep.record.events import Event, PointProposed, PointScored, PointsSe
 from crowdsweep.record.result import Failure, Status, TrialResult
 from crowdsweep.record.spec import TrialSpec, canonical_json
 from crowdsweep.search.contract import PointSearcher, Proposal
-from crowdsweep.search.racing import is_hopeless
+from crowdsweep.search.racing import should_prune
 from crowdsweep.sweep.cells import Search
 from crowdsweep.sweep.plan import Plan
 
@@ -74,8 +74,8 @@ class SearchRun:
         self._values: dict[int, float | None] = {}
         self._exhausted = False
         self._specs: dict[int, list[TrialSpec]] = {}  # of each point, those that are wanted so far
-        self._held_back: dict[int, list[TrialSpec]] = {}  # of each point, until it is seen whether it is hopeless
-        self._stopped: dict[int, float] = {}  # what hopeless points are worth
+        self._held_back: dict[int, list[TrialSpec]] = {}  # of each point, until it is seen whether it is pruned
+        self._stopped: dict[int, float] = {}  # what pruned points are worth
         self._known_selection = selected
         self.selected: Sequence[int] | None = None
 
@@ -198,15 +198,15 @@ class SearchRun:
                 continue
             rest = self._held_back.pop(number)
             if scores := self._scores(number, results):
-                worth = self._worth_of_hopeless(scores, rivals, results)
+                worth = self._value_if_pruned(scores, rivals, results)
                 if worth is None:
                     self._specs[number] = [*self._specs[number], *rest]
                     step.groups.append(rest)
                 else:
                     self._stopped[number] = worth
 
-    def _worth_of_hopeless(self, scores: Mapping[int, float], rivals: range, results: Results) -> float | None:
-        """Returns what a point that is hopeless is worth; None where it is not, or nothing is there to compare with."""
+    def _value_if_pruned(self, scores: Mapping[int, float], rivals: range, results: Results) -> float | None:
+        """Returns what a point is worth that is pruned; None where it is not, or nothing is there to compare with."""
         goal = self.search.metric.goal
         sign = -1.0 if goal == "maximize" else 1.0
         known = ((value, rival) for rival in rivals if (value := self._values[rival]) is not None)
@@ -215,7 +215,7 @@ class SearchRun:
             return None
         loss, rival = min(complete)
         best = self._scores(rival, results)
-        if not is_hopeless(scores, best, goal):
+        if not should_prune(scores, best, goal):
             return None
         return sign * loss + fmean(scores[seed] - best[seed] for seed in scores)
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from crowdsweep.record.spec import TrialSpec
 from crowdsweep.sweepfile.records import Resources
-from crowdsweep.trial.watch import Watch
+from crowdsweep.trial.learning_curve import CurveSpec
 
 
 class Waiting:
@@ -28,10 +28,10 @@ class Waiting:
         """What is asked for by trials that wait."""
         return [shape for shape, trials in self._trials.items() if trials]
 
-    def add(self, specs: Sequence[TrialSpec], watch: Watch, resources: Resources | None) -> None:
+    def add(self, specs: Sequence[TrialSpec], curve_spec: CurveSpec, resources: Resources | None) -> None:
         """Queues the trials of one cell."""
         reported, searched = self._queues.setdefault(resources, (deque(), deque()))
-        (reported if specs[0].phase == "report" else searched).append((list(specs), watch))
+        (reported if specs[0].phase == "report" else searched).append((list(specs), curve_spec))
         self._trials[resources] = self._trials.get(resources, 0) + len(specs)
 
     def take(self, resources: Resources | None, idle: int) -> "_Group | None":
@@ -45,13 +45,13 @@ class Waiting:
             return None
         reported, searched = self._queues[resources]
         queue = reported or searched
-        specs, watch = queue.popleft()
+        specs, curve_spec = queue.popleft()
         size = min(self._pack, max(1, -(-self._trials[resources] // max(1, idle))))
         taken, left = specs[:size], specs[size:]
         if left:
-            queue.appendleft((left, watch))
+            queue.appendleft((left, curve_spec))
         self._trials[resources] -= len(taken)
-        return taken, watch
+        return taken, curve_spec
 
 
-_Group = tuple[list[TrialSpec], Watch]
+_Group = tuple[list[TrialSpec], CurveSpec]

@@ -24,10 +24,10 @@ from crowdsweep.errors import (
     shortened,
     suggestion,
 )
-from crowdsweep.files.asked import is_file
 from crowdsweep.metrics.known import check_metric_name
 from crowdsweep.metrics.wording import goal_of
 from crowdsweep.models import registered
+from crowdsweep.paths import is_file
 from crowdsweep.registry import discovery
 from crowdsweep.search.space import Space
 from crowdsweep.sweepfile.checked import field_types, list_of, mapping_of, named_entries, text, typed

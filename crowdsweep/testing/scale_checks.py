@@ -79,7 +79,7 @@ def the_order_of_units_changes_nothing(info: ModelInfo) -> None:
 
 @check(lambda info: "multilabel" in info.supports)
 def choosing_everything_does_not_win(info: ModelInfo) -> None:
-    """Held-out answers are foretold by legal probabilities, and better than by choosing every class of every item."""
+    """Held-out answers are predicted by legal probabilities, and better than by choosing every class of every item."""
     data = multilabel_data()
     known = data.training.annotations
     unknown = known.anonymised(whole_answers=True)
@@ -97,7 +97,7 @@ def choosing_everything_does_not_win(info: ModelInfo) -> None:
 
 @check(lambda info: "multilabel" in info.supports)
 def one_class_is_a_binary_question(info: ModelInfo) -> None:
-    """Answers that choose a single class or not are binary answers: the same items, annotators and foretold answers."""
+    """Answers that choose a single class or not are binary: the same items, annotators and predicted answers."""
     data = small_data(4, n_classes=2)
     nominal = replace(data.training, validation=None)
     binary = fit(info, replace(data, training=nominal))
@@ -109,7 +109,7 @@ def one_class_is_a_binary_question(info: ModelInfo) -> None:
         np.testing.assert_allclose(
             chosen.annotators.confusion(everybody)[:, 0], binary.annotators.confusion(everybody), atol=1e-9
         )
-    must((chosen.label_probs is None) == (binary.label_probs is None), "answers are foretold for one scale only")
+    must((chosen.label_probs is None) == (binary.label_probs is None), "answers are predicted for one scale only")
     if chosen.label_probs is not None and binary.label_probs is not None:
         pairs = nominal.annotations.item, nominal.annotations.annotator
         np.testing.assert_allclose(chosen.label_probs(*pairs)[:, 0], binary.label_probs(*pairs)[:, 1], atol=1e-9)

@@ -134,8 +134,8 @@ class MlflowDoor:
                     started_ms=_whole(run.info.start_time),
                     artifacts=str(run.info.artifact_uri),
                     status=run.info.status,
-                    tags=run.data.tags,
-                    params=run.data.params,
+                    tags=_texts(run.data.tags),
+                    params=_texts(run.data.params),
                     metrics=_numbers(run.data.metrics),
                 )
             token = page.token
@@ -339,9 +339,14 @@ def _remove_drafts(database: Path) -> None:
                 continue
 
 
-def _numbers(values: Mapping[str, Any]) -> dict[str, float]:
-    """Returns the values that are numbers: sqlite keeps whatever it is given."""
-    return {name: value for name, value in values.items() if isinstance(value, int | float)}
+def _numbers(values: Mapping[Any, Any]) -> dict[str, float]:
+    """Returns the values that are numbers: sqlite keeps whatever it is given, under whatever name."""
+    return {name: value for name, value in values.items() if isinstance(name, str) and isinstance(value, int | float)}
+
+
+def _texts(values: Mapping[Any, Any]) -> dict[str, str]:
+    """Returns what is text under a name that is text."""
+    return {name: value for name, value in values.items() if isinstance(name, str) and isinstance(value, str)}
 
 
 def _whole(value: Any) -> int:

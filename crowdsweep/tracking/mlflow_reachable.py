@@ -17,7 +17,7 @@ from mlflow.utils.rest_utils import http_request
 from sqlalchemy.pool import NullPool
 
 from crowdsweep.errors import BadInput
-from crowdsweep.files.asked import is_folder, stands
+from crowdsweep.paths import is_folder, stands
 from crowdsweep.tracking.mlflow_failures import TrackingFailed, in_our_words, of_status
 from crowdsweep.tracking.uri import DATABASES, database_file, without_credentials
 

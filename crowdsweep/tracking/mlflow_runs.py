@@ -17,7 +17,7 @@ from crowdsweep.record.state import JournalState
 from crowdsweep.tracking.mlflow_door import MlflowClient, MlflowDoor
 from crowdsweep.tracking.mlflow_failures import words_of
 from crowdsweep.tracking.projection import Projection
-from crowdsweep.tracking.repeated import Pace, Repeated
+from crowdsweep.tracking.repeated import Repeated, Timing
 from crowdsweep.tracking.run_book import DrawConfusion, ReadArtifact, Rejected, RunBook
 from crowdsweep.tracking.uri import tracking_uri, without_credentials
 
@@ -49,7 +49,7 @@ class MlflowMirror:
         uri: see `tracking_uri`.
         record: takes `RunsCreated`, from this mirror's thread; a failure of it is the journal's to tell.
         draw: of the mean confusion matrix of a cell's reported trials, which becomes an artifact of its run.
-        pace: of the thread.
+        timing: of the thread.
         presses: tells how often Ctrl-C was pressed: once more, and `close` leaves what is left to `mirror`.
         tell: takes, while `close` waits, words for whoever waits too.
 
@@ -66,7 +66,7 @@ class MlflowMirror:
         uri: str | None = None,
         record: Callable[[Event], None] | None = None,
         draw: DrawConfusion | None = None,
-        pace: Pace | None = None,
+        timing: Timing | None = None,
         presses: Callable[[], int] = lambda: 0,
         tell: Callable[[str], object] = _log.info,
     ) -> None:
@@ -82,7 +82,7 @@ class MlflowMirror:
         self.lacks = ""
         self._finished = False
         self._closed = False
-        self._thread = Repeated("MLflow", self._write, pace=pace, words=lambda error: words_of(error, self._uri))
+        self._thread = Repeated("MLflow", self._write, timing=timing, words=lambda error: words_of(error, self._uri))
 
     def handle(self, event: Event) -> None:
         """Has the record looked at soon; never waits and never raises for MLflow's sake."""
@@ -205,7 +205,7 @@ def told_of_silence(door: MlflowDoor, after_s: float = _SILENT_S) -> Generator[N
     """
     ended = threading.Event()
 
-    def watch() -> None:
+    def warn() -> None:
         told = False
         while not ended.wait(min(after_s, _LOOK_S)):
             if door.waiting_s < after_s:
@@ -218,7 +218,7 @@ def told_of_silence(door: MlflowDoor, after_s: float = _SILENT_S) -> Generator[N
                     after_s,
                 )
 
-    thread = threading.Thread(target=watch, daemon=True)
+    thread = threading.Thread(target=warn, daemon=True)
     thread.start()
     try:
         yield

@@ -14,7 +14,7 @@ _LOOK_S = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pace:
+class Timing:
     """How often a job is done, and how long it is waited for.
 
     Attributes:
@@ -41,7 +41,7 @@ class Repeated:
         name: what is written to, for messages and as the thread's name.
         job: called with whether this is the last time; returns for how many seconds it should rest at least. Between
             two steps it asks `goes_on`.
-        pace: see there.
+        timing: see there.
         words: of an error, for messages.
     """
 
@@ -50,14 +50,14 @@ class Repeated:
         name: str,
         job: Callable[[bool], float],
         *,
-        pace: Pace | None = None,
+        timing: Timing | None = None,
         words: Callable[[Exception], str] = error_words,
     ) -> None:
         self._name = name
         self._job = job
-        self._pace = pace or Pace()
+        self._timing = timing or Timing()
         self._words = words
-        self._news = threading.Event()
+        self._changed = threading.Event()
         self._closing = threading.Event()
         self._abandoned = False
         self._reported = False
@@ -67,7 +67,7 @@ class Repeated:
 
     def wake(self) -> None:
         """There is something new; returns at once."""
-        self._news.set()
+        self._changed.set()
 
     def goes_on(self) -> bool:
         """Says that a step of the job is done; False where nobody waits for the others any more."""
@@ -81,32 +81,32 @@ class Repeated:
             wait: asked again and again, with the seconds that have gone by, whether to go on waiting.
         """
         self._closing.set()
-        self._news.set()
+        self._changed.set()
         began = time.monotonic()
         while self._thread.is_alive():
             now = time.monotonic()
             gone_s, stalled_s = now - began, now - max(began, self._stepped_at)
-            too_long = gone_s > self._pace.patience_s or stalled_s > self._pace.stalled_s
+            too_long = gone_s > self._timing.patience_s or stalled_s > self._timing.stalled_s
             if too_long or (wait is not None and not wait(gone_s)):
                 break
-            self._thread.join(min(_LOOK_S, self._pace.patience_s))
+            self._thread.join(min(_LOOK_S, self._timing.patience_s))
         self._abandoned = True
 
     def _run(self) -> None:
-        delay_s = self._pace.first_delay_s
+        delay_s = self._timing.first_delay_s
         while not self._closing.is_set():
-            self._news.wait()
-            self._news.clear()
+            self._changed.wait()
+            self._changed.clear()
             if self._closing.is_set():
                 break
             rest_s = self._done(last=False)
             if rest_s is not None:
-                delay_s = self._pace.first_delay_s
-                self._closing.wait(max(self._pace.every_s, rest_s))
+                delay_s = self._timing.first_delay_s
+                self._closing.wait(max(self._timing.every_s, rest_s))
             else:
-                self._news.set()
+                self._changed.set()
                 self._closing.wait(delay_s)
-                delay_s = min(2 * delay_s, self._pace.longest_delay_s)
+                delay_s = min(2 * delay_s, self._timing.longest_delay_s)
         if not self._abandoned:
             self._done(last=True)
 

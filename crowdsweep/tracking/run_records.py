@@ -29,7 +29,7 @@ ITEMS_A_BATCH = 100
 METRICS_A_BATCH = 900
 HISTORY_LIMIT = 60
 """Points of a metric's history that MLflow gets: enough for its charts, and each costs 0.1 to 0.2 ms to write. The
-journal has up to 500 of the objective and 100 of the metric that is watched."""
+journal has up to 500 of the objective and 100 of the learning curve."""
 
 PREFIX = "crowdsweep."
 KIND, KEY, SWEEP, STATUS, PHASE = (PREFIX + name for name in ("kind", "key", "sweep", "status", "phase"))
@@ -270,7 +270,7 @@ def params_of(spec: TrialSpec) -> dict[str, str]:
 
 
 def _histories(result: TrialResult, metrics: Mapping[str, float]) -> dict[str, list[tuple[int, float]]]:
-    """Returns the objective by step, and the metric that was watched, which ends with its final value."""
+    """Returns the objective by step, and the learning curve, which ends with its final value."""
     histories: dict[str, list[tuple[int, float]]] = {}
     if objective := _thinned(list(enumerate(result.objective))):
         histories["objective"] = objective

@@ -28,10 +28,9 @@ from crowdsweep.trial.baselines import baseline_scores
 from crowdsweep.trial.fit_checks import checked_fit
 from crowdsweep.trial.flags import evidence_of, flags_of
 from crowdsweep.trial.item_scores import item_scores
+from crowdsweep.trial.learning_curve import CurveSpec, thinned_curve
 from crowdsweep.trial.model_calls import ModelFault, failure_of, guarded
 from crowdsweep.trial.scoring import score, score_of, scored_items
-from crowdsweep.trial.watch import Watch
-from crowdsweep.trial.watch import thinned as curve_thinned
 
 Report = Callable[[TrialProgressed], bool]
 """Takes what a trial reports, and answers whether it goes on."""
@@ -59,7 +58,7 @@ class _Fit:
 
 
 def run_batch(
-    specs: Sequence[TrialSpec], base: CrowdDataset, device: str, report: Report, watch: Watch | None = None
+    specs: Sequence[TrialSpec], base: CrowdDataset, device: str, report: Report, curve_spec: CurveSpec | None = None
 ) -> list[TrialResult]:
     """Runs trials on one base dataset and returns their results in the order of the specs.
 
@@ -69,7 +68,7 @@ def run_batch(
         device: a torch device, as the slot was given.
         report: called as the fits go on; a trial that it answers False for ends there, with status `stopped`. What it
             raises ends the batch.
-        watch: what is scored while the fits go on.
+        curve_spec: which learning curve is kept.
     """
     started = time.perf_counter()
     memory.reset_peak()
@@ -78,7 +77,7 @@ def run_batch(
         cells.setdefault(f"{spec.model} {canonical_json(dict(spec.params))}", []).append(spec)
     results: dict[str, TrialResult] = {}
     for members in cells.values():
-        results.update((result.key, result) for result in _run_cell(members, base, device, report, watch))
+        results.update((result.key, result) for result in _run_cell(members, base, device, report, curve_spec))
     facts = {
         "batch_wall_s": time.perf_counter() - started,
         "batch_size": len(specs),
@@ -97,7 +96,7 @@ def look_up_models(specs: Sequence[TrialSpec]) -> None:
 
 
 def _run_cell(
-    specs: list[TrialSpec], base: CrowdDataset, device: str, report: Report, watch: Watch | None
+    specs: list[TrialSpec], base: CrowdDataset, device: str, report: Report, curve_spec: CurveSpec | None
 ) -> list[TrialResult]:
     try:
         info = guarded(registered.model_info)(specs[0].model)
@@ -110,9 +109,9 @@ def _run_cell(
         return [_failed(spec, failure_of(fault), 0.0) for spec in specs]
     needs = info.needs_of(model, base.items)
     fits, results = _prepare(specs, base, info, needs)
-    contexts = [_context(fit, "gold" in needs, device, report, watch) for fit in fits]
+    contexts = [_context(fit, "gold" in needs, device, report, curve_spec) for fit in fits]
     for fit, outcome in zip(fits, _fit(model, fits, contexts), strict=True):
-        results += _finish(fit, outcome, watch, info, "gold" in needs)
+        results += _finish(fit, outcome, curve_spec, info, "gold" in needs)
     return results
 
 
@@ -193,13 +192,13 @@ def check_needs(info: ModelInfo, needs: frozenset[Need], trial: TrialData, datas
         raise DataError(f"model {info.name!r} cannot take multi-label data, which dataset {dataset!r} has")
 
 
-def _context(fit: _Fit, sees_gold: bool, device: str, report: Report, watch: Watch | None) -> FitContext:
+def _context(fit: _Fit, sees_gold: bool, device: str, report: Report, curve_spec: CurveSpec | None) -> FitContext:
     """Hands a fit what it may see. Its reports are scored here: gold stays out of the model's reach."""
 
     def report_each(step: int, objective: float, predictor: Callable[[], Predictor] | None = None) -> bool:
         step, objective, score = int(step), float(objective), None
-        if predictor is not None and watch is not None and watch.is_due(step):
-            score = _score_now(watch.metric, predictor, fit.trial)
+        if predictor is not None and curve_spec is not None and curve_spec.is_due(step):
+            score = _score_now(curve_spec.metric, predictor, fit.trial)
         if score is not None:
             fit.curve.append((step, score))
         told = [TrialProgressed(key=spec.key, step=step, objective=objective, score=score) for spec in fit.specs]
@@ -253,7 +252,7 @@ def _fit(model: Model, fits: Sequence[_Fit], contexts: Sequence[FitContext]) -> 
 
 
 def _finish(
-    fit: _Fit, fitted: FitResult | Failure, watch: Watch | None, info: ModelInfo, sees_gold: bool
+    fit: _Fit, fitted: FitResult | Failure, curve_spec: CurveSpec | None, info: ModelInfo, sees_gold: bool
 ) -> list[TrialResult]:
     started = time.perf_counter()
     reported = any(spec.phase == "report" for spec in fit.specs)
@@ -262,8 +261,8 @@ def _finish(
     if isinstance(outcome, Failure):
         return [_failed(spec, outcome, wall_s) for spec in fit.specs]
     status = Status.OK if fit.goes_on else Status.STOPPED
-    watched = watch.metric if watch is not None and fit.curve else ""
-    facts = {"status": status, "curve": curve_thinned(fit.curve), "watched": watched, "wall_s": wall_s}
+    watched = curve_spec.metric if curve_spec is not None and fit.curve else ""
+    facts = {"status": status, "curve": thinned_curve(fit.curve), "watched": watched, "wall_s": wall_s}
     return [replace(outcome, key=spec.key, **facts) for spec in fit.specs]
 
 

@@ -10,10 +10,10 @@ import pyarrow.parquet
 from crowdsweep.analysis.comparison_table import comparison_table
 from crowdsweep.analysis.sweep import AnalysedSweep, analysed
 from crowdsweep.analysis.trial_table import results_table
-from crowdsweep.data.csv_files import to_csv
+from crowdsweep.data.on_disk.csv_files import to_csv
 from crowdsweep.errors import NotWritten
-from crowdsweep.files.asked import is_file
 from crowdsweep.files.owned import replace_files
+from crowdsweep.paths import is_file
 from crowdsweep.record.kept_arrays import FOLDER, without_files
 from crowdsweep.record.store_files import STORE
 from crowdsweep.views.figures.map_files import pictures

@@ -34,8 +34,8 @@ from crowdsweep.metrics.heldout import heldout_loglik
 from crowdsweep.metrics.items import accuracy
 from crowdsweep.models import registered
 from crowdsweep.models.contract import FitContext, FitResult, fit_all
-from crowdsweep.newcomer.choices import choose, facts_of
 from crowdsweep.seeds import SeedStream
+from crowdsweep.sweep.starter.choices import choose, facts_of
 
 # What is searched.
 POINTS: Mapping[str, Mapping[str, Sequence[float]]] = {

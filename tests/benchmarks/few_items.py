@@ -1,10 +1,10 @@
 """What reports promise where items or seeds are few, by simulation: `python tests/benchmarks/few_items.py` prints it.
 
-Family-wise error: models that are all alike; at most 5 % of sweeps tell any of them apart from the best, on 30 and 60
-items at 1, 3 and 10 seeds, whether seeds draw answers anew or have luck of their own with all items. Power: of a model
-that is right on .9 of 30 items and one that is on .8, at three seeds that draw every answer anew, at least 30 % are
-told apart (Student's t over seeds and items finds 14 %). Coverage of differences over items: at least 93 %. Coverage
-over three and four seeds of metrics with a bound: 93 to 97 %.
+Family-wise error: models that are all alike; at most 5 % of sweeps call any significantly different from the best, on
+30 and 60 items at 1, 3 and 10 seeds, whether seeds draw answers anew or have luck of their own with all items. Power:
+of a model that is right on .9 of 30 items and one that is on .8, at three seeds that draw every answer anew, at least
+30 % are found different (Student's t over seeds and items finds 14 %). Coverage of differences over items: at least 93
+%. Coverage over three and four seeds of metrics with a bound: 93 to 97 %.
 
 The redundancy study: majority votes of items that differ in difficulty, thinned anew at each seed. At least 93 % of the
 intervals of the loss against all labels cover what other items of that kind would lose, and of the claims that so many
@@ -127,7 +127,7 @@ def _answers(rng: np.random.Generator, share: float, n_items: int, n_seeds: int,
 def _told_apart(
     rng: np.random.Generator, shares: list[float], n_items: int, n_seeds: int, anew: float, luck: float
 ) -> bool:
-    """Whether any of these models is told apart from the best."""
+    """Whether any of these models is significantly different from the best."""
     models = [_answers(rng, share, n_items, n_seeds, anew, luck) for share in shares]
     models.sort(key=lambda one: -float(np.mean(list(one.by_seed.values()))))
     return any(test.is_significant for test in against_best(models, 0.0, METRIC))

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 
 from crowdsweep.data import catalogue
-from crowdsweep.data.folder import read_folder
+from crowdsweep.data.on_disk.folder import read_folder
 from crowdsweep.data.splits import prepare
 
 _CSV_ROWS = 10_000_000

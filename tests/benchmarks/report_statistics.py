@@ -1,8 +1,8 @@
 """What the statistics of reports promise, by simulation: `python tests/benchmarks/report_statistics.py` prints it.
 
-Under the null: models that are all alike, so that whatever is told apart from the best is told wrongly. Promised: at
-most 5 % of sweeps tell any model apart, for 3, 5, 8 and 12 models at 5, 10 and 20 seeds, whether the metric is normal,
-skewed or collapses at some seeds; over seeds alone, over seeds and items, and over held-out splits that overlap.
+Under the null: models that are all alike, so that any significant difference is a false positive. Promised: at most 5 %
+of sweeps find one, for 3, 5, 8 and 12 models at 5, 10 and 20 seeds, whether the metric is normal, skewed or collapses
+at some seeds; over seeds alone, over seeds and items, and over held-out splits that overlap.
 
 Intervals: of means over seeds, over seeds and items, and over held-out splits. Promised: at least 93 % cover the true
 mean, and of means over seeds and over splits at most 97 %; of a metric that collapses, at least 93 % cover or are said
@@ -27,9 +27,9 @@ from crowdsweep.metrics.intervals import (
     collapsed,
     interval,
     p_value,
-    seed_spread,
+    seed_standard_error,
     share_interval,
-    split_spread,
+    split_standard_error,
 )
 
 MODELS, SEEDS = (3, 5, 8, 12), (5, 10, 20)
@@ -60,7 +60,7 @@ def main() -> int:
     runs = parser.parse_args().runs
     started, broken = time.perf_counter(), 0
     slack = 3 * np.sqrt(SIGNIFICANCE * (1 - SIGNIFICANCE) / runs)
-    print(f"told apart from the best among equals, % of {runs} sweeps (at most {100 * SIGNIFICANCE:g})")
+    print(f"any significant difference among equals, % of {runs} sweeps (at most {100 * SIGNIFICANCE:g})")
     print(f"{'metric':<24}{'seeds':>6}" + "".join(f"{f'M = {m}':>9}" for m in MODELS))
     for name, n, rates in _false_alarms(runs):
         broken += sum(rate > SIGNIFICANCE + slack for rate in rates)
@@ -85,7 +85,7 @@ def main() -> int:
 
 
 def _false_alarms(runs: int) -> Iterator[tuple[str, int, list[float]]]:
-    """Yields metric, number of seeds, and for each number of models how often any of them is told apart."""
+    """Yields metric, number of seeds, and for each number of models how often any is significantly different."""
     for name in ("normal", "skewed", "collapsing"):
         for n in SEEDS:
             rng = np.random.default_rng([n, len(name)])
@@ -108,7 +108,7 @@ def _false_alarms(runs: int) -> Iterator[tuple[str, int, list[float]]]:
 
 
 def _told_apart(scores: np.ndarray, p_of: Callable[[np.ndarray, int], np.ndarray]) -> float:
-    """Returns the share of runs [runs, models, seeds] in which any model is told apart from the best."""
+    """Returns the share of runs [runs, models, seeds] in which any model is significantly different from the best."""
     runs, m, _ = scores.shape
     # The best first: as the report lists them.
     order = np.argsort(-scores.mean(axis=2), axis=1)
@@ -134,11 +134,11 @@ def _p_over_seeds(differences: np.ndarray, pairs: int) -> np.ndarray:
     """As `paired.paired_test` chooses between the two tests, for many runs at once."""
     if 2.0 * 0.5 ** differences.shape[1] * pairs <= SIGNIFICANCE:
         return stats.wilcoxon(differences, axis=1).pvalue
-    return p_value(differences.mean(axis=1), seed_spread(differences))
+    return p_value(differences.mean(axis=1), seed_standard_error(differences))
 
 
 def _p_over_splits(differences: np.ndarray, pairs: int) -> np.ndarray:
-    return p_value(differences.mean(axis=1), split_spread(differences, HELDOUT))
+    return p_value(differences.mean(axis=1), split_standard_error(differences, HELDOUT))
 
 
 def _coverages(runs: int) -> Iterator[tuple[str, int, np.ndarray, np.ndarray, np.ndarray]]:
@@ -148,7 +148,7 @@ def _coverages(runs: int) -> Iterator[tuple[str, int, np.ndarray, np.ndarray, np
         true = float(draw(np.random.default_rng(0), (4_000_000,)).mean())
         for n in SEEDS:
             drawn = draw(np.random.default_rng([n, len(name), 7]), (runs, n))
-            ends = interval(drawn.mean(axis=1), seed_spread(drawn))
+            ends = interval(drawn.mean(axis=1), seed_standard_error(drawn))
             unseen = (drawn > 0.7).all(axis=1) if name == "collapsing" else np.zeros(runs, dtype=bool)
             yield name, n, _covers(ends, true, low, high), collapsed(drawn, "maximize", low, high) > 0, unseen
     never = np.zeros(runs, dtype=bool)
@@ -160,7 +160,7 @@ def _coverages(runs: int) -> Iterator[tuple[str, int, np.ndarray, np.ndarray, np
             yield label, n, np.array(inside), never, never
     for n in SEEDS:
         scores, true = _held_out_scores(np.random.default_rng([n, 3]), runs, n)
-        ends = interval(scores.mean(axis=1), split_spread(scores, HELDOUT))
+        ends = interval(scores.mean(axis=1), split_standard_error(scores, HELDOUT))
         yield "held-out likelihood", n, _covers(ends, true, -np.inf, 0.0), never, never
 
 

@@ -20,10 +20,10 @@ from crowdsweep.record.events import TrialProgressed
 from crowdsweep.record.result import Status, TrialResult
 from crowdsweep.record.spec import TrialSpec
 from crowdsweep.testing.executor_checks import drained, finished
-from crowdsweep.trial.watch import Watch
+from crowdsweep.trial.learning_curve import CurveSpec
 
 N_TRIALS, RUNGS, EPOCHS = 30, (4, 8, 16), 24
-WATCH = Watch(metric="dev_accuracy", every=2)
+CURVE = CurveSpec(metric="dev_accuracy", every=2)
 
 
 def base() -> CrowdDataset:
@@ -91,7 +91,7 @@ def check_halving(executor: Executor, *, batches: int) -> None:
     executor.listen(rule)
     size = N_TRIALS // batches
     for start in range(0, N_TRIALS, size):
-        executor.submit(Batch(specs=specs[start : start + size], dataset=dataset.fingerprint, watch=WATCH))
+        executor.submit(Batch(specs=specs[start : start + size], dataset=dataset.fingerprint, curve_spec=CURVE))
     results = {result.key: result for result in finished(drained(executor, N_TRIALS))}
     assert set(results) == {spec.key for spec in specs}
     expected = undisturbed(dataset, specs)

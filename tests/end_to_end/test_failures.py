@@ -209,7 +209,7 @@ def test_mlflow_that_cannot_be_written_any_more(
 
     seen: list[Any] = []
     monkeypatch.setattr(mlflow_runs.MlflowMirror, "handle", spoilt)
-    monkeypatch.setattr(repeated, "Pace", partial(repeated.Pace, first_delay_s=0.05, stalled_s=60.0))
+    monkeypatch.setattr(repeated, "Timing", partial(repeated.Timing, first_delay_s=0.05, stalled_s=60.0))
     outcome = app.run(config, tmp_path, quiet=True)
     assert (outcome.status, outcome.finished, outcome.failed) == ("done", 12, 0)
     _unblock(database)

@@ -11,9 +11,9 @@ import yaml
 
 from crowdsweep.cli.commands import run_command_line
 from crowdsweep.models import registered
-from crowdsweep.newcomer import choices
-from crowdsweep.newcomer.begin import asked_sweep
 from crowdsweep.record.journal import read_journal
+from crowdsweep.sweep.starter import choices
+from crowdsweep.sweep.starter.begin import asked_sweep
 from crowdsweep.sweepfile.read import load_sweep
 from crowdsweep.sweepfile.records import SweepConfig
 

@@ -135,7 +135,7 @@ def test_a_metric_that_the_file_names_is_not_replaced(tmp_path: Path) -> None:
         make_plan(config_of([good], [SEARCHED], metric=wanted))
 
 
-def test_a_model_that_foretells_nothing_is_refused_or_searched_by_gold(tmp_path: Path, mute: str) -> None:
+def test_a_model_that_predicts_nothing_is_refused_or_searched_by_gold(tmp_path: Path, mute: str) -> None:
     searched = {"name": mute, "search": "default"}
     bare = write_votes(tmp_path / "bare", votes=3, gold=False)
     with pytest.raises(BadInput, match=r"mute gives no probabilities to answers that it has not seen"):

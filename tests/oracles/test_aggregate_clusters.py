@@ -11,7 +11,7 @@ from crowdsweep.data.dataset import Items, TrainingData
 from crowdsweep.errors import BadInput
 from crowdsweep.models.aggregate._active import ActiveCrowd
 from crowdsweep.models.aggregate._bipartite import Beliefs, ClusterParameters, Edges, edge_counts, propagate
-from crowdsweep.models.aggregate._clustered import RestartReporter
+from crowdsweep.models.aggregate._clustered import GraphPrior, RestartReporter
 from crowdsweep.models.aggregate.pgm_bp import PgmBp, race
 from crowdsweep.models.clusters import Clusters, projected
 from crowdsweep.models.contract import FitContext, fit_one, no_op
@@ -151,7 +151,11 @@ def test_on_a_tree_em_never_loses(seed: int) -> None:
         n_classes=N_CLASSES,
     )
     model = PgmBp(
-        item_clusters=3, annotator_clusters=2, restarts=1, edge_marginals=True, sweeps=100, sweep_tolerance=0.0
+        graph=GraphPrior(item_clusters=3, annotator_clusters=2),
+        restarts=1,
+        edge_marginals=True,
+        sweeps=100,
+        sweep_tolerance=0.0,
     )
     data = TrainingData(annotations=rows, items=Items(n_items=30))
     objective = fit_one(model, data, FitContext(seeds=SeedStream(seed))).objective
@@ -191,7 +195,7 @@ def test_restarts_race_and_those_behind_are_given_up() -> None:
         n_annotators=12,
         n_classes=N_CLASSES,
     )
-    model = PgmBp(item_clusters=3, annotator_clusters=2, restarts=10, tolerance=0.0)
+    model = PgmBp(graph=GraphPrior(item_clusters=3, annotator_clusters=2), restarts=10, tolerance=0.0)
     edges, seeds, reporter = ActiveCrowd.of(rows).edges, SeedStream(1), RestartReporter(no_op)
     runs = [model._start(edges, seeds.child(f"restart {restart}")) for restart in range(10)]
     for run in runs:
@@ -244,7 +248,7 @@ def test_whole_weights_count_as_repeats() -> None:
         n_annotators=1,
         n_classes=N_CLASSES,
     )
-    model = PgmBp(item_clusters=2, annotator_clusters=1, restarts=1, iterations=5, snap="soft")
+    model = PgmBp(graph=GraphPrior(item_clusters=2, annotator_clusters=1), restarts=1, iterations=5, snap="soft")
     fits = [
         fit_one(model, TrainingData(annotations=rows, items=Items(n_items=2)), FitContext(seeds=SeedStream(0)))
         for rows in (once, twice)
@@ -333,7 +337,7 @@ def test_clusters_that_are_there_are_found() -> None:
     label = (kinds[item] + contrary[annotator] + ~right) % 2
     rows = Annotations.of(item=item, annotator=annotator, label=label, n_items=40, n_annotators=30, n_classes=2)
     found = fit_one(
-        PgmBp(item_clusters=2, annotator_clusters=2),
+        PgmBp(graph=GraphPrior(item_clusters=2, annotator_clusters=2)),
         TrainingData(annotations=rows, items=Items(n_items=40)),
         FitContext(seeds=SeedStream(0)),
     )

@@ -79,7 +79,7 @@ def accuracy_against_others(table: np.ndarray, weights: list[float], smoothing: 
 
 
 def must_weigh_so(found: FitResult, rows: Annotations, weights: list[float]) -> None:
-    """Checks items, annotators and foretold answers of a model that gives its annotators these weights."""
+    """Checks items, annotators and predicted answers of a model that gives its annotators these weights."""
     table = table_of(rows)
     np.testing.assert_allclose(found.item_probs, voted(table, weights), atol=1e-9)
     accuracy = accuracy_against_others(table, weights, 0.01)

@@ -13,6 +13,7 @@ from crowdsweep.data.dataset import Items, TrainingData
 from crowdsweep.metrics.distributions import kl
 from crowdsweep.models.aggregate._annealing import Annealing, Solution, Target, others
 from crowdsweep.models.aggregate._bipartite import Edges
+from crowdsweep.models.aggregate._clustered import GraphPrior
 from crowdsweep.models.aggregate.pgm_annealing import PgmAnnealing
 from crowdsweep.models.clusters import ClusteredCrowd
 from crowdsweep.models.contract import FitContext, fit_all, fit_one
@@ -213,7 +214,7 @@ def test_who_has_no_answers_changes_nothing(model: str) -> None:
 
 def test_seeds_on_the_same_answers_end_as_each_alone() -> None:
     data, _, _ = planted(0)
-    model = PgmAnnealing(item_clusters=3, annotator_clusters=2, restarts=4, iterations=60)
+    model = PgmAnnealing(graph=GraphPrior(item_clusters=3, annotator_clusters=2), restarts=4, iterations=60)
     contexts = [FitContext(seeds=SeedStream(seed)) for seed in range(3)]
     for context, together in zip(contexts, fit_all(model, [data] * 3, contexts), strict=True):
         alone = fit_one(model, data, context)
@@ -230,7 +231,9 @@ def test_without_a_better_joint_it_stops() -> None:
         n_annotators=1,
         n_classes=2,
     )
-    model = PgmAnnealing(item_clusters=1, annotator_clusters=1, restarts=1, stop_after=3, proposal="prior")
+    model = PgmAnnealing(
+        graph=GraphPrior(item_clusters=1, annotator_clusters=1), restarts=1, stop_after=3, proposal="prior"
+    )
     fitted = fit_one(model, TrainingData(annotations=rows, items=Items(n_items=2)), FitContext(seeds=SeedStream(0)))
     assert fitted.converged
     assert fitted.iterations < 500
@@ -247,6 +250,6 @@ def test_training_divergence_is_a_third_better_than_printed(
     dataset: str, clusters: tuple[int, int], printed: float, shared_data: Path
 ) -> None:
     training = splits.prepare(catalogue.load(str(shared_data / dataset), {"features": None}), {}, 0).training
-    model = PgmAnnealing(item_clusters=clusters[0], annotator_clusters=clusters[1], restarts=1)
+    model = PgmAnnealing(graph=GraphPrior(item_clusters=clusters[0], annotator_clusters=clusters[1]), restarts=1)
     fitted = fit_one(model, training, FitContext(seeds=SeedStream(0)))
     assert kl(training.annotations.label_distribution(), fitted.item_probs) <= printed * 2 / 3

@@ -14,11 +14,13 @@ from crowdsweep.metrics.annotators import js_annotators
 from crowdsweep.models._answers import ActiveAnswers
 from crowdsweep.models.classifier import Classifier
 from crowdsweep.models.contract import FitContext, fit_all, fit_one
-from crowdsweep.models.end_to_end import EndToEnd, Rows, TrainedAnnotators, mixture
+from crowdsweep.models.end_to_end import EndToEnd, Rows
+from crowdsweep.models.end_to_end_fitted import TrainedAnnotators
 from crowdsweep.models.joint import conal, crowd_layer
 from crowdsweep.models.joint._matrix_rows import confident_logits, log_columns
 from crowdsweep.models.joint.speelfc import Speelfc
 from crowdsweep.models.joint.speelfc_d import SpeelfcD
+from crowdsweep.models.label_likelihood import mixture
 from crowdsweep.models.networks.initial import zeros
 from crowdsweep.seeds import SeedStream
 

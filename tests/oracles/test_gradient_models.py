@@ -11,11 +11,11 @@ from crowdsweep.models._answers import StackedAnswers
 from crowdsweep.models._batches import Batch, blocks_of
 from crowdsweep.models.classifier import Classifier
 from crowdsweep.models.contract import FitContext, fit_all
-from crowdsweep.models.end_to_end import mixture
 from crowdsweep.models.joint._ldl_network import HEADS, LdlNetwork
 from crowdsweep.models.joint._ldl_network import softsign as written_softsign
 from crowdsweep.models.joint.ldl_nm import LdlNm, training_set
 from crowdsweep.models.joint.speelfc_d import SpeelfcD, log_likelihood
+from crowdsweep.models.label_likelihood import mixture
 from crowdsweep.models.networks.replicas import ReplicaStack
 from crowdsweep.models.networks.streams import Minibatch
 from crowdsweep.models.networks.values import Values

@@ -188,7 +188,7 @@ def test_lia_e_on_bluebirds(shared_data, redundancy, least, seeds):
     assert found >= (vote - 0.01 if least is None else least)
 
 
-# Of thirteen settings, tried on three seeds, the one that foretold a held-out tenth of rte's answers best, for both
+# Of thirteen settings, tried on three seeds, the one that predicted a held-out tenth of rte's answers best, for both
 # models (-.470 an answer; the others from -.471 to -.517). By five seeds: lia 92.6, lia-e 92.7 %.
 HELDOUT_CHOICE = {"iterations": 5, "epochs": 5, "regularisation": 0.1, "finetune": "none", "predict": "posterior"}
 

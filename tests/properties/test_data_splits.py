@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from crowdsweep.data import thinning
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import SPLITS, Gold, Items
-from crowdsweep.data.folder import read_folder, write_folder
+from crowdsweep.data.on_disk.folder import read_folder, write_folder
 from crowdsweep.data.splits import prepare
 from crowdsweep.errors import DataError
 from crowdsweep.testing.strategies import annotations, datasets

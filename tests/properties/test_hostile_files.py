@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from sound_files import SOUND
 
-from crowdsweep.data.formats.registry import FORMS, read_form
-from crowdsweep.data.formats.rows import Asked
-from crowdsweep.data.formats.write import write_rows
+from crowdsweep.importing.registry import FORMS, read_form
+from crowdsweep.importing.rows import Asked
+from crowdsweep.importing.write import write_rows
 
 
 def test_every_form_is_tried() -> None:

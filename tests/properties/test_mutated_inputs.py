@@ -23,12 +23,12 @@ from sound_sweeps import SPACES, hurt_sweep, sound_sweep
 
 from crowdsweep.analysis.trial_table import results_table
 from crowdsweep.data.describe import describe
-from crowdsweep.data.folder import read_folder
-from crowdsweep.data.formats.normalise import normalised
-from crowdsweep.data.formats.registry import read_form
-from crowdsweep.data.formats.write import write_rows
 from crowdsweep.data.oddities import odd_things
+from crowdsweep.data.on_disk.folder import read_folder
 from crowdsweep.errors import BadInput, CrowdsweepError
+from crowdsweep.importing.normalise import normalised
+from crowdsweep.importing.registry import read_form
+from crowdsweep.importing.write import write_rows
 from crowdsweep.labelling.classifiers import load_classifier
 from crowdsweep.labelling.recipe import RECIPE, read_recipe
 from crowdsweep.record.journal import read_journal

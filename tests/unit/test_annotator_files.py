@@ -5,7 +5,7 @@ import pytest
 from data_folders import GOOD, folder_of
 
 from crowdsweep.data import catalogue, splits
-from crowdsweep.data.folder import read_folder, write_folder
+from crowdsweep.data.on_disk.folder import read_folder, write_folder
 from crowdsweep.errors import DataError
 
 ANNOTATORS = "annotator,years,language\nx,3,fr\ny,,de\nidle,5,fr\n"

@@ -25,8 +25,8 @@ from crowdsweep.record.spec import TrialSpec
 from crowdsweep.sweepfile.read import parse_sweep
 from crowdsweep.testing.journals import made_up_sweep, made_up_trials
 from crowdsweep.testing.mirror_checks import ok, started
+from crowdsweep.trial.learning_curve import CurveSpec
 from crowdsweep.trial.runner import run_batch
-from crowdsweep.trial.watch import Watch
 from crowdsweep.views.report_files import write_report
 
 E = "e" * 16
@@ -219,7 +219,7 @@ def diagonal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., T
             fingerprint=base.fingerprint,
             seed=0,
         )
-        (result,) = run_batch([spec], base, "cpu", lambda event: True, Watch(metric="dev_accuracy", every=2))
+        (result,) = run_batch([spec], base, "cpu", lambda event: True, CurveSpec(metric="dev_accuracy", every=2))
         return result
 
     return run

@@ -22,10 +22,10 @@ from crowdsweep.cli.commands import run_command_line
 from crowdsweep.data import bounds
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.describe import describe
-from crowdsweep.data.folder import read_folder
-from crowdsweep.data.formats.registry import read_form
-from crowdsweep.data.formats.rows import Asked
+from crowdsweep.data.on_disk.folder import read_folder
 from crowdsweep.errors import BadInput, DataError
+from crowdsweep.importing.registry import read_form
+from crowdsweep.importing.rows import Asked
 from crowdsweep.sweep.plan import make_plan
 from crowdsweep.sweepfile.read import parse_sweep
 from crowdsweep.testing.time_limit import at_most

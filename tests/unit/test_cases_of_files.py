@@ -15,12 +15,12 @@ import crowdsweep as cs
 from crowdsweep.cli.commands import run_command_line
 from crowdsweep.data.class_order import by_the_alphabet, in_order
 from crowdsweep.data.describe import describe
-from crowdsweep.data.folder import read_folder, write_folder
-from crowdsweep.data.formats.registry import read_form
-from crowdsweep.data.formats.rows import Asked
 from crowdsweep.data.oddities import mistakes
+from crowdsweep.data.on_disk.folder import read_folder, write_folder
 from crowdsweep.errors import BadInput, DataError
-from crowdsweep.newcomer.guess import guess_file, settled
+from crowdsweep.importing.guess import guess_file, settled
+from crowdsweep.importing.registry import read_form
+from crowdsweep.importing.rows import Asked
 
 ANSWERS = ["yes yes no", "no no no", "yes no yes", "no no yes"]
 TABLE = pd.DataFrame(

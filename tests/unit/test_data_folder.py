@@ -16,7 +16,7 @@ from data_folders import GOOD, folder_of
 from crowdsweep.data import catalogue
 from crowdsweep.data.choices import choices_of
 from crowdsweep.data.dataset import SPLITS
-from crowdsweep.data.folder import read_folder, write_folder
+from crowdsweep.data.on_disk.folder import read_folder, write_folder
 from crowdsweep.errors import DataError
 
 # Annotated items, annotators, rows (multi-label: class rows), classes, items with gold: the table of the data's README.
@@ -394,7 +394,7 @@ def peak_of_reading(folder, comment):
         for row in range(200_000):
             file.write(f"item{row // 5},worker{row % 977},{row % 3},{comment}\n")
     code = (  # not ru_maxrss: that starts from what the parent held
-        "from crowdsweep.data.folder import read_folder\n"
+        "from crowdsweep.data.on_disk.folder import read_folder\n"
         f"rows = read_folder({str(folder)!r}).annotations\n"
         "assert (len(rows), rows.n_items, rows.n_annotators, rows.n_classes) == (200_000, 40_000, 977, 3)\n"
         "print(next(line.split()[1] for line in open('/proc/self/status') if line.startswith('VmHWM')))"

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from crowdsweep.data import catalogue
-from crowdsweep.data.folder import write_folder
+from crowdsweep.data.on_disk.folder import write_folder
 from crowdsweep.data.simulate import simulate_crowd
 from crowdsweep.data.sources import gaussians as setup1
 from crowdsweep.data.splits import prepare

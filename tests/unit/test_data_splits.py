@@ -8,7 +8,7 @@ import pytest
 from crowdsweep.data import catalogue
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import SPLITS, CrowdDataset, Gold, Items, NumberedNames
-from crowdsweep.data.folder import read_folder
+from crowdsweep.data.on_disk.folder import read_folder
 from crowdsweep.data.splits import data_version, prepare
 from crowdsweep.errors import DataError, UnknownName
 

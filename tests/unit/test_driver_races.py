@@ -40,8 +40,8 @@ def losses(plan: Plan, journal: MemoryJournal) -> list[float]:
     return [(proposal.point["smoothing"] - 0.3) ** 2 for proposal in journal.state.proposals[search.key]]
 
 
-def test_hopeless_points_are_not_run_on_all_seeds(raced: Plan) -> None:
-    """`by_seed` differs between points by the same at every seed, so a point is hopeless if and only if it is worse
+def test_pruned_points_are_not_run_on_all_seeds(raced: Plan) -> None:
+    """`by_seed` differs between points by the same at every seed, so a point is pruned if and only if it is worse
     than the best that it is held against: those at least four numbers earlier, all seeds of which were run."""
     journal = MemoryJournal()
     outcome, slots = drive(raced, journal)

@@ -1,4 +1,4 @@
-"""The event loop and what running trials report: watched, heard, stopped."""
+"""The event loop and what running trials report: learning curves, progress, stops."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -17,7 +17,7 @@ from crowdsweep.search.searchers import make_searcher
 from crowdsweep.sweep.interrupts import Interrupts
 from crowdsweep.sweep.plan import Plan, make_plan
 from crowdsweep.testing.fakes import FakeExecutor, MemoryJournal
-from crowdsweep.trial.watch import Watch
+from crowdsweep.trial.learning_curve import CurveSpec
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +57,7 @@ class ReportingExecutor(FakeExecutor):
         return events
 
 
-def test_each_batch_is_watched_by_the_metric_of_its_search_every_so_many_steps() -> None:
+def test_each_batch_has_a_learning_curve_of_the_metric_of_its_search_every_so_many_steps() -> None:
     searched = {"name": "soft-mv", "search": {"dropout": {"values": [0.0, 0.5]}}}
     plan = make_plan(config_of(datasets=["digits"], models=["majority-vote", searched], report_every=7))
     _, slots = drive(
@@ -66,15 +66,15 @@ def test_each_batch_is_watched_by_the_metric_of_its_search_every_so_many_steps()
         lambda spec: {"dev_accuracy": 0.5},
         make_searcher=lambda search: make_searcher(search.space, Sampler(), search.metric.goal, search.limit),
     )
-    seen = {(batch.specs[0].model, batch.specs[0].phase): batch.watch for batch in slots.batches}
+    seen = {(batch.specs[0].model, batch.specs[0].phase): batch.curve_spec for batch in slots.batches}
     assert seen == {
-        ("majority-vote", "report"): Watch(metric="heldout_loglik", every=7),
-        ("soft-mv", "search"): Watch(metric="dev_accuracy", every=7),
-        ("soft-mv", "report"): Watch(metric="dev_accuracy", every=7),
+        ("majority-vote", "report"): CurveSpec(metric="heldout_loglik", every=7),
+        ("soft-mv", "search"): CurveSpec(metric="dev_accuracy", every=7),
+        ("soft-mv", "report"): CurveSpec(metric="dev_accuracy", every=7),
     }
     asked = make_plan(config_of(datasets=["digits"], models=["soft-mv"], metric="dev_kl"))
     _, slots = drive(asked, MemoryJournal(), lambda spec: {"dev_kl": 0.5})
-    assert {batch.watch for batch in slots.batches} == {Watch(metric="dev_kl", every=10)}
+    assert {batch.curve_spec for batch in slots.batches} == {CurveSpec(metric="dev_kl", every=10)}
 
 
 def test_whoever_decides_hears_every_report_and_stops_trials() -> None:

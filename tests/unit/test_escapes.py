@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from rich.console import Console
 
-from crowdsweep.data.csv_files import to_csv
+from crowdsweep.data.on_disk.csv_files import to_csv
 from crowdsweep.errors import UnknownName, plain
 from crowdsweep.metrics.intervals import estimate
 from crowdsweep.testing.mirror_checks import started

@@ -14,10 +14,10 @@ from crowdkit.aggregation import DawidSkene
 from crowdsweep.cli.commands import run_command_line
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import CrowdDataset, Gold, Items
-from crowdsweep.data.folder import write_folder
-from crowdsweep.data.formats.label_studio import read_label_studio
-from crowdsweep.data.formats.rows import Asked
+from crowdsweep.data.on_disk.folder import write_folder
 from crowdsweep.errors import BadInput
+from crowdsweep.importing.forms.label_studio import read_label_studio
+from crowdsweep.importing.rows import Asked
 from crowdsweep.labelling.exports import Exports
 from crowdsweep.labelling.fitted import fit_everything
 from crowdsweep.labelling.labelled import labelled_items

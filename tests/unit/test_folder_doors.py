@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from crowdsweep.data.folder import read_folder
+from crowdsweep.data.on_disk.folder import read_folder
 from crowdsweep.errors import DataError
 
 

@@ -7,7 +7,7 @@ import pytest
 from data_folders import GOOD, folder_of
 
 from crowdsweep.data import catalogue
-from crowdsweep.data.folder import read_folder
+from crowdsweep.data.on_disk.folder import read_folder
 from crowdsweep.errors import DataError
 
 

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from crowdsweep.tracking.artifact_files import NoDatabase, bring_along
+from crowdsweep.tracking.mlflow_door import MlflowDoor
+from crowdsweep.tracking.run_records import RunRecord
 
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n"
 FORGERIES = {
@@ -56,3 +58,23 @@ def test_text_that_is_none_is_named(forged: str, database: Path) -> None:
     with pytest.raises(OSError, match=r"cannot be used as MLflow's database: .*UTF-8") as refused:
         bring_along(database, whole=True)
     assert str(database) in str(refused.value)
+
+
+def test_what_is_no_text_under_a_name_that_is_none_is_left_out(database: Path) -> None:
+    door = MlflowDoor(f"sqlite:///{database}", "an experiment")
+    door.open()
+    record = RunRecord(
+        kind="trial", key="k", name="one", tags={"crowdsweep.key": "k"}, params={"seed": "3"}, metrics={"wall_s": 1.0}
+    )
+    made = door.create(record)
+    door.write(made, record, dataset="d", fingerprint="f")
+    with closing(sqlite3.connect(database)) as rows:
+        rows.executescript(
+            f"INSERT INTO params VALUES (x'fffe', '1', '{made.run_id}');"
+            f"INSERT INTO params VALUES ('blob', x'00', '{made.run_id}');"
+            f"INSERT INTO latest_metrics VALUES (x'00', 1.0, 0, 0, 0, '{made.run_id}')"
+        )
+    (found,) = door.runs()
+    assert (found.params, found.metrics) == ({"seed": "3"}, {"wall_s": 1.0})
+    assert found.tags["crowdsweep.key"] == "k"
+    assert all(isinstance(text, str) for pair in found.tags.items() for text in pair)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from crowdsweep.engine import worker
-from crowdsweep.engine.work import ALIVE, DONE, REPORT, Question
+from crowdsweep.engine.work import ALIVE, DONE, STATUS, Call
 
 
 def until(state: Callable[[], bool]) -> None:
@@ -29,7 +29,7 @@ def test_a_forkserver_whose_driver_is_killed_says_nothing(
     with ours:
         socket.send_fds(forkserver.control, [b"w"], [theirs.fileno()])
         theirs.close()
-        process, status = REPORT.unpack(forkserver.control.recv(REPORT.size, socket.MSG_WAITALL))
+        process, status = STATUS.unpack(forkserver.control.recv(STATUS.size, socket.MSG_WAITALL))
         assert status == ALIVE
         forkserver.process.send_signal(signal.SIGSTOP)
         os.waitpid(forkserver.process.pid, os.WUNTRACED)  # until it stands still
@@ -51,7 +51,7 @@ def test_workers_compute_on_one_thread_unless_a_person_says_otherwise(
         monkeypatch.setenv("OMP_NUM_THREADS", set_here)
     forkserver = worker.Forkserver()
     try:
-        forkserver.worker().give(Question(function=os.getenv, arguments=("OMP_NUM_THREADS",)))
-        assert forkserver.news(60.0) == (DONE, there)
+        forkserver.worker().send(Call(function=os.getenv, arguments=("OMP_NUM_THREADS",)))
+        assert forkserver.receive(60.0) == (DONE, there)
     finally:
         forkserver.close()

@@ -6,12 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from crowdsweep.data.folder import read_folder
-from crowdsweep.data.formats.registry import read_form
-from crowdsweep.data.formats.rows import Asked, ImportedRows
-from crowdsweep.data.formats.write import write_rows
 from crowdsweep.data.missing import Missing
+from crowdsweep.data.on_disk.folder import read_folder
 from crowdsweep.errors import DataError, UnknownName
+from crowdsweep.importing.registry import read_form
+from crowdsweep.importing.rows import Asked, ImportedRows
+from crowdsweep.importing.write import write_rows
 
 
 def rows_of(imported: ImportedRows) -> list[tuple[str, str, str]]:

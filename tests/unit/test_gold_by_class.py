@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from crowdsweep.data.dataset import CrowdDataset
-from crowdsweep.data.folder import read_folder, write_folder
+from crowdsweep.data.on_disk.folder import read_folder, write_folder
 from crowdsweep.data.splits import prepare
 from crowdsweep.errors import DataError
 from crowdsweep.metrics.known import METRICS, ItemMetric, ScoredItems

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from crowdsweep.data.formats.registry import read_form
-from crowdsweep.data.formats.rows import Asked, ImportedRows
-from crowdsweep.data.formats.write import write_rows
 from crowdsweep.errors import DataError
+from crowdsweep.importing.registry import read_form
+from crowdsweep.importing.rows import Asked, ImportedRows
+from crowdsweep.importing.write import write_rows
 
 
 def read(tmp_path: Path, form: str, content: object, question: str | None = None) -> ImportedRows:

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from crowdsweep.data.formats.registry import read_form
-from crowdsweep.data.formats.rows import Asked, ImportedRows
-from crowdsweep.data.formats.write import write_rows
 from crowdsweep.errors import DataError, UnknownName
+from crowdsweep.importing.registry import read_form
+from crowdsweep.importing.rows import Asked, ImportedRows
+from crowdsweep.importing.write import write_rows
 
 
 def matrix_of(tmp_path: Path, text: str, form: str = "matrix", name: str = "a.csv") -> ImportedRows:

@@ -7,16 +7,16 @@ import pytest
 from scipy import stats
 
 from crowdsweep.metrics.intervals import (
-    Spread,
+    StandardError,
     collapsed,
-    crossed_spread,
+    crossed_standard_error,
     estimate,
     few_seeds_interval,
     interval,
     p_value,
-    seed_spread,
+    seed_standard_error,
     share_interval,
-    split_spread,
+    split_standard_error,
 )
 from crowdsweep.metrics.known import Goal
 
@@ -97,7 +97,7 @@ def test_hall_transforms_as_its_paper_says() -> None:
     third = np.sum((values - mean) ** 3) * n / ((n - 1) * (n - 2))
     a = third / values.std(ddof=1) ** 3 / np.sqrt(n)
     student = stats.t.ppf(0.975, n - 1)
-    low, high = (float(end[0]) for end in interval(values.mean(keepdims=True), seed_spread(values[None])))
+    low, high = (float(end[0]) for end in interval(values.mean(keepdims=True), seed_standard_error(values[None])))
     assert low == pytest.approx(mean - student * error)  # the long tail is above: Hall's lower end is nearer
     t = (mean - high) / error
     assert t < -student
@@ -106,8 +106,8 @@ def test_hall_transforms_as_its_paper_says() -> None:
 
 def test_with_four_seeds_a_skewness_is_not_believed() -> None:
     values = np.array([[0.1, 0.2, 0.15, 0.9]])
-    assert seed_spread(values).skewness[0] == 0
-    assert seed_spread(np.append(values, [[0.12]], axis=1)).skewness[0] > 0
+    assert seed_standard_error(values).skewness[0] == 0
+    assert seed_standard_error(np.append(values, [[0.12]], axis=1)).skewness[0] > 0
 
 
 def test_overlapping_splits_widen_the_interval_by_nadeau_and_bengio() -> None:
@@ -117,7 +117,7 @@ def test_overlapping_splits_widen_the_interval_by_nadeau_and_bengio() -> None:
     assert plain.low is not None and wide.low is not None  # noqa: PT018 - one thing: there are intervals
     assert (wide.mean - wide.low) / (plain.mean - plain.low) == pytest.approx((1 + 10 * 0.1 / 0.9) ** 0.5)
     assert wide.varies == "held-out splits"
-    assert split_spread(np.array([values]), 0.1).freedom[0] == 9
+    assert split_standard_error(np.array([values]), 0.1).freedom[0] == 9
 
 
 def _naive_crossed_variance(scores: np.ndarray) -> float:
@@ -137,8 +137,8 @@ def _naive_crossed_variance(scores: np.ndarray) -> float:
 def test_seeds_and_items_are_a_two_way_layout() -> None:
     rng = np.random.default_rng(5)
     scores = rng.normal(size=(4, 1)) + rng.normal(size=(1, 7)) + 0.3 * rng.normal(size=(4, 7))
-    spread = crossed_spread(scores[None])
-    assert spread.variance[0] == pytest.approx(_naive_crossed_variance(scores))
+    error = crossed_standard_error(scores[None])
+    assert error.variance[0] == pytest.approx(_naive_crossed_variance(scores))
     found = estimate(scores.mean(axis=1).tolist(), item_scores=scores)
     assert (found.varies, found.n_items) == ("seeds and items", 7)
 
@@ -149,7 +149,9 @@ def test_where_seeds_change_nothing_the_items_alone_vary() -> None:
     assert (found.varies, found.constant) == ("items", True)
     assert found.low is not None and found.high is not None  # noqa: PT018 - one thing: there is an interval
     assert 0.4 < found.low < 0.6 < 0.85 < found.high < 0.99
-    assert crossed_spread(right[None, :1]).variance == pytest.approx(crossed_spread(right[None]).variance)
+    assert crossed_standard_error(right[None, :1]).variance == pytest.approx(
+        crossed_standard_error(right[None]).variance
+    )
 
 
 @pytest.mark.parametrize("n_items", [100, 800])
@@ -160,15 +162,15 @@ def test_few_items_that_differ_are_little_evidence_as_in_mcnemars_exact_test(n_i
             scores = np.zeros((1, 1, n_items))
             scores[0, 0, :differing] = 1
             scores[0, 0, :against] = -1
-            p = float(p_value(scores.mean(axis=(1, 2)), crossed_spread(scores))[0])
+            p = float(p_value(scores.mean(axis=(1, 2)), crossed_standard_error(scores))[0])
             exact = stats.binomtest(against, differing).pvalue
             assert 0.65 * min(exact, 0.3) < p, f"{against} of {differing}"
             assert (p < 0.05) == (exact < 0.05) or 0.03 < exact < 0.07, f"{against} of {differing}"
 
 
 def test_nothing_varies_nothing_is_told() -> None:
-    spread = crossed_spread(np.ones((1, 3, 10)))
-    assert p_value(np.array([0.0]), spread)[0] == 1
+    error = crossed_standard_error(np.ones((1, 3, 10)))
+    assert p_value(np.array([0.0]), error)[0] == 1
     assert estimate([1.0] * 3, item_scores=np.ones((3, 10))).low is None
 
 
@@ -260,8 +262,8 @@ def test_a_collapse_is_seldom_seen_where_there_is_none(
 
 def test_rows_are_computed_as_each_alone() -> None:
     scores = np.random.default_rng(2).normal(size=(3, 5, 8))
-    together = crossed_spread(scores)
+    together = crossed_standard_error(scores)
     for row in range(3):
-        alone: Spread = crossed_spread(scores[row : row + 1])
+        alone: StandardError = crossed_standard_error(scores[row : row + 1])
         found = [together.variance[row], together.freedom[row], together.skewness[row]]
         assert found == pytest.approx([alone.variance[0], alone.freedom[0], alone.skewness[0]])

@@ -16,7 +16,7 @@ from crowdsweep.cli.commands import run_command_line
 from crowdsweep.data import catalogue
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import CrowdDataset, Gold, Items
-from crowdsweep.data.folder import write_folder
+from crowdsweep.data.on_disk.folder import write_folder
 from crowdsweep.labelling.annotators import annotator_facts, spammer_scores
 from crowdsweep.labelling.classifiers import load_classifier
 from crowdsweep.labelling.crowd import crowd_of
@@ -114,7 +114,7 @@ def test_what_others_make_of_an_answer_equals_loops(counted, kinds, monkeypatch)
         answer=random.integers(0, 3, 60),
         weight=random.integers(1, 3, 60).astype(np.float64),
         certainty=np.ones(60),
-        belief=random.dirichlet(np.ones(3), 8),
+        posterior=random.dirichlet(np.ones(3), 8),
         kinds=kinds,
     )
     confusions = random.dirichlet(np.ones(3), (7, kinds, 3))
@@ -129,7 +129,7 @@ def test_what_others_make_of_an_answer_equals_loops(counted, kinds, monkeypatch)
             assert weight == questions.weight[own]
             asked = questions.question[own]
             others = np.flatnonzero((questions.question == asked) & (questions.annotator != questions.annotator[own]))
-            expected = np.zeros(3) if counted else questions.belief[asked % kinds :: kinds].mean(axis=0)
+            expected = np.zeros(3) if counted else questions.posterior[asked % kinds :: kinds].mean(axis=0)
             for other in others:
                 if counted:
                     expected[questions.answer[other]] += questions.weight[other]
@@ -167,10 +167,10 @@ def test_spammer_scores_are_of_rows_that_differ():
 
 
 def test_the_gain_of_a_label_is_mutual_information():
-    belief, matrix = np.array([[0.3, 0.7], [1.0, 0.0]]), np.array([[0.9, 0.1], [0.2, 0.8]])
-    joint = belief[0][:, None] * matrix
+    posterior, matrix = np.array([[0.3, 0.7], [1.0, 0.0]]), np.array([[0.9, 0.1], [0.2, 0.8]])
+    joint = posterior[0][:, None] * matrix
     expected = (joint * np.log2(joint / (joint.sum(axis=1, keepdims=True) * joint.sum(axis=0)))).sum()
-    assert gains(belief, matrix) == pytest.approx([expected, 0.0])
+    assert gains(posterior, matrix) == pytest.approx([expected, 0.0])
 
 
 def test_labelling_what_tells_most_raises_accuracy_more_than_chance():

@@ -225,7 +225,7 @@ def test_heldout_choices_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     expected = [np.log(0.9) + np.log(0.8), np.log(0.1) + np.log(0.8), np.log(0.5) + np.log(1e-12)]
     assert heldout_choices_loglik(lambda item, _: table[item], rows) == pytest.approx(np.mean(expected))
     all_ones = heldout_choices_loglik(lambda item, _: np.ones((len(item), 2)), rows)
-    assert all_ones == pytest.approx(np.log(1e-12) * (1 + 2 + 0) / 3), "whoever foretells everything is wrong"
+    assert all_ones == pytest.approx(np.log(1e-12) * (1 + 2 + 0) / 3), "whoever predicts everything is wrong"
     unsure = Annotations.of(
         item=np.array([0]),
         annotator=np.array([0]),

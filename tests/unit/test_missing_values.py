@@ -8,12 +8,12 @@ import pytest
 
 import crowdsweep as cs
 from crowdsweep.cli.commands import run_command_line
-from crowdsweep.data.folder import read_folder
-from crowdsweep.data.formats.registry import read_form
-from crowdsweep.data.formats.rows import Asked
 from crowdsweep.data.missing import USUAL, WORDS, LeftOut, Missing
 from crowdsweep.data.oddities import mistakes
+from crowdsweep.data.on_disk.folder import read_folder
 from crowdsweep.errors import BadInput, DataError
+from crowdsweep.importing.registry import read_form
+from crowdsweep.importing.rows import Asked
 
 LABELS = ["x", "y", "NA", "None", "none", "", "x", "y"]
 KEPT = [label for label in LABELS if label not in ("NA", "None", "")]

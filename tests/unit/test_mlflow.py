@@ -221,7 +221,7 @@ def test_a_trial_that_enters_the_report_is_marked(store: Path) -> None:
     assert next(iter(cells.values())).data.tags["crowdsweep.phase"] == "report"
 
 
-def test_a_watched_metric_has_its_history_and_ends_with_its_final_value(store: Path) -> None:
+def test_a_learning_curve_is_its_metrics_history_and_ends_with_its_final_value(store: Path) -> None:
     good, early = (replace(spec(seed), params={"epochs": 30}) for seed in (0, 1))
     curve = tuple((step, step / 100) for step in (10, 20, 30))
     result = replace(ok(good.key).result, metrics={"dev_accuracy": 0.9}, iterations=30, curve=curve)

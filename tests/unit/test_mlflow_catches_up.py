@@ -17,7 +17,7 @@ from crowdsweep.record.result import Status
 from crowdsweep.record.shown import one_each, shown_trials
 from crowdsweep.tracking.mlflow_door import MlflowDoor
 from crowdsweep.tracking.mlflow_runs import MlflowClient, MlflowMirror, tracking_uri
-from crowdsweep.tracking.repeated import Pace
+from crowdsweep.tracking.repeated import Timing
 from crowdsweep.tracking.run_records import FILES
 from crowdsweep.tracking.uri import without_credentials
 from crowdsweep.views.in_mlflow import show_when_ended
@@ -207,7 +207,7 @@ def project(store: Path) -> None:
         experiment="tracked",
         record=journal.handle,
         look=journal.snapshot,
-        pace=Pace(patience_s=20.0),
+        timing=Timing(patience_s=20.0),
     )
     mirror.handle(journal.state.started[0])
     mirror.close()

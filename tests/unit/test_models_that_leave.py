@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from crowdsweep.engine import worker
-from crowdsweep.engine.work import DONE, Question
+from crowdsweep.engine.work import DONE, Call
 from crowdsweep.registry import discovery
 
 
@@ -24,9 +24,9 @@ def test_a_relative_search_path_is_meant_from_where_the_worker_began(
     monkeypatch.setenv(discovery.SEARCH_PATH, "plugins")
     forkserver = worker.Forkserver()
     try:
-        for question in (Question(function=os.chdir, arguments=("/",)), Question(function=found, arguments=())):
-            forkserver.worker().give(question)
-            kind, answer = forkserver.news(60.0)
+        for call in (Call(function=os.chdir, arguments=("/",)), Call(function=found, arguments=())):
+            forkserver.worker().send(call)
+            kind, answer = forkserver.receive(60.0)
             assert kind == DONE
         assert answer == str(plugin)
     finally:

@@ -10,7 +10,7 @@ import pytest
 from crowdsweep.analysis.standing import left_out_words, sweep_status
 from crowdsweep.cli.commands import run_command_line
 from crowdsweep.data.catalogue import load
-from crowdsweep.data.moved import load_recorded
+from crowdsweep.data.on_disk.moved import load_recorded
 from crowdsweep.errors import DataError
 from crowdsweep.record.journal import Journal, read_journal
 from crowdsweep.testing.journals import made_up_sweep, made_up_trials

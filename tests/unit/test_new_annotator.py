@@ -1,4 +1,4 @@
-"""Which clusters a fit found, and what it foretells of somebody whom it has not met, on a user's own answers."""
+"""Which clusters a fit found, and what it predicts of somebody whom it has not met, on a user's own answers."""
 
 from dataclasses import replace
 
@@ -110,16 +110,16 @@ def test_arrays_of_a_plug_in_that_are_called_alike_are_no_clusters() -> None:
         ),
     ],
 )
-def test_a_few_answers_foretell_the_others(model: str, settings: dict[str, float], kind: int) -> None:
+def test_a_few_answers_predict_the_others(model: str, settings: dict[str, float], kind: int) -> None:
     fit = cs.fit(model, contradicting(features=model == "ldl-nm"), seeds=2, **settings)
     told = {f"item {item}": SAID[TRUTH[item] ^ kind] for item in range(6)}
-    foretold = fit.new_annotator(told).to_pandas()
-    assert len(foretold) == ITEMS
-    others = [at for at, name in enumerate(foretold["item"]) if number(name) >= 6]
-    right = [foretold["label"][at] == SAID[TRUTH[number(foretold["item"][at])] ^ kind] for at in others]
+    predicted = fit.new_annotator(told).to_pandas()
+    assert len(predicted) == ITEMS
+    others = [at for at, name in enumerate(predicted["item"]) if number(name) >= 6]
+    right = [predicted["label"][at] == SAID[TRUTH[number(predicted["item"][at])] ^ kind] for at in others]
     assert np.mean(right) > 0.9
-    np.testing.assert_allclose(foretold["p(no)"] + foretold["p(yes)"], 1.0, atol=1e-6)
-    np.testing.assert_array_equal(foretold["probability"], foretold[["p(no)", "p(yes)"]].max(axis=1))
+    np.testing.assert_allclose(predicted["p(no)"] + predicted["p(yes)"], 1.0, atol=1e-6)
+    np.testing.assert_array_equal(predicted["probability"], predicted[["p(no)", "p(yes)"]].max(axis=1))
 
 
 def test_whoever_answers_an_item_twice_is_heard_twice() -> None:

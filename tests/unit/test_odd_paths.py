@@ -7,9 +7,9 @@ import pytest
 from data_folders import folder_of
 
 import crowdsweep as cs
+from crowdsweep import paths
 from crowdsweep.cli.commands import run_command_line
 from crowdsweep.errors import BadInput, CrowdsweepError
-from crowdsweep.files import asked
 from crowdsweep.labelling.classifiers import load_classifier
 from crowdsweep.registry.discovery import search_path
 
@@ -34,11 +34,11 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @odd
 def test_questions_have_an_answer(path: str) -> None:
-    for question in (asked.is_file, asked.is_folder, asked.exists, asked.stands):
+    for question in (paths.is_file, paths.is_folder, paths.exists, paths.stands):
         assert question(path) is False
         assert question(Path(path)) is False
-    assert asked.names_in(path) == []
-    assert asked.at_home(f"~nobody-{path}") == Path(f"~nobody-{path}")
+    assert paths.names_in(path) == []
+    assert paths.at_home(f"~nobody-{path}") == Path(f"~nobody-{path}")
 
 
 @odd

@@ -12,8 +12,8 @@ from dies import deaths
 
 import crowdsweep as cs
 from crowdsweep.cli.commands import run_command_line
-from crowdsweep.data.folder import read_folder, write_folder
-from crowdsweep.data.new_folder import check_new
+from crowdsweep.data.on_disk.folder import read_folder, write_folder
+from crowdsweep.data.on_disk.new_folder import check_new
 from crowdsweep.errors import BadInput, DataError, JournalDamaged, JournalError, NotOurs, NotWritten
 from crowdsweep.files import drafts
 from crowdsweep.files.listed import LIST_FILE

@@ -240,7 +240,7 @@ def test_a_plan_says_what_was_measured_and_what_is_unknown(unpriced: list[int]) 
     searched = {"name": "unpriced", "label": "searched", "search": {"iterations": {"min": 40, "max": 60}}}
     mapping = {"name": "s", "datasets": ["anesthesia"], "models": ["majority-vote", "unpriced", broken, searched]}
     made = make_plan(parse_sweep({**mapping, "seeds": {"report": 20}}))
-    assert unpriced == [20], "nothing is timed before somebody asks; a search tries whether its model foretells"
+    assert unpriced == [20], "nothing is timed before somebody asks; a search tries whether its model predicts"
     summary = made.summary()
     vote, good, bad = summary["cells"]
     assert [row["told_by"] for row in (vote, good, bad, *summary["searches"])] == [

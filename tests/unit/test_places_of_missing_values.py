@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 
 import crowdsweep as cs
-from crowdsweep.data.folder import read_folder
-from crowdsweep.data.formats.registry import read_form
-from crowdsweep.data.formats.rows import Asked
+from crowdsweep.data.on_disk.folder import read_folder
 from crowdsweep.errors import DataError
+from crowdsweep.importing.registry import read_form
+from crowdsweep.importing.rows import Asked
 
 ANSWERS = "item,annotator,label\na,p,x\n,,\nb,q,y\nc,p,x\n"
 """The second row is none: row 3 is that of b."""

@@ -20,7 +20,7 @@ import yaml
 import crowdsweep as cs
 from crowdsweep.analysis.trial_table import TRIAL_COLUMNS
 from crowdsweep.cli.commands import run_command_line
-from crowdsweep.data.folder import write_folder
+from crowdsweep.data.on_disk.folder import write_folder
 from crowdsweep.data.simulate import simulate_crowd
 from crowdsweep.errors import BadInput, ConvergenceWarning, DataError, UnknownName
 from crowdsweep.files.listed import LIST_FILE

@@ -17,9 +17,9 @@ from crowdsweep.cli.commands import run_command_line
 from crowdsweep.data.catalogue import COMMON_PARAMS, FOLDER_PARAMS, check_params, names, source
 from crowdsweep.errors import BadInput
 from crowdsweep.models import registered
-from crowdsweep.newcomer.begin import begin_with_folder
 from crowdsweep.search.dimensions import KEYS_OF
 from crowdsweep.studies.contract import find_template, template_names
+from crowdsweep.sweep.starter.begin import begin_with_folder
 from crowdsweep.sweepfile.checked import field_types
 from crowdsweep.sweepfile.located import parse_yaml
 from crowdsweep.sweepfile.read import MODEL_KEYS, config_to_mapping, parse_sweep

@@ -2,7 +2,7 @@
 
 import pytest
 
-from crowdsweep.search.racing import is_hopeless
+from crowdsweep.search.racing import should_prune
 
 
 def by_seed(*scores: float) -> dict[int, float]:
@@ -13,19 +13,19 @@ BEST = by_seed(0.90, 0.91, 0.92, 0.93, 0.94)
 WORSE = by_seed(0.80, 0.82, 0.84, 0.86, 0.88)
 
 
-def test_a_point_that_loses_on_every_seed_is_hopeless_from_the_fourth_on() -> None:
+def test_a_point_that_loses_on_every_seed_is_pruned_from_the_fourth_on() -> None:
     # n losses in a row have p = 1 / 2**n: 1/8 at three seeds, 1/16 at four.
-    for n, hopeless in [(1, False), (2, False), (3, False), (4, True), (5, True)]:
+    for n, pruned in [(1, False), (2, False), (3, False), (4, True), (5, True)]:
         first = dict(list(WORSE.items())[:n])
-        assert is_hopeless(first, BEST) is hopeless
-    assert not is_hopeless(dict(list(WORSE.items())[:4]), BEST, p=1 / 16)
-    assert is_hopeless(dict(list(WORSE.items())[:3]), BEST, p=0.13)
+        assert should_prune(first, BEST) is pruned
+    assert not should_prune(dict(list(WORSE.items())[:4]), BEST, p=1 / 16)
+    assert should_prune(dict(list(WORSE.items())[:3]), BEST, p=0.13)
 
 
 def test_the_goal_turns_it_round() -> None:
-    assert is_hopeless(BEST, WORSE, goal="minimize")
-    assert not is_hopeless(WORSE, BEST, goal="minimize")
-    assert not is_hopeless(BEST, WORSE)
+    assert should_prune(BEST, WORSE, goal="minimize")
+    assert not should_prune(WORSE, BEST, goal="minimize")
+    assert not should_prune(BEST, WORSE)
 
 
 @pytest.mark.parametrize(
@@ -39,11 +39,11 @@ def test_the_goal_turns_it_round() -> None:
     ],
 )
 def test_no_evidence_is_no_verdict(scores: dict[int, float], best: dict[int, float]) -> None:
-    assert not is_hopeless(scores, best)
+    assert not should_prune(scores, best)
 
 
-def test_a_better_mean_is_never_hopeless() -> None:
+def test_a_better_mean_is_never_pruned() -> None:
     # Slightly worse on nine seeds, far better on one.
     scores = dict.fromkeys(range(9), 0.899) | {9: 1.0}
-    assert not is_hopeless(scores, dict.fromkeys(range(10), 0.9))
-    assert is_hopeless(scores | {9: 0.9}, dict.fromkeys(range(10), 0.9))
+    assert not should_prune(scores, dict.fromkeys(range(10), 0.9))
+    assert should_prune(scores | {9: 0.9}, dict.fromkeys(range(10), 0.9))

@@ -10,11 +10,11 @@ import pytest
 
 from crowdsweep.cli.commands import run_command_line
 from crowdsweep.cli.data import FORM_NAMES
-from crowdsweep.data.folder import read_folder
-from crowdsweep.data.formats.registry import FORMS
 from crowdsweep.data.oddities import mistakes
+from crowdsweep.data.on_disk.folder import read_folder
 from crowdsweep.data.spelling import alike, alike_names, spelling
 from crowdsweep.errors import DataError
+from crowdsweep.importing.registry import FORMS
 from crowdsweep.sweep.plan import make_plan
 from crowdsweep.sweepfile.read import load_sweep
 

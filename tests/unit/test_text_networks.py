@@ -98,8 +98,8 @@ def test_a_sentence_is_tagged_the_same_whatever_stands_beside_it() -> None:
         np.testing.assert_allclose(fit.predictor.predict(items.take(own), "classifier"), together[own], atol=1e-6)
 
 
-def test_sentences_are_set_aside_whole_and_dev_sentences_are_watched() -> None:
-    """Patience needs something to watch: dev items with annotations and texts, or whole sentences of its own."""
+def test_sentences_validate_whole_and_dev_sentences_validate_where_there_are_any() -> None:
+    """Early stopping needs validation labels: dev items with annotations and texts, or whole sentences of its own."""
     data, dev = sentences(0), sentences(1)
     watched = replace(data, validation=Validation(items=dev.items, annotations=dev.annotations))
     for one in (data, watched):

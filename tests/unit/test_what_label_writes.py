@@ -9,8 +9,8 @@ from data_folders import folder_of
 
 import crowdsweep as cs
 from crowdsweep.cli.commands import run_command_line
-from crowdsweep.data.folder import read_folder, write_folder
 from crowdsweep.data.oddities import mistakes
+from crowdsweep.data.on_disk.folder import read_folder, write_folder
 from crowdsweep.errors import BadInput, FitFailed
 from crowdsweep.labelling.chosen import chosen_of_dataset
 from crowdsweep.labelling.classifiers import load_classifier

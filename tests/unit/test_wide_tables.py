@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from crowdsweep.cli.commands import run_command_line
-from crowdsweep.newcomer.guess import guess_file
+from crowdsweep.importing.guess import guess_file
 
 COLUMNS = 20_000
 

@@ -41,14 +41,14 @@ class _Asked:
         label: of its model.
         dataset: with its parameters, as people call it.
         search: that it belongs to; empty where its point is fixed.
-        watched: the metric that is scored while it trains.
+        metric: the metric that is scored while it trains.
     """
 
     spec: TrialSpec
     label: str
     dataset: str
     search: str
-    watched: str
+    metric: str
 
 
 class Progress:
@@ -85,7 +85,7 @@ class Progress:
         self._asked: dict[str, _Asked] = {}
         self._earlier: Mapping[str, TrialResult] = {}
         self._outcome: dict[str, Status] = {}
-        self._watched: dict[str, str] = {}  # cell or search → the metric that is scored while its trials train
+        self._metrics: dict[str, str] = {}  # cell or search → the metric that is scored while its trials train
         self._bests = Bests({}, PlanRecord())
 
     def begin(self, state: JournalState) -> None:
@@ -193,11 +193,11 @@ class Progress:
         words = f"{self.describe(event.key)}: step {event.step}"
         if event.score is None:
             return words
-        return f"{words}, {score_words(event.score, asked.watched if asked else 'score')}"
+        return f"{words}, {score_words(event.score, asked.metric if asked else 'score')}"
 
     def _plan(self, config: Mapping[str, Any], plan: PlanRecord) -> None:
         self._planned_total = plan.n_trials
-        self._watched = {cell.key: cell.metric for cell in [*plan.cells, *plan.searches]}
+        self._metrics = {cell.key: cell.metric for cell in [*plan.cells, *plan.searches]}
         self._bests = Bests(config, plan)
         self._among = {row.dataset for row in plan.datasets}
         self._searched = {
@@ -225,9 +225,9 @@ class Progress:
 
     def _ask(self, spec: TrialSpec, label: str, search: str) -> None:
         dataset = dataset_words(spec.dataset, spec.dataset_params, self._among)
-        watched = self._watched.get(search or spec.cell_key, "score")
+        metric = self._metrics.get(search or spec.cell_key, "score")
         fresh = spec.key not in self._asked
-        self._asked[spec.key] = _Asked(spec=spec, label=label, dataset=dataset, search=search, watched=watched)
+        self._asked[spec.key] = _Asked(spec=spec, label=label, dataset=dataset, search=search, metric=metric)
         self._bests.expect(spec, label, search)
         self._known[label, dataset] += fresh
         if fresh and spec.key in self._earlier:

@@ -10,7 +10,8 @@ from jaxtyping import Float64, Int64
 
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.models._annotator_order import annotator_order
-from crowdsweep.models.aggregate._bipartite import Edges
+from crowdsweep.models.aggregate._bipartite import ClusterParameters, Edges
+from crowdsweep.models.clusters import ClusteredCrowd, Clusters
 from crowdsweep.seeds import SeedStream
 
 
@@ -45,21 +46,47 @@ class ActiveCrowd:
             n_annotators=annotations.n_annotators,
         )
 
-    def of_all_items(
-        self, active: Float64[np.ndarray, "active_items clusters"], rest: Float64[np.ndarray, " clusters"]
-    ) -> Float64[np.ndarray, "items clusters"]:
-        """Returns a row for each declared item; `rest` where it has no answers."""
-        out = np.repeat(rest[None], self.n_items, axis=0)
-        out[self.items] = active
-        return out
+    def clustered(
+        self,
+        parameters: ClusterParameters,
+        items: Float64[np.ndarray, "active_items clusters"],
+        annotators: Float64[np.ndarray, "active_annotators annotator_clusters"],
+        unknown: Float64[np.ndarray, " annotator_clusters"] | None = None,
+    ) -> ClusteredCrowd:
+        """Returns all declared items and annotators; items without answers have psi for their clusters' probabilities.
 
-    def of_all_annotators(
-        self, active: Float64[np.ndarray, "active_annotators clusters"], rest: Float64[np.ndarray, " clusters"]
-    ) -> Float64[np.ndarray, "annotators clusters"]:
-        """Returns a row for each declared annotator; `rest` where one has no answers."""
-        out = np.repeat(rest[None], self.n_annotators, axis=0)
-        out[self.annotators] = active
-        return out
+        The crowd's mix of annotator clusters is the mean of its annotators': of few annotators, the pseudo-counts in
+        Omega would give much of it to clusters that nobody is in.
+
+        Args:
+            parameters: psi, Omega and Theta.
+            items, annotators: probabilities of the clusters of those with answers.
+            unknown: the same for an annotator without answers; None: the crowd's mix.
+        """
+        mix = annotators.mean(axis=0) if len(annotators) else parameters.annotator_shares
+        return ClusteredCrowd(
+            clusters=Clusters(
+                item_shares=parameters.item_shares,
+                annotator_shares=parameters.annotator_shares,
+                annotator_mix=mix,
+                labels=parameters.labels,
+                distributions=np.einsum("l,glk->gk", mix, parameters.labels),
+            ),
+            items=_laid_out(items, self.items, self.n_items, parameters.item_shares),
+            annotators=_laid_out(annotators, self.annotators, self.n_annotators, mix if unknown is None else unknown),
+        )
+
+
+def _laid_out(
+    active: Float64[np.ndarray, "active clusters"],
+    codes: Int64[np.ndarray, " active"],
+    size: int,
+    rest: Float64[np.ndarray, " clusters"],
+) -> Float64[np.ndarray, "size clusters"]:
+    """Returns a row for each of so many codes: the active ones' own, and `rest`."""
+    rows = np.repeat(rest[None], size, axis=0)
+    rows[codes] = active
+    return rows
 
 
 def _recoded(

@@ -32,7 +32,7 @@ from crowdsweep.arrays import floored_log, normalised_rows
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models._em import CHUNK, normalised, winners
 from crowdsweep.models.aggregate._clustered import FittedClusters, RestartReporter
-from crowdsweep.models.clusters import ClusteredCrowd, Clusters, Snap, projected
+from crowdsweep.models.clusters import ClusteredCrowd, Clusters, Snap
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
 
 Method = Literal["map", "variational"]
@@ -215,15 +215,9 @@ class FiniteMultinomialMixture:
             ),
             items=memberships,
         )
-        result = FitResult(
-            item_probs=projected(memberships, distributions, self.snap),
-            label_probs=crowd.label_probs,
-            objective=mixture.objective,
-            converged=mixture.converged,
-            iterations=len(mixture.objective),
-            extras=crowd.extras,
+        return FittedClusters.of(
+            crowd, reporter, objective=mixture.objective, converged=mixture.converged, snap=self.snap
         )
-        return FittedClusters(result=result, crowd=crowd, reporter=reporter)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

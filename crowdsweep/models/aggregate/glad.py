@@ -10,11 +10,12 @@ Whitehill et al. (2009), "Whose vote should count more", NIPS.
     beta_i     inverse difficulty of item i, log beta_i ~ N(1, 1)             exp(log_easiness)
     p(z_i)     posterior, under a uniform prior over the classes              posterior
 
-Deviations: the M-step alternates between all abilities and all easinesses, by damped Newton steps, halved until
-they do not lead down, where the paper has gradients of both together: every annotator and item moves by itself, so
-data sets stack, and the objective never falls. Wrong answers have probability (1 - sigmoid) / (K - 1) each; the term
-log(K - 1) in the gradients of some implementations is not there. Annotators without any answer are taken for any of the
-others, in proportion to the answers that they gave.
+Deviations: the M-step updates all abilities given the easinesses, then all easinesses given the abilities, each by a
+Newton step that is halved until the expected log-posterior does not fall; the paper follows the gradient of both
+together. Each annotator and each item has a step size of its own, so that data sets can be fitted side by side, and
+the objective never falls. A wrong answer has probability (1 - sigmoid) / (K - 1); log(K - 1) is constant and has no
+gradient, where some implementations have one. An annotator without answers has the average response probability of
+the others, each of them counting as often as they answered.
 """
 
 from collections.abc import Sequence
@@ -77,15 +78,15 @@ class Glad:
 
     def _expected(self, crowds: StackedCrowds, rows: Rows, state: "State") -> tuple["State", PerReplica]:
         """E-step: log p(answers | class) is the same for all classes but for ability × easiness of who chose it."""
-        product = state.ability[rows.annotator] * np.exp(state.log_easiness)[rows.item]
-        n_classes = crowds.n_classes
-        log_wrong = log_expit(-product) - np.log(max(n_classes - 1, 1))
-        log_joint = rows.by_label(rows.weight * (log_expit(product) - log_wrong)) - np.log(n_classes)
+        log_right, log_wrong = log_likelihood(
+            state.ability[rows.annotator] * np.exp(state.log_easiness)[rows.item], crowds.n_classes
+        )
+        log_joint = rows.by_label(rows.weight * (log_right - log_wrong)) - np.log(crowds.n_classes)
         log_joint += rows.by_item(rows.weight * log_wrong)[:, None]
         posterior, log_evidence = normalised(log_joint)
-        log_evidence -= 0.5 * ((state.log_easiness - _PRIOR_MEAN) / self.easiness_spread) ** 2
-        log_prior = -0.5 * ((state.ability - _PRIOR_MEAN) / self.ability_spread) ** 2
-        objective = crowds.replica_sums(log_evidence) + crowds.replica_sums_of_annotators(log_prior)
+        log_evidence += log_prior(state.log_easiness, self.easiness_spread)
+        objective = crowds.replica_sums(log_evidence)
+        objective += crowds.replica_sums_of_annotators(log_prior(state.ability, self.ability_spread))
         return replace(state, posterior=posterior), objective
 
     def _maximised(self, rows: Rows, state: "State") -> "State":
@@ -102,9 +103,8 @@ class Glad:
         sums = rows.by_annotator
 
         def value(at: PerUnit) -> PerUnit:
-            product = at[rows.annotator] * easiness
-            likelihood = sums(rows.weight * (log_expit(-product) + right * product))
-            return likelihood - 0.5 * precision * (at - _PRIOR_MEAN) ** 2
+            likelihood = sums(rows.weight * expected_log_likelihood(right, at[rows.annotator] * easiness))
+            return likelihood + log_prior(at, self.ability_spread)
 
         probs = expit(ability[rows.annotator] * easiness)
         slope = sums(rows.weight * easiness * (right - probs)) - precision * (ability - _PRIOR_MEAN)
@@ -116,9 +116,8 @@ class Glad:
         sums = rows.by_item
 
         def value(at: PerUnit) -> PerUnit:
-            product = ability * np.exp(at)[rows.item]
-            likelihood = sums(rows.weight * (log_expit(-product) + right * product))
-            return likelihood - 0.5 * precision * (at - _PRIOR_MEAN) ** 2
+            likelihood = sums(rows.weight * expected_log_likelihood(right, ability * np.exp(at)[rows.item]))
+            return likelihood + log_prior(at, self.easiness_spread)
 
         product = ability * np.exp(log_easiness)[rows.item]
         probs = expit(product)
@@ -141,6 +140,22 @@ class Glad:
             iterations=len(stepped.objectives[replica]),
             extras={"ability": ability, "easiness": easiness},
         )
+
+
+def log_likelihood(product: PerRow, n_classes: int) -> tuple[PerRow, PerRow]:
+    """Returns log p(answer | class) of each answer, given ability × easiness: if it is right, and if it is wrong."""
+    return log_expit(product), log_expit(-product) - np.log(max(n_classes - 1, 1))
+
+
+def expected_log_likelihood(right: PerRow, product: PerRow) -> PerRow:
+    """Returns the mean of `log_likelihood` over the posterior probability that an answer is right, without its term in
+    the number of classes, which no parameter moves."""
+    return log_expit(-product) + right * product  # as log sigmoid(p) - log sigmoid(-p) = p
+
+
+def log_prior(value: PerUnit, deviation: float) -> PerUnit:
+    """Returns the log density of N(1, deviation²), up to a constant."""
+    return -0.5 * ((value - _PRIOR_MEAN) / deviation) ** 2
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

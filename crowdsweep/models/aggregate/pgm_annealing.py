@@ -38,9 +38,9 @@ from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models._em import CHUNK, normalised
 from crowdsweep.models.aggregate._active import ActiveCrowd
 from crowdsweep.models.aggregate._annealing import Annealing, Proposal, Solution, Target
-from crowdsweep.models.aggregate._bipartite import Edges
-from crowdsweep.models.aggregate._clustered import GRAPH_SPACE, FittedClusters, RestartReporter
-from crowdsweep.models.clusters import ClusteredCrowd, Clusters, Snap, projected
+from crowdsweep.models.aggregate._bipartite import ClusterParameters, Edges
+from crowdsweep.models.aggregate._clustered import GRAPH_SPACE, FittedClusters, GraphPrior, RestartReporter
+from crowdsweep.models.clusters import ClusteredCrowd, Snap
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
 
 _PLACES = 4 * CHUNK  # answers times fits side by side
@@ -56,11 +56,7 @@ class PgmAnnealing:
     """Hyper-parameters of the graph model and its annealing.
 
     Attributes:
-        item_clusters: K, number of clusters of items.
-        annotator_clusters: L, number of clusters of annotators.
-        alpha: Dirichlet parameter of the label distributions, Theta; at 1 it adds nothing.
-        gamma: Dirichlet parameter of the shares of the items' clusters, psi; at 1 it adds nothing.
-        tau: Dirichlet parameter of the shares of the annotators' clusters, Omega; at 1 it adds nothing.
+        graph: the model, of which this is one way to fit it.
         proposal: distributions are proposed near the current ones (`local`), or from their Dirichlets (`prior`).
         kappa: how near a `local` proposal is; the larger, the nearer.
         restarts: fits from random states, of which the one with the best joint is kept; after 15 % of the sweeps only
@@ -70,11 +66,7 @@ class PgmAnnealing:
         snap: an item is labelled with the distribution of its best cluster, or with the mixture of all.
     """
 
-    item_clusters: Annotated[int, Ge(1)] = 10
-    annotator_clusters: Annotated[int, Ge(1)] = 10
-    alpha: Annotated[float, Ge(1)] = 2.0
-    gamma: Annotated[float, Ge(1)] = 2.0
-    tau: Annotated[float, Ge(1)] = 2.0
+    graph: GraphPrior = GraphPrior()
     proposal: Proposal = "local"
     kappa: Annotated[float, Gt(0)] = 100.0
     restarts: Annotated[int, Ge(1)] = 5
@@ -148,27 +140,24 @@ class PgmAnnealing:
 
     def _target(self, edges: Edges) -> Target:
         return Target(
-            clusters=self.item_clusters,
-            annotator_clusters=self.annotator_clusters,
+            clusters=self.graph.item_clusters,
+            annotator_clusters=self.graph.annotator_clusters,
             classes=edges.n_classes,
-            alpha=self.alpha,
-            gamma=self.gamma,
-            tau=self.tau,
+            alpha=self.graph.alpha,
+            gamma=self.graph.gamma,
+            tau=self.graph.tau,
             proposal=self.proposal,
             kappa=self.kappa,
         )
 
     def _result(self, active: ActiveCrowd, run: "Run", found: Solution) -> FittedClusters:
-        crowd = clustered(active, found)
-        result = FitResult(
-            item_probs=projected(crowd.items, crowd.clusters.distributions, self.snap),
-            label_probs=crowd.label_probs,
+        return FittedClusters.of(
+            clustered(active, found),
+            run.reporter,
             objective=np.array(run.objective),
             converged=run.converged,
-            iterations=len(run.objective),
-            extras=crowd.extras,
+            snap=self.snap,
         )
-        return FittedClusters(result=result, crowd=crowd, reporter=run.reporter)
 
 
 @dataclass(kw_only=True, eq=False)
@@ -194,11 +183,11 @@ class Run:
 
 
 def clustered(active: ActiveCrowd, found: Solution) -> ClusteredCrowd:
-    """Returns what a solution of one column says of everybody: each item's clusters given the annotators', and the
-    other way round. O(A (G + L)).
+    """Returns each item's clusters given those of the annotators, and each annotator's given those of the items, in a
+    solution of one column. O(A (G + L)).
 
-    Who has no answers is as those who have: an item as the shares, an annotator as the others' mean, by how many they
-    gave."""
+    An annotator without answers has the mean of the others' probabilities, each weighted by how many answers it gave.
+    """
     edges, log_labels = active.edges, found.log_labels[..., 0]
     w, z = found.items[:, 0], found.annotators[:, 0]
     log_item_shares, log_annotator_shares = found.log_item_shares[:, 0], found.log_annotator_shares[:, 0]
@@ -207,22 +196,14 @@ def clustered(active: ActiveCrowd, found: Solution) -> ClusteredCrowd:
     of_annotators = [edges.sums_by_annotator(row[w[edges.item], edges.label][:, None]) for row in by_annotator]
     items = normalised(log_item_shares + np.concatenate(of_items, axis=1))[0]
     annotators = normalised(log_annotator_shares + np.concatenate(of_annotators, axis=1))[0]
-    item_shares, annotator_shares = (normalised_rows(np.exp(logs)) for logs in (log_item_shares, log_annotator_shares))
     given = np.bincount(edges.annotator, minlength=len(annotators))
-    anybody = len(annotators) > 0
-    mix = annotators.mean(axis=0) if anybody else annotator_shares
-    labels = normalised_rows(np.exp(log_labels))
-    return ClusteredCrowd(
-        clusters=Clusters(
-            item_shares=item_shares,
-            annotator_shares=annotator_shares,
-            annotator_mix=mix,
-            labels=labels,
-            distributions=np.einsum("l,glk->gk", mix, labels),
-        ),
-        items=active.of_all_items(items, item_shares),
-        annotators=active.of_all_annotators(annotators, given @ annotators / given.sum() if anybody else mix),
+    parameters = ClusterParameters(
+        item_shares=normalised_rows(np.exp(log_item_shares)),
+        annotator_shares=normalised_rows(np.exp(log_annotator_shares)),
+        labels=normalised_rows(np.exp(log_labels)),
     )
+    unknown = given @ annotators / given.sum() if len(annotators) else None
+    return active.clustered(parameters, items, annotators, unknown)
 
 
 MODEL = ModelInfo(

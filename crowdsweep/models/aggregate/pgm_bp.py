@@ -16,7 +16,7 @@ Deviations: the stop rule compares items with items and annotators with annotato
 products of messages are sums of logarithms; messages go on from where the last E-step left them. The M-step multiplies
 node beliefs, as the listing does (`edge_marginals` uses the edges' own). Restarts begin at random label distributions:
 those that random memberships make are all but equal, and belief propagation then forgets the memberships before it has
-learned anything (annotators who contradict each other were never told apart). They race: most are given up on the way
+learned anything (annotators who contradict each other were never separated). They race: most are given up on the way
 (`restarts`), as their arithmetic fills a core and ten to the end cost ten times one. Kept is the one with the best
 objective, which is Bethe's approximation of the log evidence plus the log prior (the log joint at the node beliefs,
 without their entropy, prefers the falsely sure). An answer's weight is a power of its messages: much as the answer
@@ -39,15 +39,14 @@ from crowdsweep.data.dataset import TrainingData
 from crowdsweep.errors import BadInput
 from crowdsweep.models.aggregate._active import ActiveCrowd
 from crowdsweep.models.aggregate._bipartite import Beliefs, ClusterParameters, Edges, PairLabels, edge_counts, propagate
-from crowdsweep.models.aggregate._clustered import GRAPH_SPACE, FittedClusters, RestartReporter
-from crowdsweep.models.clusters import ClusteredCrowd, Clusters, Snap, projected
+from crowdsweep.models.aggregate._clustered import GRAPH_SPACE, FittedClusters, GraphPrior, RestartReporter
+from crowdsweep.models.clusters import Snap
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
 from crowdsweep.seeds import SeedStream
 
 START_CONCENTRATION = 0.3  # of the Dirichlet that random memberships are drawn from
-START_LABELS = (
-    2.0  # pseudo-answers per class, on average, of the Dirichlet around the crowd's mean that Theta starts from
-)
+# Pseudo-answers per class, on average, of the Dirichlet around the crowd's label distribution that Theta is drawn from.
+START_LABELS = 2.0
 _RACE = ((0.15, 0.4), (1 / 3, 0.2))  # after which share of the steps, which share of the restarts goes on
 
 
@@ -57,11 +56,7 @@ class PgmBp:
     """Hyper-parameters of the graph model.
 
     Attributes:
-        item_clusters: K, number of clusters of items.
-        annotator_clusters: L, number of clusters of annotators.
-        alpha: Dirichlet parameter of the label distributions, Theta; at 1 it adds nothing.
-        gamma: Dirichlet parameter of the shares of the items' clusters, psi; at 1 it adds nothing.
-        tau: Dirichlet parameter of the shares of the annotators' clusters, Omega; at 1 it adds nothing.
+        graph: the model, of which this is one way to fit it.
         restarts: fits from random label distributions, of which the one with the best objective is kept; after 15 % of
             the steps the better two fifths go on, after a third of them the best fifth.
         iterations: limit of EM steps.
@@ -72,11 +67,7 @@ class PgmBp:
         snap: an item is labelled with the distribution of its best cluster, or with the mixture of all.
     """
 
-    item_clusters: Annotated[int, Ge(1)] = 10
-    annotator_clusters: Annotated[int, Ge(1)] = 10
-    alpha: Annotated[float, Ge(1)] = 2.0
-    gamma: Annotated[float, Ge(1)] = 2.0
-    tau: Annotated[float, Ge(1)] = 2.0
+    graph: GraphPrior = GraphPrior()
     restarts: Annotated[int, Ge(1)] = 5
     iterations: Annotated[int, Ge(1)] = 60
     tolerance: Annotated[float, Ge(0)] = 1e-5
@@ -112,25 +103,31 @@ class PgmBp:
             for run in running:
                 self._advance(run, edges, until, reporter)
             running = sorted(running, key=lambda run: -run.value)[:kept]
-        return self._result(running[0], active, reporter)
+        best = running[0]
+        return FittedClusters.of(
+            active.clustered(best.parameters, best.beliefs.items, best.beliefs.annotators),
+            reporter,
+            objective=np.array(best.objective),
+            converged=best.converged,
+            snap=self.snap,
+        )
 
     def _start(self, edges: Edges, seeds: SeedStream) -> "GraphRun":
         """Returns random memberships and random label distributions."""
-        annotators = _random_memberships(seeds.numpy("annotators"), edges.n_annotators, self.annotator_clusters)
-        items = _random_memberships(seeds.numpy("items"), edges.n_items, self.item_clusters)
-        beliefs = Beliefs.start(edges, items, annotators)
-        n_classes = edges.n_classes
-        answers = np.bincount(edges.label, weights=edges.weight, minlength=n_classes) + 1.0
+        n_item_clusters, n_annotator_clusters = self.graph.item_clusters, self.graph.annotator_clusters
+        annotators = _random_memberships(seeds.numpy("annotators"), edges.n_annotators, n_annotator_clusters)
+        items = _random_memberships(seeds.numpy("items"), edges.n_items, n_item_clusters)
+        answers = np.bincount(edges.label, weights=edges.weight, minlength=edges.n_classes) + 1.0
         labels = seeds.numpy("labels").dirichlet(
-            START_LABELS * n_classes * answers / answers.sum(), size=(self.item_clusters, self.annotator_clusters)
+            START_LABELS * edges.n_classes * answers / answers.sum(), size=(n_item_clusters, n_annotator_clusters)
         )
         return GraphRun(
             parameters=ClusterParameters(
-                item_shares=np.full(self.item_clusters, 1 / self.item_clusters),
-                annotator_shares=np.full(self.annotator_clusters, 1 / self.annotator_clusters),
+                item_shares=np.full(n_item_clusters, 1 / n_item_clusters),
+                annotator_shares=np.full(n_annotator_clusters, 1 / n_annotator_clusters),
                 labels=labels,
             ),
-            beliefs=beliefs,
+            beliefs=Beliefs.start(edges, items, annotators),
         )
 
     def _advance(self, run: "GraphRun", edges: Edges, until: int, reporter: RestartReporter) -> None:
@@ -154,45 +151,18 @@ class PgmBp:
     def _maximisation(self, beliefs: Beliefs, counts: PairLabels) -> ClusterParameters:
         """M-step: expected counts plus pseudo-counts, normalised."""
         return ClusterParameters(
-            item_shares=normalised_rows(beliefs.items.sum(axis=0) + (self.gamma - 1)),
-            annotator_shares=normalised_rows(beliefs.annotators.sum(axis=0) + (self.tau - 1)),
-            labels=normalised_rows(counts + (self.alpha - 1)),
+            item_shares=normalised_rows(beliefs.items.sum(axis=0) + (self.graph.gamma - 1)),
+            annotator_shares=normalised_rows(beliefs.annotators.sum(axis=0) + (self.graph.tau - 1)),
+            labels=normalised_rows(counts + (self.graph.alpha - 1)),
         )
 
     def _log_prior(self, parameters: ClusterParameters) -> float:
         """Returns the log density of the parameters, up to a constant."""
         return float(
-            (self.gamma - 1) * floored_log(parameters.item_shares).sum()
-            + (self.tau - 1) * floored_log(parameters.annotator_shares).sum()
-            + (self.alpha - 1) * floored_log(parameters.labels).sum()
+            (self.graph.gamma - 1) * floored_log(parameters.item_shares).sum()
+            + (self.graph.tau - 1) * floored_log(parameters.annotator_shares).sum()
+            + (self.graph.alpha - 1) * floored_log(parameters.labels).sum()
         )
-
-    def _result(self, fit: "GraphRun", active: ActiveCrowd, reporter: RestartReporter) -> FittedClusters:
-        """The crowd's mix of clusters is the mean of its annotators': of few annotators, the pseudo-counts in Omega
-        would give much of it to clusters that nobody is in."""
-        labels, annotators = fit.parameters.labels, fit.beliefs.annotators
-        mix = annotators.mean(axis=0) if len(annotators) else fit.parameters.annotator_shares
-        distributions = np.einsum("l,glk->gk", mix, labels)
-        crowd = ClusteredCrowd(
-            clusters=Clusters(
-                item_shares=fit.parameters.item_shares,
-                annotator_shares=fit.parameters.annotator_shares,
-                annotator_mix=mix,
-                labels=labels,
-                distributions=distributions,
-            ),
-            items=active.of_all_items(fit.beliefs.items, fit.parameters.item_shares),
-            annotators=active.of_all_annotators(annotators, mix),
-        )
-        result = FitResult(
-            item_probs=projected(crowd.items, distributions, self.snap),
-            label_probs=crowd.label_probs,
-            objective=np.array(fit.objective),
-            converged=fit.converged,
-            iterations=len(fit.objective),
-            extras=crowd.extras,
-        )
-        return FittedClusters(result=result, crowd=crowd, reporter=reporter)
 
 
 @dataclass(kw_only=True, eq=False)

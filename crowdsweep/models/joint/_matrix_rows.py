@@ -7,7 +7,8 @@ import numpy as np
 import torch
 from jaxtyping import Float32
 
-from crowdsweep.models.end_to_end import Distinct, PerClass, Rows, Which
+from crowdsweep.models.end_to_end import Rows
+from crowdsweep.models.label_likelihood import Distinct, PerClass, Which
 from crowdsweep.models.networks.initial import repeated
 from crowdsweep.models.networks.tensors import take_rows
 

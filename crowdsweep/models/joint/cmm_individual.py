@@ -44,7 +44,7 @@ from crowdsweep.models._answers import ActiveAnswers
 from crowdsweep.models._em import chunks, label_probs_of
 from crowdsweep.models._stacked import weights_of
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
-from crowdsweep.models.end_to_end import posterior_of
+from crowdsweep.models.end_to_end_fitted import posterior_of
 from crowdsweep.models.joint._em_with_network import ActiveProbs, ActiveValues, Fitted, NetworkEM, joint_cost
 from crowdsweep.models.joint._label_clusters import GroupMatrices, Starts
 

@@ -39,21 +39,19 @@ from crowdsweep.models._em import chunks
 from crowdsweep.models._stacked import weights_of
 from crowdsweep.models.classifier import Classifier
 from crowdsweep.models.contract import DataShape, FitContext, FitResult, ModelInfo
-from crowdsweep.models.end_to_end import (
+from crowdsweep.models.end_to_end import EndToEnd, Rows, end_to_end_cost
+from crowdsweep.models.end_to_end_fitted import Trained
+from crowdsweep.models.joint._matrix_rows import confident_logits, confident_rows, log_columns
+from crowdsweep.models.label_likelihood import (
     Distinct,
-    EndToEnd,
     Labels,
     PerClass,
     PerLabel,
     PerRow,
-    Rows,
     Shared,
-    Trained,
     Which,
-    end_to_end_cost,
     mixture,
 )
-from crowdsweep.models.joint._matrix_rows import confident_logits, confident_rows, log_columns
 from crowdsweep.models.networks.dense import Dense
 from crowdsweep.models.networks.initial import normal, repeated
 from crowdsweep.models.networks.named import Named

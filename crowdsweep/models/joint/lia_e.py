@@ -11,16 +11,17 @@ Deviations: those of `lia`. Vectors are drawn from N(0, 1), as standardised feat
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, final
 
 from annotated_types import Ge
 
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models.classifier import Classifier
-from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
-from crowdsweep.models.joint._lia import LIA_SPACE, SOURCE, LiaTraining, lia_cost
-from crowdsweep.models.networks.embedded import READS_VECTORS, embedded_network
+from crowdsweep.models.contract import FitContext, FitResult
+from crowdsweep.models.joint import lia
+from crowdsweep.models.joint._lia import SOURCE, LiaTraining
+from crowdsweep.models.networks.embedded import READS_VECTORS, VECTOR_SPACE, embedded_network
 
 
 @final
@@ -49,17 +50,13 @@ class LiaE:
         )
 
 
-MODEL = ModelInfo(
+MODEL = replace(
+    lia.MODEL,
     name="lia-e",
     title="LIA-E: LIA with a learned vector for each item in place of features",
     model=LiaE,
-    steps="iterations",
-    predicts_labels=True,
     source=f"{SOURCE}, LIA-E",
     needs=frozenset({"annotators"}),
-    supports=frozenset({"soft_answers"}),
-    space={"item_embedding": {"values": [8, 16, 32]}, **LIA_SPACE},
-    cost=lia_cost,
-    label_symmetric=False,
+    space={**VECTOR_SPACE, **lia.MODEL.space},
     version=2,
 )

@@ -15,42 +15,16 @@ Deviations: those of `lia`; one head for each class, as in the authors' code, wh
 Nominal data are one question of K classes, on which this is `lia`.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import final
+from dataclasses import replace
 
-from crowdsweep.data.dataset import TrainingData
-from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
-from crowdsweep.models.joint._lia import LIA_SPACE, SOURCE, LiaTraining, lia_cost, reading_items
+from crowdsweep.models.joint import lia
+from crowdsweep.models.joint._lia import SOURCE
 
-
-@final
-@dataclass(frozen=True, kw_only=True)
-class LiaMl:
-    """Hyper-parameters of LIA-ML.
-
-    Attributes:
-        training: those of LIA.
-    """
-
-    training: LiaTraining = LiaTraining()
-
-    def fit_batch(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
-        """Fits all data sets side by side."""
-        return self.training.fit(data, contexts, reading_items(data[0]))
-
-
-MODEL = ModelInfo(
+MODEL = replace(
+    lia.MODEL,
     name="lia-ml",
     title="LIA-ML: LIA on multi-label data, a question per class, one trunk",
-    model=LiaMl,
-    steps="iterations",
-    predicts_labels=True,
     source=f"{SOURCE}, LIA-ML",
-    needs=frozenset({"features", "annotators"}),
     supports=frozenset({"multilabel", "soft_answers"}),
-    space=LIA_SPACE,
-    cost=lia_cost,
-    label_symmetric=False,
     version=3,
 )

@@ -28,8 +28,9 @@ from annotated_types import Ge, Gt, Lt
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models.classifier import Classifier
 from crowdsweep.models.contract import DataShape, FitContext, FitResult, ModelInfo
-from crowdsweep.models.end_to_end import EndToEnd, Labels, PerClass, end_to_end_cost
+from crowdsweep.models.end_to_end import EndToEnd, end_to_end_cost
 from crowdsweep.models.joint._matrix_rows import confident_rows, log_columns
+from crowdsweep.models.label_likelihood import Labels, PerClass
 from crowdsweep.models.training_length import SEARCHED_UNSTOPPED
 
 

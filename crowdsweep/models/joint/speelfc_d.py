@@ -31,7 +31,8 @@ from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models._cost import MATRIX_PRODUCT, passes_over
 from crowdsweep.models.classifier import Classifier
 from crowdsweep.models.contract import DataShape, FitContext, FitResult, ModelInfo
-from crowdsweep.models.end_to_end import EndToEnd, Labels, PerClass, PerLabel, Rows, Which, end_to_end_cost
+from crowdsweep.models.end_to_end import EndToEnd, Rows, end_to_end_cost
+from crowdsweep.models.label_likelihood import Labels, PerClass, PerLabel, Which
 from crowdsweep.models.networks.dense import Dense
 from crowdsweep.models.networks.initial import constant
 from crowdsweep.models.networks.named import Named

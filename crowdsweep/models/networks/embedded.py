@@ -4,9 +4,9 @@ It knows the items that it is trained on and no others. All vectors are one para
 of items, which is small beside its products while items are below some hundred thousand.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
 import numpy as np
 import torch
@@ -25,6 +25,7 @@ from crowdsweep.models.networks.values import Values
 
 _VECTORS = "item vectors"
 READS_VECTORS = Auto(hidden=(16, 16, 16, 16), dropout=0.0)  # of LIA's paper: what reads the vectors by default
+VECTOR_SPACE: Mapping[str, Any] = {"item_embedding": {"values": [8, 16, 32]}}  # of the models that learn them
 
 
 @final

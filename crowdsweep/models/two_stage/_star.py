@@ -13,23 +13,22 @@ from annotated_types import Ge
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models._cost import passes_over, training_cost
 from crowdsweep.models.classifier import Classifier
-from crowdsweep.models.contract import DataShape, FitContext, FitResult, Predictor, Report
-from crowdsweep.models.networks.embedded import READS_VECTORS, embedded_network
+from crowdsweep.models.contract import DataShape, FitContext, FitResult, Model, ModelInfo, Predictor, Report
+from crowdsweep.models.networks.embedded import READS_VECTORS, VECTOR_SPACE, embedded_network
 from crowdsweep.models.trainer import Schedule
 from crowdsweep.models.training_length import SEARCHED
-from crowdsweep.models.two_stage._targets import Aggregated
+from crowdsweep.models.two_stage._pair import READS_FEATURES, Fixed, pair
+from crowdsweep.models.two_stage._targets import Aggregated, Likeliest
 from crowdsweep.models.two_stage._training import Training, fit_stages
 
-STAR_TRAINING = Training(epochs=100)
-STAR_SPACE: Mapping[str, Any] = {
+_SPACE: Mapping[str, Any] = {
     "hidden": {"values": [[16], [16, 16, 16, 16], [32, 32, 32, 32], [128]]},
     "dropout": {"values": [0.0, 0.5]},
     "learning_rate": {"values": [1e-3, 3e-3, 1e-2]},
     "epochs": {"values": [20, 50, 100]},
     "steps": {"values": SEARCHED},
 }
-VECTOR_SPACE: Mapping[str, Any] = {"item_embedding": {"values": [8, 16, 32]}}
-SOURCE = "Platanios, Al-Shedivat, Xing and Mitchell 2020, Learning from Imperfect Annotations, Table 2"
+_SOURCE = "Platanios, Al-Shedivat, Xing and Mitchell 2020, Learning from Imperfect Annotations, Table 2"
 
 
 @final
@@ -71,8 +70,41 @@ def _without_predictor(report: Report) -> Report:
     return told
 
 
-def embedded_cost(shape: DataShape, params: Mapping[str, Any]) -> float:
+def _embedded_cost(shape: DataShape, params: Mapping[str, Any]) -> float:
     """Returns the cost of the network's training; all vectors are moved in each step."""
     steps = passes_over(shape.n_items, params, params["epochs"]) * shape.n_items / params["batch_size"]
     vectors = replace(shape, n_features=params["item_embedding"])
     return training_cost(vectors, params) + steps * shape.n_items * params["item_embedding"]
+
+
+def star(
+    module: str,
+    title: str,
+    aggregate: Model | Fixed,
+    *,
+    space: Mapping[str, Any] | None = None,
+    item_vectors: bool = False,
+    version: int,
+) -> ModelInfo:
+    """Returns an aggregator of whose likeliest classes LIA's network of items learns.
+
+    Args:
+        module: `__name__` of the model's file, which has the model's name.
+        title: one line.
+        aggregate: the aggregator.
+        space: what is searched of the aggregator.
+        item_vectors: whether the network reads a learned vector for each item in place of features.
+        version: raised when the same parameters give other numbers.
+    """
+    return pair(
+        module,
+        title=title,
+        source=_SOURCE,
+        aggregate=aggregate,
+        targets=Likeliest(),
+        training=EmbeddedTraining() if item_vectors else Training(epochs=100),
+        needs=frozenset() if item_vectors else READS_FEATURES,
+        space={**(VECTOR_SPACE if item_vectors else {}), **(space or {}), **_SPACE},
+        cost=_embedded_cost if item_vectors else training_cost,
+        version=version,
+    )

@@ -12,17 +12,7 @@ and the entropy term (.01) of their code with them.
 """
 
 from crowdsweep.models.aggregate.majority_vote import MajorityVote
-from crowdsweep.models.two_stage._pair import Fixed, pair
-from crowdsweep.models.two_stage._star import SOURCE, STAR_SPACE, STAR_TRAINING
-from crowdsweep.models.two_stage._targets import Likeliest
+from crowdsweep.models.two_stage._pair import Fixed
+from crowdsweep.models.two_stage._star import star
 
-MODEL = pair(
-    __name__,
-    title="MAJ⋆: majority vote, then LIA's network of items",
-    source=SOURCE,
-    aggregate=Fixed(MajorityVote()),
-    targets=Likeliest(),
-    training=STAR_TRAINING,
-    space=STAR_SPACE,
-    version=3,
-)
+MODEL = star(__name__, "MAJ⋆: majority vote, then LIA's network of items", Fixed(MajorityVote()), version=3)

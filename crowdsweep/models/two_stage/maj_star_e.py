@@ -10,19 +10,13 @@ Deviations: as `maj-star`.
 """
 
 from crowdsweep.models.aggregate.majority_vote import MajorityVote
-from crowdsweep.models.two_stage._pair import Fixed, pair
-from crowdsweep.models.two_stage._star import SOURCE, STAR_SPACE, VECTOR_SPACE, EmbeddedTraining, embedded_cost
-from crowdsweep.models.two_stage._targets import Likeliest
+from crowdsweep.models.two_stage._pair import Fixed
+from crowdsweep.models.two_stage._star import star
 
-MODEL = pair(
+MODEL = star(
     __name__,
-    title="MAJ⋆-E: majority vote, then a vector for each item",
-    source=SOURCE,
-    aggregate=Fixed(MajorityVote()),
-    targets=Likeliest(),
-    training=EmbeddedTraining(),
-    needs=frozenset(),
-    space={**VECTOR_SPACE, **STAR_SPACE},
-    cost=embedded_cost,
+    "MAJ⋆-E: majority vote, then a vector for each item",
+    Fixed(MajorityVote()),
+    item_vectors=True,
     version=2,
 )

@@ -11,17 +11,12 @@ Deviations: MMCE is that of Zhou et al. (`mmce`), which the authors' own minibat
 """
 
 from crowdsweep.models.aggregate.mmce import Mmce
-from crowdsweep.models.two_stage._pair import pair
-from crowdsweep.models.two_stage._star import SOURCE, STAR_SPACE, STAR_TRAINING
-from crowdsweep.models.two_stage._targets import Likeliest
+from crowdsweep.models.two_stage._star import star
 
-MODEL = pair(
+MODEL = star(
     __name__,
-    title="MMCE⋆: minimax conditional entropy, then LIA's network of items",
-    source=SOURCE,
-    aggregate=Mmce(),
-    targets=Likeliest(),
-    training=STAR_TRAINING,
-    space={"regularisation": {"values": [0.25, 1, 4]}, **STAR_SPACE},
+    "MMCE⋆: minimax conditional entropy, then LIA's network of items",
+    Mmce(),
+    space={"regularisation": {"values": [0.25, 1, 4]}},
     version=3,
 )

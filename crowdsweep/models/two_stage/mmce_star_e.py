@@ -10,19 +10,13 @@ Deviations: as `mmce-star`.
 """
 
 from crowdsweep.models.aggregate.mmce import Mmce
-from crowdsweep.models.two_stage._pair import pair
-from crowdsweep.models.two_stage._star import SOURCE, STAR_SPACE, VECTOR_SPACE, EmbeddedTraining, embedded_cost
-from crowdsweep.models.two_stage._targets import Likeliest
+from crowdsweep.models.two_stage._star import star
 
-MODEL = pair(
+MODEL = star(
     __name__,
-    title="MMCE⋆-E: minimax conditional entropy, then a vector for each item",
-    source=SOURCE,
-    aggregate=Mmce(),
-    targets=Likeliest(),
-    training=EmbeddedTraining(),
-    needs=frozenset(),
-    space={**VECTOR_SPACE, "regularisation": {"values": [0.25, 1, 4]}, **STAR_SPACE},
-    cost=embedded_cost,
+    "MMCE⋆-E: minimax conditional entropy, then a vector for each item",
+    Mmce(),
+    space={"regularisation": {"values": [0.25, 1, 4]}},
+    item_vectors=True,
     version=2,
 )

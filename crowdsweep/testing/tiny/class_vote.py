@@ -2,7 +2,7 @@
 
 item_probs[i, k] is the share of the annotators of item i who chose class k. An annotator's matrix for class k (rows:
 whether it applies, columns: whether it was chosen) is counted against these shares, with `smoothing` pseudo-counts in
-each cell, and held-out answers are foretold through it. Nominal data have one matrix over all classes instead.
+each cell, and held-out answers are predicted through it. Nominal data have one matrix over all classes instead.
 """
 
 from dataclasses import dataclass

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from crowdsweep.data.csv_files import to_csv
+from crowdsweep.data.on_disk.csv_files import to_csv
 from crowdsweep.errors import plain
 
 TableFormat = Literal["csv", "json", "md", "latex"]

@@ -1,0 +1,237 @@
+"""The door that data files come in through: opened once, bounded, and whatever goes wrong told with the file's name.
+
+Damaged files make libraries raise whatever they like. So nobody lists what they raise: `reading` stands around every
+reading of a file, and what comes out of it is a result or a DataError.
+"""
+
+import csv
+import gzip
+import io
+import json
+import stat
+from collections.abc import Generator
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+
+from crowdsweep.data import bounds
+from crowdsweep.errors import CrowdsweepError, DataError
+from crowdsweep.paths import is_file, stands
+
+LONGEST_FIELD = bounds.LONGEST_LINE  # characters of one cell, or of one JSON value
+_SAMPLE = 1 << 16  # characters that the separator is told from
+# In the order in which they are believed: a comma inside a cell is more common than a tab or a semicolon.
+_SEPARATORS = ("\t", ";", ",", "|")
+
+csv.field_size_limit(LONGEST_FIELD)  # of this process: the csv module knows no other way, and its default is 128 kB
+
+
+@contextmanager
+def reading(path: Path, expected: str) -> Generator[None]:
+    """Turns whatever goes wrong while a file is read into a DataError.
+
+    Args:
+        path: the file, for the message.
+        expected: what it should be, `a Parquet file`.
+    """
+    try:
+        yield
+    except CrowdsweepError:
+        raise
+    except UnicodeDecodeError as error:
+        raise not_utf8(path) from error
+    except json.JSONDecodeError as error:
+        raise DataError(
+            f"{path}, line {error.lineno}, column {error.colno}: expected {expected}: {error.msg}; export it again"
+        ) from error
+    except Exception as error:
+        reason = " ".join(str(error).split())[:300] or type(error).__name__
+        raise DataError(
+            f"{path}: expected {expected}, cannot read it as that ({reason}); make the file again"
+        ) from error
+
+
+def found_at(path: Path) -> str:
+    """Returns in words what is there where a file is expected."""
+    try:
+        mode = path.stat().st_mode
+    except (OSError, ValueError):
+        return "a link that leads nowhere" if stands(path) else "none"
+    kinds = {stat.S_IFREG: "a file", stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
+    return kinds.get(stat.S_IFMT(mode), "a device")
+
+
+def bytes_of(path: Path, most: int, expected: str) -> bytes:
+    """Returns what a small file holds.
+
+    Args:
+        path: the file.
+        most: bytes that it may have.
+        expected: what it should be, for the message.
+
+    Raises:
+        DataError: it is no file (a pipe or a device is not read), or a larger one.
+    """
+    if (found := found_at(path)) != "a file":
+        raise DataError(f"{path}: expected {expected}, found {found}")
+    with reading(path, expected), path.open("rb") as file:
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise DataError(f"{path}: expected {expected} of at most {most:,} bytes, got more; is this the right file?")
+    return content
+
+
+def is_parquet(path: Path) -> bool:
+    """Tells whether a file begins as Parquet does."""
+    return is_file(path) and _beginning(path) == b"PAR1"
+
+
+def _beginning(path: Path) -> bytes:
+    """Returns the first four bytes of a file, which tell what it is.
+
+    Raises:
+        DataError: the file cannot be read, as one that is somebody else's.
+    """
+    with reading(path, "a file that can be read"), path.open("rb") as file:
+        return file.read(4)
+
+
+@contextmanager
+def opened_text(path: Path) -> Generator[io.TextIOWrapper]:
+    """Opens UTF-8 text, gzipped or not, with or without a byte order mark; line ends stay what they are.
+
+    Raises:
+        DataError: no such file, or one that is not text.
+    """
+    if not is_file(path):
+        raise DataError(f"{path}: expected a file, found {found_at(path)}")
+    magic = _beginning(path)
+    with path.open("rb") as file:
+        if magic[:2] == b"PK" and path.suffix.lower() in (".xlsx", ".xlsm", ".ods"):
+            raise DataError(f"{path}: expected text, got a spreadsheet; save the sheet as CSV")
+        if magic[:2] == b"PK":
+            raise DataError(f"{path}: expected text, got a zip archive; unpack it and name the file inside")
+        if magic == b"PAR1":
+            raise DataError(f"{path}: expected text, got a Parquet file; save it as CSV")
+        if magic[:2] == b"\x1f\x8b":
+            with gzip.GzipFile(fileobj=file) as unpacked, as_text(unpacked, path) as text:
+                yield text
+        else:
+            with _Text(file, path) as text:
+                yield text
+
+
+def as_text(packed: io.BufferedIOBase, path: Path) -> io.TextIOWrapper:
+    """Returns the text in a packed stream, which may not grow without bounds.
+
+    Args:
+        packed: the stream.
+        path: of its file; of one in an archive, `ARCHIVE/NAME`.
+    """
+    return _Text(io.BufferedReader(_Bounded(packed, path)), path)
+
+
+def check_packed_text(path: Path, most: int | None = None) -> None:
+    """Refuses packed text that is larger than it may be, before it is read.
+
+    Args:
+        path: of a file that may be packed.
+        most: lines that it may have in any case (`bounds.check_rows`); None where lines are no rows.
+
+    Raises:
+        DataError: it is, or is damaged.
+    """
+    packed = _beginning(path)[:2] == b"\x1f\x8b"
+    with path.open("rb") as file:
+        if packed:
+            with gzip.GzipFile(fileobj=file) as unpacked:
+                bounded, lines = _Bounded(unpacked, path), 0
+                while piece := bounded.read(1 << 20):
+                    lines += piece.count(b"\n")
+                if most is not None:
+                    bounds.check_rows(lines, path, floor=most, what="lines")
+
+
+class _Text(io.TextIOWrapper):
+    """UTF-8 text whose lines, taken one by one, are no longer than a row may be."""
+
+    def __init__(self, file: io.BufferedIOBase, path: Path) -> None:
+        super().__init__(file, encoding="utf-8-sig", newline="")  # pyright: ignore[reportArgumentType] - stubs want more
+        self._path = path
+
+    def __next__(self) -> str:
+        line = self.readline(bounds.LONGEST_LINE)
+        if not line:
+            raise StopIteration
+        if len(line) == bounds.LONGEST_LINE:
+            raise DataError(
+                f"{self._path}: expected lines of at most {bounds.LONGEST_LINE >> 20} MB, got a longer one; is this "
+                f"text, with a line for each row?"
+            )
+        return line
+
+
+class _Bounded(io.RawIOBase):
+    """A stream that refuses to give more than it should."""
+
+    def __init__(self, packed: io.BufferedIOBase, path: Path) -> None:
+        self._packed, self._path, self._given = packed, path, 0
+        self._most = bounds.most_text(bounds.size_on_disk(path))
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        self._given = 0
+        return self._packed.seek(offset, whence)
+
+    def readinto(self, buffer: bytearray | memoryview) -> int:  # pyright: ignore[reportIncompatibleMethodOverride] - any writable buffer
+        given = self._packed.read(len(buffer))
+        buffer[: len(given)] = given
+        self._given += len(given)
+        if self._given > self._most:
+            raise DataError(
+                f"{self._path}: expected at most {self._most >> 20} MB of packed text, got more; unpack it first, if "
+                f"it is meant"
+            )
+        return len(given)
+
+
+def separator_of(file: io.TextIOWrapper) -> str | None:
+    """Returns what separates the cells of a table, and goes back to its start; None where there is one column only.
+
+    The separator is one that makes the first rows equally long; where none does, the one that makes the first longest.
+    """
+    sample = file.read(_SAMPLE)
+    file.seek(0)
+    cut = len(sample) == _SAMPLE
+    widths: dict[str, list[int]] = {}
+    for separator in _SEPARATORS:
+        rows = islice(csv.reader(io.StringIO(sample, newline=""), delimiter=separator), 50)
+        found = [len(row) for row in rows if row]
+        widths[separator] = found[:-1] if cut and 1 < len(found) < 50 else found
+    for separator, found in widths.items():
+        if found and found[0] > 1 and len(set(found)) == 1:
+            return separator
+    longest = max(_SEPARATORS, key=lambda separator: (widths[separator] or [0])[0])
+    return longest if (widths[longest] or [0])[0] > 1 else None
+
+
+def not_utf8(path: Path) -> DataError:
+    """Returns the error of a file that is not UTF-8; of packed files it cannot say where."""
+    if not is_file(path):  # it stands in an archive
+        return DataError(f"{path}: expected UTF-8; save the file again as UTF-8")
+    with path.open("rb") as lines:
+        packed = lines.read(2) in (b"\x1f\x8b", b"PK")
+        lines.seek(0)
+        whole = iter(lambda: lines.readline(bounds.LONGEST_LINE), b"")
+        for number, line in enumerate(() if packed else whole, start=1):
+            try:
+                line.decode()
+            except UnicodeDecodeError as error:
+                byte = f"byte 0x{line[error.start]:02x} in line {number}"
+                return DataError(f"{path}: expected UTF-8, got {byte}; save the file again as UTF-8")
+    return DataError(f"{path}: expected UTF-8; save the file again as UTF-8")

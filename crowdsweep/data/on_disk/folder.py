@@ -1,0 +1,371 @@
+"""A dataset folder on disk <-> a dataset.
+
+    annotations.csv     item, annotator, label; optional weight, probability; other columns can be filtered on
+    votes.csv           instead: item, label, count, where annotators are anonymous
+    items.csv           optional: item; optional split (train, dev, test, unlabelled), gold, text, text_b, for tokens
+                        sentence (counted within a split), position and token (which is their text), for multi-label
+                        items gold_CLASS (1, 0 or empty) in place of gold where only some classes are known
+    annotators.csv      optional: annotator; declares annotators, also those who gave no label; every other column is
+                        a feature of theirs (`annotator_files`)
+    annotator-features-KIND.npz   optional: arrays `features` [n, d] and `annotator` [n]
+    classes.csv         optional: label, name; the classes in order, used or not
+    features-KIND.npz   optional: arrays `features` [n, d] and `item` [n]
+    dataset.yaml        optional: name, title, scale (nominal, ordinal, multilabel), missing (what stands for no value)
+
+Every .csv may be a .csv.gz or .parquet; a CSV may separate its fields by commas, semicolons, tabs or bars. Ids are
+opaque; codes follow their order (as numbers where all are whole numbers), so the order of rows never matters.
+A row without a label is an answer that was not given, and is left out (`missing`). Multi-label answers join class
+labels by `|`; an empty label is there an answer that chose no class.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import yaml
+from jaxtyping import Bool, Int8, Int32
+
+from crowdsweep.arrays import ItemFeatures
+from crowdsweep.data.annotations import Annotations
+from crowdsweep.data.choices import choices_of
+from crowdsweep.data.dataset import SPLITS, CrowdDataset, Gold, Items, NumberedNames
+from crowdsweep.data.missing import USUAL
+from crowdsweep.data.on_disk import csv_files, folder_checks, folder_files, items_file, tables
+from crowdsweep.data.on_disk.annotator_files import order_annotators, read_annotator_features
+from crowdsweep.data.on_disk.description import read_description
+from crowdsweep.data.on_disk.folder_files import Answers, Classes
+from crowdsweep.data.on_disk.new_folder import written_whole
+from crowdsweep.data.on_disk.tables import Names
+from crowdsweep.errors import DataError
+from crowdsweep.paths import is_file
+
+
+def is_dataset_folder(path: Path) -> bool:
+    """Tells whether a folder holds annotations or votes."""
+    return any(
+        is_file(path / f"{stem}.{kind}") for stem in ("annotations", "votes") for kind in ("csv", "csv.gz", "parquet")
+    )
+
+
+def read_folder(
+    path: str | Path, *, features: str | None = None, where: str | None = None, annotator_features: str | None = None
+) -> CrowdDataset:
+    """Reads a dataset folder. Memory grows with the number of rows, not with their width.
+
+    Args:
+        path: the folder.
+        features: which `features-KIND.npz`; needed where there are several; `none` leaves them out. With
+            `column=value`, what the annotations with that value say of each item (`_features_of_answers`).
+        where: `column=value`: only annotations with that value in that column.
+        annotator_features: which `annotator-features-KIND.npz`, or `annotators` for the columns of annotators.csv;
+            needed where there are several; `none` leaves them out.
+
+    Raises:
+        DataError: a file, a row or a value cannot be used; the message says which.
+    """
+    folder = Path(path)
+    folder_checks.check_files(folder)
+    about = read_description(folder)
+    source = folder_files.answers_path(folder)
+    classes = folder_files.read_classes(folder, about.scale == "multilabel", about.missing)
+    answers = folder_files.read_answers(source, classes, where)
+    table, in_file = items_file.read_items(folder, classes)
+    if not classes.declared:
+        folder_checks.check_gold_spelling(folder, *_spelled(classes, answers.label.texts, table.get("gold", [])))
+        classes = folder_files.infer_classes([*answers.label.texts, *table.get("gold", [])], classes, source)
+    folder_checks.check_item_spelling(folder, answers.item.texts, Names.of(table["item"]))
+    item_names, unit = _order_items(folder, answers, table)
+    annotator_names = (
+        None if answers.annotator is None else order_annotators(folder, answers.annotator.texts, about.missing)
+    )
+    annotations = _annotations(source, answers, classes, item_names, annotator_names)
+    place = item_names.places_of(table["item"])
+    return CrowdDataset(
+        name=about.name,
+        title=about.title,
+        scale=about.scale,
+        annotations=annotations,
+        items=Items(
+            n_items=len(item_names),
+            features=folder_files.read_features(folder, features, item_names)
+            if features is None or "=" not in features
+            else _features_of_answers(source, features, where, classes, item_names),
+            text=_placed_texts(table.get("text", table.get("token")), place, len(item_names)),
+            text_b=_placed_texts(table.get("text_b"), place, len(item_names)),
+            unit=unit,
+        ),
+        split=_placed_splits(table.get("split"), place, len(item_names)),
+        gold=_gold(folder, table, in_file, place, classes),
+        item_names=item_names,
+        annotator_names=NumberedNames("vote", len(annotations)) if annotator_names is None else annotator_names,
+        class_names=classes.names,
+        class_labels=tuple(classes.code),
+        annotator_features=None
+        if annotator_names is None
+        else read_annotator_features(folder, annotator_features, annotator_names, about.missing),
+        left_out=answers.left_out,
+        folder=str(folder.resolve()),
+        unread_columns=(
+            *folder_checks.unread_columns(folder),
+            *(f"items: {name}" for name in items_file.gold_of_no_class(table, classes)),
+        ),
+    )
+
+
+def _features_of_answers(
+    source: Path, condition: str, where: str | None, classes: Classes, item_names: Names
+) -> ItemFeatures:
+    """Returns as features how one part of the annotators answered, the other part being who is learned from.
+
+    A feature for each class: its share of the item's answers that meet the condition, one answer more being spread
+    evenly over the classes (multi-label: half of one more answer choosing each). With n answers of which c say so,
+    (c + 1 / classes) / (n + 1).
+
+    Raises:
+        DataError: answers could be features and be learned from at once.
+    """
+    column, _, value = condition.partition("=")
+    other, _, learned = (where or "").partition("=")
+    if other != column or learned == value:
+        raise DataError(
+            f"dataset parameter features: {condition} makes features of answers, and no answer may be learned from as "
+            f"well: expected `where: {column}=…` with another value, got {where!r}"
+        )
+    answers = folder_files.read_answers(source, classes, condition)
+    answers = answers.keep(item_names.places_of(answers.item.texts)[answers.item.codes] >= 0)
+    annotator_names = None if answers.annotator is None else answers.annotator.texts
+    heard = _annotations(source, answers, classes, item_names, annotator_names)
+    if classes.joined:
+        choices = choices_of(heard)
+        shares, evenly = choices.shares(), 0.5
+        judged = np.bincount(choices.item, weights=choices.weight, minlength=len(item_names))
+    else:
+        shares, evenly, judged = heard.label_distribution(), 1.0 / heard.n_classes, heard.counts.sum(axis=1)
+    return ((judged[:, None] * shares + evenly) / (judged[:, None] + 1.0)).astype(np.float32)
+
+
+def _spelled(classes: Classes, *columns: Iterable[str]) -> list[list[str]]:
+    """Returns the class labels in the fields of each column."""
+    return [[part for text in dict.fromkeys(texts) if text for part in classes.parts(text)] for texts in columns]
+
+
+def _order_items(
+    folder: Path, answers: Answers, table: Mapping[str, list[str]]
+) -> tuple[Names, Int32[np.ndarray, " items"] | None]:
+    """Returns the ids of all items in the order of their codes, and, for tokens, each one's unit: its sentence."""
+    listed = Names.of(table["item"])
+    if "sentence" not in table:
+        names = tables.distinct([listed, answers.item.texts, answers.asked])
+        return names.take(names.natural_order()), None
+    unlisted = np.flatnonzero(listed.places_of(answers.item.texts) < 0)
+    if len(unlisted):
+        name = answers.item.texts[int(unlisted[0])]
+        raise DataError(f"{folder}: expected every token in the items file, got an annotation of {name!r}")
+    sentence = tables.coded(table["sentence"])
+    rank = np.empty(len(sentence.texts), dtype=np.int64)
+    rank[sentence.texts.natural_order()] = np.arange(len(rank))
+    # Sentence ids count within a split: public sets number each split's sentences from zero.
+    split = [SPLITS.index(name) if name else 0 for name in table.get("split", [""] * len(listed))]
+    _, unit = np.unique(np.array(split) * len(rank) + rank[sentence.codes], return_inverse=True)
+    position = np.array([folder_files.number(text) for text in table.get("position", ["?"] * len(listed))])
+    if np.isnan(position).any():
+        raise DataError(f"{folder}: tokens with a sentence need a numeric column position in the items file")
+    order = np.lexsort((position, unit))
+    clash = np.flatnonzero((np.diff(unit[order]) == 0) & (np.diff(position[order]) == 0))
+    if len(clash):
+        names = " and ".join(repr(listed[int(order[place])]) for place in (clash[0], clash[0] + 1))
+        raise DataError(f"{folder}: expected one token at each position of a sentence, got {names} at the same one")
+    return listed.take(order), unit[order].astype(np.int32)
+
+
+def _annotations(
+    source: Path, answers: Answers, classes: Classes, item_names: Names, annotator_names: Names | None
+) -> Annotations:
+    rows, label = classes.rows(answers.label, source)
+    probability = None if answers.probability is None else answers.probability[rows]
+    empty = np.flatnonzero(answers.label.codes == answers.label.texts.find(""))
+    if len(empty):  # of multi-label answers alone: one row that chooses nothing
+        sure = np.ones(len(rows)) if probability is None else probability
+        probability = np.append(sure, np.zeros(len(empty)))
+        rows, label = np.append(rows, empty), np.append(label, np.zeros_like(label, shape=len(empty)))
+    item = item_names.places_of(answers.item.texts)[answers.item.codes[rows]]
+    if answers.annotator is None or annotator_names is None:
+        count = np.asarray(answers.count, dtype=np.int64)[rows]
+        return Annotations.from_votes(
+            item=item, label=label, count=count, n_items=len(item_names), n_classes=len(classes.names)
+        )
+    return Annotations.of(
+        item=item,
+        annotator=annotator_names.places_of(answers.annotator.texts)[answers.annotator.codes[rows]],
+        label=label,
+        weight=None if answers.weight is None else answers.weight[rows],
+        probability=probability,
+        n_items=len(item_names),
+        n_annotators=len(annotator_names),
+        n_classes=len(classes.names),
+    )
+
+
+def _gold(
+    folder: Path, table: Mapping[str, list[str]], in_file: Sequence[int], place: np.ndarray, classes: Classes
+) -> Gold:
+    by_class = items_file.gold_by_class(folder, table, in_file, classes)
+    if by_class is None:
+        rows, label = classes.rows(tables.coded(table.get("gold", [])), folder)
+        applies = None
+    else:
+        known = {code: np.flatnonzero(column >= 0) for code, column in by_class.items()}
+        rows = np.concatenate(list(known.values()))
+        label = np.repeat(np.array(list(known), dtype=np.int32), [len(found) for found in known.values()])
+        applies = np.concatenate([by_class[code][found] == 1 for code, found in known.items()])
+    item = place[rows].astype(np.int32)
+    order = np.lexsort((label, item))
+    return Gold(item=item[order], label=label[order], applies=None if applies is None else applies[order])
+
+
+def _placed_texts(column: Sequence[str] | None, place: np.ndarray, n_items: int) -> list[str] | None:
+    if column is None:
+        return None
+    placed = [""] * n_items
+    for code, text in zip(place.tolist(), column, strict=True):
+        placed[code] = text
+    return placed
+
+
+def _placed_splits(column: Sequence[str] | None, place: np.ndarray, n_items: int) -> Int8[np.ndarray, " items"]:
+    split = np.zeros(n_items, dtype=np.int8)
+    if column is not None:
+        split[place] = [SPLITS.index(name) if name else 0 for name in column]
+    return split
+
+
+def write_folder(dataset: CrowdDataset, path: str | Path) -> None:
+    """Writes a dataset as a folder that `read_folder` gives back; features become `features-default.npz`, and
+    `annotator-features-default.npz` those of annotators.
+
+    Raises:
+        DataError: the folder holds files already, or the dataset cannot be written (votes with weights).
+    """
+    with written_whole(Path(path)) as folder:
+        description: dict[str, object] = {"name": dataset.name, "title": dataset.title, "scale": dataset.scale}
+        if any(USUAL.among(Names.of(names)).any() for names in (dataset.item_names, dataset.annotator_names)):
+            description["missing"] = []  # somebody said that these are names
+        (folder / "dataset.yaml").write_text(yaml.safe_dump(description, sort_keys=False), encoding="utf-8")
+        _write(folder / "classes.csv", {"label": _labels(dataset), "name": list(dataset.class_names)})
+        _write_answers(dataset, folder)
+        _write_items(dataset, folder)
+        if dataset.items.features is not None:
+            names = np.array(list(dataset.item_names))
+            np.savez_compressed(folder / "features-default.npz", features=dataset.items.features, item=names)
+        if dataset.annotator_features is not None:
+            names = np.array(list(dataset.annotator_names))
+            path = folder / "annotator-features-default.npz"
+            np.savez_compressed(path, features=dataset.annotator_features, annotator=names)
+
+
+def _labels(dataset: CrowdDataset) -> list[str]:
+    """Returns what the classes are called in files; their codes where their labels would not be distinct there."""
+    labels = list(dataset.class_labels)
+    joins = dataset.scale == "multilabel" and any(folder_files.JOIN in label for label in labels)
+    if joins or not all(labels) or len(set(labels)) < len(labels):
+        return [str(code) for code in range(dataset.n_classes)]
+    return labels
+
+
+def _write_answers(dataset: CrowdDataset, folder: Path) -> None:
+    rows = dataset.annotations
+    names, labels = Names.of(dataset.item_names), Names.of(_labels(dataset))
+    if rows.anonymous:
+        if rows.weight is not None or rows.probability is not None:
+            raise DataError(f"{folder}: votes cannot carry weights or probabilities")
+        counts = rows.counts.tocoo()
+        votes = {"item": names.take(counts.coords[0]), "label": labels.take(counts.coords[1])}
+        _write(folder / "votes.csv", {**votes, "count": counts.data.astype(np.int64)})
+        return
+    annotators = Names.of(dataset.annotator_names)
+    if rows.n_active_annotators < rows.n_annotators:
+        _write(folder / "annotators.csv", {"annotator": annotators})
+    if dataset.scale == "multilabel":
+        first, label, nothing = _joined_rows(rows, _labels(dataset))
+    else:
+        first, label, nothing = np.arange(len(rows)), labels.take(rows.label), np.zeros(len(rows), dtype=bool)
+    columns: dict[str, Sequence[str] | np.ndarray] = {
+        "item": names.take(rows.item[first]),
+        "annotator": annotators.take(rows.annotator[first]),
+        "label": label,
+    }
+    if rows.weight is not None:
+        columns["weight"] = rows.weight[first].astype(np.float64)
+    if rows.probability is not None and not (nothing.any() and (rows.probability[first[~nothing]] == 1).all()):
+        columns["probability"] = rows.probability[first].astype(np.float64)
+    _write(folder / "annotations.csv", columns)
+
+
+def _joined_rows(rows: Annotations, class_labels: Sequence[str]) -> tuple[np.ndarray, Names, np.ndarray]:
+    """Returns the first row of each multi-label answer, its class labels joined, and whether it chose no class.
+
+    A class that a pair chose n times stands in n answers of that pair; rows with other weights are other answers.
+    """
+    repeat = np.zeros(len(rows), dtype=np.int64)
+    same = (np.diff(rows.item) == 0) & (np.diff(rows.annotator) == 0) & (np.diff(rows.label) == 0)
+    for row in np.flatnonzero(same) + 1:
+        repeat[row] = repeat[row - 1] + 1
+    extras = [extra for extra in (rows.weight, rows.probability) if extra is not None]
+    answer = [rows.item, rows.annotator, repeat, *extras]
+    order = np.lexsort((rows.label, *answer[::-1]))
+    starts = np.ones(len(rows), dtype=bool)
+    starts[1:] = np.any([np.diff(column[order]) != 0 for column in answer], axis=0)
+    ends = np.append(np.flatnonzero(starts), len(rows))
+    labels, nothing = rows.label[order], _chose_nothing(rows)[order]
+    texts = [
+        "" if nothing[start] else folder_files.JOIN.join(class_labels[int(code)] for code in labels[start:end])
+        for start, end in pairwise(ends.tolist())
+    ]
+    return order[starts], Names.of(texts), nothing[starts]
+
+
+def _chose_nothing(rows: Annotations) -> Bool[np.ndarray, " annotations"]:
+    """Tells which rows are what `read_folder` makes of an empty label."""
+    if rows.probability is None:
+        return np.zeros(len(rows), dtype=bool)
+    sizes = np.diff(np.append(rows.pair_starts, len(rows)))
+    return np.repeat(sizes == 1, sizes) & (rows.probability == 0) & (rows.label == 0)
+
+
+def _write_items(dataset: CrowdDataset, folder: Path) -> None:
+    columns: dict[str, Sequence[str] | np.ndarray] = {"item": list(dataset.item_names)}
+    if dataset.split.any():
+        columns["split"] = [SPLITS[code] if code else "" for code in dataset.split]
+    if dataset.gold.applies is not None:
+        columns |= _gold_columns(dataset)
+    elif len(dataset.gold):
+        gold, labels = [""] * dataset.items.n_items, _labels(dataset)
+        for item, label in zip(dataset.gold.item.tolist(), dataset.gold.label.tolist(), strict=True):
+            gold[item] += f"{folder_files.JOIN}{labels[label]}" if gold[item] else labels[label]
+        columns["gold"] = gold
+    for name, texts in (("text", dataset.items.text), ("text_b", dataset.items.text_b)):
+        if texts is not None:
+            columns[name] = list(texts)
+    if dataset.items.unit is not None:
+        columns |= {"sentence": dataset.items.unit, "position": np.arange(dataset.items.n_items)}
+    _write(folder / "items.csv", columns)
+
+
+def _gold_columns(dataset: CrowdDataset) -> dict[str, Sequence[str]]:
+    """Returns a column `gold_LABEL` for each class that gold speaks of."""
+    gold, columns, labels = dataset.gold, dict[str, Sequence[str]](), _labels(dataset)
+    for label in np.unique(gold.label):
+        column = np.full(dataset.items.n_items, "", dtype="<U1")
+        mine = gold.label == label
+        column[gold.item[mine]] = np.where(np.asarray(gold.applies)[mine], "1", "0")
+        columns[f"{items_file.GOLD_OF_CLASS}{labels[label]}"] = column.tolist()
+    return columns
+
+
+def _write(path: Path, columns: Mapping[str, Sequence[str] | np.ndarray]) -> None:
+    arrays = [
+        pa.array(values) if isinstance(values, np.ndarray) else Names.of(values).array for values in columns.values()
+    ]
+    csv_files.write_table(path, pa.Table.from_arrays(arrays, names=list(columns)))

@@ -1,0 +1,374 @@
+"""The files of a dataset folder that say what annotators answered, and features: checked row by row."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Bool, Float32, Float64, Int32, Int64
+
+from crowdsweep.arrays import ItemFeatures
+from crowdsweep.data import bounds
+from crowdsweep.data.class_order import in_order
+from crowdsweep.data.missing import USUAL, LeftOut, Missing
+from crowdsweep.data.on_disk import arrays_on_disk, tables
+from crowdsweep.data.on_disk.doors import reading
+from crowdsweep.data.on_disk.tables import Column, Names
+from crowdsweep.errors import DataError, shortened
+from crowdsweep.paths import is_file
+
+JOIN = "|"  # between the class labels of one multi-label answer
+
+
+@dataclass(frozen=True, kw_only=True)
+class Classes:
+    """Class labels as they stand in the files.
+
+    Attributes:
+        code: the code of each label.
+        names: what the codes are called.
+        declared: whether the labels are known; false until they are inferred where there is no classes file.
+        joined: whether a field may hold several labels.
+        missing: what stands for no label; a class that is declared does not.
+    """
+
+    code: Mapping[str, int]
+    names: tuple[str, ...]
+    declared: bool
+    joined: bool
+    missing: Missing = USUAL
+
+    def parts(self, text: str) -> list[str]:
+        """Returns the class labels in one field."""
+        return sorted({part for part in text.split(JOIN) if not self.missing(part)}) if self.joined else [text]
+
+    def refused(self, text: str) -> bool:
+        """Tells whether a field holds something that is no declared class."""
+        return self.declared and any(part not in self.code for part in self.parts(text))
+
+    def not_given(self, column: Column) -> Bool[np.ndarray, " rows"]:
+        """Tells which rows hold no label; an empty field of multi-label answers is one that chose no class."""
+        gone = self.missing.among(column.texts)
+        if self.joined and (empty := column.texts.find("")) >= 0:
+            gone[empty] = False
+        return gone[column.codes]
+
+    def expected(self) -> str:
+        """Returns what a message should say was expected."""
+        shown = ", ".join(list(self.code)[:12]) + (", …" if len(self.code) > 12 else "")
+        return f"{'labels, joined by |, out of' if self.joined else 'one of'} the classes {shown}"
+
+    def rows(self, column: Column, path: Path) -> tuple[Int64[np.ndarray, " labels"], Int32[np.ndarray, " labels"]]:
+        """Returns, for each label in the fields of a column, the number of its field and its code; none for empty.
+
+        Raises:
+            DataError: few fields hold more labels than can be held; says that they stand in `path`.
+        """
+        lists = [[self.code[part] for part in self.parts(text)] if text else [] for text in column.texts]
+        lengths = np.array([len(part) for part in lists], dtype=np.int64)
+        flat = np.array([label for part in lists for label in part], dtype=np.int32)
+        code = column.codes
+        if (total := int(lengths[code].sum())) > max(bounds.MOST_ROWS, 20 * len(code)):
+            raise DataError(
+                f"{path}: expected at most {max(bounds.MOST_ROWS, 20 * len(code)):,} classes chosen in {len(code):,} "
+                f"answers, got {total:,}; declare fewer classes"
+            )
+        row = np.repeat(np.arange(len(code)), lengths[code])
+        start, first = np.cumsum(lengths) - lengths, np.cumsum(lengths[code]) - lengths[code]
+        return row, flat[start[code][row] + np.arange(len(row)) - first[row]]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Answers:
+    """The rows of annotations, or of votes: those have counts and no annotators. `left_out` are rows without a label,
+    and `asked` which items these were of."""
+
+    item: Column
+    label: Column
+    annotator: Column | None = None
+    weight: Float64[np.ndarray, " rows"] | None = None
+    probability: Float64[np.ndarray, " rows"] | None = None
+    count: Float64[np.ndarray, " rows"] | None = None
+    left_out: LeftOut = field(default_factory=LeftOut)
+    asked: Names = field(default_factory=lambda: Names.of([]))
+
+    def keep(self, mask: Bool[np.ndarray, " rows"]) -> "Answers":
+        """Returns these rows alone."""
+        return Answers(
+            item=self.item.keep(mask),
+            label=self.label.keep(mask),
+            annotator=None if self.annotator is None else self.annotator.keep(mask),
+            weight=None if self.weight is None else self.weight[mask],
+            probability=None if self.probability is None else self.probability[mask],
+            count=None if self.count is None else self.count[mask],
+        )
+
+
+def answers_path(folder: Path) -> Path:
+    """Returns the file of annotations or of votes, whichever is there."""
+    found = [path for stem in ("annotations", "votes") if (path := tables.find_table(folder, stem))]
+    if len(found) != 1:
+        got = " and ".join(path.name for path in found) or "neither"
+        others = sorted(path.name for path in folder.iterdir() if path.name.startswith(("annotations", "votes")))
+        beside = f" but {', '.join(others[:5])}" if others and not found else ""
+        raise DataError(
+            f"{folder}: expected annotations.csv (item, annotator, label) or votes.csv, found {got}{beside}"
+        )
+    return found[0]
+
+
+def read_classes(folder: Path, joined: bool, missing: Missing) -> Classes:
+    """Returns the declared classes; open ones where there is no classes file."""
+    path = tables.find_table(folder, "classes")
+    if path is None:
+        return Classes(code={}, names=(), declared=False, joined=joined, missing=missing)
+    rows: list[int] = []
+    labels: list[str] = []
+    names: list[str] = []
+    for first, columns in tables.batches(path, ["label"], ["name"], most=bounds.MOST_RECORDS):
+        check_names(path, first, "label", columns["label"])
+        rows += range(first, first + len(columns["label"].codes))
+        labels += columns["label"].values()
+        names += columns.get("name", columns["label"]).values()
+    seen: set[str] = set()
+    for row, label in zip(rows, labels, strict=True):
+        if not label or label in seen or (joined and JOIN in label):
+            expected = "distinct labels" + (f" without {JOIN}, which joins them" if joined else "")
+            raise DataError(f"{path}, row {row}, column label: expected {expected}, got {label!r}")
+        seen.add(label)
+    if len(labels) > bounds.MOST_DECLARED:
+        raise DataError(
+            f"{path}: expected at most {bounds.MOST_DECLARED:,} classes, got {len(labels):,}; leave out those that "
+            f"nobody may choose, or join rare ones"
+        )
+    return _declared(labels, names, joined, path, missing)
+
+
+def infer_classes(fields: Iterable[str], unknown: Classes, path: Path) -> Classes:
+    """Returns the classes that occur in these fields, in natural order."""
+    found = Names.of(sorted({part for text in set(fields) - {""} for part in unknown.parts(text)}))
+    if len(found) > bounds.MOST_CLASSES:
+        raise DataError(
+            f"{path}: expected at most {bounds.MOST_CLASSES:,} classes, got {len(found):,}, such as {found[0]!r}; is "
+            f"this the column of the labels? Where it is, declare them in classes.csv (label, name)"
+        )
+    labels = in_order(found)
+    return _declared(labels, labels, unknown.joined, path, unknown.missing)
+
+
+def _declared(labels: Sequence[str], names: Sequence[str], joined: bool, path: Path, missing: Missing) -> Classes:
+    if len(labels) < (1 if joined else 2):
+        got = f"only {labels[0]!r}" if labels else "none"
+        raise DataError(f"{path}: expected at least two classes, got {got}; declare them in classes.csv (label, name)")
+    code = {label: number for number, label in enumerate(labels)}
+    return Classes(code=code, names=tuple(names), declared=True, joined=joined, missing=missing.without(code))
+
+
+def read_answers(path: Path, classes: Classes, where: str | None) -> Answers:
+    """Returns the rows of annotations or votes; with `where`, a condition `column=value`, only those that meet it.
+
+    A row without a label is an answer that was not given: it is left out, and counted. Of multi-label answers an empty
+    label is one that chose no class.
+    """
+    votes = path.stem == "votes"
+    if votes and classes.joined:
+        raise DataError(f"{path}: expected annotations.csv: votes do not say which classes were chosen together")
+    filtered, value = _condition(where, path)
+    texts = ["item", "label"] if votes else ["item", "annotator", "label"]
+    columns: dict[str, list[Column]] = {name: [] for name in texts}
+    numbers: dict[str, list[np.ndarray]] = {"count": []} if votes else {}
+    seen: set[str] = set()
+    left_out = LeftOut()
+    asked: list[Names] = []
+    for first, batch in tables.batches(
+        path, [*texts, *filtered, *(["count"] if votes else [])], [] if votes else ["weight", "probability"]
+    ):
+        _check_labels(path, first, batch["label"], classes)
+        mask = np.ones(len(batch["item"].codes), dtype=bool)
+        for name in filtered:
+            seen.update(list(batch[name].texts)[:5])
+            mask = batch[name].codes == batch[name].texts.find(value)
+        gone = classes.not_given(batch["label"])
+        if gone.any():
+            _leave_out(left_out, path, first, batch["label"], gone & mask)
+            asked.append(batch["item"].keep(gone & mask).texts)
+        mask &= ~gone
+        for name, column in batch.items():
+            if name in texts:
+                if name != "label" or not classes.joined:
+                    check_names(path, first, name, column)
+                if name != "label":
+                    check_present(path, first, name, column, classes.missing)
+                columns[name].append(column if mask.all() else column.keep(mask))
+            elif name in ("count", "weight", "probability"):
+                values = _numbers(path, first, name, classes.missing.emptied(column))
+                if name == "probability":
+                    _check_sure(path, first, batch["label"], values, mask)
+                numbers.setdefault(name, []).append(values[mask])
+    answers = {name: tables.joined(parts) for name, parts in columns.items()}
+    if filtered and not len(answers["item"].codes):
+        raise DataError(f"{path}: expected rows with {where}, found none; values there: {', '.join(sorted(seen)[:5])}")
+    joined = {name: np.concatenate([np.empty(0), *parts]) for name, parts in numbers.items()}
+    count = joined.get("count", np.empty(0))
+    bounds.check_votes(float(count.sum()), len(count), str(path))
+    return Answers(
+        item=answers["item"],
+        label=answers["label"],
+        annotator=answers.get("annotator"),
+        weight=joined.get("weight"),
+        probability=joined.get("probability"),
+        count=joined.get("count"),
+        left_out=left_out,
+        asked=tables.distinct(asked),
+    )
+
+
+def check_names(path: Path, first: int, name: str, column: Column) -> None:
+    """Refuses ids and labels that are too long to be names.
+
+    Args:
+        path: of the table.
+        first: the number of the column's first row.
+        name: of the column.
+        column: ids or labels.
+
+    Raises:
+        DataError: one has more than `LONGEST_NAME` characters.
+    """
+    lengths = column.texts.lengths()
+    for code in np.flatnonzero(lengths > bounds.LONGEST_NAME):
+        raise DataError(
+            f"{path}, row {first + column.first_row(int(code))}, column {name}: expected a name of at most "
+            f"{bounds.LONGEST_NAME:,} characters, got {lengths[code]:,}; is this the column that was meant, and are "
+            f"its quotes closed?"
+        )
+
+
+def _condition(where: str | None, path: Path) -> tuple[list[str], str]:
+    if where is None:
+        return [], ""
+    column, equals, value = where.partition("=")
+    names = tables.column_names(path)
+    if not equals or column not in names:
+        raise DataError(f"where: expected column=value with one of the columns {', '.join(names)}, got {where!r}")
+    return [column], value
+
+
+def _check_labels(path: Path, first: int, column: Column, classes: Classes) -> None:
+    for code, text in enumerate(column.texts):
+        if not classes.missing(text) and classes.refused(text):
+            row = first + column.first_row(code)
+            raise DataError(
+                f"{path}, row {row}, column label: expected {classes.expected()}, got {shortened(text)!r}; correct it, "
+                f"or declare the class"
+            )
+
+
+def _leave_out(left_out: LeftOut, path: Path, first: int, label: Column, gone: Bool[np.ndarray, " rows"]) -> None:
+    codes, starts, counts = np.unique(label.codes[gone], return_index=True, return_counts=True)
+    rows = first + np.flatnonzero(gone)[starts]
+    for code, row, count in zip(codes.tolist(), rows.tolist(), counts.tolist(), strict=True):
+        left_out.add(label.texts[int(code)], f"{path.name}, row {row}", count)
+
+
+def check_present(path: Path, first: int, name: str, column: Column, missing: Missing) -> None:
+    """Refuses a missing value in a column of names.
+
+    Raises:
+        DataError: there is one; says the row of the first.
+    """
+    for row in np.flatnonzero(missing.among(column.texts)[column.codes])[:1]:
+        raise nameless(path, first + int(row), name, column.texts[int(column.codes[row])])
+
+
+def nameless(path: Path, row: int, name: str, text: str) -> DataError:
+    """Returns the error of a row that does not say which item or annotator it is of."""
+    got = f"{text!r}, which stands for a missing value" if text.strip() else "an empty field"
+    hint = "; where it is a name, say `missing: []` in dataset.yaml" if text.strip() else "; fill it in, or remove it"
+    return DataError(f"{path}, row {row}, column {name}: expected an {name}, got {got}{hint}")
+
+
+def _check_sure(
+    path: Path,
+    first: int,
+    label: Column,
+    probability: Float64[np.ndarray, " rows"],
+    given: Bool[np.ndarray, " rows"],
+) -> None:
+    """Refuses a probability of an answer that chose no class: there is no class that it could be of."""
+    unsure = (label.codes == label.texts.find("")) & (probability > 0) & (probability < 1) & given
+    for row in np.flatnonzero(unsure):
+        raise DataError(
+            f"{path}, row {first + row}, column probability: expected none where the label is empty, got "
+            f"{probability[row]:g}; leave it empty, or name the class that it is the probability of"
+        )
+
+
+def _numbers(path: Path, first: int, name: str, column: Column) -> Float64[np.ndarray, " rows"]:
+    """Returns a numeric column, checked; an empty weight or probability is one."""
+    values = np.array([number(text) if text or name == "count" else 1.0 for text in column.texts], dtype=np.float64)
+    if name == "count":
+        expected, good = "a whole number of at least 0", (values >= 0) & (values < 2**31) & (values == np.floor(values))
+    elif name == "weight":
+        expected, good = "a positive finite number", (values > 0) & np.isfinite(values)
+    else:
+        expected, good = "a number from 0 to 1", (values >= 0) & (values <= 1)
+    for code in np.flatnonzero(~good):
+        got, row = column.texts[int(code)], first + column.first_row(int(code))
+        raise DataError(f"{path}, row {row}, column {name}: expected {expected}, got {got!r}")
+    return values[column.codes]
+
+
+def number(text: str) -> float:
+    """Returns a text as a number, NaN where it is none."""
+    try:
+        return float(text)
+    except ValueError:
+        return float("nan")
+
+
+def read_features(folder: Path, kind: str | None, item_names: Names) -> ItemFeatures | None:
+    """Returns the features of all items, float32, matched by item id; rows of other items are left.
+
+    Args:
+        folder: the dataset folder.
+        kind: which file; None where there is one at most; `none` for no features.
+        item_names: ids of the items.
+    """
+    kinds = sorted(path.stem.removeprefix("features-") for path in folder.glob("features-*.npz") if is_file(path))
+    if kind == "none" or (kind is None and not kinds):
+        return None
+    if kind is None and len(kinds) > 1:
+        raise DataError(f"{folder}: several features files; set the dataset parameter features: {' | '.join(kinds)}")
+    if kind is not None and kind not in kinds:  # also what keeps a kind such as ../x inside the folder
+        raise DataError(f"{folder}: expected features-{kind}.npz, found {', '.join(kinds) or 'no features files'}")
+    return read_features_of(folder / f"features-{kind or kinds[0]}.npz", "item", item_names, "features")
+
+
+def read_features_of(path: Path, axis: str, names: Names, parameter: str) -> Float32[np.ndarray, "names features"]:
+    """Returns the features in an .npz file, float32, in the order of these names; rows of others are left.
+
+    Args:
+        path: with arrays `features` [n, d] and the ids [n].
+        axis: the name of the array of ids: `item` or `annotator`.
+        names: whose features are wanted.
+        parameter: of the dataset, that can do without them.
+    """
+    features, ids = arrays_on_disk.read_npz(path, {"features": "numbers", axis: "texts"})
+    if features.ndim != 2 or ids.shape != features.shape[:1] or features.dtype.kind not in "fiub":
+        got = f"{features.dtype} {features.shape} and {ids.shape}"
+        raise DataError(f"{path}: expected features as numbers [n, d] and {axis} [n], got {got}")
+    bounds.check_rows(len(ids), path, floor=bounds.MOST_RECORDS, what=f"{axis} ids")
+    with reading(path, f"{axis} ids as texts"):
+        place = Names.of(ids.astype(str).tolist()).places_of(names)
+    lacking = np.flatnonzero(place < 0)
+    if len(lacking):
+        raise DataError(
+            f"{path}: expected features of every {axis}, {len(lacking)} have none, such as "
+            f"{names[int(lacking[0])]!r}; add them, or set the dataset parameter {parameter}: none"
+        )
+    with np.errstate(over="ignore"):  # told below
+        picked = features[place].astype(np.float32)
+    for bad in np.flatnonzero(~np.isfinite(picked).all(axis=1)):
+        raise DataError(f"{path}: expected finite features, got NaN or infinity for {axis} {names[int(bad)]!r}")
+    return picked

@@ -1,0 +1,97 @@
+"""The file of a dataset folder that lists its items: splits, texts, gold, checked row by row."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Int8
+
+from crowdsweep.data import bounds
+from crowdsweep.data.dataset import SPLITS
+from crowdsweep.data.on_disk import tables
+from crowdsweep.data.on_disk.folder_checks import READ_COLUMNS
+from crowdsweep.data.on_disk.folder_files import Classes, check_names, nameless
+from crowdsweep.errors import DataError
+
+GOLD_OF_CLASS = "gold_"  # and a class: gold of multi-label items, class by class
+_YES_OR_NO = {"1": 1, "true": 1, "0": 0, "false": 0}
+
+
+def read_items(folder: Path, classes: Classes) -> tuple[dict[str, list[str]], Sequence[int]]:
+    """Returns the columns of items.csv that are there, checked, and where each row stands in the file; the column
+    `item` alone, without rows, where there is no file."""
+    columns: dict[str, list[str]] = {"item": []}
+    rows: list[int] = []
+    path = tables.find_table(folder, "items")
+    if path is None:
+        return columns, rows
+    by_class = [name for name in tables.column_names(path) if classes.joined and name.startswith(GOLD_OF_CLASS)]
+    optional = [*READ_COLUMNS["items"], *by_class]
+    written = 0
+    for first, batch in tables.batches(path, ["item"], optional, most=bounds.MOST_RECORDS):
+        check_names(path, first, "item", batch["item"])
+        written += sum(int(part.texts.lengths()[part.codes].sum()) for part in batch.values())
+        bounds.check_unpacked(written, bounds.size_on_disk(path), f"{path}, its texts", "write them as plain CSV")
+        rows += range(first, first + len(batch["item"].codes))
+        for name, part in batch.items():
+            known = name in ("split", "gold", *by_class)
+            columns.setdefault(name, []).extend((classes.missing.emptied(part) if known else part).values())
+    seen: set[str] = set()
+    for row, item in zip(rows, columns["item"], strict=True):
+        if classes.missing(item):
+            raise nameless(path, row, "item", item)
+        if item in seen:
+            raise DataError(f"{path}, row {row}, column item: expected distinct item ids, got {item!r} again")
+        seen.add(item)
+    for row, split in zip(rows, columns.get("split", ()), strict=False):
+        if split and split not in SPLITS:
+            known = ", ".join(SPLITS[1:])
+            raise DataError(f"{path}, row {row}, column split: expected {known}, or empty, got {split!r}")
+    for row, gold in zip(rows, columns.get("gold", ()), strict=False):
+        if gold and classes.refused(gold):
+            raise DataError(f"{path}, row {row}, column gold: expected {classes.expected()}, or empty, got {gold!r}")
+    return columns, rows
+
+
+def gold_by_class(
+    folder: Path, table: Mapping[str, Sequence[str]], rows: Sequence[int], classes: Classes
+) -> Mapping[int, Int8[np.ndarray, " rows"]] | None:
+    """Returns for each class that gold is known of, and each row of the items file, whether the class applies: 1, 0, or
+    -1 where nobody knows. `rows` says where each row stands in the file.
+
+    A column `gold_CLASS` is of the class that has this label or this name, in whatever case. None where no column is;
+    columns `gold_…` that name no class are told by `gold_of_no_class`.
+
+    Raises:
+        DataError: a value is neither yes nor no, two columns are of one class, or there is a column `gold` as well.
+    """
+    columns = {name: _class_of(name, classes) for name in table if name.startswith(GOLD_OF_CLASS)}
+    found = {name: code for name, code in columns.items() if code is not None}
+    if not found:
+        return None
+    if "gold" in table or len(set(found.values())) < len(found):
+        got = ", ".join(["gold"] * ("gold" in table) + list(found))
+        raise DataError(f"{folder}: expected gold in one column, or in one for each class, got {got}; remove one")
+    known: dict[int, np.ndarray] = {}
+    for name, code in found.items():
+        known[code] = np.full(len(table["item"]), -1, dtype=np.int8)
+        for row, text in enumerate(table[name]):
+            if text and text.lower() not in _YES_OR_NO:
+                said = f"expected 1, 0 or empty, got {text!r}"
+                raise DataError(f"{tables.find_table(folder, 'items')}, row {rows[row]}, column {name}: {said}")
+            known[code][row] = _YES_OR_NO[text.lower()] if text else -1
+    return known
+
+
+def gold_of_no_class(table: Mapping[str, Sequence[str]], classes: Classes) -> tuple[str, ...]:
+    """Returns the columns `gold_…` of multi-label items that name no class, and so are not read."""
+    return tuple(name for name in table if name.startswith(GOLD_OF_CLASS) and _class_of(name, classes) is None)
+
+
+def _class_of(column: str, classes: Classes) -> int | None:
+    """Returns the class that a column `gold_CLASS` is of, by its label or else by its name; None if there is none."""
+    wanted = column.removeprefix(GOLD_OF_CLASS)
+    if wanted in classes.code:
+        return classes.code[wanted]
+    same = [code for code, name in enumerate(classes.names) if name.casefold() == wanted.casefold()]
+    return same[0] if len(same) == 1 else None

@@ -1,0 +1,347 @@
+"""Columns of CSV and Parquet files as coded texts, read in batches so that memory stays far below the file's text.
+
+Every value is a text: labels and ids may be words, integers or booleans, and none is ever taken for another. A missing
+value (an empty field, a null, a NaN) is the empty text. Rows are counted from 1, the header not being one. CSV may be
+gzipped, and separates its fields by commas, semicolons, tabs or bars.
+"""
+
+import csv
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, overload
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+from jaxtyping import Int32
+
+from crowdsweep.data import bounds
+from crowdsweep.data.on_disk.doors import check_packed_text, not_utf8, opened_text, reading, separator_of
+from crowdsweep.errors import CrowdsweepError, DataError, shortened
+from crowdsweep.paths import is_file
+
+_CODED = pa.dictionary(pa.int32(), pa.string())
+_BLOCK_BYTES = 1 << 20  # Arrow holds dozens of blocks that it read ahead
+KINDS = ("csv", "csv.gz", "parquet")
+_BATCH_ROWS = 1 << 18
+_WIDEST = 256  # bytes of values that all have one width: numbers, ids
+_RAGGED = re.compile(
+    r"(?:Row #(?P<row>\d+): )?Expected (?P<expected>\d+) columns, got (?P<got>\d+): (?P<text>.*)", re.DOTALL
+)  # as Arrow says it
+_NUMBERED = r"^(?P<prefix>.*?)(?P<number>0|[1-9][0-9]{0,17})$"
+
+
+def find_table(folder: Path, stem: str) -> Path | None:
+    """Returns the CSV or Parquet file of that name, or None where there is none.
+
+    Raises:
+        DataError: there are several.
+    """
+    found = [path for path in (folder / f"{stem}.{kind}" for kind in KINDS) if is_file(path)]
+    if len(found) > 1:
+        names = " and ".join(path.name for path in found)
+        raise DataError(f"{folder}: expected one file of {stem}, found {names}; remove one")
+    return found[0] if found else None
+
+
+def column_names(path: Path) -> list[str]:
+    """Returns the names of a file's columns.
+
+    Raises:
+        DataError: the file is empty, is not UTF-8 or not Parquet, or names a column twice.
+    """
+    if path.suffix == ".parquet":
+        with reading(path, "a Parquet file"):
+            names = [str(name) for name in pq.read_schema(path).names]
+    else:
+        names = _csv_header(path)[0]
+        if not names:
+            raise DataError(f"{path}: expected a header with column names, got an empty file")
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise DataError(f"{path}: expected distinct column names, got {twice[0]!r} twice")
+    return names
+
+
+@dataclass(frozen=True, eq=False)
+class Names(Sequence[str]):
+    """Texts held by Arrow: a million of them cost their characters, not a million objects."""
+
+    array: Any  # pyarrow's StringArray without nulls
+
+    @classmethod
+    def of(cls, texts: Sequence[str]) -> "Names":
+        """Returns these texts, in this order."""
+        return texts if isinstance(texts, Names) else cls(pa.array(list(texts), pa.string()))
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[str]: ...
+    def __getitem__(self, index: int | slice) -> str | Sequence[str]:
+        return self.array[index].as_py() if isinstance(index, int) else Names(self.array[index])
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.array.to_pylist())
+
+    def take(self, places: np.ndarray) -> "Names":
+        """Returns the names at these places, in that order."""
+        return Names(self.array.take(pa.array(places)))
+
+    def places_of(self, texts: Sequence[str]) -> np.ndarray:
+        """Returns where each of these texts stands here, int32, and -1 where it does not."""
+        found: Any = pc.index_in(Names.of(texts).array, value_set=self.array)
+        return found.fill_null(-1).to_numpy(zero_copy_only=False)
+
+    def lengths(self) -> np.ndarray:
+        """Returns the number of characters of each."""
+        found: Any = pc.utf8_length(self.array)
+        return found.to_numpy(zero_copy_only=False)
+
+    def find(self, text: str) -> int:
+        """Returns the first place of a text, -1 where it does not stand here."""
+        return self.array.index(text).as_py()
+
+    def natural_order(self) -> np.ndarray:
+        """Returns the places in ascending order: by number where all are one prefix and a number, else as texts."""
+        parts: Any = pc.extract_regex(self.array, _NUMBERED)
+        if len(self) and not parts.null_count and len(parts.field("prefix").unique()) == 1:
+            return np.argsort(parts.field("number").cast(pa.int64()).to_numpy(), kind="stable")
+        order: Any = pc.sort_indices(self.array)
+        return order.to_numpy().astype(np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """One column of some rows: a code for each row, and the distinct texts that the codes stand for."""
+
+    array: Any  # pyarrow's DictionaryArray of int32 codes and strings, without nulls
+
+    @property
+    def codes(self) -> Int32[np.ndarray, " rows"]:
+        return self.array.indices.to_numpy(zero_copy_only=False).astype(np.int32, copy=False)
+
+    @property
+    def texts(self) -> Names:
+        return Names(self.array.dictionary)
+
+    def values(self) -> list[str]:
+        """Returns the text of each row; rows with one text share it."""
+        texts = self.array.dictionary.to_pylist()
+        return [texts[code] for code in self.codes.tolist()]
+
+    def first_row(self, code: int) -> int:
+        """Returns the first row with that code."""
+        return int(np.flatnonzero(self.codes == code)[0])
+
+    def keep(self, mask: np.ndarray) -> "Column":
+        """Returns the rows where the mask is true, and only their texts."""
+        return _only_used(self.array.filter(pa.array(mask)))
+
+
+def _only_used(array: Any) -> Column:
+    """Returns a column without the texts that none of its rows has; texts are not written out row by row."""
+    codes = array.indices.to_numpy(zero_copy_only=False)
+    used = np.zeros(len(array.dictionary), dtype=bool)
+    used[codes] = True
+    if used.all():
+        return Column(array)
+    place = (np.cumsum(used) - 1).astype(np.int32)
+    indices: Any = pa.array(place[codes])
+    return Column(pa.DictionaryArray.from_arrays(indices, array.dictionary.filter(pa.array(used))))
+
+
+def coded(texts: Sequence[str]) -> Column:
+    """Returns texts as a coded column."""
+    return Column(Names.of(texts).array.dictionary_encode())
+
+
+def joined(columns: Sequence[Column]) -> Column:
+    """Returns the rows of these columns under each other, under one set of codes."""
+    chunked: Any = pa.chunked_array([column.array for column in columns], type=_CODED)  # pyright: ignore[reportCallIssue, reportArgumentType] - stubs lack dictionaries
+    return Column(chunked.unify_dictionaries().combine_chunks())
+
+
+def distinct(parts: Sequence[Names]) -> Names:
+    """Returns the distinct texts of all parts."""
+    chunked: Any = pa.chunked_array([part.array for part in parts], type=pa.string())
+    return Names(chunked.unique())
+
+
+def batches(
+    path: Path, required: Sequence[str], optional: Sequence[str] = (), *, most: int = bounds.MOST_ROWS
+) -> Iterator[tuple[int, dict[str, Column]]]:
+    """Yields (number of the first row, columns); optional columns only where the file has them.
+
+    A row in which all of these are empty is no row, as a line without anything is none: spreadsheets leave such rows.
+
+    Args:
+        path: the file.
+        required, optional: names of columns.
+        most: rows that a file of any size may have (`bounds.check_rows`).
+
+    Raises:
+        DataError: a required column is not there, a row has too few or too many fields, the file is not UTF-8, or it
+            stands for far more than it is.
+    """
+    names = column_names(path)
+    for name in required:
+        if name not in names:
+            there = shortened(", ".join(map(repr, names)), 500)
+            raise DataError(f"{path}: expected a column {name!r}, got columns {there}; rename it")
+    wanted = list(dict.fromkeys([*required, *(name for name in optional if name in names)]))
+    reader = _parquet_batches if path.suffix == ".parquet" else _csv_batches
+    first = 1
+    for batch in reader(path, wanted, most):
+        bounds.check_rows(first - 1 + batch.num_rows, path, floor=most)
+        columns: dict[str, Column] = {}
+        for name in wanted:
+            with reading(path, f"texts, numbers or booleans in the column {name}"):
+                columns[name] = _as_column(batch.column(name))
+        yield from _without_blanks(first, columns)
+        first += batch.num_rows
+
+
+def _without_blanks(first: int, columns: dict[str, Column]) -> Iterator[tuple[int, dict[str, Column]]]:
+    """Yields the runs of rows that hold something, each with the number of its first."""
+    filled = ~np.logical_and.reduce([column.codes == column.texts.find("") for column in columns.values()])
+    if filled.all():
+        yield first, columns
+        return
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], filled, [False]]).astype(np.int8)))
+    for start, end in edges.reshape(-1, 2).tolist():
+        rows = {name: column.array.slice(start, end - start) for name, column in columns.items()}
+        yield first + start, {name: _only_used(part) for name, part in rows.items()}
+
+
+def _csv_header(path: Path) -> tuple[list[str], str]:
+    """Returns the names of the columns and what separates them."""
+    with reading(path, "a table of text (CSV)"), opened_text(path) as file:
+        separator = separator_of(file) or ","
+        return next(csv.reader(file, delimiter=separator), []), separator
+
+
+def _csv_batches(path: Path, wanted: Sequence[str], most: int) -> Iterator[pa.RecordBatch]:
+    """Yields the rows; where one is longer than a block, again from there on in larger blocks."""
+    with reading(path, "a table of text (CSV)"):
+        check_packed_text(path, most)
+    separator = _csv_header(path)[1]
+    block, done = _BLOCK_BYTES, 0
+    while True:
+        try:
+            for batch in _blocks(path, wanted, separator, block, done):
+                done += batch.num_rows
+                yield batch
+            return
+        except _RowTooLong as error:
+            block *= 8
+            if block > bounds.LONGEST_LINE:
+                raise DataError(
+                    f"{path}, after row {done}: expected rows of at most {bounds.LONGEST_LINE >> 20} MB, got a longer "
+                    f"one; is a double quote not closed?"
+                ) from error
+
+
+class _RowTooLong(CrowdsweepError):
+    """A row does not fit into a block."""
+
+
+def _blocks(path: Path, wanted: Sequence[str], separator: str, block: int, done: int) -> Iterator[pa.RecordBatch]:
+    """Yields the rows behind the first `done`, read block by block.
+
+    Arrow is given nothing of Python's to call: one of its threads that lets go of a Python object while the interpreter
+    ends takes the process down with it.
+    """
+    with reading(path, "a table of text (CSV)"):
+        try:
+            for batch in pa_csv.open_csv(
+                path,
+                read_options=pa_csv.ReadOptions(block_size=block, use_threads=False),
+                parse_options=pa_csv.ParseOptions(delimiter=separator, newlines_in_values=True),
+                convert_options=pa_csv.ConvertOptions(
+                    column_types=dict.fromkeys(wanted, _CODED), include_columns=list(wanted)
+                ),
+            ):
+                rest = batch.slice(min(done, batch.num_rows))
+                done -= batch.num_rows - rest.num_rows
+                if rest.num_rows:
+                    yield rest
+        except pa.ArrowException as error:
+            if ragged := _RAGGED.search(str(error)):
+                raise _ragged(path, ragged) from error
+            if "straddling" in str(error):
+                raise _RowTooLong from error
+            if "UTF8" in str(error):
+                raise not_utf8(path) from error
+            raise
+
+
+def _ragged(path: Path, told: re.Match[str]) -> DataError:
+    place = "" if told["row"] is None else f", row {int(told['row']) - 1}"
+    return DataError(
+        f"{path}{place}: expected {told['expected']} fields as in the header, got {told['got']}: "
+        f"{told['text'][:80]!r}; put fields that contain the separator in double quotes"
+    )
+
+
+def _parquet_batches(path: Path, wanted: Sequence[str], most: int) -> Iterator[pa.RecordBatch]:
+    with reading(path, "a Parquet file"):
+        coded_ones = _checked_parquet(path, wanted, most)
+        with pq.ParquetFile(path, read_dictionary=coded_ones) as file:
+            yield from file.iter_batches(batch_size=_BATCH_ROWS, columns=list(wanted))
+
+
+def _checked_parquet(path: Path, wanted: Sequence[str], most: int) -> list[str]:
+    """Checks what a file says of these columns, and returns those of texts: each text is then read once, and not for
+    every row that has it.
+
+    Raises:
+        DataError: they hold lists or records, or stand for far more than they are.
+    """
+    with pq.ParquetFile(path) as file:
+        schema, metadata = file.schema_arrow, file.metadata
+    for name in wanted:
+        kind = schema.field(name).type
+        if pa.types.is_nested(kind) or (pa.types.is_fixed_size_binary(kind) and kind.byte_width > _WIDEST):
+            raise DataError(
+                f"{path}: expected texts, numbers or booleans in the column {name}, got {shortened(str(kind))}; leave "
+                f"the column out, or write its values one by one"
+            )
+    bounds.check_rows(metadata.num_rows, path, floor=most)
+    # Not by column: pyarrow ends the process where what a file says of one cannot be true.
+    unpacked = sum(metadata.row_group(group).total_byte_size for group in range(metadata.num_row_groups))
+    bounds.check_unpacked(unpacked, path.stat().st_size, str(path), "write it as plain CSV")
+    columns = (metadata.schema.column(place) for place in range(metadata.num_columns))
+    return [column.path for column in columns if column.path in wanted and column.physical_type == "BYTE_ARRAY"]
+
+
+def _as_column(array: Any) -> Column:
+    if not pa.types.is_dictionary(array.type):
+        return Column(_as_texts(array).dictionary_encode())
+    texts = _as_texts(array.dictionary).dictionary_encode()  # an integer and a text of these digits are one text
+    codes = texts.indices.take(array.indices)
+    dictionary = texts.dictionary
+    if codes.null_count:
+        empty = dictionary.index("").as_py()
+        if empty < 0:
+            empty, dictionary = len(dictionary), pa.concat_arrays([dictionary, pa.array([""])])
+        codes = codes.fill_null(empty)
+    return _only_used(pa.DictionaryArray.from_arrays(codes.cast(pa.int32()), dictionary))
+
+
+def _as_texts(array: Any) -> Any:
+    """Returns values as texts without nulls."""
+    if pa.types.is_floating(array.type):
+        array = pc.if_else(pc.is_nan(array), None, array)  # pandas makes floats of integers where one is missing
+    if pa.types.is_boolean(array.type):
+        array = pc.if_else(array, "True", "False")  # as pandas and Python write them to CSV
+    texts = array.cast(pa.string()).fill_null("")
+    texts.validate(full=True)  # Parquet holds any bytes as texts
+    return texts

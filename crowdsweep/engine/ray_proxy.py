@@ -1,0 +1,214 @@
+"""Ray, kept in a process of its own, and the executor that stands for it in the driver's.
+
+Ray's library ends the process that it runs in when the part of the cluster on this machine ends, at a moment of its own
+choice: after a second where that part was killed, within a tenth of one where it was asked to end, since the head then
+says at once that the node is gone, and the next request to the node's object store is an exit. No setting changes that,
+so it happens to a process whose end is only news: the trials that were recorded are safe, and the driver says how to go
+on.
+
+Over a socket the driver sends `RaySettings`, then pairs of a kind and a value: `SUBMIT`, `STOP`, `POLL`. To
+`RaySettings` and `POLL` comes one reply: `DONE` with a value, `FAILED` with an error that we raise on purpose, or `BUG`
+with the text of another. Before it may come `PROGRESS` with the progress of a trial, which waits for `ACK`, and `LOG`
+with a line for the log. When the driver closes its end, however it comes to that, the process lets go of the cluster
+and ends.
+"""
+
+import logging
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import IO, Any
+
+from crowdsweep.data.dataset import CrowdDataset
+from crowdsweep.engine.executor import Batch, ignore
+from crowdsweep.engine.private_folder import clear_abandoned
+from crowdsweep.engine.worker import bug_of, ending_words
+from crowdsweep.errors import SlotLost
+from crowdsweep.record.events import Event, TrialProgressed
+from crowdsweep.sweepfile.records import Resources
+
+SUBMIT, STOP, POLL, ACK = "submit", "stop", "poll", "ack"
+DONE, FAILED, BUG, PROGRESS, LOG = "done", "failed", "bug", "progress", "log"
+CLOSES_S = 4.0
+"""How long the process may take over letting go of the cluster, before it and what it started are killed."""
+_ROOT = str(Path(__file__).parents[2])
+_LAST_CHARACTERS = 500
+
+
+@dataclass(frozen=True, kw_only=True)
+class RaySettings:
+    """What the process needs to make an executor.
+
+    Attributes:
+        address: of a cluster to join, as for `cluster.connect`.
+        resources: what batches may ask for, the sweep's first.
+        trial_minutes: after which a trial is ended; None for never.
+    """
+
+    address: str | None
+    resources: Sequence[Resources]
+    trial_minutes: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RayProcess:
+    """The process, the connection to it, and the file that its standard error goes to."""
+
+    process: "subprocess.Popen[bytes]"
+    connection: Connection
+    errors: IO[bytes]
+
+
+class RayProxy:
+    """The executor of a Ray cluster, which runs in a process beside this one.
+
+    Args:
+        datasets: base datasets by fingerprint; each is handed over when it is first needed.
+        settings: what the executor is made of.
+
+    Raises:
+        BadInput: the address is none, or no cluster answers there.
+        InfeasibleRequest: the cluster has no node that such a slot fits on.
+        SlotLost: the process ended before there was a cluster.
+    """
+
+    def __init__(self, datasets: Mapping[str, CrowdDataset], settings: RaySettings) -> None:
+        self._datasets = datasets
+        self._handed: set[str] = set()
+        self._shapes = list(settings.resources)
+        self._listener: Callable[[TrialProgressed], None] = ignore
+        self._ray: RayProcess | None = _started()
+        try:
+            self._send(settings)
+            self._slots: Sequence[int] = self._reply()
+        except BaseException as error:
+            self._disconnect(0.0 if isinstance(error, KeyboardInterrupt) else CLOSES_S)
+            raise
+
+    def slots_for(self, resources: Resources | None = None) -> int:
+        """See `Executor.slots_for`; as of the last `poll`."""
+        return self._slots[self._shapes.index(resources) if resources else 0]
+
+    def submit(self, batch: Batch) -> None:
+        """See `Executor.submit`; what is wrong with it is said by the next `poll`."""
+        dataset = None if batch.dataset in self._handed else self._datasets[batch.dataset]
+        self._handed.add(batch.dataset)
+        self._send((SUBMIT, (batch, dataset)))
+
+    def poll(self, timeout_s: float) -> Sequence[Event]:
+        """See `Executor.poll`.
+
+        Raises:
+            SlotLost: the cluster is lost.
+        """
+        self._send((POLL, timeout_s))
+        events, self._slots = self._reply()
+        return events
+
+    def listen(self, listener: Callable[[TrialProgressed], None]) -> None:
+        """See `Executor.listen`."""
+        self._listener = listener
+
+    def stop(self, key: str) -> None:
+        """See `Executor.stop`."""
+        self._send((STOP, key))
+
+    def close(self) -> None:
+        """See `Executor.close`."""
+        self._disconnect(CLOSES_S)
+
+    def _disconnect(self, patience_s: float) -> None:
+        """Waits so long for the process to end by itself; where it does not, or a person is not that patient, kills it
+        and what it has started."""
+        if self._ray is None:
+            return
+        ray, self._ray = self._ray, None
+        ray.connection.close()
+        has_ended = False
+        try:
+            with suppress(subprocess.TimeoutExpired):
+                has_ended = ray.process.wait(patience_s) == 0
+        finally:
+            if not has_ended:
+                _end(ray.process)
+                clear_abandoned()
+            ray.errors.close()
+
+    def _send(self, request: object) -> None:
+        with suppress(OSError):  # the next `_reply` says so
+            if self._ray is not None:
+                self._ray.connection.send(request)
+
+    def _reply(self) -> Any:
+        while True:
+            try:
+                kind, value = self._receive()
+            except (OSError, EOFError):
+                raise SlotLost(self._how_it_ended()) from None
+            match kind:
+                case "progress":
+                    self._listener(value)
+                    self._send((ACK, None))
+                case "log":
+                    name, level, text = value
+                    logging.getLogger(name).log(level, "%s", text)
+                case "failed":
+                    raise value
+                case "bug":
+                    raise bug_of(*value)
+                case _:
+                    return value
+
+    def _receive(self) -> tuple[str, Any]:
+        if self._ray is None:
+            raise EOFError
+        return self._ray.connection.recv()
+
+    def _how_it_ended(self) -> str:
+        """Returns why nothing more comes, for a person."""
+        lost = "the Ray cluster is lost: "
+        if self._ray is None:
+            return f"{lost}it was let go of"
+        try:
+            code = self._ray.process.wait(CLOSES_S)
+        except subprocess.TimeoutExpired:
+            return f"{lost}its process beside the driver is mute"
+        if hasattr(self, "_slots"):
+            return f"{lost}its part on this machine has ended (`ray stop`, a drained node or a signal do that)"
+        self._ray.errors.seek(0)
+        last = " ".join(self._ray.errors.read()[-_LAST_CHARACTERS:].decode(errors="replace").split())
+        ended = ending_words(-code if code < 0 else code << 8)
+        return f"the process that Ray was to run in did not come to that: {ended}{': ' if last else ''}{last}"
+
+
+def _started() -> RayProcess:
+    ours, theirs = socket.socketpair()
+    errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the proxy; Ray's own words are not for the terminal
+    with theirs:
+        program = f"import sys; sys.path.append({_ROOT!r}); from crowdsweep.engine import ray_process; "
+        program += f"ray_process.serve({theirs.fileno()})"
+        # `-P`: nothing is imported from where a person stands.
+        process = subprocess.Popen(  # noqa: S603 - our own interpreter and fixed words
+            [sys.executable, "-P", "-c", program],
+            stdin=subprocess.DEVNULL,
+            stdout=errors,
+            stderr=errors,
+            pass_fds=[theirs.fileno()],
+            start_new_session=True,  # a Ctrl-C is the driver's, which says what becomes of the trials
+        )
+    return RayProcess(process=process, connection=Connection(ours.detach()), errors=errors)
+
+
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.kill()
+    process.wait()

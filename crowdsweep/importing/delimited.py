@@ -1,0 +1,96 @@
+"""Tables row by row: CSV with commas, semicolons, tabs or bars, packed or not; what was saved as JSON or Parquet."""
+
+import csv
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from crowdsweep.data.bounds import MOST_RECORDS
+from crowdsweep.data.on_disk import tables
+from crowdsweep.data.on_disk.doors import check_packed_text, is_parquet, opened_text, reading, separator_of
+from crowdsweep.errors import DataError, shortened
+from crowdsweep.importing.json_tables import json_header, json_records
+
+
+def records(
+    path: Path, columns: Sequence[str], on_blank: Callable[[], None] = lambda: None
+) -> Iterator[tuple[str, dict[str, str]]]:
+    """Yields (where it stands, record) of a table whose header has these columns.
+
+    Args:
+        path: the file.
+        columns: that it has to have.
+        on_blank: is called for each row of which every cell is empty: that is no row, as a blank line is none.
+
+    Raises:
+        DataError: the file is no such table; says which line is not.
+    """
+    header = header_of(path)
+    missing = [name for name in columns if name not in header]
+    if missing:
+        found = shortened(", ".join(header), 500) or "an empty file"
+        raise DataError(f"{path}: expected the columns {', '.join(columns)}, got {found}")
+    twice = sorted({name for name in header if name in columns and header.count(name) > 1})
+    if twice:
+        raise DataError(f"{path}: expected distinct column names, got {twice[0]!r} twice; rename one")
+    kinds = {"parquet": _parquet_records, "json": json_records, "csv": _csv_records}
+    for where, record in kinds[_kind(path)](path, header):
+        if any(map(str.strip, record.values())):
+            yield where, record
+        else:
+            on_blank()
+
+
+def header_of(path: Path) -> list[str]:
+    """Returns the column names of a table."""
+    kind = _kind(path)
+    if kind == "json":
+        return json_header(path)
+    if kind == "parquet":
+        with reading(path, "a Parquet file"):
+            schema: pa.Schema = pq.read_schema(path)
+            return [name for name in schema.names if not pa.types.is_nested(schema.field(name).type)]
+    with reading(path, "a table of text (CSV)"), opened_text(path) as file:
+        reader = csv.reader(file, delimiter=separator_of(file) or ",", strict=True)
+        return [name.strip() for name in next(reader, [])]
+
+
+def _kind(path: Path) -> str:
+    if is_parquet(path):
+        return "parquet"
+    with reading(path, "a table"), opened_text(path) as file:
+        return "json" if file.read(4096).lstrip()[:1] in ("[", "{") else "csv"
+
+
+def _csv_records(path: Path, header: list[str]) -> Iterator[tuple[str, dict[str, str]]]:
+    with reading(path, "a table of text (CSV)"):
+        check_packed_text(path, MOST_RECORDS)
+    with reading(path, "a table of text (CSV)"), opened_text(path) as file:
+        reader = csv.reader(file, delimiter=separator_of(file) or ",", strict=True)
+        next(reader, None)
+        for cells in told(path, reader):
+            if len(cells) != len(header) and any(map(str.strip, cells)):
+                raise DataError(
+                    f"{path}, line {reader.line_num}: expected {len(header)} cells as in the header, got {len(cells)}; "
+                    f"put cells that contain the separator in double quotes"
+                )
+            if cells:
+                yield f"{path}, line {reader.line_num}", dict(zip(header, cells, strict=False))
+
+
+def _parquet_records(path: Path, header: list[str]) -> Iterator[tuple[str, dict[str, str]]]:
+    for first, batch in tables.batches(path, header, most=MOST_RECORDS):
+        columns = [batch[name].values() for name in header]
+        for row, cells in enumerate(zip(*columns, strict=True), start=first):
+            yield f"{path}, row {row}", dict(zip(header, cells, strict=True))
+
+
+def told(path: Path, reader: Iterator[list[str]]) -> Iterator[list[str]]:
+    """Yields the rows of a csv reader, whose errors then say the line."""
+    try:
+        yield from reader
+    except csv.Error as error:
+        line = getattr(reader, "line_num", 0)
+        raise DataError(f"{path}, line {line}: expected a row of a table: {error}; check the double quotes") from error

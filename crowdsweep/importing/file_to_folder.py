@@ -1,0 +1,84 @@
+"""From a file of labels to the folder of a dataset, and what a person should know of the way there."""
+
+import shlex
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from crowdsweep.data.dataset import CrowdDataset
+from crowdsweep.data.missing import perhaps_missing
+from crowdsweep.data.oddities import mistakes
+from crowdsweep.data.spelling import alike
+from crowdsweep.errors import shown
+from crowdsweep.importing.normalise import normalised
+from crowdsweep.importing.registry import read_form
+from crowdsweep.importing.rows import Asked, ImportedRows
+from crowdsweep.importing.write import write_rows
+
+
+@dataclass(frozen=True, kw_only=True)
+class Imported:
+    """A file of labels that became a dataset's folder.
+
+    Attributes:
+        rows: as they stood in the file.
+        dataset: of the folder.
+    """
+
+    rows: ImportedRows
+    dataset: CrowdDataset
+
+    def doubtful(self) -> Iterator[str]:
+        """Yields a sentence on everything that may have been meant in another way."""
+        yield from _perhaps_no_answers(self.rows)
+        yield from _spelled_alike(self.rows)
+        yield from (str(oddity) for oddity in mistakes(self.dataset) if "spelling" not in oddity.kind)
+
+
+def import_file(
+    form: str,
+    path: Path,
+    asked: Asked,
+    folder: Path,
+    *,
+    normalise: bool = False,
+    title: str = "",
+    beside: Callable[[CrowdDataset], Mapping[str, str]] | None = None,
+) -> Imported:
+    """Writes a file of labels as a dataset folder: whole, or not at all.
+
+    Args:
+        form, path, asked: as for `read_form`.
+        folder, title, beside: as for `write_rows`.
+        normalise: whether names that differ only in spelling become one.
+
+    Raises:
+        DataError: the file cannot be taken so, or the folder holds files already.
+    """
+    rows = read_form(form, path, asked)
+    if normalise:
+        rows = normalised(rows)
+    return Imported(rows=rows, dataset=write_rows(rows, folder, title, beside))
+
+
+def _perhaps_no_answers(imported: ImportedRows) -> Iterator[str]:
+    """Yields a sentence on each class that is called as other programs write an answer that was not given."""
+    counts = Counter(label for row in imported.rows for label in row.labels)
+    for label in () if imported.missing.told else perhaps_missing(list(counts)):
+        yield (
+            f"{counts[label]:,} answers are {shown(label)}, taken for a class like any other; where that means that "
+            f"there is no answer, begin anew with --missing={shlex.quote(label)}"
+        )
+
+
+def _spelled_alike(imported: ImportedRows) -> Iterator[str]:
+    """Yields a sentence on the classes, items and annotators that differ only in spelling."""
+    classes = [label for row in imported.rows for label in row.labels]
+    classes += [label for given in imported.gold.values() for label in given]
+    people = [row.annotator for row in imported.rows]
+    for kind, names in (("classes", classes), ("items", imported.items), ("annotators", people)):
+        if groups := alike(names):
+            told = "; ".join(" and ".join(map(repr, group[:4])) for group in groups[:3])
+            more = "; …" if len(groups) > 3 else ""
+            yield f"{kind} that differ only in spelling: {told}{more}; --normalise joins them"

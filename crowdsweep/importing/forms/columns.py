@@ -1,0 +1,73 @@
+"""Tables with a row an answer: any CSV by mapping (`csv`), and crowd-kit's, whose columns are known (`crowd-kit`).
+
+picture,user,answer,expert        data import csv FILE --item picture --annotator user --label answer --gold expert
+p1,ann,cat,cat
+p1,bob,dog,cat
+"""
+
+from dataclasses import replace
+from pathlib import Path
+
+from crowdsweep.errors import DataError, shortened
+from crowdsweep.importing.delimited import header_of, records
+from crowdsweep.importing.features import FeaturesOfItems
+from crowdsweep.importing.gold import GoldClasses, gold_file
+from crowdsweep.importing.rows import Asked, Gathering, ImportedRows
+
+
+def read_csv(path: Path, asked: Asked) -> ImportedRows:
+    """Reads a table whose columns a person names; gold stands in one of its columns or in a file of its own.
+
+    Raises:
+        DataError: a column was not named, is not there, or holds nothing in some row; gold contradicts itself.
+    """
+    named = {"--item": asked.item, "--annotator": asked.annotator, "--label": asked.label}
+    if None in named.values():
+        lacking = ", ".join(f"{option} COLUMN" for option, column in named.items() if column is None)
+        header = shortened(", ".join(header_of(path)), 500) or "an empty file"
+        raise DataError(f"{path}: expected {lacking}; the columns are {header}")
+    return _read(path, asked)
+
+
+def read_crowd_kit(path: Path, asked: Asked) -> ImportedRows:
+    """Reads a table with the columns task, worker, label; an answer without a label is left out."""
+    return _read(path, Asked(item="task", annotator="worker", label="label", missing=asked.missing))
+
+
+def _read(path: Path, asked: Asked) -> ImportedRows:
+    gathered, gold = Gathering(path, asked.missing), GoldClasses(asked.missing)
+    file = gold_file(asked.gold, header_of(path), path)
+    inside = [asked.gold] if asked.gold is not None and file is None else []
+    given = (asked.item, asked.annotator, asked.label, asked.weight, asked.text, *inside, *(asked.features or ()))
+    named = [name for name in given if name is not None]
+    features = FeaturesOfItems(asked.features or (), asked.missing)
+    for where, record in records(path, named, lambda: gathered.leave_out("rows without anything in them")):
+        text = None if asked.text is None else record[asked.text]
+        item = gathered.item(record[str(asked.item)], f"{where}, column {asked.item}", text)
+        features.add(item, record, where)
+        weight = "" if asked.weight is None else record[asked.weight].strip()
+        weight = "" if asked.missing(weight) else weight
+        if weight and not _is_positive(weight):
+            raise DataError(f"{where}, column {asked.weight}: expected a positive finite number, got {weight!r}")
+        gathered.answer(
+            item,
+            record[str(asked.annotator)],
+            [record[str(asked.label)]],
+            where,
+            key=f"column {asked.label}",
+            weight=weight,
+        )
+        if inside:
+            gold.add(item, record[str(asked.gold)], f"{where}, column {asked.gold}")
+    if file is not None:
+        gold.add_file(gathered, file, str(asked.item), str(asked.label))
+    gold.note(gathered)
+    imported = gathered.imported(multilabel=False, gold=gold.found)
+    return replace(imported, features=features.found, feature_names=features.columns)
+
+
+def _is_positive(text: str) -> bool:
+    try:
+        return 0 < float(text) < float("inf")
+    except ValueError:
+        return False

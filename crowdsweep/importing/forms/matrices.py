@@ -1,0 +1,295 @@
+"""Matrices of items × annotators: text, CSV or .npy (`matrix`, Snorkel's `snorkel`), cleanlab's table (`cleanlab`).
+
+,ann,bob        a header and an index are told from the corner that is empty, or from what stands nowhere else
+p1,0,1
+p2,,0           a missing answer is an empty cell, NaN or -1
+"""
+
+import csv
+import re
+from collections import Counter
+from pathlib import Path
+
+from crowdsweep.data import bounds
+from crowdsweep.data.missing import Missing
+from crowdsweep.data.on_disk import arrays_on_disk
+from crowdsweep.data.on_disk.doors import check_packed_text, opened_text, reading, separator_of
+from crowdsweep.errors import DataError, shown
+from crowdsweep.importing.delimited import told
+from crowdsweep.importing.gold import GoldClasses, gold_file
+from crowdsweep.importing.rows import Asked, Gathering, ImportedRows, text_of
+
+_NEGATIVE = re.compile(r"-[0-9]*[1-9][0-9]*(\.0+)?")
+_CODE = re.compile(r"[+-]?(0|[1-9][0-9]*)(\.0+)?")
+_NUMBER = re.compile(r"[+-]?[0-9.]+([eE][+-]?[0-9]+)?")
+_DIGITS = re.compile(r"[0-9]+")
+_FEW_ANSWERS = 10  # of which nothing can be said
+_SCALE = 20  # numbers with decimals that a scale may have, such as 0.5, 1, 1.5, …
+_CORNER = re.compile(r"(unnamed: ?0|index|idx|id|item|task|question|example|sample|.*_id|id_.*)", re.IGNORECASE)
+
+
+def read_matrix(path: Path, asked: Asked) -> ImportedRows:
+    """Reads a matrix of classes; what has no header and no index is called by its position."""
+    return _from_matrix(path, asked, prefix="", headed=None)
+
+
+def read_snorkel(path: Path, asked: Asked) -> ImportedRows:
+    """Reads a label matrix; labelling functions without a name are called lf0, lf1, …"""
+    return _from_matrix(path, asked, prefix="lf", headed=None)
+
+
+def read_cleanlab(path: Path, asked: Asked) -> ImportedRows:
+    """Reads cleanlab's wide table of several annotators: its first line names them."""
+    return _from_matrix(path, asked, prefix="", headed=True)
+
+
+def _from_matrix(path: Path, asked: Asked, prefix: str, headed: bool | None) -> ImportedRows:
+    missing = asked.missing.in_matrices()
+    gathered, gold = Gathering(path, asked.missing), GoldClasses(missing)
+    cells, is_table = _cells(path)
+    if not cells:
+        raise DataError(f"{path}: expected a matrix, the file is empty")
+    header, body = _parted(path, cells, is_table, True if asked.item is not None else headed, gathered)
+    _check_widths(path, len(cells[0]), body)
+    file = gold_file(asked.gold, header, path)
+    header, body, classes = _without_gold(header, body, asked.gold if file is None else None)
+    header, body = _item_first(path, header, body, asked.item)
+    width = len(body[0])
+    filled = [number for number, line in enumerate(body) if any(line)]
+    indexed = asked.item is not None or (is_table and _has_index(header, [body[n] for n in filled], asked.missing))
+    if indexed and len(filled) < len(body):  # without ids, an empty row is an item that nobody answered
+        gathered.notes.append(f"rows without anything in them left out: {len(body) - len(filled)}")
+        body, classes = [body[n] for n in filled], [classes[n] for n in filled] if classes else []
+    if indexed and asked.item is None:
+        gathered.notes.append("the first column was read as the ids of items")
+    annotators = header[indexed:] if header else [f"{prefix}{place}" for place in range(width - indexed)]
+    if not annotators or not _all_named(annotators, asked.missing):
+        raise DataError(
+            f"{path}: expected a distinct name for each annotator in the first line, got {', '.join(annotators[:8])}"
+        )
+    annotators, body = _without_texts(path, annotators, body, gathered, missing, named=bool(header))
+    labels = {cell for line in body for cell in line[indexed:]}
+    _check_no_measures(path, body, indexed)
+    codes = all(missing(cell) or _CODE.fullmatch(cell) for cell in {*labels, *classes})
+    taken = _worth_telling(labels, missing)
+    seen: set[str] = set()
+    for number, line in enumerate(body):
+        where = f"{path}, item {number}"
+        item = gathered.item(line[0] if indexed else str(number), where)
+        if item in seen:
+            raise DataError(f"{where}: expected distinct item ids in the first column, got {item!r} again")
+        seen.add(item)
+        for annotator, cell in zip(annotators, line[indexed:], strict=True):
+            if cell in taken:
+                gathered.not_given(cell, f"{where}, annotator {annotator}")
+            elif not missing(cell):
+                # A column of integers in which one is missing becomes a column of floats: there, 1.0 is the code 1.
+                gathered.answer(item, annotator, [cell.partition(".")[0] if codes else cell], where)
+        if classes:
+            known = classes[number].partition(".")[0] if codes else classes[number]
+            gold.add(item, known, f"{where}, column {asked.gold}")
+    if file is not None:
+        gold.add_file(gathered, file, header[0] if indexed and header else "item")
+    gold.note(gathered)
+    return gathered.imported(multilabel=False, gold=gold.found)
+
+
+def _without_texts(
+    path: Path, annotators: list[str], body: list[list[str]], gathered: Gathering, missing: Missing, *, named: bool
+) -> tuple[list[str], list[list[str]]]:
+    """Returns annotators and lines without columns in which nearly every cell is a class of its own: texts, ids, times.
+
+    Raises:
+        DataError: no other is left, or the columns have no names by which a note could tell what was left out.
+    """
+    first = len(body[0]) - len(annotators)
+    held = [[line[place] for line in body if not missing(line[place])] for place in range(first, len(body[0]))]
+    columns = Counter(cell for cells in held for cell in set(cells))
+    texts = [place for place, cells in enumerate(held) if _each_its_own(cells, columns)]
+    if not texts:
+        return annotators, body
+    told = ", ".join(shown(annotators[place]) for place in texts[:4]) + (", …" if len(texts) > 4 else "")
+    if not named or len(texts) == len(annotators):
+        raise DataError(
+            f"{path}: expected classes, which come again from item to item; nearly every cell of "
+            f"{told if named else f'column {first + texts[0]}'} is another, such as {shown(held[texts[0]][0])}: texts, "
+            f"ids or measures, which are no answers; a matrix holds one class for each item and annotator"
+        )
+    gathered.notes.append(f"{told} left out: nearly every cell is another, as of texts or ids, and not of classes")
+    kept = [place for place in range(len(annotators)) if place not in texts]
+    places = [*range(first), *(first + place for place in kept)]
+    return [annotators[place] for place in kept], [[line[place] for place in places] for line in body]
+
+
+def _worth_telling(labels: set[str], missing: Missing) -> set[str]:
+    """Returns the words for no answer that may be classes: -1 only where other numbers are below zero as well."""
+    words = {cell for cell in labels if cell and missing(cell)}
+    scale = any(_NEGATIVE.fullmatch(cell) and not missing(cell) for cell in labels)
+    return {cell for cell in words if cell.lower() != "nan" and (scale or not _NEGATIVE.fullmatch(cell))}
+
+
+def _each_its_own(cells: list[str], columns: Counter[str]) -> bool:
+    """Tells whether nearly every cell of a column is another, and stands in no other column."""
+    distinct = set(cells)
+    alone = sum(columns[cell] == 1 for cell in distinct)
+    return len(cells) >= _FEW_ANSWERS and 10 * len(distinct) >= 9 * len(cells) and 2 * alone > len(distinct)
+
+
+def _check_no_measures(path: Path, body: list[list[str]], first: int) -> None:
+    """Refuses numbers with decimals that are no scale of a few steps."""
+    found = [cell for line in body for cell in line[first:] if _is_fraction(cell)]
+    distinct = set(found)
+    if len(distinct) > _SCALE or (len(found) >= _FEW_ANSWERS and 2 * len(distinct) > len(found)):
+        raise DataError(
+            f"{path}: expected classes, got {len(distinct)} numbers with decimals, such as {found[0]}: measures, or "
+            f"features of items; a matrix holds one class for each item and annotator"
+        )
+
+
+def _is_fraction(cell: str) -> bool:
+    try:
+        return _NUMBER.fullmatch(cell) is not None and not float(cell).is_integer()
+    except (ValueError, OverflowError):
+        return False
+
+
+def _check_widths(path: Path, width: int, body: list[list[str]]) -> None:
+    for number, line in enumerate(body):
+        if len(line) != width:
+            raise DataError(f"{path}, item {number}: expected {width} cells as in the first row, got {len(line)}")
+
+
+def _without_gold(
+    header: list[str], body: list[list[str]], column: str | None
+) -> tuple[list[str], list[list[str]], list[str]]:
+    """Returns header and lines without the column of gold, and that column; nothing where there is none."""
+    if column is None:
+        return header, body, []
+    place = header.index(column)
+    rest = [line[:place] + line[place + 1 :] for line in [header, *body]]
+    return rest[0], rest[1:], [line[place] for line in body]
+
+
+def _item_first(
+    path: Path, header: list[str], body: list[list[str]], column: str | None
+) -> tuple[list[str], list[list[str]]]:
+    """Returns header and lines with the column of ids at the front, where it was named."""
+    if column is None:
+        return header, body
+    if column not in header:
+        raise DataError(f"{path}: expected a column {column} of item ids, got {', '.join(header)}")
+    place = header.index(column)
+    moved = [[line[place], *line[:place], *line[place + 1 :]] for line in [header, *body]]
+    return moved[0], moved[1:]
+
+
+def _cells(path: Path) -> tuple[list[list[str]], bool]:
+    """Returns the cells, and whether they stand in a separated table, which may have a header and an index."""
+    known: dict[str, str] = {}  # one object for each distinct text: there are as many cells as items × annotators
+    if path.suffix == ".npy":
+        array = arrays_on_disk.read_npy(path)
+        if array.ndim != 2:
+            raise DataError(f"{path}: expected a matrix of items × annotators, got shape {array.shape}")
+        bounds.check_rows(max(array.size, *array.shape), path, floor=bounds.MOST_RECORDS, what="cells")
+        lines = (
+            [_text_of_cell(cell, f"{path}, item {number}") for cell in line.tolist()]
+            for number, line in enumerate(array)
+        )
+        return [[known.setdefault(cell, cell) for cell in line] for line in lines], False
+    with reading(path, "a matrix of text (CSV)"):
+        check_packed_text(path, bounds.MOST_RECORDS)
+    most = max(bounds.MOST_RECORDS, bounds.size_on_disk(path))
+    with reading(path, "a matrix of text (CSV)"), opened_text(path) as file:
+        separator = separator_of(file)
+        if separator is None:
+            rows = (line.split() for line in file if not line.startswith("#"))
+        else:
+            rows = told(path, csv.reader(file, delimiter=separator, strict=True))
+        cells: list[list[str]] = []
+        n_cells = 0
+        for row in rows:
+            stripped = [known.setdefault(cell.strip(), cell.strip()) for cell in row]
+            if stripped not in ([], [""]):
+                cells.append(stripped)
+                n_cells += len(stripped)
+                if n_cells > most:
+                    bounds.check_rows(n_cells, path, floor=most, what="cells")
+        return cells, separator is not None
+
+
+def _text_of_cell(cell: object, where: str) -> str:
+    if isinstance(cell, str):
+        return cell.strip()
+    return "" if cell != cell else text_of(cell, "a label", where)
+
+
+def _parted(
+    path: Path, cells: list[list[str]], is_table: bool, headed: bool | None, gathered: Gathering
+) -> tuple[list[str], list[list[str]]]:
+    """Returns the header, empty where there is none, and the lines below it."""
+    first, body = cells[0], cells[1:]
+    if headed is None:
+        headed = bool(body) and _is_header(path, first, body, is_table, gathered.missing)
+        if headed:
+            names = ", ".join(first[:5]) + (", …" if len(first) > 5 else "")
+            gathered.notes.append(f"the first line ({names}) was read as the names of annotators")
+    if not headed:
+        return [], cells
+    if not body:
+        raise DataError(f"{path}: expected items below the header {', '.join(first[:5])}, found none")
+    return ["index", *first[1:]] if not first[0] and len(first) > 1 else first, body
+
+
+def _is_header(path: Path, first: list[str], body: list[list[str]], is_table: bool, missing: Missing) -> bool:
+    """Tells whether the first line names annotators: each once, and by something that is no label further down."""
+    numbered = first == _counted(first)
+    if not is_table:
+        return _all_named(first, missing) and not all(map(_NUMBER.fullmatch, first)) and not _overlap(first, body, 0)
+    if _CORNER.fullmatch(first[0]):
+        return True
+    if missing(first[0]):
+        column = [line[0] for line in body]
+        counted = len(body) > 1 and column == _counted(column) and first[1:] == _counted(first[1:])
+        return _all_named(first[1:], missing) and (counted or not _overlap(first[1:], body, 1))
+    if not _all_named(first, missing) or not numbered:
+        return _all_named(first, missing) and not _overlap(first, body, 0)
+    if len(first) > 2 or not _overlap(first[-1:], body, 0):
+        return len(first) > 1
+    if len(first) == 1:
+        return False
+    raise DataError(
+        f"{path}: cannot tell whether the first line, {' '.join(first)}, is a header or an item; where it is a header, "
+        f"import the file as cleanlab; where it is an item, put a line with the annotators' names above it"
+    )
+
+
+def _has_index(header: list[str], body: list[list[str]], missing: Missing) -> bool:
+    """Tells whether the first column names items and is not the answers of an annotator."""
+    if not body or len(body[0]) < 2:
+        return False
+    if header and _CORNER.fullmatch(header[0]):
+        return True
+    column = [line[0] for line in body]
+    if header and _DIGITS.sub("0", header[0]) == _DIGITS.sub("0", header[1]):  # w1, w2: one like the others
+        return False
+    if (header and _NUMBER.fullmatch(header[0])) or len(column) < 3 or not _all_named(column, missing):
+        return False
+    if column == _counted(column):
+        return not _overlap(column[-1:], body, 1)
+    numbers = all(map(_NUMBER.fullmatch, column))
+    return (bool(header) or not numbers) and not _overlap(column, body, 1)
+
+
+def _overlap(names: list[str], body: list[list[str]], first: int) -> bool:
+    """Tells whether one of these names is also a label in the columns from `first` on."""
+    labels = {cell for line in body for cell in line[first:]}
+    return any(name in labels for name in names)
+
+
+def _all_named(names: list[str], missing: Missing) -> bool:
+    return len(set(names)) == len(names) and not any(map(missing, names))
+
+
+def _counted(like: list[str]) -> list[str]:
+    """Returns the numbers from 0 on, as pandas calls rows and columns that have no names."""
+    return [str(number) for number in range(len(like))]

@@ -1,0 +1,33 @@
+"""peerannot's `answers.json`.
+
+{"p1": {"ann": 0, "bob": 1},
+ "p2": {"ann": 1},
+ "p3": {}}                      an absent annotator gave no answer
+"""
+
+from pathlib import Path
+
+from crowdsweep.data.on_disk.json_text import document
+from crowdsweep.errors import DataError, shown
+from crowdsweep.importing.rows import Asked, Gathering, ImportedRows
+
+
+def read_peerannot(path: Path, asked: Asked) -> ImportedRows:
+    """Reads {item: {annotator: label}}.
+
+    Raises:
+        DataError: the file is something else; says at which item and annotator.
+    """
+    content = document(path)
+    if not isinstance(content, dict):
+        raise DataError(
+            f"{path}: expected an object of items, each an object of annotator: label, got {shown(content)}"
+        )
+    gathered = Gathering(path, asked.missing)
+    for name, given in content.items():
+        item = gathered.item(name, f"{path}, item {name!r}")
+        if not isinstance(given, dict):
+            raise DataError(f"{path}, item {name}: expected an object of annotator: label, got {shown(given)}")
+        for annotator, label in given.items():
+            gathered.answer(item, annotator, [label], f"{path}, item {name}, annotator {annotator}")
+    return gathered.imported(multilabel=False)

@@ -1,0 +1,111 @@
+"""Trusted classes that come with labels: in a column of the table, or in a table of their own.
+
+picture,gold
+p1,cat
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from crowdsweep.data.missing import USUAL, Missing
+from crowdsweep.errors import DataError, shown
+from crowdsweep.importing.delimited import header_of, records
+from crowdsweep.importing.rows import Gathering, text_of
+from crowdsweep.paths import is_file
+
+_ITEM_COLUMNS = ("item", "task")  # of a file of gold, beside what the labels' own file calls them
+_GOLD_COLUMNS = ("gold", "truth", "label")  # in the order in which they are looked for
+_NAMED = 5  # items of a note
+
+
+class GoldClasses:
+    """Trusted classes by item, one each."""
+
+    def __init__(self, missing: Missing = USUAL) -> None:
+        self._missing = missing
+        self._several: dict[str, None] = {}
+        self.found: dict[str, tuple[str, ...]] = {}
+
+    def add(self, item: str, label: str, where: str) -> None:
+        """Adds the class of an item; nothing where the cell is empty, or lists several, a line each.
+
+        Raises:
+            DataError: the item has another already.
+        """
+        if self._missing(label):
+            return
+        if len([line for line in label.splitlines() if not self._missing(line)]) > 1:
+            self._several[item] = None
+            return
+        if self.found.setdefault(item, (label,)) != (label,):
+            raise DataError(
+                f"{where}: expected one gold class for item {shown(item)}, got {shown(label)} after "
+                f"{shown(self.found[item][0])}; correct one of them"
+            )
+
+    def note(self, gathered: Gathering) -> None:
+        """Notes the items that have several classes in one cell: any of them is right, and none is the gold."""
+        if self._several:
+            told = ", ".join(map(shown, list(self._several)[:_NAMED])) + (", …" if len(self._several) > _NAMED else "")
+            gathered.notes.append(
+                f"{len(self._several)} items have several gold classes, a line each in one cell, and are left without "
+                f"gold, as any of them is right ({told}); to have one, leave one line"
+            )
+
+    def add_file(self, gathered: Gathering, path: Path, item: str = "item", label: str = "gold") -> None:
+        """Adds the classes of a file of gold (`gold_rows`), and notes which of its items have no answer.
+
+        Raises:
+            DataError: it has no such columns, an item without an id, or with two classes.
+        """
+        answered = gathered.items
+        for where, name, known in gold_rows(path, item, label):
+            self.add(gathered.item(name, where), known, where)
+        added = [name for name in gathered.items if name not in answered]
+        if added:
+            told = ", ".join(map(shown, added[:_NAMED])) + (", …" if len(added) > _NAMED else "")
+            gathered.notes.append(
+                f"{path}: {len(added)} of its items have no answer and are added without one ({told}); if they were "
+                f"answered, their ids are written in another way there"
+            )
+
+
+def gold_file(asked: str | None, header: Sequence[str], path: Path) -> Path | None:
+    """Returns the file that `--gold` names; None where it names a column, or nothing.
+
+    Args:
+        asked: what stands behind `--gold`.
+        header: of the table of labels.
+        path: of the same, for the message.
+
+    Raises:
+        DataError: there is neither such a column nor such a file.
+    """
+    if asked is None or asked in header:
+        return None
+    if not is_file(Path(asked)):
+        raise DataError(f"--gold {asked}: expected a column of {path} ({', '.join(header)}) or a file, found neither")
+    return Path(asked)
+
+
+def gold_rows(path: Path, item: str = "item", label: str = "gold") -> Iterator[tuple[str, str, str]]:
+    """Yields (where, item, class) of a file of gold.
+
+    Args:
+        path: the file.
+        item, label: what the columns of items and classes may be called too: as in the file of labels.
+
+    Raises:
+        DataError: it has no such columns, or an item without an id.
+    """
+    header = header_of(path)
+    item_column = next((name for name in (item, *_ITEM_COLUMNS) if name in header), None)
+    rest = [name for name in header if name != item_column]
+    gold_column = next((name for name in (*_GOLD_COLUMNS, label) if name in rest), rest[0] if len(rest) == 1 else None)
+    if item_column is None or gold_column is None:
+        raise DataError(
+            f"{path}: expected the columns {item} (or item, task) and gold, got {', '.join(header) or 'an empty file'}"
+        )
+    for where, record in records(path, [item_column, gold_column]):
+        name = text_of(record[item_column], "an item id", f"{where}, column {item_column}")
+        yield f"{where}, column {gold_column}", name, record[gold_column]

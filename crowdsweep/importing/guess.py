@@ -1,0 +1,304 @@
+"""What a file of labels is: which form of `data import`, which of its columns, and how sure that is."""
+
+import csv
+import io
+import shlex
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from crowdsweep.data.on_disk.doors import found_at, is_parquet, opened_text, reading
+from crowdsweep.data.on_disk.json_text import objects_of
+from crowdsweep.errors import BadInput, DataError, UnknownName, shown
+from crowdsweep.importing.delimited import header_of, records
+from crowdsweep.importing.forms.potato import SEPARATOR
+from crowdsweep.importing.gold import gold_file
+from crowdsweep.importing.registry import FORMS
+from crowdsweep.importing.roles import (
+    Table,
+    count_of_votes,
+    holds_lists,
+    is_gold,
+    looks_headless,
+    one_of_each,
+    perhaps_features,
+    perhaps_gold,
+    roles_of,
+    wide_columns,
+)
+from crowdsweep.importing.rows import Asked
+from crowdsweep.paths import is_file, is_folder
+
+ROWS = 20_000
+"""Of a table that are looked at."""
+_LINES_SHOWN = 3
+_MATRICES = ("matrix", "cleanlab", "snorkel")
+_FEWEST_COLUMNS = 3  # of a table of answers: items, annotators, labels
+
+
+@dataclass(frozen=True, kw_only=True)
+class Guess:
+    """What a file is taken for.
+
+    Attributes:
+        form: of `data import`.
+        asked: its columns.
+        what: the same in words, for people.
+        header: of a table; empty where the file is none.
+        first: its first lines, cut to be shown.
+        doubts: what is not sure, in sentences; empty where all is.
+        notes: what else may be meant, in sentences.
+    """
+
+    form: str
+    asked: Asked
+    what: str
+    header: tuple[str, ...] = ()
+    first: tuple[tuple[str, ...], ...] = ()
+    doubts: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def guess_file(path: Path, told: Asked | None = None, form: str | None = None) -> Guess:
+    """Returns what a file of labels is taken for.
+
+    Args:
+        path: the file, or the folder of an export.
+        told: columns (and the question) that a person named: these stand.
+        form: the form that a person named.
+
+    Raises:
+        DataError: there is no such file, it is empty, or it is no table and none of the forms.
+        UnknownName: there is no such form, or no such column.
+    """
+    told = told or Asked()
+    if form is not None and form != "csv":
+        if form not in FORMS:
+            raise UnknownName("form", form, FORMS)
+        return Guess(form=form, asked=_with_gold(path, told, form), what=FORMS[form].title)
+    if is_folder(path) and not any(path.glob("*.json*")):
+        raise DataError(
+            f"{path}: expected a file of labels, or a folder: of a dataset (annotations.csv), or of exports (a .jsonl "
+            f"an annotator); found neither"
+        )
+    if is_folder(path) or path.suffix.lower() == ".zip":
+        return Guess(form="doccano", asked=told, what=FORMS["doccano"].title)
+    if not is_file(path):
+        raise DataError(f"{path}: expected a file of labels, or a dataset's folder, found {found_at(path)}")
+    if path.suffix == ".npy":
+        return Guess(form="matrix", asked=told, what=FORMS["matrix"].title)
+    if is_parquet(path):
+        return _guess_table(path, told, rows_are_answers=form == "csv")
+    with reading(path, "a table of text (CSV)"), opened_text(path) as file:
+        start = file.read(4096).lstrip()
+    if not start:
+        raise DataError(f"{path}: expected a table of labels, the file is empty")
+    if start[0] in "[{" and form is None and not _columns(told):
+        name = _form_of_json(path)
+        if name == "csv":
+            return _guess_table(path, told, rows_are_answers=True)
+        return Guess(form=name, asked=told, what=FORMS[name].title)
+    return _guess_table(path, told, rows_are_answers=form == "csv")
+
+
+def settled(path: Path, guess: Guess) -> Guess:
+    """Returns a guess that is sure.
+
+    Raises:
+        BadInput: it is not; the message has the doubts, the columns and the options that settle it.
+    """
+    if guess.doubts:
+        said = " ".join(f"--{role} {shown(column)}" for role, column in _columns(guess.asked).items())
+        raise BadInput(
+            f"{path}: cannot tell which column is what ({'; '.join(guess.doubts)}); the columns are "
+            f"{_listed(guess.header)}; say it by --item, --annotator and --label COLUMN"
+            f"{f' (the guess is {said})' if said else ''}, or, of a table with a column an annotator, by --form matrix"
+        )
+    return guess
+
+
+def shown_columns(guess: Guess) -> list[str]:
+    """Returns the first lines of a table, a column below the other, to be shown."""
+    width = max(map(len, map(_cut, guess.header)), default=0)
+    columns = zip(guess.header, zip(*guess.first, strict=True), strict=True)
+    return [f"  {_cut(name):<{width}}  {'  '.join(cells)}" for name, cells in columns]
+
+
+def _guess_table(path: Path, told: Asked, *, rows_are_answers: bool) -> Guess:
+    header = tuple(header_of(path))
+    roles = _columns(told)
+    for role, column in roles.items():
+        if role == "gold":
+            gold_file(column, header, path)
+        elif column not in header:
+            raise UnknownName(f"column of {path}", column, map(_cut, header), f"--{role}")
+    if any(SEPARATOR in name for name in header) and not roles:
+        return Guess(form="potato", asked=told, what=FORMS["potato"].title, header=header)
+    if any(name.startswith("Answer.") for name in header) and "WorkerId" in header and not roles:
+        return Guess(form="mturk", asked=told, what=FORMS["mturk"].title, header=header)
+    if len(header) < 2:
+        raise DataError(
+            f"{path}: expected a table with columns of items, annotators and labels, got one column, "
+            f"{shown(header[0] if header else '')}; cells are separated by commas, semicolons, tabs or bars"
+        )
+    rows = [tuple(record[name] for name in header) for record in _some(path)]
+    if not rows:
+        raise DataError(f"{path}: expected rows below the columns {_listed(header)}, found none")
+    first = tuple(tuple(_cut(cell, 24) for cell in row) for row in rows[:_LINES_SHOWN])
+    known = {cell: "" if told.missing(cell) else cell for row in rows for cell in row}
+    table = Table(header=header, rows=[tuple(known[cell] for cell in row) for row in rows])
+    beside = {key: value for key, value in roles.items() if key == "gold" and value not in header}
+    inside = {key: value for key, value in roles.items() if key not in beside}
+    if looks_headless(table) and not roles:
+        raise DataError(
+            f"{path}: expected the names of columns in the first line, got {_listed(header)}, which looks like an "
+            f"answer; put a line such as item,annotator,label above it (a table with a column an annotator and no "
+            f"such line: --form matrix)"
+        )
+    wide = None if rows_are_answers or inside.keys() - {"item", "gold"} or one_of_each(table) else wide_columns(table)
+    if wide is not None:
+        item, gold = inside.get("item", wide[0]), {"gold": wide[1], **roles}.get("gold")
+        asked = Asked(item=item or None, gold=gold, missing=told.missing)
+        n_people = len(header) - (item is not None) - (gold in header)
+        words = [f"a table with a column for each of {n_people} annotators"]
+        words += [f"items in {shown(item)}"] if item else ["items by their number"]
+        words += [f"gold in {shown(gold)}"] if gold else []
+        return Guess(form="cleanlab", asked=asked, what=", ".join(words), header=header, first=first)
+    if not roles and (count := count_of_votes(table)):
+        raise DataError(
+            f"{path}: looks like a table of votes: {shown(count)} counts how many gave an item a label, and annotators "
+            f"are not told; put it as votes.csv, with the columns item, label and count, into a folder of its own, and "
+            f"`crowdsweep init FOLDER`"
+        )
+    return _guess_answers(path, told, table, inside, beside, first)
+
+
+def _guess_answers(
+    path: Path,
+    told: Asked,
+    table: Table,
+    inside: Mapping[str, str],
+    beside: Mapping[str, str],
+    first: tuple[tuple[str, ...], ...],
+) -> Guess:
+    """Returns what a table with a row an answer is taken for, given the columns that were told and gold beside it."""
+    found = roles_of(table, inside)
+    columns = {**found.columns, **beside}
+    if listed := holds_lists(table, columns):
+        raise DataError(
+            f"{path}: expected one answer in each row, got the annotators {shown(listed)} in one, with as many labels; "
+            f"write a row for each annotator's answer"
+        )
+    words = [f"{role} is {shown(column)}" for role, column in columns.items()]
+    words += [f"{shown(found.last)} was taken for the items as no other column is left"] if found.last else []
+    return Guess(
+        form="csv",
+        asked=replace(told, **columns),
+        what=f"a table with a row an answer: {', '.join(words)}",
+        header=table.header,
+        first=first,
+        doubts=found.doubts,
+        notes=tuple(_perhaps(table, {**columns, **{name: name for name in told.features or ()}})),
+    )
+
+
+def _perhaps(table: Table, columns: Mapping[str, str]) -> Iterator[str]:
+    """Yields what further columns may be meant for, and how to say so."""
+    if numbers := perhaps_features(table, columns):
+        options = " ".join(f"--features {shlex.quote(name)}" for name in numbers[:8])
+        more = " …" if len(numbers) > 8 else ""
+        yield f"columns of numbers that say something of the items are not read; as features of theirs: {options}{more}"
+    if gold := perhaps_gold(table, columns):
+        yield (
+            f"the column {shown(gold)} has a class for some of the items, the same for all answers to one: where that "
+            f"is gold, --gold {shlex.quote(gold)}"
+        )
+
+
+def _with_gold(path: Path, told: Asked, form: str) -> Asked:
+    """Returns what was told of a matrix, with its column of gold where the name of one says so."""
+    if form not in _MATRICES or told.gold is not None or path.suffix == ".npy" or not is_file(path):
+        return told
+    return replace(told, gold=next((name for name in header_of(path) if is_gold(name)), None))
+
+
+def _some(path: Path) -> list[dict[str, str]]:
+    return [record for _, record in islice(records(path, []), ROWS)]
+
+
+def _columns(asked: Asked) -> dict[str, str]:
+    """Returns the columns that are named, by role."""
+    named = {role: getattr(asked, role) for role in ("item", "annotator", "label", "gold", "weight", "text")}
+    return {role: column for role, column in named.items() if column is not None}
+
+
+def _form_of_json(path: Path) -> str:
+    """Tells the tool that wrote a JSON file by the keys of its first record."""
+    with opened_text(path) as file:
+        try:
+            first = next((record for _, record in objects_of(path, file)), {})
+        except DataError as error:
+            raise DataError(f"{error} (this file begins as JSON does; labels may also come as a table, CSV)") from error
+    keys = set(first)
+    table = _named_table(path)
+    if first and all(isinstance(value, dict) for value in first.values()) and not table:
+        _check_answers(path, first)
+        return "peerannot"
+    marks = (
+        ("argilla", "responses" in keys or any(key.endswith(".responses") for key in keys) or _answered(first)),
+        ("label-studio", bool({"annotations", "completions", "annotation_id", "lead_time"} & keys)),
+        ("prodigy", bool({"_input_hash", "_annotator_id", "_session_id", "accept"} & keys)),
+        ("csv", table),
+        ("doccano", "label" in keys and bool({"id", "text", "data", "filename"} & keys)),
+        ("label-studio", "annotator" in keys),  # JSON_MIN, whose other keys are the person's own
+    )
+    for name, holds in marks:
+        if holds:
+            return name
+    if len(header_of(path)) >= _FEWEST_COLUMNS:
+        return "csv"
+    raise DataError(
+        f"{path}: cannot tell which tool wrote this JSON; its records have {_listed(tuple(keys))}; name the form by "
+        f"--form, one of {', '.join(FORMS)}"
+    )
+
+
+def _named_table(path: Path) -> bool:
+    """Tells whether JSON holds a table, with a column named for annotators and one for labels."""
+    return one_of_each(Table(header=tuple(header_of(path)), rows=[]))
+
+
+def _check_answers(path: Path, given: Mapping[str, Mapping[str, Any]]) -> None:
+    """Refuses an object of objects that are no answers of annotators: what one of them holds, no other does."""
+    by_key: dict[str, list[str]] = {}
+    for answers in given.values():
+        for key, value in answers.items():
+            by_key.setdefault(key, []).append(str(value))
+    shared = Counter(value for values in by_key.values() for value in set(values))
+    several = {key: values for key, values in by_key.items() if len(values) > 1 and len(by_key) > 1}
+    alone = [key for key, values in several.items() if all(shared[value] == 1 for value in values)]
+    if 2 * len(alone) > len(by_key):
+        raise DataError(
+            f"{path}: expected items, each an object of annotator: label, got objects with the keys "
+            f"{_listed(tuple(by_key))}, whose values have nothing in common; save it as CSV with a row an answer, or, "
+            f"where these are annotators, say so by --form peerannot"
+        )
+
+
+def _answered(record: Mapping[str, Any]) -> bool:
+    """Tells whether a record has a question as Argilla 1's data sets have it."""
+    return any(isinstance(value, dict) and {"user_id", "value"} <= set(value) for value in record.values())
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    """Returns names as a line of CSV, as they stand in the file, cut where they are long or many."""
+    line = io.StringIO()
+    csv.writer(line, lineterminator="").writerow([_cut(name) for name in names[:12]])
+    return line.getvalue() + (f", … ({len(names)} columns)" if len(names) > 12 else "")
+
+
+def _cut(text: str, most: int = 40) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"

@@ -1,0 +1,105 @@
+"""Tables that were saved as JSON, as pandas, polars and R write them.
+
+records   [{"item": "p1", "annotator": "ann", "label": "yes"}]      or a line each
+columns   {"item": {"0": "p1"}, "annotator": {"0": "ann"}}          pandas' default
+index     {"0": {"item": "p1", "annotator": "ann"}}
+lists     {"item": ["p1"], "annotator": ["ann"]}
+split     {"columns": ["item", "annotator"], "index": [0], "data": [["p1", "ann"]]}
+table     {"schema": {"fields": []}, "data": [{"item": "p1", "annotator": "ann"}]}
+
+Cells are texts, numbers, booleans or null; a column in which one is a list or an object is none of the table's.
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from crowdsweep.data import bounds
+from crowdsweep.data.on_disk.doors import opened_text
+from crowdsweep.data.on_disk.json_text import objects
+from crowdsweep.errors import DataError, shown
+
+Record = Mapping[str, Any]
+
+
+def json_header(path: Path) -> list[str]:
+    """Returns the names of the columns, in the order in which they come."""
+    names: dict[str, None] = {}
+    nested: set[str] = set()
+    for _, record in _entries(path):
+        names.update(dict.fromkeys(record))
+        nested |= {name for name, value in record.items() if isinstance(value, dict | list)}
+    return [name for name in names if name not in nested]
+
+
+def json_records(path: Path, header: list[str]) -> Iterator[tuple[str, dict[str, str]]]:
+    """Yields (where it stands, record) of a table, with a text for each of these columns.
+
+    Raises:
+        DataError: the file is no table.
+    """
+    for where, record in _entries(path):
+        yield where, {name: _text(record.get(name)) for name in header}
+
+
+def _entries(path: Path) -> Iterator[tuple[str, Record]]:
+    whole = _one_object(path)
+    if whole is None or not (turned := _turned(path, whole)):
+        yield from ((f"{path}, entry {position}", record) for position, record in objects(path))
+    else:
+        yield from ((f"{path}, row {name}", record) for name, record in turned)
+
+
+def _one_object(path: Path) -> dict[str, Any] | None:
+    """Returns the object that is the whole file; None of lists and of files with an object a line."""
+    with opened_text(path) as file:
+        if file.read(4096).lstrip()[:1] != "{":
+            return None
+    found = objects(path)
+    first = next(found, None)
+    return None if first is None or next(found, None) is not None else first[1]
+
+
+def _turned(path: Path, whole: dict[str, Any]) -> list[tuple[str, Record]]:
+    """Returns the rows of a table that is one object; none where the object is itself a row."""
+    values = list(whole.values())
+    n_rows = max([len(whole), *(len(value) for value in values if isinstance(value, dict | list))])
+    bounds.check_rows(n_rows, path, floor=bounds.MOST_RECORDS)
+    if isinstance(whole.get("columns"), list) and isinstance(whole.get("data"), list):
+        header = [str(name) for name in whole["columns"]]
+        rows = [(str(number), _paired(path, header, row)) for number, row in enumerate(whole["data"])]
+        return [(name, row) for name, row in rows if row]
+    if isinstance(whole.get("schema"), dict) and isinstance(whole.get("data"), list):
+        return [(str(number), row) for number, row in enumerate(whole["data"]) if isinstance(row, dict)]
+    if values and all(isinstance(value, list) for value in values):
+        if len({len(value) for value in values}) > 1:
+            raise DataError(f"{path}: expected lists of one length, a list a column; save it again, as CSV")
+        return [
+            (str(number), dict(zip(whole, row, strict=True))) for number, row in enumerate(zip(*values, strict=True))
+        ]
+    if not values or not all(isinstance(value, dict) and value for value in values):
+        return []
+    rows = {name: None for value in values for name in value}
+    if list(map(str, range(len(rows)))) == list(rows) or (len(whole) < len(rows) and not _counted(whole)):
+        return [(name, {column: value.get(name) for column, value in whole.items()}) for name in rows]
+    return list(whole.items())
+
+
+def _counted(names: Mapping[str, Any]) -> bool:
+    return all(name.isdecimal() for name in names)
+
+
+def _paired(path: Path, header: list[str], row: Any) -> dict[str, Any]:
+    if not isinstance(row, list) or len(row) != len(header):
+        raise DataError(f"{path}: expected {len(header)} cells in each row of data, got {shown(row)}; save it as CSV")
+    return dict(zip(header, row, strict=True))
+
+
+def _text(value: Any) -> str:
+    """Returns a cell as the text that CSV would have: whole numbers without decimals, nothing for null and NaN."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return str(value)

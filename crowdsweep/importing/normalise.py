@@ -1,0 +1,83 @@
+"""Joins, when asked, what an import spells in several ways, and says what it did."""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from crowdsweep.data.spelling import alike
+from crowdsweep.errors import DataError
+from crowdsweep.importing.rows import ImportedRows
+
+
+def normalised(imported: ImportedRows) -> ImportedRows:
+    """Returns the same answers with one spelling for each class, item and annotator: the one that is used most.
+
+    Without spaces around it, where spellings are used equally often one that has none is taken.
+
+    Raises:
+        DataError: two items become one and have different texts or gold.
+    """
+    rows = imported.rows
+    labels = Counter(label for row in rows for label in row.labels)
+    labels.update(label for given in imported.gold.values() for label in given)
+    items = Counter(dict.fromkeys(imported.items, 0))
+    items.update(row.item for row in rows)
+    classes, notes = _joined(labels, "class")
+    ids, more = _joined(items, "item")
+    people, last = _joined(Counter(row.annotator for row in rows), "annotator")
+    text: dict[str, str] = {}
+    for item, shown in imported.text.items():
+        _put(text, ids.get(item, item), shown, imported, "text")
+    features: dict[str, tuple[float, ...]] = {}
+    for item, numbers in imported.features.items():
+        _put(features, ids.get(item, item), numbers, imported, "set of features")
+    gold: dict[str, tuple[str, ...]] = {}
+    for item, given in imported.gold.items():
+        known = tuple(sorted({classes.get(label, label) for label in given}))
+        _put(gold, ids.get(item, item), known, imported, "gold class")
+    return replace(
+        imported,
+        rows=[
+            row._replace(
+                item=ids.get(row.item, row.item),
+                annotator=people.get(row.annotator, row.annotator),
+                labels=tuple(sorted({classes.get(label, label) for label in row.labels})),
+            )
+            for row in rows
+        ],
+        items=list(dict.fromkeys(ids.get(item, item) for item in imported.items)),
+        text=text,
+        features=features,
+        shown={ids.get(item, item): data for item, data in imported.shown.items()},
+        gold=gold,
+        notes=[*imported.notes, *notes, *more, *last],
+    )
+
+
+def _joined(counts: Counter[str], kind: str) -> tuple[dict[str, str], list[str]]:
+    """Returns the spelling that stands for each one, and a sentence for each group."""
+    chosen: dict[str, str] = {}
+    notes: list[str] = []
+    for group in alike(counts):
+        kept = max(group, key=lambda name: (counts[name], name == name.strip(), name))
+        kept = kept.strip()
+        chosen |= dict.fromkeys(group, kept)
+        others = ", ".join(f"{name!r} ({counts[name]})" for name in _at_most(group))
+        notes.append(f"{kind} {kept!r} stands for {others}")
+    alone = {name: name.strip() for name in counts if name not in chosen and name != name.strip()}
+    if alone:
+        notes.append(f"spaces around the names of {len(alone)} {kind}{'es' if kind == 'class' else 's'} were cut off")
+    return {**chosen, **alone}, notes
+
+
+def _at_most(names: Iterable[str]) -> list[str]:
+    return list(names)[:8]
+
+
+def _put(held: dict[str, Any], item: str, value: Any, imported: ImportedRows, what: str) -> None:
+    if held.setdefault(item, value) != value:
+        raise DataError(
+            f"{imported.source}: expected one {what} for item {item!r}, got another from an id spelled alike; the "
+            f"two are different items: import without --normalise"
+        )

@@ -1,0 +1,400 @@
+"""Which column of a table is what: by its name where that tells, else by what stands in it.
+
+A name is taken apart into words (`amt_worker_ids`: amt, worker, id), and a role has words that people use for it. What
+no name tells is told by the contents, and only where a single column is left for it; otherwise nobody is sure.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from crowdsweep.errors import shown
+
+MOST_CLASSES = 100
+"""Of a column that is taken for labels by its contents alone."""
+_FEW = 20
+_WORDS: Mapping[str, tuple[str, ...]] = {  # the surest first
+    "item": (
+        *("item", "task", "question", "example", "sample", "instance", "object", "record", "case", "document", "doc"),
+        *("image", "picture", "photo", "img", "video", "clip", "audio", "sentence", "tweet", "post", "comment"),
+        *("review", "product", "hit", "unit", "file", "filename", "url", "text", "id", "index", "idx", "row"),
+    ),
+    "annotator": (
+        *("annotator", "worker", "rater", "labeler", "labeller", "coder", "grader", "judge", "turker", "assessor"),
+        *("contributor", "volunteer", "participant", "respondent", "reviewer", "user", "username", "person", "player"),
+        *("member", "student", "email", "who", "by"),
+    ),
+    "label": (
+        *("label", "answer", "response", "class", "category", "annotation", "judgment", "judgement", "rating", "vote"),
+        *("choice", "tag", "verdict", "opinion", "decision", "grade", "score", "said", "value", "output"),
+    ),
+    "weight": ("weight", "weights"),
+}
+_SURELY_ITEMS = _WORDS["item"][: _WORDS["item"].index("sentence")]  # the others also name a remark, a group or a row
+_GOLD = (
+    *("gold", "truth", "groundtruth", "goldlabel", "labelgold", "goldstandard", "goldanswer", "truelabel", "labeltrue"),
+    *("ytrue", "trueanswer", "gt", "correctlabel", "correctanswer", "expertlabel"),
+)
+_SURELY_GOLD = ("gold", "truth", "groundtruth")
+_PERHAPS_GOLD = ("correct", "expert", "target")  # where the column is nothing else, and its classes are the labels'
+_EXACTLY: tuple[Mapping[str, str], ...] = (
+    {"item": "item", "annotator": "annotator", "label": "label"},
+    {"item": "task", "annotator": "worker", "label": "label"},
+)
+_SURELY_LABELS = (
+    *("label", "answer", "response", "annotation", "judgment", "judgement", "rating", "vote", "choice", "verdict"),
+    *("opinion", "decision", "said"),
+)
+_TEXTS = (
+    *("text", "sentence", "tweet", "post", "comment", "review", "headline", "title", "question", "document", "content"),
+    *("body", "utterance", "passage", "snippet", "description", "message"),
+)
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_LISTED = r"\s*[,;|]\s*"
+_OF_IDS = ("id", "name", "no", "nr", "code", "key")
+_OF_NOTHING = ("time", "date", "timestamp", "duration", "second", "minute", "hour", "confidence", "certainty", "note")
+_COUNTS = ("count", "number", "frequency", "freq", "vote", "total", "n")
+_HARDLY, _OFTEN = 0.05, 0.2  # of all answers, those by which an annotator answers an item again
+_DECIMAL = re.compile(r"[+-]?[0-9]*\.[0-9]*[1-9][0-9]*")
+_NO_ITEMS = "no column looks like items"
+_PART = re.compile(r"[a-z]+|[A-Z]+(?![a-z])|[A-Z][a-z]*|[^\W\d_a-zA-Z]+")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """The first rows of a table.
+
+    Attributes:
+        header: names of the columns.
+        rows: cells of the rows that were looked at, empty where a value is missing.
+    """
+
+    header: tuple[str, ...]
+    rows: Sequence[Sequence[str]]
+
+    def column(self, name: str) -> list[str]:
+        """Returns the cells of a column that hold something."""
+        place = self.place(name)
+        return [row[place] for row in self.rows if row[place]]
+
+    def place(self, name: str) -> int:
+        """Returns where a column stands; the first of two alike."""
+        return self._places[name]
+
+    @cached_property
+    def _places(self) -> Mapping[str, int]:
+        return {name: place for place, name in reversed(list(enumerate(self.header)))}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Roles:
+    """Which column is what.
+
+    Attributes:
+        columns: by role: item, annotator, label, and gold, weight and text where there are such.
+        doubts: what is not sure, in sentences; empty where all is.
+        last: the column of items, where its name speaks of something else and no other was left; else empty.
+    """
+
+    columns: Mapping[str, str]
+    doubts: tuple[str, ...] = field(default=())
+    last: str = ""
+
+
+def roles_of(table: Table, told: Mapping[str, str]) -> Roles:
+    """Returns the roles of a table with a row an answer.
+
+    Args:
+        table: the table.
+        told: roles that a person gave a column.
+    """
+    known = next((names for names in (_exact(table, roles) for roles in _EXACTLY) if names), {})
+    found = {**known, **told}
+    if "gold" not in found and (gold := [name for name in table.header if is_gold(name)]):
+        found["gold"] = min(gold, key=lambda name: not set(_SURELY_GOLD) & set(_words_of(name)))
+    sure = {**told, **known}
+    doubts = [*_by_names(table, found), *_better_items(table, found, sure), *_by_contents(table, found, sure)]
+    doubts += _said_of_items(table, found, sure)
+    last = ""
+    if "item" not in found and (last := _last_item(table, found)):
+        found["item"] = last
+        doubts.remove(_NO_ITEMS)
+    if "gold" in found and "gold" not in told and not _agrees(table, found):
+        del found["gold"]
+    elif "gold" not in found:
+        perhaps = [name for name in table.header if name not in found.values() and name.lower() in _PERHAPS_GOLD]
+        if perhaps and _agrees(table, {**found, "gold": perhaps[0]}):
+            found["gold"] = perhaps[0]
+    if text := _text_of_items(table, found):
+        found["text"] = text
+    return Roles(columns=found, doubts=tuple(dict.fromkeys(doubts)), last=last)
+
+
+def _exact(table: Table, roles: Mapping[str, str]) -> dict[str, str]:
+    """Returns the columns by role where they are called just so; nothing where one is not."""
+    plain = {name.strip().lower(): name for name in table.header}
+    return {role: plain[name] for role, name in roles.items()} if plain.keys() >= set(roles.values()) else {}
+
+
+def _said_of_items(table: Table, found: dict[str, str], sure: Mapping[str, str]) -> Iterator[str]:
+    """Gives up labels that are the same for every answer to an item, unless their name leaves no doubt."""
+    label = found.get("label", "")
+    if "label" in sure or "item" not in found or set(_SURELY_LABELS) & set(_words_of(label)):
+        return
+    if label and is_of_items(table, found["item"], label):
+        del found["label"]
+        yield _said_of_an_item(label)
+
+
+def _said_of_an_item(name: str) -> str:
+    return (
+        f"no column looks like labels: {shown(name)} is the same for every answer to an item, and says something of "
+        f"the item"
+    )
+
+
+def is_of_items(table: Table, item: str, name: str) -> bool:
+    """Tells whether a column says something of the items: several have several answers, and it is one for each."""
+    place, other = table.place(item), table.place(name)
+    held: dict[str, set[str]] = {}
+    answers: Counter[str] = Counter()
+    for row in table.rows:
+        if row[place] and row[other]:
+            held.setdefault(row[place], set()).add(row[other])
+            answers[row[place]] += 1
+    several = sum(count > 1 for count in answers.values())
+    distinct = set[str]().union(*held.values())
+    return several > 1 and len(distinct) > 1 and all(len(values) == 1 for values in held.values())
+
+
+def _text_of_items(table: Table, found: dict[str, str]) -> str:
+    """Returns the column of the text that was shown; where that was taken for the items, another that numbers the same
+    becomes theirs. Empty where there is none."""
+    item = found.get("item")
+    if item is None or "text" in found:
+        return ""
+    left = [name for name in table.header if name not in found.values()]
+    if set(_TEXTS) & set(_words_of(item)):
+        same = [name for name in left if "id" in _words_of(name) and _names_the_same(table, item, name)]
+        if same:
+            found["item"] = same[0]
+            return item
+    texts = [name for name in left if set(_TEXTS) & set(_words_of(name)) and is_of_items(table, item, name)]
+    return next((name for name in texts if any(" " in cell.strip() for cell in table.column(name))), "")
+
+
+def _names_the_same(table: Table, one: str, other: str) -> bool:
+    places = [table.place(name) for name in (one, other)]
+    pairs = {tuple(row[place] for place in places) for row in table.rows}
+    return len(pairs) == len({pair[0] for pair in pairs}) == len({pair[1] for pair in pairs})
+
+
+def perhaps_features(table: Table, found: Mapping[str, str]) -> list[str]:
+    """Returns the columns of numbers that say something of the items."""
+    left = [name for name in table.header if name not in found.values() and not {"id", "index"} & set(_words_of(name))]
+    numbers = [name for name in left if table.column(name) and all(map(_NUMBER.fullmatch, table.column(name)))]
+    return [name for name in numbers if "item" in found and is_of_items(table, found["item"], name)]
+
+
+def perhaps_gold(table: Table, found: Mapping[str, str]) -> str:
+    """Returns a column that holds one of the labels' classes for some of the items, and nothing for the others."""
+    if not {"item", "label"} <= found.keys() or "gold" in found:
+        return ""
+    classes, rows = set(table.column(found["label"])), len(table.rows)
+    for name in table.header:
+        cells = table.column(name)
+        sparse = name not in found.values() and 0 < len(cells) < rows and set(cells) <= classes
+        if sparse and _agrees(table, {**found, "gold": name}):
+            return name
+    return ""
+
+
+def holds_lists(table: Table, found: Mapping[str, str]) -> str:
+    """Returns a cell of annotators that lists several, of a row that lists as many labels; empty where none does."""
+    if not {"annotator", "label"} <= found.keys():
+        return ""
+    places = [table.place(found[role]) for role in ("annotator", "label")]
+    pairs = [tuple(re.split(_LISTED, row[place]) for place in places) for row in table.rows if row[places[0]]]
+    several = [names for names, labels in pairs if len(names) == len(labels) > 1]
+    return ",".join(several[0]) if several and 2 * len(several) > len(pairs) else ""
+
+
+def count_of_votes(table: Table) -> str:
+    """Returns the column that says how many gave an item a label, of a table of votes whose annotators nobody knows;
+    empty where it is none."""
+    taken: dict[str, str] = {}
+    for role in ("label", "item"):
+        named = _named(table, role, taken)
+        if len(named) != 1:
+            return ""
+        taken[role] = named[0]
+    rest = [name for name in table.header if name not in taken.values() and not is_gold(name)]
+    if len(rest) != 1 or not set(_words_of(rest[0])) & set(_COUNTS) or _named(table, "annotator", taken):
+        return ""
+    item, label, count = (table.place(name) for name in (taken["item"], taken["label"], rest[0]))
+    pairs = {(row[item], row[label]) for row in table.rows}
+    counted = all(row[count].strip().isdecimal() for row in table.rows)
+    return rest[0] if counted and len(pairs) == len(table.rows) else ""
+
+
+def _by_names(table: Table, found: dict[str, str]) -> Iterator[str]:
+    """Finds the roles that names tell, and yields what is not sure."""
+    for role in ("annotator", "label", "item", "weight"):  # `item` also has words that stand in the names of others
+        if role not in found and (named := _named(table, role, found)):
+            found[role] = named[0]
+            if len(named) > 1:
+                yield f"{role} may be {' or '.join(map(shown, named[:4]))}"
+
+
+def _better_items(table: Table, found: dict[str, str], told: Mapping[str, str]) -> Iterator[str]:
+    """Takes another column for the items than one that is called so by a word of several meanings, where annotators
+    answer what stands in it again and again, and hardly ever what stands in the other; yields what is not sure."""
+    if not {"item", "annotator"} <= found.keys() or "item" in told:
+        return
+    if _again(table, found["item"], found["annotator"]) < _OFTEN:
+        return
+    left = [name for name in table.header if name not in found.values() and _can_be(table, "item", name)]
+    words = _words_of(found["item"])
+    if "label" not in found or set(_SURELY_ITEMS) & {*words, "".join(words)}:
+        left = [name for name in left if set(_SURELY_ITEMS) & set(_words_of(name))]
+    better = [name for name in left if _again(table, name, found["annotator"]) <= _HARDLY]
+    if better:
+        found["item"] = better[0]
+    if len(better) > 1:
+        yield f"item may be {' or '.join(map(shown, better[:4]))}"
+
+
+def _again(table: Table, item: str, annotator: str) -> float:
+    """Returns the share of answers by which an annotator answers an item again."""
+    places = [table.place(name) for name in (item, annotator)]
+    pairs = [tuple(row[place] for place in places) for row in table.rows]
+    return 1 - len(set(pairs)) / len(pairs)
+
+
+def _last_item(table: Table, found: Mapping[str, str]) -> str:
+    """Returns the one column that is left for the items, whatever its name speaks of; empty where there is none."""
+    left = [name for name in table.header if name not in found.values()]
+    if len(left) != 1 or "annotator" not in found or not _can_be(table, "item", left[0], named=True):
+        return ""
+    return left[0] if _again(table, left[0], found["annotator"]) < _OFTEN else ""
+
+
+def _by_contents(table: Table, found: dict[str, str], told: Mapping[str, str]) -> Iterator[str]:
+    """Finds the roles that are left, and yields what is not sure."""
+    for role in ("label", "item", "annotator"):
+        if role not in found:
+            left = [name for name in table.header if name not in found.values() and _can_be(table, role, name)]
+            if role == "label" and "item" in found:
+                of_items = [name for name in left if is_of_items(table, found["item"], name)]
+                left = [name for name in left if name not in of_items]
+                if of_items and not left:
+                    yield _said_of_an_item(of_items[0])
+                    continue
+            left.sort(key=lambda name: len(set(table.column(name))), reverse=role == "item")
+            if left:
+                found[role] = left[0]
+            if len(left) != 1:
+                may = f"{role} may be {' or '.join(map(shown, left[:4]))}"
+                yield may if left else _NO_ITEMS if role == "item" else f"no column looks like {role}s"
+        elif role not in told and not _can_be(table, role, found[role], named=True):
+            yield f"{shown(found[role])} does not look like {role}s"
+
+
+def wide_columns(table: Table) -> tuple[str | None, str | None] | None:
+    """Returns the columns of item ids and of gold of a table with a column an annotator; None where it is none.
+
+    The answers of annotators are of one small set of classes, so that each column shares most of what stands in it with
+    others; ids and texts do not.
+    """
+    gold = [name for name in table.header if is_gold(name)]
+    rest = [name for name in table.header if name not in gold[:1]]
+    column = {name: table.column(name) for name in rest}
+    first = rest[0] if rest else ""
+    ids = len(column.get(first, [])) == len(table.rows) == len(set(column.get(first, [])))
+    for answers, item in ((rest[1:], first), (rest, None)):
+        if (item is None or ids) and len(answers) > 1 and _share_classes([column[name] for name in answers]):
+            return item, gold[0] if gold else None
+    return None
+
+
+def one_of_each(table: Table) -> bool:
+    """Tells whether one column alone is named for annotators, and another alone for labels: a row is an answer."""
+    by, label = _named(table, "annotator", {}), _named(table, "label", {})
+    return len(by) == len(label) == 1 and by != label
+
+
+def looks_headless(table: Table) -> bool:
+    """Tells whether the first line is an answer like those below it: it holds what its columns hold, and no names."""
+    known = any(_named(table, role, {}) for role in ("annotator", "label"))
+    again = [name for name in dict.fromkeys(table.header) if name and name in set(table.column(name))]
+    return not known and bool(again)
+
+
+def _share_classes(columns: Sequence[Sequence[str]]) -> bool:
+    """Tells whether columns hold one small set of classes."""
+    sets = [set(column) - {"-1", "-1.0"} for column in columns]
+    filled = sum(map(len, columns))
+    classes = set[str]().union(*sets)
+    if not 2 <= len(classes) <= min(MOST_CLASSES, max(_FEW, filled // 2)):
+        return False
+    times = {name: sum(name in held for held in sets) for name in classes}
+    return all(not held or 2 * sum(times[name] > 1 for name in held) >= len(held) for held in sets)
+
+
+def _words_of(name: str) -> list[str]:
+    """Returns the words of a name, in the singular and in small letters."""
+    words = (part.lower() for part in _PART.findall(name))
+    return [word if word.endswith("ss") else word.removesuffix("s") for word in words]
+
+
+def is_gold(name: str) -> bool:
+    words = _words_of(name)
+    return "".join(word for word in words if word not in _OF_IDS) in _GOLD or bool(set(_SURELY_GOLD) & set(words))
+
+
+def _named(table: Table, role: str, taken: Mapping[str, str]) -> list[str]:
+    """Returns the columns whose names say this role as well as any does; several where they say it equally well."""
+    ranks: dict[str, tuple[bool, int, int, bool]] = {}
+    for name in table.header:
+        words = _words_of(name)
+        said = [_WORDS[role].index(word) for word in (*words, "".join(words)) if word in _WORDS[role]]
+        if not said or name in taken.values() or is_gold(name):
+            continue
+        if (role == "label" and {"id", *_OF_NOTHING} & set(words)) or (role == "item" and not _repeats(table, name)):
+            continue
+        of_another = role == "annotator" and bool(set(words) & set(_WORDS["label"]))  # worker_answer, beside worker
+        more = [word for word in words if word not in _OF_IDS]
+        ranks[name] = (of_another, min(said), len(more), "id" not in words)
+    best = min(ranks.values(), default=None)
+    return [name for name, rank in ranks.items() if rank == best]
+
+
+def _repeats(table: Table, name: str) -> bool:
+    cells = table.column(name)
+    return len(set(cells)) < len(cells) or len(cells) <= _FEW
+
+
+def _can_be(table: Table, role: str, name: str, *, named: bool = False) -> bool:
+    """Tells whether what stands in a column can have this role: ids come again, and classes are few."""
+    cells = table.column(name)
+    distinct = len(set(cells))
+    if not named and (set(_OF_NOTHING) & set(_words_of(name)) or any(map(_DECIMAL.fullmatch, cells))):
+        return False
+    if role == "label":
+        return distinct <= max(_FEW, len(cells) // 2) if named else 2 <= distinct <= min(MOST_CLASSES, len(cells) // 2)
+    return role == "annotator" or _repeats(table, name) if named else distinct > 1 and _repeats(table, name)
+
+
+def _agrees(table: Table, found: Mapping[str, str]) -> bool:
+    """Tells whether a column holds one class for each item, as the labels call them."""
+    if not {"item", "label"} <= found.keys():
+        return False
+    item, gold = (table.place(found[role]) for role in ("item", "gold"))
+    classes: dict[str, set[str]] = {}
+    for row in table.rows:
+        if row[gold]:
+            classes.setdefault(row[item], set()).add(row[gold])
+    known, labels = set[str]().union(*classes.values()), set(table.column(found["label"]))
+    return bool(known) and all(len(held) == 1 for held in classes.values()) and 2 * len(known & labels) >= len(known)

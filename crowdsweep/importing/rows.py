@@ -1,0 +1,273 @@
+"""Labels as they stood in a file, and how they are gathered: each checked once, what is left out counted."""
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from crowdsweep.data import bounds
+from crowdsweep.data.bounds import LONGEST_NAME
+from crowdsweep.data.missing import USUAL, LeftOut, Missing
+from crowdsweep.errors import DataError, UnknownName, shown
+
+
+class Row(NamedTuple):
+    """One answer.
+
+    Attributes:
+        item, annotator: ids.
+        labels: the class, or the classes of a multi-label answer, in order; none where it chose none.
+        weight: how much it counts, as it stood in the file; empty means one.
+    """
+
+    item: str
+    annotator: str
+    labels: tuple[str, ...]
+    weight: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImportedRows:
+    """Labels as they stood in a file.
+
+    Attributes:
+        source: the file, for messages.
+        rows: the answers.
+        items: every item in the order of the file, those without an answer too.
+        text: of items, where the file has it.
+        shown: of items, what annotators saw of them (`shown.py`).
+        features: of items, a number for each of `feature_names`, of all or of none.
+        gold: trusted classes of items, where they were given.
+        multilabel: whether an answer may name several classes.
+        notes: what was left out, and what was taken for what, in sentences.
+        missing: what stood for a missing value.
+    """
+
+    source: Path
+    rows: Sequence[Row]
+    items: Sequence[str]
+    text: Mapping[str, str] = field(default_factory=dict)
+    shown: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    features: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    feature_names: tuple[str, ...] = ()
+    gold: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    multilabel: bool = False
+    notes: Sequence[str] = ()
+    missing: Missing = USUAL
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """What a person says of a file besides its form.
+
+    Attributes:
+        question: which question, where a file has several.
+        item, annotator, label, gold, weight, text: columns of a table; `gold` may also be a file.
+        features: columns of numbers that say something of the items.
+        missing: what stands for a missing value.
+    """
+
+    question: str | None = None
+    item: str | None = None
+    annotator: str | None = None
+    label: str | None = None
+    gold: str | None = None
+    weight: str | None = None
+    text: str | None = None
+    features: tuple[str, ...] | None = None
+    missing: Missing = USUAL
+
+
+def text_of(value: object, expected: str, where: str, missing: Missing = USUAL) -> str:
+    """Returns an id or a label as text: texts as they are, 3.0 as 3 (numbers have no spelling), true as True.
+
+    Raises:
+        DataError: there is none, or something else, or it is too long to be a name.
+    """
+    if isinstance(value, float) and math.isfinite(value):
+        value = int(value) if value.is_integer() else value
+        return str(value)
+    if isinstance(value, int):
+        return str(value)
+    if not isinstance(value, str) or missing(value):
+        word = isinstance(value, str) and bool(value.strip())
+        stands = ', which stands for a missing value (unless --missing "" says that nothing does)' if word else ""
+        raise DataError(
+            f"{where}: expected {expected}, got {shown(value)}{stands}; fill it in, or take it out of the file"
+        )
+    if len(value) > LONGEST_NAME:
+        raise DataError(
+            f"{where}: expected {expected} of at most {LONGEST_NAME:,} characters, got {len(value):,}, {shown(value)}; "
+            f"is this the column that was meant, and are its quotes closed?"
+        )
+    _check_characters(value, expected, where)
+    return value
+
+
+def _check_characters(text: str, expected: str, where: str) -> None:
+    """Refuses what JSON can hold and no file: halves of characters."""
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise DataError(
+                f"{where}: expected {expected}, got {shown(text)}, half of a character; correct it"
+            ) from None
+
+
+class Gathering:
+    """Gathers the answers of one file."""
+
+    def __init__(self, source: Path, missing: Missing = USUAL) -> None:
+        self.source, self.missing = source, missing
+        self.notes: list[str] = []
+        self._most = max(bounds.MOST_RECORDS, bounds.size_on_disk(source))
+        self._rows: list[Row] = []
+        self._items: dict[str, str] = {}  # one object for each id, in however many rows it stands
+        self._annotators: dict[str, str] = {}
+        self._text: dict[str, str] = {}
+        self._shown: dict[str, dict[str, Any]] = {}
+        self._left_out: Counter[str] = Counter()
+        self._not_given = LeftOut()
+        self._labels: dict[tuple[str, ...], tuple[str, ...]] = {}
+
+    @property
+    def items(self) -> dict[str, None]:
+        """The items so far, in order."""
+        return dict.fromkeys(self._items)
+
+    def item(self, name: object, where: str, text: object = None) -> str:
+        """Adds an item, with its text where there is one, and returns its id.
+
+        Raises:
+            DataError: the id is none, or the item came with another text before.
+        """
+        given = text_of(name, "an item id", where, self.missing)
+        item = self._items.setdefault(given, given)
+        if len(self._items) > self._most:
+            bounds.check_rows(len(self._items), self.source, floor=self._most, what="items")
+        if isinstance(text, str):
+            _check_characters(text, "a text", where)
+            if self._text.setdefault(item, text) != text:
+                raise DataError(
+                    f"{where}: expected one text for item {item!r}, got another; two items have one id: tell them apart"
+                )
+        return item
+
+    def answer(
+        self,
+        item: str,
+        annotator: object,
+        labels: Sequence[object],
+        where: str,
+        *,
+        key: str = "label",
+        weight: str = "",
+    ) -> None:
+        """Adds an answer, or counts one whose labels are all missing values; `key` says where in it the labels stand.
+
+        Raises:
+            DataError: the annotator or a label is none.
+        """
+        who = text_of(annotator, "the annotator", where, self.missing)
+        there = [label for label in labels if not self._is_missing(label)]
+        if labels and not there:
+            self.not_given(labels[0], where)
+            return
+        given = tuple(sorted({text_of(label, "a label", f"{where}, {key}", self.missing) for label in there}))
+        if len(self._rows) >= self._most:
+            bounds.check_rows(len(self._rows) + 1, self.source, floor=self._most, what="answers")
+        who = self._annotators.setdefault(who, who)
+        self._rows.append(Row(item, who, self._labels.setdefault(given, given), weight))
+
+    def not_given(self, label: object, where: str) -> None:
+        """Counts an answer without a label, by what stands in its place."""
+        self._not_given.add(label if isinstance(label, str) else "", where.removeprefix(f"{self.source}, "))
+
+    def _is_missing(self, label: object) -> bool:
+        return label is None or label != label or (isinstance(label, str) and self.missing(label))
+
+    def show(self, item: str, data: Mapping[str, Any], **more: Any) -> None:
+        """Keeps what annotators saw of an item, where that is more than its text."""
+        if data and set(data) != {"text"}:
+            self._shown.setdefault(item, {**more, "data": dict(data)})
+
+    def leave_out(self, what: str) -> None:
+        """Counts something that is not taken, such as `rejected assignments`."""
+        self._left_out[what] += 1
+
+    def imported(
+        self,
+        *,
+        multilabel: bool | None = None,
+        gold: Mapping[str, tuple[str, ...]] | None = None,
+        names: Mapping[str, str] | None = None,
+    ) -> ImportedRows:
+        """Returns what was gathered.
+
+        Args:
+            multilabel: whether an answer may name several classes; None: where one does.
+            gold: trusted classes of items.
+            names: what annotators are called instead of by their ids.
+
+        Raises:
+            DataError: there is no answer.
+        """
+        several = any(len(row.labels) > 1 for row in self._rows) if multilabel is None else multilabel
+        rows = self._rows
+        if not several and any(not row.labels for row in rows):
+            for row in rows:
+                if not row.labels:
+                    self.leave_out("answers that chose nothing")
+            rows = [row for row in rows if row.labels]
+        if names:
+            rows = [row._replace(annotator=names.get(row.annotator, row.annotator)) for row in rows]
+        left_out = [f"{what} left out: {number}" for what, number in self._left_out.items()]
+        left_out += self._told_not_given()
+        if not rows:
+            told = [*self.notes, *left_out]
+            why = f" ({'; '.join(told)})" if told else ""
+            raise DataError(f"{self.source}: expected at least one label, found none{why}; export it with its answers")
+        return ImportedRows(
+            source=self.source,
+            rows=rows,
+            items=list(self._items),
+            text=self._text,
+            shown=self._shown,
+            gold=gold or {},
+            multilabel=several,
+            notes=[*self.notes, *left_out],
+            missing=self.missing,
+        )
+
+    def _told_not_given(self) -> list[str]:
+        if not self._not_given.counts:
+            return []
+        told = f"{self._not_given.counts.total():,} answers have no label and were left out: "
+        kept = '; where that is a class, keep it by --missing ""' if self._not_given.has_words() else ""
+        return [told + ", ".join(self._not_given.words()[:5]) + kept]
+
+
+def one_question(path: Path, found: Sequence[str], asked: str | None, others: str = "") -> str:
+    """Returns the question that is meant.
+
+    Args:
+        path: the file.
+        found: the questions that it has.
+        asked: the one that was asked for.
+        others: what the file has instead of answers, for the message where it has none.
+
+    Raises:
+        UnknownName: that question is not there.
+        DataError: there are several, or none.
+    """
+    if asked is not None:
+        if asked not in found:
+            raise UnknownName("question", asked, found, where=str(path))
+        return asked
+    if len(found) != 1:
+        got = ", ".join(found) or f"none{others}"
+        raise DataError(f"{path}: expected one question, got {got}; choose one by --question")
+    return found[0]

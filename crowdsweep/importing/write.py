@@ -1,0 +1,141 @@
+"""Makes a dataset folder of imported rows: whole and checked, or not at all."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import yaml
+
+from crowdsweep.data.bounds import MOST_CLASSES
+from crowdsweep.data.class_order import in_order
+from crowdsweep.data.dataset import CrowdDataset
+from crowdsweep.data.on_disk import csv_files
+from crowdsweep.data.on_disk.folder import read_folder
+from crowdsweep.data.on_disk.folder_checks import spelled_otherwise
+from crowdsweep.data.on_disk.folder_files import JOIN
+from crowdsweep.data.on_disk.new_folder import written_whole
+from crowdsweep.data.on_disk.shown import SHOWN_FILE, write_shown
+from crowdsweep.errors import DataError
+from crowdsweep.importing.rows import ImportedRows, Row
+
+
+def write_rows(
+    imported: ImportedRows,
+    folder: Path,
+    title: str = "",
+    beside: Callable[[CrowdDataset], Mapping[str, str]] | None = None,
+) -> CrowdDataset:
+    """Writes annotations.csv, items.csv, classes.csv and dataset.yaml, and reads them back.
+
+    Args:
+        imported: the rows.
+        folder: where to.
+        title: of the dataset; the folder's name by default.
+        beside: returns the texts of further files, by name, that belong beside the dataset.
+
+    Raises:
+        DataError: the folder exists and is not empty, cannot be written, or the rows are no dataset. Nothing is left
+            behind then.
+    """
+    classes = _classes(imported)
+    if len(classes) < 2 and not imported.multilabel:
+        raise DataError(
+            f"{imported.source}: expected labels of at least two classes, got only {classes[0]!r}; with one class "
+            f"there is nothing to choose: is this the column or question that was meant, and is the file whole?"
+        )
+    if len(classes) > MOST_CLASSES:
+        raise DataError(
+            f"{imported.source}: expected at most {MOST_CLASSES:,} classes, got {len(classes):,}, such as "
+            f"{classes[-1]!r}; is this the column or question of the labels?"
+        )
+    _check_gold(imported)
+    token = _tokens(classes) if imported.multilabel else {label: label for label in classes}
+    with written_whole(folder) as place:
+        csv_files.write_rows(place / "annotations.csv", *_annotations(imported.rows, token))
+        columns: dict[str, Sequence[str]] = {"item": imported.items}
+        if imported.text:
+            columns["text"] = [imported.text.get(item, "") for item in imported.items]
+        if imported.gold:
+            columns["gold"] = [_joined(imported.gold.get(item, ()), token) for item in imported.items]
+        csv_files.write_rows(place / "items.csv", list(columns), zip(*columns.values(), strict=True))
+        if imported.shown:
+            write_shown(place / SHOWN_FILE, imported.items, imported.shown)
+        if imported.features:
+            _write_features(place / "features-default.npz", imported)
+        named = ((token[label], label) for label in classes)
+        csv_files.write_rows(place / "classes.csv", ("label", "name"), named)
+        name = folder.resolve().name
+        about: dict[str, str | list[str]] = {
+            "name": name,
+            "title": title or name,
+            "scale": "multilabel" if imported.multilabel else "nominal",
+        }
+        if imported.missing.told:
+            about["missing"] = sorted(imported.missing.words)
+        text = yaml.safe_dump(about, sort_keys=False, allow_unicode=True)
+        (place / "dataset.yaml").write_text(text, encoding="utf-8")
+        dataset = read_folder(place)
+        for file, content in (beside(dataset) if beside else {}).items():
+            (place / file).write_text(content, encoding="utf-8")
+        return dataset
+
+
+def _write_features(path: Path, imported: ImportedRows) -> None:
+    lacking = [item for item in imported.items if item not in imported.features]
+    if lacking:
+        raise DataError(
+            f"{imported.source}: expected features of every item, {len(lacking)} have none, such as {lacking[0]!r}; "
+            f"leave items without an answer out of the gold, or --features out"
+        )
+    features = np.array([imported.features[item] for item in imported.items], dtype=np.float64)
+    np.savez(path, features=features, item=np.array(list(imported.items)), name=np.array(imported.feature_names))
+
+
+def _classes(imported: ImportedRows) -> list[str]:
+    """Returns the classes that occur, in the order that their names give."""
+    used = {label for row in imported.rows for label in row.labels}
+    used |= {label for given in imported.gold.values() for label in given}
+    return in_order(used)
+
+
+def _check_gold(imported: ImportedRows) -> None:
+    """Refuses gold that no label can agree with: of other items, or of the same classes in another spelling."""
+    answered = {row.item for row in imported.rows}
+    if imported.gold and answered.isdisjoint(imported.gold):
+        raise DataError(
+            f"{imported.source}: expected gold of items that have answers, got gold of {next(iter(imported.gold))!r}, "
+            f"… and answers to {imported.rows[0].item!r}, …; correct the ids, or join spellings by --normalise"
+        )
+    used = {label for row in imported.rows for label in row.labels}
+    clashes = spelled_otherwise(used, (label for given in imported.gold.values() for label in given))
+    if clashes:
+        raise DataError(
+            f"{imported.source}: expected gold spelled as the labels are, got {clashes}; correct one of them, or join "
+            f"them by --normalise"
+        )
+
+
+def _tokens(classes: Sequence[str]) -> dict[str, str]:
+    """Returns what stands for each class where several are joined: its name, without the character that joins them."""
+    tokens = {label: label for label in classes if JOIN not in label}
+    taken = set(tokens)
+    for label in classes:
+        if JOIN in label:
+            token = label.replace(JOIN, "/")
+            while token in taken:
+                token += "/"
+            tokens[label] = token
+            taken.add(token)
+    return tokens
+
+
+def _joined(labels: Iterable[str], token: dict[str, str]) -> str:
+    return JOIN.join(token[label] for label in labels)
+
+
+def _annotations(rows: Sequence[Row], token: dict[str, str]) -> tuple[list[str], Iterable[Sequence[str]]]:
+    lines = ((row.item, row.annotator, _joined(row.labels, token)) for row in rows)
+    if not any(row.weight for row in rows):
+        return ["item", "annotator", "label"], lines
+    weighted = ((*line, row.weight) for line, row in zip(lines, rows, strict=True))
+    return ["item", "annotator", "label", "weight"], weighted

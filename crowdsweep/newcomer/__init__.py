@@ -1,1 +1,0 @@
-"""From a file of labels to a sweep that runs: what the file is, a dataset folder, a sweep file of models that fit."""

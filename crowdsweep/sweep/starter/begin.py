@@ -1,0 +1,157 @@
+"""The sweep files that a dataset's folder begins with, and the sweep that a folder is run by."""
+
+import shlex
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from crowdsweep.data import catalogue
+from crowdsweep.data.dataset import CrowdDataset, Scalar
+from crowdsweep.data.on_disk.folder import is_dataset_folder
+from crowdsweep.errors import BadInput, DataError, error_words
+from crowdsweep.files.drafts import write_new
+from crowdsweep.paths import is_file, is_folder, stands
+from crowdsweep.sweep.starter.choices import Chosen, choose, facts_of
+from crowdsweep.sweep.starter.sweep_text import STUDY_FILE, SWEEP_FILE, redundancy_text, sweep_text
+from crowdsweep.sweepfile.located import parse_yaml, with_overrides
+from crowdsweep.sweepfile.read import load_sweep, parse_sweep
+from crowdsweep.sweepfile.records import SweepConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class Begun:
+    """The sweep files of a dataset's folder.
+
+    Attributes:
+        dataset: of the folder.
+        chosen: models that fit it, those that are left out too.
+        texts: of the files, by name; the sweep's own is the first.
+        notes: on how the dataset was loaded, in sentences.
+    """
+
+    dataset: CrowdDataset
+    chosen: tuple[Chosen, ...]
+    texts: Mapping[str, str]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class AskedSweep:
+    """A sweep that a person named by a file or by a dataset's folder.
+
+    Attributes:
+        config: the sweep.
+        note: what a person should know of it; empty for a file.
+    """
+
+    config: SweepConfig
+    note: str = ""
+
+
+def starter_files(
+    dataset: CrowdDataset, folder: Path, params: Mapping[str, Scalar] | None = None, notes: tuple[str, ...] = ()
+) -> Begun:
+    """Returns the sweep files that a dataset begins with; writes nothing.
+
+    Args:
+        dataset: the dataset.
+        folder: of it.
+        params: that it was loaded with.
+        notes: on these, in sentences.
+    """
+    facts = facts_of(dataset, params or {})
+    chosen = choose(facts, str(folder))
+    study = redundancy_text(folder, facts, chosen)
+    texts = {SWEEP_FILE: sweep_text(folder, facts, chosen, notes=notes)}
+    texts |= {} if study is None else {STUDY_FILE: study}
+    return Begun(dataset=dataset, chosen=tuple(chosen), texts=texts, notes=notes)
+
+
+def begin_with_folder(folder: Path) -> Begun:
+    """Writes sweep files into a dataset folder.
+
+    Raises:
+        DataError: it is no dataset's folder, holds a sweep file already, or cannot be written.
+    """
+    found = _loaded(folder)
+    begun = starter_files(found.dataset, folder, found.params, found.notes)
+    for name in begun.texts:
+        if stands(folder / name):
+            raise DataError(f"{folder / name}: stands there already, and is kept; move it away to have it written anew")
+    try:
+        write_new(folder, {name: text.encode() for name, text in begun.texts.items()})
+    except OSError as error:
+        raise DataError(f"{folder}: cannot be written: {error_words(error)}; copy it to a place that can") from error
+    return begun
+
+
+def asked_sweep(path: Path, overrides: Iterable[str] = ()) -> AskedSweep:
+    """Returns the sweep of a sweep file, or of a dataset's folder: its `sweep.yaml`, else what `init` would write.
+
+    Args:
+        path: the file or folder.
+        overrides: as for `load_sweep`.
+
+    Raises:
+        BadInput: the sweep file or the dataset cannot be used, or the folder is none of a dataset.
+    """
+    if not is_folder(path):
+        return AskedSweep(config=load_sweep(path, overrides))
+    file = path / SWEEP_FILE
+    if is_file(file):
+        return AskedSweep(config=load_sweep(file, overrides), note=f"{path}: by its {SWEEP_FILE}")
+    found = _loaded(path)
+    facts = facts_of(found.dataset, found.params)
+    chosen = choose(facts, str(path))
+    text = sweep_text(path, facts, chosen, dataset=str(path.resolve()))
+    value, where = with_overrides(*parse_yaml(text, f"default sweep of {path}"), tuple(overrides))
+    n_models = sum(not one.left_out for one in chosen)
+    note = (
+        f"{path}: {n_models} models that fit these data; to see and change the sweep, write it into the folder: "
+        f"`crowdsweep init {shlex.quote(str(path))}`"
+    )
+    return AskedSweep(config=parse_sweep(value, "", where), note=" ".join([*found.notes, note]))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Loaded:
+    """A folder's dataset, the parameters that it takes to load it, and why these, in sentences."""
+
+    dataset: CrowdDataset
+    params: dict[str, Scalar]
+    notes: tuple[str, ...]
+
+
+def _loaded(folder: Path) -> _Loaded:
+    """Loads a folder as it can be: of several kinds of features the first, without features of annotators that are not
+    whole or of several kinds."""
+    if not is_dataset_folder(folder):
+        record = is_file(folder / "journal.jsonl")
+        hint = (
+            "it is a sweep's record: name the sweep file, or `crowdsweep status` it"
+            if record
+            else ("of a file of labels, `crowdsweep init FILE` makes one")
+        )
+        raise BadInput(f"{folder}: expected a dataset's folder, with annotations.csv or votes.csv; {hint}")
+    kinds = sorted(path.name.removeprefix("features-").removesuffix(".npz") for path in folder.glob("features-*.npz"))
+    params: dict[str, Scalar] = {}
+    notes: list[str] = []
+    if len(kinds) > 1:
+        params["features"] = kinds[0]
+        notes.append(
+            f"There are features of several kinds, and those of {kinds[0]} are taken; "
+            f"`features: [{', '.join(kinds)}]` runs every model on each kind."
+        )
+    place = str(folder.resolve())
+    try:
+        dataset = catalogue.load(place, params)
+    except DataError as error:
+        if not (any(folder.glob("annotators.*")) or any(folder.glob("annotator-features-*.npz"))):
+            raise
+        params["annotator_features"] = "none"
+        try:
+            dataset = catalogue.load(place, params)
+        except DataError:
+            raise error from None
+        notes.append(f"Features of annotators are left out: {error}")
+    return _Loaded(dataset=dataset, params=params, notes=tuple(notes))

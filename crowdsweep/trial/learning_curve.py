@@ -1,0 +1,31 @@
+"""The learning curve of a fit: a metric on dev data after every so many steps, kept as a short curve."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+MOST_POINTS = 100
+
+
+@dataclass(frozen=True, kw_only=True)
+class CurveSpec:
+    """Which learning curve is kept. It decides no result, so that it is no part of a trial's key.
+
+    Attributes:
+        metric: a metric of dev items (`dev_accuracy`, `dev_kl.snap`); any other is not scored before the end.
+        every: epochs or EM steps from one score to the next, at least 1.
+    """
+
+    metric: str
+    every: int
+
+    def is_due(self, step: int) -> bool:
+        """Whether a fit is scored after this step (from 1)."""
+        return self.metric.startswith("dev_") and step % self.every == 0
+
+
+def thinned_curve(curve: Sequence[tuple[int, float]]) -> list[tuple[int, float]]:
+    """Returns at most `MOST_POINTS` points, evenly spaced, the first and the last among them."""
+    if len(curve) <= MOST_POINTS:
+        return list(curve)
+    last = len(curve) - 1
+    return [curve[round(place * last / (MOST_POINTS - 1))] for place in range(MOST_POINTS)]

@@ -1,0 +1,128 @@
+"""The executor that lives in a process beside the driver: the contract over the socket, and what its end is called.
+
+Another executor stands in for Ray's, in a thread; `tests/contracts` and `tests/chaos` have real clusters.
+"""
+
+import logging
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from multiprocessing.connection import Connection
+
+import pytest
+
+from crowdsweep.data.dataset import CrowdDataset
+from crowdsweep.engine import cluster, ray_proxy
+from crowdsweep.engine.executor import Executor
+from crowdsweep.engine.ray_process import serve_connection
+from crowdsweep.engine.ray_proxy import RayProcess, RayProxy, RaySettings
+from crowdsweep.errors import InfeasibleRequest, SlotLost
+from crowdsweep.record.spec import TrialSpec
+from crowdsweep.sweepfile.records import Resources
+from crowdsweep.testing import executor_checks as checks
+from crowdsweep.testing.executor_checks import datasets
+from crowdsweep.testing.fakes import FakeExecutor
+from crowdsweep.trial.runner import run_batch
+
+SETTINGS = RaySettings(address=None, resources=[Resources()], trial_minutes=None)
+Link = Callable[[Executor | Exception, str], RayProxy]
+
+
+def really_scored(spec: TrialSpec) -> Mapping[str, float]:
+    (result,) = run_batch([spec], datasets()[spec.fingerprint], "cpu", lambda _: True)
+    if result.failure is not None:
+        raise ValueError(result.failure.message)
+    return result.metrics
+
+
+def beside(code: str) -> "tuple[RayProcess, socket.socket]":
+    """Returns a process that runs a line of Python, and what it would have of the socket."""
+    ours, theirs = socket.socketpair()
+    errors = tempfile.TemporaryFile()  # noqa: SIM115 - the link closes it
+    process = subprocess.Popen([sys.executable, "-SE", "-c", code], stderr=errors, start_new_session=True)
+    return RayProcess(process=process, connection=Connection(ours.detach()), errors=errors), theirs
+
+
+@pytest.fixture
+def link(monkeypatch: pytest.MonkeyPatch) -> Iterator[Link]:
+    links: list[RayProxy] = []
+    threads: list[threading.Thread] = []
+
+    def make(executor: Executor | Exception, lost: str = "") -> RayProxy:
+        process, theirs = beside("")
+        monkeypatch.setattr(ray_proxy, "_started", lambda: process)
+
+        def made(settings: RaySettings, _: dict[str, CrowdDataset]) -> tuple[Executor, Callable[[], str]]:
+            assert settings == SETTINGS
+            if isinstance(executor, Exception):
+                raise executor
+            return executor, lambda: lost
+
+        threads.append(threading.Thread(target=serve_connection, args=(Connection(theirs.detach()), made)))
+        threads[-1].start()
+        links.append(RayProxy(datasets(), SETTINGS))
+        return links[-1]
+
+    yield make
+    for one in links:
+        one.close()
+    for thread in threads:
+        thread.join(10)
+        assert not thread.is_alive()
+
+
+@pytest.mark.parametrize("check", checks.CHECKS)
+def test_suite(check: str, link: Link) -> None:
+    checks.CHECKS[check](link(FakeExecutor(score=really_scored), ""))
+
+
+def test_errors_and_log_lines_come_over(link: Link, caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.raises(InfeasibleRequest, match="no node"):
+        link(InfeasibleRequest("no node"), "")
+
+    class Broken(FakeExecutor):
+        def poll(self, timeout_s: float) -> list[object]:  # type: ignore[override] # it returns nothing
+            logging.getLogger("crowdsweep.there").warning("from over there")
+            raise ConnectionError("words of a library")
+
+    with caplog.at_level(logging.WARNING), pytest.raises(RuntimeError, match="words of a library"):
+        link(Broken(score=really_scored), "").poll(0.0)
+    assert "from over there" in caplog.messages
+    with pytest.raises(SlotLost, match="the Ray cluster is lost: its head"):
+        link(Broken(score=really_scored), "its head is gone").poll(0.0)
+
+
+def test_a_process_that_ends_is_a_lost_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    process, theirs = beside("import os; os._exit(1)")
+    connection = Connection(theirs.detach())
+    connection.send((ray_proxy.DONE, [2]))
+    monkeypatch.setattr(ray_proxy, "_started", lambda: process)
+    lost = RayProxy(datasets(), SETTINGS)
+    assert lost.slots_for() == 2
+    connection.close()
+    for _ in range(2):
+        with pytest.raises(SlotLost, match="the Ray cluster is lost: its part on this machine has ended"):
+            lost.poll(0.0)
+    lost.close()
+    lost.close()
+
+
+def test_a_process_that_does_not_begin_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    process, theirs = beside("raise SystemExit('no room')")
+    theirs.close()
+    monkeypatch.setattr(ray_proxy, "_started", lambda: process)
+    with pytest.raises(SlotLost, match="exited with code 1: no room"):
+        RayProxy(datasets(), SETTINGS)
+
+
+def test_a_cluster_that_does_not_start_is_said_in_our_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    def late(**settings: object) -> None:
+        raise Exception("The current node timed out during startup.")
+
+    monkeypatch.setenv("RAY_AUTH_TOKEN", "its own")  # which `connect` would make, and leave there
+    monkeypatch.setattr(cluster.ray, "init", late)
+    with pytest.raises(SlotLost, match=r"Ray: expected a cluster.*timed out during startup.*--engine inline"):
+        cluster.connect("local", cpus=1)

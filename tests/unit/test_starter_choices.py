@@ -1,0 +1,70 @@
+"""Which models `init` proposes: the default of labels alone among them; what can fall far below the vote says so."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+
+import crowdsweep as cs
+from crowdsweep.data import bounds
+from crowdsweep.data.dataset import CrowdDataset
+from crowdsweep.errors import DataError
+from crowdsweep.models.default_model import default_model
+from crowdsweep.sweep.starter import choices
+from crowdsweep.sweep.starter.choices import Facts, choose, facts_of
+from crowdsweep.sweep.starter.sweep_text import redundancy_text, sweep_text
+
+FOLDER = Path("here")
+
+
+def crowd(n_annotators: int, labels_per_item: int = 4) -> CrowdDataset:
+    """Sixty items of three classes."""
+    random = np.random.default_rng(n_annotators)
+    item = np.repeat(np.arange(60), labels_per_item)
+    annotator = np.concatenate([random.permutation(n_annotators)[:labels_per_item] for _ in range(60)])
+    label = np.where(random.random(len(item)) < 0.8, item, item + 1) % 3
+    columns = {"item": item, "annotator": annotator, "label": label}
+    return cs.load({name: list(map(str, column)) for name, column in columns.items()}).dataset
+
+
+def proposed(facts: Facts) -> list[str]:
+    return [one.candidate.name for one in choose(facts, "here") if not one.left_out]
+
+
+@pytest.mark.parametrize("n_annotators", [6, 200])  # forty labels each, and one
+def test_whoever_gave_the_labels_the_same_models_are_tried(n_annotators: int) -> None:
+    names = proposed(facts_of(crowd(n_annotators), {}))
+    assert {"majority-vote", "wawa", "one-coin", "dawid-skene", "mace", "glad", default_model("nominal")} == {*names}
+
+
+def test_of_annotators_that_nobody_knows_there_is_one_matrix() -> None:
+    names = proposed(facts_of(crowd(6), {"scenario": "global"}))
+    assert {"majority-vote", "multinomial"} <= set(names)
+    assert not {"mace", "dawid-skene"} & set(names)
+
+
+def test_what_takes_long_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    facts = facts_of(crowd(6), {})
+    assert "- {name: glad, search: default}" in sweep_text(FOLDER, facts, choose(facts, "here"))
+    cost = {one.candidate.name: choices._seconds(one.candidate, facts) for one in choose(facts, "here")}
+    longest = list(cost)[-1]
+    monkeypatch.setattr(choices, "SECONDS", choices.REPORT_SEEDS * (sum(cost.values()) - cost[longest] / 2))
+    assert longest not in proposed(facts)
+    assert f"# - {longest}" in sweep_text(FOLDER, facts, choose(facts, "here"))
+
+
+def test_classes_that_no_fit_could_hold_are_named_before_a_sweep_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounds, "_FIT_NUMBERS", 100)
+    monkeypatch.setattr(bounds, "_NUMBERS_PER_LABEL", 0)
+    with pytest.raises(DataError, match=r"60 items, 3 classes and 240 labels.* join rare classes"):
+        facts_of(crowd(6), {})
+
+
+def test_how_many_labels_are_needed_is_asked_of_the_default_too() -> None:
+    facts = facts_of(crowd(8, labels_per_item=6), {})
+    text = redundancy_text(FOLDER, facts, choose(facts, "here"))
+    assert text is not None
+    models = yaml.safe_load(text)["models"]
+    assert (len(models), models[0]) == (4, "majority-vote")
+    assert "hierarchical-dawid-skene" in models
