@@ -15,7 +15,7 @@ from functools import partial
 from crowdsweep.data.dataset import CrowdDataset
 from crowdsweep.engine.executor import Batch, ignore
 from crowdsweep.engine.retry_policy import STARTING_S, Decision, RetryPolicy, unfinished
-from crowdsweep.engine.work import BEGUN, BUG, DONE, Work
+from crowdsweep.engine.work import BEGUN, BUG, DONE, PROGRESS, Work
 from crowdsweep.engine.worker import Forkserver, WorkerDied, bug_of
 from crowdsweep.record.events import BatchLost, Event, TrialFinished, TrialProgressed, TrialStarted
 from crowdsweep.sweepfile.records import Resources
