@@ -4,10 +4,10 @@ import json
 import logging
 import os
 import secrets
+import time
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import ray
@@ -28,6 +28,8 @@ from crowdsweep.sweepfile.records import Resources
 
 OBJECT_STORE_BYTES = 512 * 2**20
 _GROWS_LABEL = "ray.io/node-group"  # of nodes that an autoscaler started, KubeRay's among them
+_MONITOR_S = 10.0
+"""How long a head that has just begun may take to say whether it has an autoscaler."""
 _BY_HAND = "node_"  # what a monitor calls the types of nodes that nobody's autoscaler started
 
 
@@ -66,20 +68,32 @@ class Cluster:
         Raises:
             InfeasibleRequest: none does, and none will; the message says what each node has.
         """
-        nodes = self.nodes()
-        if not any(node.slots(resources) for node in nodes) and not self.may_grow:
-            raise InfeasibleRequest(refusal(resources, nodes))
+        until = time.monotonic() + _MONITOR_S
+        while True:
+            nodes, grows = self.nodes(), self._grows()
+            if any(node.slots(resources) for node in nodes) or grows:
+                return
+            if grows is not None or time.monotonic() > until:
+                raise InfeasibleRequest(refusal(resources, nodes))
+            time.sleep(0.5)
 
-    @cached_property
+    @property
     def may_grow(self) -> bool:
         """Whether an autoscaler looks after the cluster."""
+        return bool(self._grows())
+
+    def _grows(self) -> bool | None:
+        """Asks whether there is an autoscaler; None while the head has only begun and cannot say."""
         if self.started:
             return False
         if any(_GROWS_LABEL in (entry.get("Labels") or {}) for entry in ray.nodes()):
             return True
         told = _internal_kv_get(ray_constants.DEBUG_AUTOSCALING_STATUS)
-        report = json.loads(told).get("autoscaler_report", {}) if told else {}
-        return any(not kind.startswith(_BY_HAND) for kind in report.get("active_nodes", {}))
+        if not told:
+            return None
+        report = json.loads(told).get("autoscaler_report") or {}
+        kinds = {*report.get("active_nodes", {}), *report.get("node_type_mapping", {}).values()}
+        return any(not kind.startswith(_BY_HAND) for kind in kinds)
 
     def ask_for(self, shapes: Sequence[Resources]) -> None:
         """Has the autoscaler see to it that slots of these shapes fit, all at once; no shape takes the wish back."""

@@ -80,7 +80,7 @@ class RayExecutor:
     def slots_for(self, resources: Resources | None = None) -> int:
         """See `Executor.slots_for`."""
         fit = self._pool.fit(resources or self._default)
-        return fit + max(GROWTH, fit) if self._cluster.may_grow else fit
+        return fit + max(GROWTH, fit) if self._pool.may_grow else fit
 
     def submit(self, batch: Batch) -> None:
         """See `Executor.submit`."""

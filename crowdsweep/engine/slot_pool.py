@@ -80,6 +80,10 @@ class SlotPool:
 
     Args:
         cluster: that they lie on.
+
+    Attributes:
+        actors: all slots that there are.
+        may_grow: whether the cluster had an autoscaler when it was last looked at.
     """
 
     def __init__(self, cluster: Cluster) -> None:
@@ -89,6 +93,7 @@ class SlotPool:
         self._class = ray.remote(concurrency_groups={CONTROL: 1})(Slot)  # pyright: ignore[reportCallIssue]: its stubs lack the keyword
         self._names = (f"slot-{number}" for number in itertools.count())
         self._nodes: Sequence[Node] = cluster.nodes()
+        self.may_grow = cluster.may_grow
         self._looked = time.monotonic()
         self._asked: list[Resources] = []
         self._full = False  # when it was last looked at, some work found no room
@@ -106,7 +111,7 @@ class SlotPool:
         """
         now = time.monotonic()
         if now - self._looked >= LOOKS_S:
-            self._looked, self._nodes = now, self._cluster.nodes()
+            self._looked, self._nodes, self.may_grow = now, self._cluster.nodes(), self._cluster.may_grow
             self._drop_lost()
         elif self._full or not waiting:
             return
@@ -210,7 +215,7 @@ class SlotPool:
 
     def _ask(self, left: Sequence[Resources]) -> None:
         """Asks the autoscaler for room for what runs and what waits; for nothing where nothing waits."""
-        if not self._cluster.may_grow:
+        if not self.may_grow:
             return
         shapes = [shapes_of(resources)[0] for resources in left]
         if shapes:
