@@ -5,7 +5,6 @@ p1,0,1
 p2,,0           a missing answer is an empty cell, NaN or -1
 """
 
-import csv
 import re
 from collections import Counter
 from pathlib import Path
@@ -13,9 +12,8 @@ from pathlib import Path
 from crowdsweep.data import bounds
 from crowdsweep.data.missing import Missing
 from crowdsweep.data.on_disk import arrays_on_disk
-from crowdsweep.data.on_disk.doors import check_packed_text, opened_text, reading, separator_of
+from crowdsweep.data.on_disk.doors import check_packed_text, opened_text, reading, rows_of, separator_of
 from crowdsweep.errors import DataError, shown
-from crowdsweep.importing.delimited import told
 from crowdsweep.importing.gold import GoldClasses, gold_file
 from crowdsweep.importing.rows import Asked, Gathering, ImportedRows, text_of
 
@@ -204,7 +202,7 @@ def _cells(path: Path) -> tuple[list[list[str]], bool]:
         if separator is None:
             rows = (line.split() for line in file if not line.startswith("#"))
         else:
-            rows = told(path, csv.reader(file, delimiter=separator, strict=True))
+            rows = (cells for _, cells in rows_of(path, file, separator))
         cells: list[list[str]] = []
         n_cells = 0
         for row in rows:
