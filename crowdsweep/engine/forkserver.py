@@ -43,8 +43,8 @@ def serve(number: int) -> None:
     Args:
         number: of the inherited file that leads to the driver.
     """
-    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):  # it ends with the driver, and by nothing else
-        signal.signal(number, signal.SIG_IGN)
+    for ending in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):  # it ends with the driver, and by nothing else
+        signal.signal(ending, signal.SIG_IGN)
     driver = socket.socket(fileno=number)
     waking, woken = socket.socketpair()
     woken.setblocking(False)

@@ -255,9 +255,7 @@ def test_a_slip_of_the_finger_is_told_before_anything_is_laid_out() -> None:
 
 
 @pytest.mark.parametrize(("epochs", "least", "most"), [(8, 1.0, 1.0), (12, 0.85, 0.95), (100, 0.3, 0.45)])
-def test_early_stopping_is_foreseen_to_run_its_patience_out(
-    epochs: int, least: float, most: float
-) -> None:
+def test_early_stopping_is_foreseen_to_run_its_patience_out(epochs: int, least: float, most: float) -> None:
     shape = DataShape(n_items=1000, n_annotators=5, n_classes=12, n_annotations=5000, n_features=0)
     given = {"network": "tagger", "epochs": epochs, "labels": "silver"}
 
