@@ -13,15 +13,16 @@ from crowdsweep.errors import BadInput
 from crowdsweep.record.events import Event, SweepStarted, TrialFinished, TrialPlanned
 from crowdsweep.record.journal import open_rows
 from crowdsweep.record.kept_arrays import content_of
+from crowdsweep.record.shown_uri import without_credentials
 from crowdsweep.record.state import JournalState
 from crowdsweep.tracking.mlflow_door import MlflowClient, MlflowDoor
 from crowdsweep.tracking.mlflow_failures import words_of
 from crowdsweep.tracking.projection import Projection
 from crowdsweep.tracking.repeated import Repeated, Timing
 from crowdsweep.tracking.run_book import DrawConfusion, ReadArtifact, Rejected, RunBook
-from crowdsweep.tracking.uri import tracking_uri, without_credentials
+from crowdsweep.tracking.uri import tracking_uri
 
-__all__ = ["Mirrored", "MlflowClient", "MlflowMirror", "rebuild", "tracking_uri", "without_credentials"]
+__all__ = ["Mirrored", "MlflowClient", "MlflowMirror", "rebuild", "tracking_uri"]
 
 _log = logging.getLogger(__name__)
 
