@@ -130,10 +130,10 @@ class MlflowMirror:
         if last:
             self._runs.finish()
             self._finished = True
-        elif self._runs.has_news and time.monotonic() > self._summarised_at + _SUMMARISED_EVERY_S:
+        elif self._runs.has_changes and time.monotonic() > self._summarised_at + _SUMMARISED_EVERY_S:
             self._runs.write_cells()
             self._summarised_at = time.monotonic()
-        elif self._runs.has_news:
+        elif self._runs.has_changes:
             self._thread.wake()
         return _RESTS * read_s
 
