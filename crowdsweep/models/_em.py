@@ -46,7 +46,7 @@ from crowdsweep.arrays import (
 from crowdsweep.models._stacked import StackedCrowds
 from crowdsweep.models._stacked import pooled as pooled  # noqa: PLC0414 - one door to the arithmetic
 from crowdsweep.models._stacked import stack as stack  # noqa: PLC0414
-from crowdsweep.models._steps import of_items, run_steps
+from crowdsweep.models._steps import kept_rows, run_steps
 from crowdsweep.models.contract import AnnotatorModel, FitResult, LabelProbs, Report
 
 CHUNK = 1 << 20  # numbers of a temporary that are alive at once: 8 MB
@@ -211,7 +211,7 @@ def run_em(
     stepped = run_steps(
         posterior,
         step,
-        partial(of_items, crowds),
+        partial(kept_rows, crowds, "items"),
         iterations=iterations,
         tolerance=tolerance,
         reports=reports,

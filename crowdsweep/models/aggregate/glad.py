@@ -20,7 +20,6 @@ the others, each of them counting as often as they answered.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Annotated, final
 
 import numpy as np
@@ -31,7 +30,7 @@ from scipy.special import expit, log_expit
 from crowdsweep.arrays import ItemProbs
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models._em import PerReplica, StackedCrowds, normalised, stack
-from crowdsweep.models._steps import Active, Stepped, of_annotators, of_items, run_steps
+from crowdsweep.models._steps import Stepped, keeping, run_steps
 from crowdsweep.models.aggregate._abilities import abilities_of, label_probs_of_abilities
 from crowdsweep.models.aggregate._rows import PerRow, PerUnit, Rows, by_code, damped_newton_step
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
@@ -69,7 +68,7 @@ class Glad:
         stepped = run_steps(
             self._expected(crowds, rows, begun)[0],
             lambda state: self._expected(crowds, rows, self._maximised(rows, state)),
-            partial(_kept, crowds),
+            keeping(crowds, posterior="items", ability="annotators", log_easiness="items"),
             iterations=self.iterations,
             tolerance=self.tolerance,
             reports=[context.report for context in contexts],
@@ -165,14 +164,6 @@ class State:
     posterior: ItemProbs
     ability: Float64[np.ndarray, " annotators"]
     log_easiness: Float64[np.ndarray, " items"]
-
-
-def _kept(crowds: StackedCrowds, active: Active, updated: State, before: State) -> State:
-    return State(
-        posterior=of_items(crowds, active, updated.posterior, before.posterior),
-        ability=of_annotators(crowds, active, updated.ability, before.ability),
-        log_easiness=of_items(crowds, active, updated.log_easiness, before.log_easiness),
-    )
 
 
 MODEL = ModelInfo(

@@ -20,7 +20,6 @@ matrix, in place of a normal prior.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Annotated, final
 
 import numpy as np
@@ -45,7 +44,7 @@ from crowdsweep.models._em import (
     soft_vote,
     stack,
 )
-from crowdsweep.models._steps import Active, Stepped, of_items, run_steps
+from crowdsweep.models._steps import Stepped, keeping, run_steps
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
 
 _CONCENTRATION = 10.0  # to begin with
@@ -77,7 +76,7 @@ class HierarchicalDawidSkene:
         stepped = run_steps(
             State(posterior=votes, pseudo_answers=_CONCENTRATION * mean),
             lambda state: self._step(crowds, state),
-            partial(_kept, crowds),
+            keeping(crowds, posterior="items", pseudo_answers="replicas"),
             iterations=self.iterations,
             tolerance=self.tolerance,
             reports=[context.report for context in contexts],
@@ -124,13 +123,6 @@ class State:
 
     posterior: ItemProbs
     pseudo_answers: PseudoAnswers
-
-
-def _kept(crowds: StackedCrowds, active: Active, updated: State, before: State) -> State:
-    return State(
-        posterior=of_items(crowds, active, updated.posterior, before.posterior),
-        pseudo_answers=np.where(active[:, None, None], updated.pseudo_answers, before.pseudo_answers),
-    )
 
 
 def _of_columns(crowds: StackedCrowds, pseudo: PseudoAnswers) -> ColumnProbs:

@@ -18,7 +18,6 @@ likelihood at the geometric means. Annotators without any answer answer as all t
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Annotated, final
 
 import numpy as np
@@ -30,7 +29,7 @@ from scipy.special import digamma, gammaln
 from crowdsweep.arrays import Confusion, Confusions, ItemProbs, normalised_rows
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models._em import FittedEM, PerReplica, StackedCrowds, column_counts, normalised, soft_vote, stack
-from crowdsweep.models._steps import Active, Stepped, of_columns, of_items, run_steps
+from crowdsweep.models._steps import Stepped, keeping, run_steps
 from crowdsweep.models.aggregate._rows import by_code
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
 
@@ -63,7 +62,7 @@ class Mace:
         stepped = run_steps(
             State(posterior=soft_vote(crowds), knowing=np.full(len(given), even)),
             lambda state: self._step(crowds, given, state),
-            partial(_kept, crowds),
+            keeping(crowds, posterior="items", knowing="columns"),
             iterations=self.iterations,
             tolerance=self.tolerance,
             reports=[context.report for context in contexts],
@@ -153,13 +152,6 @@ def _expected(crowds: StackedCrowds, given: PerColumn, state: State) -> tuple[Pe
     right = column_counts(crowds, state.posterior)[np.arange(len(given)), crowds.column_label]
     knows = right * state.knowing
     return knows, np.maximum(given - knows, 0.0)
-
-
-def _kept(crowds: StackedCrowds, active: Active, updated: State, before: State) -> State:
-    return State(
-        posterior=of_items(crowds, active, updated.posterior, before.posterior),
-        knowing=of_columns(crowds, active, updated.knowing, before.knowing),
-    )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

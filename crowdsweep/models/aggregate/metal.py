@@ -27,7 +27,6 @@ on adult-content): a candidate among others, whose held-out answers tell, not wh
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Annotated, cast, final
 
 import numpy as np
@@ -49,7 +48,7 @@ from crowdsweep.models._em import (
     normalised,
     stack,
 )
-from crowdsweep.models._steps import Active, of_columns, run_steps
+from crowdsweep.models._steps import keeping, run_steps
 from crowdsweep.models.aggregate._rows import answers_by_pair
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
 
@@ -84,6 +83,9 @@ class Metal:
         crowds = stack([part.annotations for part in data])
         meetings = Meetings.of(crowds)
         begun = self._begun(crowds, meetings)
+        kept = keeping(
+            crowds, rates="columns", velocity="columns", slope="columns", loss="replicas", step_size="replicas"
+        )
 
         def step(descent: Descent) -> tuple[Descent, PerReplica]:
             velocity = _MOMENTUM * descent.velocity - meetings.spread(descent.step_size) * descent.slope
@@ -93,7 +95,7 @@ class Metal:
                 rates=descent.rates + velocity, velocity=velocity, slope=slope, loss=loss, step_size=descent.step_size
             )
             again = replace(begun, step_size=0.5 * descent.step_size)
-            updated = _kept(crowds, ~fails, moved, again)
+            updated = kept(~fails, moved, again)
             return updated, -updated.loss
 
         def change(before: Descent, after: Descent) -> PerReplica:
@@ -104,7 +106,7 @@ class Metal:
         stepped = run_steps(
             begun,
             step,
-            partial(_kept, crowds),
+            kept,
             iterations=self.iterations,
             tolerance=self.tolerance,
             reports=[context.report for context in contexts],
@@ -151,16 +153,6 @@ class Descent:
     slope: ColumnProbs
     loss: PerReplica
     step_size: PerReplica
-
-
-def _kept(crowds: StackedCrowds, active: Active, updated: Descent, before: Descent) -> Descent:
-    return Descent(
-        rates=of_columns(crowds, active, updated.rates, before.rates),
-        velocity=of_columns(crowds, active, updated.velocity, before.velocity),
-        slope=of_columns(crowds, active, updated.slope, before.slope),
-        loss=np.where(active, updated.loss, before.loss),
-        step_size=np.where(active, updated.step_size, before.step_size),
-    )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

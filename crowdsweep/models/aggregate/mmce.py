@@ -24,7 +24,6 @@ tell.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Annotated, final
 
 import numpy as np
@@ -34,7 +33,7 @@ from jaxtyping import Float64, Int
 from crowdsweep.arrays import AnnotatorCodes, Confusion, Confusions, ItemCodes, ItemProbs, RowProbs, floored_log, ratio
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models._em import PerReplica, StackedCrowds, chunks, normalised, soft_vote, stack
-from crowdsweep.models._steps import Active, Stepped, of_annotators, of_items, run_steps
+from crowdsweep.models._steps import Stepped, keeping, run_steps
 from crowdsweep.models.aggregate._rows import Rows
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
 
@@ -73,7 +72,7 @@ class Mmce:
                 of_items=np.zeros((crowds.n_items, *size)),
             ),
             lambda state: self._step(crowds, rows, state),
-            partial(_kept, crowds),
+            keeping(crowds, posterior="items", of_annotators="annotators", of_items="items"),
             iterations=self.iterations,
             tolerance=self.tolerance,
             reports=[context.report for context in contexts],
@@ -117,14 +116,6 @@ class State:
     posterior: ItemProbs
     of_annotators: Matrices
     of_items: Matrices
-
-
-def _kept(crowds: StackedCrowds, active: Active, updated: State, before: State) -> State:
-    return State(
-        posterior=of_items(crowds, active, updated.posterior, before.posterior),
-        of_annotators=of_annotators(crowds, active, updated.of_annotators, before.of_annotators),
-        of_items=of_items(crowds, active, updated.of_items, before.of_items),
-    )
 
 
 def _log_probs(rows: Rows, sigma: Matrices, tau: Matrices) -> Iterator[tuple[slice, Matrices]]:

@@ -20,7 +20,6 @@ Annotators without any answer have the mean accuracy of the others'.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Annotated, final
 
 import numpy as np
@@ -30,7 +29,7 @@ from jaxtyping import Float64
 from crowdsweep.arrays import ItemProbs, ratio
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models._em import FittedEM, PerReplica, StackedCrowds, column_counts, normalised, soft_vote, stack
-from crowdsweep.models._steps import Active, of_annotators, of_items, run_steps
+from crowdsweep.models._steps import keeping, run_steps
 from crowdsweep.models.aggregate._coins import coins_of
 from crowdsweep.models.aggregate._rows import damped_newton_step
 from crowdsweep.models.aggregate._weighted_votes import weighted_votes
@@ -66,7 +65,7 @@ class Snorkel:
         stepped = run_steps(
             State(posterior=soft_vote(crowds), log_odds=np.zeros(crowds.n_annotators)),
             lambda state: self._step(crowds, state),
-            partial(_kept, crowds),
+            keeping(crowds, posterior="items", log_odds="annotators"),
             iterations=self.iterations,
             tolerance=self.tolerance,
             reports=[context.report for context in contexts],
@@ -108,13 +107,6 @@ class State:
 
     posterior: ItemProbs
     log_odds: PerAnnotator
-
-
-def _kept(crowds: StackedCrowds, active: Active, updated: State, before: State) -> State:
-    return State(
-        posterior=of_items(crowds, active, updated.posterior, before.posterior),
-        log_odds=of_annotators(crowds, active, updated.log_odds, before.log_odds),
-    )
 
 
 def _given(crowds: StackedCrowds) -> PerAnnotator:

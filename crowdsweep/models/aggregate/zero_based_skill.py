@@ -26,7 +26,7 @@ from annotated_types import Ge, Gt, Le
 from crowdsweep.arrays import ratio
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models._em import PerReplica, StackedCrowds, column_counts, stack, winners
-from crowdsweep.models._steps import of_annotators, run_steps
+from crowdsweep.models._steps import kept_rows, run_steps
 from crowdsweep.models.aggregate._coins import accuracies
 from crowdsweep.models.aggregate._weighted_votes import Weights, largest_change, voted_results, weighted_votes
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
@@ -66,7 +66,7 @@ class ZeroBasedSkill:
         stepped = run_steps(
             np.full(crowds.n_annotators, 1.0 / crowds.n_classes + 1e-5),
             step,
-            partial(of_annotators, crowds),
+            partial(kept_rows, crowds, "annotators"),
             iterations=self.iterations,
             tolerance=self.tolerance,
             reports=[context.report for context in contexts],

@@ -30,7 +30,7 @@ from jaxtyping import Float64
 from crowdsweep.arrays import floored_log, ratio
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models._em import PerReplica, StackedCrowds, label_probs_of, normalised, soft_vote, stack
-from crowdsweep.models._steps import Active, Stepped, of_annotators, of_items, run_steps
+from crowdsweep.models._steps import Stepped, keeping, run_steps
 from crowdsweep.models.aggregate._coins import coins_of
 from crowdsweep.models.aggregate._rows import PerRow, Rows, by_code
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
@@ -79,13 +79,6 @@ class MaLr:
             after = State(targets=rows.by_label(rows.weight * knowing), reliability=reliability, weights=weights)
             return after, objective + regressions.log_prior(weights)
 
-        def kept(active: Active, updated: State, before: State) -> State:
-            return State(
-                targets=of_items(crowds, active, updated.targets, before.targets),
-                reliability=of_annotators(crowds, active, updated.reliability, before.reliability),
-                weights=np.where(active[:, None, None], updated.weights, before.weights),
-            )
-
         def predictor(now: State, replica: int) -> SoftmaxPredictor:
             return regressions.predictor(now.weights, replica)
 
@@ -99,7 +92,7 @@ class MaLr:
                 targets=rows.by_label(rows.weight * agreeing), reliability=mean(agreeing), weights=regressions.start()
             ),
             step,
-            kept,
+            keeping(crowds, targets="items", reliability="annotators", weights="replicas"),
             iterations=self.em.iterations,
             tolerance=self.em.tolerance,
             reports=[context.report for context in contexts],
