@@ -149,7 +149,7 @@ def log_class_shares(crowds: StackedCrowds, posterior: ItemProbs) -> ReplicaClas
 def log_confusion_prior(crowds: StackedCrowds, columns: ConfusionColumns) -> PerReplica:
     """Returns the sum of pseudo-answers * log probability over all cells of active annotators, up to a constant.
 
-    The pseudo-answers are a Dirichlet prior; together with the log evidence this is what EM pushes up.
+    The pseudo-answers are a Dirichlet prior; together with the log evidence this is what EM maximises.
     """
     pseudo = columns.pseudo_answers
     if not pseudo.any():
@@ -265,7 +265,7 @@ class SparseConfusions:
         pointers: the columns of the annotator at place p of `code` are `pointers[p]:pointers[p + 1]`.
         totals: expected answers of each of them for each true class.
         pseudo_answers: in every cell of each annotator.
-        crowd: how an annotator answers of whom nothing is known: as all do together.
+        crowd: pooled confusion matrix, which annotators without answers have.
         n_annotators: declared.
         shared: the model's own matrix of the whole crowd, if it has one.
     """
@@ -312,7 +312,7 @@ class SparseConfusions:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SharedConfusion:
-    """An `AnnotatorModel` of a crowd that answers with one matrix, whoever it is that answers."""
+    """An `AnnotatorModel` in which all annotators share one confusion matrix."""
 
     matrix: Confusion
     n_annotators: int
@@ -363,7 +363,7 @@ def annotator_model(
 
 
 def label_probs_of_anybody(expected: ItemProbs) -> LabelProbs:
-    """Returns the function rows (item, annotator) -> expected[item]: whoever answers, the model says the same."""
+    """Returns the function rows (item, annotator) -> expected[item], of a model without annotators."""
 
     def label_probs(item: ItemCodes, _: AnnotatorCodes) -> RowProbs:
         return expected[item]

@@ -75,7 +75,7 @@ class EndToEnd:
         epochs: passes over the items.
         annotators: what is learnt of each annotator, by name.
         log_likelihood: returns log p(y | k) of each label for each true class.
-        gained: returns what training pushes up, given the labels and log f of their items; None: `mixture`.
+        gained: returns what training maximises, given the labels and log f of their items; None: `mixture`.
         networks: besides the classifier; where there are any, p(y | k) may depend on the item.
         parameters: besides those of networks.
     """

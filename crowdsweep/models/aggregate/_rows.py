@@ -89,7 +89,7 @@ def _sums(code: Int[np.ndarray, " rows"], per_row: PerRow, size: int) -> PerUnit
 def damped_newton_step(
     value: Callable[[UnitParameters], PerUnit], at: UnitParameters, step: UnitParameters
 ) -> UnitParameters:
-    """Returns at + step, each unit's step halved until it does not lead down; where ten halvings do not help, none.
+    """Returns at + step, each unit's step halved until its value does not fall; no step where ten halvings do not help.
 
     Args:
         value: of all units; each depends on its own parameters alone.
@@ -99,8 +99,8 @@ def damped_newton_step(
     before = value(at)
     wide = (-1, *(1,) * (at.ndim - 1))
     for _ in range(_HALVINGS):
-        leads_down = value(at + step) < before
-        if not leads_down.any():
+        falls = value(at + step) < before
+        if not falls.any():
             return at + step
-        step = np.where(leads_down.reshape(wide), 0.5 * step, step)
+        step = np.where(falls.reshape(wide), 0.5 * step, step)
     return np.where((value(at + step) < before).reshape(wide), at, at + step)

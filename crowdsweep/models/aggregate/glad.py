@@ -159,7 +159,7 @@ def log_prior(value: PerUnit, deviation: float) -> PerUnit:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class State:
-    """What EM goes by: the posterior, the ability of each flat annotator, the log easiness of each flat item."""
+    """The state of EM: the posterior, the ability of each flat annotator, the log easiness of each flat item."""
 
     posterior: ItemProbs
     ability: Float64[np.ndarray, " annotators"]

@@ -119,7 +119,7 @@ class HierarchicalDawidSkene:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class State:
-    """What EM goes by: the posterior, and the Dirichlet parameters of each replica's crowd."""
+    """The state of EM: the posterior, and the Dirichlet parameters of each replica's crowd."""
 
     posterior: ItemProbs
     pseudo_answers: PseudoAnswers

@@ -101,7 +101,7 @@ class MMsr:
         skill = np.maximum(np.minimum(skill, 1.0 - fellows.noise), least)
         accuracy = (skill * (n_classes - 1) + 1.0) / n_classes
         given = crowds.annotator_sums(np.asarray(crowds.answers.sum(axis=0))) * fellows.met
-        # Where nobody shares an item with anybody, all are taken to be of the skill that it begins with.
+        # Where no two annotators share an item, every annotator keeps the initial skill.
         together = ratio(sums(given * accuracy), sums(given), at_zero=(0.5 * (n_classes - 1) + 1.0) / n_classes)
         return np.where(fellows.met, accuracy, together[crowds.annotator_replica]), together
 

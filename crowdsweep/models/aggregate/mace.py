@@ -141,7 +141,7 @@ class Mace:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class State:
-    """What EM goes by: the posterior, and for each column how probably an answer is known, not spam, if right."""
+    """The state of EM: the posterior, and for each column how probably an answer is known, not spam, if right."""
 
     posterior: ItemProbs
     knowing: PerColumn

@@ -20,9 +20,9 @@ descent begun again (the authors' diverges with 500 annotators an item). Rates a
 fewer than a hundredth of the items show more, as in later versions: in the first ones, annotators who answer less than
 1 % of the items said nothing. Rates count silence too; a matrix on record is of the answers, given that there is one.
 
-Where most annotators are silent on most items, the loss hears of their silence above all, and a few steps leave rates
-near where they begin: a vote weighted by how often who answers what. It can then be far below the plain vote (42 points
-on adult-content): a candidate among others, whose held-out answers tell, not what to label with unseen.
+Where most annotators are silent on most items, the loss is dominated by the missing answers, and a few steps leave
+rates near where they begin: a vote weighted by how often who answers what. It can then be far below the plain vote (42
+points on adult-content): a candidate among others, whose held-out answers tell, not what to label with unseen.
 """
 
 from collections.abc import Sequence

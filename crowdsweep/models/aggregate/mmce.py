@@ -111,7 +111,7 @@ class Mmce:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class State:
-    """What EM goes by: the posterior, and the matrix of each flat annotator and of each flat item."""
+    """The state of EM: the posterior, and the matrix of each flat annotator and of each flat item."""
 
     posterior: ItemProbs
     of_annotators: Matrices

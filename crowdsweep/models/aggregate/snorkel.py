@@ -103,7 +103,7 @@ class Snorkel:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class State:
-    """What EM goes by: the posterior, and alpha of each annotator."""
+    """The state of EM: the posterior, and alpha of each annotator."""
 
     posterior: ItemProbs
     log_odds: PerAnnotator

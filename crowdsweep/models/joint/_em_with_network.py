@@ -73,7 +73,7 @@ class Fitted:
         targets: the last E-step's expected labels; zeros for items without labels.
         predictor: the classifier.
         log_likelihoods: of each iteration.
-        converged: whether the stop rule was met; where there is none, whether the log-likelihood had come to rest.
+        converged: whether the stop rule was met; where there is none, whether the log-likelihood had converged.
     """
 
     solution: Any
@@ -154,7 +154,7 @@ class NetworkEM:
         return best
 
     def stops(self, history: Sequence[float], change: float) -> bool:
-        """Whether log-likelihood and matrices have both come to rest; only `paper` stops by that."""
+        """Whether log-likelihood and matrices have both converged; only `paper` stops by that."""
         if not np.isfinite(history[-1]):
             return True
         if self.protocol != "paper" or len(history) == 1:

@@ -29,7 +29,7 @@ from crowdsweep.models.joint._softmax_regression import (
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class State:
-    """What EM goes by: the posterior of the flat items, the regression of each replica."""
+    """The state of EM: the posterior of the flat items, the regression of each replica."""
 
     posterior: ItemProbs
     weights: ReplicaWeights

@@ -8,7 +8,7 @@ setting; C-MoA in their later code.
 
     f_k(x_i)        probs[i, k]         classifier
     p(m | t)        gates[t, m]         the gate: shares of annotator t
-    alpha_m         shares[m]           of all labels: the gate of an annotator of whom nothing is known
+    alpha_m         shares[m]           of all labels: the gate of an annotator without labels
     beta^(m)        matrices[m]         [true, observed]
     p_l             label l = (i, t, y): sum over m and k of p(m | t) f_k(x_i) beta^(m)_ky
     q_l(m, k)       never stored        p(m | t) f_k beta^(m)_ky / p_l

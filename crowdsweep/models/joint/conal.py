@@ -2,8 +2,8 @@
 
 An answer comes from the crowd's common confusion matrix with a probability that the item and the annotator decide
 together, else from the annotator's own matrix. The probability is a sigmoid of how well the item's embedding (made by a
-network of its features) points where the annotator's does. Own matrices are pushed away from the common one, so that
-what all confuse is learnt once.
+network of its features) points where the annotator's does. A penalty keeps own matrices away from the common one,
+so that what all annotators confuse is learned once.
 
 Chu, Ma and Wang (2021), "Learning from Crowds by Modeling Common Confusions", AAAI, section 3.
 

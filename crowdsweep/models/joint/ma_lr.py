@@ -14,9 +14,9 @@ Pattern Recognition Letters 34.
                   pi_r eta_iy / (pi_r eta_iy + (1 - pi_r) / K)
 
 Deviations: features are standardised. `reliabilities: exact` is the mean of gamma, the M-step of this likelihood;
-`agreement` is what the authors' Python code does instead: how far the annotator agrees with the regression's class,
-by the regression's confidence, squared. Nothing need rise with it, and EM goes on until the reliabilities rest too.
-Labels of one item stand for themselves in the likelihood, as in the paper; training items are labelled by the
+`agreement` is what the authors' Python code does instead: how far the annotator agrees with the regression's class, by
+the regression's confidence, squared. No objective need rise with it, so EM also waits for the reliabilities to
+converge. Labels of one item stand for themselves in the likelihood, as in the paper; training items are labelled by the
 regression and all their labels together, each of which is right with probability pi + (1 - pi) / K.
 """
 
@@ -104,8 +104,8 @@ class MaLr:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class State:
-    """What EM goes by: what each flat item's labels that were meant add up to, each flat annotator's reliability, and
-    the regression of each replica."""
+    """The state of EM: expected number of labels of each class that an item's annotators gave because they knew, each
+    annotator's reliability, and each replica's regression."""
 
     targets: Float64[np.ndarray, "items classes"]
     reliability: Reliabilities
