@@ -208,9 +208,18 @@ def _check_sizes(active: int, width: int) -> None:
         )
 
 
-def end_to_end_cost(shape: DataShape, params: Mapping[str, Any], per_label: float) -> float:
-    """Returns the cost of all epochs: three products for each weight, and so many numbers for each label."""
-    products = 3.0 * MATRIX_PRODUCT * shape.n_items * network_weights(shape, params)
+def end_to_end_cost(
+    shape: DataShape, params: Mapping[str, Any], per_label: float, *, more_weights: float = 0.0
+) -> float:
+    """Returns the cost of all epochs: three products for each weight, and so many numbers for each label.
+
+    Args:
+        shape: of the data.
+        params: full ones.
+        per_label: numbers.
+        more_weights: of networks beside the classifier.
+    """
+    products = 3.0 * MATRIX_PRODUCT * shape.n_items * (network_weights(shape, params) + more_weights)
     return passes_over(shape.n_items, params, params["epochs"], stops=False) * (
         products + per_label * shape.n_annotations
     )

@@ -34,7 +34,6 @@ from scipy.special import softmax
 
 from crowdsweep.arrays import Confusion
 from crowdsweep.data.dataset import TrainingData
-from crowdsweep.models._cost import MATRIX_PRODUCT, passes_over
 from crowdsweep.models._em import chunks
 from crowdsweep.models._stacked import weights_of
 from crowdsweep.models.classifier import Classifier
@@ -174,12 +173,9 @@ def _opened(trained: Trained, gate: Named) -> Float64[np.ndarray, " active"]:
 
 def _cost(shape: DataShape, params: Mapping[str, Any]) -> float:
     hidden = params["gate_hidden"]
-    gate = 3.0 * MATRIX_PRODUCT * shape.n_items * shape.n_features * (hidden[0] if hidden else params["gate_embedding"])
     per_label = 8.0 * shape.n_classes**2 + 6.0 * params["gate_embedding"]
-    return (
-        end_to_end_cost(shape, params, per_label)
-        + passes_over(shape.n_items, params, params["epochs"], stops=False) * gate
-    )
+    gate = shape.n_features * (hidden[0] if hidden else params["gate_embedding"])
+    return end_to_end_cost(shape, params, per_label, more_weights=gate)
 
 
 MODEL = ModelInfo(
