@@ -29,8 +29,7 @@ class AbilityModel:
     Attributes:
         ability: alpha.
         easiness: beta', quantiles over the training items.
-        crowd: quantiles of the abilities, each counting as often as it answered: what an annotator may be of whom
-            nothing is known.
+        crowd: quantiles of the abilities, each counting as often as it answered: for an annotator without answers.
         answered: whether anything is known of each annotator.
         n_classes: K.
     """

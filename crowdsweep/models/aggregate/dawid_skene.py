@@ -1,8 +1,8 @@
 """Dawid-Skene: every annotator has a confusion matrix, every item a hidden true class.
 
 The classes of the items are drawn from shares, and each answer from the row of its annotator's matrix that belongs to
-the item's class. EM alternates between the posterior of the items (E-step) and shares and matrices (M-step). Annotators
-who agree with the consensus gain weight, and those who err in a regular way are understood instead of outvoted.
+the item's class. EM alternates between the posterior of the items (E-step) and shares and matrices (M-step). Answers
+of accurate annotators weigh more, and systematic errors are corrected instead of outvoted.
 
 Dawid and Skene (1979), "Maximum likelihood estimation of observer error-rates using the EM algorithm".
 
@@ -12,12 +12,12 @@ Dawid and Skene (1979), "Maximum likelihood estimation of observer error-rates u
     n_il^(k)       answers of annotator k            StackedCrowds.answers
 
 `shrinkage` draws annotators with few answers towards the crowd: so many pseudo-answers for each true class are added to
-theirs, drawn from the matrix that all annotators share under `multinomial`, which is fitted first. Without limit, that
-model is what remains.
+theirs, in the proportions of the matrix that all annotators share under `multinomial`, which is fitted first. As it
+grows, the model becomes `multinomial`.
 
 Deviations: `shrinkage` is ours, and so are `smoothing` pseudo-counts in every cell of the matrices (the paper has
-neither; both 0 give the paper's model); an annotator's row without any mass is uniform, an annotator without any answer
-answers as all do together; logarithms are of max(p, LOG_FLOOR); items without answers do not count in the class shares.
+neither; both 0 give the paper's model); an annotator's row without any mass is uniform, an annotator without answers
+has the pooled matrix; logarithms are of max(p, LOG_FLOOR); items without answers do not count in the class shares.
 """
 
 from collections.abc import Sequence

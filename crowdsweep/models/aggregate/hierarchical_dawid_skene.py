@@ -1,15 +1,15 @@
 """Hierarchical Dawid-Skene: every annotator has a confusion matrix, drawn from around the crowd's.
 
 Row k of an annotator's matrix is drawn from a Dirichlet distribution whose mean is the crowd's row k and whose
-concentration says how alike annotators are. Both are learned: where annotators answer alike, those with few answers are
-taken for the crowd; where they differ, everybody is judged by their own answers. Between `multinomial` and
-`dawid-skene`, as the data have it.
+concentration says how alike annotators are. Both are learned: where annotators are alike, those with few answers are
+shrunk to the crowd's matrix; where they differ, each is estimated from their own answers. The data decide where the
+model lies between `multinomial` and `dawid-skene`.
 
 Paun et al. (2018), "Comparing Bayesian models of annotation", TACL 6, hierarchical Dawid and Skene.
 
     pi            class shares                                       log_class_shares
     beta_n,k      row k of annotator n's matrix                      Dirichlet(pseudo_answers + expected counts)
-    zeta, Omega   mean and spread of the annotators' rows            pseudo_answers: mean × concentration
+    zeta, Omega   mean and variance of the annotators' rows          pseudo_answers: mean × concentration
     c_i           class of item i                                    posterior
 
 Deviations: Dirichlet distributions in place of normal ones of log-odds, so that means are matrices and nothing need be

@@ -1,8 +1,8 @@
-"""MACE: at every answer an annotator either knows the class or spams, from a distribution of their own.
+"""MACE: an answer is either the true class or spam, which its annotator draws from a distribution of their own.
 
-Whether an annotator spams has one probability for each annotator; who does not spam is right. So wrong answers tell
-what somebody's spam looks like, and answers that somebody likes to spam weigh less. Variational Bayes keeps annotators
-with few answers near the prior.
+Each annotator has a probability of spamming; an answer that is not spam is right. An annotator's wrong answers estimate
+their spam distribution, and labels that an annotator often spams count for less. Variational Bayes shrinks annotators
+with few answers to the prior.
 
 Hovy et al. (2013), "Learning whom to trust with MACE", NAACL.
 
@@ -13,7 +13,7 @@ Hovy et al. (2013), "Learning whom to trust with MACE", NAACL.
 
 Deviations: it begins at the shares of votes, which decides the result, instead of the best of ten random starts. The
 objective is the whole variational bound, priors included, which never falls; the authors' program reports the
-likelihood at the geometric means. Annotators without any answer answer as all together do.
+likelihood at the geometric means. Annotators without answers have the pooled matrix.
 """
 
 from collections.abc import Sequence

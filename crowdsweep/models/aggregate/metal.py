@@ -1,4 +1,4 @@
-"""MeTaL: how often annotators agree two by two is explained by what each answers, class by class.
+"""MeTaL: rates of each annotator's labels given the class, fitted to how often pairs of annotators agree.
 
 If annotators answer independently once the class is known, the rate at which two of them give two labels to the same
 items is a sum over the classes of products of their own rates. Rates are fitted to all pairs of annotators by gradient
@@ -12,17 +12,17 @@ Ratner et al. (2019), "Training complex models with multi-task weak supervision"
     P          class balance, uniform                                                       1 / classes
     loss       |O - mu P mu'|² between columns of different annotators, + |mu P 1 - diag O|²
 
-Deviations: O, of size (annotators × classes)², is not made. O mu is L'(L mu), and what columns of one annotator have in
-it and in mu P mu' is taken away again, so that a step costs O(A K + T K²) and there is no size to refuse; a column with
-a label that its annotator never used has rate 0 from the first step to the last. The objective is minus the loss
-without |O|², which is constant. A step size at which the loss rises above where it began is halved, and the
-descent begun again (the authors' diverges with 500 annotators an item). Rates are floored at 0.01, or at less where
-fewer than a hundredth of the items show more, as in later versions: in the first ones, annotators who answer less than
-1 % of the items said nothing. Rates count silence too; a matrix on record is of the answers, given that there is one.
+Deviations: O, of size (annotators × classes)², is never formed. O mu is L'(L mu), from which, as from mu P mu', the
+terms of one annotator with itself are subtracted, so that a step costs O(A K + T K²) at any size; a column with a label
+that its annotator never used has rate 0 throughout. The objective is minus the loss without |O|², which is constant. If
+the loss rises above its first value, the step size is halved and the descent started again (the authors' diverges with
+500 annotators per item). Rates are floored at 0.01, or at a lower power of ten where there are more than a hundred
+items, as in later versions: in the first ones, annotators of less than 1 % of the items carried no information. Rates
+include missing answers; a reported confusion matrix is conditional on an answer.
 
-Where most annotators are silent on most items, the loss is dominated by the missing answers, and a few steps leave
-rates near where they begin: a vote weighted by how often who answers what. It can then be far below the plain vote (42
-points on adult-content): a candidate among others, whose held-out answers tell, not what to label with unseen.
+Where most annotators answer few of the items, the loss is dominated by the missing answers, and rates stay near their
+start: the result is a vote weighted by how often each annotator uses each label. It can then be far below the plain
+vote (42 points on adult-content), so compare it with others by held-out log-likelihood before it labels anything.
 """
 
 from collections.abc import Sequence

@@ -1,8 +1,9 @@
-"""MMCE: an answer depends on its annotator's confusions and its item's, which add up before they are normalised.
+"""MMCE: an answer's distribution is the softmax of its annotator's confusion scores plus its item's.
 
-Of all distributions of answers that agree with the observed counts, of each annotator and of each item, it takes the
-one of most entropy: that is a softmax of one matrix for the annotator plus one for the item. EM alternates between the
-posterior of the items and the matrices, which are held near zero; how near decides the result.
+Among the distributions of answers that match the observed counts of each annotator and of each item, minimax
+conditional entropy takes the one of maximum entropy, which is a softmax of one matrix for the annotator plus one for
+the item. EM alternates between the posterior of the items and the matrices, which an L2 penalty (`regularisation`)
+shrinks towards zero; the result depends strongly on it.
 
 Zhou, Basu, Mao and Platt (2012), NIPS; Zhou, Liu, Platt, Meek and Shah (2015), "Regularized minimax conditional
 entropy for crowdsourcing".
@@ -13,13 +14,14 @@ entropy for crowdsourcing".
     alpha      penalty of sigma: regularisation × K²                      annotator_penalty
     beta       penalty of tau: alpha × answers per annotator / answers per item
 
-Deviations: the M-step improves each annotator's and each item's matrix by itself, by the bound of Böhning (1992) on the
-curvature of a softmax, where the authors run L-BFGS: data sets stack, no line is searched, the objective never falls.
-Annotators without any answer have the matrix whose softmax is the mean of the others', by how often they met a class.
-A matrix of an annotator on record is that for an item without confusions of its own.
+Deviations: the M-step updates each annotator's and each item's matrix separately, by a Newton step with the bound of
+Böhning (1992) on the Hessian of a softmax, where the authors run L-BFGS: no line search is needed, the objective never
+falls, and data sets can be fitted side by side. Annotators without answers have the mean of the others' probabilities,
+weighted by how often each met a class. The reported confusion matrix of an annotator is for an item whose own matrix is
+zero.
 
-With many classes and few labels per item it can be far below the vote (21 points on music-genre); held-out answers
-tell.
+With many classes and few labels per item it can be far below the vote (21 points on music-genre); held-out
+log-likelihood shows it.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,7 @@
-"""Zero-based skill: weighted votes and the skills that weigh them, moved towards each other in shrinking steps.
+"""Zero-based skill: a weighted vote and annotators' skills, updated in turn with a decreasing step size.
 
-Everybody begins as skilled as a guess. In turn the votes are counted with the skills as weights, and every skill moves
-part of the way to the share of its annotator's answers that agree with what was counted. It is Wawa repeated.
+Every skill starts at chance. In turn, votes are counted with the skills as weights, and each skill moves part of the
+way to the share of its annotator's answers that agree with the winners. It is Wawa, iterated.
 
 Toloka's "zero-based skill", as in crowd-kit's ZeroBasedSkill.
 
@@ -10,8 +10,8 @@ Toloka's "zero-based skill", as in crowd-kit's ZeroBasedSkill.
     skill_t   += rate * (share of t's answers that are z_i - skill_t)          rate: skill_rate, halved every 20 steps
 
 Deviations: where classes tie, an answer agrees with each of them by its share; it stops once no skill moves. The
-reported objective is the share of all answers that agree with what was counted, which need not rise. How annotators
-answer is counted as in `wawa.py`.
+reported objective is the share of all answers that agree with the winners, which need not rise. Annotators' accuracies
+are estimated as in `wawa.py`.
 """
 
 from collections.abc import Sequence
