@@ -1,7 +1,7 @@
-"""Annotators of one ability each who answer easy items better than hard ones.
+"""Annotators of one ability each, who are right more often on easy items than on difficult ones.
 
-An annotator answers an item rightly with probability sigmoid(ability × easiness), else with any other class alike.
-Ability may be negative, which is adversarial; easiness is positive.
+An annotator answers an item rightly with probability sigmoid(ability × easiness), else with each other class equally
+often. Ability may be negative, which is adversarial; easiness is positive.
 """
 
 from dataclasses import dataclass

@@ -1,8 +1,8 @@
 """GLAD: annotators differ in ability, items in difficulty, and both decide whether an answer is right.
 
-An annotator answers an item rightly with probability sigmoid(ability × easiness), else with any other class alike. So
-an answer weighs ability × easiness, and disagreement about an item can be the item's fault. EM alternates between the
-posterior of the items and abilities and easiness, which have normal priors.
+An annotator answers an item rightly with probability sigmoid(ability × easiness), else with each other class equally
+often. So an answer has weight ability × easiness, and disagreement can come from a difficult item. EM alternates
+between the posterior of the items and the abilities and easinesses, which have normal priors.
 
 Whitehill et al. (2009), "Whose vote should count more", NIPS.
 

@@ -1,4 +1,4 @@
-"""One-coin: every annotator is right with one probability, whatever the class, and errs evenly.
+"""One-coin: every annotator is right with one probability, whatever the class, and errs uniformly.
 
 Dawid-Skene with confusion matrices of one parameter: accuracy on the diagonal, the rest spread evenly. It needs far
 fewer labels per annotator than a full matrix, and cannot represent that an annotator confuses two particular classes.
@@ -12,8 +12,8 @@ Dawid and Skene (1979) with the "homogeneous" annotator of Raykar et al. (2010) 
 often as all annotators are if they share one accuracy, which is fitted first.
 
 Deviations: `shrinkage` is ours; `smoothing` is a pseudo-count in each of an annotator's K cells, as in
-`dawid_skene.py`, so that it draws towards chance (1 / K), not towards 1/2. Annotators without any answer have the
-accuracy of all answers together.
+`dawid_skene.py`, so that it draws towards chance (1 / K), not towards 1/2. Annotators without answers have the
+pooled accuracy.
 """
 
 from collections.abc import Sequence

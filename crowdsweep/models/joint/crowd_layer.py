@@ -17,9 +17,10 @@ Rodrigues and Pereira (2018), "Deep learning from crowds", AAAI, section 4.
 
 Deviations: the loss is averaged over observed labels; the authors' code averages over items × annotators, so that its
 steps shrink as labels become sparse. The paper does not define an annotator's confusion matrix; here row k is the
-softmax of the layer's output for f one-hot at k. With these matrices training items are labelled by the posterior given their labels,
-where the paper scores f alone, as we do on unseen items. An annotator without answers gets the average matrix of the
-others. As the layer needs many steps to move away from the identity, `epochs` and `steps` are in the default space.
+softmax of the layer's output for f one-hot at k. With these matrices training items are labelled by the posterior given
+their labels, where the paper scores f alone, as we do on unseen items. An annotator without answers gets the average
+matrix of the others. As the layer needs many steps to move away from the identity, `epochs` and `steps` are in the
+default space.
 """
 
 from collections.abc import Mapping, Sequence

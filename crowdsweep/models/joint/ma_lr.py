@@ -1,8 +1,8 @@
 """MA-LR: an annotator either knows the class, as a softmax regression does, or guesses; each has one reliability.
 
-Every label is drawn from the regression's distribution of its item with the annotator's reliability as probability,
-else uniformly from all classes. EM alternates between how probably each label was a knowing one, and, from that, the
-reliabilities and the regression, which learns each label as much as it was meant.
+With the annotator's reliability as probability, a label is drawn from the regression's distribution of its item, else
+uniformly from all classes. EM alternates between the posterior probability that a label was not a guess, and the
+reliabilities and the regression, in which a label is weighted by that probability.
 
 Rodrigues, Pereira and Ribeiro (2013), "Learning from multiple annotators: distinguishing good from random labelers",
 Pattern Recognition Letters 34.
@@ -10,14 +10,14 @@ Pattern Recognition Letters 34.
     w             weights of the regression, N(0, 1 / penalty)                      weights
     eta_i         softmax(w x_i)                                                    exp(log_probs)
     pi_r          reliability of annotator r                                        reliability
-    gamma_ir      probability that label y_ir was a knowing one                     knowing
+    gamma_ir      probability that label y_ir was not a guess                       knowing
                   pi_r eta_iy / (pi_r eta_iy + (1 - pi_r) / K)
 
 Deviations: features are standardised. `reliabilities: exact` is the mean of gamma, the M-step of this likelihood;
-`agreement` is what the authors' Python code does instead: how far the annotator agrees with the regression's class, by
-the regression's confidence, squared. No objective need rise with it, so EM also waits for the reliabilities to
-converge. Labels of one item stand for themselves in the likelihood, as in the paper; training items are labelled by the
-regression and all their labels together, each of which is right with probability pi + (1 - pi) / K.
+`agreement` is what the authors' Python code does instead: the square of the annotator's agreement with the regression's
+class, weighted by the regression's confidence. No objective need rise with it, so EM also waits for the reliabilities
+to converge. Labels of one item stand for themselves in the likelihood, as in the paper; training items are labelled by
+the regression and all their labels together, each of which is right with probability pi + (1 - pi) / K.
 """
 
 from collections.abc import Sequence

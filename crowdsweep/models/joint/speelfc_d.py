@@ -1,8 +1,8 @@
 """SpeeLFC-D: annotators of one ability each, items of one difficulty each, and a classifier, learned together.
 
 A classifier f gives an item's class. An annotator answers it correctly with probability sigmoid(ability × easiness),
-else with any other class alike; easiness is itself a network of the item's features. All is trained by gradient on the
-likelihood of the observed labels alone.
+else with each other class equally often; easiness is itself a network of the item's features. All is trained by
+gradient on the likelihood of the observed labels alone.
 
 Chen et al. (2020), "Structured Probabilistic End-to-End Learning from Crowds", IJCAI, section on item difficulty.
 
