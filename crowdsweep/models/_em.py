@@ -191,7 +191,6 @@ def run_em(
     iterations: int,
     tolerance: float,
     reports: Sequence[Report],
-    change: Callable[[], PerReplica] | None = None,
 ) -> "FittedEM":
     """Repeats an EM step on all replicas until each has stopped by itself.
 
@@ -205,8 +204,6 @@ def run_em(
         iterations: limit of steps.
         tolerance: relative; 0 stops only once nothing rises.
         reports: of each replica; one that answers False stops it.
-        change: the relative change of each replica's parameters in the last step, which then has to be within the
-            tolerance too; None where the objective alone decides.
     """
     stepped = run_steps(
         posterior,
@@ -215,7 +212,6 @@ def run_em(
         iterations=iterations,
         tolerance=tolerance,
         reports=reports,
-        change=None if change is None else lambda _before, _after: change(),
     )
     return FittedEM(crowds=crowds, posterior=stepped.state, objectives=stepped.objectives, converged=stepped.converged)
 
