@@ -22,6 +22,7 @@ from crowdsweep.labelling.recipe import RECIPE
 from crowdsweep.paths import is_file, is_folder
 from crowdsweep.record.events import Mirror
 from crowdsweep.record.journal import Journal, open_rows, read_journal
+from crowdsweep.record.shown_uri import without_credentials
 from crowdsweep.record.store_files import JOURNAL_FILE, check_store
 from crowdsweep.search.contract import PointSearcher
 from crowdsweep.search.searchers import make_searcher
@@ -32,7 +33,7 @@ from crowdsweep.sweep.interrupts import Interrupts
 from crowdsweep.sweep.plan import Plan, make_plan
 from crowdsweep.sweep.resume import data_changes
 from crowdsweep.sweepfile.records import Engine, SweepConfig
-from crowdsweep.tracking.uri import recorded_uri, tracking_uri, without_credentials
+from crowdsweep.tracking.uri import recorded_uri, tracking_uri
 from crowdsweep.views.figures import heat_map, to_png
 from crowdsweep.views.in_mlflow import make_up, publish, show_when_ended
 from crowdsweep.views.report_files import write_files

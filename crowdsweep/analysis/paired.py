@@ -58,6 +58,30 @@ class PairedTest:
         return "seeds" if self.difference is None else self.difference.varies
 
 
+@dataclass(frozen=True, kw_only=True)
+class SideBySide:
+    """Two predictions beside each other.
+
+    Attributes:
+        metric: that compares them, by its full name.
+        first, second: mean of each over its seeds.
+        test: of the first minus the second on their common seeds, uncorrected.
+    """
+
+    metric: str
+    first: float
+    second: float
+    test: PairedTest
+
+
+def side_by_side(first: Scores, second: Scores, comparisons: int, metric: str) -> SideBySide:
+    """Sets two predictions beside each other; each has a seed at least, and the rest is as for `paired_test`."""
+    one, other = (float(np.mean(list(scores.by_seed.values()))) for scores in (first, second))
+    return SideBySide(
+        metric=metric, first=one, second=other, test=paired_test(first, second, comparisons, metric=metric)
+    )
+
+
 def against_best(models: Sequence[Scores], heldout: float, metric: str = "") -> list[PairedTest]:
     """Returns the test of each model but the first against the first, which is the best.
 

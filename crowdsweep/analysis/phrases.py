@@ -56,11 +56,11 @@ def worth_of_heldout(comparison: Comparison) -> list[str]:
         return []
     where = "There" if len(blocks) == len(comparison.datasets) else f"On {listed(unique(blocks))} there"
     sentence = (
-        f"{where} is no gold. Models are ranked by how probable they take answers to be that were held out. That says "
-        f"who describes this crowd best, and finds a model that went wrong. It cannot tell who labels more items right "
-        f"where models come close, least of all where annotators gave few answers each: a model that describes every "
-        f"annotator better may label a point or two less of the items right. How many a model labels right is not "
-        f"known; a few hundred items with gold would tell."
+        f"{where} is no gold. Models are ranked by the probability that they give to held-out labels. That shows which "
+        f"model describes this crowd best, and exposes one that went wrong. It does not show which of two close models "
+        f"labels more items correctly, least of all where annotators gave few labels each: a model that describes "
+        f"every annotator better may be a point or two less accurate. The accuracies themselves are not known; gold "
+        f"for a few hundred items would tell."
     )
     return [sentence]
 

@@ -15,12 +15,12 @@ from crowdsweep.analysis.maps.found import Maps, maps_of
 from crowdsweep.analysis.next_steps import NextStep, next_steps
 from crowdsweep.analysis.references import References
 from crowdsweep.analysis.searches import SearchShown, searches
-from crowdsweep.analysis.sections.baselines import MetricValues, baseline_values
+from crowdsweep.analysis.sections.baselines import Baselines, baseline_values, baselines_beside
 from crowdsweep.analysis.sections.confusions import CrowdMatrix, crowd_matrices
-from crowdsweep.analysis.sections.guidance import guidance_tables
-from crowdsweep.analysis.sections.soft_labels import soft_label_tables
+from crowdsweep.analysis.sections.guidance import Guidance, guidance_of
+from crowdsweep.analysis.sections.soft_labels import SoftLabels, soft_labels_of
 from crowdsweep.analysis.sections.training import Curves, training_curves
-from crowdsweep.analysis.sections.unseen_annotators import unseen_tables
+from crowdsweep.analysis.sections.unseen_annotators import UnseenAnnotators, unseen_annotators
 from crowdsweep.analysis.standing import (
     BROKEN_OFF,
     RUNS,
@@ -40,7 +40,7 @@ from crowdsweep.record.rows import Rows
 from crowdsweep.record.shown import ShownTrial, datasets_of, left_out_as_data_changed, shown_trials
 from crowdsweep.record.spec import canonical_json
 from crowdsweep.record.state import JournalState
-from crowdsweep.studies.contract import StudyReport, StudyTable, StudyTemplate
+from crowdsweep.studies.contract import StudyReport, StudyTemplate
 from crowdsweep.sweepfile.records import Metric, PublishedValue
 
 
@@ -101,9 +101,11 @@ class AnalysedSweep:
         return next_steps(whole, self.study, self.searches, self.crowds, self.store)
 
     @cached_property
-    def baselines(self) -> Mapping[Place, MetricValues]:
-        """Scores of predictions that take no fit, by dataset."""
-        return baseline_values(self.state, self.trials, self.rows)
+    def baselines(self) -> Mapping[Place, Baselines]:
+        """Scores of predictions that take no fit, by dataset, of those that compare label distributions."""
+        values, blocks = baseline_values(self.state, self.trials, self.rows), self.comparison.datasets
+        found = {block.place: baselines_beside(block, values.get(block.place, {})) for block in blocks}
+        return {place: baselines for place, baselines in found.items() if baselines is not None}
 
     @cached_property
     def maps(self) -> Maps:
@@ -116,19 +118,19 @@ class AnalysedSweep:
         return training_curves(self.state, self.trials)
 
     @cached_property
-    def guidance(self) -> Sequence[StudyTable]:
+    def guidance(self) -> Sequence[Guidance]:
         """What guidance by clusters adds or costs."""
-        return guidance_tables(self.state, self.trials, self.rows, self.comparison.datasets)
+        return guidance_of(self.state, self.trials, self.rows, self.comparison.datasets)
 
     @cached_property
-    def soft_labels(self) -> Sequence[StudyTable]:
+    def soft_labels(self) -> Sequence[SoftLabels]:
         """Whether soft labels help."""
-        return soft_label_tables(self.state, self.trials, self.rows)
+        return soft_labels_of(self.state, self.trials, self.rows)
 
     @cached_property
-    def unseen_annotators(self) -> Mapping[Place, StudyTable]:
+    def unseen_annotators(self) -> Mapping[Place, Sequence[UnseenAnnotators]]:
         """How well answers of annotators are predicted that a model was not trained on, by dataset."""
-        return unseen_tables(self.state, self.trials, self.rows)
+        return unseen_annotators(self.state, self.trials, self.rows)
 
     @cached_property
     def failed(self) -> list[FailedTrial]:

@@ -5,14 +5,16 @@ confusion matrices, and every (item, annotator) pair is labelled with probabilit
 Time and memory grow with the number of labels, never with items × annotators.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
-from jaxtyping import Float64, Int32
+from jaxtyping import Float64, Int8, Int32
 
 from crowdsweep.arrays import ItemFeatures
 from crowdsweep.data.annotations import Annotations
-from crowdsweep.data.dataset import TrueCrowd
+from crowdsweep.data.catalogue import number_param, whole_param
+from crowdsweep.data.dataset import CrowdDataset, Gold, Items, NumberedNames, Scalar, TrueCrowd
 from crowdsweep.errors import DataError
 from crowdsweep.seeds import SeedStream
 
@@ -63,6 +65,75 @@ def gaussians(
     features -= features[:n_train].mean(axis=0)
     features /= features[:n_train].std(axis=0)
     return Gaussians(features=features.astype(np.float32), gold=gold, n_train=n_train)
+
+
+def unanswered(
+    *,
+    name: str,
+    title: str = "",
+    features: ItemFeatures,
+    gold: Int32[np.ndarray, " items"],
+    split: Int8[np.ndarray, " items"],
+    item_name: str = "item",
+    class_names: Sequence[str],
+    params: Mapping[str, Scalar],
+) -> CrowdDataset:
+    """Returns items with gold that nobody has answered yet: the base of a source whose crowd each trial's seed draws.
+
+    Args:
+        name, title, features, split, class_names: of the dataset.
+        gold: class of each item.
+        item_name: items are called by it and their number.
+        params: of the dataset; `annotators` and `labels_per_item` say how large the crowd is and what it answers.
+
+    Raises:
+        DataError: so many annotators cannot give that many labels.
+    """
+    n_items, n_annotators = len(gold), whole_param(params, "annotators", at_least=1)
+    number_param(params, "labels_per_item", above=0, at_most=n_annotators)
+    none = np.empty(0, dtype=np.int32)
+    return CrowdDataset(
+        name=name,
+        title=title,
+        annotations=Annotations.of(
+            item=none,
+            annotator=none,
+            label=none,
+            n_items=n_items,
+            n_annotators=n_annotators,
+            n_classes=len(class_names),
+        ),
+        items=Items(n_items=n_items, features=features),
+        split=split,
+        gold=Gold(item=np.arange(n_items, dtype=np.int32), label=gold),
+        item_names=NumberedNames(item_name, n_items),
+        annotator_names=NumberedNames("annotator", n_annotators),
+        class_names=tuple(class_names),
+        params=params,
+        seed_dependent=True,
+    )
+
+
+def answered(
+    base: CrowdDataset,
+    items: Int32[np.ndarray, " answered"],
+    *,
+    group_probs: Float64[np.ndarray, " groups"],
+    confusion: Float64[np.ndarray, "groups true observed"],
+    seeds: SeedStream,
+) -> CrowdDataset:
+    """Returns a dataset of `unanswered` with the labels that a crowd gives to these items (`simulate_crowd`)."""
+    annotations, crowd = simulate_crowd(
+        base.gold.label[items],
+        items=items,
+        n_items=base.items.n_items,
+        n_annotators=base.annotations.n_annotators,
+        labels_per_item=number_param(base.params, "labels_per_item"),
+        group_probs=group_probs,
+        confusion=confusion,
+        seeds=seeds,
+    )
+    return replace(base, annotations=annotations, crowd=crowd)
 
 
 def simulate_crowd(

@@ -1,7 +1,7 @@
 """Tables row by row: CSV with commas, semicolons, tabs or bars, packed or not; what was saved as JSON or Parquet."""
 
-import csv
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 
 import pyarrow as pa
@@ -9,9 +9,18 @@ import pyarrow.parquet as pq
 
 from crowdsweep.data.bounds import MOST_RECORDS
 from crowdsweep.data.on_disk import tables
-from crowdsweep.data.on_disk.doors import check_packed_text, is_parquet, opened_text, reading, separator_of
+from crowdsweep.data.on_disk.doors import (
+    check_packed_text,
+    first_character,
+    is_parquet,
+    opened_text,
+    reading,
+    rows_of,
+)
 from crowdsweep.errors import DataError, shortened
 from crowdsweep.importing.json_tables import json_header, json_records
+
+_TABLE = "a table of text (CSV)"
 
 
 def records(
@@ -52,32 +61,28 @@ def header_of(path: Path) -> list[str]:
         with reading(path, "a Parquet file"):
             schema: pa.Schema = pq.read_schema(path)
             return [name for name in schema.names if not pa.types.is_nested(schema.field(name).type)]
-    with reading(path, "a table of text (CSV)"), opened_text(path) as file:
-        reader = csv.reader(file, delimiter=separator_of(file) or ",", strict=True)
-        return [name.strip() for name in next(reader, [])]
+    with reading(path, _TABLE), opened_text(path) as file:
+        return [name.strip() for _, names in islice(rows_of(path, file), 1) for name in names]
 
 
 def _kind(path: Path) -> str:
     if is_parquet(path):
         return "parquet"
-    with reading(path, "a table"), opened_text(path) as file:
-        return "json" if file.read(4096).lstrip()[:1] in ("[", "{") else "csv"
+    return "json" if first_character(path, "a table") in ("[", "{") else "csv"
 
 
 def _csv_records(path: Path, header: list[str]) -> Iterator[tuple[str, dict[str, str]]]:
-    with reading(path, "a table of text (CSV)"):
+    with reading(path, _TABLE):
         check_packed_text(path, MOST_RECORDS)
-    with reading(path, "a table of text (CSV)"), opened_text(path) as file:
-        reader = csv.reader(file, delimiter=separator_of(file) or ",", strict=True)
-        next(reader, None)
-        for cells in told(path, reader):
-            if len(cells) != len(header) and any(map(str.strip, cells)):
-                raise DataError(
-                    f"{path}, line {reader.line_num}: expected {len(header)} cells as in the header, got {len(cells)}; "
-                    f"put cells that contain the separator in double quotes"
-                )
-            if cells:
-                yield f"{path}, line {reader.line_num}", dict(zip(header, cells, strict=False))
+        with opened_text(path) as file:
+            for line, cells in islice(rows_of(path, file), 1, None):
+                if len(cells) != len(header) and any(map(str.strip, cells)):
+                    raise DataError(
+                        f"{path}, line {line}: expected {len(header)} cells as in the header, got {len(cells)}; put "
+                        f"cells that contain the separator in double quotes"
+                    )
+                if cells:
+                    yield f"{path}, line {line}", dict(zip(header, cells, strict=False))
 
 
 def _parquet_records(path: Path, header: list[str]) -> Iterator[tuple[str, dict[str, str]]]:
@@ -85,12 +90,3 @@ def _parquet_records(path: Path, header: list[str]) -> Iterator[tuple[str, dict[
         columns = [batch[name].values() for name in header]
         for row, cells in enumerate(zip(*columns, strict=True), start=first):
             yield f"{path}, row {row}", dict(zip(header, cells, strict=True))
-
-
-def told(path: Path, reader: Iterator[list[str]]) -> Iterator[list[str]]:
-    """Yields the rows of a csv reader, whose errors then say the line."""
-    try:
-        yield from reader
-    except csv.Error as error:
-        line = getattr(reader, "line_num", 0)
-        raise DataError(f"{path}, line {line}: expected a row of a table: {error}; check the double quotes") from error

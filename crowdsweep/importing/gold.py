@@ -4,13 +4,13 @@ picture,gold
 p1,cat
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-from crowdsweep.data.missing import USUAL, Missing
+from crowdsweep.data.missing import Missing
 from crowdsweep.errors import DataError, shown
 from crowdsweep.importing.delimited import header_of, records
-from crowdsweep.importing.rows import Gathering, text_of
+from crowdsweep.importing.rows import Gathering
 from crowdsweep.paths import is_file
 
 _ITEM_COLUMNS = ("item", "task")  # of a file of gold, beside what the labels' own file calls them
@@ -21,7 +21,7 @@ _NAMED = 5  # items of a note
 class GoldClasses:
     """Trusted classes by item, one each."""
 
-    def __init__(self, missing: Missing = USUAL) -> None:
+    def __init__(self, missing: Missing) -> None:
         self._missing = missing
         self._several: dict[str, None] = {}
         self.found: dict[str, tuple[str, ...]] = {}
@@ -52,15 +52,22 @@ class GoldClasses:
                 f"gold, as any of them is right ({told}); to have one, leave one line"
             )
 
-    def add_file(self, gathered: Gathering, path: Path, item: str = "item", label: str = "gold") -> None:
-        """Adds the classes of a file of gold (`gold_rows`), and notes which of its items have no answer.
+    def add_file(self, gathered: Gathering, path: Path, item: str, label: str = "gold") -> None:
+        """Adds the classes of a file of gold, and notes which of its items have no answer.
+
+        Args:
+            gathered: the answers.
+            path: the file.
+            item, label: what its columns of items and classes may be called too: as in the file of labels.
 
         Raises:
             DataError: it has no such columns, an item without an id, or with two classes.
         """
         answered = gathered.items
-        for where, name, known in gold_rows(path, item, label):
-            self.add(gathered.item(name, where), known, where)
+        item_column, gold_column = _columns(path, item, label)
+        for where, record in records(path, [item_column, gold_column]):
+            name = gathered.item(record[item_column], f"{where}, column {item_column}")
+            self.add(name, record[gold_column], f"{where}, column {gold_column}")
         added = [name for name in gathered.items if name not in answered]
         if added:
             told = ", ".join(map(shown, added[:_NAMED])) + (", …" if len(added) > _NAMED else "")
@@ -88,16 +95,8 @@ def gold_file(asked: str | None, header: Sequence[str], path: Path) -> Path | No
     return Path(asked)
 
 
-def gold_rows(path: Path, item: str = "item", label: str = "gold") -> Iterator[tuple[str, str, str]]:
-    """Yields (where, item, class) of a file of gold.
-
-    Args:
-        path: the file.
-        item, label: what the columns of items and classes may be called too: as in the file of labels.
-
-    Raises:
-        DataError: it has no such columns, or an item without an id.
-    """
+def _columns(path: Path, item: str, label: str) -> tuple[str, str]:
+    """Returns which columns of a file of gold are the items and the classes."""
     header = header_of(path)
     item_column = next((name for name in (item, *_ITEM_COLUMNS) if name in header), None)
     rest = [name for name in header if name != item_column]
@@ -106,6 +105,4 @@ def gold_rows(path: Path, item: str = "item", label: str = "gold") -> Iterator[t
         raise DataError(
             f"{path}: expected the columns {item} (or item, task) and gold, got {', '.join(header) or 'an empty file'}"
         )
-    for where, record in records(path, [item_column, gold_column]):
-        name = text_of(record[item_column], "an item id", f"{where}, column {item_column}")
-        yield f"{where}, column {gold_column}", name, record[gold_column]
+    return item_column, gold_column

@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from crowdsweep.data.on_disk.doors import found_at, is_parquet, opened_text, reading
+from crowdsweep.data.on_disk.doors import first_character, found_at, is_parquet, opened_text
 from crowdsweep.data.on_disk.json_text import objects_of
 from crowdsweep.errors import BadInput, DataError, UnknownName, shown
 from crowdsweep.importing.delimited import header_of, records
@@ -92,11 +92,10 @@ def guess_file(path: Path, told: Asked | None = None, form: str | None = None) -
         return Guess(form="matrix", asked=told, what=FORMS["matrix"].title)
     if is_parquet(path):
         return _guess_table(path, told, rows_are_answers=form == "csv")
-    with reading(path, "a table of text (CSV)"), opened_text(path) as file:
-        start = file.read(4096).lstrip()
+    start = first_character(path, "a table of text (CSV)")
     if not start:
         raise DataError(f"{path}: expected a table of labels, the file is empty")
-    if start[0] in "[{" and form is None and not _columns(told):
+    if start in "[{" and form is None and not _columns(told):
         name = _form_of_json(path)
         if name == "csv":
             return _guess_table(path, told, rows_are_answers=True)

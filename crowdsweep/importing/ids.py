@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from crowdsweep.data.missing import Missing
 from crowdsweep.errors import DataError, shown
 from crowdsweep.importing.rows import text_of
 
@@ -11,8 +12,8 @@ from crowdsweep.importing.rows import text_of
 class Ids:
     """Ids of the records of a file: each stands once; where no record has one, they are called by their position."""
 
-    def __init__(self, path: Path, kind: str) -> None:
-        self._path, self._kind = path, kind
+    def __init__(self, path: Path, kind: str, missing: Missing) -> None:
+        self._path, self._kind, self._missing = path, kind, missing
         self._named: bool | None = None  # not known before the first record
         self._seen: set[str] = set()
 
@@ -30,7 +31,7 @@ class Ids:
             raise DataError(
                 f"{where}: expected an id in each record or in none, got {shown(given)}; give each one an id"
             )
-        return text_of(given, "an id", where) if self._named else str(position)
+        return text_of(given, "an id", where, self._missing) if self._named else str(position)
 
     def once(self, record: Mapping[str, Any], keys: Sequence[str], position: int) -> str:
         """Returns the same, of records that are the only ones of their id.

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from crowdsweep.data import bounds
-from crowdsweep.data.on_disk.doors import opened_text
+from crowdsweep.data.on_disk.doors import first_character
 from crowdsweep.data.on_disk.json_text import objects
 from crowdsweep.errors import DataError, shown
 
@@ -53,9 +53,8 @@ def _entries(path: Path) -> Iterator[tuple[str, Record]]:
 
 def _one_object(path: Path) -> dict[str, Any] | None:
     """Returns the object that is the whole file; None of lists and of files with an object a line."""
-    with opened_text(path) as file:
-        if file.read(4096).lstrip()[:1] != "{":
-            return None
+    if first_character(path, "a table") != "{":
+        return None
     found = objects(path)
     first = next(found, None)
     return None if first is None or next(found, None) is not None else first[1]

@@ -80,7 +80,7 @@ class Asked:
     missing: Missing = USUAL
 
 
-def text_of(value: object, expected: str, where: str, missing: Missing = USUAL) -> str:
+def text_of(value: object, expected: str, where: str, missing: Missing) -> str:
     """Returns an id or a label as text: texts as they are, 3.0 as 3 (numbers have no spelling), true as True.
 
     Raises:

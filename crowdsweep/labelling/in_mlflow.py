@@ -17,8 +17,9 @@ from crowdsweep.labelling.fitted import Fitted
 from crowdsweep.labelling.folder import told_of, write_labels
 from crowdsweep.paths import is_file, is_folder
 from crowdsweep.record.journal import read_journal
+from crowdsweep.record.shown_uri import without_credentials
 from crowdsweep.tracking.sweep_page import store_id
-from crowdsweep.tracking.uri import database_file, recorded_uri, tracking_uri, without_credentials
+from crowdsweep.tracking.uri import database_file, recorded_uri, tracking_uri
 
 _EXAMPLES = 2  # of a batch: one alone would become the only size that the program takes
 

@@ -29,7 +29,7 @@ def new_annotator(fitted: Fitted, answers: Mapping[str, str | Sequence[str]]) ->
         `item`, `label`, its `probability`, and a column `p(CLASS)` for each class.
 
     Raises:
-        BadInput: the model predicts answers of nobody new, or an item or a class is not known.
+        BadInput: the model predicts no new annotator, or an item or a class is not known.
     """
     items, given = _coded(fitted, answers)
     probs = np.mean([_predicted(fitted, fit, items, given) for fit in fitted.fits], axis=0)
@@ -82,7 +82,7 @@ def _predicted(
         ensemble, known = ensemble.predictor, ensemble.scale.items(known)
     if not isinstance(ensemble, AnnotatorEnsemble):
         raise BadInput(
-            f"model {fitted.model!r}: it predicts answers of nobody whom it was not fitted to; pgm-bp, "
+            f"model {fitted.model!r}: it predicts no labels of an annotator that it was not fitted to; pgm-bp, "
             f"pgm-annealing and ldl-nm do"
         )
     shares = given / given.sum(axis=1, keepdims=True)

@@ -29,7 +29,7 @@ _MOST_ASKED = 100_000  # items that are given annotators to ask: the others gain
 
 
 def labels_table(labelled: Labelled, dataset: CrowdDataset) -> pa.Table:
-    """Returns a row an item: label, its probability, entropy (nats), number of answers, the share of them that agree
+    """Returns a row per item: label, its probability, entropy (nats), number of answers, the share of them that agree
     with the label, split, what it was labelled by, and the share of the fits that give the same label; `name`, what the
     class is called, where some are called otherwise than their labels; `gold` where there is some.
 
@@ -112,7 +112,7 @@ class CrowdTables:
     Attributes:
         annotators: a row an annotator.
         confusion: rows (annotator, class, true, answer, expected number).
-        next_items: a row an item, most worth another label first.
+        next_items: a row per item, most worth another label first.
         temperature: by how much annotators' fellows are too sure of them (`crowd.Crowd`), which widens the intervals.
         notes: what contradicts the model's picture of annotators, in words.
     """

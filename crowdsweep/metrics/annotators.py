@@ -46,7 +46,7 @@ class EstimatedMatrices(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class CountedCrowd:
-    """True matrices counted from the annotators' answers to items with gold (one gold class an item); a soft answer
+    """True matrices counted from the annotators' answers to items with gold (one gold class per item); a soft answer
     counts as fractions of an answer to each label."""
 
     annotations: Annotations

@@ -1,4 +1,4 @@
-"""How well a fitted model predicts answers that were taken out before the fit. Needs no gold."""
+"""How well a fitted model predicts labels that were held out of the fit. Needs no gold."""
 
 from collections.abc import Callable
 

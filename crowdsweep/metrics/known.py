@@ -7,7 +7,7 @@ A metric of items stands in results once for each split, as `<split>_<name>`; th
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from math import inf
 from typing import Literal
 
@@ -47,7 +47,7 @@ class ScoredItems:
         unit: int32 [items], of tokens: the unit of each; -1 where not every item of the unit is among these.
         class_names: what the classes are called.
         code: int32 [items], the number of each in the whole dataset, where somebody wants to know.
-        known: bool [items, classes], at least one an item: the multi-label choices that are scored; None for all.
+        known: bool [items, classes], at least one per item: the multi-label choices that are scored; None for all.
     """
 
     reference: ItemProbs
@@ -76,7 +76,7 @@ class ScoredItems:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class HeldoutAnswers:
-    """Answers that were taken out before the fit, and what the fit predicts of them."""
+    """Answers that were taken out before the fit, and the probabilities that the fit gives to them."""
 
     label_probs: LabelProbs
     answers: Annotations
@@ -124,7 +124,7 @@ class MetricInfo:
     unit: str = ""
     goal: Goal | None
     scales: Sequence[Scale] = EVERY_SCALE
-    low: float = -inf
+    low: float = 0.0
     high: float = inf
 
     @property
@@ -175,15 +175,14 @@ class CountMetric(MetricInfo):
     """What a trial was given to train on; says nothing of how well it went."""
 
     goal: None = None
-    low: float = 0.0
     score: Callable[[Annotations], int]
 
 
-def _of_rows(score: Callable[[ItemProbs, ItemProbs], float]) -> Callable[[ScoredItems], float]:
+def _rows(score: Callable[[ItemProbs, ItemProbs], float]) -> Callable[[ScoredItems], float]:
     return lambda scored: score(*scored.rows)
 
 
-def _of_each_row(
+def _each(
     score: Callable[[ItemProbs, ItemProbs], Float64[np.ndarray, " rows"]],
 ) -> Callable[[ScoredItems], Float64[np.ndarray, " items"]]:
     return lambda scored: scored.of_items(score(*scored.rows))
@@ -252,143 +251,69 @@ def _js_global_weighted(crowd: ScoredCrowd) -> float | None:
 ACCURACY, KL, HELDOUT = "accuracy", "kl", "heldout_loglik"
 """What ranks by default: against gold, against label distributions, and where there is neither."""
 
+_share = partial(ItemMetric, unit="%", goal="maximize", high=1.0)
+_loss = partial(ItemMetric, goal="minimize")
+_distance = partial(ItemMetric, goal="minimize", of_own_answers=True)
+_crowd_distance = partial(CrowdMetric, unit="bits", goal="minimize", high=1.0)
+
 ITEM_METRICS = (
-    ItemMetric(
-        name=ACCURACY,
-        words="accuracy",
-        unit="%",
-        goal="maximize",
-        low=0.0,
-        high=1.0,
-        score=_of_rows(items.accuracy),
-        by_item=_of_each_row(items.agreement),
-    ),
-    ItemMetric(
-        name="macro_f1",
-        words="macro-F1",
-        unit="%",
-        goal="maximize",
-        low=0.0,
-        high=1.0,
-        score=_macro_f1,
-        by_item=_macro_f1_of_each,
-    ),
-    ItemMetric(
-        name="span_f1",
-        words="span-F1",
-        unit="%",
-        goal="maximize",
-        low=0.0,
-        high=1.0,
-        scales=("nominal",),
-        spans=True,
-        score=_span_f1,
-        by_item=_span_f1_of_each,
-    ),
-    ItemMetric(
-        name="log_loss",
-        words="log-loss",
-        unit="nats",
-        goal="minimize",
-        low=0.0,
-        score=_of_rows(items.log_loss),
-        by_item=_of_each_row(items.log_losses),
-    ),
-    ItemMetric(
+    _share(name=ACCURACY, words="accuracy", score=_rows(items.accuracy), by_item=_each(items.agreement)),
+    _share(name="macro_f1", words="macro-F1", score=_macro_f1, by_item=_macro_f1_of_each),
+    _share(name="span_f1", words="span-F1", scales=("nominal",), spans=True, score=_span_f1, by_item=_span_f1_of_each),
+    _loss(name="log_loss", words="log-loss", unit="nats", score=_rows(items.log_loss), by_item=_each(items.log_losses)),
+    _loss(
         name="brier",
         words="Brier score",
-        goal="minimize",
-        low=0.0,
         high=2.0,
-        score=_of_rows(items.brier),
-        by_item=_of_each_row(items.squared_differences),
+        score=_rows(items.brier),
+        by_item=_each(items.squared_differences),
     ),
-    ItemMetric(
-        name="ece",
-        words="ECE",
-        goal="minimize",
-        low=0.0,
-        high=1.0,
-        score=_of_rows(ece),
-        by_item=_of_each_row(ece_of_each),
-    ),
-    ItemMetric(
-        name=KL,
-        words="KL",
-        unit="nats",
-        goal="minimize",
-        low=0.0,
-        score=_of_rows(distributions.kl),
-        of_own_answers=True,
-        by_item=_of_each_row(distributions.kl_of_each),
-    ),
-    ItemMetric(
+    _loss(name="ece", words="ECE", high=1.0, score=_rows(ece), by_item=_each(ece_of_each)),
+    _distance(name=KL, words="KL", unit="nats", score=_rows(distributions.kl), by_item=_each(distributions.kl_of_each)),
+    _distance(
         name="kl_reverse",
         words="reverse KL",
         unit="nats",
-        goal="minimize",
-        low=0.0,
-        score=_of_rows(distributions.kl_reverse),
-        of_own_answers=True,
-        by_item=_of_each_row(lambda reference, predicted: distributions.kl_of_each(predicted, reference)),
+        score=_rows(distributions.kl_reverse),
+        by_item=_each(lambda reference, predicted: distributions.kl_of_each(predicted, reference)),
     ),
-    ItemMetric(
+    _distance(
         name="js",
         words="JS",
         unit="bits",
-        goal="minimize",
-        low=0.0,
         high=1.0,
-        score=_of_rows(distributions.js),
-        of_own_answers=True,
-        by_item=_of_each_row(distributions.js_of_each),
+        score=_rows(distributions.js),
+        by_item=_each(distributions.js_of_each),
     ),
     ItemMetric(
         name="entropy",
         words="entropy of predictions",
         unit="nats",
         goal=None,
-        low=0.0,
         score=lambda scored: distributions.entropy(scored.rows[1]),
         of_own_answers=True,
     ),
 )
 HELDOUT_METRICS = (
     HeldoutMetric(
-        name=HELDOUT, words="held-out log-likelihood", unit="nats", goal="maximize", high=0.0, score=_heldout_loglik
+        name=HELDOUT,
+        words="held-out log-likelihood",
+        unit="nats",
+        goal="maximize",
+        low=-inf,
+        high=0.0,
+        score=_heldout_loglik,
     ),
 )
 CROWD_METRICS = (
-    CrowdMetric(
-        name="js_annotators",
-        words="JS of annotators",
-        unit="bits",
-        goal="minimize",
-        low=0.0,
-        high=1.0,
-        score=_js_annotators,
-    ),
-    CrowdMetric(
+    _crowd_distance(name="js_annotators", words="JS of annotators", score=_js_annotators),
+    _crowd_distance(
         name="js_annotators_crowd",
         words="JS of annotators, all taken for the crowd",
-        unit="bits",
-        goal="minimize",
-        low=0.0,
-        high=1.0,
         score=_js_annotators_crowd,
     ),
-    CrowdMetric(
-        name="js_global", words="JS of the crowd", unit="bits", goal="minimize", low=0.0, high=1.0, score=_js_global
-    ),
-    CrowdMetric(
-        name="js_global_weighted",
-        words="JS of the crowd, weighted",
-        unit="bits",
-        goal="minimize",
-        low=0.0,
-        high=1.0,
-        score=_js_global_weighted,
-    ),
+    _crowd_distance(name="js_global", words="JS of the crowd", score=_js_global),
+    _crowd_distance(name="js_global_weighted", words="JS of the crowd, weighted", score=_js_global_weighted),
 )
 COUNT_METRICS = (
     CountMetric(name="n_annotations", words="annotations", score=len),

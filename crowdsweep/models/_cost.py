@@ -17,7 +17,7 @@ _TEXT_WEIGHTS = (3 + 4 + 5) * 64 * 64  # of `text_cnn` at its defaults
 # Shares of the epochs that are run where training stops by itself: by the paper's 3 % rule, and by validation items (of
 # the epochs beyond the patience, without which nothing stops).
 STOPPED_BY_LOSS = 0.2
-STOPPED_EARLY = 0.3
+STOPPED_BY_VALIDATION = 0.3
 
 
 def network_weights(shape: DataShape, params: Mapping[str, Any]) -> int:
@@ -70,5 +70,5 @@ def stopping_share(params: Mapping[str, Any]) -> float:
     patience, protocol = params.get("patience"), params.get("protocol", "until_trained")
     if patience is not None and protocol == "until_trained":
         epochs = params["epochs"]
-        return min(1.0, (patience + STOPPED_EARLY * max(0, epochs - patience)) / epochs)
+        return min(1.0, (patience + STOPPED_BY_VALIDATION * max(0, epochs - patience)) / epochs)
     return STOPPED_BY_LOSS if protocol == "paper" else 1.0

@@ -46,7 +46,7 @@ from crowdsweep.arrays import (
 from crowdsweep.models._stacked import StackedCrowds
 from crowdsweep.models._stacked import pooled as pooled  # noqa: PLC0414 - one door to the arithmetic
 from crowdsweep.models._stacked import stack as stack  # noqa: PLC0414
-from crowdsweep.models._steps import of_items, run_steps
+from crowdsweep.models._steps import kept_rows, run_steps
 from crowdsweep.models.contract import AnnotatorModel, FitResult, LabelProbs, Report
 
 CHUNK = 1 << 20  # numbers of a temporary that are alive at once: 8 MB
@@ -149,7 +149,7 @@ def log_class_shares(crowds: StackedCrowds, posterior: ItemProbs) -> ReplicaClas
 def log_confusion_prior(crowds: StackedCrowds, columns: ConfusionColumns) -> PerReplica:
     """Returns the sum of pseudo-answers * log probability over all cells of active annotators, up to a constant.
 
-    The pseudo-answers are a Dirichlet prior; together with the log evidence this is what EM pushes up.
+    The pseudo-answers are a Dirichlet prior; together with the log evidence this is what EM maximises.
     """
     pseudo = columns.pseudo_answers
     if not pseudo.any():
@@ -191,7 +191,6 @@ def run_em(
     iterations: int,
     tolerance: float,
     reports: Sequence[Report],
-    change: Callable[[], PerReplica] | None = None,
 ) -> "FittedEM":
     """Repeats an EM step on all replicas until each has stopped by itself.
 
@@ -205,17 +204,14 @@ def run_em(
         iterations: limit of steps.
         tolerance: relative; 0 stops only once nothing rises.
         reports: of each replica; one that answers False stops it.
-        change: the relative change of each replica's parameters in the last step, which then has to be within the
-            tolerance too; None where the objective alone decides.
     """
     stepped = run_steps(
         posterior,
         step,
-        partial(of_items, crowds),
+        partial(kept_rows, crowds, "items"),
         iterations=iterations,
         tolerance=tolerance,
         reports=reports,
-        change=None if change is None else lambda _before, _after: change(),
     )
     return FittedEM(crowds=crowds, posterior=stepped.state, objectives=stepped.objectives, converged=stepped.converged)
 
@@ -265,7 +261,7 @@ class SparseConfusions:
         pointers: the columns of the annotator at place p of `code` are `pointers[p]:pointers[p + 1]`.
         totals: expected answers of each of them for each true class.
         pseudo_answers: in every cell of each annotator.
-        crowd: how an annotator answers of whom nothing is known: as all do together.
+        crowd: pooled confusion matrix, which annotators without answers have.
         n_annotators: declared.
         shared: the model's own matrix of the whole crowd, if it has one.
     """
@@ -312,7 +308,7 @@ class SparseConfusions:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SharedConfusion:
-    """An `AnnotatorModel` of a crowd that answers with one matrix, whoever it is that answers."""
+    """An `AnnotatorModel` in which all annotators share one confusion matrix."""
 
     matrix: Confusion
     n_annotators: int
@@ -363,7 +359,7 @@ def annotator_model(
 
 
 def label_probs_of_anybody(expected: ItemProbs) -> LabelProbs:
-    """Returns the function rows (item, annotator) -> expected[item]: whoever answers, the model says the same."""
+    """Returns the function rows (item, annotator) -> expected[item], of a model without annotators."""
 
     def label_probs(item: ItemCodes, _: AnnotatorCodes) -> RowProbs:
         return expected[item]

@@ -1,9 +1,9 @@
 """Repeating a step on several replicas side by side, until each has stopped by itself."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar, cast
 
 import numpy as np
 from jaxtyping import Bool, Float64
@@ -14,6 +14,7 @@ from crowdsweep.models.contract import Predictor, Report
 State = TypeVar("State")
 PerReplica = Float64[np.ndarray, " replicas"]
 Active = Bool[np.ndarray, " replicas"]
+Axis = Literal["replicas", "items", "annotators", "columns"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -51,7 +52,7 @@ def run_steps(
         state: to begin with.
         step: from a state to the next one, and the objective of each replica.
         kept: from the replicas that go on, the next state and the one before: the next state of those, the state
-            before of the others.
+            before of the others (`keeping`, `kept_rows`).
         iterations: limit of steps.
         tolerance: relative; 0 stops only once nothing rises.
         reports: of each replica; one that answers False stops it.
@@ -80,39 +81,46 @@ def run_steps(
     )
 
 
-def of_items(
+def kept_rows(
     crowds: StackedCrowds,
+    axis: Axis,
     active: Active,
-    updated: Float64[np.ndarray, " items *shape"],
-    before: Float64[np.ndarray, " items *shape"],
-) -> Float64[np.ndarray, " items *shape"]:
-    """Returns the updated rows of the items of active replicas, those from before of the others."""
-    return _chosen(crowds.spread(active), updated, before)
-
-
-def of_annotators(
-    crowds: StackedCrowds,
-    active: Active,
-    updated: Float64[np.ndarray, " annotators *shape"],
-    before: Float64[np.ndarray, " annotators *shape"],
-) -> Float64[np.ndarray, " annotators *shape"]:
-    """Returns the updated rows of the annotators of active replicas, those from before of the others."""
-    return _chosen(active[crowds.annotator_replica], updated, before)
-
-
-def of_columns(
-    crowds: StackedCrowds,
-    active: Active,
-    updated: Float64[np.ndarray, " columns *shape"],
-    before: Float64[np.ndarray, " columns *shape"],
-) -> Float64[np.ndarray, " columns *shape"]:
-    """Returns the updated rows of the columns of active replicas, those from before of the others."""
-    return _chosen(active[crowds.annotator_replica[crowds.column_annotator]], updated, before)
-
-
-def _chosen(
-    rows: Bool[np.ndarray, " rows"],
     updated: Float64[np.ndarray, " rows *shape"],
     before: Float64[np.ndarray, " rows *shape"],
 ) -> Float64[np.ndarray, " rows *shape"]:
-    return np.where(rows.reshape(-1, *(1,) * (updated.ndim - 1)), updated, before)
+    """Returns the updated rows of active replicas, and the rows before of the others.
+
+    Args:
+        crowds: the annotations.
+        axis: what the rows are of.
+        active: which replicas go on.
+        updated, before: the array after and before a step.
+    """
+    match axis:
+        case "replicas":
+            chosen = active
+        case "items":
+            chosen = crowds.spread(active)
+        case "annotators":
+            chosen = active[crowds.annotator_replica]
+        case "columns":
+            chosen = active[crowds.annotator_replica[crowds.column_annotator]]
+    return np.where(chosen.reshape(-1, *(1,) * (updated.ndim - 1)), updated, before)
+
+
+def keeping(crowds: StackedCrowds, **axes: Axis) -> Callable[[Active, State, State], State]:
+    """Returns the `kept` of `run_steps` for a state that is a dataclass of arrays.
+
+    Args:
+        crowds: the annotations.
+        axes: what the rows of each field are of; all fields have to be named.
+    """
+
+    def kept(active: Active, updated: State, before: State) -> State:
+        arrays = vars(updated)
+        if arrays.keys() != axes.keys():
+            raise TypeError(f"expected the axes of {', '.join(arrays)}; got those of {', '.join(axes)}")
+        rows = {name: kept_rows(crowds, axes[name], active, arrays[name], vars(before)[name]) for name in axes}
+        return cast(State, replace(cast(Any, updated), **rows))
+
+    return kept

@@ -160,8 +160,8 @@ class Report(Protocol):
 
         Args:
             step: epochs or EM steps made so far, from 1.
-            objective: what the fit pushes up.
-            predictor: makes a predictor of the fit as it is now; called only where somebody wants to score it. None
+            objective: what the fit maximises.
+            predictor: makes a predictor of the fit as it is now; called only if it is scored. None
                 where the model labels no unseen items.
 
         Returns:
@@ -249,7 +249,7 @@ class FitResult:
             that item [rows, classes] (multi-label: for each class the probability that this annotator chooses it); what
             held-out answers are scored by. None where the model does not say.
         predictor: present if and only if unseen items can be labelled.
-        objective: what the fit pushed up, a value for each step; empty where there is none.
+        objective: what the fit maximised, a value for each step; empty where there is none.
         converged: whether the stop rule was met before the limit of steps; true for closed forms.
         iterations: steps made.
         extras: further named arrays worth keeping as artifacts (cluster sizes, group weights).

@@ -75,7 +75,7 @@ class EndToEnd:
         epochs: passes over the items.
         annotators: what is learnt of each annotator, by name.
         log_likelihood: returns log p(y | k) of each label for each true class.
-        gained: returns what training pushes up, given the labels and log f of their items; None: `mixture`.
+        gained: returns what training maximises, given the labels and log f of their items; None: `mixture`.
         networks: besides the classifier; where there are any, p(y | k) may depend on the item.
         parameters: besides those of networks.
     """
@@ -208,9 +208,18 @@ def _check_sizes(active: int, width: int) -> None:
         )
 
 
-def end_to_end_cost(shape: DataShape, params: Mapping[str, Any], per_label: float) -> float:
-    """Returns the cost of all epochs: three products for each weight, and so many numbers for each label."""
-    products = 3.0 * MATRIX_PRODUCT * shape.n_items * network_weights(shape, params)
+def end_to_end_cost(
+    shape: DataShape, params: Mapping[str, Any], per_label: float, *, more_weights: float = 0.0
+) -> float:
+    """Returns the cost of all epochs: three products for each weight, and so many numbers for each label.
+
+    Args:
+        shape: of the data.
+        params: full ones.
+        per_label: numbers.
+        more_weights: of networks beside the classifier.
+    """
+    products = 3.0 * MATRIX_PRODUCT * shape.n_items * (network_weights(shape, params) + more_weights)
     return passes_over(shape.n_items, params, params["epochs"], stops=False) * (
         products + per_label * shape.n_annotations
     )

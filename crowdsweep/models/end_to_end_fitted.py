@@ -78,7 +78,7 @@ class Trained:
         predictor: the classifier.
         snapshot: all parameters.
         objective: minus the loss of each epoch.
-        converged: whether the loss had come to rest.
+        converged: whether the loss had converged.
         device: where it was trained.
     """
 
@@ -189,7 +189,7 @@ class TrainedAnnotators:
 
     Attributes:
         trained: the model.
-        crowd: how an annotator answers of whom nothing is known: as all do, on average over their labels.
+        crowd: pooled confusion matrix, which annotators without labels have.
         n_annotators: declared.
     """
 

@@ -17,7 +17,7 @@ def still_improves(objective: Float64[np.ndarray, " steps"]) -> bool:
     that rises evenly gains 20 %.) Of a single step nothing can be said.
 
     Args:
-        objective: what the fit pushed up, a value for each step.
+        objective: what the fit maximised, a value for each step.
     """
     if len(objective) < 2 or not np.isfinite(objective).all():
         return False

@@ -8,7 +8,7 @@ learn by steps of one size, read it with two bounds (`Scale.for_networks`):
   small that these values would outweigh everything else: it counts as at least a tenth of the feature's range, which
   of features without such values it is many times over.
 - **Many features together**, as those of an embedding, move an item's logits by a step in proportion to their number,
-  and the network has learnt its items by heart before it has learnt anything else: from 40 on they share a factor that
+  and the network memorises its items before it learns anything else: from 40 on they share a factor that
   keeps the length of an item's row what it is with 40. Dimensions of an embedding keep a scale each.
 
 `standardise` decides (`Classifier`): null, the default, means yes, unless `protocol: paper` keeps the paper's features.

@@ -34,7 +34,7 @@ class TrainingJob:
         data: whose items it reads.
         targets: rows summing to one; a row of zeros is left out.
         seeds: the classifier's stream.
-        report: is told of each epoch.
+        report: called after each epoch.
         dev_targets: makes targets of dev items of their annotations, to validate on; None where annotations do
             not tell what is learned.
     """
@@ -55,7 +55,7 @@ class TrainedClassifier:
         predictor: with the weights that were kept.
         probs: its probabilities for the job's items.
         losses: mean training cross-entropy of each epoch.
-        converged: whether a rule stopped it before the last epoch, or its loss had come to rest.
+        converged: whether a rule stopped it before the last epoch, or its loss had converged.
     """
 
     predictor: NetworkPredictor

@@ -8,6 +8,7 @@ of e, which nobody means.
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from statistics import NormalDist
 from typing import Any, final
 
@@ -251,30 +252,17 @@ def _int_uniform(shape: Mapping[str, Any], where: Where) -> IntRange:
     return IntRange(int(low), int(high), shorthand="distribution" not in shape)
 
 
-def _uniform(shape: Mapping[str, Any], where: Where) -> FloatRange:
-    low, high = _limits(shape, where)
-    return FloatRange(float(low), float(high))
+def _uniform(shape: Mapping[str, Any], where: Where, *, log: bool = False) -> FloatRange:
+    low, high = _limits(shape, where, above_zero=log)
+    return FloatRange(float(low), float(high), log=log)
 
 
-def _log_uniform(shape: Mapping[str, Any], where: Where) -> FloatRange:
-    low, high = _limits(shape, where, above_zero=True)
-    return FloatRange(float(low), float(high), log=True)
-
-
-def _steps(shape: Mapping[str, Any], where: Where) -> Steps:
-    low, high = _limits(shape, where)
-    return _on_grid(low, high, _number(shape["q"], where.at("q"), above_zero=True), log=False)
-
-
-def _log_steps(shape: Mapping[str, Any], where: Where) -> Steps:
-    low, high = _limits(shape, where, above_zero=True)
-    return _on_grid(low, high, _number(shape["q"], where.at("q"), above_zero=True), log=True)
-
-
-def _on_grid(low: Number, high: Number, step: Number, *, log: bool) -> Steps:
+def _steps(shape: Mapping[str, Any], where: Where, *, log: bool = False) -> Steps:
+    low, high = _limits(shape, where, above_zero=log)
+    step = _number(shape["q"], where.at("q"), above_zero=True)
     if not (_is_int(low) and _is_int(step)):
         low = float(low)
-    return Steps(low, high, step, log)
+    return Steps(low, high, step, log=log)
 
 
 def _normal(shape: Mapping[str, Any], where: Where) -> Normal:
@@ -288,8 +276,8 @@ _KINDS: dict[str, tuple[tuple[str, ...], Callable[[Mapping[str, Any], Where], Di
     "int_uniform": (("min", "max"), _int_uniform),
     "uniform": (("min", "max"), _uniform),
     "q_uniform": (("min", "max", "q"), _steps),
-    "log_uniform_values": (("min", "max"), _log_uniform),
-    "q_log_uniform_values": (("min", "max", "q"), _log_steps),
+    "log_uniform_values": (("min", "max"), partial(_uniform, log=True)),
+    "q_log_uniform_values": (("min", "max", "q"), partial(_steps, log=True)),
     "normal": (("mu", "sigma"), _normal),
 }
 KEYS_OF: Mapping[str, tuple[str, ...]] = {kind: needed for kind, (needed, _) in _KINDS.items()}

@@ -1,30 +1,19 @@
 """What a plan is made of: datasets, cells and searches."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from crowdsweep.data.dataset import CrowdDataset, Scalar
 from crowdsweep.data.splits import data_version, prepare
-from crowdsweep.errors import BadInput
 from crowdsweep.models import registered
 from crowdsweep.models.contract import ModelInfo, Need
 from crowdsweep.record.naming import dataset_words
-from crowdsweep.record.spec import Phase, TrialSpec, digest
+from crowdsweep.record.spec import Phase, TrialSpec
 from crowdsweep.search.space import Space
-from crowdsweep.sweep.pilots import Pilots
 from crowdsweep.sweep.requirements import Offer
 from crowdsweep.sweepfile.records import Metric, Resources
-
-OPERATIONS_PER_SECOND = 2e8  # of `ModelInfo.cost`, one trial of a batch on one core: rough, see `FORMULA_FACTOR`
-FORMULA_FACTOR, PILOT_FACTOR = 5.0, 2.0
-"""By what seconds may be off that a formula tells, and those that were measured."""
-POINTS_PRICED = 24
-"""Of a search, over which its cost is averaged."""
-TRIAL_OVERHEAD_S = 0.03
-"""Of preparing a trial's data, its scores and its record."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,30 +107,6 @@ class Cell:
     def report_specs(self, seeds: Sequence[int], point: Mapping[str, Any] | None = None) -> list[TrialSpec]:
         """Returns the report trials of one point, one for each seed."""
         return self.specs(seeds, "report", point, self.dataset.report_heldout)
-
-    def seconds(self, pilots: Pilots, space: Space | None = None) -> float | None:
-        """Returns roughly how long one trial takes; None where nothing tells.
-
-        Args:
-            pilots: fit models that do not say what they cost, at the defaults of what is searched.
-            space: that points are taken from: of models that say what they cost the mean over it.
-        """
-        shape = self.dataset.offer.shape
-        if self.info.cost is not None:
-            costs = [self.info.cost(shape, params) for params in self._priced(space)]
-            return TRIAL_OVERHEAD_S + sum(costs) / len(costs) / OPERATIONS_PER_SECOND
-        params = registered.full_params(self.info.name, self.fixed)
-        key = digest({"model": self.info.name, "params": params, "dataset": self.dataset.base.fingerprint})
-        pace = pilots.pace(key, self.info, params, lambda: prepare(self.dataset.base, self.dataset.params, seed=0))
-        return None if pace is None else TRIAL_OVERHEAD_S + pace.seconds(shape.n_annotations)
-
-    def _priced(self, space: Space | None) -> list[dict[str, Any]]:
-        """Returns the hyper-parameters of points that stand for all of a search; the defaults where none can be."""
-        found: list[dict[str, Any]] = []
-        for point in [] if space is None else space.spread(POINTS_PRICED):
-            with suppress(BadInput):  # a point that its model refuses costs nothing
-                found.append(registered.full_params(self.info.name, {**self.fixed, **point}))
-        return found or [registered.full_params(self.info.name, self.fixed)]
 
 
 @dataclass(frozen=True, kw_only=True)

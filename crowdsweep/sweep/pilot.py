@@ -8,7 +8,7 @@ tenth of those items takes long: then that fit is all that is measured.
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -31,7 +31,7 @@ REPEATS = 3
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pace:
+class LinearCost:
     """Seconds of one trial against its annotations: a straight line."""
 
     fixed_s: float
@@ -42,9 +42,9 @@ class Pace:
         return self.fixed_s + self.annotation_s * n_annotations
 
 
-def pace_of(
+def measured_cost(
     info: ModelInfo, params: Mapping[str, Any], trial: TrialData, clock: Callable[[], float] = time.perf_counter
-) -> Pace | None:
+) -> LinearCost | None:
     """Measures a model; None where it cannot be fitted so, or where nothing bounds how long that takes.
 
     Args:
@@ -55,13 +55,13 @@ def pace_of(
     """
     pilot = _Pilot(info=info, params=params, trial=trial, clock=clock)
     try:
-        return pilot.pace()
+        return pilot.cost()
     except (ModelFault, TimeoutError):
         return None
 
 
 @dataclass(frozen=True, kw_only=True)
-class Gives:
+class Outputs:
     """What a fit of a model brings, beside what it says of the items that trained.
 
     Attributes:
@@ -75,11 +75,11 @@ class Gives:
     annotators: bool
 
 
-def gives(info: ModelInfo, params: Mapping[str, Any], trial: TrialData) -> Gives | None:
+def outputs_of(info: ModelInfo, params: Mapping[str, Any], trial: TrialData) -> Outputs | None:
     """Returns what a short fit on a few items brings; None where it cannot be fitted so: its trials will say why.
 
     Args:
-        info, params, trial: as for `pace_of`.
+        info, params, trial: as for `measured_cost`.
     """
     pilot = _Pilot(info=info, params=params, trial=trial, clock=time.perf_counter)
     try:
@@ -87,7 +87,7 @@ def gives(info: ModelInfo, params: Mapping[str, Any], trial: TrialData) -> Gives
         uses = () if fitted.predictor is None else tuple(guarded(list)(fitted.predictor.uses))
     except (ModelFault, TimeoutError):
         return None
-    return Gives(label_probs=fitted.label_probs is not None, uses=uses, annotators=fitted.annotators is not None)
+    return Outputs(label_probs=fitted.label_probs is not None, uses=uses, annotators=fitted.annotators is not None)
 
 
 def pilot_data(trial: TrialData) -> TrialData:
@@ -103,13 +103,14 @@ class _Pilot:
     params: Mapping[str, Any]
     trial: TrialData
     clock: Callable[[], float]
-    steps: Mapping[str, int] = field(init=False)
 
-    def __post_init__(self) -> None:
+    @property
+    def steps(self) -> dict[str, int]:
+        """How many epochs and iterations are wanted, where that is more than a few."""
         many = {name: self.params[name] for name in STEPS if isinstance(self.params.get(name), int)}
-        object.__setattr__(self, "steps", {name: wanted for name, wanted in many.items() if wanted > FEW_STEPS})
+        return {name: wanted for name, wanted in many.items() if wanted > FEW_STEPS}
 
-    def pace(self) -> Pace:
+    def cost(self) -> LinearCost:
         """Returns the line through half the items and all of them; through none and a tenth where a fit takes long."""
         n_items = min(MOST_ITEMS, self.trial.training.n_items)
         tenth, half, whole = (_first_items(self.trial, max(1, n_items // part)) for part in (10, 2, 1))
@@ -119,11 +120,11 @@ class _Pilot:
             first_s = self._fit_s(tenth, {})
         if first_s > long_s or half[0].n_items == n_items:
             most = max((wanted / FEW_STEPS for wanted in self.steps.values()), default=1.0)
-            return Pace(fixed_s=0.0, annotation_s=first_s * most / len(tenth[0].annotations))
+            return LinearCost(fixed_s=0.0, annotation_s=first_s * most / len(tenth[0].annotations))
         half_s, whole_s = self._trial_s(half), self._trial_s(whole)
         few, many = len(half[0].annotations), len(whole[0].annotations)
         annotation_s = max(0.0, (whole_s - half_s) / max(1, many - few))
-        return Pace(fixed_s=max(0.0, whole_s - annotation_s * many), annotation_s=annotation_s)
+        return LinearCost(fixed_s=max(0.0, whole_s - annotation_s * many), annotation_s=annotation_s)
 
     def _trial_s(self, sample: tuple[TrainingData, Gold]) -> float:
         """Returns the seconds of a fit with all its steps, from fits with few and with twice as many of each kind."""

@@ -9,7 +9,7 @@ from crowdsweep.engine.work import BUG, DONE, Call
 from crowdsweep.engine.worker import Forkserver, WorkerDied, bug_of
 from crowdsweep.models import registered
 from crowdsweep.models.contract import ModelInfo
-from crowdsweep.sweep.pilot import Gives, Pace, gives, pace_of, pilot_data
+from crowdsweep.sweep.pilot import LinearCost, Outputs, measured_cost, outputs_of, pilot_data
 from crowdsweep.trial.model_calls import ModelFault, guarded
 
 LONGEST_S = 60.0  # of all fits of one pilot, the import of its model among them
@@ -20,10 +20,12 @@ class Pilots:
 
     def __init__(self) -> None:
         self._forkserver = Forkserver()
-        self._paces: dict[str, Pace | None] = {}
+        self._costs: dict[str, LinearCost | None] = {}
 
-    def pace(self, key: str, info: ModelInfo, params: Mapping[str, Any], trial: Callable[[], TrialData]) -> Pace | None:
-        """Returns what `pace_of` measures, once for each key; None also where the model ends its process or hangs.
+    def cost(
+        self, key: str, info: ModelInfo, params: Mapping[str, Any], trial: Callable[[], TrialData]
+    ) -> LinearCost | None:
+        """Returns what `measured_cost` finds, once for each key; None also where the model ends its process or hangs.
 
         Args:
             key: of what decides it.
@@ -31,34 +33,28 @@ class Pilots:
             params: all its hyper-parameters.
             trial: makes a dataset that brings what the model needs.
         """
-        if key not in self._paces:
-            self._paces[key] = self._answer(_pace, info, params, trial(), None)
-        return self._paces[key]
+        if key not in self._costs:
+            self._costs[key] = self._call(measured_cost, info, params, trial())
+        return self._costs[key]
 
-    def gives(self, info: ModelInfo, params: Mapping[str, Any], trial: TrialData) -> Gives | None:
-        """Returns what `gives` tells; None also where the model ends its process or hangs."""
-        return self._answer(_gives, info, params, trial, None)
+    def outputs(self, info: ModelInfo, params: Mapping[str, Any], trial: TrialData) -> Outputs | None:
+        """Returns what `outputs_of` does; None also where the model ends its process or hangs."""
+        return self._call(outputs_of, info, params, trial)
 
     def close(self) -> None:
         """Ends the process; may be called twice."""
         self._forkserver.close()
 
-    def _answer(
-        self,
-        function: Callable[[str, Mapping[str, Any], TrialData], Any],
-        info: ModelInfo,
-        params: Mapping[str, Any],
-        trial: TrialData,
-        otherwise: Any,
-    ) -> Any:
-        """Has the process call one of the functions below."""
+    def _call(self, function: Callable[..., Any], info: ModelInfo, params: Mapping[str, Any], trial: TrialData) -> Any:
+        """Has the process call a function of `pilot`; None where it does not return."""
         until = time.monotonic() + LONGEST_S
         try:
-            self._forkserver.worker().send(Call(function=function, arguments=(info.name, params, pilot_data(trial))))
+            call = Call(function=_called, arguments=(function, info.name, params, pilot_data(trial)))
+            self._forkserver.worker().send(call)
             while (left_s := until - time.monotonic()) > 0:
                 match self._forkserver.receive(left_s):
-                    case (str() as kind, answer) if kind == DONE:
-                        return answer
+                    case (str() as kind, result) if kind == DONE:
+                        return result
                     case (str() as kind, (text, trace)) if kind == BUG:
                         raise bug_of(text, trace)
                     case _:
@@ -66,20 +62,13 @@ class Pilots:
         except WorkerDied:
             pass
         self._forkserver.kill_worker()
-        return otherwise
+        return None
 
 
-def _pace(name: str, params: Mapping[str, Any], trial: TrialData) -> Pace | None:
+def _called(function: Callable[..., Any], name: str, params: Mapping[str, Any], trial: TrialData) -> Any:
+    """Calls a function of `pilot` in the process, which finds the model by its name."""
     try:
         info = guarded(registered.model_info)(name)
     except ModelFault:
         return None
-    return pace_of(info, params, trial)
-
-
-def _gives(name: str, params: Mapping[str, Any], trial: TrialData) -> Gives | None:
-    try:
-        info = guarded(registered.model_info)(name)
-    except ModelFault:
-        return None
-    return gives(info, params, trial)
+    return function(info, params, trial)

@@ -23,8 +23,9 @@ from crowdsweep.record.spec import canonical_json, digest
 from crowdsweep.search.racing import FEWEST_SEEDS
 from crowdsweep.search.space import Space
 from crowdsweep.studies.contract import expand_study
-from crowdsweep.sweep.cells import FORMULA_FACTOR, PILOT_FACTOR, Cell, PlannedDataset, Refused, Search
-from crowdsweep.sweep.pilot import Gives
+from crowdsweep.sweep.cells import Cell, PlannedDataset, Refused, Search
+from crowdsweep.sweep.cost_estimate import cost_of, cost_row
+from crowdsweep.sweep.pilot import Outputs
 from crowdsweep.sweep.pilots import Pilots
 from crowdsweep.sweep.requirements import (
     NOTHING_TO_HOLD_OUT,
@@ -40,10 +41,8 @@ from crowdsweep.trial.runner import check_needs, check_size
 
 SEARCH_SEED = 1_000_000
 MOST_TRIALS = 10_000_000  # all of them are laid out in memory
-START_LOW_S, START_HIGH_S = (
-    3.0,
-    40.0,
-)  # of a driver and its processes, and of the report: on a quiet machine, a busy one
+START_LOW_S, START_HIGH_S = 3.0, 40.0
+"""Of a driver and its processes, and of the report: on a quiet machine, on a busy one."""
 RACING_SEEDS = 6  # with fewer, so little is left to save after `racing.FEWEST_SEEDS` that nothing is raced
 
 
@@ -140,7 +139,7 @@ class Plan:
         Models that do not say what they cost are fitted for a moment (`pilot`).
         """
         with closing(Pilots()) as pilots:
-            cells = [{**_row(cell), **_timed(cell, len(self.report_seeds), pilots)} for cell in self.cells]
+            cells = [{**_row(cell), **cost_row(cost_of(cell, pilots), len(self.report_seeds))} for cell in self.cells]
             searches = [self._search_row(search, pilots) for search in self.searches]
         return {
             "name": self.config.name,
@@ -165,7 +164,7 @@ class Plan:
             "goal": search.metric.goal,
             "space": search.space.to_mapping(),
             "points": search.limit,
-            **_timed(search.cell, self.trials_of(search), pilots, search.space),
+            **cost_row(cost_of(search.cell, pilots, search.space), self.trials_of(search)),
         }
 
 
@@ -254,14 +253,14 @@ def _scorable(cell: Cell, trial: TrialData, asked: bool, pilots: Pilots) -> tupl
     """
     params = registered.full_params(cell.info.name, cell.fixed)
 
-    def gives() -> Gives | None:
-        return pilots.gives(cell.info, params, trial)
+    def outputs() -> Outputs | None:
+        return pilots.outputs(cell.info, params, trial)
 
     if cell.metric.name != HELDOUT:
-        if lacks := why_not_by_metric(cell.info, cell.metric, gives):
+        if lacks := why_not_by_metric(cell.info, cell.metric, outputs):
             raise DataError(f"{lacks}; give it parameters, not a search, or a sweep of its own by {HELDOUT}")
         return cell, ""
-    why = why_not_by_heldout(cell.info, lambda: cell.dataset.holds_out, gives)
+    why = why_not_by_heldout(cell.info, lambda: cell.dataset.holds_out, outputs)
     if not why:
         return cell, ""
     other = metric_without_heldout(cell.dataset.offer)
@@ -355,21 +354,6 @@ def _where(config: SweepConfig, dataset: str) -> str:
 
 def _row(cell: Cell) -> dict[str, Any]:
     return {"model": cell.info.name, "label": cell.label, "dataset": str(cell.dataset), "fixed": dict(cell.fixed)}
-
-
-def _timed(cell: Cell, trials: int, pilots: Pilots, space: Space | None = None) -> dict[str, Any]:
-    seconds = cell.seconds(pilots, space)
-    if seconds is None:
-        return {"trials": trials, "seconds": None, "seconds_low": None, "seconds_high": None, "told_by": "nothing"}
-    told_by, factor = ("formula", FORMULA_FACTOR) if cell.info.cost is not None else ("pilot", PILOT_FACTOR)
-    total = seconds * trials
-    return {
-        "trials": trials,
-        "seconds": total,
-        "seconds_low": total / factor,
-        "seconds_high": total * factor,
-        "told_by": told_by,
-    }
 
 
 def _dataset_row(dataset: PlannedDataset) -> dict[str, Any]:

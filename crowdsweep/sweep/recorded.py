@@ -4,11 +4,11 @@ from typing import Any
 
 from crowdsweep.record.plan_record import CellRecord, DatasetRecord, PlanRecord, RefusedRecord
 from crowdsweep.record.result import MOST_CLASSES_INLINE
+from crowdsweep.record.shown_uri import without_credentials
 from crowdsweep.sweep.cells import Cell
 from crowdsweep.sweep.plan import Plan
 from crowdsweep.sweepfile.read import config_to_mapping
 from crowdsweep.sweepfile.records import SweepConfig
-from crowdsweep.tracking.uri import without_credentials
 
 
 def recorded_config(config: SweepConfig) -> dict[str, Any]:

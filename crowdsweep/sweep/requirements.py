@@ -10,7 +10,7 @@ from crowdsweep.errors import SweepFileError
 from crowdsweep.metrics.known import ACCURACY, HELDOUT, KL, CrowdMetric, ItemMetric, info_of, repeats_votes
 from crowdsweep.metrics.wording import goal_of
 from crowdsweep.models.contract import DataShape, ModelInfo
-from crowdsweep.sweep.pilot import Gives
+from crowdsweep.sweep.pilot import Outputs
 from crowdsweep.sweepfile.records import Metric
 
 NOTHING_TO_HOLD_OUT = "no annotation can be held out (each item has to keep one)"
@@ -94,25 +94,25 @@ def _metric(name: str) -> Metric:
     return Metric(name=name, goal=goal)
 
 
-def why_not_by_heldout(info: ModelInfo, holds_out: Callable[[], bool], gives: Callable[[], Gives | None]) -> str:
+def why_not_by_heldout(info: ModelInfo, holds_out: Callable[[], bool], outputs: Callable[[], Outputs | None]) -> str:
     """Returns why held-out annotations cannot score a model; empty where they can.
 
     Args:
         info: the model.
         holds_out: tells whether any annotation can be held out, so that every item keeps one.
-        gives: tells what a fit brings, of a model that does not declare it; None where that is not known.
+        outputs: tells what a fit brings, of a model that does not declare it; None where that is not known.
     """
     if not holds_out():
         return NOTHING_TO_HOLD_OUT
     predicts = info.predicts_labels
     if predicts is None:
-        predicts = (found := gives()) is None or found.label_probs
+        predicts = (found := outputs()) is None or found.label_probs
     if not predicts:
         return f"{info.name} gives no probabilities to answers that it has not seen (`label_probs`)"
     return ""
 
 
-def why_not_by_metric(info: ModelInfo, metric: Metric, gives: Callable[[], Gives | None]) -> str:
+def why_not_by_metric(info: ModelInfo, metric: Metric, outputs: Callable[[], Outputs | None]) -> str:
     """Returns why a model has no such metric, whatever the dataset brings; empty where it has it.
 
     Only what may lack is asked for: a model that takes features or texts labels unseen items, in one way at least.
@@ -120,18 +120,18 @@ def why_not_by_metric(info: ModelInfo, metric: Metric, gives: Callable[[], Gives
     Args:
         info: the model.
         metric: neither of training items nor of held-out annotations.
-        gives: as for `why_not_by_heldout`.
+        outputs: as for `why_not_by_heldout`.
     """
     known, (name, _, use) = info_of(metric.name), metric.name.partition(".")
     if isinstance(known, CrowdMetric):
-        found = gives()
+        found = outputs()
         lacks = found is not None and not found.annotators
         return f"{info.name} says nothing of annotators, which {metric.name} scores" if lacks else ""
     if not isinstance(known, ItemMetric) or name.startswith("train_"):
         return ""
     if not use and info.needs & {"features", "text"}:
         return ""
-    found = gives()
+    found = outputs()
     if found is None or (found.uses and (not use or use in found.uses)):
         return ""
     if found.uses:

@@ -35,6 +35,7 @@ from mlflow.entities import (
 from mlflow.exceptions import MlflowException
 
 from crowdsweep.record.local import JOURNAL_FILE
+from crowdsweep.record.shown_uri import without_credentials
 from crowdsweep.tracking.artifact_files import bring_along, write_inside
 from crowdsweep.tracking.artifact_places import FOLDER, is_inside
 from crowdsweep.tracking.mlflow_failures import in_our_words
@@ -43,7 +44,7 @@ from crowdsweep.tracking.run_book import StoredRun
 from crowdsweep.tracking.run_records import DIGEST_LIMIT, ITEMS_A_BATCH, METRICS_A_BATCH, NAME_LIMIT, RunRecord
 from crowdsweep.tracking.sqlite_file import SqliteFile
 from crowdsweep.tracking.sweep_page import KIND_OF_EXPERIMENT, view
-from crowdsweep.tracking.uri import DATABASE, database_file, log_in, sqlite_uri, without_credentials
+from crowdsweep.tracking.uri import DATABASE, database_file, log_in, sqlite_uri
 
 __all__ = ["MlflowClient", "MlflowDoor"]
 

@@ -9,8 +9,9 @@ from mlflow.exceptions import MlflowException
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from crowdsweep.errors import CrowdsweepError, plain
+from crowdsweep.record.shown_uri import discreetly, without_credentials
 from crowdsweep.tracking.run_book import Rejected
-from crowdsweep.tracking.uri import database_file, discreetly, without_credentials
+from crowdsweep.tracking.uri import database_file
 
 _BEYOND_REPAIR = "INVALID_PARAMETER_VALUE"
 _LIMIT = 400

@@ -16,11 +16,11 @@ import numpy as np
 from jaxtyping import Float32
 
 from crowdsweep.errors import BadInput
+from crowdsweep.record.shown_uri import without_credentials
 from crowdsweep.tracking.mlflow_door import MlflowDoor
 from crowdsweep.tracking.mlflow_failures import words_of
 from crowdsweep.tracking.run_book import Rejected
 from crowdsweep.tracking.run_records import MODEL_DIGEST, PREFIX
-from crowdsweep.tracking.uri import without_credentials
 
 NAME = "classifier"
 CLASSES = "classes"

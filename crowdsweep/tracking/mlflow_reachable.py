@@ -18,8 +18,9 @@ from sqlalchemy.pool import NullPool
 
 from crowdsweep.errors import BadInput
 from crowdsweep.paths import is_folder, stands
+from crowdsweep.record.shown_uri import DATABASES, without_credentials
 from crowdsweep.tracking.mlflow_failures import TrackingFailed, in_our_words, of_status
-from crowdsweep.tracking.uri import DATABASES, database_file, without_credentials
+from crowdsweep.tracking.uri import database_file
 
 PATIENCE_S = 7.0
 """How long an answer is waited for."""

@@ -13,15 +13,16 @@ from crowdsweep.errors import BadInput
 from crowdsweep.record.events import Event, SweepStarted, TrialFinished, TrialPlanned
 from crowdsweep.record.journal import open_rows
 from crowdsweep.record.kept_arrays import content_of
+from crowdsweep.record.shown_uri import without_credentials
 from crowdsweep.record.state import JournalState
 from crowdsweep.tracking.mlflow_door import MlflowClient, MlflowDoor
 from crowdsweep.tracking.mlflow_failures import words_of
 from crowdsweep.tracking.projection import Projection
 from crowdsweep.tracking.repeated import Repeated, Timing
 from crowdsweep.tracking.run_book import DrawConfusion, ReadArtifact, Rejected, RunBook
-from crowdsweep.tracking.uri import tracking_uri, without_credentials
+from crowdsweep.tracking.uri import tracking_uri
 
-__all__ = ["Mirrored", "MlflowClient", "MlflowMirror", "rebuild", "tracking_uri", "without_credentials"]
+__all__ = ["Mirrored", "MlflowClient", "MlflowMirror", "rebuild", "tracking_uri"]
 
 _log = logging.getLogger(__name__)
 
@@ -129,10 +130,10 @@ class MlflowMirror:
         if last:
             self._runs.finish()
             self._finished = True
-        elif self._runs.has_news and time.monotonic() > self._summarised_at + _SUMMARISED_EVERY_S:
+        elif self._runs.has_changes and time.monotonic() > self._summarised_at + _SUMMARISED_EVERY_S:
             self._runs.write_cells()
             self._summarised_at = time.monotonic()
-        elif self._runs.has_news:
+        elif self._runs.has_changes:
             self._thread.wake()
         return _RESTS * read_s
 

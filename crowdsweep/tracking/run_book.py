@@ -166,7 +166,7 @@ class RunBook:
         self._done: dict[str, tuple[str, str]] = {}
         self._cells: dict[str, _Cell] = {}
         self._recorded: Mapping[str, RunsCreated] = {}
-        self._untold: dict[str, str] = {}
+        self._unjournalled: dict[str, str] = {}
         self._marks: dict[str, str] = {}  # run → what its tag `ASKED` says
 
     def open(self, state: JournalState) -> None:
@@ -185,10 +185,10 @@ class RunBook:
         for run in self._experiment.runs():
             ours = run.tags.get(STORE, self._store) == self._store  # earlier versions did not say
             if ours and run.tags.get(SWEEP) == self._sweep and KEY in run.tags:
-                self._take_stock(run.tags[KEY], run)
+                self._adopt(run.tags[KEY], run)
         self._found = set(self._runs)
         known = self._known()
-        self._untold = {
+        self._unjournalled = {
             key: run.run_id
             for key, run in self._runs.items()
             if known.get(key) != run.run_id and run.tags.get(KIND) != "sweep"
@@ -243,16 +243,16 @@ class RunBook:
                 self._mark_run(key, asked=False)
 
     @property
-    def has_news(self) -> bool:
+    def has_changes(self) -> bool:
         """Whether a cell's numbers are not yet written as they are now."""
         return any(cell.dirty for cell in self._cells.values())
 
     def write_cells(self) -> None:
-        """Brings the summaries of cells up to date, and tells the journal of new runs."""
+        """Brings the summaries of cells up to date, and journals the ids of new runs."""
         for key, cell in self._cells.items():
             if cell.dirty and key in self._runs:
                 self._summarise(key, cell)
-        self._tell()
+        self._journal_ids()
 
     def finish(self) -> None:
         """Draws and ends the runs of all cells, and lets go of the experiment."""
@@ -279,7 +279,7 @@ class RunBook:
             self._experiment.end(run.run_id, record.status)
         self._runs[record.key] = replace(run, status=record.status, tags={**run.tags, FILES: digest})
 
-    def _take_stock(self, key: str, run: StoredRun) -> None:
+    def _adopt(self, key: str, run: StoredRun) -> None:
         if run.status == "RUNNING":
             self._experiment.tag(run.run_id, INTERRUPTED, "its driver ended while this run was open")
             self._experiment.end(run.run_id, "KILLED")
@@ -349,9 +349,9 @@ class RunBook:
         record = replace(record, tags={**record.tags, STORE: self._store})
         run = self._runs[record.key] = self._experiment.create(record)
         self._marks[record.key] = record.tags[ASKED]
-        self._untold[record.key] = run.run_id
-        if len(self._untold) >= _IDS_A_ROW:
-            self._tell()
+        self._unjournalled[record.key] = run.run_id
+        if len(self._unjournalled) >= _IDS_A_ROW:
+            self._journal_ids()
         return run
 
     def _write(self, run: StoredRun, record: RunRecord, spec: TrialSpec) -> None:
@@ -376,14 +376,14 @@ class RunBook:
         known = self._recorded.get(uri)
         return known.runs if known is not None and known.experiment_id == experiment_id else {}
 
-    def _tell(self) -> None:
-        """Hands the ids of new runs to the journal; the journal's own failure is told by the journal."""
-        if not self._untold or self._record is None:
+    def _journal_ids(self) -> None:
+        """Journals the ids of new runs; the journal reports its own failure."""
+        if not self._unjournalled or self._record is None:
             return
-        told, self._untold = self._untold, {}
+        fresh, self._unjournalled = self._unjournalled, {}
         uri, experiment_id = self._experiment.place
         try:
-            self._record(RunsCreated(tracking_uri=uri, experiment_id=experiment_id, runs=told))
+            self._record(RunsCreated(tracking_uri=uri, experiment_id=experiment_id, runs=fresh))
         except JournalError:
             _log.debug("run ids of MLflow were not journalled", exc_info=True)
 

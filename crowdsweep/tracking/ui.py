@@ -18,13 +18,14 @@ from pathlib import Path
 
 from crowdsweep.errors import BadInput, plain
 from crowdsweep.record.journal import read_journal
+from crowdsweep.record.shown_uri import without_credentials
 from crowdsweep.record.state import JournalState
 from crowdsweep.record.stores import driver_of
 from crowdsweep.tracking.artifact_files import DatabaseBusy, NoDatabase, bring_along, experiment_in
 from crowdsweep.tracking.artifact_places import FOLDER
 from crowdsweep.tracking.guard_names import APP, ARTIFACTS, PARAMETER, TOKEN
 from crowdsweep.tracking.sweep_page import VIEW_TAG, experiments_link, runs_link
-from crowdsweep.tracking.uri import DATABASE, database_file, sqlite_uri, whole, without_credentials
+from crowdsweep.tracking.uri import DATABASE, database_file, sqlite_uri, whole
 
 _GRACE_S = 2.0
 _LOOK_S = 0.1

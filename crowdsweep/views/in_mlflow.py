@@ -8,7 +8,8 @@ from pathlib import Path
 
 from crowdsweep.analysis.sweep import AnalysedSweep
 from crowdsweep.errors import BadInput
-from crowdsweep.tracking.uri import discreetly, tracking_uri
+from crowdsweep.record.shown_uri import discreetly
+from crowdsweep.tracking.uri import tracking_uri
 from crowdsweep.views.mlflow.page import sweep_page
 from crowdsweep.views.report_files import written_files
 

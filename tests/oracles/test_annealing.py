@@ -11,7 +11,7 @@ from crowdsweep.data import catalogue, splits
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import Items, TrainingData
 from crowdsweep.metrics.distributions import kl
-from crowdsweep.models.aggregate._annealing import Annealing, Solution, Target, others
+from crowdsweep.models.aggregate._annealing import Annealing, Solution, Target, another_cluster
 from crowdsweep.models.aggregate._bipartite import Edges
 from crowdsweep.models.aggregate._clustered import GraphPrior
 from crowdsweep.models.aggregate.pgm_annealing import PgmAnnealing
@@ -68,8 +68,8 @@ def test_every_delta_is_the_difference_of_whole_joints(weighted: bool) -> None:
     state = annealing.sweep(annealing.start(generators), 1.0, generators)
     now = state.solution
     random = SeedStream(2).numpy("proposals")
-    items = others(now.items, TARGET.clusters, random.random(now.items.shape))
-    annotators = others(now.annotators, TARGET.annotator_clusters, random.random(now.annotators.shape))
+    items = another_cluster(now.items, TARGET.clusters, random.random(now.items.shape))
+    annotators = another_cluster(now.annotators, TARGET.annotator_clusters, random.random(now.annotators.shape))
     assert (items != now.items).all()
     assert (annotators != now.annotators).all()
     of_items, _ = annealing.item_deltas(now, state.places, items)

@@ -113,4 +113,4 @@ def test_without_gold_nobody_is_called_worse() -> None:
     assert "predicts answers less well" in rows[1].cells
     without = replace(block, references=References(gold={"train": False}, heldout=0.1))
     (said,) = worth_of_heldout(Comparison(datasets=[without], ranks=None, published=[]))
-    assert "It cannot tell who labels more items right where models come close" in said
+    assert "It does not show which of two close models labels more items correctly" in said

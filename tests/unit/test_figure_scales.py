@@ -1,9 +1,12 @@
 """Where values stand on the axes of figures, what is written there, and that no paper swallows a shade."""
 
 import re
+from collections.abc import Sequence
+from importlib.resources import files
 
 import numpy as np
 import pytest
+from matplotlib.colors import to_rgb, to_rgba
 from matplotlib.figure import Figure
 
 from crowdsweep.analysis.searches import SearchedPoints
@@ -123,6 +126,30 @@ def test_shades_are_the_pages_accent_and_let_its_paper_through() -> None:
         assert f"var(--accent, {ACCENT})" in svg
         assert len(set(re.findall(r"(?:fill|stroke)-opacity: ([\d.]+)", svg))) > 1
         assert set(re.findall(r"(?:fill|stroke): (#\w+)", svg)) <= {"#ffffff"}
+
+
+def _contrast(one: Sequence[float], other: Sequence[float]) -> float:
+    """Contrast ratio of two sRGB colours, as WCAG 2 defines it."""
+    linear = [
+        np.where((c := np.asarray(own)) <= 0.04045, c / 12.92, ((c + 0.055) / 1.055) ** 2.4) for own in (one, other)
+    ]
+    dark, light = sorted(0.05 + float(np.dot((0.2126, 0.7152, 0.0722), own)) for own in linear)
+    return light / dark
+
+
+@pytest.mark.parametrize(("accent", "paper"), [("#0a6299", "#fbfbfa"), ("#6cb8ea", "#14171a")])
+def test_the_line_of_the_worst_point_is_seen_on_either_paper(accent: str, paper: str) -> None:
+    """WCAG 2 asks 3 : 1 of graphics; the colours are the page's."""
+    page = files("crowdsweep.views.page").joinpath("page.css").read_text()
+    assert f"--accent: {accent}" in page
+    assert f"--paper: {paper}" in page
+    lines = parallel_coordinates(SEARCHED, "maximize", "dev_accuracy").axes[0].lines[:4]
+    opacities = [to_rgba(line.get_color())[3] for line in lines]
+    assert opacities == sorted(opacities)  # the better, the stronger
+    assert opacities[0] < opacities[-1] == 1
+    for opacity in opacities:
+        shown = opacity * np.asarray(to_rgb(accent)) + (1 - opacity) * np.asarray(to_rgb(paper))
+        assert _contrast(shown.tolist(), to_rgb(paper)) >= 3
 
 
 def test_the_axis_of_a_study_is_drawn_on_a_log_scale_where_its_values_crowd() -> None:

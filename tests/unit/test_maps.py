@@ -9,7 +9,7 @@ from data_folders import swept_two_kinds
 
 from crowdsweep.analysis.kept_arrays import KeptArrays, class_names
 from crowdsweep.analysis.maps.found import Maps
-from crowdsweep.analysis.sections.unseen_annotators import unseen_tables
+from crowdsweep.analysis.sections.unseen_annotators import unseen_annotators
 from crowdsweep.analysis.sweep import analysed
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import Items, TrainingData
@@ -22,6 +22,7 @@ from crowdsweep.record.shown import shown_trials
 from crowdsweep.record.store_files import STORE
 from crowdsweep.seeds import SeedStream
 from crowdsweep.views.figures.map_files import pictures
+from crowdsweep.views.page.sections import unseen_table
 from crowdsweep.views.report_files import write_report
 
 
@@ -107,12 +108,14 @@ def test_annotators_left_out_of_training_stand_in_a_table(tmp_path: Path) -> Non
     swept(tmp_path, left_out, {"name": "ldl-nm", "label": "ldl-nm of all", "params": {"epochs": 2, "steps": 0}})
     store = tmp_path / "store"
     state, rows = read_journal(store), open_rows(store, write=False)
-    (table,) = unseen_tables(state, shown_trials(state), rows).values()
-    ((model, annotators, crowd, inferred, gain, between),) = table.rows
+    (models,) = unseen_annotators(state, shown_trials(state), rows).values()
+    ((model, annotators, crowd, inferred, gain, between),) = (row.cells for row in unseen_table(models).rows)
     (key,) = [key for key, spec in state.specs.items() if spec.params["unseen_annotators"] and spec.seed == 0]
     loglik = array_of(rows, state.results[key].kept["unseen_loglik"])
     assert loglik is not None
     by_crowd, by_own = loglik.mean(axis=0)
+    means = (models[0].as_mean.mean, models[0].inferred.mean, models[0].gain.mean)
+    assert means == pytest.approx((by_crowd, by_own, by_own - by_crowd))
     assert (model, annotators) == ("ldl-nm", str(len(loglik)))
     assert (crowd, inferred) == (f"{100 * np.exp(by_crowd):.0f} %", f"{100 * np.exp(by_own):.0f} %")
     assert float(str(gain)) == pytest.approx(by_own - by_crowd, abs=5.001e-4)

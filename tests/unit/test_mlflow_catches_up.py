@@ -15,11 +15,11 @@ from crowdsweep.cli.commands import run_command_line
 from crowdsweep.record.journal import Journal, read_journal
 from crowdsweep.record.result import Status
 from crowdsweep.record.shown import one_each, shown_trials
+from crowdsweep.record.shown_uri import without_credentials
 from crowdsweep.tracking.mlflow_door import MlflowDoor
 from crowdsweep.tracking.mlflow_runs import MlflowClient, MlflowMirror, tracking_uri
 from crowdsweep.tracking.repeated import Timing
 from crowdsweep.tracking.run_records import FILES
-from crowdsweep.tracking.uri import without_credentials
 from crowdsweep.views.in_mlflow import show_when_ended
 from crowdsweep.views.mlflow.page import sweep_page
 from crowdsweep.views.report_files import written_files

@@ -10,11 +10,12 @@ import pytest
 
 from crowdsweep.errors import BadInput
 from crowdsweep.record.journal import Journal
+from crowdsweep.record.shown_uri import without_credentials
 from crowdsweep.testing.journals import made_up_sweep, made_up_trials
 from crowdsweep.tracking import artifact_files, ui
 from crowdsweep.tracking.artifact_files import DatabaseBusy, NoDatabase, bring_along, experiment_in
 from crowdsweep.tracking.sweep_page import compare_link, experiments_link, file_link, runs_link
-from crowdsweep.tracking.uri import database_file, sqlite_uri, without_credentials
+from crowdsweep.tracking.uri import database_file, sqlite_uri
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from mlflow_sweeps import outcomes, runs_in, sweep
 
 from crowdsweep.errors import BadInput
 from crowdsweep.record.journal import Journal
+from crowdsweep.record.shown_uri import discreetly, without_credentials
 from crowdsweep.testing.journals import folded
 from crowdsweep.testing.mirror_checks import spec, started
 from crowdsweep.tracking.artifact_files import bring_along
@@ -22,10 +23,8 @@ from crowdsweep.tracking.mlflow_runs import (
     MlflowClient,
     MlflowMirror,
     tracking_uri,
-    without_credentials,
 )
 from crowdsweep.tracking.sqlite_file import is_shared
-from crowdsweep.tracking.uri import discreetly
 
 
 def test_the_database_is_one_file_when_nobody_writes(store: Path) -> None:

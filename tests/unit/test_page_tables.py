@@ -3,7 +3,7 @@
 from crowdsweep.analysis.sweep import comparison_of
 from crowdsweep.studies.contract import StudyTable
 from crowdsweep.testing.journals import folded, made_up_sweep, made_up_trials
-from crowdsweep.views.page.tables import certainty_table, metrics_tables, study_table, study_tables
+from crowdsweep.views.page.tables import certainty_table, metrics_tables, one_below_another, study_table
 
 
 def table(title: str, note: str) -> StudyTable:
@@ -21,7 +21,8 @@ def test_columns_of_names_stand_to_the_left_and_numbers_to_the_right() -> None:
 
 
 def test_a_note_that_tables_share_is_read_once() -> None:
-    shown = study_tables([table("a", "how it is made"), table("b", "how it is made"), table("c", "another")])
+    tables = [table("a", "how it is made"), table("b", "how it is made"), table("c", "another")]
+    shown = one_below_another(map(study_table, tables))
     assert [(one.title, one.note) for one in shown] == [("a", "how it is made"), ("b", ""), ("c", "another")]
 
 

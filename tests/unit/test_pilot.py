@@ -19,8 +19,8 @@ from crowdsweep.errors import FitFailed
 from crowdsweep.models import registered
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
 from crowdsweep.sweep import pilots
-from crowdsweep.sweep.cells import TRIAL_OVERHEAD_S
-from crowdsweep.sweep.pilot import FEW_STEPS, MOST_ITEMS, REPLICAS, SURELY_LONG_S, gives, pace_of, pilot_data
+from crowdsweep.sweep.cost_estimate import TRIAL_OVERHEAD_S
+from crowdsweep.sweep.pilot import FEW_STEPS, MOST_ITEMS, REPLICAS, SURELY_LONG_S, measured_cost, outputs_of, pilot_data
 from crowdsweep.sweep.pilots import Pilots
 from crowdsweep.sweep.plan import make_plan
 from crowdsweep.sweepfile.read import parse_sweep
@@ -120,13 +120,13 @@ def forget() -> None:
     FITS.clear()
 
 
-def pace(model: type, trial: TrialData, params: dict[str, Any] | None = None, **more: Any):
+def cost(model: type, trial: TrialData, params: dict[str, Any] | None = None, **more: Any):
     full = {"iterations": 100, "epochs": 30} if model is Stepwise else {}
-    return pace_of(info_of(model, **more), {**full, **(params or {})}, trial, CLOCK)
+    return measured_cost(info_of(model, **more), {**full, **(params or {})}, trial, CLOCK)
 
 
 def test_a_line_in_annotations(trial: TrialData) -> None:
-    measured = pace(Steady, trial)
+    measured = cost(Steady, trial)
     assert measured.seconds(0) == pytest.approx(SETUP_S)
     assert measured.seconds(10**6) == pytest.approx(SETUP_S + 10**6 * ROWS_S)
     assert {items for items, _ in FITS} == {MOST_ITEMS // 10, MOST_ITEMS // 2, MOST_ITEMS}
@@ -136,20 +136,20 @@ def test_a_line_in_annotations(trial: TrialData) -> None:
 def test_a_line_in_steps_of_either_kind(trial: TrialData, params: dict[str, int]) -> None:
     whole = {"iterations": 100, "epochs": 30, **params}
     by_row = ROWS_S * whole["iterations"] + EPOCH_S * whole["epochs"]
-    measured = pace(Stepwise, trial, params)
+    measured = cost(Stepwise, trial, params)
     assert measured.seconds(10**5) == pytest.approx(SETUP_S + 10**5 * by_row)
 
 
 def test_a_batch_is_measured_where_the_model_fits_one(trial: TrialData) -> None:
-    measured = pace(Batched, trial, {"iterations": 3})
+    measured = cost(Batched, trial, {"iterations": 3})
     assert {replicas for _, replicas in FITS} == {REPLICAS, 1}
     assert measured.seconds(10**6) == pytest.approx(10**6 * ROWS_S / REPLICAS)
-    alone = pace(Batched, trial, {"iterations": 3}, deterministic=True)
+    alone = cost(Batched, trial, {"iterations": 3}, deterministic=True)
     assert alone.seconds(10**6) == pytest.approx(10**6 * ROWS_S)
 
 
 def test_a_slow_model_is_fitted_twice_on_a_tenth(trial: TrialData) -> None:
-    measured = pace(Slow, trial, {"iterations": 80})
+    measured = cost(Slow, trial, {"iterations": 80})
     assert [items for items, _ in FITS] == [MOST_ITEMS // 10] * 2
     rows = len(trial.training.annotations.of_items(np.arange(MOST_ITEMS // 10, dtype=np.int32)))
     assert measured.seconds(rows) == pytest.approx(10.0 * 80)
@@ -158,31 +158,31 @@ def test_a_slow_model_is_fitted_twice_on_a_tenth(trial: TrialData) -> None:
 
 def test_one_that_does_not_end_is_told_to_stop_and_stays_unknown(trial: TrialData) -> None:
     began = CLOCK.now
-    assert pace(Endless, trial) is None
+    assert cost(Endless, trial) is None
     assert SURELY_LONG_S < CLOCK.now - began < 2 * SURELY_LONG_S
 
 
 def test_one_that_fails_stays_unknown(trial: TrialData) -> None:
-    assert pace(Failing, trial) is None
+    assert cost(Failing, trial) is None
 
 
 def test_gold_goes_to_models_that_declare_it_and_to_no_other(trial: TrialData) -> None:
-    assert pace(WantsGold, trial, needs=frozenset({"gold"})).seconds(10**6) == pytest.approx(10**6 * ROWS_S)
-    assert pace(WantsGold, trial) is None
+    assert cost(WantsGold, trial, needs=frozenset({"gold"})).seconds(10**6) == pytest.approx(10**6 * ROWS_S)
+    assert cost(WantsGold, trial) is None
 
 
 def test_a_single_item_is_enough(trial: TrialData) -> None:
     one = np.zeros(1, dtype=np.int32)
     training = replace(trial.training, annotations=trial.training.annotations.of_items(one))
     training = replace(training, items=trial.training.items.take(one), validation=None)
-    measured = pace(Steady, replace(trial, training=training, gold=trial.gold.of_items(one, trial.training.n_items)))
+    measured = cost(Steady, replace(trial, training=training, gold=trial.gold.of_items(one, trial.training.n_items)))
     assert measured.seconds(len(training.annotations)) == pytest.approx(SETUP_S + ROWS_S * len(training.annotations))
 
 
 @pytest.mark.parametrize("name", ["majority-vote", "dawid-skene", "soft-mv", "ideal"])
 def test_real_models_can_be_measured(trial: TrialData, name: str) -> None:
     info = registered.model_info(name)
-    measured = pace_of(info, registered.full_params(name, {}), trial)
+    measured = measured_cost(info, registered.full_params(name, {}), trial)
     assert measured is not None
     assert 0 < measured.seconds(len(trial.training.annotations)) < np.inf
 
@@ -225,14 +225,14 @@ def unpriced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     (tmp_path / "unpriced.py").write_text(PLUGIN)
     monkeypatch.setenv("CROWDSWEEP_PLUGINS", str(tmp_path))
     module = registered.model_info("unpriced").model.fit.__globals__
-    monkeypatch.setattr(pilots, "pace_of", partial(pace_of, clock=lambda: module["CLOCK"][0]))
-    monkeypatch.setattr(Pilots, "_answer", _in_this_process)
+    monkeypatch.setattr(pilots, "measured_cost", partial(measured_cost, clock=lambda: module["CLOCK"][0]))
+    monkeypatch.setattr(Pilots, "_call", _in_this_process)
     return module["FITS"]
 
 
-def _in_this_process(_: Pilots, function: Any, info: ModelInfo, params: Any, trial: TrialData, otherwise: Any) -> Any:
-    """Answers as the process beside would, where the test can look."""
-    return function(info.name, params, pilot_data(trial))
+def _in_this_process(_: Pilots, function: Any, info: ModelInfo, params: Any, trial: TrialData) -> Any:
+    """Calls as the process beside would, where the test can look."""
+    return function(info, params, pilot_data(trial))
 
 
 def test_a_plan_says_what_was_measured_and_what_is_unknown(unpriced: list[int]) -> None:
@@ -334,10 +334,10 @@ def test_a_plan_is_made_whatever_a_model_does_to_its_process(
 def test_the_process_beside_measures_as_this_one_does(trial: TrialData) -> None:
     info = registered.model_info("dawid-skene")
     with closing(Pilots()) as asked:
-        measured = asked.pace("key", info, registered.full_params("dawid-skene", {}), lambda: trial)
+        measured = asked.cost("key", info, registered.full_params("dawid-skene", {}), lambda: trial)
         assert measured is not None
         assert 0 < measured.seconds(len(trial.training.annotations)) < np.inf
-        assert asked.pace("key", info, {}, lambda: pytest.fail("it is known")) == measured
+        assert asked.cost("key", info, {}, lambda: pytest.fail("it is known")) == measured
         for name in ("dawid-skene", "wawa"):
             info, params = registered.model_info(name), registered.full_params(name, {})
-            assert asked.gives(info, params, trial) == gives(info, params, trial)
+            assert asked.outputs(info, params, trial) == outputs_of(info, params, trial)

@@ -87,7 +87,7 @@ def test_the_sweep_files_that_init_writes_are_valid(editor: Draft7Validator, tmp
     rows = [f"i{item},a{who},{'yes' if (item * who) % 3 else 'no'}" for item in range(30) for who in range(6)]
     (tmp_path / "annotations.csv").write_text("\n".join(["item,annotator,label", *rows]) + "\n")
     (tmp_path / "items.csv").write_text("item,gold\n" + "".join(f"i{item},yes\n" for item in range(9)))
-    written = begin_with_folder(tmp_path).files
+    written = begin_with_folder(tmp_path).texts
     assert set(written) == {"sweep.yaml", "redundancy.yaml"}
     for file in written:
         assert problems(editor, parse_yaml((tmp_path / file).read_text(), file)[0]) == []

@@ -6,7 +6,8 @@ from urllib.parse import quote
 import pytest
 
 from crowdsweep.errors import BadInput
-from crowdsweep.tracking.uri import discreetly, recorded_uri, tracking_uri, without_credentials
+from crowdsweep.record.shown_uri import discreetly, without_credentials
+from crowdsweep.tracking.uri import recorded_uri, tracking_uri
 
 SECRETS = ("hunter2", "hunter/2", "hunt@er2", "hunt:er2", "hunt?er#2", "correct horse")
 SHOWN = {

@@ -9,6 +9,8 @@ from crowdsweep import app
 from crowdsweep.analysis.sweep import analysed
 from crowdsweep.metrics.soft_labels import bootstrap_p, kurtosis_by_outcome, kurtosis_of
 from crowdsweep.sweepfile.read import parse_sweep
+from crowdsweep.units import show_p
+from crowdsweep.views.page.sections import soft_label_tables
 from crowdsweep.views.report_files import write_report
 
 
@@ -60,13 +62,17 @@ def test_the_section_stands_where_both_ran(tmp_path: Path, n_classes: int) -> No
     given = {"name": "soft", "datasets": [data], "models": models, "seeds": {"report": 3}}
     store = tmp_path / "store"
     app.run(parse_sweep({**given, "engine": "inline", "tracking": {"enabled": False}}, "soft.yaml"), store, quiet=True)
-    tables = analysed(store).soft_labels
-    assert [tuple(row[:3]) for row in tables[0].rows] == [("mtl", "stl", "silver")]
-    assert str(tables[0].rows[0][-1]) != ""  # items differ by seed, and are the same for both models
+    (found,) = analysed(store).soft_labels
+    (pair,) = found.pairs
+    assert (pair.multi, pair.single, pair.labels) == ("mtl", "stl", "silver")
+    assert pair.bootstrap_p is not None  # items differ by seed, and are the same for both models
+    tables = soft_label_tables([found])
+    assert list(tables[0].rows[0].cells[:3]) == ["mtl", "stl", "silver"]
+    assert tables[0].rows[0].cells[-1] == show_p(pair.bootstrap_p)
     assert len(tables) == (1 if n_classes == 2 else 2)  # two classes have no kurtosis worth the name
     if n_classes == 3:
-        counts = [int(str(cell).partition("(")[2].rstrip(")")) for cell in tables[1].rows[0][2:]]
-        assert sum(counts) == 30  # each item is tested once in three folds
+        assert sum(count for _, count in pair.kurtosis) == 30  # each item is tested once in three folds
+        assert [cell.partition(" ")[2] for cell in tables[1].rows[0].cells[2:]] == [f"({n})" for _, n in pair.kurtosis]
     write_report(store)
     page = (store / "report.html").read_text()
     assert 'href="#soft-labels"' in page

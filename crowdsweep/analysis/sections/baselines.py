@@ -4,31 +4,24 @@ Trials keep their scores (`trial.baselines`): the crowd's mean distribution, the
 own. They stand there whatever models the sweep file names.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from crowdsweep.analysis.compare import DatasetComparison
 from crowdsweep.analysis.counted import Place, counted
 from crowdsweep.metrics.known import ACCURACY, SPLITS, metric_kind
-from crowdsweep.metrics.shown import show_number
-from crowdsweep.metrics.wording import readable
 from crowdsweep.record.array_names import BASELINES, HISTOGRAM, MARGINAL, UNIFORM
 from crowdsweep.record.artifacts import Artifact
 from crowdsweep.record.kept_arrays import array_of
 from crowdsweep.record.rows import Rows
 from crowdsweep.record.shown import ShownTrial
 from crowdsweep.record.state import JournalState
-from crowdsweep.studies.contract import StudyTable
 
 MetricValues = Mapping[tuple[str, str], float]
 """(baseline, metric) → mean over the seeds."""
 _NAMES = (MARGINAL, UNIFORM, HISTOGRAM)
-NOTE = (
-    "Computed from the training answers, without a fit. marginal: the crowd's mean distribution for every item; "
-    "uniform: every class alike; histogram: each training item's own answers, of those that trained, of which dev and "
-    "test items have none (0 by construction where all that is known of an item trained)."
-)
 
 
 def baseline_values(state: JournalState, trials: Iterable[ShownTrial], rows: Rows) -> dict[Place, MetricValues]:
@@ -49,37 +42,36 @@ def baseline_values(state: JournalState, trials: Iterable[ShownTrial], rows: Row
     return found
 
 
-def baseline_table(block: DatasetComparison, values: MetricValues) -> StudyTable | None:
-    """Returns the table that stands beside a dataset's models: the metric that ranks on every split that is scored
-    against distributions, and accuracy; None where what ranks is not scored so, or nothing is known."""
+@dataclass(frozen=True, kw_only=True)
+class Baselines:
+    """Predictions that take no fit beside a dataset's models, by the metrics that rank these.
+
+    Attributes:
+        metrics: the one that ranks on every split that is scored against distributions, and accuracy.
+        values: baseline → the value of each metric, None where it has none.
+        ranking: baseline → the metric of its split that ranks, and the value: the items' own answers by that of the
+            training items. Of those that have one.
+    """
+
+    metrics: Sequence[str]
+    values: Mapping[str, Sequence[float | None]]
+    ranking: Mapping[str, tuple[str, float]]
+
+
+def baselines_beside(block: DatasetComparison, values: MetricValues) -> Baselines | None:
+    """Returns what stands beside a dataset's models; None where what ranks them is not scored against distributions,
+    or nothing is known."""
     split, kind = block.metric.partition("_")[0], metric_kind(block.metric)
     if not _compares_distributions(block, values):
         return None
     wanted = [f"{part}_{kind}" for part in SPLITS] + ([f"{split}_{ACCURACY}"] if kind != ACCURACY else [])
     metrics = [metric for metric in wanted if (MARGINAL, metric) in values]
-    return StudyTable(
-        title="",
-        columns=("without a fit", *map(readable, metrics)),
-        rows=[
-            (name, *(show_number(values.get((name, metric)), metric) or "–" for metric in metrics)) for name in _NAMES
-        ],
-        note=NOTE,
+    ranks = {name: f"train_{kind}" if name == HISTOGRAM else block.metric.partition(".")[0] for name in _NAMES}
+    return Baselines(
+        metrics=metrics,
+        values={name: [values.get((name, metric)) for metric in metrics] for name in _NAMES},
+        ranking={name: (metric, values[name, metric]) for name, metric in ranks.items() if (name, metric) in values},
     )
-
-
-def baseline_lines(block: DatasetComparison, values: MetricValues) -> list[dict[str, str]]:
-    """Returns the same for the table as text, a line each, by the metric that ranks; the items' own answers by that of
-    the training items."""
-    kind = metric_kind(block.metric)
-    if not _compares_distributions(block, values):
-        return []
-    found: list[dict[str, str]] = []
-    for name in _NAMES:
-        metric = f"train_{kind}" if name == HISTOGRAM else block.metric.partition(".")[0]
-        if (name, metric) in values:
-            value = show_number(values[name, metric], metric)
-            found.append({"dataset": block.title, "without a fit": name, "metric": readable(metric), "value": value})
-    return found
 
 
 def _compares_distributions(block: DatasetComparison, values: MetricValues) -> bool:

@@ -8,29 +8,53 @@ several), and projected ones beside those as they are, on the same seeds and ite
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-
-import numpy as np
+from typing import Literal
 
 from crowdsweep.analysis.compare import DatasetComparison
 from crowdsweep.analysis.counted import Place, counted, scores_of
 from crowdsweep.analysis.kept_scores import KeptScores
-from crowdsweep.analysis.paired import paired_test
-from crowdsweep.metrics.shown import show_interval, show_number
-from crowdsweep.metrics.wording import readable
+from crowdsweep.analysis.paired import SideBySide, side_by_side
 from crowdsweep.record.rows import Rows
 from crowdsweep.record.shown import ShownTrial
 from crowdsweep.record.state import JournalState
-from crowdsweep.studies.contract import Cell, StudyTable
-from crowdsweep.units import show_p
 
 PLAIN = "pd"
 _SNAP = "test_snap"  # the hyper-parameter of guided models, and what their predictor's uses are called after
-_AS_IT_IS, _PROJECTED = "none", ("soft", "hard")
-NOTE = (
-    "difference: the first minus the second, with its 95 % interval and the p of a paired test, uncorrected. As it is: "
-    "the classifier's own prediction; soft: all clusters in proportion; hard: the best one. Each model stands at its "
-    "own point: where points were searched, the plain classifier may differ in more than what it learns."
-)
+Use = Literal["none", "soft", "hard"]
+"""What is done with a guided classifier's prediction: nothing, or it is projected onto all clusters or the best one."""
+_PROJECTED: tuple[Use, ...] = ("soft", "hard")
+
+
+@dataclass(frozen=True, kw_only=True)
+class GuidedPrediction:
+    """A guided model's prediction beside another.
+
+    Attributes:
+        model: what the sweep file calls it.
+        use: of its prediction.
+        plain: the plain classifier beside it; empty where it stands beside its own prediction as it is.
+        scores: of both, this one first.
+    """
+
+    model: str
+    use: Use
+    plain: str = ""
+    scores: SideBySide
+
+
+@dataclass(frozen=True, kw_only=True)
+class Guidance:
+    """What guidance does on one dataset.
+
+    Attributes:
+        dataset: as its comparison is called.
+        metric: that compares.
+        predictions: each beside another.
+    """
+
+    dataset: str
+    metric: str
+    predictions: Sequence[GuidedPrediction]
 
 
 @dataclass
@@ -51,12 +75,12 @@ class _Runs:
         return plain if self.params.get(_SNAP, use) == use else f"{plain}.{use}"
 
 
-def guidance_tables(
+def guidance_of(
     state: JournalState, trials: Iterable[ShownTrial], rows: Rows, blocks: Sequence[DatasetComparison]
-) -> list[StudyTable]:
-    """Returns a table for each dataset on which a guided model ran; none where none did."""
+) -> list[Guidance]:
+    """Returns what guidance does on each dataset on which a guided model ran."""
     ran, kept = _ran(state, trials), KeptScores(state, rows)
-    tables: list[StudyTable] = []
+    found: list[Guidance] = []
     for block in blocks:
         models = ran.get(block.place, {})
         ranked = [models[score.model] for score in block.scores if score.model in models]
@@ -69,9 +93,8 @@ def guidance_tables(
             for row in _of_model(state, kept, metric, runs, next(filter(runs.same_network, plain), None))
         ]
         if compared:
-            columns = ("model", "prediction", "beside", readable(metric), "other's", "difference", "95 % interval", "p")
-            tables.append(StudyTable(title=block.title, columns=columns, rows=compared, note=NOTE))
-    return tables
+            found.append(Guidance(dataset=block.title, metric=metric, predictions=compared))
+    return found
 
 
 def _ran(state: JournalState, trials: Iterable[ShownTrial]) -> dict[Place, dict[str, _Runs]]:
@@ -85,10 +108,11 @@ def _ran(state: JournalState, trials: Iterable[ShownTrial]) -> dict[Place, dict[
 
 def _of_model(
     state: JournalState, kept: KeptScores, metric: str, runs: _Runs, plain: _Runs | None
-) -> Iterator[list[Cell]]:
-    as_it_is = runs.metric(metric, _AS_IT_IS)
-    pairs = [(_AS_IT_IS, plain, metric)] if plain is not None else []
-    pairs += [(use, runs, as_it_is) for use in _PROJECTED]
+) -> Iterator[GuidedPrediction]:
+    as_it_is = runs.metric(metric, "none")
+    pairs: list[tuple[Use, _Runs, str]] = [(use, runs, as_it_is) for use in _PROJECTED]
+    if plain is not None:
+        pairs.insert(0, ("none", plain, metric))
     for use, other, other_name in pairs:
         first, second = (
             scores_of(state, kept(list(own.key.values()), name), name, own.key)
@@ -96,16 +120,9 @@ def _of_model(
         )
         if not first.by_seed.keys() & second.by_seed.keys():
             continue
-        test = paired_test(first, second, len(pairs), metric=metric)
-        yield [
-            runs.label,
-            "as it is" if use == _AS_IT_IS else f"projected, {use}",
-            other.label if use == _AS_IT_IS else "as it is",
-            *(
-                show_number(float(np.mean(list(part.by_seed.values()))), metric, test.difference)
-                for part in (first, second)
-            ),
-            "" if test.difference is None else show_number(test.difference.mean, metric, test.difference),
-            "" if test.difference is None else show_interval(test.difference, metric),
-            show_p(test.p).removeprefix("= "),
-        ]
+        yield GuidedPrediction(
+            model=runs.label,
+            use=use,
+            plain="" if other is runs else other.label,
+            scores=side_by_side(first, second, len(pairs), metric),
+        )

@@ -4,7 +4,7 @@ The section stands where both ran on a dataset. Beside our paired test it has th
 them, and how peaked the soft labels are of what both get right, one of them, or neither (its Table 3).
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -12,27 +12,49 @@ import numpy as np
 from crowdsweep.analysis.compare import describe_dataset
 from crowdsweep.analysis.counted import counted, scores_of
 from crowdsweep.analysis.kept_scores import KeptScores
-from crowdsweep.analysis.paired import paired_test
-from crowdsweep.metrics.shown import show_interval, show_number
+from crowdsweep.analysis.paired import SideBySide, side_by_side
 from crowdsweep.metrics.soft_labels import bootstrap_p, kurtosis_by_outcome
-from crowdsweep.metrics.wording import readable
 from crowdsweep.record.array_names import kurtosis_name
 from crowdsweep.record.kept_arrays import array_of
 from crowdsweep.record.rows import Rows
 from crowdsweep.record.shown import ShownTrial
 from crowdsweep.record.state import JournalState
-from crowdsweep.studies.contract import StudyTable
-from crowdsweep.units import show_p
 
-NOTE = (
-    "difference: mtl minus stl, with its 95 % interval and the p of our paired test, uncorrected; bootstrap p: of "
-    "1,000 samples of a third of all runs' pooled predictions, the share whose difference exceeds twice the observed "
-    "one (Fornaciari et al. 2021), which takes runs on the same items for independent."
-)
-PEAKED = (
-    "mean excess kurtosis of the votes' soft labels (softmax of counts), and the number of predictions: the higher, "
-    "the more one class stands out."
-)
+
+@dataclass(frozen=True, kw_only=True)
+class SoftLabelPair:
+    """An mtl beside an stl.
+
+    Attributes:
+        multi, single: what the sweep file calls them.
+        labels: that both trained on: `silver` or `gold`.
+        scores: of both, mtl first.
+        bootstrap_p: of Fornaciari et al. (2021); None where the scores of single items are not known.
+        kurtosis: mean excess kurtosis of the votes' soft labels and the number of predictions, of those that both get
+            right, mtl alone, stl alone, neither; empty where no votes of the scored items are known.
+    """
+
+    multi: str
+    single: str
+    labels: str
+    scores: SideBySide
+    bootstrap_p: float | None
+    kurtosis: Sequence[tuple[float, int]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SoftLabels:
+    """What soft labels do on one dataset.
+
+    Attributes:
+        dataset: with its parameters, in words.
+        metric: the accuracy that compares.
+        pairs: each mtl beside its stl.
+    """
+
+    dataset: str
+    metric: str
+    pairs: Sequence[SoftLabelPair]
 
 
 @dataclass
@@ -48,10 +70,10 @@ class _Runs:
         return self.trial.spec.params["labels"], self.trial.spec.params["network"]
 
 
-def soft_label_tables(state: JournalState, trials: Iterable[ShownTrial], rows: Rows) -> list[StudyTable]:
-    """Returns the tables of the section; none where stl and mtl did not both run."""
+def soft_labels_of(state: JournalState, trials: Iterable[ShownTrial], rows: Rows) -> list[SoftLabels]:
+    """Returns what soft labels do on each dataset on which stl and mtl both ran."""
     kept = KeptScores(state, rows)
-    tables: list[StudyTable] = []
+    found: list[SoftLabels] = []
     for dataset, (metric, models) in _ran(state, trials).items():
         pairs = [
             (single, multi)
@@ -61,17 +83,10 @@ def soft_label_tables(state: JournalState, trials: Iterable[ShownTrial], rows: R
             and single.what == multi.what
             and single.key.keys() & multi.key.keys()
         ]
-        if not pairs:
-            continue
-        columns = ("mtl", "stl", "labels", readable(metric), "stl's", "difference", "95 % interval", "p", "bootstrap p")
-        compared = [_compared(state, kept, metric, single, multi, len(pairs)) for single, multi in pairs]
-        tables.append(StudyTable(title=f"Soft labels on {dataset}", columns=columns, rows=compared, note=NOTE))
-        peaked = [row for pair in pairs if (row := _peaked(state, rows, kept, metric, *pair)) is not None]
-        if peaked:
-            columns = ("mtl", "stl", "both right", "mtl only", "stl only", "both wrong")
-            title = f"How peaked the votes are, {dataset}"
-            tables.append(StudyTable(title=title, columns=columns, rows=peaked, note=PEAKED))
-    return tables
+        if pairs:
+            compared = [_compared(state, rows, kept, metric, single, multi, len(pairs)) for single, multi in pairs]
+            found.append(SoftLabels(dataset=dataset, metric=metric, pairs=compared))
+    return found
 
 
 def _ran(state: JournalState, trials: Iterable[ShownTrial]) -> Mapping[str, tuple[str, Mapping[str, _Runs]]]:
@@ -87,24 +102,19 @@ def _ran(state: JournalState, trials: Iterable[ShownTrial]) -> Mapping[str, tupl
 
 
 def _compared(
-    state: JournalState, kept: KeptScores, metric: str, single: _Runs, multi: _Runs, comparisons: int
-) -> list[str | float | int | None]:
+    state: JournalState, rows: Rows, kept: KeptScores, metric: str, single: _Runs, multi: _Runs, comparisons: int
+) -> SoftLabelPair:
     known = kept([*single.key.values(), *multi.key.values()], metric)
     one, other = (scores_of(state, known, metric, runs.key) for runs in (multi, single))
-    test = paired_test(one, other, comparisons, metric=metric)
     pooled = [mine - theirs for _, theirs, mine in _by_item(kept, metric, single, multi)]
-    means = [show_number(float(np.mean(list(own.by_seed.values()))), metric, test.difference) for own in (one, other)]
-    difference = test.difference
-    return [
-        multi.trial.label,
-        single.trial.label,
-        multi.what[0],
-        *means,
-        "" if difference is None else show_number(difference.mean, metric, difference),
-        "" if difference is None else show_interval(difference, metric),
-        show_p(test.p),
-        show_p(bootstrap_p(np.concatenate(pooled))) if pooled else "",
-    ]
+    return SoftLabelPair(
+        multi=multi.trial.label,
+        single=single.trial.label,
+        labels=multi.what[0],
+        scores=side_by_side(one, other, comparisons, metric),
+        bootstrap_p=bootstrap_p(np.concatenate(pooled)) if pooled else None,
+        kurtosis=_kurtosis(state, rows, kept, metric, single, multi),
+    )
 
 
 def _by_item(
@@ -118,10 +128,10 @@ def _by_item(
             yield seed, known[keys[0]].astype(np.float64), known[keys[1]].astype(np.float64)
 
 
-def _peaked(
+def _kurtosis(
     state: JournalState, rows: Rows, kept: KeptScores, metric: str, single: _Runs, multi: _Runs
-) -> list[str | float | int | None] | None:
-    """Returns a row of the kurtosis table; None where no votes of the scored items are known."""
+) -> Sequence[tuple[float, int]]:
+    """Returns what `SoftLabelPair.kurtosis` is."""
     name, parts = kurtosis_name(metric.partition("_")[0]), []
     for seed, theirs, mine in _by_item(kept, metric, single, multi):
         artifact = state.results[multi.key[seed]].kept.get(name)
@@ -129,7 +139,6 @@ def _peaked(
         if kurtosis is not None and len(kurtosis) == len(mine):
             parts.append((kurtosis, mine, theirs))
     if not parts:
-        return None
+        return ()
     kurtosis, mine, theirs = (np.concatenate([part[i] for part in parts]) for i in range(3))
-    found = kurtosis_by_outcome(kurtosis, mine > 0.5, theirs > 0.5)
-    return [multi.trial.label, single.trial.label, *(f"{mean:.3f} ({count:,})" for mean, count in found)]
+    return kurtosis_by_outcome(kurtosis, mine > 0.5, theirs > 0.5)

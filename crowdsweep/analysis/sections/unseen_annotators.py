@@ -6,42 +6,53 @@ Weerasooriya, Ororbia and Homan).
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from crowdsweep.analysis.counted import Place
 from crowdsweep.analysis.kept_arrays import first_seeds
-from crowdsweep.metrics.intervals import estimate
-from crowdsweep.metrics.known import HELDOUT
-from crowdsweep.metrics.shown import show_interval, show_number, show_probability
+from crowdsweep.metrics.intervals import Estimate, estimate
 from crowdsweep.record.rows import Rows
 from crowdsweep.record.shown import ShownTrial
 from crowdsweep.record.state import JournalState
-from crowdsweep.studies.contract import StudyTable
 
 LOGLIK = "unseen_loglik"
-NOTE = (
-    "first seed; the share is the probability, as a geometric mean, that an answer was given. gain: in nats per "
-    "answer, a mean over the annotators, with its 95 % interval."
-)
 
 
-def unseen_tables(state: JournalState, trials: Iterable[ShownTrial], rows: Rows) -> dict[Place, StudyTable]:
-    """Returns a table by dataset and its parameters: a row for each model that left annotators out."""
-    found: dict[Place, list[tuple[str, ...]]] = {}
+@dataclass(frozen=True, kw_only=True)
+class UnseenAnnotators:
+    """The annotators that one model left out of training, by its first seed.
+
+    Attributes:
+        model: what the sweep file calls it.
+        n_annotators: how many.
+        as_mean, inferred: log-probability of an answer in nats, over the annotators: by the mean of those that the
+            model knows, and by what it inferred of this one.
+        gain: of the latter over the former, annotator by annotator.
+    """
+
+    model: str
+    n_annotators: int
+    as_mean: Estimate
+    inferred: Estimate
+    gain: Estimate
+
+
+def unseen_annotators(
+    state: JournalState, trials: Iterable[ShownTrial], rows: Rows
+) -> dict[Place, list[UnseenAnnotators]]:
+    """Returns by dataset and its parameters the models that left annotators out."""
+    found: dict[Place, list[UnseenAnnotators]] = {}
     for kept in first_seeds(state, trials, rows, (LOGLIK,)):
         loglik = kept.arrays[LOGLIK]
         if loglik.ndim != 2 or loglik.shape[1] != 2 or not len(loglik):  # a plug-in's own array of this name
             continue
-        crowd, inferred = (estimate(column.tolist()) for column in loglik.T)
-        gain = estimate((loglik[:, 1] - loglik[:, 0]).tolist())
-        found.setdefault(kept.place, []).append(
-            (
-                kept.model,
-                str(len(loglik)),
-                show_probability(crowd, HELDOUT),
-                show_probability(inferred, HELDOUT),
-                show_number(gain.mean, HELDOUT, gain),
-                show_interval(gain, HELDOUT),
-            )
+        as_mean, inferred = (estimate(column.tolist()) for column in loglik.T)
+        one = UnseenAnnotators(
+            model=kept.model,
+            n_annotators=len(loglik),
+            as_mean=as_mean,
+            inferred=inferred,
+            gain=estimate((loglik[:, 1] - loglik[:, 0]).tolist()),
         )
-    columns = ("model", "annotators", "as the mean annotator", "inferred from other answers", "gain", "95 % interval")
-    return {place: StudyTable(title="", columns=columns, rows=cells, note=NOTE) for place, cells in found.items()}
+        found.setdefault(kept.place, []).append(one)
+    return found

@@ -132,7 +132,7 @@ class Progress:
         later = {cell: n for cell in self._searched if (n := min(to_go.get(cell, 0), self._unasked(cell))) > 0}
         if not later:
             return Left(shown_s, why)
-        less_s, more_s = self._work.spread(later, gone_s)
+        less_s, more_s = self._work.margins(later, gone_s)
         return Left(max(0.0, shown_s - less_s), why, shown_s + more_s)
 
     def _unasked(self, cell: Cell) -> int:

@@ -100,7 +100,7 @@ class Work:
         unknown = sum(n for cell, n in to_go.items() if cell not in self.by_cell) / n
         return by_work_s + unknown * max(0.0, by_number_s - by_work_s)
 
-    def spread(self, proposed_later: Mapping[Cell, int], gone_s: float) -> tuple[float, float]:
+    def margins(self, proposed_later: Mapping[Cell, int], gone_s: float) -> tuple[float, float]:
         """Returns by how many seconds less, and more, trials may take than `left_s` says, since nobody knows their
         points yet: infinitely many more where too few points have ended.
 

@@ -14,7 +14,7 @@ from jaxtyping import Float32, Float64
 
 from crowdsweep.arrays import AnnotatorFeatures
 from crowdsweep.data import bounds
-from crowdsweep.data.missing import USUAL, Missing
+from crowdsweep.data.missing import Missing
 from crowdsweep.data.on_disk import tables
 from crowdsweep.data.on_disk.folder_files import check_names, check_present, number, read_features_of
 from crowdsweep.data.on_disk.tables import Column, Names
@@ -28,7 +28,7 @@ _TABLE = "annotators"  # what the columns of annotators.csv are called beside th
 _NAME = "annotator"
 
 
-def order_annotators(folder: Path, answering: Names, missing: Missing = USUAL) -> Names:
+def order_annotators(folder: Path, answering: Names, missing: Missing) -> Names:
     """Returns the ids of all annotators, declared or answering, in the order of their codes.
 
     Raises:
@@ -45,9 +45,7 @@ def order_annotators(folder: Path, answering: Names, missing: Missing = USUAL) -
     return names.take(names.natural_order())
 
 
-def read_annotator_features(
-    folder: Path, kind: str | None, names: Names, missing: Missing = USUAL
-) -> AnnotatorFeatures | None:
+def read_annotator_features(folder: Path, kind: str | None, names: Names, missing: Missing) -> AnnotatorFeatures | None:
     """Returns the features of all annotators, float32, matched by id; rows of other annotators are left.
 
     Args:

@@ -9,7 +9,7 @@ import gzip
 import io
 import json
 import stat
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -22,6 +22,7 @@ LONGEST_FIELD = bounds.LONGEST_LINE  # characters of one cell, or of one JSON va
 _SAMPLE = 1 << 16  # characters that the separator is told from
 # In the order in which they are believed: a comma inside a cell is more common than a tab or a semicolon.
 _SEPARATORS = ("\t", ";", ",", "|")
+_GZIP, _ZIP, _PARQUET = b"\x1f\x8b", b"PK", b"PAR1"  # what files of these kinds begin with
 
 csv.field_size_limit(LONGEST_FIELD)  # of this process: the csv module knows no other way, and its default is 128 kB
 
@@ -83,17 +84,25 @@ def bytes_of(path: Path, most: int, expected: str) -> bytes:
 
 def is_parquet(path: Path) -> bool:
     """Tells whether a file begins as Parquet does."""
-    return is_file(path) and _beginning(path) == b"PAR1"
+    if not is_file(path):
+        return False
+    with _opened(path) as file:
+        return _beginning(file) == _PARQUET
 
 
-def _beginning(path: Path) -> bytes:
-    """Returns the first four bytes of a file, which tell what it is.
+def _opened(path: Path) -> io.BufferedReader:
+    """Opens a file.
 
     Raises:
-        DataError: the file cannot be read, as one that is somebody else's.
+        DataError: it cannot be read, as one that is somebody else's.
     """
-    with reading(path, "a file that can be read"), path.open("rb") as file:
-        return file.read(4)
+    with reading(path, "a file that can be read"):
+        return path.open("rb")
+
+
+def _beginning(file: io.BufferedReader) -> bytes:
+    """Returns the first four bytes of a file, which tell what it is, and stays where it is."""
+    return file.peek(4)[:4]
 
 
 @contextmanager
@@ -105,15 +114,15 @@ def opened_text(path: Path) -> Generator[io.TextIOWrapper]:
     """
     if not is_file(path):
         raise DataError(f"{path}: expected a file, found {found_at(path)}")
-    magic = _beginning(path)
-    with path.open("rb") as file:
-        if magic[:2] == b"PK" and path.suffix.lower() in (".xlsx", ".xlsm", ".ods"):
+    with _opened(path) as file:
+        magic = _beginning(file)
+        if magic.startswith(_ZIP) and path.suffix.lower() in (".xlsx", ".xlsm", ".ods"):
             raise DataError(f"{path}: expected text, got a spreadsheet; save the sheet as CSV")
-        if magic[:2] == b"PK":
+        if magic.startswith(_ZIP):
             raise DataError(f"{path}: expected text, got a zip archive; unpack it and name the file inside")
-        if magic == b"PAR1":
+        if magic == _PARQUET:
             raise DataError(f"{path}: expected text, got a Parquet file; save it as CSV")
-        if magic[:2] == b"\x1f\x8b":
+        if magic.startswith(_GZIP):
             with gzip.GzipFile(fileobj=file) as unpacked, as_text(unpacked, path) as text:
                 yield text
         else:
@@ -141,9 +150,8 @@ def check_packed_text(path: Path, most: int | None = None) -> None:
     Raises:
         DataError: it is, or is damaged.
     """
-    packed = _beginning(path)[:2] == b"\x1f\x8b"
-    with path.open("rb") as file:
-        if packed:
+    with _opened(path) as file:
+        if _beginning(file).startswith(_GZIP):
             with gzip.GzipFile(fileobj=file) as unpacked:
                 bounded, lines = _Bounded(unpacked, path), 0
                 while piece := bounded.read(1 << 20):
@@ -220,13 +228,43 @@ def separator_of(file: io.TextIOWrapper) -> str | None:
     return longest if (widths[longest] or [0])[0] > 1 else None
 
 
+def rows_of(path: Path, file: io.TextIOWrapper, separator: str | None = None) -> Iterator[tuple[int, list[str]]]:
+    """Yields (number of its line, cells) of each row of separated text, the header among them.
+
+    Args:
+        path: for the message.
+        file: the text, at its start.
+        separator: of the cells; by default what `separator_of` says, or a comma.
+
+    Raises:
+        DataError: the quotes of a row are not closed, or a cell is too long.
+    """
+    reader = csv.reader(file, delimiter=separator or separator_of(file) or ",", strict=True)
+    try:
+        for cells in reader:
+            yield reader.line_num, cells
+    except csv.Error as error:
+        place = f"{path}, line {reader.line_num}"
+        raise DataError(f"{place}: expected a row of a table: {error}; check the double quotes") from error
+
+
+def first_character(path: Path, expected: str) -> str:
+    """Returns the first character of a text that is no white space; empty where it has none.
+
+    Args:
+        path: the file.
+        expected: what it should be, for the message.
+    """
+    with reading(path, expected), opened_text(path) as file:
+        return file.read(4096).lstrip()[:1]
+
+
 def not_utf8(path: Path) -> DataError:
     """Returns the error of a file that is not UTF-8; of packed files it cannot say where."""
     if not is_file(path):  # it stands in an archive
         return DataError(f"{path}: expected UTF-8; save the file again as UTF-8")
-    with path.open("rb") as lines:
-        packed = lines.read(2) in (b"\x1f\x8b", b"PK")
-        lines.seek(0)
+    with _opened(path) as lines:
+        packed = _beginning(lines).startswith((_GZIP, _ZIP))
         whole = iter(lambda: lines.readline(bounds.LONGEST_LINE), b"")
         for number, line in enumerate(() if packed else whole, start=1):
             try:

@@ -5,16 +5,14 @@ is taken for depends on how alike the two look (the distance of their mean image
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 import numpy as np
 from jaxtyping import Float64
 from sklearn.datasets import load_digits
 
-from crowdsweep.data.annotations import Annotations
-from crowdsweep.data.catalogue import Source, number_param, whole_param
-from crowdsweep.data.dataset import SPLITS, CrowdDataset, Gold, Items, NumberedNames, Scalar
-from crowdsweep.data.simulate import simulate_crowd
+from crowdsweep.data.catalogue import Source, whole_param
+from crowdsweep.data.dataset import SPLITS, CrowdDataset, Scalar
+from crowdsweep.data.simulate import answered, unanswered
 from crowdsweep.seeds import SeedStream
 
 _N_CLASSES = 10
@@ -27,23 +25,15 @@ _BRIGHTEST = 16.0  # the grey levels of the images
 
 def _base(params: Mapping[str, Scalar]) -> CrowdDataset:
     pixels, gold = (np.asarray(part) for part in load_digits(return_X_y=True))
-    n_items, n_annotators = len(gold), whole_param(params, "annotators", at_least=1)
-    number_param(params, "labels_per_item", above=0, at_most=n_annotators)
-    none = np.empty(0, dtype=np.int32)
-    return CrowdDataset(
+    return unanswered(
         name=SOURCE.name,
         title=SOURCE.title,
-        annotations=Annotations.of(
-            item=none, annotator=none, label=none, n_items=n_items, n_annotators=n_annotators, n_classes=_N_CLASSES
-        ),
-        items=Items(n_items=n_items, features=(pixels / _BRIGHTEST).astype(np.float32)),
-        split=_split(n_items, whole_param(params, "feature_seed", at_least=0)),
-        gold=Gold(item=np.arange(n_items, dtype=np.int32), label=gold.astype(np.int32)),
-        item_names=NumberedNames("digit", n_items),
-        annotator_names=NumberedNames("annotator", n_annotators),
-        class_names=tuple(str(digit) for digit in range(_N_CLASSES)),
+        features=(pixels / _BRIGHTEST).astype(np.float32),
+        gold=gold.astype(np.int32),
+        split=_split(len(gold), whole_param(params, "feature_seed", at_least=0)),
+        item_name="digit",
+        class_names=[str(digit) for digit in range(_N_CLASSES)],
         params=params,
-        seed_dependent=True,
     )
 
 
@@ -69,18 +59,8 @@ def _confusion(base: CrowdDataset) -> Float64[np.ndarray, "groups true observed"
 
 
 def _draw(base: CrowdDataset, seeds: SeedStream) -> CrowdDataset:
-    answered = np.flatnonzero(base.split != SPLITS.index("test")).astype(np.int32)
-    annotations, crowd = simulate_crowd(
-        base.gold.label[answered],
-        items=answered,
-        n_items=base.items.n_items,
-        n_annotators=base.annotations.n_annotators,
-        labels_per_item=number_param(base.params, "labels_per_item"),
-        group_probs=_GROUP_PROBS,
-        confusion=_confusion(base),
-        seeds=seeds,
-    )
-    return replace(base, annotations=annotations, crowd=crowd)
+    seen = np.flatnonzero(base.split != SPLITS.index("test")).astype(np.int32)
+    return answered(base, seen, group_probs=_GROUP_PROBS, confusion=_confusion(base), seeds=seeds)
 
 
 SOURCE = Source(

@@ -16,10 +16,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from crowdsweep.data.annotations import Annotations
-from crowdsweep.data.catalogue import Source, number_param, whole_param
-from crowdsweep.data.dataset import SPLITS, CrowdDataset, Gold, Items, NumberedNames, Scalar
-from crowdsweep.data.simulate import Gaussians, gaussians, simulate_crowd
+from crowdsweep.data.catalogue import Source, whole_param
+from crowdsweep.data.dataset import SPLITS, CrowdDataset, Gold, Scalar
+from crowdsweep.data.simulate import Gaussians, answered, gaussians, unanswered
 from crowdsweep.seeds import SeedStream
 
 _CENTRES = np.array([[0.0, 1.0], [0.0, -1.0], [1.0, 0.0]])
@@ -51,25 +50,16 @@ def _clouds(params: Mapping[str, Scalar], seeds: SeedStream) -> Gaussians:
 def _base(params: Mapping[str, Scalar]) -> CrowdDataset:
     fixed = 0 if params["feature_seed"] == _EACH else whole_param(params, "feature_seed", at_least=0)
     clouds = _clouds(params, SeedStream(fixed))
-    n_items, n_annotators = len(clouds.gold), whole_param(params, "annotators", at_least=1)
-    number_param(params, "labels_per_item", above=0, at_most=n_annotators)
-    none = np.empty(0, dtype=np.int32)
-    split = np.full(n_items, SPLITS.index("test"), dtype=np.int8)
+    split = np.full(len(clouds.gold), SPLITS.index("test"), dtype=np.int8)
     split[: clouds.n_train] = SPLITS.index("train")
-    return CrowdDataset(
+    return unanswered(
         name=SOURCE.name,
         title=SOURCE.title,
-        annotations=Annotations.of(
-            item=none, annotator=none, label=none, n_items=n_items, n_annotators=n_annotators, n_classes=len(_CENTRES)
-        ),
-        items=Items(n_items=n_items, features=clouds.features),
+        features=clouds.features,
+        gold=clouds.gold,
         split=split,
-        gold=Gold(item=np.arange(n_items, dtype=np.int32), label=clouds.gold),
-        item_names=NumberedNames("item", n_items),
-        annotator_names=NumberedNames("annotator", n_annotators),
         class_names=("0", "1", "2"),
         params=params,
-        seed_dependent=True,
     )
 
 
@@ -81,18 +71,7 @@ def _draw(base: CrowdDataset, seeds: SeedStream) -> CrowdDataset:
             items=replace(base.items, features=clouds.features),
             gold=Gold(item=base.gold.item, label=clouds.gold),
         )
-    train = base.items_of("train")
-    annotations, crowd = simulate_crowd(
-        base.gold.label[train],
-        items=train,
-        n_items=base.items.n_items,
-        n_annotators=base.annotations.n_annotators,
-        labels_per_item=number_param(base.params, "labels_per_item"),
-        group_probs=_GROUP_PROBS,
-        confusion=_CONFUSION,
-        seeds=seeds,
-    )
-    return replace(base, annotations=annotations, crowd=crowd)
+    return answered(base, base.items_of("train"), group_probs=_GROUP_PROBS, confusion=_CONFUSION, seeds=seeds)
 
 
 SOURCE = Source(

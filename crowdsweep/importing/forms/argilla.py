@@ -37,7 +37,7 @@ def read_argilla(path: Path, asked: Asked) -> ImportedRows:
     Raises:
         DataError: a record or a response is not what it should be; says which, and at which key.
     """
-    gathered, ids = Gathering(path, asked.missing), Ids(path, "record")
+    gathered, ids = Gathering(path, asked.missing), Ids(path, "record", asked.missing)
     questions: dict[str, None] = {}
     multilabel = False
     for position, record in objects(path):

@@ -32,7 +32,7 @@ def read_doccano(path: Path, asked: Asked) -> ImportedRows:
     gathered = Gathering(path, asked.missing)
     annotators: set[str] = set()
     for annotator, file, records in _files(path):
-        ids = Ids(file, "example")
+        ids = Ids(file, "example", asked.missing)
         for position, record in records:
             name = ids.once(record, ("id", "filename"), position)
             where = f"{file}, example {name}"

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from crowdsweep.data.missing import Missing
 from crowdsweep.data.on_disk.json_text import an_object, objects, part
 from crowdsweep.data.on_disk.shown import text_in
 from crowdsweep.errors import DataError, shown
@@ -41,7 +42,7 @@ def read_label_studio(path: Path, asked: Asked) -> ImportedRows:
 
 
 def _read_tasks(path: Path, asked: Asked) -> ImportedRows:
-    gathered, ids, question = Gathering(path, asked.missing), Ids(path, "task"), asked.question
+    gathered, ids, question = Gathering(path, asked.missing), Ids(path, "task", asked.missing), asked.question
     questions: dict[str, None] = {}
     names: dict[str, str] = {}
     other: set[str] = set()
@@ -62,11 +63,11 @@ def _read_tasks(path: Path, asked: Asked) -> ImportedRows:
             if not answers:
                 gathered.leave_out("annotations without an answer" + (f" to {question}" if question else ""))
                 continue
-            who = _who(annotation, place, names)
+            who = _who(annotation, place, names, asked.missing)
             for key, labels in answers.items():
                 if annotation.get("ground_truth") is True:
-                    known = tuple(sorted({text_of(label, "a label", f"{place}, {key}") for label in labels}))
-                    trusted.setdefault(item, set()).add(known)
+                    known = {text_of(label, "a label", f"{place}, {key}", asked.missing) for label in labels}
+                    trusted.setdefault(item, set()).add(tuple(sorted(known)))
                 else:
                     gathered.answer(item, who, labels, place, key=key)
     if other and not questions:
@@ -118,21 +119,21 @@ def _answers(
         yield name, labels
 
 
-def _who(annotation: Mapping[str, Any], where: str, names: dict[str, str]) -> str:
+def _who(annotation: Mapping[str, Any], where: str, names: dict[str, str], missing: Missing) -> str:
     """Returns the id of who answered, and keeps the e-mail address that some annotations of an export add to it."""
     who = annotation.get("completed_by")
     if isinstance(who, dict):
         email, key = who.get("email"), who.get("id", who.get("email"))
-        name = text_of(key, "an id or an email", f"{where}, completed_by")
+        name = text_of(key, "an id or an email", f"{where}, completed_by", missing)
         if isinstance(email, str) and email:
-            names[name] = text_of(email, "an email", f"{where}, completed_by.email")
+            names[name] = text_of(email, "an email", f"{where}, completed_by.email", missing)
         return name
-    return text_of(who, "who answered", f"{where}, completed_by")
+    return text_of(who, "who answered", f"{where}, completed_by", missing)
 
 
 def _read_min(path: Path, asked: Asked) -> ImportedRows:
     key, of_items = _min_keys(path, asked.question)
-    gathered, ids = Gathering(path, asked.missing), Ids(path, "row")
+    gathered, ids = Gathering(path, asked.missing), Ids(path, "row", asked.missing)
     for position, row in objects(path):
         where = f"{path}, row {position}"
         data = {name: row[name] for name in of_items if name in row}

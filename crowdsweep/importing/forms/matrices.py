@@ -5,7 +5,6 @@ p1,0,1
 p2,,0           a missing answer is an empty cell, NaN or -1
 """
 
-import csv
 import re
 from collections import Counter
 from pathlib import Path
@@ -13,9 +12,8 @@ from pathlib import Path
 from crowdsweep.data import bounds
 from crowdsweep.data.missing import Missing
 from crowdsweep.data.on_disk import arrays_on_disk
-from crowdsweep.data.on_disk.doors import check_packed_text, opened_text, reading, separator_of
+from crowdsweep.data.on_disk.doors import check_packed_text, opened_text, reading, rows_of, separator_of
 from crowdsweep.errors import DataError, shown
-from crowdsweep.importing.delimited import told
 from crowdsweep.importing.gold import GoldClasses, gold_file
 from crowdsweep.importing.rows import Asked, Gathering, ImportedRows, text_of
 
@@ -46,7 +44,7 @@ def read_cleanlab(path: Path, asked: Asked) -> ImportedRows:
 def _from_matrix(path: Path, asked: Asked, prefix: str, headed: bool | None) -> ImportedRows:
     missing = asked.missing.in_matrices()
     gathered, gold = Gathering(path, asked.missing), GoldClasses(missing)
-    cells, is_table = _cells(path)
+    cells, is_table = _cells(path, asked.missing)
     if not cells:
         raise DataError(f"{path}: expected a matrix, the file is empty")
     header, body = _parted(path, cells, is_table, True if asked.item is not None else headed, gathered)
@@ -183,7 +181,7 @@ def _item_first(
     return moved[0], moved[1:]
 
 
-def _cells(path: Path) -> tuple[list[list[str]], bool]:
+def _cells(path: Path, missing: Missing) -> tuple[list[list[str]], bool]:
     """Returns the cells, and whether they stand in a separated table, which may have a header and an index."""
     known: dict[str, str] = {}  # one object for each distinct text: there are as many cells as items × annotators
     if path.suffix == ".npy":
@@ -192,7 +190,7 @@ def _cells(path: Path) -> tuple[list[list[str]], bool]:
             raise DataError(f"{path}: expected a matrix of items × annotators, got shape {array.shape}")
         bounds.check_rows(max(array.size, *array.shape), path, floor=bounds.MOST_RECORDS, what="cells")
         lines = (
-            [_text_of_cell(cell, f"{path}, item {number}") for cell in line.tolist()]
+            [_text_of_cell(cell, f"{path}, item {number}", missing) for cell in line.tolist()]
             for number, line in enumerate(array)
         )
         return [[known.setdefault(cell, cell) for cell in line] for line in lines], False
@@ -204,7 +202,7 @@ def _cells(path: Path) -> tuple[list[list[str]], bool]:
         if separator is None:
             rows = (line.split() for line in file if not line.startswith("#"))
         else:
-            rows = told(path, csv.reader(file, delimiter=separator, strict=True))
+            rows = (cells for _, cells in rows_of(path, file, separator))
         cells: list[list[str]] = []
         n_cells = 0
         for row in rows:
@@ -217,10 +215,10 @@ def _cells(path: Path) -> tuple[list[list[str]], bool]:
         return cells, separator is not None
 
 
-def _text_of_cell(cell: object, where: str) -> str:
+def _text_of_cell(cell: object, where: str, missing: Missing) -> str:
     if isinstance(cell, str):
         return cell.strip()
-    return "" if cell != cell else text_of(cell, "a label", where)
+    return "" if cell != cell else text_of(cell, "a label", where, missing)
 
 
 def _parted(

@@ -1,7 +1,7 @@
-"""Annotators of one ability each who answer easy items better than hard ones.
+"""Annotators of one ability each, who are right more often on easy items than on difficult ones.
 
-An annotator answers an item rightly with probability sigmoid(ability × easiness), else with any other class alike.
-Ability may be negative, which is adversarial; easiness is positive.
+An annotator answers an item rightly with probability sigmoid(ability × easiness), else with each other class equally
+often. Ability may be negative, which is adversarial; easiness is positive.
 """
 
 from dataclasses import dataclass
@@ -29,8 +29,7 @@ class AbilityModel:
     Attributes:
         ability: alpha.
         easiness: beta', quantiles over the training items.
-        crowd: quantiles of the abilities, each counting as often as it answered: what an annotator may be of whom
-            nothing is known.
+        crowd: quantiles of the abilities, each counting as often as it answered: for an annotator without answers.
         answered: whether anything is known of each annotator.
         n_classes: K.
     """

@@ -1,6 +1,7 @@
 """Simulated annealing of hard clusters of items and annotators, several fits of one data set side by side.
 
-What is pushed up, from Dirichlets over the parameters, clusters of items w and of annotators z, and answers y:
+The log joint that is maximised, with Dirichlet priors over the parameters, clusters of items w and of annotators z, and
+answers y:
 
     (alpha - 1) sum log Theta + (gamma - 1) sum log psi + (tau - 1) sum log Omega
     + sum over items of log psi[w_i] + sum over annotators of log Omega[z_t]
@@ -126,7 +127,7 @@ class State:
     annotator_sizes: Shares
 
     def log_joint(self, target: Target) -> PerColumn:
-        """Returns what is pushed up, of each fit."""
+        """Returns the log joint of each fit."""
         at = self.solution
         return (
             ((self.counts + (target.alpha - 1)) * at.log_labels).sum(axis=(0, 1, 2))
@@ -210,13 +211,13 @@ class Annealing:
         steps = np.split(draws.steps, [edges.n_items])
         after = self._distributions(state, target.log_distributions(draws.gammas), limits[0])
 
-        proposed = others(before.items, target.clusters, steps[0])
+        proposed = another_cluster(before.items, target.clusters, steps[0])
         delta, moves = self.item_deltas(after, state.places, proposed)
         taken = delta > limits[1]
         after = replace(after, items=np.where(taken, proposed, before.items))
         places = state.places + (moves * taken).take(edges.item, axis=0)
 
-        proposed = others(before.annotators, target.annotator_clusters, steps[1])
+        proposed = another_cluster(before.annotators, target.annotator_clusters, steps[1])
         delta, moves = self.annotator_deltas(after, places, proposed)
         taken = delta > limits[2]
         after = replace(after, annotators=np.where(taken, proposed, before.annotators))
@@ -305,7 +306,7 @@ class Annealing:
         return places
 
 
-def others(now: Codes, n_clusters: int, steps: Float64[np.ndarray, "_ columns"]) -> Codes:
+def another_cluster(now: Codes, n_clusters: int, steps: Float64[np.ndarray, "_ columns"]) -> Codes:
     """Returns another cluster for each node, all others equally likely; the same where there is no other."""
     return (now + 1 + (steps * (n_clusters - 1)).astype(np.int64)) % n_clusters
 

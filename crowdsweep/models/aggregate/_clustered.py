@@ -1,4 +1,4 @@
-"""What a model of clusters hands to whoever builds on its clusters, and how its restarts report."""
+"""What models of clusters share: their result, the reports of their restarts, and the graph model's parameters."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

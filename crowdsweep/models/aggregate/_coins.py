@@ -1,4 +1,4 @@
-"""Annotators of one number each: right with one probability, whatever the class, and erring evenly."""
+"""One-coin annotators: right with one probability, whatever the class, and uniform over the wrong classes."""
 
 from dataclasses import dataclass
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
-from jaxtyping import Float64, Int, Int32
+from jaxtyping import Float64, Int, Int32, Int64
 
 from crowdsweep.models._em import StackedCrowds
 
@@ -61,16 +61,24 @@ def answers_by_pair(crowds: StackedCrowds) -> tuple[sp.csr_array, Int32[np.ndarr
 
     It is `crowds.answers` cut up: repeats of a pair, and fractions of an answer, share a row.
     """
+    item, _, pointers = pairs_of(crowds)
+    answers = crowds.answers
+    shape = (len(pointers) - 1, answers.shape[1])
+    return sp.csr_array((answers.data, answers.indices, pointers), shape=shape), item[pointers[:-1]]
+
+
+def pairs_of(
+    crowds: StackedCrowds,
+) -> tuple[Int32[np.ndarray, " entries"], Int32[np.ndarray, " entries"], Int64[np.ndarray, " pointers"]]:
+    """Returns item and annotator of each entry of `crowds.answers`, sorted by item and column, and where pairs begin:
+    the entries of pair p, of one item and one annotator, are `pointers[p]:pointers[p + 1]`."""
     answers = crowds.answers
     answers.sort_indices()
     item = np.repeat(np.arange(crowds.n_items, dtype=np.int32), np.diff(answers.indptr))
     annotator = crowds.column_annotator[answers.indices]
     begins = np.ones(len(item), dtype=bool)
     begins[1:] = (np.diff(item) != 0) | (np.diff(annotator) != 0)
-    first = np.flatnonzero(begins)
-    pointers = np.append(first, len(item))
-    shape = (len(first), answers.shape[1])
-    return sp.csr_array((answers.data, answers.indices, pointers), shape=shape), item[first]
+    return item, annotator, np.append(np.flatnonzero(begins), len(item))
 
 
 def by_code(
@@ -89,7 +97,7 @@ def _sums(code: Int[np.ndarray, " rows"], per_row: PerRow, size: int) -> PerUnit
 def damped_newton_step(
     value: Callable[[UnitParameters], PerUnit], at: UnitParameters, step: UnitParameters
 ) -> UnitParameters:
-    """Returns at + step, each unit's step halved until it does not lead down; where ten halvings do not help, none.
+    """Returns at + step, each unit's step halved until its value does not fall; no step where ten halvings do not help.
 
     Args:
         value: of all units; each depends on its own parameters alone.
@@ -99,8 +107,8 @@ def damped_newton_step(
     before = value(at)
     wide = (-1, *(1,) * (at.ndim - 1))
     for _ in range(_HALVINGS):
-        leads_down = value(at + step) < before
-        if not leads_down.any():
+        falls = value(at + step) < before
+        if not falls.any():
             return at + step
-        step = np.where(leads_down.reshape(wide), 0.5 * step, step)
+        step = np.where(falls.reshape(wide), 0.5 * step, step)
     return np.where((value(at + step) < before).reshape(wide), at, at + step)

@@ -1,4 +1,4 @@
-"""Votes that weigh as much as their annotators, and annotators judged by the votes of the others."""
+"""Weighted votes, and annotators' answers counted against the votes of the others."""
 
 from collections.abc import Callable
 
@@ -10,14 +10,14 @@ from crowdsweep.arrays import ItemProbs, normalised_rows
 from crowdsweep.models._em import ColumnProbs, FittedEM, PerReplica, StackedCrowds, chunks, soft_vote
 from crowdsweep.models._steps import Stepped
 from crowdsweep.models.aggregate._coins import coins
-from crowdsweep.models.aggregate._rows import by_code
+from crowdsweep.models.aggregate._rows import by_code, pairs_of
 from crowdsweep.models.contract import FitResult
 
 Weights = Float64[np.ndarray, " annotators"]
 
 
 def weighted_votes(crowds: StackedCrowds, weights: Weights) -> Float64[np.ndarray, "items classes"]:
-    """Returns for each item and class the sum of the weights of who answered so. O(A)."""
+    """Returns for each item and class the summed weights of the annotators who gave that label. O(A)."""
     n_columns = len(crowds.column_label)
     weighing = sp.csr_array(
         (weights[crowds.column_annotator], crowds.column_label, np.arange(n_columns + 1)),
@@ -31,20 +31,15 @@ def counts_against_others(
 ) -> ColumnProbs:
     """Counts answers [columns, classes], each against the votes of its item's other annotators. O(A K).
 
-    An answer is no evidence for itself, else one answer per item would make everybody infallible.
+    Against a vote that includes it, a single answer per item would make its annotator perfect.
 
     Args:
         crowds: the annotations.
         weights: of each annotator's votes, at least 0.
         posterior_of: from the shares of the votes, uniform where there is none, to a posterior of the items.
     """
-    answers = crowds.answers
-    answers.sort_indices()
-    item = np.repeat(np.arange(crowds.n_items), np.diff(answers.indptr))
-    annotator, label = crowds.column_annotator[answers.indices], crowds.column_label[answers.indices]
-    begins = np.ones(len(item), dtype=bool)
-    begins[1:] = (np.diff(item) != 0) | (np.diff(annotator) != 0)
-    first = np.append(np.flatnonzero(begins), len(item))
+    item, annotator, first = pairs_of(crowds)
+    answers, label = crowds.answers, crowds.column_label[crowds.answers.indices]
     votes = weighted_votes(crowds, weights)
     counts = np.zeros((len(crowds.column_label), crowds.n_classes))
     for pairs in chunks(len(first) - 1, crowds.n_classes):
@@ -59,9 +54,9 @@ def counts_against_others(
 
 
 def voted_results(crowds: StackedCrowds, stepped: Stepped[Weights], smoothing: float) -> list[FitResult]:
-    """Returns the result of each replica, whose items are what their weighted votes say.
+    """Returns the result of each replica, whose items have their weighted votes for probabilities.
 
-    An item whose votes weigh nothing is what its plain votes say. Annotators have one accuracy each.
+    An item whose votes have weight zero has its unweighted votes. Annotators have one accuracy each.
 
     Args:
         crowds: the annotations.

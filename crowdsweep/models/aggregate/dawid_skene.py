@@ -1,8 +1,8 @@
 """Dawid-Skene: every annotator has a confusion matrix, every item a hidden true class.
 
 The classes of the items are drawn from shares, and each answer from the row of its annotator's matrix that belongs to
-the item's class. EM alternates between the posterior of the items (E-step) and shares and matrices (M-step). Annotators
-who agree with the consensus gain weight, and those who err in a regular way are understood instead of outvoted.
+the item's class. EM alternates between the posterior of the items (E-step) and shares and matrices (M-step). Answers
+of accurate annotators weigh more, and systematic errors are corrected instead of outvoted.
 
 Dawid and Skene (1979), "Maximum likelihood estimation of observer error-rates using the EM algorithm".
 
@@ -12,12 +12,12 @@ Dawid and Skene (1979), "Maximum likelihood estimation of observer error-rates u
     n_il^(k)       answers of annotator k            StackedCrowds.answers
 
 `shrinkage` draws annotators with few answers towards the crowd: so many pseudo-answers for each true class are added to
-theirs, drawn from the matrix that all annotators share under `multinomial`, which is fitted first. Without limit, that
-model is what remains.
+theirs, in the proportions of the matrix that all annotators share under `multinomial`, which is fitted first. As it
+grows, the model becomes `multinomial`.
 
 Deviations: `shrinkage` is ours, and so are `smoothing` pseudo-counts in every cell of the matrices (the paper has
-neither; both 0 give the paper's model); an annotator's row without any mass is uniform, an annotator without any answer
-answers as all do together; logarithms are of max(p, LOG_FLOOR); items without answers do not count in the class shares.
+neither; both 0 give the paper's model); an annotator's row without any mass is uniform, an annotator without answers
+has the pooled matrix; logarithms are of max(p, LOG_FLOOR); items without answers do not count in the class shares.
 """
 
 from collections.abc import Sequence
@@ -30,6 +30,8 @@ from annotated_types import Ge
 from crowdsweep.arrays import Confusions, ItemProbs
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models._em import (
+    AnnotatorTotals,
+    ColumnProbs,
     ConfusionColumns,
     FittedEM,
     PerReplica,
@@ -45,11 +47,11 @@ from crowdsweep.models._em import (
     mean_relative_change,
     normalised,
     pooled,
-    run_em,
     soft_vote,
     stack,
     winners,
 )
+from crowdsweep.models._steps import keeping, run_steps
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo, Report, no_op
 
 CROWD_STEPS = 100  # limit of the crowd's own EM: whatever `iterations` is, annotators are drawn towards the same crowd
@@ -137,6 +139,19 @@ class FittedMatrices:
         return self.em.results(annotators, [{"class_shares": own} for own in self.class_shares])
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class State:
+    """The state of EM: the posterior, and the matrices that it was computed with (see `ConfusionColumns`)."""
+
+    posterior: ItemProbs
+    log_probs: ColumnProbs
+    totals: AnnotatorTotals
+
+    def columns(self, pseudo_answers: PseudoAnswers) -> ConfusionColumns:
+        """Returns the matrices."""
+        return ConfusionColumns(log_probs=self.log_probs, totals=self.totals, pseudo_answers=pseudo_answers)
+
+
 def fit_matrices(
     crowds: StackedCrowds,
     start: ItemProbs,
@@ -158,32 +173,38 @@ def fit_matrices(
         reports: of each replica.
         matrices_rest: stop only once the matrices' entries change by no more either, on average.
     """
-    seen: list[ConfusionColumns] = []
 
-    def step(posterior: ItemProbs) -> tuple[ItemProbs, PerReplica]:
-        columns = confusion_columns(crowds, posterior, pseudo_answers)
-        seen[:] = [*seen[-1:], columns]
+    def step(state: State) -> tuple[State, PerReplica]:
+        columns = confusion_columns(crowds, state.posterior, pseudo_answers)
         log_joint = log_answers(crowds, columns)
-        log_joint += crowds.spread(log_class_shares(crowds, posterior))
-        updated, log_evidence = normalised(log_joint)
-        return updated, crowds.replica_sums(log_evidence) + log_confusion_prior(crowds, columns)
+        log_joint += crowds.spread(log_class_shares(crowds, state.posterior))
+        posterior, log_evidence = normalised(log_joint)
+        objective = crowds.replica_sums(log_evidence) + log_confusion_prior(crowds, columns)
+        return State(posterior=posterior, log_probs=columns.log_probs, totals=columns.totals), objective
 
-    def change() -> PerReplica:
-        return mean_relative_change(crowds, seen[0], seen[-1])
+    def change(before: State, after: State) -> PerReplica:
+        return mean_relative_change(crowds, before.columns(pseudo_answers), after.columns(pseudo_answers))
 
-    fitted = run_em(
-        crowds,
-        start,
+    # No matrices yet: `run_steps` never stops at a first step, so that the change from these decides nothing.
+    begun = State(
+        posterior=start,
+        log_probs=np.zeros((len(crowds.column_label), crowds.n_classes)),
+        totals=np.zeros((crowds.n_annotators, crowds.n_classes)),
+    )
+    stepped = run_steps(
+        begun,
         step,
+        keeping(crowds, posterior="items", log_probs="columns", totals="annotators"),
         iterations=iterations,
         tolerance=tolerance,
         reports=reports,
         change=change if matrices_rest else None,
     )
+    posterior = stepped.state.posterior
     return FittedMatrices(
-        em=fitted,
-        columns=confusion_columns(crowds, fitted.posterior, pseudo_answers),
-        class_shares=np.exp(log_class_shares(crowds, fitted.posterior)),
+        em=FittedEM(crowds=crowds, posterior=posterior, objectives=stepped.objectives, converged=stepped.converged),
+        columns=confusion_columns(crowds, posterior, pseudo_answers),
+        class_shares=np.exp(log_class_shares(crowds, posterior)),
     )
 
 

@@ -1,8 +1,8 @@
 """GLAD: annotators differ in ability, items in difficulty, and both decide whether an answer is right.
 
-An annotator answers an item rightly with probability sigmoid(ability × easiness), else with any other class alike. So
-an answer weighs ability × easiness, and disagreement about an item can be the item's fault. EM alternates between the
-posterior of the items and abilities and easiness, which have normal priors.
+An annotator answers an item rightly with probability sigmoid(ability × easiness), else with each other class equally
+often. So an answer has weight ability × easiness, and disagreement can come from a difficult item. EM alternates
+between the posterior of the items and the abilities and easinesses, which have normal priors.
 
 Whitehill et al. (2009), "Whose vote should count more", NIPS.
 
@@ -20,7 +20,6 @@ the others, each of them counting as often as they answered.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Annotated, final
 
 import numpy as np
@@ -31,7 +30,7 @@ from scipy.special import expit, log_expit
 from crowdsweep.arrays import ItemProbs
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models._em import PerReplica, StackedCrowds, normalised, stack
-from crowdsweep.models._steps import Active, Stepped, of_annotators, of_items, run_steps
+from crowdsweep.models._steps import Stepped, keeping, run_steps
 from crowdsweep.models.aggregate._abilities import abilities_of, label_probs_of_abilities
 from crowdsweep.models.aggregate._rows import PerRow, PerUnit, Rows, by_code, damped_newton_step
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
@@ -69,7 +68,7 @@ class Glad:
         stepped = run_steps(
             self._expected(crowds, rows, begun)[0],
             lambda state: self._expected(crowds, rows, self._maximised(rows, state)),
-            partial(_kept, crowds),
+            keeping(crowds, posterior="items", ability="annotators", log_easiness="items"),
             iterations=self.iterations,
             tolerance=self.tolerance,
             reports=[context.report for context in contexts],
@@ -160,19 +159,11 @@ def log_prior(value: PerUnit, deviation: float) -> PerUnit:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class State:
-    """What EM goes by: the posterior, the ability of each flat annotator, the log easiness of each flat item."""
+    """The state of EM: the posterior, the ability of each flat annotator, the log easiness of each flat item."""
 
     posterior: ItemProbs
     ability: Float64[np.ndarray, " annotators"]
     log_easiness: Float64[np.ndarray, " items"]
-
-
-def _kept(crowds: StackedCrowds, active: Active, updated: State, before: State) -> State:
-    return State(
-        posterior=of_items(crowds, active, updated.posterior, before.posterior),
-        ability=of_annotators(crowds, active, updated.ability, before.ability),
-        log_easiness=of_items(crowds, active, updated.log_easiness, before.log_easiness),
-    )
 
 
 MODEL = ModelInfo(

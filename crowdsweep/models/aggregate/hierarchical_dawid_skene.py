@@ -1,15 +1,15 @@
 """Hierarchical Dawid-Skene: every annotator has a confusion matrix, drawn from around the crowd's.
 
 Row k of an annotator's matrix is drawn from a Dirichlet distribution whose mean is the crowd's row k and whose
-concentration says how alike annotators are. Both are learned: where annotators answer alike, those with few answers are
-taken for the crowd; where they differ, everybody is judged by their own answers. Between `multinomial` and
-`dawid-skene`, as the data have it.
+concentration says how alike annotators are. Both are learned: where annotators are alike, those with few answers are
+shrunk to the crowd's matrix; where they differ, each is estimated from their own answers. The data decide where the
+model lies between `multinomial` and `dawid-skene`.
 
 Paun et al. (2018), "Comparing Bayesian models of annotation", TACL 6, hierarchical Dawid and Skene.
 
     pi            class shares                                       log_class_shares
     beta_n,k      row k of annotator n's matrix                      Dirichlet(pseudo_answers + expected counts)
-    zeta, Omega   mean and spread of the annotators' rows            pseudo_answers: mean × concentration
+    zeta, Omega   mean and variance of the annotators' rows          pseudo_answers: mean × concentration
     c_i           class of item i                                    posterior
 
 Deviations: Dirichlet distributions in place of normal ones of log-odds, so that means are matrices and nothing need be
@@ -20,7 +20,6 @@ matrix, in place of a normal prior.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Annotated, final
 
 import numpy as np
@@ -45,7 +44,7 @@ from crowdsweep.models._em import (
     soft_vote,
     stack,
 )
-from crowdsweep.models._steps import Active, Stepped, of_items, run_steps
+from crowdsweep.models._steps import Stepped, keeping, run_steps
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
 
 _CONCENTRATION = 10.0  # to begin with
@@ -77,7 +76,7 @@ class HierarchicalDawidSkene:
         stepped = run_steps(
             State(posterior=votes, pseudo_answers=_CONCENTRATION * mean),
             lambda state: self._step(crowds, state),
-            partial(_kept, crowds),
+            keeping(crowds, posterior="items", pseudo_answers="replicas"),
             iterations=self.iterations,
             tolerance=self.tolerance,
             reports=[context.report for context in contexts],
@@ -120,17 +119,10 @@ class HierarchicalDawidSkene:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class State:
-    """What EM goes by: the posterior, and the Dirichlet parameters of each replica's crowd."""
+    """The state of EM: the posterior, and the Dirichlet parameters of each replica's crowd."""
 
     posterior: ItemProbs
     pseudo_answers: PseudoAnswers
-
-
-def _kept(crowds: StackedCrowds, active: Active, updated: State, before: State) -> State:
-    return State(
-        posterior=of_items(crowds, active, updated.posterior, before.posterior),
-        pseudo_answers=np.where(active[:, None, None], updated.pseudo_answers, before.pseudo_answers),
-    )
 
 
 def _of_columns(crowds: StackedCrowds, pseudo: PseudoAnswers) -> ColumnProbs:

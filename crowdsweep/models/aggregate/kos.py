@@ -1,8 +1,8 @@
-"""KOS: votes and reliabilities pass messages to each other, none of which comes back to where it came from.
+"""KOS: message passing between items and annotators, in which no message depends on the answer it is sent along.
 
-In turn every answer tells its item how reliable its annotator has been on the *other* items, and every answer tells its
-annotator what the item's *other* answers say. After some rounds an item is what its answers say, weighted by these
-reliabilities. It is the power method on the matrix of answers, freed of what an answer says for itself.
+In turn, each annotator sends an item its reliability on its *other* items, and each item sends an annotator the
+weighted vote of its *other* annotators. After some rounds an item is labelled by the vote of its answers, weighted by
+the reliabilities. It is power iteration on the matrix of answers, without the contribution of an answer to itself.
 
 Karger, Oh and Shah (2011), "Iterative learning for reliable crowdsourcing systems", NIPS; theirs is binary.
 
@@ -12,15 +12,16 @@ Karger, Oh and Shah (2011), "Iterative learning for reliable crowdsourcing syste
 
 Deviations: of K classes, an answer is the corner of a regular simplex, e_label - 1 / K, and products are inner ones;
 for K = 2 this is the paper's algorithm. Messages begin at 1, the mean of what the authors draw, so that nothing is
-random. They are divided by their root mean square each round, which changes no sign and keeps them finite. Items are
-labelled with certainty, classes that tie share; an item whose answers weigh nothing is what its plain votes say. The
-reported objective is the share of answers that agree with what their item is taken for, which need not rise.
-Annotators have one accuracy each, counted with `smoothing` against what an item's other answers say, in the last round.
+random. They are divided by their root mean square each round, which changes no sign and keeps them finite. An
+item's class has probability one, shared evenly by classes that tie; an item whose answers have weight zero has its
+majority vote. The reported objective is the share of answers that agree with the class of their item, which need not
+rise. Annotators have one accuracy each, estimated with `smoothing` from the weighted vote of each item's other answers
+in the last round.
 
-Where some annotators answer far more than others, many rounds drift to whatever those agree on (rte: 50 % right after
-the hundred rounds of crowd-kit, whose labels are the same). One round is the default: on nineteen public datasets it is
-4.0 ± 2.4 points better than a hundred. Held-out answers do not choose between numbers of rounds (all within .001 nats),
-and one round too can be far below the vote (11 points on rte, 10 on sentiment-polarity).
+Where some annotators answer far more than others, the messages converge to what those agree on (rte: accuracy 50 %
+after the hundred rounds of crowd-kit, whose labels are the same). One round is the default: on nineteen public datasets
+it is 4.0 ± 2.4 points better than a hundred. Held-out log-likelihood cannot choose the number of rounds (all within
+.001 nats), and one round too can be far below the vote (11 points on rte, 10 on sentiment-polarity).
 """
 
 from collections.abc import Sequence

@@ -1,9 +1,9 @@
-"""M-MSR: skills from how often pairs of annotators agree, in a way that some adversaries cannot spoil.
+"""M-MSR: skills by completing the rank-one matrix of pairwise agreement, robust against some adversaries.
 
-If answers are right or evenly wrong, the agreement of two annotators, put on a scale where chance is 0, is the product
-of their skills: a matrix of rank one, seen where two share items. It is completed by turns of ratios, of which each
-annotator's largest and smallest are left out (the "mean subsequence reduced" of the name). Answers then weigh the log
-odds that their annotator's skill means.
+If wrong answers are uniform, the agreement of two annotators, rescaled so that chance is 0, is the product of their
+skills: a matrix of rank one, observed where two annotators share items. It is completed by alternating between its two
+factors, each the mean of ratios of which an annotator's largest and smallest are left out ("mean subsequence reduced").
+Answers are then weighted by the log odds that their annotator's skill implies.
 
 Ma and Olshevsky (2020), "Adversarial crowdsourcing through robust rank-one matrix completion", NeurIPS.
 
@@ -13,11 +13,12 @@ Ma and Olshevsky (2020), "Adversarial crowdsourcing through robust rank-one matr
     s_i        skill, u scaled as v, with a sign                           skill
     p_i        s (K - 1) / K + 1 / K, probability of a right answer        annotator_accuracy
 
-Deviations: it begins at one half, the mean of what the authors draw. No u or v is below 1 / sqrt(items), what a lone
-zero becomes in crowd-kit. A skill's sign is that of the annotator's agreement with all fellows, weighted by their
-skills and shared items, begun at + for all, where the authors have an eigenvector. Items get the posterior that the
-probabilities imply. Who shares no item has the mean accuracy of the others. Of every pair of annotators who share an
-item something is kept, so that large items cost their square: data with more than `_MOST_PAIRS` are refused.
+Deviations: u and v start at one half, the mean of the authors' random start, and are at least 1 / sqrt(items), which
+crowd-kit puts for a zero. A skill has the sign of the annotator's agreement with all who share items, weighted by their
+skills and by shared items, with all signs + at first; the authors take an eigenvector's. Items get the posterior that
+the probabilities imply. An annotator who shares no item has the mean accuracy of the others. Memory grows with the
+pairs of annotators who share an item, hence with the square of an item's labels: data with more than `_MOST_PAIRS` are
+refused.
 """
 
 from collections.abc import Sequence
@@ -101,7 +102,7 @@ class MMsr:
         skill = np.maximum(np.minimum(skill, 1.0 - fellows.noise), least)
         accuracy = (skill * (n_classes - 1) + 1.0) / n_classes
         given = crowds.annotator_sums(np.asarray(crowds.answers.sum(axis=0))) * fellows.met
-        # Where nobody shares an item with anybody, all are taken to be of the skill that it begins with.
+        # Where no two annotators share an item, every annotator keeps the initial skill.
         together = ratio(sums(given * accuracy), sums(given), at_zero=(0.5 * (n_classes - 1) + 1.0) / n_classes)
         return np.where(fellows.met, accuracy, together[crowds.annotator_replica]), together
 

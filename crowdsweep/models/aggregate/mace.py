@@ -1,8 +1,8 @@
-"""MACE: at every answer an annotator either knows the class or spams, from a distribution of their own.
+"""MACE: an answer is either the true class or spam, which its annotator draws from a distribution of their own.
 
-Whether an annotator spams has one probability for each annotator; who does not spam is right. So wrong answers tell
-what somebody's spam looks like, and answers that somebody likes to spam weigh less. Variational Bayes keeps annotators
-with few answers near the prior.
+Each annotator has a probability of spamming; an answer that is not spam is right. An annotator's wrong answers estimate
+their spam distribution, and labels that an annotator often spams count for less. Variational Bayes shrinks annotators
+with few answers to the prior.
 
 Hovy et al. (2013), "Learning whom to trust with MACE", NAACL.
 
@@ -13,12 +13,11 @@ Hovy et al. (2013), "Learning whom to trust with MACE", NAACL.
 
 Deviations: it begins at the shares of votes, which decides the result, instead of the best of ten random starts. The
 objective is the whole variational bound, priors included, which never falls; the authors' program reports the
-likelihood at the geometric means. Annotators without any answer answer as all together do.
+likelihood at the geometric means. Annotators without answers have the pooled matrix.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Annotated, final
 
 import numpy as np
@@ -30,7 +29,7 @@ from scipy.special import digamma, gammaln
 from crowdsweep.arrays import Confusion, Confusions, ItemProbs, normalised_rows
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models._em import FittedEM, PerReplica, StackedCrowds, column_counts, normalised, soft_vote, stack
-from crowdsweep.models._steps import Active, Stepped, of_columns, of_items, run_steps
+from crowdsweep.models._steps import Stepped, keeping, run_steps
 from crowdsweep.models.aggregate._rows import by_code
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
 
@@ -63,7 +62,7 @@ class Mace:
         stepped = run_steps(
             State(posterior=soft_vote(crowds), knowing=np.full(len(given), even)),
             lambda state: self._step(crowds, given, state),
-            partial(_kept, crowds),
+            keeping(crowds, posterior="items", knowing="columns"),
             iterations=self.iterations,
             tolerance=self.tolerance,
             reports=[context.report for context in contexts],
@@ -142,7 +141,7 @@ class Mace:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class State:
-    """What EM goes by: the posterior, and for each column how probably an answer is known, not spam, if right."""
+    """The state of EM: the posterior, and for each column how probably an answer is known, not spam, if right."""
 
     posterior: ItemProbs
     knowing: PerColumn
@@ -153,13 +152,6 @@ def _expected(crowds: StackedCrowds, given: PerColumn, state: State) -> tuple[Pe
     right = column_counts(crowds, state.posterior)[np.arange(len(given)), crowds.column_label]
     knows = right * state.knowing
     return knows, np.maximum(given - knows, 0.0)
-
-
-def _kept(crowds: StackedCrowds, active: Active, updated: State, before: State) -> State:
-    return State(
-        posterior=of_items(crowds, active, updated.posterior, before.posterior),
-        knowing=of_columns(crowds, active, updated.knowing, before.knowing),
-    )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

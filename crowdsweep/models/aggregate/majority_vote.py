@@ -1,7 +1,7 @@
-"""Majority vote: an item is what most of its answers say.
+"""Majority vote: an item has the class that most of its answers name.
 
-`soft` takes each class's share of an item's answers, `hard` the class with the largest share. It trusts everybody
-alike, needs no annotators, and stands in every report because nothing should do worse.
+`soft` takes each class's share of an item's answers, `hard` the class with the largest share. All annotators count
+alike and need not be known. It is the baseline of every report.
 
     votes: soft   item_probs[i, k] = n_ik / n_i                                (uniform where an item has no answer)
     votes: hard   item_probs[i, k] = 1 for the largest n_ik, shared evenly among classes that tie
@@ -12,9 +12,9 @@ Multi-label data: item_probs[i, k] is the share of the item's annotators who cho
 half, zero below, a half on the tie. An item that nobody answered has one half everywhere.
 
 The confusion matrices of annotators and crowd (multi-label: two by two for each class) are counted with `smoothing`
-pseudo-counts in each cell, every answer against what the *other* annotators' answers say of its item: an answer is no
-evidence for itself, else one answer per item would make everybody infallible. Held-out answers are scored by the
-crowd's matrix: one annotator's answers are too few for a model that says nothing of annotators.
+pseudo-counts in each cell, every answer against the vote of the *other* annotators on its item: counted against a vote
+that includes it, a single answer per item would make its annotator perfect. Held-out answers are scored by the pooled
+matrix: the answers of one annotator are too few for a model without annotators.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""MeTaL: how often annotators agree two by two is explained by what each answers, class by class.
+"""MeTaL: rates of each annotator's labels given the class, fitted to how often pairs of annotators agree.
 
 If annotators answer independently once the class is known, the rate at which two of them give two labels to the same
 items is a sum over the classes of products of their own rates. Rates are fitted to all pairs of annotators by gradient
@@ -12,22 +12,21 @@ Ratner et al. (2019), "Training complex models with multi-task weak supervision"
     P          class balance, uniform                                                       1 / classes
     loss       |O - mu P mu'|² between columns of different annotators, + |mu P 1 - diag O|²
 
-Deviations: O, of size (annotators × classes)², is not made. O mu is L'(L mu), and what columns of one annotator have in
-it and in mu P mu' is taken away again, so that a step costs O(A K + T K²) and there is no size to refuse; a column with
-a label that its annotator never used has rate 0 from the first step to the last. The objective is minus the loss
-without |O|², which is constant. A step size at which the loss rises above where it began is halved, and the
-descent begun again (the authors' diverges with 500 annotators an item). Rates are floored at 0.01, or at less where
-fewer than a hundredth of the items show more, as in later versions: in the first ones, annotators who answer less than
-1 % of the items said nothing. Rates count silence too; a matrix on record is of the answers, given that there is one.
+Deviations: O, of size (annotators × classes)², is never formed. O mu is L'(L mu), from which, as from mu P mu', the
+terms of one annotator with itself are subtracted, so that a step costs O(A K + T K²) at any size; a column with a label
+that its annotator never used has rate 0 throughout. The objective is minus the loss without |O|², which is constant. If
+the loss rises above its first value, the step size is halved and the descent started again (the authors' diverges with
+500 annotators per item). Rates are floored at 0.01, or at a lower power of ten where there are more than a hundred
+items, as in later versions: in the first ones, annotators of less than 1 % of the items carried no information. Rates
+include missing answers; a reported confusion matrix is conditional on an answer.
 
-Where most annotators are silent on most items, the loss hears of their silence above all, and a few steps leave rates
-near where they begin: a vote weighted by how often who answers what. It can then be far below the plain vote (42 points
-on adult-content): a candidate among others, whose held-out answers tell, not what to label with unseen.
+Where most annotators answer few of the items, the loss is dominated by the missing answers, and rates stay near their
+start: the result is a vote weighted by how often each annotator uses each label. It can then be far below the plain
+vote (42 points on adult-content), so compare it with others by held-out log-likelihood before it labels anything.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Annotated, cast, final
 
 import numpy as np
@@ -49,7 +48,7 @@ from crowdsweep.models._em import (
     normalised,
     stack,
 )
-from crowdsweep.models._steps import Active, of_columns, run_steps
+from crowdsweep.models._steps import keeping, run_steps
 from crowdsweep.models.aggregate._rows import answers_by_pair
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
 
@@ -84,6 +83,9 @@ class Metal:
         crowds = stack([part.annotations for part in data])
         meetings = Meetings.of(crowds)
         begun = self._begun(crowds, meetings)
+        kept = keeping(
+            crowds, rates="columns", velocity="columns", slope="columns", loss="replicas", step_size="replicas"
+        )
 
         def step(descent: Descent) -> tuple[Descent, PerReplica]:
             velocity = _MOMENTUM * descent.velocity - meetings.spread(descent.step_size) * descent.slope
@@ -93,7 +95,7 @@ class Metal:
                 rates=descent.rates + velocity, velocity=velocity, slope=slope, loss=loss, step_size=descent.step_size
             )
             again = replace(begun, step_size=0.5 * descent.step_size)
-            updated = _kept(crowds, ~fails, moved, again)
+            updated = kept(~fails, moved, again)
             return updated, -updated.loss
 
         def change(before: Descent, after: Descent) -> PerReplica:
@@ -104,7 +106,7 @@ class Metal:
         stepped = run_steps(
             begun,
             step,
-            partial(_kept, crowds),
+            kept,
             iterations=self.iterations,
             tolerance=self.tolerance,
             reports=[context.report for context in contexts],
@@ -151,16 +153,6 @@ class Descent:
     slope: ColumnProbs
     loss: PerReplica
     step_size: PerReplica
-
-
-def _kept(crowds: StackedCrowds, active: Active, updated: Descent, before: Descent) -> Descent:
-    return Descent(
-        rates=of_columns(crowds, active, updated.rates, before.rates),
-        velocity=of_columns(crowds, active, updated.velocity, before.velocity),
-        slope=of_columns(crowds, active, updated.slope, before.slope),
-        loss=np.where(active, updated.loss, before.loss),
-        step_size=np.where(active, updated.step_size, before.step_size),
-    )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -1,8 +1,9 @@
-"""MMCE: an answer depends on its annotator's confusions and its item's, which add up before they are normalised.
+"""MMCE: an answer's distribution is the softmax of its annotator's confusion scores plus its item's.
 
-Of all distributions of answers that agree with the observed counts, of each annotator and of each item, it takes the
-one of most entropy: that is a softmax of one matrix for the annotator plus one for the item. EM alternates between the
-posterior of the items and the matrices, which are held near zero; how near decides the result.
+Among the distributions of answers that match the observed counts of each annotator and of each item, minimax
+conditional entropy takes the one of maximum entropy, which is a softmax of one matrix for the annotator plus one for
+the item. EM alternates between the posterior of the items and the matrices, which an L2 penalty (`regularisation`)
+shrinks towards zero; the result depends strongly on it.
 
 Zhou, Basu, Mao and Platt (2012), NIPS; Zhou, Liu, Platt, Meek and Shah (2015), "Regularized minimax conditional
 entropy for crowdsourcing".
@@ -13,18 +14,18 @@ entropy for crowdsourcing".
     alpha      penalty of sigma: regularisation × K²                      annotator_penalty
     beta       penalty of tau: alpha × answers per annotator / answers per item
 
-Deviations: the M-step improves each annotator's and each item's matrix by itself, by the bound of Böhning (1992) on the
-curvature of a softmax, where the authors run L-BFGS: data sets stack, no line is searched, the objective never falls.
-Annotators without any answer have the matrix whose softmax is the mean of the others', by how often they met a class.
-A matrix of an annotator on record is that for an item without confusions of its own.
+Deviations: the M-step updates each annotator's and each item's matrix separately, by a Newton step with the bound of
+Böhning (1992) on the Hessian of a softmax, where the authors run L-BFGS: no line search is needed, the objective never
+falls, and data sets can be fitted side by side. Annotators without answers have the mean of the others' probabilities,
+weighted by how often each met a class. The reported confusion matrix of an annotator is for an item whose own matrix is
+zero.
 
-With many classes and few labels per item it can be far below the vote (21 points on music-genre); held-out answers
-tell.
+With many classes and few labels per item it can be far below the vote (21 points on music-genre); held-out
+log-likelihood shows it.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Annotated, final
 
 import numpy as np
@@ -34,7 +35,7 @@ from jaxtyping import Float64, Int
 from crowdsweep.arrays import AnnotatorCodes, Confusion, Confusions, ItemCodes, ItemProbs, RowProbs, floored_log, ratio
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models._em import PerReplica, StackedCrowds, chunks, normalised, soft_vote, stack
-from crowdsweep.models._steps import Active, Stepped, of_annotators, of_items, run_steps
+from crowdsweep.models._steps import Stepped, keeping, run_steps
 from crowdsweep.models.aggregate._rows import Rows
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
 
@@ -73,7 +74,7 @@ class Mmce:
                 of_items=np.zeros((crowds.n_items, *size)),
             ),
             lambda state: self._step(crowds, rows, state),
-            partial(_kept, crowds),
+            keeping(crowds, posterior="items", of_annotators="annotators", of_items="items"),
             iterations=self.iterations,
             tolerance=self.tolerance,
             reports=[context.report for context in contexts],
@@ -112,19 +113,11 @@ class Mmce:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class State:
-    """What EM goes by: the posterior, and the matrix of each flat annotator and of each flat item."""
+    """The state of EM: the posterior, and the matrix of each flat annotator and of each flat item."""
 
     posterior: ItemProbs
     of_annotators: Matrices
     of_items: Matrices
-
-
-def _kept(crowds: StackedCrowds, active: Active, updated: State, before: State) -> State:
-    return State(
-        posterior=of_items(crowds, active, updated.posterior, before.posterior),
-        of_annotators=of_annotators(crowds, active, updated.of_annotators, before.of_annotators),
-        of_items=of_items(crowds, active, updated.of_items, before.of_items),
-    )
 
 
 def _log_probs(rows: Rows, sigma: Matrices, tau: Matrices) -> Iterator[tuple[slice, Matrices]]:

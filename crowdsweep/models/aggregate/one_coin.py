@@ -1,7 +1,7 @@
-"""One-coin: every annotator is right with one probability, whatever the class, and errs evenly.
+"""One-coin: every annotator is right with one probability, whatever the class, and errs uniformly.
 
 Dawid-Skene with confusion matrices of one parameter: accuracy on the diagonal, the rest spread evenly. It needs far
-fewer labels of an annotator than a whole matrix, and cannot see that somebody confuses two classes.
+fewer labels per annotator than a full matrix, and cannot represent that an annotator confuses two particular classes.
 
 Dawid and Skene (1979) with the "homogeneous" annotator of Raykar et al. (2010) and of crowd-kit's OneCoinDawidSkene.
 
@@ -12,8 +12,8 @@ Dawid and Skene (1979) with the "homogeneous" annotator of Raykar et al. (2010) 
 often as all annotators are if they share one accuracy, which is fitted first.
 
 Deviations: `shrinkage` is ours; `smoothing` is a pseudo-count in each of an annotator's K cells, as in
-`dawid_skene.py`, so that it draws towards chance (1 / K), not towards 1/2. Annotators without any answer have the
-accuracy of all answers together.
+`dawid_skene.py`, so that it draws towards chance (1 / K), not towards 1/2. Annotators without answers have the
+pooled accuracy.
 """
 
 from collections.abc import Sequence
@@ -52,9 +52,9 @@ class OneCoin:
 
     Attributes:
         smoothing: pseudo-counts in every cell: one for the right answer, one for each wrong one.
-        shrinkage: pseudo-answers of every annotator, right as often as the crowd's are. Without them few answers are
-            taken at their word: of 10,000 simulated annotators with four labels each, held-out answers then say -1.17
-            nats where the vote has -.66, and -.60 with ten.
+        shrinkage: pseudo-answers of every annotator, right as often as the crowd's are. Without them, estimates from
+            few answers are too extreme: of 10,000 simulated annotators with four labels each, the held-out
+            log-likelihood per answer is then -1.17 (the vote's: -.66), and -.60 with ten pseudo-answers.
         iterations: limit of EM steps.
         tolerance: stop once the objective rises by less than this share of itself.
     """
@@ -120,7 +120,7 @@ class PseudoCoins:
         return ratio(right + more, total, at_zero=1.0 / n_classes)
 
     def log_prior(self, crowds: StackedCrowds, accuracy: Accuracies) -> PerReplica:
-        """Returns the sum of pseudo-answers * log probability; with the log evidence EM pushes it up."""
+        """Returns the sum of pseudo-answers * log probability; EM maximises its sum with the log evidence."""
         wrong = (crowds.n_classes - 1) * floored_log(error(accuracy, crowds.n_classes))
         sums = crowds.replica_sums_of_annotators
         return self.right * sums(floored_log(accuracy)) + self.wrong * sums(wrong)

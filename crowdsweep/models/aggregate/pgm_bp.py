@@ -16,13 +16,13 @@ Deviations: the stop rule compares items with items and annotators with annotato
 products of messages are sums of logarithms; messages go on from where the last E-step left them. The M-step multiplies
 node beliefs, as the listing does (`edge_marginals` uses the edges' own). Restarts begin at random label distributions:
 those that random memberships make are all but equal, and belief propagation then forgets the memberships before it has
-learned anything (annotators who contradict each other were never separated). They race: most are given up on the way
+learned anything (annotators who contradict each other were never separated). They race: most are abandoned on the way
 (`restarts`), as their arithmetic fills a core and ten to the end cost ten times one. Kept is the one with the best
 objective, which is Bethe's approximation of the log evidence plus the log prior (the log joint at the node beliefs,
-without their entropy, prefers the falsely sure). An answer's weight is a power of its messages: much as the answer
-repeated, but repeats would hear of each other. Soft answers count by their label alone. What a cluster of items is
-labelled with, and what an annotator without answers would say, mixes the clusters as the annotators have them, not by
-Omega. Items and annotators without answers take no part. The classifier around it is `pgm-bp-guided`.
+without their entropy, prefers the falsely sure). An answer's weight is a power of its messages: much as if the answer
+were repeated, but repeats would pass messages to each other. Soft answers count by their label alone. What a cluster of
+items is labelled with, and what an annotator without answers would say, mixes the clusters as the annotators have them,
+not by Omega. Items and annotators without answers take no part. The classifier around it is `pgm-bp-guided`.
 """
 
 from collections.abc import Sequence

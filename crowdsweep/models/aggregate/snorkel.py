@@ -1,26 +1,25 @@
 """Snorkel: annotators as labelling functions, which label or abstain, and agree with the class more or less.
 
-Every annotator has a factor for labelling at all and one for labelling with the class; together they define the joint
-distribution of all answers, abstentions and classes. Its marginal likelihood is maximised without gold. How strongly
-the factors are held near zero decides how far items leave the majority vote.
+Each annotator has a factor for labelling at all and one for labelling with the true class; together they define the
+joint distribution of answers, abstentions and classes, whose marginal likelihood is maximised without gold. The penalty
+on the accuracy factors decides how far the result departs from the majority vote.
 
 Ratner et al. (2016), "Data programming", NIPS, and (2017), "Snorkel", VLDB: independent functions, several classes.
 
-    phi_Lab    the function labels: weight beta_j          not kept: its best value is a matter of counts
+    phi_Lab    the function labels: weight beta_j          not kept: its optimum depends on counts alone
     phi_Acc    it labels with the class: weight alpha_j    log_odds
     Z_j        1 + exp(beta)(exp(alpha) + K - 1)           exact; given a label, exp(alpha) + K - 1
     p(y)       uniform                                     posterior: softmax of alpha_j over the answers
 
 Deviations: without correlations the normaliser is exact, so nothing is sampled, and the likelihood is maximised by EM
-with Newton steps in place of stochastic gradients. The penalty stands beside the mean over items, as its step by step
-shrinkage in Snorkel 0.7 amounts to, but of alpha alone: shared with beta it makes alpha negative wherever abstaining is
-the rule (rte: 7.6 % right). So beta takes its best value, is the same for all classes and drops out of the objective.
-Annotators without any answer have the mean accuracy of the others'.
+with Newton steps in place of stochastic gradients. The penalty is added to the mean over items, to which the shrinkage
+after each step in Snorkel 0.7 is equivalent, but on alpha alone: with beta penalised too, alpha becomes negative
+wherever most annotators abstain (rte: accuracy 7.6 %). So beta has its maximum likelihood value, is the same for all
+classes and drops out of the objective. Annotators without answers have the mean accuracy of the others.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Annotated, final
 
 import numpy as np
@@ -30,7 +29,7 @@ from jaxtyping import Float64
 from crowdsweep.arrays import ItemProbs, ratio
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models._em import FittedEM, PerReplica, StackedCrowds, column_counts, normalised, soft_vote, stack
-from crowdsweep.models._steps import Active, of_annotators, of_items, run_steps
+from crowdsweep.models._steps import keeping, run_steps
 from crowdsweep.models.aggregate._coins import coins_of
 from crowdsweep.models.aggregate._rows import damped_newton_step
 from crowdsweep.models.aggregate._weighted_votes import weighted_votes
@@ -66,7 +65,7 @@ class Snorkel:
         stepped = run_steps(
             State(posterior=soft_vote(crowds), log_odds=np.zeros(crowds.n_annotators)),
             lambda state: self._step(crowds, state),
-            partial(_kept, crowds),
+            keeping(crowds, posterior="items", log_odds="annotators"),
             iterations=self.iterations,
             tolerance=self.tolerance,
             reports=[context.report for context in contexts],
@@ -104,17 +103,10 @@ class Snorkel:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class State:
-    """What EM goes by: the posterior, and alpha of each annotator."""
+    """The state of EM: the posterior, and alpha of each annotator."""
 
     posterior: ItemProbs
     log_odds: PerAnnotator
-
-
-def _kept(crowds: StackedCrowds, active: Active, updated: State, before: State) -> State:
-    return State(
-        posterior=of_items(crowds, active, updated.posterior, before.posterior),
-        log_odds=of_annotators(crowds, active, updated.log_odds, before.log_odds),
-    )
 
 
 def _given(crowds: StackedCrowds) -> PerAnnotator:

@@ -1,7 +1,7 @@
-"""Wawa: votes weigh as much as their annotator agrees with the majority ("worker agreement with aggregate").
+"""Wawa: a vote weighted by how often each annotator agrees with the majority ("worker agreement with aggregate").
 
-Count votes, give every annotator the share of their answers that agree with the majority, count again with these
-shares as weights. Two passes over the answers, no model: the cheapest way of listening less to those who guess.
+Count the votes, compute for each annotator the share of their answers that agree with the majority, and count again
+with these shares as weights. Two passes over the answers, no model: the cheapest way to give guessers less weight.
 
 Appen's agreement score, as in crowd-kit's Wawa.
 
@@ -9,9 +9,9 @@ Appen's agreement score, as in crowd-kit's Wawa.
     skill_t    share of t's answers that are z_i              skill
     p_i        normalised sums of skill                       item_probs
 
-Deviations: where classes tie, an answer agrees with each of them by its share (crowd-kit takes the first). Wawa says
-nothing of how annotators answer; here they have one accuracy each, counted with `smoothing` against what the others'
-weighted votes say of the item.
+Deviations: where classes tie, an answer agrees with each of them by its share (crowd-kit takes the first). Wawa has
+no model of annotators; here they have one accuracy each, estimated with `smoothing` from the weighted vote of the other
+annotators on each item.
 """
 
 from collections.abc import Sequence

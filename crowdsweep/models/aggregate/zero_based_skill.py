@@ -1,7 +1,7 @@
-"""Zero-based skill: weighted votes and the skills that weigh them, moved towards each other in shrinking steps.
+"""Zero-based skill: a weighted vote and annotators' skills, updated in turn with a decreasing step size.
 
-Everybody begins as skilled as a guess. In turn the votes are counted with the skills as weights, and every skill moves
-part of the way to the share of its annotator's answers that agree with what was counted. It is Wawa repeated.
+Every skill starts at chance. In turn, votes are counted with the skills as weights, and each skill moves part of the
+way to the share of its annotator's answers that agree with the winners. It is Wawa, iterated.
 
 Toloka's "zero-based skill", as in crowd-kit's ZeroBasedSkill.
 
@@ -10,8 +10,8 @@ Toloka's "zero-based skill", as in crowd-kit's ZeroBasedSkill.
     skill_t   += rate * (share of t's answers that are z_i - skill_t)          rate: skill_rate, halved every 20 steps
 
 Deviations: where classes tie, an answer agrees with each of them by its share; it stops once no skill moves. The
-reported objective is the share of all answers that agree with what was counted, which need not rise. How annotators
-answer is counted as in `wawa.py`.
+reported objective is the share of all answers that agree with the winners, which need not rise. Annotators' accuracies
+are estimated as in `wawa.py`.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ from annotated_types import Ge, Gt, Le
 from crowdsweep.arrays import ratio
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models._em import PerReplica, StackedCrowds, column_counts, stack, winners
-from crowdsweep.models._steps import of_annotators, run_steps
+from crowdsweep.models._steps import kept_rows, run_steps
 from crowdsweep.models.aggregate._coins import accuracies
 from crowdsweep.models.aggregate._weighted_votes import Weights, largest_change, voted_results, weighted_votes
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
@@ -66,7 +66,7 @@ class ZeroBasedSkill:
         stepped = run_steps(
             np.full(crowds.n_annotators, 1.0 / crowds.n_classes + 1e-5),
             step,
-            partial(of_annotators, crowds),
+            partial(kept_rows, crowds, "annotators"),
             iterations=self.iterations,
             tolerance=self.tolerance,
             reports=[context.report for context in contexts],

@@ -1,10 +1,10 @@
-"""A variational autoencoder of items' features whose encoder and decoder are told the class: the bound for each class.
+"""A variational autoencoder of items' features, conditional on the class: its lower bound for each class.
 
     z ~ N(0, I)                                     latent, `latent` wide
     x | z, t ~ N(decoder(z, t), variance)           one variance for each feature
     q(z | x, t) = N(mean, deviation^2)              encoder(x, t)
 
-Encoder and decoder have one hidden layer, which the class moves by a vector of its own. One z is drawn for each class,
+Encoder and decoder have one hidden layer, to which each class adds a bias of its own. One z is drawn for each class,
 all from the same standard normal numbers, so that the bounds of the classes differ by the class alone.
 """
 

@@ -73,7 +73,7 @@ class Fitted:
         targets: the last E-step's expected labels; zeros for items without labels.
         predictor: the classifier.
         log_likelihoods: of each iteration.
-        converged: whether the stop rule was met; where there is none, whether the log-likelihood had come to rest.
+        converged: whether the stop rule was met; where there is none, whether the log-likelihood had converged.
     """
 
     solution: Any
@@ -134,14 +134,15 @@ class NetworkEM:
         self,
         data: Sequence[TrainingData],
         contexts: Sequence[FitContext],
-        crowd_of: Callable[[Sequence[int]], Crowd],
+        crowd_of: Callable[[Sequence[int], Sequence[int]], Crowd],
     ) -> list[Fitted]:
         """Runs all restarts of all data sets and returns the best restart of each.
 
         Args:
             data: agree in the numbers of classes and features.
             contexts: one for each.
-            crowd_of: makes the crowd of a list of data sets, given by their numbers; each comes once for each restart.
+            crowd_of: makes the crowd of a list of fits, given the number of each one's data set, and its own number
+                among the restarts on that data set.
         """
         network = self.classifier.build(data[0], sentences=True)
         restarts = self.restarts or (PAPER_RESTARTS if self.protocol == "paper" else RESTARTS)
@@ -149,12 +150,13 @@ class NetworkEM:
         best: list[Fitted] = []
         for part in replica_chunks(len(data), floats, contexts[0].device):
             owners = np.repeat(np.arange(len(data))[part], restarts).tolist()
-            run = _Run(self, network, [data[o] for o in owners], owners, contexts, crowd_of(owners))
-            best += run.to_the_end()
+            numbers = [place % restarts for place in range(len(owners))]
+            crowd = crowd_of(owners, numbers)
+            best += _Run(self, network, [data[o] for o in owners], owners, numbers, contexts, crowd).to_the_end()
         return best
 
     def stops(self, history: Sequence[float], change: float) -> bool:
-        """Whether log-likelihood and matrices have both come to rest; only `paper` stops by that."""
+        """Whether log-likelihood and matrices have both converged; only `paper` stops by that."""
         if not np.isfinite(history[-1]):
             return True
         if self.protocol != "paper" or len(history) == 1:
@@ -209,6 +211,7 @@ class _Run:
         network: Network,
         parts: Sequence[TrainingData],
         owners: Sequence[int],
+        numbers: Sequence[int],
         contexts: Sequence[FitContext],
         crowd: Crowd,
     ) -> None:
@@ -221,7 +224,6 @@ class _Run:
             for owner, part in dict(zip(owners, parts, strict=True)).items()
         }
         first = crowd.first_targets()
-        numbers = [place - owners.index(owner) for place, owner in enumerate(owners)]
         self._replicas = ClassifierReplicas(
             settings.classifier.under(settings.protocol).unstopped(),
             network,

@@ -1,5 +1,6 @@
 """Where the Crowd Mixture Model begins: every item's possible labels, clustered by how they contradict its votes."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast, final
 
@@ -9,6 +10,8 @@ from sklearn.cluster import KMeans
 
 from crowdsweep.arrays import ItemProbs
 from crowdsweep.data.annotations import Annotations
+from crowdsweep.data.dataset import TrainingData
+from crowdsweep.models.contract import FitContext
 from crowdsweep.seeds import SeedStream
 
 _SURPRISE = -np.log(np.finfo(np.float32).eps)  # 15.9: of a class that the label does not name, in Keras's clipping
@@ -28,6 +31,14 @@ class Starts:
         self._votes, self._counts = annotations.label_distribution(), annotations.counts.toarray()
         self._points = LabelPoints.of(self._votes) if groups > 1 else None
         self._groups, self._seeds = groups, seeds
+
+    @classmethod
+    def of(cls, data: Sequence[TrainingData], groups: int, contexts: Sequence[FitContext]) -> "list[Starts]":
+        """Returns the starts on each data set."""
+        return [
+            cls(part.annotations, groups, context.seeds.child("clusters"))
+            for part, context in zip(data, contexts, strict=True)
+        ]
 
     def clusters(self, number: int) -> Int32[np.ndarray, "items classes"]:
         """Returns the group that each label of each item is taken to come from at first."""

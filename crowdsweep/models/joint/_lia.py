@@ -77,7 +77,7 @@ class LiaTraining:
         iterations: rounds in all.
         em_iterations: rounds of EM, the first; the others fine-tune.
         epochs: passes over the items in a round.
-        finetune: what rounds after EM push up: the likelihood of each answer by itself, of all answers to an item
+        finetune: what rounds after EM maximise: the likelihood of each answer by itself, of all answers to an item
             together, or EM's expectation still.
         estep_prior: the classifier counts in the posterior of an item.
         item_weighting: the classifier's loss counts once per item, or (as in the authors' code) once per answer.

@@ -53,7 +53,7 @@ class FittedLia:
 
     @cached_property
     def _values(self) -> Values:
-        # Doubles: what is said of an annotator may not depend on who else is asked about, to the last digit.
+        # Double precision, so that an annotator's numbers do not depend on which others are asked about together.
         wide = {name: torch.from_numpy(array[None].astype(np.float64)) for name, array in self.snapshot.values.items()}
         return Values({name: array.to(self.device) for name, array in wide.items()})
 
@@ -135,7 +135,7 @@ class FittedLia:
 
     @cached_property
     def crowd(self) -> tuple[Int64[np.ndarray, " typical"], Float64[np.ndarray, " typical"]]:
-        """Annotators who stand for all, and the share of each: what is predicted for one of whom nothing is known."""
+        """Typical annotators and the share of each: an annotator without answers is predicted as their mixture."""
         given = self.answers.rows.labels_per_annotator
         active = np.flatnonzero(given)
         if len(active) <= _TYPICAL_ANNOTATORS:

@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from crowdsweep.arrays import ItemProbs
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models._em import (
@@ -19,7 +17,7 @@ from crowdsweep.models._em import (
     soft_vote,
     stack,
 )
-from crowdsweep.models._steps import Active, of_items, run_steps
+from crowdsweep.models._steps import keeping, run_steps
 from crowdsweep.models.contract import FitContext, FitResult
 from crowdsweep.models.joint._softmax_regression import (
     RegressionEM,
@@ -31,7 +29,7 @@ from crowdsweep.models.joint._softmax_regression import (
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class State:
-    """What EM goes by: the posterior of the flat items, the regression of each replica."""
+    """The state of EM: the posterior of the flat items, the regression of each replica."""
 
     posterior: ItemProbs
     weights: ReplicaWeights
@@ -60,19 +58,13 @@ def fit_raykar(
         objective += log_confusion_prior(crowds, columns) + regressions.log_prior(weights)
         return State(posterior=posterior, weights=weights), objective
 
-    def kept(active: Active, updated: State, before: State) -> State:
-        return State(
-            posterior=of_items(crowds, active, updated.posterior, before.posterior),
-            weights=np.where(active[:, None, None], updated.weights, before.weights),
-        )
-
     def predictor(now: State, replica: int) -> SoftmaxPredictor:
         return regressions.predictor(now.weights, replica)
 
     stepped = run_steps(
         State(posterior=soft_vote(crowds), weights=regressions.start()),
         step,
-        kept,
+        keeping(crowds, posterior="items", weights="replicas"),
         iterations=em.iterations,
         tolerance=em.tolerance,
         reports=[context.report for context in contexts],

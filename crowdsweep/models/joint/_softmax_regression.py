@@ -1,11 +1,11 @@
-"""Softmax regression on standardised features, fitted to the end: the classifier of models whose M-step is exact.
+"""Softmax regression on standardised features, fitted to its optimum: the classifier of models whose M-step is exact.
 
     maximise over W    sum over items and classes of targets * log softmax(x W)  -  penalty / 2 * |W|²
 
-Targets need not sum to one: an item weighs what its row sums to. There is one maximum, which L-BFGS finds wherever it
-begins, so that nothing is drawn at random. Features are standardised by the training items, and a column of ones stands
-beside them, so that the Gaussian prior N(0, 1 / penalty) of all weights means the same for every data set. Data sets
-that are fitted together take turns: a line search of one has no use for another's steps.
+Targets need not sum to one: the sum of its row is an item's weight. The objective is strictly concave, so that L-BFGS
+finds its maximum from any start and nothing is random. Features are standardised by the training items and have a
+column of ones beside them, so that the prior N(0, 1 / penalty) of all weights means the same for every data set. Data
+sets that are fitted together are optimised one after another, as each has line searches of its own.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,7 @@
-"""Who is this? The embedding of an annotator that an LDL-NM was not trained on, found from a few answers.
+"""The embedding of an annotator that an LDL-NM was not trained on, inferred from a few answers.
 
-Weerasooriya, Ororbia and Homan, algorithm 4: the network stays as it is, and an embedding of zeros goes downhill on the
-divergence of what the network says from what was seen:
+Weerasooriya, Ororbia and Homan, algorithm 4: the network is fixed, and gradient descent from an embedding of zeros
+minimises the divergence of its predictions from the annotator's answers:
 
     z_A <- z_A - step_size * d/dz_A KL(wanted || said by z_A) - decay * z_A
 
@@ -10,8 +10,8 @@ Deviations: it has the width J_A of embeddings (the public code gives it that of
 (the public code ends there: a first step too wide, and nothing is found); of several items the mean divergence counts.
 The paper matches item distributions with the item head (`head: item`); an annotator's own answers, one-hot, are matched
 with the head that says what annotators say (`head: label`). It starts at zeros (`start: zeros`); where kinds of
-annotators contradict each other, these are a saddle, and whoever of the known annotators would have answered most
-alike is the better start (`start: nearest`).
+annotators contradict each other, these are a saddle point, and the known annotator whose predicted answers are closest
+is the better start (`start: nearest`).
 """
 
 from collections.abc import Sequence

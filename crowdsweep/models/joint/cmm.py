@@ -65,15 +65,11 @@ class CMM:
 
     def fit_batch(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
         """Runs EM with all restarts of all data sets side by side."""
-        starts = [
-            Starts(part.annotations, self.groups, context.seeds.child("clusters"))
-            for part, context in zip(data, contexts, strict=True)
-        ]
+        starts = Starts.of(data, self.groups, contexts)
 
-        def crowd_of(numbers: Sequence[int]) -> GroupedCrowd:
-            restart = [list(numbers[:place]).count(number) for place, number in enumerate(numbers)]
-            expected = [starts[number].of_restart(own) for number, own in zip(numbers, restart, strict=True)]
-            return GroupedCrowd(self, data, expected, numbers, contexts[0].device)
+        def crowd_of(owners: Sequence[int], restarts: Sequence[int]) -> GroupedCrowd:
+            expected = [starts[owner].of_restart(own) for owner, own in zip(owners, restarts, strict=True)]
+            return GroupedCrowd(self, data, expected, owners, contexts[0].device)
 
         fitted = self.em.fit(data, contexts, crowd_of)
         return [_result(part, best) for part, best in zip(data, fitted, strict=True)]

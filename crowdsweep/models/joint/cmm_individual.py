@@ -8,7 +8,7 @@ setting; C-MoA in their later code.
 
     f_k(x_i)        probs[i, k]         classifier
     p(m | t)        gates[t, m]         the gate: shares of annotator t
-    alpha_m         shares[m]           of all labels: the gate of an annotator of whom nothing is known
+    alpha_m         shares[m]           of all labels: the gate of an annotator without labels
     beta^(m)        matrices[m]         [true, observed]
     p_l             label l = (i, t, y): sum over m and k of p(m | t) f_k(x_i) beta^(m)_ky
     q_l(m, k)       never stored        p(m | t) f_k beta^(m)_ky / p_l
@@ -80,16 +80,11 @@ class CMMIndividual:
         answers = [ActiveAnswers.of(part.annotations) for part in data]
         if not all(len(own.rows) for own in answers):
             raise FitFailed("expected at least one annotation to train on, got none")
+        starts = Starts.of(data, self.groups, contexts)
 
-        starts = [
-            Starts(part.annotations, self.groups, context.seeds.child("clusters"))
-            for part, context in zip(data, contexts, strict=True)
-        ]
-
-        def crowd_of(numbers: Sequence[int]) -> GatedCrowd:
-            restart = [list(numbers[:place]).count(number) for place, number in enumerate(numbers)]
-            clusters = [starts[n].clusters(own) for n, own in zip(numbers, restart, strict=True)]
-            return GatedCrowd(self, [answers[n] for n in numbers], clusters, contexts[0].device)
+        def crowd_of(owners: Sequence[int], restarts: Sequence[int]) -> GatedCrowd:
+            clusters = [starts[owner].clusters(own) for owner, own in zip(owners, restarts, strict=True)]
+            return GatedCrowd(self, [answers[owner] for owner in owners], clusters, contexts[0].device)
 
         fitted = self.em.fit(data, contexts, crowd_of)
         return [_result(part, own, best) for part, own, best in zip(data, answers, fitted, strict=True)]

@@ -1,25 +1,24 @@
-"""CoNAL: annotators share a common confusion and have one of their own; item and annotator decide which of them speaks.
+"""CoNAL: an answer comes from a confusion matrix that all annotators share, or from the annotator's own.
 
-An answer comes from the crowd's common confusion matrix with a probability that the item and the annotator decide
-together, else from the annotator's own matrix. The probability is a sigmoid of how well the item's embedding (made by a
-network of its features) points where the annotator's does. Own matrices are pushed away from the common one, so that
-what all confuse is learnt once.
+The probability that it comes from the common matrix depends on item and annotator: it is the sigmoid of the cosine of
+their embeddings, the item's being a network's output. A penalty keeps own matrices away from the common one,
+so that what all annotators confuse is learned once.
 
 Chu, Ma and Wang (2021), "Learning from Crowds by Modeling Common Confusions", AAAI, section 3.
 
     f(x)                        class probabilities: network, hidden, dropout
     W^g, W^r                    common matrix, and annotator r's: softmaxes over the answers
     v_i, u_r                    embeddings of item and annotator, of unit length: gate_embedding
-    omega_ir = sigmoid(v_i u_r) probability that the common matrix speaks, in (.27, .73)
+    omega_ir = sigmoid(v_i u_r) probability of the common matrix, in (.27, .73)
     p(y | k) = omega W^g[y, k] + (1 - omega) W^r[y, k]
     loss = mean over observed labels of - log sum_k f_k p(y | k) - lambda |W^r - W^g|      separation
 
-Deviations: both matrices are softmaxed, so that an answer's probability is one (of the public code some softmaxes the
-own matrices alone, some neither); they begin at `initial_correctness`, where the paper begins their logits at twice the
-identity (.45 for K = 10). The loss, and the distance of an annotator's matrix (the norm of the difference of the
-probabilities, once for each answer, where the paper sums over all annotators in every step), is averaged over observed
-labels. Training items are labelled by the posterior given their labels. An annotator's matrix is the average over the
-items that the annotator answered; one without answers gets the average of the others.
+Deviations: both matrices are softmaxed, so that the probabilities of answers sum to one (of the public code some
+softmaxes the own matrices alone, some neither); they begin at `initial_correctness`, where the paper begins their
+logits at twice the identity (.45 for K = 10). The loss, and the distance of an annotator's matrix (the norm of the
+difference of the probabilities, once for each answer, where the paper sums over all annotators in every step), is
+averaged over observed labels. Training items are labelled by the posterior given their labels. An annotator's matrix is
+the average over the items that the annotator answered; one without answers gets the average of the others.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,7 +33,6 @@ from scipy.special import softmax
 
 from crowdsweep.arrays import Confusion
 from crowdsweep.data.dataset import TrainingData
-from crowdsweep.models._cost import MATRIX_PRODUCT, passes_over
 from crowdsweep.models._em import chunks
 from crowdsweep.models._stacked import weights_of
 from crowdsweep.models.classifier import Classifier
@@ -174,12 +172,9 @@ def _opened(trained: Trained, gate: Named) -> Float64[np.ndarray, " active"]:
 
 def _cost(shape: DataShape, params: Mapping[str, Any]) -> float:
     hidden = params["gate_hidden"]
-    gate = 3.0 * MATRIX_PRODUCT * shape.n_items * shape.n_features * (hidden[0] if hidden else params["gate_embedding"])
     per_label = 8.0 * shape.n_classes**2 + 6.0 * params["gate_embedding"]
-    return (
-        end_to_end_cost(shape, params, per_label)
-        + passes_over(shape.n_items, params, params["epochs"], stops=False) * gate
-    )
+    gate = shape.n_features * (hidden[0] if hidden else params["gate_embedding"])
+    return end_to_end_cost(shape, params, per_label, more_weights=gate)
 
 
 MODEL = ModelInfo(

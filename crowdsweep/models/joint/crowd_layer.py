@@ -1,8 +1,8 @@
-"""Crowd-Layer: a classifier with one more layer for each annotator, whose output is fitted to the annotator's answers.
+"""Crowd-Layer: a classifier with an output layer for each annotator, trained on the annotators' answers.
 
-The layer takes the classifier's probabilities and gives the logits of the annotator's answers. It is free of any
-constraint, and begins where every annotator repeats the classifier. Once trained it is taken off, and the classifier
-labels items.
+The layer maps the classifier's probabilities to the logits of the annotator's answers. Its weights are unconstrained
+and start at the identity, so that at first every annotator repeats the classifier. After training it is removed, and
+the classifier labels items.
 
 Rodrigues and Pereira (2018), "Deep learning from crowds", AAAI, section 4.
 
@@ -16,11 +16,11 @@ Rodrigues and Pereira (2018), "Deep learning from crowds", AAAI, section 4.
     loss                    mean cross-entropy of softmax(logits) with the observed labels
 
 Deviations: the loss is averaged over observed labels; the authors' code averages over items × annotators, so that its
-steps shrink as labels become sparse. The paper leaves open what an annotator answers given the *true* class; here it is
-the layer's answer to a certain classifier (f one-hot). By these matrices training items are labelled with their own
-labels in mind, where the paper scores f alone, as we do on unseen items. An annotator without answers gets the average
-matrix of the others. As the layer has to leave the identity step by step, `epochs` and `steps` are in the default
-space.
+steps shrink as labels become sparse. The paper does not define an annotator's confusion matrix; here row k is the
+softmax of the layer's output for f one-hot at k. With these matrices training items are labelled by the posterior given
+their labels, where the paper scores f alone, as we do on unseen items. An annotator without answers gets the average
+matrix of the others. As the layer needs many steps to move away from the identity, `epochs` and `steps` are in the
+default space.
 """
 
 from collections.abc import Mapping, Sequence

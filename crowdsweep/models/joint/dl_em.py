@@ -58,8 +58,8 @@ class DLEM:
     def fit_batch(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
         """Runs EM with all restarts of all data sets side by side."""
 
-        def crowd_of(numbers: Sequence[int]) -> KnownCrowd:
-            return KnownCrowd([data[n] for n in numbers], self.smoothing, contexts[0].device)
+        def crowd_of(owners: Sequence[int], _: Sequence[int]) -> KnownCrowd:
+            return KnownCrowd([data[o] for o in owners], self.smoothing, contexts[0].device)
 
         return [_result(best) for best in self.em.fit(data, contexts, crowd_of)]
 

@@ -20,7 +20,7 @@ more. But annotators who contradict each other are then not always learned.) Ann
 orthogonal columns over many rows are all but zero, drawn in an order that their answers decide. The ensemble keeps W_P,
 which Eq. 12 drops. An annotator without a row to learn from is not asked, and is predicted to answer as those who are
 asked do on average; `infer_annotator` (algorithm 4) finds the embedding of one from a few answers, and predicts the
-others; with `unseen_annotators` a fit says how well that goes.
+others; with `unseen_annotators` a fit measures how well that works.
 
 Besides labels (`extras`): `item_latents` and `item_classes`, the latent space of some training items; `unseen` and
 `unseen_loglik`, the codes of annotators left out and how well their answers were predicted (`inferred_loglik`).

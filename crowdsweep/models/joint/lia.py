@@ -2,7 +2,7 @@
 
 A network of the item's features gives its class and its difficulty, a linear map of an annotator's vector gives the
 annotator's competence, and the two say together how this annotator errs on this item. EM alternates between the classes
-and the functions; then the likelihood of the answers, the classes summed out, is pushed up directly.
+and the functions; then the likelihood of the answers, the classes summed out, is maximised directly.
 
 Platanios, Al-Shedivat, Xing and Mitchell (2020), "Learning from Imperfect Annotations".
 
@@ -30,12 +30,13 @@ gamma times (log Q)² over the answers per item, as there, holds confusions near
 out; difficulties begin at zero and competences at four answers in five right.
 
 The network's defaults are those of every network here. The paper's (`hidden: [16, 16, 16, 16]`, `dropout: 0`,
-`learning_rate: 0.003`, in the sweep files of its tables) learns few items by heart: see `models/README.md`. The other
-defaults are the paper's. With the paper's network, on rte (800 items, ten labels each; the vote has 89.7 %), h has
-90.5 % after composite fine-tuning, the posterior without it (`finetune: none`) 92.2. Of thirteen settings tried there,
-held-out answers choose the posterior after five rounds of five passes: 92.6 (five seeds; with a tenth held out, -.457
-an answer, against -.480 for the paper's). Passes, gamma, size and early stopping by held-out answers (`patience`) are
-therefore in the space. A first round of few steps (less than fifty or so) leaves h guessing, and EM then believes it.
+`learning_rate: 0.003`, in the sweep files of its tables) overfits where items are few: see `models/README.md`. The
+other defaults are the paper's. With the paper's network, on rte (800 items, ten labels each; the vote has 89.7 %), h
+has 90.5 % after composite fine-tuning, the posterior without it (`finetune: none`) 92.2. Of thirteen settings tried
+there, held-out answers choose the posterior after five rounds of five passes: 92.6 (five seeds; with a tenth held out,
+-.457 an answer, against -.480 for the paper's). Passes, gamma, size and early stopping by held-out answers (`patience`)
+are therefore in the space. A first round of few steps (less than fifty or so) leaves h near chance, and the next E-step
+takes that for the prior.
 """
 
 from collections.abc import Sequence

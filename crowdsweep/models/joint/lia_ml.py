@@ -8,8 +8,9 @@ Platanios, Al-Shedivat, Xing and Mitchell (2020), "Learning from Imperfect Annot
 
     the symbols are those of `lia`, each with a further axis of questions, h and Q being of two classes
 
-Whoever answered an item has answered every class, as everywhere here: a question that was not put to somebody has to be
-a data set of its own. An item without answers takes part in nothing, which is the mask of the paper.
+An annotator who answered an item has answered every class, as everywhere here: questions that were not put to the same
+annotators have to be data sets of their own. An item without answers takes part in nothing, which is the mask of the
+paper.
 
 Deviations: those of `lia`; one head for each class, as in the authors' code, where their text has embeddings of labels.
 Nominal data are one question of K classes, on which this is `lia`.

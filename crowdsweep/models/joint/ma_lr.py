@@ -1,8 +1,8 @@
 """MA-LR: an annotator either knows the class, as a softmax regression does, or guesses; each has one reliability.
 
-Every label is drawn from the regression's distribution of its item with the annotator's reliability as probability,
-else uniformly from all classes. EM alternates between how probably each label was a knowing one, and, from that, the
-reliabilities and the regression, which learns each label as much as it was meant.
+With the annotator's reliability as probability, a label is drawn from the regression's distribution of its item, else
+uniformly from all classes. EM alternates between the posterior probability that a label was not a guess, and the
+reliabilities and the regression, in which a label is weighted by that probability.
 
 Rodrigues, Pereira and Ribeiro (2013), "Learning from multiple annotators: distinguishing good from random labelers",
 Pattern Recognition Letters 34.
@@ -10,14 +10,14 @@ Pattern Recognition Letters 34.
     w             weights of the regression, N(0, 1 / penalty)                      weights
     eta_i         softmax(w x_i)                                                    exp(log_probs)
     pi_r          reliability of annotator r                                        reliability
-    gamma_ir      probability that label y_ir was a knowing one                     knowing
+    gamma_ir      probability that label y_ir was not a guess                       knowing
                   pi_r eta_iy / (pi_r eta_iy + (1 - pi_r) / K)
 
 Deviations: features are standardised. `reliabilities: exact` is the mean of gamma, the M-step of this likelihood;
-`agreement` is what the authors' Python code does instead: how far the annotator agrees with the regression's class,
-by the regression's confidence, squared. Nothing need rise with it, and EM goes on until the reliabilities rest too.
-Labels of one item stand for themselves in the likelihood, as in the paper; training items are labelled by the
-regression and all their labels together, each of which is right with probability pi + (1 - pi) / K.
+`agreement` is what the authors' Python code does instead: the square of the annotator's agreement with the regression's
+class, weighted by the regression's confidence. No objective need rise with it, so EM also waits for the reliabilities
+to converge. Labels of one item stand for themselves in the likelihood, as in the paper; training items are labelled by
+the regression and all their labels together, each of which is right with probability pi + (1 - pi) / K.
 """
 
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ from jaxtyping import Float64
 from crowdsweep.arrays import floored_log, ratio
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models._em import PerReplica, StackedCrowds, label_probs_of, normalised, soft_vote, stack
-from crowdsweep.models._steps import Active, Stepped, of_annotators, of_items, run_steps
+from crowdsweep.models._steps import Stepped, keeping, run_steps
 from crowdsweep.models.aggregate._coins import coins_of
 from crowdsweep.models.aggregate._rows import PerRow, Rows, by_code
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
@@ -79,13 +79,6 @@ class MaLr:
             after = State(targets=rows.by_label(rows.weight * knowing), reliability=reliability, weights=weights)
             return after, objective + regressions.log_prior(weights)
 
-        def kept(active: Active, updated: State, before: State) -> State:
-            return State(
-                targets=of_items(crowds, active, updated.targets, before.targets),
-                reliability=of_annotators(crowds, active, updated.reliability, before.reliability),
-                weights=np.where(active[:, None, None], updated.weights, before.weights),
-            )
-
         def predictor(now: State, replica: int) -> SoftmaxPredictor:
             return regressions.predictor(now.weights, replica)
 
@@ -99,7 +92,7 @@ class MaLr:
                 targets=rows.by_label(rows.weight * agreeing), reliability=mean(agreeing), weights=regressions.start()
             ),
             step,
-            kept,
+            keeping(crowds, targets="items", reliability="annotators", weights="replicas"),
             iterations=self.em.iterations,
             tolerance=self.em.tolerance,
             reports=[context.report for context in contexts],
@@ -111,8 +104,8 @@ class MaLr:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class State:
-    """What EM goes by: what each flat item's labels that were meant add up to, each flat annotator's reliability, and
-    the regression of each replica."""
+    """The state of EM: expected number of labels of each class that an item's annotators gave because they knew, each
+    annotator's reliability, and each replica's regression."""
 
     targets: Float64[np.ndarray, "items classes"]
     reliability: Reliabilities

@@ -1,8 +1,8 @@
-"""PC: every annotator has a classifier of his own, and all are drawn from around the crowd's.
+"""PC: each annotator has a classifier of their own, whose weights have a normal prior around those of the crowd's.
 
-An annotator answers by a softmax regression on the item's features, whose weights have a normal distribution around
-those of the crowd, which have one around zero. All are found together at the one maximum that the likelihood of the
-labels and both priors have; the crowd's classifier labels the items.
+An annotator's answers follow a softmax regression on the item's features. The prior of its weights is normal around the
+crowd's weights, whose own prior is normal around zero. The log-posterior is concave, and all weights are estimated
+jointly at its maximum; the crowd's classifier labels the items.
 
 Kajino, Tsuboi and Kashima (2012), "A convex formulation for learning from crowds", AAAI ("personal classifiers").
 
@@ -14,7 +14,7 @@ Deviations: softmax in place of the paper's two classes; where the paper alterna
 each w_t, a step here moves all of them along one bound (`_personal_classifiers`), so that T × D numbers are never
 stored; features are standardised, and the intercept has the priors of the other weights. An annotator's answers depend
 on the item, not on a true class, so that there are no confusion matrices; `distance` is |w_t - w_0|, by which the paper
-tells annotators apart. Data sets take turns: the inverses that a step divides by are each one's own.
+compares annotators. Data sets are fitted one after another, as each has Hessians of its own.
 """
 
 from dataclasses import dataclass

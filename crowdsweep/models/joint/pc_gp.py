@@ -1,8 +1,8 @@
 """PC-GP: personal classifiers on a Gaussian kernel, by random Fourier features.
 
-Each annotator answers by a classifier of his own, drawn from around the crowd's, as in `pc`; but classifiers are not
-linear in the item's features: they are functions under a Gaussian process. Its kernel exp(-|x - x'|² / 2 l²) is
-approximated by the products of random cosines.
+As in `pc`, each annotator has a classifier of their own around the crowd's, but not one linear in the features:
+classifiers are functions with a Gaussian process prior, whose kernel exp(-|x - x'|² / 2 l²) is approximated by products
+of random cosines.
 
 The name stands in a table of Atarashi, Oyama and Kurihara (2018), which Chen et al. (2020) copy, without a definition,
 and we know no source of one. This is our reading: Kajino et al. (2012) with the feature map of Rahimi and Recht (2007).

@@ -17,9 +17,9 @@ any other network take `dl-em`.
 Deviations: features are standardised, and the intercept has the prior of the other weights; EM starts at the soft vote
 and each M-step where the last one ended (the code of Rodrigues et al. starts the weights anew); log space, floored.
 
-**Printed numbers without a prior** (Chen et al. 2020: music genre 12.0 %) are what one class for every item would get.
-Why is not told. By the formulas, an annotator with few labels has rows without any mass, 0 / 0, which makes all weights
-nan within one step; here such a row is uniform, and the model does about as well as with the prior.
+**Published values without a prior** (Chen et al. 2020: music genre 12.0 %) are those of one class for every item; the
+paper gives no reason. By the formulas, an annotator with few labels has rows without any mass, 0 / 0, which makes all
+weights nan within one step; here such a row is uniform, and the model does about as well as with the prior.
 """
 
 from collections.abc import Sequence

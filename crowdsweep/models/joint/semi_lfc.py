@@ -1,8 +1,8 @@
 """Semi-LFC: a deep generative model of features and answers, which learns from items without answers too.
 
-An item's class and a latent vector make its features, its class and each annotator's confusion matrix make the answers.
-A classifier q(t | x) and an encoder q(z | x, t) bound the likelihood from below; the sum over the classes is exact.
-Items that nobody answered have no answers in their bound and count like all others.
+An item's features are generated from its class and a latent vector, its answers from its class and each annotator's
+confusion matrix. A classifier q(t | x) and an encoder q(z | x, t) give a lower bound of the likelihood, in which the
+sum over the classes is exact. Items without answers contribute the bound of their features.
 
 Atarashi, Oyama and Kurihara (2018), "Semi-supervised Learning from Crowds Using Deep Generative Models", AAAI.
 
@@ -21,8 +21,8 @@ Deviations: the paper states the bound with sampled classes, and learns beta by 
 and no batch normalisation (replicas that are trained side by side, each with its own last batch, have no common
 statistics). The term alpha is that of Kingma's M2 with the answers' posterior in place of labels; answers weigh little
 beside hundreds of features, so it decides the result. Encoder and decoder read features in units of their deviation.
-Beside training items without answers, those that the data hand over without their answers are learnt from: the split
-`unlabelled`, and the dev items' features. Test items are not seen.
+Besides training items without answers it learns from the features of the split `unlabelled` and of the dev items; test
+items are not used.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,8 +1,8 @@
 """SpeeLFC-D: annotators of one ability each, items of one difficulty each, and a classifier, learned together.
 
 A classifier f gives an item's class. An annotator answers it correctly with probability sigmoid(ability × easiness),
-else with any other class alike; easiness is itself a network of the item's features. All is trained by gradient on the
-likelihood of the observed labels alone.
+else with each other class equally often; easiness is itself a network of the item's features. All is trained by
+gradient on the likelihood of the observed labels alone.
 
 Chen et al. (2020), "Structured Probabilistic End-to-End Learning from Crowds", IJCAI, section on item difficulty.
 
@@ -28,7 +28,6 @@ from annotated_types import Ge, Gt, Lt
 from scipy.special import expit, logit
 
 from crowdsweep.data.dataset import TrainingData
-from crowdsweep.models._cost import MATRIX_PRODUCT, passes_over
 from crowdsweep.models.classifier import Classifier
 from crowdsweep.models.contract import DataShape, FitContext, FitResult, ModelInfo
 from crowdsweep.models.end_to_end import EndToEnd, Rows, end_to_end_cost
@@ -104,11 +103,7 @@ def log_likelihood(product: PerLabel, label: Which, n_classes: int) -> PerClass:
 
 def _cost(shape: DataShape, params: Mapping[str, Any]) -> float:
     hidden = params["difficulty_hidden"]
-    easiness = 3.0 * MATRIX_PRODUCT * shape.n_items * shape.n_features * (hidden[0] if hidden else 1)
-    return (
-        end_to_end_cost(shape, params, per_label=10.0)
-        + passes_over(shape.n_items, params, params["epochs"], stops=False) * easiness
-    )
+    return end_to_end_cost(shape, params, per_label=10.0, more_weights=shape.n_features * (hidden[0] if hidden else 1))
 
 
 MODEL = ModelInfo(

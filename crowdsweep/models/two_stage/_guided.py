@@ -17,7 +17,7 @@ Weerasooriya, Ororbia and Homan, the guided pipeline and equations 1 and 2.
 Equation 2 of the paper draws a whole distribution from a categorical one, which is not defined; c answers are our
 reading, c being the mean number of labels of a training item unless the hyper-parameter says otherwise. Its sum over l
 of Omega_l Theta[g, l] to the power of these answers, read word by word, has all of them come from one cluster of
-annotators; but h(x) is what a mix of all would say, and the flattest distribution wins. Of twelve crowds drawn from the
+annotators; but h(x) is a mixture over all of them, and the flattest distribution wins. Of twelve crowds drawn from the
 model, two clusters of annotators each, clusters' own distributions were then projected onto others in nine, and hard
 projection had a divergence of .157 from the truth; with the score above it has .010 (no projection: .013).
 """

@@ -1,7 +1,7 @@
-"""What P1's two-stage baselines share: the labels of an aggregator, of which LIA's network of items learns the winners.
+"""What the baselines of LIA's paper share: an aggregator, and LIA's network of items trained on its likeliest classes.
 
 `maj-star` and `mmce-star` read features. The `-e` variants read a vector that is learned for each item, so that the
-network can but learn by heart what it is taught, and labels no other items.
+network can only memorise its targets, and labels no other items.
 """
 
 from collections.abc import Callable, Mapping, Sequence

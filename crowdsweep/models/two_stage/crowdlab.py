@@ -1,9 +1,9 @@
-"""CROWDLAB: a classifier that has not seen an item is one more annotator of it, and all are weighed by being right.
+"""CROWDLAB: the weighted mean of a classifier's out-of-sample prediction and of the annotators' answers.
 
-A classifier is trained on the majority vote of other items and predicts each item out of sample. An item is then the
-weighted mean of that prediction and of its answers, each standing for its label as far as annotators agree at all.
-Annotators weigh as much as they agree with each other, and the classifier as much as it agrees with the consensus, both
-measured from what always naming the commonest class would get right.
+A classifier is trained on the majority vote of other items and predicts each item out of sample. An item's class
+probabilities are the weighted mean of that prediction and of its answers, an answer being a distribution whose mass on
+its label is the overall agreement. An annotator's weight is its agreement with the others, the classifier's its
+agreement with the consensus, both relative to the accuracy of always predicting the most frequent class.
 
 Goh, Tkachenko and Mueller (2022), "CROWDLAB: Supervised learning to infer consensus labels and quality scores for data
 with multiple annotators"; cleanlab's get_label_quality_multiannotator.
@@ -15,13 +15,13 @@ with multiple annotators"; cleanlab's get_label_quality_multiannotator.
     A_MLC      accuracy of always naming the commonest consensus                           1 - chance_error
     w_j, w_M   1 - (1 - s_j) / (1 - A_MLC); likewise of p_M, times sqrt(mean answers)      weights, model_weight
 
-P, A_MLC and the classifier's agreement are of items with several annotators, and so are the annotators' (the mean of
-the others where j has no such item); weights are at least 1e-6. Where no item has several, all items count and
-annotators agree. All is done twice, as cleanlab does: the second time the consensus is what the first one says.
+P, A_MLC and all agreements are computed on items with several annotators (an annotator j without such items has the
+mean of the others); weights are at least 1e-6. Where no item has several, all items count and agreement is complete. As
+in cleanlab, all is done twice, the second time with the first result as the consensus.
 
-Deviations: an annotator's repeats of an answer are answers, but do not agree with themselves. The classifier that
-labels unseen items is trained on the result. How annotators answer CROWDLAB does not say; here they have one accuracy
-each, counted with `smoothing` against the result.
+Deviations: an annotator's repeated answers to an item are not counted as agreeing with each other. The classifier that
+labels unseen items is trained on the result. CROWDLAB has no model of annotators; here they have one accuracy each,
+estimated with `smoothing` from the result.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,18 +1,18 @@
 """Dawid-Skene, then a classifier: it learns the posterior that Dawid-Skene gives each item.
 
 Annotators' confusion matrices and the items' classes are estimated from the labels alone, then the classifier is
-trained on the soft posterior. With one label per annotator there is nothing to tell annotators apart by, and it fails.
+trained on the soft posterior. With one label per annotator the matrices cannot be estimated, and it fails.
 Baseline of Mena and Nanculef (CIARP 2019), where it is called DL-DS.
 
     T_i   targets (posterior)          f(x)   the classifier          pi_t   annotators
 
 Deviations: log space, and `smoothing` pseudo-counts in the matrices (0 is the paper's); under `protocol: equal_budget`
-EM runs until its objective rests, and all epochs are trained instead of stopping early. As the authors do, `protocol:
-paper` ends EM at the first step that changes neither the log-likelihood nor, on average, the matrices' entries by more
-than 3 %.
+EM runs until its objective converges, and all epochs are trained instead of stopping early. As the authors do,
+`protocol: paper` ends EM at the first step that changes neither the log-likelihood nor, on average, the matrices'
+entries by more than 3 %.
 
-Their I-JS on labelme (printed .153; ours .184) is of matrices in which rows that nothing speaks for stay zeros: where
-products of small numbers leave nothing in single precision. Such rows are scored as 1e-7 in every entry, without being
+Their I-JS on labelme (printed .153; ours .184) is of matrices some of whose rows stay zero: those of classes whose
+expected counts underflow in single precision. Such rows are scored as 1e-7 in every entry, without being
 normalised, against half of the true row. A dense twin that does the same gives .156; ours keeps what little mass such
 rows have, as any other's.
 """

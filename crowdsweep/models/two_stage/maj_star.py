@@ -1,7 +1,7 @@
-"""MAJ⋆: majority vote, of whose winners LIA's network of items then learns to tell them from the features.
+"""MAJ⋆: majority vote, then LIA's network of items, trained on the winners to predict them from the features.
 
-It trusts all annotators alike and corrects them only where features say otherwise. Baseline of Platanios, Al-Shedivat,
-Xing and Mitchell (2020), "Learning from Imperfect Annotations".
+All annotators count alike; labels are corrected only where the features contradict them. Baseline of Platanios,
+Al-Shedivat, Xing and Mitchell (2020), "Learning from Imperfect Annotations".
 
     MAJ       `majority-vote`, of soft answers their mean       targets, its winners
     h_theta   the network of items                              classifier

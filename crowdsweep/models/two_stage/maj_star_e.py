@@ -1,7 +1,7 @@
-"""MAJ⋆-E: majority vote, of whose winners a network then learns a vector for each item.
+"""MAJ⋆-E: majority vote, then a network with a learned vector for each item, trained on the winners.
 
-There are no features: it can but repeat the vote, with ties broken, and shows what LIA-E's network adds by itself,
-which is nothing. Baseline of Platanios, Al-Shedivat, Xing and Mitchell (2020), "Learning from Imperfect Annotations".
+Without features it can only reproduce the vote, ties broken; it shows that LIA-E's network adds nothing by itself.
+Baseline of Platanios, Al-Shedivat, Xing and Mitchell (2020), "Learning from Imperfect Annotations".
 
     MAJ       `majority-vote`, of soft answers their mean       targets, its winners
     h_theta   the network of items, on vectors of 16 numbers    classifier, item_embedding

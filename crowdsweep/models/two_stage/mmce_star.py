@@ -1,7 +1,8 @@
-"""MMCE⋆: minimax conditional entropy, of whose classes LIA's network of items then learns to tell them from features.
+"""MMCE⋆: minimax conditional entropy, then LIA's network of items, trained on its likeliest classes.
 
-Annotators and items have confusions of their own in the first stage; the second corrects it where features say
-otherwise. Baseline of Platanios, Al-Shedivat, Xing and Mitchell (2020), "Learning from Imperfect Annotations".
+The first stage gives annotators and items confusion matrices of their own; the second corrects its labels where the
+features contradict them. Baseline of Platanios, Al-Shedivat, Xing and Mitchell (2020), "Learning from Imperfect
+Annotations".
 
     MMCE      `mmce` with gamma 1/4            targets, its likeliest classes
     h_theta   the network of items             classifier

@@ -1,6 +1,6 @@
-"""MMCE⋆-E: minimax conditional entropy, of whose classes a network then learns a vector for each item.
+"""MMCE⋆-E: minimax conditional entropy, then a network with a learned vector for each item, trained on its classes.
 
-There are no features: it can but repeat what MMCE says. Baseline of Platanios, Al-Shedivat, Xing and Mitchell (2020),
+Without features it can only reproduce what MMCE found. Baseline of Platanios, Al-Shedivat, Xing and Mitchell (2020),
 "Learning from Imperfect Annotations".
 
     MMCE      `mmce` with gamma 1/4                             targets, its likeliest classes

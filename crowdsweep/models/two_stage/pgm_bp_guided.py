@@ -1,9 +1,9 @@
-"""A classifier guided by the graph model pgm-bp: it learns what a whole crowd would say of each cluster of items.
+"""A classifier guided by the graph model pgm-bp: it learns the label distribution of each item's cluster.
 
-The graph model takes the accident of who happened to answer out of an item's labels; the classifier learns from what is
-left, and its prediction for an unseen item is projected onto the nearest cluster (`_guided.py`).
+The graph model corrects an item's label distribution for which annotators happened to answer; the classifier is trained
+on the result, and its prediction for an unseen item is projected onto the nearest cluster (`_guided.py`).
 
-Weerasooriya, Ororbia and Homan, row PGM-BP of Table 3, whose printed accuracies are those of the most frequent class.
+Weerasooriya, Ororbia and Homan, row PGM-BP of Table 3, whose published accuracies are those of the most frequent class.
 """
 
 from crowdsweep.models.aggregate import pgm_bp

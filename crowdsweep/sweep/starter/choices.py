@@ -14,7 +14,7 @@ from crowdsweep.data.splits import prepare
 from crowdsweep.errors import DataError
 from crowdsweep.models import registered
 from crowdsweep.search.space import Space
-from crowdsweep.sweep.cells import OPERATIONS_PER_SECOND, TRIAL_OVERHEAD_S
+from crowdsweep.sweep.cost_estimate import cost_by_formula
 from crowdsweep.sweep.requirements import Offer, offer_of
 from crowdsweep.trial.runner import check_needs, check_size
 
@@ -235,7 +235,7 @@ def _seconds(candidate: Candidate, facts: Facts) -> float:
     params = registered.full_params(candidate.name, candidate.params)
     if info.cost is None:
         return SECONDS
-    return TRIAL_OVERHEAD_S + info.cost(facts.offer.shape, params) / OPERATIONS_PER_SECOND
+    return cost_by_formula(info.cost, facts.offer.shape, params)
 
 
 def _minutes(seconds: float) -> str:

@@ -76,7 +76,7 @@ def sweep_text(
     return "\n".join(lines) + "\n"
 
 
-def redundancy_text(folder: Path, facts: Facts, chosen: Sequence[Chosen], *, dataset: str = ".") -> str | None:
+def redundancy_text(folder: Path, facts: Facts, chosen: Sequence[Chosen]) -> str | None:
     """Returns the sweep file that tells how many labels an item needs; None where items have too few to leave any out.
     Arguments are those of `sweep_text`."""
     levels = _levels(facts)
@@ -94,7 +94,7 @@ def redundancy_text(folder: Path, facts: Facts, chosen: Sequence[Chosen], *, dat
         yaml.safe_dump({"name": f"{sweep_name(folder)}-redundancy"}).strip(),
         f"study: {{template: redundancy, labels_per_item: {levels}}}",
         "datasets:",
-        f"  - {_flow({'name': dataset, **facts.params})}",
+        f"  - {_flow({'name': '.', **facts.params})}",
         "models:",
         *(f"  - {_entry(one, search=False)}" for one in studied),
         f"seeds: {{report: {REPORT_SEEDS}}}  # each thins anew",

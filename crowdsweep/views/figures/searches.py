@@ -24,7 +24,8 @@ from crowdsweep.views.figures.drawing import (
 )
 from crowdsweep.views.figures.scales import Placed, placed
 
-_FAINTEST = 0.3  # opacity of what came first, or is worst: the paper shows through, light or dark
+_FAINTEST = 0.3  # opacity of what came first: the paper shows through, light or dark, within a darker edge
+_FAINTEST_LINE = 0.7  # a line has no edge: at this opacity its contrast with either paper is 3 : 1
 _MOST_AXES = 6  # beside each other, which a phone still shows
 
 
@@ -88,7 +89,7 @@ def slices(points: SearchedPoints, metric: str) -> Figure:
                 continue
             name = names[number]
             has, where = list(points.params[name]), _placed(points, name)
-            shades = [to_rgba(ACCENT, _strength(place / max(len(scores) - 1, 1))) for place in has]
+            shades = [to_rgba(ACCENT, _strength(place / max(len(scores) - 1, 1), _FAINTEST)) for place in has]
             axes.scatter(where.places, scores[has], c=shades, s=16, edgecolors=ACCENT, linewidths=0.6)
             _tick(axes, where)
             axes.set_xlabel(name)
@@ -120,7 +121,7 @@ def parallel_coordinates(points: SearchedPoints, goal: str, metric: str) -> Figu
         for place in np.argsort(rank, kind="stable").tolist():
             share = float(rank[place]) / max(n_points - 1, 1)
             own = [column[place] for column in heights]
-            color, width = to_rgba(ACCENT, _strength(share)), 0.7 + 1.3 * share
+            color, width = to_rgba(ACCENT, _strength(share, _FAINTEST_LINE)), 0.8 + 1.6 * share
             path = [math.nan if height is None else height for height in own]
             axes.plot(list(range(len(own))), path, marker="o", markersize=2.5, color=color, linewidth=width)
         for place, (bottom, top) in enumerate(ends):
@@ -147,9 +148,9 @@ def _cut_off(axes: Axes, numbers: Sequence[int], scores: np.ndarray) -> None:
             axes.plot(far, [edge] * len(far), marker, color=ACCENT, transform=place, clip_on=False, label="far off")
 
 
-def _strength(share: float) -> float:
+def _strength(share: float, faintest: float) -> float:
     """Returns the opacity of a point by the share of the others that it comes after."""
-    return _FAINTEST + (1.0 - _FAINTEST) * share
+    return faintest + (1.0 - faintest) * share
 
 
 def _tick(axes: Axes, where: Placed) -> None:

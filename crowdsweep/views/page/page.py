@@ -17,9 +17,7 @@ from markupsafe import Markup, escape
 
 from crowdsweep.analysis import phrases
 from crowdsweep.analysis.compare import Comparison, DatasetComparison
-from crowdsweep.analysis.counted import Place
 from crowdsweep.analysis.searches import SearchShown
-from crowdsweep.analysis.sections.baselines import baseline_table
 from crowdsweep.analysis.sweep import AnalysedSweep
 from crowdsweep.metrics.shown import show_with_interval
 from crowdsweep.metrics.wording import readable
@@ -27,9 +25,10 @@ from crowdsweep.record.events import SweepStatus
 from crowdsweep.record.naming import show_point
 from crowdsweep.units import show_p
 from crowdsweep.views import figures
+from crowdsweep.views.page import sections
 from crowdsweep.views.page import tables as page_tables
 from crowdsweep.views.page.search_so_far import search_so_far
-from crowdsweep.views.page.table import PageTable
+from crowdsweep.views.page.tables import one_below_another as below
 
 _MAX_SHOWN_FAILURES = 200
 
@@ -93,7 +92,7 @@ def _first_screen(found: AnalysedSweep) -> dict[str, Any]:
     return {
         "comparison": comparison,
         "study": found.study,
-        "study_tables": page_tables.study_tables(found.study.tables) if found.study else [],
+        "study_tables": below(map(page_tables.study_table, found.study.tables)) if found.study else [],
         "winners": found.winners,
         "answers": found.answers,
         "ranks": comparison.ranks.each if comparison.ranks else {},
@@ -110,11 +109,11 @@ def _rooms(found: AnalysedSweep) -> dict[str, Any]:
     """Returns the sections below."""
     return {
         "maps": found.maps,
-        "baselines": _baselines(found),
+        "baselines": {place: below([sections.baseline_table(one)]) for place, one in found.baselines.items()},
         "training": found.training,
-        "guidance": page_tables.study_tables(found.guidance),
-        "soft_labels": page_tables.study_tables(found.soft_labels),
-        "unseen": {place: page_tables.study_tables([table]) for place, table in found.unseen_annotators.items()},
+        "guidance": below(sections.guidance_tables(found.guidance)),
+        "soft_labels": below(sections.soft_label_tables(found.soft_labels)),
+        "unseen": {place: below([sections.unseen_table(models)]) for place, models in found.unseen_annotators.items()},
         "printed_values": page_tables.printed_table(found.comparison),
         "cost": page_tables.cost_table(found.comparison),
         "table_name": (found.state.config.get("published") or {}).get("table") or "the paper",
@@ -139,14 +138,6 @@ def _means_figure(block: DatasetComparison, comparison: Comparison) -> Any:
 
 def _search_figure(search: SearchShown) -> Any:
     return figures.search_curve(search.values, search.goal, search.metric)
-
-
-def _baselines(found: AnalysedSweep) -> dict[Place, list[PageTable]]:
-    """Returns the tables of predictions that take no fit, by dataset, of those that compare label distributions."""
-    tables = {
-        block.place: baseline_table(block, found.baselines.get(block.place, {})) for block in found.comparison.datasets
-    }
-    return {place: page_tables.study_tables([table]) for place, table in tables.items() if table is not None}
 
 
 def _ticks(text: str) -> Markup:

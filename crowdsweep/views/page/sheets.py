@@ -20,7 +20,7 @@ def in_parts(table: PageTable) -> list[PageTable]:
     """
     widths = [_width(table, place) for place in range(len(table.columns))]
     groups = list(_groups(widths))
-    parts = [_part(table, places) for places in groups] or [table]
+    parts = [table.of_columns([0, *places]) for places in groups] or [table]
     parts = [part if number == 0 else replace(part, title="") for number, part in enumerate(parts)]
     return [part if number == len(parts) - 1 else replace(part, note="") for number, part in enumerate(parts)]
 
@@ -52,16 +52,6 @@ def _filled(widths: list[int], room: int) -> Iterator[list[int]]:
         used += width
     if places:
         yield places
-
-
-def _part(table: PageTable, places: list[int]) -> PageTable:
-    kept = [0, *places]
-    return replace(
-        table,
-        columns=[table.columns[place] for place in kept],
-        rows=[replace(row, cells=[row.cells[place] for place in kept]) for row in table.rows],
-        words=frozenset(number for number, place in enumerate(kept) if place in table.words),
-    )
 
 
 def _width(table: PageTable, place: int) -> int:

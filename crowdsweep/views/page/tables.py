@@ -13,7 +13,7 @@ from crowdsweep.record.naming import show_point
 from crowdsweep.studies.contract import StudyTable
 from crowdsweep.units import show_bytes, show_p, show_seconds
 from crowdsweep.views.page.sheets import in_parts
-from crowdsweep.views.page.table import PageRow, PageTable
+from crowdsweep.views.page.table import PageRow, PageTable, table_of
 
 _METRICS_NOTE = (
     "Mean ± half the 95 % interval, which varies over seeds alone but for the metric that ranks; empty where a metric "
@@ -22,19 +22,17 @@ _METRICS_NOTE = (
 
 
 def study_table(table: StudyTable) -> PageTable:
-    """Returns a table that a study, or another room of the report, brings; columns of names stand to the left."""
-    rows = [PageRow(cells=["" if cell is None else str(cell) for cell in row]) for row in table.rows]
-    filled = [[row.cells[place] for row in rows if row.cells[place]] for place in range(len(table.columns))]
-    named = [place for place, cells in enumerate(filled) if cells and all(cell[0].isalpha() for cell in cells)]
-    return PageTable(columns=table.columns, rows=rows, words=frozenset({0, *named}), title=table.title, note=table.note)
+    """Returns a table that a study brings."""
+    rows = [["" if cell is None else str(cell) for cell in row] for row in table.rows]
+    return table_of(table.columns, rows, table.title, table.note)
 
 
-def study_tables(tables: Iterable[StudyTable]) -> list[PageTable]:
-    """Returns the tables of a room one below another, wide ones in parts; a note that several share stands below the
+def one_below_another(tables: Iterable[PageTable]) -> list[PageTable]:
+    """Returns the tables of a section one below another, wide ones in parts; a note that several share stands below the
     first of them."""
     told: set[str] = set()
     shown: list[PageTable] = []
-    for table in map(study_table, tables):
+    for table in tables:
         shown += in_parts(replace(table, note="") if table.note in told else table)
         told.add(table.note)
     return shown
@@ -204,12 +202,7 @@ def selected_table(search: SearchShown) -> PageTable:
 def _without_empty_columns(table: PageTable) -> PageTable:
     """Returns a table without the columns in which no row says anything."""
     kept = [n for n in range(len(table.columns)) if n == 0 or any(row.cells[n] not in ("", "–") for row in table.rows)]
-    return replace(
-        table,
-        columns=[table.columns[n] for n in kept],
-        rows=[replace(row, cells=[row.cells[n] for n in kept]) for row in table.rows],
-        words=frozenset(place for place, n in enumerate(kept) if n in table.words),
-    )
+    return table.of_columns(kept)
 
 
 def _reached(score: Score, metric: str) -> str:

@@ -3,7 +3,6 @@
 import pyarrow as pa
 
 from crowdsweep.analysis.compare import Comparison, DatasetComparison, Score
-from crowdsweep.analysis.sections.baselines import baseline_lines
 from crowdsweep.analysis.sweep import AnalysedSweep
 from crowdsweep.analysis.trial_table import encodable
 from crowdsweep.metrics.shown import show_interval, show_number, show_printed
@@ -17,14 +16,25 @@ _NUMBERS = ("rank", "mean", "n", "p (Holm)", "printed", "seconds")
 
 def comparison_in_markdown(found: AnalysedSweep) -> str:
     """Returns `table.md`: the comparison, predictions that take no fit, and what a reader must know."""
-    lines = [
-        line
-        for block in found.comparison.datasets
-        for line in baseline_lines(block, found.baselines.get(block.place, {}))
-    ]
+    lines = _without_a_fit(found)
     without_a_fit = [to_markdown(pa.Table.from_pylist(lines), right=("value",))] if lines else []
     notes = [f"{note}\n" for note in found.notes_below_a_table]
     return "\n".join([to_markdown(_table(found.comparison), right=_NUMBERS), *without_a_fit, *notes])
+
+
+def _without_a_fit(found: AnalysedSweep) -> list[dict[str, str]]:
+    """Returns a line per prediction that takes no fit, by the metric that ranks."""
+    return [
+        {
+            "dataset": block.title,
+            "without a fit": name,
+            "metric": readable(metric),
+            "value": show_number(value, metric),
+        }
+        for block in found.comparison.datasets
+        if block.place in found.baselines
+        for name, (metric, value) in found.baselines[block.place].ranking.items()
+    ]
 
 
 def comparison_in_latex(comparison: Comparison) -> str:

@@ -1,0 +1,92 @@
+"""How long trials will take, before any is run: by the cost formula of their model, else by a short pilot of it.
+
+Both are rough, so that a plan shows a range: a factor says how far the seconds may be off either way.
+"""
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from crowdsweep.data.splits import prepare
+from crowdsweep.errors import BadInput
+from crowdsweep.models import registered
+from crowdsweep.models.contract import DataShape
+from crowdsweep.record.spec import digest
+from crowdsweep.search.space import Space
+from crowdsweep.sweep.cells import Cell
+from crowdsweep.sweep.pilots import Pilots
+
+OPERATIONS_PER_SECOND = 2e8
+"""Of a cost formula, one trial of a batch on one core."""
+TRIAL_OVERHEAD_S = 0.03
+"""Of preparing a trial's data, its scores and its record."""
+POINTS_PRICED = 24
+"""Of a search, over which its cost is averaged."""
+FACTORS: Mapping[str, float] = {"formula": 5.0, "pilot": 2.0}
+"""By what seconds may be off, by what they come from."""
+
+CostFormula = Callable[[DataShape, Mapping[str, Any]], float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CostEstimate:
+    """Seconds of one trial on one slot, and what they come from."""
+
+    seconds: float
+    source: Literal["formula", "pilot"]
+
+
+def cost_by_formula(formula: CostFormula, shape: DataShape, params: Mapping[str, Any]) -> float:
+    """Returns the seconds of one trial.
+
+    Args:
+        formula: of its model.
+        shape: of its data.
+        params: all its hyper-parameters.
+    """
+    return TRIAL_OVERHEAD_S + formula(shape, params) / OPERATIONS_PER_SECOND
+
+
+def cost_of(cell: Cell, pilots: Pilots, space: Space | None = None) -> CostEstimate | None:
+    """Returns what one trial of a cell costs; None where nothing tells.
+
+    Args:
+        cell: whose trials are meant.
+        pilots: fit models that have no formula, at the defaults of what is searched.
+        space: that points are taken from: a formula is averaged over it.
+    """
+    shape = cell.dataset.offer.shape
+    if cell.info.cost is not None:
+        costs = [cost_by_formula(cell.info.cost, shape, params) for params in _priced(cell, space)]
+        return CostEstimate(seconds=sum(costs) / len(costs), source="formula")
+    params = registered.full_params(cell.info.name, cell.fixed)
+    base, dataset_params = cell.dataset.base, cell.dataset.params
+    key = digest({"model": cell.info.name, "params": params, "dataset": base.fingerprint})
+    measured = pilots.cost(key, cell.info, params, lambda: prepare(base, dataset_params, seed=0))
+    if measured is None:
+        return None
+    return CostEstimate(seconds=TRIAL_OVERHEAD_S + measured.seconds(shape.n_annotations), source="pilot")
+
+
+def cost_row(estimate: CostEstimate | None, trials: int) -> dict[str, Any]:
+    """Returns the seconds of so many trials, as a plan's summary has them."""
+    if estimate is None:
+        return {"trials": trials, "seconds": None, "seconds_low": None, "seconds_high": None, "told_by": "nothing"}
+    total, factor = estimate.seconds * trials, FACTORS[estimate.source]
+    return {
+        "trials": trials,
+        "seconds": total,
+        "seconds_low": total / factor,
+        "seconds_high": total * factor,
+        "told_by": estimate.source,
+    }
+
+
+def _priced(cell: Cell, space: Space | None) -> list[dict[str, Any]]:
+    """Returns the hyper-parameters of points that stand for all of a search; the defaults where none can be."""
+    found: list[dict[str, Any]] = []
+    for point in [] if space is None else space.spread(POINTS_PRICED):
+        with suppress(BadInput):  # a point that its model refuses costs nothing
+            found.append(registered.full_params(cell.info.name, {**cell.fixed, **point}))
+    return found or [registered.full_params(cell.info.name, cell.fixed)]
