@@ -201,7 +201,13 @@ def test_an_autoscaler_grows_the_cluster_under_a_sweep_and_shrinks_it_again(
         "max_workers": 3,
         "idle_timeout_minutes": 0.1,
         "upscaling_speed": 10,
-        "provider": {"type": "fake_multinode", "gcs_address": f"{get_node_ip_address()}:{machine.port}"},
+        "provider": {
+            "type": "fake_multinode",
+            "gcs_address": f"{get_node_ip_address()}:{machine.port}",
+            "use_node_id_as_ip": True,  # all nodes share one address
+            "disable_node_updaters": True,
+            "disable_launch_config_check": True,
+        },
         "available_node_types": kinds,
         "head_node_type": "ray.head.default",
         "auth": {},
