@@ -26,7 +26,7 @@ Probabilities are float64; every logarithm is of max(p, LOG_FLOOR).
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 from jaxtyping import Float64, Int, Int32, Int64
@@ -46,7 +46,7 @@ from crowdsweep.arrays import (
 from crowdsweep.models._stacked import StackedCrowds
 from crowdsweep.models._stacked import pooled as pooled  # noqa: PLC0414 - one door to the arithmetic
 from crowdsweep.models._stacked import stack as stack  # noqa: PLC0414
-from crowdsweep.models._steps import kept_rows, run_steps
+from crowdsweep.models._steps import Stepped, kept_rows, run_steps
 from crowdsweep.models.contract import AnnotatorModel, FitResult, LabelProbs, Report
 
 CHUNK = 1 << 20  # numbers of a temporary that are alive at once: 8 MB
@@ -213,7 +213,7 @@ def run_em(
         tolerance=tolerance,
         reports=reports,
     )
-    return FittedEM(crowds=crowds, posterior=stepped.state, objectives=stepped.objectives, converged=stepped.converged)
+    return FittedEM(crowds=crowds, posterior=stepped.state, stepped=stepped)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -223,27 +223,23 @@ class FittedEM:
     Attributes:
         crowds: the annotations.
         posterior: the last one.
-        objectives: of each replica, the objective of its steps.
-        converged: whether each replica stopped before the limit.
+        stepped: how it was found.
     """
 
     crowds: StackedCrowds
     posterior: ItemProbs
-    objectives: Sequence[Float64[np.ndarray, " _"]]
-    converged: Sequence[bool]
+    stepped: Stepped[Any]
 
     def results(
         self, annotators: Sequence[AnnotatorModel], extras: Sequence[Mapping[str, Float64[np.ndarray, "..."]]]
     ) -> list[FitResult]:
         """Returns the result of each replica, given how its annotators answer and what else is worth keeping."""
         return [
-            FitResult(
+            self.stepped.result(
+                replica,
                 item_probs=(item_probs := self.posterior[self.crowds.items_of(replica)]),
                 annotators=own,
                 label_probs=label_probs_of(item_probs, own),
-                objective=self.objectives[replica],
-                converged=self.converged[replica],
-                iterations=len(self.objectives[replica]),
                 extras=extra,
             )
             for replica, (own, extra) in enumerate(zip(annotators, extras, strict=True))

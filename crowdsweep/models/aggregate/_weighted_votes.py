@@ -65,7 +65,7 @@ def voted_results(crowds: StackedCrowds, stepped: Stepped[Weights], smoothing: f
     """
     weights = stepped.state
     item_probs = normalised_rows(weighted_votes(crowds, weights), at_zero=soft_vote(crowds))
-    fitted = FittedEM(crowds=crowds, posterior=item_probs, objectives=stepped.objectives, converged=stepped.converged)
+    fitted = FittedEM(crowds=crowds, posterior=item_probs, stepped=stepped)
     annotators = coins(crowds, counts_against_others(crowds, weights, lambda shares: shares), smoothing)
     parts = [crowds.annotators_of(replica) for replica in range(crowds.n_replicas)]
     extras = [

@@ -202,7 +202,7 @@ def fit_matrices(
     )
     posterior = stepped.state.posterior
     return FittedMatrices(
-        em=FittedEM(crowds=crowds, posterior=posterior, objectives=stepped.objectives, converged=stepped.converged),
+        em=FittedEM(crowds=crowds, posterior=posterior, stepped=stepped),
         columns=confusion_columns(crowds, posterior, pseudo_answers),
         class_shares=np.exp(log_class_shares(crowds, posterior)),
     )

@@ -130,13 +130,11 @@ class Glad:
         easiness = np.exp(end.log_easiness[items])
         ability = by_code(crowds, replica, end.ability[crowds.annotators_of(replica)], idle=_PRIOR_MEAN)
         annotators = abilities_of(data.annotations, easiness, ability)
-        return FitResult(
+        return stepped.result(
+            replica,
             item_probs=end.posterior[items],
             annotators=annotators,
             label_probs=label_probs_of_abilities(end.posterior[items], annotators, easiness),
-            objective=stepped.objectives[replica],
-            converged=stepped.converged[replica],
-            iterations=len(stepped.objectives[replica]),
             extras={"ability": ability, "easiness": easiness},
         )
 

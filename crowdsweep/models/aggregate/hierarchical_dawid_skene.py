@@ -147,9 +147,7 @@ def _results(crowds: StackedCrowds, stepped: Stepped[State]) -> list[FitResult]:
     """Annotators answer as their posterior means say, unknown ones as the crowd's mean."""
     end = stepped.state
     columns = columns_of_counts(crowds, column_counts(crowds, end.posterior), end.pseudo_answers)
-    fitted = FittedEM(
-        crowds=crowds, posterior=end.posterior, objectives=stepped.objectives, converged=stepped.converged
-    )
+    fitted = FittedEM(crowds=crowds, posterior=end.posterior, stepped=stepped)
     shares = np.exp(log_class_shares(crowds, end.posterior))
     crowd = normalised_rows(end.pseudo_answers)
     annotators = [

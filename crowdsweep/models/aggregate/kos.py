@@ -77,9 +77,7 @@ class Kos:
         reliability = stepped.state
         item_probs = _labelled(crowds, pairs, reliability)
         posterior = pairs.given @ winners(pairs.leave_one_out(reliability))
-        fitted = FittedEM(
-            crowds=crowds, posterior=item_probs, objectives=stepped.objectives, converged=stepped.converged
-        )
+        fitted = FittedEM(crowds=crowds, posterior=item_probs, stepped=stepped)
         annotators = coins(crowds, posterior, self.smoothing)
         return fitted.results(annotators, [{"annotator_accuracy": own.accuracy} for own in annotators])
 

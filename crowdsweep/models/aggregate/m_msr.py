@@ -85,9 +85,7 @@ class MMsr:
         accuracy, together = self._accuracies(crowds, fellows, stepped.state)
         weights = floored_log(accuracy) - floored_log(error(accuracy, crowds.n_classes))
         posterior, _ = normalised(weighted_votes(crowds, weights))
-        fitted = FittedEM(
-            crowds=crowds, posterior=posterior, objectives=stepped.objectives, converged=stepped.converged
-        )
+        fitted = FittedEM(crowds=crowds, posterior=posterior, stepped=stepped)
         annotators = coins_of(crowds, accuracy, together)
         return fitted.results(annotators, [{"annotator_accuracy": own.accuracy} for own in annotators])
 

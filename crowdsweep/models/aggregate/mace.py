@@ -104,12 +104,7 @@ class Mace:
         _, spam = _expected(crowds, given, stepped.state)
         answers, spammed = crowds.annotator_sums(given), crowds.annotator_sums(spam)
         spamming = (spammed + self.spamming_prior) / (answers + 2 * self.spamming_prior)
-        fitted = FittedEM(
-            crowds=crowds,
-            posterior=stepped.state.posterior,
-            objectives=stepped.objectives,
-            converged=stepped.converged,
-        )
+        fitted = FittedEM(crowds=crowds, posterior=stepped.state.posterior, stepped=stepped)
         annotators: list[Spammers] = []
         for replica in range(crowds.n_replicas):
             mine = crowds.annotators_of(replica)

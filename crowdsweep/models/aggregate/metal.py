@@ -115,9 +115,7 @@ class Metal:
         rates = meetings.floored(stepped.state.rates)
         log_rates = floored_log(rates)
         posterior, _ = normalised(cast(np.ndarray, crowds.answers @ log_rates))
-        fitted = FittedEM(
-            crowds=crowds, posterior=posterior, objectives=stepped.objectives, converged=stepped.converged
-        )
+        fitted = FittedEM(crowds=crowds, posterior=posterior, stepped=stepped)
         columns = self._columns(crowds, rates, posterior)
         parts = [slice(*crowds.column_pointers[r : r + 2].tolist()) for r in range(crowds.n_replicas)]
         return fitted.results(

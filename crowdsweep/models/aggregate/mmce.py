@@ -163,13 +163,11 @@ def _result(crowds: StackedCrowds, stepped: Stepped[State], met: Met, replica: i
             found[part] = np.einsum("ak,akl->al", posterior[item[part]], probs)
         return found
 
-    return FitResult(
+    return stepped.result(
+        replica,
         item_probs=posterior,
         annotators=annotators,
         label_probs=label_probs,
-        objective=stepped.objectives[replica],
-        converged=stepped.converged[replica],
-        iterations=len(stepped.objectives[replica]),
         extras={"item_matrices": of_items},
     )
 

@@ -71,9 +71,7 @@ class Snorkel:
             reports=[context.report for context in contexts],
         )
         end = stepped.state
-        fitted = FittedEM(
-            crowds=crowds, posterior=end.posterior, objectives=stepped.objectives, converged=stepped.converged
-        )
+        fitted = FittedEM(crowds=crowds, posterior=end.posterior, stepped=stepped)
         accuracy = _accuracy(end.log_odds, crowds.n_classes)
         given, sums = _given(crowds), crowds.replica_sums_of_annotators
         together = ratio(sums(given * accuracy), sums(given), at_zero=1.0 / crowds.n_classes)

@@ -79,14 +79,12 @@ def fit_raykar(
         annotators = annotator_model(crowds, columns, replica, smoothing=smoothing * (mine.stop - mine.start))
         item_probs = end.posterior[crowds.items_of(replica)]
         results.append(
-            FitResult(
+            stepped.result(
+                replica,
                 item_probs=item_probs,
                 annotators=annotators,
                 label_probs=label_probs_of(item_probs, annotators),
                 predictor=predictor(end, replica),
-                objective=stepped.objectives[replica],
-                converged=stepped.converged[replica],
-                iterations=len(stepped.objectives[replica]),
             )
         )
     return results

@@ -122,14 +122,12 @@ def _results(crowds: StackedCrowds, rows: Rows, regressions: Regressions, steppe
         item_probs = posterior[crowds.items_of(replica)]
         own = end.reliability[crowds.annotators_of(replica)]
         results.append(
-            FitResult(
+            stepped.result(
+                replica,
                 item_probs=item_probs,
                 annotators=annotators,
                 label_probs=label_probs_of(item_probs, annotators),
                 predictor=regressions.predictor(end.weights, replica),
-                objective=stepped.objectives[replica],
-                converged=stepped.converged[replica],
-                iterations=len(stepped.objectives[replica]),
                 extras={"reliability": by_code(crowds, replica, own)},
             )
         )
