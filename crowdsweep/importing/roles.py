@@ -356,7 +356,7 @@ def is_gold(name: str) -> bool:
 
 def _named(table: Table, role: str, taken: Mapping[str, str]) -> list[str]:
     """Returns the columns whose names say this role as well as any does; several where they say it equally well."""
-    ranks: dict[str, tuple[bool, int, int, bool]] = {}
+    ranks: dict[str, tuple[int, int, bool]] = {}
     for name in table.header:
         words = _words_of(name)
         said = [_WORDS[role].index(word) for word in (*words, "".join(words)) if word in _WORDS[role]]
@@ -364,9 +364,8 @@ def _named(table: Table, role: str, taken: Mapping[str, str]) -> list[str]:
             continue
         if (role == "label" and {"id", *_OF_NOTHING} & set(words)) or (role == "item" and not _repeats(table, name)):
             continue
-        of_another = role == "annotator" and bool(set(words) & set(_WORDS["label"]))  # worker_answer, beside worker
         more = [word for word in words if word not in _OF_IDS]
-        ranks[name] = (of_another, min(said), len(more), "id" not in words)
+        ranks[name] = (min(said), len(more), "id" not in words)
     best = min(ranks.values(), default=None)
     return [name for name, rank in ranks.items() if rank == best]
 

@@ -16,11 +16,10 @@ from crowdsweep.arrays import AnnotatorFeatures
 from crowdsweep.data import bounds
 from crowdsweep.data.missing import Missing
 from crowdsweep.data.on_disk import tables
-from crowdsweep.data.on_disk.folder_files import check_names, check_present, number, read_features_of
+from crowdsweep.data.on_disk.folder_files import check_names, check_present, feature_kinds, number, read_features_of
 from crowdsweep.data.on_disk.tables import Column, Names
 from crowdsweep.data.spelling import shared
 from crowdsweep.errors import DataError
-from crowdsweep.paths import is_file
 
 MOST_WORDS = 32
 MOST_FEATURES = 4096
@@ -62,7 +61,7 @@ def read_annotator_features(folder: Path, kind: str | None, names: Names, missin
     if kind == "none":
         return None
     prefix = "annotator-features-"
-    kinds = sorted(path.stem.removeprefix(prefix) for path in folder.glob(f"{prefix}*.npz") if is_file(path))
+    kinds = feature_kinds(folder, prefix)
     columns = {} if kind in kinds else _columns(folder, missing)
     known = [*kinds, *([_TABLE] if columns else [])]
     if kind is None and len(known) > 1:

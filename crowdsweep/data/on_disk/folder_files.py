@@ -335,7 +335,7 @@ def read_features(folder: Path, kind: str | None, item_names: Names) -> ItemFeat
         kind: which file; None where there is one at most; `none` for no features.
         item_names: ids of the items.
     """
-    kinds = sorted(path.stem.removeprefix("features-") for path in folder.glob("features-*.npz") if is_file(path))
+    kinds = feature_kinds(folder)
     if kind == "none" or (kind is None and not kinds):
         return None
     if kind is None and len(kinds) > 1:
@@ -343,6 +343,11 @@ def read_features(folder: Path, kind: str | None, item_names: Names) -> ItemFeat
     if kind is not None and kind not in kinds:  # also what keeps a kind such as ../x inside the folder
         raise DataError(f"{folder}: expected features-{kind}.npz, found {', '.join(kinds) or 'no features files'}")
     return read_features_of(folder / f"features-{kind or kinds[0]}.npz", "item", item_names, "features")
+
+
+def feature_kinds(folder: Path, prefix: str = "features-") -> list[str]:
+    """Returns the KIND of each `features-KIND.npz` in a folder, sorted; of those of annotators with their prefix."""
+    return sorted(path.stem.removeprefix(prefix) for path in folder.glob(f"{prefix}*.npz") if is_file(path))
 
 
 def read_features_of(path: Path, axis: str, names: Names, parameter: str) -> Float32[np.ndarray, "names features"]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from crowdsweep.data import catalogue
 from crowdsweep.data.dataset import CrowdDataset, Scalar
 from crowdsweep.data.on_disk.folder import is_dataset_folder
+from crowdsweep.data.on_disk.folder_files import feature_kinds
 from crowdsweep.errors import BadInput, DataError, error_words
 from crowdsweep.files.drafts import write_new
 from crowdsweep.paths import is_file, is_folder, stands
@@ -115,7 +116,7 @@ def asked_sweep(path: Path, overrides: Iterable[str] = ()) -> AskedSweep:
 
 @dataclass(frozen=True, kw_only=True)
 class _Loaded:
-    """A folder's dataset, the parameters that it takes to load it, and why these, in sentences."""
+    """The dataset of a folder, the parameters that load it, and why these, in sentences."""
 
     dataset: CrowdDataset
     params: dict[str, Scalar]
@@ -126,14 +127,11 @@ def _loaded(folder: Path) -> _Loaded:
     """Loads a folder as it can be: of several kinds of features the first, without features of annotators that are not
     whole or of several kinds."""
     if not is_dataset_folder(folder):
-        record = is_file(folder / "journal.jsonl")
-        hint = (
-            "it is a sweep's record: name the sweep file, or `crowdsweep status` it"
-            if record
-            else ("of a file of labels, `crowdsweep init FILE` makes one")
-        )
+        hint = "of a file of labels, `crowdsweep init FILE` makes one"
+        if is_file(folder / "journal.jsonl"):
+            hint = "it is a sweep's record: name the sweep file, or `crowdsweep status` it"
         raise BadInput(f"{folder}: expected a dataset's folder, with annotations.csv or votes.csv; {hint}")
-    kinds = sorted(path.name.removeprefix("features-").removesuffix(".npz") for path in folder.glob("features-*.npz"))
+    kinds = feature_kinds(folder)
     params: dict[str, Scalar] = {}
     notes: list[str] = []
     if len(kinds) > 1:
