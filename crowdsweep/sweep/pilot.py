@@ -1,9 +1,9 @@
-"""How long a trial takes, measured: for models that do not say what they cost.
+"""The cost of a trial whose model states no cost formula, measured by short fits; and what such a fit brings.
 
-The model is fitted, at its parameters, on the first items of the dataset: on at most `MOST_ITEMS`, and on half of them,
-with few epochs and iterations where it has such parameters. The seconds of a whole trial follow by straight lines in
-steps and in annotations; a fit that stops by itself takes less. All that takes a couple of seconds, unless a fit on a
-tenth of those items takes long: then that fit is all that is measured.
+The model is fitted, at its parameters, to the first items of the dataset (at most `MOST_ITEMS`) and to half of them,
+with few epochs and iterations where it has such parameters. The seconds of a whole trial are extrapolated linearly in
+steps and in annotations; a fit that stops early takes less. All that takes a couple of seconds, unless a fit on a tenth
+of those items takes long: then that fit is all that is measured.
 """
 
 import time

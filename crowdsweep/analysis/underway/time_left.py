@@ -1,12 +1,11 @@
-"""How long a sweep still takes: a number that falls, and where it must rise, says why.
+"""The estimate of the time left of a running sweep.
 
-What is left is the sum over the trials that are still to be run. A trial is taken to last as long as those of its model
-on its dataset that have finished here; of a model that has not been met there, as long as the others on that dataset
-do, else as all do. That work is divided by how many trials were done side by side so far.
+It is the expected seconds of the trials still to be run, divided by how many ran side by side so far. A trial is
+expected to take the mean of those of its model on its dataset that have finished here; of a model without any, the mean
+on that dataset, else the mean of all. What is shown is smoothed so that it falls; where it has to rise, it says why.
 
-Points that a search has still to propose may take longer or less than those before. While there are such, a range is
-shown: they may all be as quick as the quicker half of the points so far mostly is, or as slow as the slower half (the
-quartiles). Before a few points have ended nothing tells how slow points can be, and what is shown is the least.
+Points that a search has still to propose may be slower or faster than those before. While there are such, a range is
+shown, by the quartiles over points; before a few points have ended it has no upper end.
 """
 
 from collections.abc import Callable, Hashable, Mapping
@@ -64,7 +63,7 @@ class Work:
     all: _Sum = field(default_factory=_Sum)
 
     def add(self, cell: Cell, seconds: float, point: str = "") -> None:
-        """Takes a trial that has finished here; `point` tells the hyper-parameters of its cell apart."""
+        """Takes a trial that has finished here; `point` identifies its hyper-parameters."""
         for sums in (
             self.by_point.setdefault(cell, {}).setdefault(point, _Sum()),
             self.by_cell.setdefault(cell, _Sum()),
@@ -74,7 +73,7 @@ class Work:
             sums.add(seconds)
 
     def seconds_of(self, cell: Cell) -> float:
-        """Returns how long a trial is taken to last; something must have finished."""
+        """Returns the expected seconds of a trial; at least one must have finished."""
         for known in (self.by_cell.get(cell), self.by_dataset.get(cell[1])):
             if known is not None:
                 return known.seconds / known.trials
@@ -83,8 +82,8 @@ class Work:
     def left_s(self, to_go: Mapping[Cell, int], gone_s: float) -> float | None:
         """Returns the seconds that trials still take; None before the first has finished.
 
-        As far as models are left that have not been met, it is no less than by the mere number of trials: what is
-        quick comes first in most sweeps.
+        For the share of trials whose models have not been met it is at least the mean over all finished trials: most
+        sweeps begin with what is quick.
 
         Args:
             to_go: how many trials of each cell are left.
@@ -101,8 +100,8 @@ class Work:
         return by_work_s + unknown * max(0.0, by_number_s - by_work_s)
 
     def margins(self, proposed_later: Mapping[Cell, int], gone_s: float) -> tuple[float, float]:
-        """Returns by how many seconds less, and more, trials may take than `left_s` says, since nobody knows their
-        points yet: infinitely many more where too few points have ended.
+        """Returns how far the range reaches below and above `left_s`, in seconds, as points are still to be proposed;
+        infinitely far above where too few points have ended.
 
         Args:
             proposed_later: how many trials of each cell will be at points that a search has still to propose.
