@@ -26,7 +26,7 @@ DOORS = {
     "matplotlib": ["views/figures/*.py"],
     "jinja2": ["views/page/page.py"],
     "sklearn": ["models/joint/*.py", "data/sources/digits.py", "analysis/maps/plane.py", "api/estimator.py"],
-    "torch": ["models/*.py", "seeds.py"],
+    "torch": ["models/*.py", "seeds.py", "testing/pretend_device.py"],
     "rich": ["views/terminal/live.py", "views/terminal/grid.py"],
     "click": ["cli/*.py"],
     "pandas": [],

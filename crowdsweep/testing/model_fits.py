@@ -135,11 +135,12 @@ def must_be_predictor(predictor: Predictor, items: Items, n_classes: int, sums: 
 
 def must_agree(first: FitResult, second: FitResult, tolerance: float) -> None:
     """Checks that two fits give the same numbers, wherever both can be asked."""
-    for (what, one), (_, other) in zip(_numbers(first), _numbers(second), strict=True):
+    for (what, one), (_, other) in zip(fitted_numbers(first), fitted_numbers(second), strict=True):
         np.testing.assert_allclose(other, one, rtol=tolerance, atol=tolerance, err_msg=what)
 
 
-def _numbers(fitted: FitResult) -> Iterator[tuple[str, np.ndarray]]:
+def fitted_numbers(fitted: FitResult) -> Iterator[tuple[str, np.ndarray]]:
+    """Yields what a fit says, by what it is: of its items, of annotators, of items that are read anew."""
     yield "item_probs", fitted.item_probs
     yield "objective", fitted.objective
     if fitted.annotators is not None:
