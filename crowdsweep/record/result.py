@@ -71,6 +71,12 @@ class StoppedEarly:
     bar: Number
     n_rivals: Whole
 
+    def __str__(self) -> str:
+        return (
+            f"after step {self.step}: its best score so far, {self.best:.6g}, is worse than {self.bar:.6g}, "
+            f"made of {self.n_rivals} earlier fits"
+        )
+
 
 @dataclass(frozen=True, kw_only=True)
 class TrialResult:
