@@ -42,6 +42,7 @@ class SearchShown:
     """One search: what it looked for, what every point was worth, what it selected.
 
     Attributes:
+        key: of the search.
         place: dataset and its parameters, canonical JSON.
         values: number of a point → value, None where it failed.
         fresh: number of a selected point → the same metric on fresh seeds, where the report's trials have it.
@@ -66,6 +67,7 @@ class SearchShown:
     log: frozenset[str] = frozenset()
     choices: Mapping[str, Sequence[Any]] = field(default_factory=dict[str, Sequence[Any]])
     among: frozenset[str] = frozenset()
+    key: str = ""
 
     @property
     def dataset(self) -> str:
@@ -109,6 +111,7 @@ def searches(state: JournalState, comparison: Comparison) -> Iterator[SearchShow
         values = {number: value for number, value in state.values.get(search.key, {}).items() if number in points}
         space = _space(state, search)
         yield SearchShown(
+            key=search.key,
             model=search.label,
             place=place,
             metric=search.metric,

@@ -19,6 +19,7 @@ from crowdsweep.analysis.sections.baselines import Baselines, baseline_values, b
 from crowdsweep.analysis.sections.confusions import CrowdMatrix, crowd_matrices
 from crowdsweep.analysis.sections.guidance import Guidance, guidance_of
 from crowdsweep.analysis.sections.soft_labels import SoftLabels, soft_labels_of
+from crowdsweep.analysis.sections.stopped_early import StoppedFits, stopped_fits
 from crowdsweep.analysis.sections.training import Curves, training_curves
 from crowdsweep.analysis.sections.unseen_annotators import UnseenAnnotators, unseen_annotators
 from crowdsweep.analysis.standing import (
@@ -116,6 +117,11 @@ class AnalysedSweep:
     def training(self) -> Mapping[Place, Curves]:
         """Scores of dev items while models trained, by dataset."""
         return training_curves(self.state, self.trials)
+
+    @cached_property
+    def stopped_early(self) -> Mapping[str, StoppedFits]:
+        """The fits of each search that stopped some of them early, by its key."""
+        return stopped_fits(self.state, self.trials)
 
     @cached_property
     def guidance(self) -> Sequence[Guidance]:

@@ -56,6 +56,29 @@ class Failure:
 
 
 @dataclass(frozen=True, kw_only=True)
+class StoppedEarly:
+    """Why the early stopping of a search ended a fit.
+
+    Attributes:
+        step: after which it ended.
+        best: its best score so far, in the metric's own units.
+        bar: what that had to reach: a quantile of the scores of earlier fits.
+        n_rivals: how many earlier fits that was of.
+    """
+
+    step: Whole
+    best: Number
+    bar: Number
+    n_rivals: Whole
+
+    def __str__(self) -> str:
+        return (
+            f"after step {self.step}: its best score so far, {self.best:.6g}, is worse than {self.bar:.6g}, "
+            f"made of {self.n_rivals} earlier fits"
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
 class TrialResult:
     """The outcome of one trial; JSON-able but for `artifacts`, which somebody has to keep first.
 
@@ -71,6 +94,7 @@ class TrialResult:
         artifacts: arrays by name, on their way from the fit to where they are kept; not part of the record.
         kept: what the record says of them, those included that were too large to keep.
         flags: what is wrong with where the fit ended (`trial.flags`), by name.
+        stopped_early: where the early stopping of its search ended it; such a result stands.
         iterations, converged: of the fit.
         wall_s: the trial's share of its batch's seconds.
         batch_wall_s, batch_size: of the batch that it ran in.
@@ -88,6 +112,7 @@ class TrialResult:
     artifacts: Mapping[str, np.ndarray] = field(default_factory=dict, compare=False, repr=False, metadata=PASSING)
     kept: Mapping[str, Artifact] = field(default_factory=dict)
     flags: Many[str] = field(default=(), metadata=WHERE_ANY)
+    stopped_early: StoppedEarly | None = field(default=None, metadata=WHERE_ANY)
     iterations: Whole = 0
     converged: Truth = True
     wall_s: Number = 0.0
@@ -103,3 +128,5 @@ class TrialResult:
             raise ValueError(
                 f"expected a failure if and only if trial {self.key} failed, got {self.status} and {self.failure}"
             )
+        if self.stopped_early is not None and self.status is not Status.STOPPED:
+            raise ValueError(f"expected trial {self.key} to be stopped where it was stopped early, got {self.status}")

@@ -65,6 +65,8 @@ class TrialSpec:
         heldout_fraction: share of the training annotations that is taken out before the fit and scored; 0 for none.
         data_version: of the rules that make the trial's data (`data.splits.data_version`). Part of the key from 2 on:
             trials of version 1 were keyed before there was another.
+        early_stop: key of the search whose early stopping may end it; empty for none. Part of the key where there is
+            one: by what the result is compared with, it is that search's alone.
         phase: why it is run. Not part of the key: the same trial in two phases is one trial.
         point: the searched part of `params`, for display.
     """
@@ -78,13 +80,15 @@ class TrialSpec:
     seed: Whole
     heldout_fraction: Number = 0.0
     data_version: Whole = 1
+    early_stop: str = field(default="", metadata={"journalled": "where any"})
     phase: Phase = "report"
     point: Params = field(default_factory=dict)
 
     @cached_property
     def key(self) -> str:
         """Hash of all that decides the result: 16 hex digits."""
-        return digest({**self._cell(), "seed": self.seed})
+        own = {"early_stop": self.early_stop} if self.early_stop else {}
+        return digest({**self._cell(), "seed": self.seed, **own})
 
     @cached_property
     def cell_key(self) -> str:

@@ -217,7 +217,8 @@ class Driver:
                     self._owners.setdefault(spec.key, []).append(run)
             self._failed.update((s.key, s) for s in fresh if s.key in self._results and self._results[s.key].failure)
             if missing := [spec for spec in fresh if spec.key not in self._results]:
-                self._ready.add(missing, curve_spec, cell.resources)
+                bars = {spec.key: step.bars[spec.key] for spec in missing if spec.key in step.bars}
+                self._ready.add(missing, replace(curve_spec, bars=bars) if bars else curve_spec, cell.resources)
 
     def _submit(self) -> None:
         flying = Counter(self._shapes.values())
@@ -277,7 +278,7 @@ class Driver:
         self._ran += 1
         if result.failure and result.failure.of_infrastructure:
             self._lost.add(result.key)
-        elif result.status is not Status.STOPPED or result.key in self._decided:
+        elif result.status is not Status.STOPPED or result.stopped_early or result.key in self._decided:
             self._results[result.key] = result
         if result.key in self._results and result.failure:
             self._failed[result.key] = self._specs[result.key]
@@ -334,7 +335,7 @@ def _runs_again(result: TrialResult, stands: Stands, retry_failed: bool) -> bool
     """Whether what an earlier driver wrote down of a trial is not its end."""
     if result.failure is not None:
         return retry_failed or result.failure.of_infrastructure
-    return result.status is Status.STOPPED and not stands(result)
+    return result.status is Status.STOPPED and not result.stopped_early and not stands(result)
 
 
 def _trials(number: int) -> str:

@@ -20,11 +20,11 @@ from crowdsweep.metrics.known import HELDOUT
 from crowdsweep.models import registered
 from crowdsweep.models.contract import ModelInfo, Need
 from crowdsweep.record.spec import canonical_json, digest
-from crowdsweep.search.racing import FEWEST_SEEDS
 from crowdsweep.search.space import Space
 from crowdsweep.studies.contract import expand_study
 from crowdsweep.sweep.cells import Cell, PlannedDataset, Refused, Search
 from crowdsweep.sweep.cost_estimate import cost_of, cost_row
+from crowdsweep.sweep.early_stop import early_stop_of, early_stop_words, idle_early_stop, raced_after
 from crowdsweep.sweep.pilot import Outputs
 from crowdsweep.sweep.pilots import Pilots
 from crowdsweep.sweep.requirements import (
@@ -43,7 +43,6 @@ SEARCH_SEED = 1_000_000
 MOST_TRIALS = 10_000_000  # all of them are laid out in memory
 START_LOW_S, START_HIGH_S = 3.0, 40.0
 """Of a driver and its processes, and of the report: on a quiet machine, on a busy one."""
-RACING_SEEDS = 6  # with fewer, so little is left to save after `racing.FEWEST_SEEDS` that nothing is raced
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,11 +102,7 @@ class Plan:
     @property
     def notes(self) -> list[str]:
         """What a person should know before the sweep runs, in sentences."""
-        notes: list[str] = []
-        if self.config.early_stop.kind != "none" and not any(search.raced for search in self.searches):
-            least = f"it takes at least {RACING_SEEDS} search seeds, and seeds.search is {self.config.seeds.search}"
-            why = least if self.searches else "nothing is searched"
-            notes.append(f"early_stop: {self.config.early_stop.kind} does nothing in this sweep: {why}")
+        notes = [] if (idle := idle_early_stop(self.config, self.searches)) is None else [idle]
         if without := [str(dataset) for dataset in self.datasets if dataset.report_heldout]:
             notes.append(
                 f"neither gold nor dev or test items in {', '.join(without)}: models are ranked there by the "
@@ -164,6 +159,7 @@ class Plan:
             "goal": search.metric.goal,
             "space": search.space.to_mapping(),
             "points": search.limit,
+            "early_stop": early_stop_words(search),
             **cost_row(cost_of(search.cell, pilots, search.space), self.trials_of(search)),
         }
 
@@ -316,7 +312,7 @@ def _search(config: SweepConfig, cell: Cell, space: Space, instead: str) -> Sear
     sampler = config.sampler
     listed = sampler.kind == "grid" or limit == space.size
     learns = not listed and sampler.kind != "random"
-    raced = _raced_after(config)
+    raced, rule = raced_after(config), early_stop_of(config, metric.name)
     version = data_version(cell.dataset.base, cell.dataset.params, heldout)
     key = digest(
         {
@@ -330,22 +326,23 @@ def _search(config: SweepConfig, cell: Cell, space: Space, instead: str) -> Sear
             "heldout": heldout,
             "seeds": config.seeds.search,
             "sampler": "grid" if listed else [sampler.kind, sampler.seed],
-            "parallel": sampler.parallel if learns or raced else None,
+            "parallel": sampler.parallel if learns or raced or rule else None,
             "raced": raced,
+            **({} if rule is None else {"median": [rule.quantile, rule.grace, config.report_every]}),
             **({} if version == 1 else {"data_version": version}),
         }
     )
     return Search(
-        cell=cell, space=space, limit=limit, heldout=heldout, learns=learns, raced=raced, key=key, instead=instead
+        cell=cell,
+        space=space,
+        limit=limit,
+        heldout=heldout,
+        learns=learns,
+        raced=raced,
+        key=key,
+        early_stop=rule,
+        instead=instead,
     )
-
-
-def _raced_after(config: SweepConfig) -> int | None:
-    """Returns how many seeds a point gets before it may be stopped: half, but what the test needs at least."""
-    n_seeds = config.seeds.search
-    if config.early_stop.kind == "none" or n_seeds < RACING_SEEDS:
-        return None
-    return max(FEWEST_SEEDS, n_seeds // 2)
 
 
 def _where(config: SweepConfig, dataset: str) -> str:

@@ -13,10 +13,13 @@ from crowdsweep.engine.executor import Batch
 from crowdsweep.engine.inline import InlineExecutor
 from crowdsweep.errors import BadInput
 from crowdsweep.metrics.known import repeats_votes
+from crowdsweep.metrics.wording import goal_of
+from crowdsweep.record.bar import Bar
 from crowdsweep.record.events import TrialFinished
 from crowdsweep.record.journal import read_journal
 from crowdsweep.record.result import TrialResult
 from crowdsweep.record.spec import TrialSpec
+from crowdsweep.trial.learning_curve import CurveSpec
 
 TOLERANCE = 1e-6  # relative: what a trial's numbers may move by with the batch that it ran in
 
@@ -113,14 +116,31 @@ def replay_trial(key: str, stores: Sequence[Path]) -> Replay:
             f"trial {key} of {store}: its annotations were left out by other rules (version {spec.data_version} then, "
             f"{version} now): its numbers cannot be repeated"
         )
-    now = _run(spec, base, (state.config.get("budget") or {}).get("trial_minutes"))
-    return Replay(spec=spec, recorded=state.results.get(spec.key), now=replace(now, artifacts={}))
+    recorded = state.results.get(spec.key)
+    curve_spec = _curve_to_the_stop(recorded, state.config.get("report_every", 1))
+    now = _run(spec, base, curve_spec, (state.config.get("budget") or {}).get("trial_minutes"))
+    return Replay(spec=spec, recorded=recorded, now=replace(now, artifacts={}))
 
 
-def _run(spec: TrialSpec, base: CrowdDataset, trial_minutes: float | None) -> TrialResult:
+def _curve_to_the_stop(recorded: TrialResult | None, every: int) -> CurveSpec | None:
+    """Returns what ends a fit where its search did; None for one that was not stopped early."""
+    if recorded is None or recorded.stopped_early is None:
+        return None
+    stop = recorded.stopped_early
+    bar = Bar(
+        steps=[stop.step],
+        values=[stop.bar],
+        end=stop.step + 1,
+        higher_is_better=goal_of(recorded.watched) == "maximize",
+        n_rivals=stop.n_rivals,
+    )
+    return CurveSpec(metric=recorded.watched, every=every, bars={recorded.key: bar})
+
+
+def _run(spec: TrialSpec, base: CrowdDataset, curve_spec: CurveSpec | None, trial_minutes: float | None) -> TrialResult:
     """Returns what comes of a trial as the inline engine runs it: whatever its model does, this process goes on."""
     with closing(InlineExecutor({base.fingerprint: base}, trial_minutes=trial_minutes)) as executor:
-        executor.submit(Batch(specs=[spec], dataset=base.fingerprint))
+        executor.submit(Batch(specs=[spec], dataset=base.fingerprint, curve_spec=curve_spec))
         while True:
             for event in executor.poll(1.0):
                 if isinstance(event, TrialFinished):

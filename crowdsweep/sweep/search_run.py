@@ -10,9 +10,14 @@ A driver that goes on lives the search through again: each proposal and value is
 there, by its number, and asked for or worked out again where it does not. So a row that was lost, wherever it stood,
 comes back as it was, and what was asked for after it stands.
 
-Where points are raced (`early_stop`), a point gets some of its seeds first. It gets the rest unless it is pruned
-against the best of the points 0 … n - `sampler.parallel` that got all of theirs: again a matter of numbers, not of
-time. A point that is stopped is worth what the best one is, less what it is behind on the seeds that both have: its
+Where fits are stopped early (`early_stop: median`), what ends the fits of point n is made when it is asked for, of the
+results of the points 0 … n - `sampler.parallel` alone, whatever else has ended by then. So a search is lived through in
+order even where its points are known, and points wait for each other even where the sampler does not learn. A point
+some of whose fits were stopped is worth the mean of what they had.
+
+Where points are raced (`early_stop: wilcoxon`), a point gets some of its seeds first. It gets the rest unless it is
+pruned against the best of the points 0 … n - `sampler.parallel` that got all of theirs: again a matter of numbers, not
+of time. A point that is stopped is worth what the best one is, less what it is behind on the seeds that both have: its
 own mean would be compared with means over other seeds, which may be harder.
 
 Where held-out answers decide, a point whose fits are flagged (`trial.flags`), half of them or more, is selected only
@@ -25,12 +30,14 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean
 
 from crowdsweep.metrics.known import HELDOUT
+from crowdsweep.record.bar import Bar
 from crowdsweep.record.events import Event, PointProposed, PointScored, PointsSelected
 from crowdsweep.record.result import Failure, Status, TrialResult
 from crowdsweep.record.spec import TrialSpec, canonical_json
 from crowdsweep.search.contract import PointSearcher, Proposal
 from crowdsweep.search.racing import should_prune
 from crowdsweep.sweep.cells import Search
+from crowdsweep.sweep.early_stop import bars_of
 from crowdsweep.sweep.plan import Plan
 
 Results = Mapping[str, TrialResult]
@@ -38,10 +45,12 @@ Results = Mapping[str, TrialResult]
 
 @dataclass(kw_only=True)
 class Step:
-    """What one step of a search brought: events for the journal, and trials to run, a list for each point."""
+    """What one step of a search brought: events for the journal, trials to run (a list for each point), and what ends
+    some of them early, by key."""
 
     events: list[Event] = field(default_factory=list[Event])
     groups: list[list[TrialSpec]] = field(default_factory=list[list[TrialSpec]])
+    bars: dict[str, Bar] = field(default_factory=dict[str, Bar])
 
 
 class SearchRun:
@@ -67,7 +76,7 @@ class SearchRun:
         self._plan = plan
         self._searcher = searcher
         self._parallel = plan.config.sampler.parallel
-        self._window = self._parallel if search.learns else search.limit
+        self._window = self._parallel if search.learns or search.early_stop else search.limit
         self._recorded = {one.number: Proposal(number=one.number, point=one.point) for one in proposals}
         self._recorded_values = {number: value for number, value in values.items() if number in self._recorded}
         self._points: list[Proposal] = []  # the one with number n stands at place n, as does its value
@@ -88,7 +97,10 @@ class SearchRun:
         return max(values) if self.search.metric.goal == "maximize" else min(values)
 
     def restored(self) -> Step:
-        """Returns the trials of the points that an earlier driver asked for; call it once, first."""
+        """Returns the trials of the points that an earlier driver asked for; call it once, first. Where these may be
+        stopped early, each waits until it is asked for again."""
+        if self.search.early_stop is not None:
+            return Step()
         return Step(groups=[self._search_specs(proposal) for proposal in self._recorded.values()])
 
     def advance(self, results: Results) -> Step:
@@ -100,7 +112,7 @@ class SearchRun:
         while self.selected is None:
             self._race(step, results)
             if self._may_ask:
-                self._ask(step)
+                self._ask(step, results)
             elif self._may_tell(results):
                 self._tell(step, results)
             elif len(self._values) == len(self._points):
@@ -123,11 +135,13 @@ class SearchRun:
         asked = len(self._points)
         return not self._exhausted and asked < self.search.limit and asked - len(self._values) < self._window
 
-    def _ask(self, step: Step) -> None:
+    def _ask(self, step: Step, results: Results) -> None:
         known = self._recorded.get(len(self._points))
         if known is not None:
             self._searcher.adopt(known)
             self._points.append(known)
+            if self.search.early_stop is not None:
+                self._want(step, known, results)
             return
         proposal = self._searcher.ask()
         if proposal is None:
@@ -144,7 +158,7 @@ class SearchRun:
             dataset_params=dataset.params,
         )
         step.events.append(event)
-        step.groups.append(self._search_specs(proposal))
+        self._want(step, proposal, results)
 
     def _may_tell(self, results: Results) -> bool:
         number = len(self._values)
@@ -180,8 +194,18 @@ class SearchRun:
             for number in self.selected
         ]
 
+    def _want(self, step: Step, proposal: Proposal, results: Results) -> None:
+        """Adds the trials of a point, with what ends them early."""
+        specs = self._search_specs(proposal)
+        step.groups.append(specs)
+        if self.search.early_stop is not None:
+            earlier = [self._specs[number] for number in range(proposal.number - self._parallel + 1)]
+            step.bars |= bars_of(self.search.early_stop, self.search, specs, earlier, results)
+
     def _search_specs(self, proposal: Proposal) -> list[TrialSpec]:
         specs = self.search.cell.specs(self._plan.search_seeds, "search", proposal.point, self.search.heldout)
+        if self.search.early_stop is not None:
+            specs = [replace(spec, early_stop=self.search.key) for spec in specs]
         first, rest = specs[: self.search.raced], specs[self.search.raced :] if self.search.raced else []
         self._specs[proposal.number] = first
         if rest:

@@ -32,7 +32,15 @@ from crowdsweep.registry import discovery
 from crowdsweep.search.space import Space
 from crowdsweep.sweepfile.checked import field_types, list_of, mapping_of, named_entries, text, typed
 from crowdsweep.sweepfile.located import read_yaml, with_overrides
-from crowdsweep.sweepfile.records import DatasetEntry, Metric, ModelEntry, Resources, StudyEntry, SweepConfig
+from crowdsweep.sweepfile.records import (
+    DatasetEntry,
+    EarlyStop,
+    Metric,
+    ModelEntry,
+    Resources,
+    StudyEntry,
+    SweepConfig,
+)
 
 MOST_DATASETS = 10_000  # the product of an entry's lists
 SWEEP_KEYS = tuple(key for key in field_types(SweepConfig) if key != "source")
@@ -89,6 +97,8 @@ def parse_sweep(mapping: Any, source: str = "", where: Where | None = None) -> S
                 read[key] = _metric(value, place, models)
             case "study":
                 read[key] = _study(value, place)
+            case "early_stop":
+                read[key] = _early_stop(value, place)
             case _:
                 read[key] = typed(field_types(SweepConfig)[key], value, place)
     config = SweepConfig(**read)
@@ -104,6 +114,8 @@ def config_to_mapping(config: SweepConfig) -> dict[str, Any]:
     mapping = {key: value for key, value in _jsonable(asdict(config)).items() if key != "source" and value is not None}
     for key in ("budget", "tracking"):  # the two that have settings without a value
         mapping[key] = {name: value for name, value in mapping[key].items() if value is not None}
+    if config.early_stop.kind != "median":
+        mapping["early_stop"] = {"kind": config.early_stop.kind}
     mapping["datasets"] = [{"name": entry["name"], **entry["params"]} for entry in mapping["datasets"]]
     for entry in mapping["models"]:
         entry["search"] = entry.pop("space")
@@ -272,6 +284,14 @@ def _metric(given: Any, where: Where, models: Sequence[ModelEntry]) -> Metric:
             where.at("name").says(f"a search that sees test scores proves nothing; write {near}, or heldout_loglik")
         )
     return metric
+
+
+def _early_stop(given: Any, where: Where) -> EarlyStop:
+    rule: EarlyStop = typed(EarlyStop, given, where)
+    for key in ("quantile", "grace"):
+        if key in given and rule.kind != "median":
+            raise SweepFileError(where.at(key).says(f"expected it beside kind: median alone, got kind: {rule.kind}"))
+    return rule
 
 
 def _study(given: Any, where: Where) -> StudyEntry:

@@ -125,10 +125,15 @@ class EarlyStop:
     """Whether points of a search are given up early.
 
     Attributes:
-        kind: `wilcoxon` stops points that lose to the best one on their first seeds; it takes six search seeds or more.
+        kind: `median` ends fits whose best score so far is worse than what earlier points had at the same step;
+            `wilcoxon` stops points that lose to the best one on their first seeds, and takes six search seeds or more.
+        quantile: of `median`: which quantile of the earlier scores a fit has to reach; a lower one stops fewer.
+        grace: of `median`: share of the usual length of a fit before which none is stopped.
     """
 
-    kind: Literal["none", "wilcoxon"] = "none"
+    kind: Literal["none", "median", "wilcoxon"] = "none"
+    quantile: Annotated[float, Gt(0), Lt(1)] = 0.5
+    grace: Annotated[float, Ge(0), Lt(1)] = 0.3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -217,7 +222,7 @@ class SweepConfig:
         budget: limits.
         seeds: how many.
         sampler: how points are proposed.
-        early_stop: whether points of a search are given up early.
+        early_stop: whether points of a search are given up early, and how.
         resources: what one slot is given.
         engine: Ray actors, or one process beside the command's.
         tracking: where MLflow runs go.

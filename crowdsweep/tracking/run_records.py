@@ -136,6 +136,8 @@ def trial_record(trial: ShownTrial, result: TrialResult, *, sweep: str, environm
     strange += [] if all(map(math.isfinite, result.objective)) else ["objective"]
     if strange:
         tags[PREFIX + "non_finite"] = ", ".join(strange)
+    if result.stopped_early is not None:
+        tags[PREFIX + "stopped_early"] = str(result.stopped_early)
     texts: dict[str, str] = {}
     if result.confusion is not None:
         texts["confusion.json"] = _confusion_json(result.confusion)

@@ -1,22 +1,27 @@
 """The learning curve of a fit: a metric on dev data after every so many steps, kept as a short curve."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from crowdsweep.record.bar import Bar
 
 MOST_POINTS = 100
 
 
 @dataclass(frozen=True, kw_only=True)
 class CurveSpec:
-    """Which learning curve is kept. It decides no result, so that it is no part of a trial's key.
+    """Which learning curve is kept. It decides no result, so that it is no part of a trial's key; a trial that a bar
+    may end says so in its own (`TrialSpec.early_stop`).
 
     Attributes:
         metric: a metric of dev items (`dev_accuracy`, `dev_kl.snap`); any other is not scored before the end.
         every: epochs or EM steps from one score to the next, at least 1.
+        bars: trial key → what ends that trial early.
     """
 
     metric: str
     every: int
+    bars: Mapping[str, Bar] = field(default_factory=dict[str, Bar], hash=False)
 
     def is_due(self, step: int) -> bool:
         """Whether a fit is scored after this step (from 1)."""

@@ -20,7 +20,15 @@ from crowdsweep.models import registered
 from crowdsweep.models.contract import FitContext, FitResult, Model, ModelInfo, Need, Predictor, fit_unchecked
 from crowdsweep.record.artifacts import within_limit
 from crowdsweep.record.events import TrialProgressed
-from crowdsweep.record.result import CROWD_CONFUSION, MISSING_PLUGIN, MOST_CLASSES_INLINE, Failure, Status, TrialResult
+from crowdsweep.record.result import (
+    CROWD_CONFUSION,
+    MISSING_PLUGIN,
+    MOST_CLASSES_INLINE,
+    Failure,
+    Status,
+    StoppedEarly,
+    TrialResult,
+)
 from crowdsweep.record.spec import TrialSpec, canonical_json
 from crowdsweep.seeds import SeedStream
 from crowdsweep.trial import memory
@@ -54,6 +62,7 @@ class _Fit:
     wall_s: float  # of this fit, all its trials together
     curve: list[tuple[int, float]] = field(default_factory=list[tuple[int, float]])
     goes_on: bool = True
+    stops: dict[str, StoppedEarly] = field(default_factory=dict[str, StoppedEarly])  # by key of a trial
     broken_off: BaseException | None = None  # what `report` raised, which is never the model's
 
 
@@ -68,7 +77,7 @@ def run_batch(
         device: a torch device, as the slot was given.
         report: called as the fits go on; a trial that it answers False for ends there, with status `stopped`. What it
             raises ends the batch.
-        curve_spec: which learning curve is kept.
+        curve_spec: which learning curve is kept, and what ends trials early.
     """
     started = time.perf_counter()
     memory.reset_peak()
@@ -199,12 +208,15 @@ def _context(fit: _Fit, sees_gold: bool, device: str, report: Report, curve_spec
         step, objective, score = int(step), float(objective), None
         if predictor is not None and curve_spec is not None and curve_spec.is_due(step):
             score = _score_now(curve_spec.metric, predictor, fit.trial)
-        if score is not None:
+        if score is not None and curve_spec is not None:
             fit.curve.append((step, score))
+            _look_at_bars(fit, curve_spec)
         told = [TrialProgressed(key=spec.key, step=step, objective=objective, score=score) for spec in fit.specs]
         try:
             answers = [report(event) for event in told]  # each hears of it, whatever the others say
-            fit.goes_on = any(answers)
+            fit.goes_on = any(
+                answer and spec.key not in fit.stops for answer, spec in zip(answers, fit.specs, strict=True)
+            )
         except BaseException as error:
             fit.broken_off = error
             raise
@@ -216,6 +228,14 @@ def _context(fit: _Fit, sees_gold: bool, device: str, report: Report, curve_spec
         gold=fit.trial.gold if sees_gold else None,
         report=report_each,
     )
+
+
+def _look_at_bars(fit: _Fit, curve_spec: CurveSpec) -> None:
+    """Writes down which trials of a fit end here, by the scores so far."""
+    for spec in fit.specs:
+        bar = curve_spec.bars.get(spec.key)
+        if bar is not None and spec.key not in fit.stops and (stop := bar.stop(fit.curve)) is not None:
+            fit.stops[spec.key] = stop
 
 
 def _score_now(metric: str, predictor: Callable[[], Predictor], trial: TrialData) -> float | None:
@@ -232,7 +252,7 @@ def _fit(model: Model, fits: Sequence[_Fit], contexts: Sequence[FitContext]) -> 
         return []
     started = time.perf_counter()
     for fit in fits:
-        fit.curve, fit.goes_on = [], True
+        fit.curve, fit.goes_on, fit.stops = [], True, {}
     fault: ModelFault | None = None
     fitted: list[FitResult] = []
     try:
@@ -263,7 +283,8 @@ def _finish(
     status = Status.OK if fit.goes_on else Status.STOPPED
     watched = curve_spec.metric if curve_spec is not None and fit.curve else ""
     facts = {"status": status, "curve": thinned_curve(fit.curve), "watched": watched, "wall_s": wall_s}
-    return [replace(outcome, key=spec.key, **facts) for spec in fit.specs]
+    stops = {} if fit.goes_on else fit.stops
+    return [replace(outcome, key=spec.key, stopped_early=stops.get(spec.key), **facts) for spec in fit.specs]
 
 
 def _scored(

@@ -100,6 +100,7 @@ def _first_screen(found: AnalysedSweep) -> dict[str, Any]:
         "steps": found.next_steps,
         "crowds": found.crowds,
         "searches": found.searches,
+        "stopped_early": found.stopped_early,
         "so_far": None if found.state.status is SweepStatus.DONE else search_so_far(found.searches),
         "notes": found.notes,
     }
@@ -162,6 +163,7 @@ _FUNCTIONS: dict[str, Any] = {
     "draw_slices": figures.slices,
     "draw_parallel": figures.parallel_coordinates,
     "draw_curve": figures.curve,
+    "draw_stopped": figures.stopped_curves,
     "draw_training": figures.training_curves,
     "draw_confusion": figures.heat_map,
     "draw_annotators": figures.annotator_map,
