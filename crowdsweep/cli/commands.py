@@ -4,16 +4,15 @@ Heavy libraries are imported inside the commands that need them, so that `--help
 """
 
 import json
-import shlex
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from crowdsweep.cli.asked import asked_sweep, overrides_option, sweep_argument
 from crowdsweep.cli.compare import compare
 from crowdsweep.cli.completion import completion, datasets_named, models_named, stores_named, stores_or_datasets_named
 from crowdsweep.cli.data import data
@@ -25,14 +24,12 @@ from crowdsweep.cli.outcome import (
     EXIT_FAILED_TRIALS,
     EXIT_INTERRUPTED,
     EXIT_OK,
-    EXIT_OVER_BUDGET,
     Again,
-    closing_words,
-    exit_code,
 )
 from crowdsweep.cli.paths import PATH
 from crowdsweep.cli.schema import schema
 from crowdsweep.cli.stores import as_json, list_stores, named_store, status, stop, store_argument
+from crowdsweep.cli.submit import submit, submitted
 from crowdsweep.cli.telling import say
 from crowdsweep.errors import BadInput, CrowdsweepError, error_words, is_want_of_memory, plain
 from crowdsweep.paths import exists
@@ -40,18 +37,10 @@ from crowdsweep.record.stores import DEFAULT_STORES, asked_store, stores_in
 
 if TYPE_CHECKING:
     from crowdsweep.analysis.trial_table import TablePhase
-    from crowdsweep.sweepfile.records import Engine, SweepConfig
+    from crowdsweep.sweepfile.records import Engine
     from crowdsweep.views.tables.texts import TableFormat
 
 record_argument = click.argument("store", metavar="DIR", type=PATH, shell_complete=stores_named)
-overrides_option = click.option(
-    "--set",
-    "overrides",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="Change one key: `seeds.report=3`, `models.cmm.params.groups=4`.",
-)
-sweep_argument = click.argument("sweep", metavar="SWEEP", type=PATH)
 
 
 def run_command_line(arguments: Sequence[str], *, waiting: Waiting | None = None) -> int:
@@ -94,7 +83,7 @@ def commands(context: click.Context) -> None:
     wait_for(context)
 
 
-for command in (data, init, schema, list_stores, status, stop, compare, completion):
+for command in (data, init, schema, submit, submitted, list_stores, status, stop, compare, completion):
     commands.add_command(command)
 
 
@@ -120,35 +109,15 @@ def run(
     SWEEP may also be a dataset's folder: its sweep.yaml is run, or, where it has none, the one that `init` would write.
     """
     say_nothing_first() if quiet else say_first(f"{sweep}: reading it")
-    from crowdsweep import app
-    from crowdsweep.views.terminal.grid import terminal_width
-    from crowdsweep.views.terminal.results import label_line, shown_results
+    from crowdsweep.cli.running import run_to_the_end
 
-    config = _asked_sweep(sweep, overrides)
+    config = asked_sweep(sweep, overrides)
     place = store if store is not None else DEFAULT_STORES / config.name
     words = ["crowdsweep", "run", str(sweep), "--store", str(place)]
     words += ["--engine", engine] if engine else []
     words += ["--address", address] if address else []
-    outcome = app.run(config, place, engine=engine, address=address, quiet=quiet, retry_failed=retry_failed)
-    try:
-        if not (quiet or outcome.dropped):
-            with suppress(OSError):  # a terminal that was closed costs nobody the report
-                say(f"{config.name}: writing the report…", err=True)
-        found = app.finish(config, place, outcome)
-        if found is not None:
-            click.echo(f"{shown_results(found, terminal_width())}\n")
-            click.echo(f"report:  {place / 'report.html'}")
-            click.echo(f"results: {place / 'results.parquet'}")
-            if config.tracking.enabled:
-                click.echo(f"MLflow:  crowdsweep ui {shlex.quote(str(place))}")
-            if line := label_line(found):
-                click.echo(f"labels:  {line}")
-            app.register(config, place, outcome, say)
-    finally:  # how to go on is said also where the report cannot be written
-        code = exit_code(outcome)
-        for line in closing_words(outcome, config, Again(words=words, overrides=overrides), str(place)):
-            say(line, err=code in (EXIT_FAILED_TRIALS, EXIT_OVER_BUDGET))
-    return code
+    again = Again(words=words, overrides=overrides)
+    return run_to_the_end(config, place, again, engine=engine, address=address, quiet=quiet, retry_failed=retry_failed)
 
 
 @commands.command()
@@ -162,7 +131,7 @@ def plan(sweep: Path, overrides: tuple[str, ...], as_json: bool) -> None:
     from crowdsweep.views.terminal.grid import terminal_width
     from crowdsweep.views.terminal.plan import describe_plan
 
-    made = make_plan(_asked_sweep(sweep, overrides))
+    made = make_plan(asked_sweep(sweep, overrides))
     click.echo(_json(made.summary()) if as_json else describe_plan(made, terminal_width()))
 
 
@@ -356,15 +325,6 @@ def datasets(name: str | None, as_json: bool) -> None:
 
     described = describe(load(name, {}))
     click.echo(_json(described) if as_json else describe_text(described))
-
-
-def _asked_sweep(sweep: Path, overrides: tuple[str, ...]) -> "SweepConfig":
-    from crowdsweep.sweep.starter.begin import asked_sweep
-
-    asked = asked_sweep(sweep, overrides)
-    if asked.note:
-        say(plain(asked.note), err=True)
-    return asked.config
 
 
 def _print_titles(titles: dict[str, str], as_json: bool) -> None:

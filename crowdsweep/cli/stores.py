@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from crowdsweep.cli.completion import stores_named
+from crowdsweep.cli.jobs import has_begun, job_of, job_words, stop_job
 from crowdsweep.cli.paths import PATH
 from crowdsweep.cli.telling import say
 from crowdsweep.record.stores import DEFAULT_STORES, asked_store, stores_in
@@ -61,12 +62,19 @@ def status(store: Path | None, as_json: bool) -> None:
     from crowdsweep.views.terminal.status import describe_status
 
     place = named_store(store)
+    job = job_of(place)
+    if job is not None and not has_begun(place):
+        click.echo(json.dumps({"status": "submitted", "job": job}, indent=2)) if as_json else say(job_words(job))
+        return
     state = read_journal(place)
     found = sweep_status(state, place)
     if as_json:
-        click.echo(json.dumps(found, indent=2, ensure_ascii=False, default=str))
-    else:
-        click.echo(describe_status(found, found["status"].replace("_", " "), terminal_width()))
+        shown = found if job is None else {**found, "job": job}
+        click.echo(json.dumps(shown, indent=2, ensure_ascii=False, default=str))
+        return
+    click.echo(describe_status(found, found["status"].replace("_", " "), terminal_width()))
+    if job is not None:
+        say(job_words(job))
 
 
 @click.command()
@@ -81,6 +89,8 @@ def stop(store: Path | None) -> None:
     from crowdsweep.sweep.stopping import ask_to_stop, the_running_one, wait_for_end
 
     place = the_running_one() if store is None else asked_store(store)
+    if stop_job(place):
+        return
     driver = ask_to_stop(place)
     say(
         f"{place}: told process {driver.pid} to stop; it finishes what runs first (`crowdsweep stop` once more ends it "

@@ -116,13 +116,13 @@ def load(name: str, params: Mapping[str, Scalar]) -> CrowdDataset:
     """
     found = source(name)
     own = FOLDER_PARAMS if found is None else tuple(found.defaults)
-    folder = None if found is not None else _find_folder(name)
+    folder = None if found is not None else find_folder(name)
     check_params(params, own, f"dataset {name}")
     if found is not None:
         full = {key: _as_default(params.get(key, default), default) for key, default in found.defaults.items()}
         base = found.base(full)
         return replace(base, params={**full, "version": found.version})
-    assert folder is not None  # noqa: S101 - `_find_folder` raised otherwise
+    assert folder is not None  # noqa: S101 - `find_folder` raised otherwise
     base = read_folder(folder, **{key: _text_param(params, key) for key in FOLDER_PARAMS})
     return replace(base, params={key: params[key] for key in FOLDER_PARAMS if params.get(key) is not None})
 
@@ -219,7 +219,7 @@ def _folders() -> list[str]:
     ]
 
 
-def _find_folder(name: str) -> Path:
+def find_folder(name: str) -> Path:
     """Returns the folder that a name or path means; a name is never joined with anything but a search path's entry."""
     path = at_home(name)
     if len(path.parts) == 1 and name not in (".", ".."):

@@ -35,6 +35,29 @@ def wanted_address(address: str | None) -> str:
     )
 
 
+def on_loopback(target: str, place: str) -> str:
+    """Returns where a cluster of this machine listens that does so on loopback alone; empty where it does not.
+
+    Args:
+        target: the cluster as a person called it.
+        place: `host:port` where Ray would look for it: at an outer address of this machine for a loopback one.
+    """
+    host, _, port = place.rpartition(":")
+    given = target.rpartition(":")[0].strip("[]").lower()
+    if not (target == "auto" or given == "localhost" or given.startswith("127.") or given == "::1"):
+        return ""
+    inside = f"127.0.0.1:{port}"
+    return inside if not _listens(host.strip("[]"), port) and _listens("127.0.0.1", port) else ""
+
+
+def _listens(host: str, port: str) -> bool:
+    try:
+        socket.create_connection((host, int(port)), timeout=ANSWERS_IN_S).close()
+    except (OSError, OverflowError):
+        return False
+    return True
+
+
 def check_answers(target: str, place: str) -> None:
     """Checks that a Ray cluster may be there: that somebody listens, and speaks as Ray does.
 

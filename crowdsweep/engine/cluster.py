@@ -6,20 +6,21 @@ import os
 import secrets
 import time
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
 import ray
 from ray._private import ray_constants
 from ray._private import state as ray_state
+from ray._private.runtime_env.constants import RAY_JOB_CONFIG_JSON_ENV_VAR
 from ray._private.services import canonicalize_bootstrap_address
 from ray.autoscaler.sdk import request_resources
 from ray.experimental.internal_kv import (
     _internal_kv_get,  # pyright: ignore[reportPrivateUsage]: there is no public way to it
 )
 
-from crowdsweep.engine.address import check_answers, no_cluster, wanted_address
+from crowdsweep.engine.address import check_answers, no_cluster, on_loopback, wanted_address
 from crowdsweep.engine.nodes import Node, refusal, wants
 from crowdsweep.engine.private_folder import PrivateFolder
 from crowdsweep.engine.ray_silence import Silence, end_own_processes
@@ -161,9 +162,11 @@ def connect(address: str | None = None, cpus: int | None = None) -> Cluster:
 
 def _join(target: str, folder: PrivateFolder) -> None:
     try:
-        place = canonicalize_bootstrap_address(target)  # where Ray will look: it takes 127.0.0.1 for the outer address
-        check_answers(target, place or target)
-        ray.init(address=place, **_settings(folder))
+        place = canonicalize_bootstrap_address(target) or target  # it takes 127.0.0.1 for the outer address
+        inside = on_loopback(target, place)
+        check_answers(target, inside or place)
+        with _loopback() if inside else nullcontext():
+            ray.init(address=inside or place, **_settings(folder))
     except BadInput:
         raise
     except (ConnectionError, ValueError, RuntimeError) as error:
@@ -177,6 +180,7 @@ def _start_local(cpus: int, folder: PrivateFolder) -> None:
     Where there is no token Ray writes one below HOME, which may be read-only; this one
     lives in the environment of the cluster's processes and dies with them.
     """
+    os.environ.pop(RAY_JOB_CONFIG_JSON_ENV_VAR, None)  # what a job was given lies on the job's cluster
     if not {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & os.environ.keys():
         os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
     try:
@@ -201,14 +205,24 @@ def _settings(folder: PrivateFolder) -> dict[str, Any]:
     """Returns what holds for a cluster that is joined and one that is started.
 
     Without a working directory Ray puts the one that the driver stands in on the path of its workers, and they would
-    import a `pyarrow.py` that lies there. They get an empty one.
+    import a `pyarrow.py` that lies there. They get an empty one, but in a job that has one: Ray refuses a second.
     """
+    own = {} if _job_has_working_directory() else {"working_dir": str(folder.made("work"))}
     return {
         "log_to_driver": False,
         "logging_level": logging.ERROR,
         "configure_logging": False,
-        "runtime_env": {"working_dir": str(folder.made("work"))},
+        "runtime_env": own,
     }
+
+
+def _job_has_working_directory() -> bool:
+    """Whether this process belongs to a Ray job, submitted with a working directory for all of its processes."""
+    try:
+        job = json.loads(os.environ.get(RAY_JOB_CONFIG_JSON_ENV_VAR, "{}"))
+        return bool(job.get("runtime_env", {}).get("working_dir"))
+    except (ValueError, AttributeError):  # Ray will say what is wrong with it
+        return False
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from crowdsweep.errors import JournalError, NotOurs, plain, shortened
 from crowdsweep.files.drafts import is_draft
 from crowdsweep.files.inside import beginning_of, content_of, is_link, mode_of, names_below, opened_folder
 from crowdsweep.files.owned import Kind, check_owned
+from crowdsweep.record.job_note import JOB_FILE
 from crowdsweep.record.rows import unseal
 
 JOURNAL_FILE, LOCK_FILE = "journal.jsonl", "journal.lock"
@@ -87,7 +88,7 @@ def _check_behind_link(store: Path, folder: int) -> None:
     Raises:
         NotOurs: something does.
     """
-    begun = {LOCK_FILE, JOURNAL_FILE} if content_of(folder, JOURNAL_FILE, 0) == b"" else {LOCK_FILE}
+    begun = {LOCK_FILE, JOB_FILE} | ({JOURNAL_FILE} if content_of(folder, JOURNAL_FILE, 0) == b"" else set())
     if others := [name for name in sorted(names_below(folder)) if name not in begun and not is_draft(name)]:
         more = ", …" if len(others) > 1 else ""
         raise NotOurs(

@@ -16,5 +16,7 @@ def test_commands_are_listed_with_whole_sentences(columns: int, words: list[str]
     group = commands if len(words) == 1 else commands.commands["data"]
     said = "".join(shown.split())
     for name, command in group.commands.items():
+        if command.hidden:
+            continue
         sentence = " ".join((command.help or "").split("\n\n")[0].split()).partition(". ")[0]
         assert "".join(f"{name}{sentence.rstrip('.')}".split()) in said

@@ -1,0 +1,67 @@
+"""The job that a sweep was submitted as, found by the sweep's store: how it stands, and its end."""
+
+import shlex
+from dataclasses import asdict
+from pathlib import Path
+
+from crowdsweep.cli.telling import say
+from crowdsweep.errors import BadInput, plain
+from crowdsweep.record.job_note import read_job
+from crowdsweep.record.store_files import JOURNAL_FILE
+from crowdsweep.record.stores import driver_of
+
+
+def job_of(store: Path) -> dict[str, str] | None:
+    """Returns how the job of a sweep stands, for programs; None where it was not submitted. A cluster that cannot be
+    asked is no error: what it says stands in `state`."""
+    note = read_job(store)
+    if note is None:
+        return None
+    from crowdsweep.engine.ray_jobs import Jobs
+
+    try:
+        found = Jobs(note.address).state(note.job)
+        state = found.status.lower() if found.exit_code is None else f"{found.status.lower()}, exit {found.exit_code}"
+        state += f": {plain(found.message)}" if found.status == "FAILED" and found.message else ""
+    except BadInput as error:
+        state = f"not known: {error}"
+    return {**asdict(note), "state": state}
+
+
+def job_words(job: dict[str, str]) -> str:
+    """Returns the same for a person."""
+    record = f"; its record is {job['elsewhere']} there" if job["elsewhere"] else ""
+    return f"job {job['job']} of {job['address']}, submitted {job['submitted']}: {job['state']}{record}"
+
+
+def has_begun(store: Path) -> bool:
+    """Whether the record of a sweep that was submitted has been begun by its driver."""
+    return read_job(store) is None or (store / JOURNAL_FILE).exists()
+
+
+def stop_job(store: Path) -> bool:
+    """Stops a sweep by its job, where it runs on another machine than this as one.
+
+    Returns:
+        Whether it was: otherwise its driver is on this machine, or it was not submitted.
+
+    Raises:
+        BadInput: the job cannot be reached.
+    """
+    note, driver = read_job(store), driver_of(store)
+    if note is None or (driver is not None and driver.here):
+        return False
+    from crowdsweep.engine.ray_jobs import STOPS_IN_S, Jobs
+
+    jobs = Jobs(note.address)
+    if (state := jobs.state(note.job)).has_ended:
+        raise BadInput(
+            f"{store}: expected a sweep that runs, and its job {note.job} has ended ({state.status.lower()}); "
+            f"`crowdsweep status {shlex.quote(str(store))}` says how far it is"
+        )
+    jobs.stop(note.job)
+    say(
+        f"{store}: told the job {note.job} to stop; it finishes what runs first, for at most {STOPS_IN_S // 60} "
+        f"minutes, and the sweep goes on when it is submitted again"
+    )
+    return True

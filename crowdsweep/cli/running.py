@@ -1,0 +1,51 @@
+"""A sweep run by a command, from its first trial to the words at its end."""
+
+import shlex
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from crowdsweep.cli.outcome import EXIT_FAILED_TRIALS, EXIT_OVER_BUDGET, Again, closing_words, exit_code
+from crowdsweep.cli.telling import say
+
+if TYPE_CHECKING:
+    from crowdsweep.sweepfile.records import Engine, SweepConfig
+
+
+def run_to_the_end(
+    config: "SweepConfig",
+    place: Path,
+    again: Again,
+    *,
+    engine: "Engine | None" = None,
+    address: str | None = None,
+    quiet: bool = False,
+    retry_failed: bool = False,
+) -> int:
+    """Runs a sweep as `app.run` does, writes its report, says how it ended and how to go on; returns the exit code."""
+    from crowdsweep import app
+    from crowdsweep.views.terminal.grid import terminal_width
+    from crowdsweep.views.terminal.results import label_line, shown_results
+
+    outcome = app.run(config, place, engine=engine, address=address, quiet=quiet, retry_failed=retry_failed)
+    try:
+        if not (quiet or outcome.dropped):
+            with suppress(OSError):  # a terminal that was closed costs nobody the report
+                say(f"{config.name}: writing the report…", err=True)
+        found = app.finish(config, place, outcome)
+        if found is not None:
+            click.echo(f"{shown_results(found, terminal_width())}\n")
+            click.echo(f"report:  {place / 'report.html'}")
+            click.echo(f"results: {place / 'results.parquet'}")
+            if config.tracking.enabled:
+                click.echo(f"MLflow:  crowdsweep ui {shlex.quote(str(place))}")
+            if line := label_line(found):
+                click.echo(f"labels:  {line}")
+            app.register(config, place, outcome, say)
+    finally:  # how to go on is said also where the report cannot be written
+        code = exit_code(outcome)
+        for line in closing_words(outcome, config, again, str(place)):
+            say(line, err=code in (EXIT_FAILED_TRIALS, EXIT_OVER_BUDGET))
+    return code

@@ -1,0 +1,154 @@
+"""A sweep as a folder that runs elsewhere: its sweep file, the folders of its datasets, plug-ins, and what to check.
+
+    sweep.yaml      with every default and `--set` written out
+    package.json    store, versions of here, the job's id
+    data/NAME       a dataset's folder, which the sweep calls by its name
+    plugins/N       each folder of CROWDSWEEP_PLUGINS
+
+A dataset is called by its folder's name and found by CROWDSWEEP_DATA, so that the record names no path that is gone
+when the job has ended.
+"""
+
+import json
+import os
+import shutil
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import yaml
+
+from crowdsweep.data import catalogue
+from crowdsweep.errors import BadInput, error_words
+from crowdsweep.files.typed import Many, Text, Truth, read_as
+from crowdsweep.paths import is_file, is_folder, names_in
+from crowdsweep.registry import discovery
+from crowdsweep.sweepfile.read import config_to_mapping
+from crowdsweep.sweepfile.records import SweepConfig
+
+SWEEP_FILE, PACKAGE_FILE, DATA, PLUGINS = "sweep.yaml", "package.json", "data", "plugins"
+MOST_BYTES = 500 << 20
+"""Of a package: a cluster's head keeps it in memory."""
+_LEFT_OUT = ("__pycache__", "crowdsweep-runs", "crowdsweep-labels")
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobOrder:
+    """What the driver on the cluster is told besides the sweep.
+
+    Attributes:
+        job: its submission id.
+        store: where the record goes, as the cluster calls it.
+        is_shared: whether the machine that submits it sees the same folder.
+        versions: of Python and the libraries where it was submitted; empty where any will do.
+        again: words of the command that submits it again, without `--set`.
+        overrides: `--set` of that command.
+        retry_failed: runs again what failed in earlier runs.
+    """
+
+    job: Text
+    store: Text
+    is_shared: Truth
+    versions: Mapping[str, str]
+    again: Many[Text]
+    overrides: Many[Text] = ()
+    retry_failed: Truth = False
+
+
+def pack(config: SweepConfig, order: JobOrder, folder: Path) -> None:
+    """Writes a package into an empty folder.
+
+    Raises:
+        UnknownName, DataError: a dataset is not found here.
+        BadInput: all of it is more than a cluster takes.
+    """
+    originals = dict.fromkeys(entry.name for entry in config.datasets)
+    found = {name: catalogue.find_folder(name) for name in originals if discovery.get("dataset", name) is None}
+    places = _places(found)
+    files = [(path, places[name] / path.name) for name, source in found.items() for path in _files(source)]
+    for number, plugin in enumerate(discovery.search_path()):
+        files += [(path, Path(PLUGINS, str(number)) / path.relative_to(plugin)) for path in _tree(plugin)]
+    size = sum(path.stat().st_size for path, _ in files)
+    if size > MOST_BYTES:
+        raise BadInput(
+            f"expected at most {MOST_BYTES >> 20} MiB of datasets and plug-ins to send to a cluster, got "
+            f"{size >> 20} MiB; put the data where its nodes find them, and run the sweep there (clusters/README.md)"
+        )
+    for path, place in files:
+        (folder / place).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, folder / place)
+    called = {name: place.name if place.parent == Path(DATA) else f"./{place}" for name, place in places.items()}
+    mapping = config_to_mapping(_renamed(config, called))
+    (folder / SWEEP_FILE).write_text(yaml.safe_dump(mapping, sort_keys=False, allow_unicode=True), encoding="utf-8")
+    (folder / PACKAGE_FILE).write_text(json.dumps(asdict(order)), encoding="utf-8")
+
+
+def read_order(folder: Path) -> JobOrder:
+    """Returns what a package's driver is told.
+
+    Raises:
+        BadInput: the folder is no package.
+    """
+    try:
+        return read_as(JobOrder, json.loads((folder / PACKAGE_FILE).read_bytes()))
+    except (OSError, ValueError) as error:
+        raise BadInput(
+            f"{folder}: expected what `crowdsweep submit` packages, got another folder ({error_words(error)}); this "
+            f"command is for the cluster's side of it"
+        ) from None
+
+
+def search_in(folder: Path) -> Mapping[str, str]:
+    """Returns the search paths on which a package's datasets and plug-ins are found, before those that are set."""
+    plugins = folder / PLUGINS
+    numbers = sorted((int(name) for name in names_in(plugins)) if plugins.is_dir() else ())
+    ours = {
+        catalogue.SEARCH_PATH: [str(folder / DATA)],
+        discovery.SEARCH_PATH: [str(plugins / str(number)) for number in numbers],
+    }
+    return {
+        name: os.pathsep.join(part for part in (*paths, os.environ.get(name, "")) if part)
+        for name, paths in ours.items()
+    }
+
+
+def _places(found: Mapping[str, Path]) -> dict[str, Path]:
+    """Returns where each folder lies in a package: below its own name, unless another has that."""
+    times = Counter(folder.name for folder in found.values())
+    built_in = discovery.find("dataset")
+    return {
+        name: Path(DATA, folder.name)
+        if times[folder.name] == 1 and folder.name not in built_in
+        else Path(DATA, "others", str(number), folder.name)
+        for number, (name, folder) in enumerate(found.items())
+    }
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    """Yields the files of a dataset's folder; it has none below."""
+    yield from (folder / name for name in sorted(names_in(folder)) if name[0] != "." and is_file(folder / name))
+
+
+def _tree(folder: Path) -> Iterator[Path]:
+    """Yields the files of a folder of plug-ins, those that a plug-in reads among them."""
+    yield from _files(folder)
+    for name in sorted(names_in(folder)):
+        if name[0] != "." and name not in _LEFT_OUT and is_folder(folder / name) and not (folder / name).is_symlink():
+            yield from _tree(folder / name)
+
+
+def _renamed(config: SweepConfig, called: Mapping[str, str]) -> SweepConfig:
+    """Returns a sweep that calls its datasets by other names."""
+
+    def now(name: str) -> str:
+        return called.get(name, name)
+
+    values = tuple(replace(value, dataset=now(value.dataset)) for value in config.published.values)
+    return replace(
+        config,
+        datasets=tuple(replace(entry, name=now(entry.name)) for entry in config.datasets),
+        models=tuple(replace(entry, datasets=tuple(map(now, entry.datasets))) for entry in config.models),
+        published=replace(config.published, values=values),
+        source="",
+    )

@@ -1,0 +1,311 @@
+"""A sweep that is sent to a cluster: what is packed, what is noted, and what is said where it cannot be sent."""
+
+import json
+import os
+import socket
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from crowdsweep.cli import jobs as commands_on_jobs
+from crowdsweep.cli.commands import run_command_line
+from crowdsweep.engine import job_package, ray_jobs
+from crowdsweep.engine.address import on_loopback
+from crowdsweep.engine.job_package import JobOrder, pack, read_order, search_in
+from crowdsweep.engine.ray_jobs import Jobs, JobState, jobs_address
+from crowdsweep.errors import BadInput, JournalError, NotOurs, UnknownName
+from crowdsweep.record.job_note import JOB_FILE, JobNote, read_job, write_job
+from crowdsweep.sweep.environment import check_versions, versions
+from crowdsweep.sweepfile.read import config_to_mapping, load_sweep
+
+ORDER = JobOrder(
+    job="crowdsweep-first-0", store="/runs/first", is_shared=True, versions={"python": "3.11.0"}, again=["crowdsweep"]
+)
+NOTE = JobNote(job="crowdsweep-first-0", address="http://127.0.0.1:8265", submitted="2026-11-29T21:00:00+00:00")
+ANNOTATIONS = "item,annotator,label\np1,ann,a\np1,bob,b\np2,ann,b\n"
+
+
+def dataset(folder: Path) -> Path:
+    folder.mkdir(parents=True)
+    (folder / "annotations.csv").write_text(ANNOTATIONS)
+    return folder
+
+
+@pytest.fixture
+def sweep(tmp_path: Path) -> Path:
+    """A sweep of two folders of one name, of one found by its name, and of a dataset that is built in."""
+    dataset(tmp_path / "a/photos")
+    dataset(tmp_path / "b/photos")
+    dataset(tmp_path / "known/birds")
+    (tmp_path / "a/photos/.gitignore").write_text("*.csv\n")  # Ray would leave them out
+    path = tmp_path / "sweep.yaml"
+    path.write_text(
+        "name: first\ndatasets: [a/photos, b/photos, birds, anesthesia]\n"
+        "models:\n  - majority-vote\n"
+        "  - {name: dawid-skene, datasets: [a/photos], search: {smoothing: {values: [0.01, 1e-3]}}}\n"
+        "published: {table: '1', values: [{model: majority-vote, dataset: birds, metric: dev_accuracy, value: .5}]}\n"
+    )
+    return path
+
+
+def test_a_package_is_the_same_sweep_on_the_same_data(
+    sweep: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CROWDSWEEP_DATA", str(tmp_path / "known"))
+    config, package = load_sweep(sweep, ["seeds.report=2"]), tmp_path / "package"
+    package.mkdir()
+    pack(config, ORDER, package)
+    for gone in ("a", "b", "known"):
+        (tmp_path / gone).rename(tmp_path / f"{gone}-elsewhere")
+    for name, value in search_in(package).items():
+        monkeypatch.setenv(name, value)
+    there = load_sweep(package / job_package.SWEEP_FILE)
+    assert [Path(entry.name).name for entry in there.datasets] == ["photos", "photos", "birds", "anesthesia"]
+    assert there.datasets[2].name == "birds"
+    for entry in there.datasets[:2]:
+        assert (Path(entry.name) / "annotations.csv").read_text() == ANNOTATIONS
+        assert Path(entry.name).is_relative_to(package)
+    assert there.models[1].datasets == (there.datasets[0].name,)
+    assert (there.seeds.report, there.published) == (2, config.published)
+    same = replace(
+        there,
+        datasets=config.datasets,
+        models=(there.models[0], replace(there.models[1], datasets=config.models[1].datasets)),
+    )
+    assert config_to_mapping(same) == config_to_mapping(config)
+    assert read_order(package) == replace(ORDER, again=("crowdsweep",))
+    assert not list(package.rglob(".*"))
+
+
+def test_plugins_go_along_with_what_they_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "one/table").mkdir(parents=True)
+    (tmp_path / "two/__pycache__").mkdir(parents=True)
+    for place in ("one/echo.py", "one/table/words.txt", "two/other.py", "two/__pycache__/other.pyc", "two/.secret"):
+        (tmp_path / place).write_text("")
+    monkeypatch.setenv("CROWDSWEEP_PLUGINS", f"{tmp_path / 'one'}{os.pathsep}{tmp_path / 'two'}")
+    (tmp_path / "sweep.yaml").write_text("name: first\ndatasets: [anesthesia]\nmodels: [majority-vote]\n")
+    package = tmp_path / "package"
+    package.mkdir()
+    pack(load_sweep(tmp_path / "sweep.yaml"), ORDER, package)
+    found = sorted(str(path.relative_to(package)) for path in (package / "plugins").rglob("*") if path.is_file())
+    assert found == ["plugins/0/echo.py", "plugins/0/table/words.txt", "plugins/1/other.py"]
+    monkeypatch.setenv("CROWDSWEEP_PLUGINS", "/there")
+    expected = [str(package / "plugins/0"), str(package / "plugins/1"), "/there"]
+    assert search_in(package)["CROWDSWEEP_PLUGINS"].split(os.pathsep) == expected
+
+
+def test_what_is_too_large_or_not_there_is_told_before_anything_is_sent(
+    sweep: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(UnknownName, match="birds"):
+        pack(load_sweep(sweep, ["published.values=[]"]), ORDER, tmp_path)
+    monkeypatch.setenv("CROWDSWEEP_DATA", str(tmp_path / "known"))
+    monkeypatch.setattr(job_package, "MOST_BYTES", 20)
+    with pytest.raises(BadInput, match="expected at most 0 MiB"):
+        pack(load_sweep(sweep), ORDER, tmp_path)
+    with pytest.raises(BadInput, match="packages, got another folder"):
+        read_order(tmp_path)
+    (tmp_path / "package.json").write_text(json.dumps({"job": 3}))
+    with pytest.raises(BadInput, match="field 'job': expected text"):
+        read_order(tmp_path)
+
+
+def test_a_note_is_read_again_and_no_other_file_is_touched(tmp_path: Path) -> None:
+    assert read_job(tmp_path / "first") is None
+    write_job(tmp_path / "first", NOTE)
+    again = replace(NOTE, job="crowdsweep-first-1", elsewhere="/runs/first")
+    write_job(tmp_path / "first", again)
+    assert read_job(tmp_path / "first") == again
+    place = tmp_path / "first" / JOB_FILE
+    for text in ("mine", json.dumps({"job": "a b", "address": NOTE.address, "submitted": NOTE.submitted})):
+        place.write_text(text)
+        assert read_job(tmp_path / "first") is None
+        with pytest.raises(NotOurs, match="expected the note of a job"):
+            write_job(tmp_path / "first", NOTE)
+        assert place.read_text() == text
+    place.unlink()
+    place.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(NotOurs):
+        write_job(tmp_path / "first", NOTE)
+    (tmp_path / "file").touch()
+    with pytest.raises(JournalError, match="cannot be written"):
+        write_job(tmp_path / "file" / "store", NOTE)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("http://10.0.0.5:8265", "http://10.0.0.5:8265"),
+        ("http://10.0.0.5:8265/", "http://10.0.0.5:8265"),
+        ("https://ray.example.org/cluster/", "https://ray.example.org:443/cluster"),
+        ("head", "http://head:8265"),
+        ("head:80", "http://head:80"),
+        ("[::1]:80", "http://[::1]:80"),
+        (None, "http://127.0.0.1:8265"),
+    ],
+)
+def test_addresses_of_dashboards(given: str | None, expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("RAY_ADDRESS", "RAY_API_SERVER_ADDRESS"):
+        monkeypatch.delenv(name, raising=False)
+    assert jobs_address(given) == expected
+
+
+def test_the_address_of_the_environment_counts_where_none_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAY_ADDRESS", "http://a:1")
+    assert jobs_address(None) == "http://a:1"
+    monkeypatch.setenv("RAY_API_SERVER_ADDRESS", "http://b:2")
+    assert jobs_address(None) == "http://b:2"
+    assert jobs_address("c:3") == "http://c:3"
+
+
+@pytest.mark.parametrize(
+    "given", ["ray://head:10001", "http://me:secret@head", "http://", "a b", "http://h:x", "auto:"]
+)
+def test_what_is_no_address_of_a_dashboard(given: str) -> None:
+    with pytest.raises(BadInput, match=r"--address .*expected the address of a cluster's dashboard"):
+        jobs_address(given)
+
+
+def test_nobody_answers(tmp_path: Path) -> None:
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        with pytest.raises(BadInput, match=r"nobody answers there.*pip install crowdsweep\[cluster\]"):
+            Jobs(f"http://127.0.0.1:{held.getsockname()[1]}")
+
+
+def test_the_missing_extra_is_told_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ray_jobs, "_check_answers", lambda address: None)
+    monkeypatch.setitem(sys.modules, "ray.job_submission", None)
+    with pytest.raises(BadInput, match=r"pip install 'crowdsweep\[cluster\]'"):
+        Jobs("http://127.0.0.1:8265")
+
+
+def test_other_versions_are_refused_by_name() -> None:
+    check_versions({})
+    check_versions(versions())
+    check_versions({"torch": f"{versions()['torch'].partition('+')[0]}+cu130"})  # the same, for another device
+    with pytest.raises(BadInput, match=r"numpy 1\.0, got \d.*--any-versions"):
+        check_versions({**versions(), "numpy": "1.0"})
+    with pytest.raises(BadInput, match=r"lacking 1\.0, got none"):
+        check_versions({"lacking": "1.0"})
+
+
+def test_a_cluster_on_loopback_alone_is_looked_for_there() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        outer = f"127.0.0.9:{port}"  # where nobody listens
+        for target in (f"127.0.0.1:{port}", f"localhost:{port}", "auto"):
+            assert on_loopback(target, outer) == f"127.0.0.1:{port}"
+        assert on_loopback(f"10.0.0.5:{port}", outer) == ""
+    with socket.create_server(("0.0.0.0", 0)) as server:
+        port = server.getsockname()[1]
+        assert on_loopback(f"127.0.0.1:{port}", f"127.0.0.9:{port}") == ""  # it listens there too
+
+
+class Told:
+    """A client that answers as Ray's does."""
+
+    def __init__(self, logs: list[list[str] | Exception], states: list[str]) -> None:
+        self.logs, self.states, self.stopped = logs, states, list[str]()
+
+    async def tail_job_logs(self, job: str) -> Any:
+        said = self.logs.pop(0)
+        if isinstance(said, Exception):
+            raise said
+        for text in said:
+            yield text
+
+    def get_job_info(self, job: str) -> Any:
+        state = self.states.pop(0) if len(self.states) > 1 else self.states[0]
+
+        class Info:
+            status = type("Status", (), {"value": state})
+            message = "it said so"
+            driver_exit_code = 3 if state == "FAILED" else None
+
+        return Info
+
+    def stop_job(self, job: str) -> None:
+        self.stopped.append(job)
+
+
+@contextmanager
+def answering(client: Told) -> Iterator[Jobs]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ray_jobs, "_check_answers", lambda address: None)
+        patch.setattr(ray_jobs, "_client", lambda address: client)
+        patch.setattr(ray_jobs, "_PAUSE_S", 0.0)
+        yield Jobs(NOTE.address)
+
+
+def test_a_log_is_told_once_however_often_its_connection_breaks() -> None:
+    logs: list[list[str] | Exception] = [["one\n", "tw"], OSError("gone"), ["one\ntwo\n", "three\n"]]
+    client, said = Told(logs, ["RUNNING", "RUNNING", "FAILED"]), list[str]()
+    with answering(client) as jobs:
+        state = jobs.follow(NOTE.job, said.append)
+    assert "".join(said) == "one\ntwo\nthree\n"
+    assert state == JobState(status="FAILED", message="it said so", exit_code=3)
+
+
+def test_status_and_stop_find_a_job_by_its_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_job(tmp_path / "store", NOTE)
+    client = Told([], ["PENDING"])
+    with answering(client):
+        assert run_command_line(["status", "store"]) == 0
+        assert run_command_line(["stop", "store"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert f"job {NOTE.job} of {NOTE.address}, submitted {NOTE.submitted}: pending" in said
+    assert "told the job" in said
+    assert client.stopped == [NOTE.job]
+    with answering(Told([], ["FAILED"])):
+        assert run_command_line(["status", "store", "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["job"]["state"] == "failed, exit 3: it said so"
+        assert run_command_line(["stop", "store"]) == 2
+    assert "its job crowdsweep-first-0 has ended (failed)" in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_cluster_that_is_gone_does_not_hide_the_record(tmp_path: Path) -> None:
+    write_job(tmp_path, replace(NOTE, address="http://127.0.0.1:1"))
+    found = commands_on_jobs.job_of(tmp_path)
+    assert found is not None
+    assert found["state"].startswith("not known: http://127.0.0.1:1: expected a cluster's dashboard")
+
+
+def test_the_driver_refuses_a_store_that_is_not_the_one_of_the_submission(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "sweep.yaml").write_text("name: first\ndatasets: [anesthesia]\nmodels: [majority-vote]\n")
+    package = tmp_path / "package"
+    package.mkdir()
+    pack(load_sweep(tmp_path / "sweep.yaml"), replace(ORDER, store=str(tmp_path / "store"), versions={}), package)
+    monkeypatch.chdir(package)
+    write_job(tmp_path / "store", replace(NOTE, job="crowdsweep-first-9"))
+    assert run_command_line(["submitted"]) == 2
+    assert "expected a folder that the cluster sees" in " ".join(capsys.readouterr().err.split())
+    assert not (tmp_path / "store" / "journal.jsonl").exists()
+
+
+def test_one_kind_of_store_is_given(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command_line(["submit", str(tmp_path), "--store", "a", "--cluster-store", "/b"]) == 2
+    assert run_command_line(["submit", str(tmp_path), "--cluster-store", "b"]) == 2
+    said = capsys.readouterr().err
+    assert "expected one of them" in said
+    assert "a path from the root on" in said
+
+
+def test_the_entrypoint_is_a_command_that_there_is() -> None:
+    from crowdsweep.cli.commands import commands
+    from crowdsweep.cli.submit import ENTRYPOINT
+
+    words = ENTRYPOINT.split()
+    assert words[:5] == ["exec", "python", "-P", "-m", "crowdsweep"]
+    assert isinstance(commands.commands[words[5]], click.Command)
