@@ -16,12 +16,12 @@ from warm import WarmServer
 from crowdsweep.data.catalogue import COMMON_PARAMS, FOLDER_PARAMS
 from crowdsweep.data.folder_checks import READ_COLUMNS
 from crowdsweep.data.formats.registry import FORMS
+from crowdsweep.files.located import parse_yaml
 from crowdsweep.models.registered import model_names
 from crowdsweep.registry.parameters import describe_type
 from crowdsweep.search import dimensions
 from crowdsweep.studies.contract import find_template, template_names
 from crowdsweep.sweepfile.checked import field_types
-from crowdsweep.sweepfile.located import parse_yaml
 from crowdsweep.sweepfile.records import ModelEntry, PublishedValue, SweepConfig
 
 ROOT = Path(__file__).parent.parent

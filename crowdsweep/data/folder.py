@@ -28,7 +28,7 @@ import yaml
 from jaxtyping import Bool, Int8, Int32
 
 from crowdsweep.arrays import ItemFeatures
-from crowdsweep.data import csv_files, folder_checks, folder_files, tables
+from crowdsweep.data import folder_checks, folder_files, tables
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.annotator_files import order_annotators, read_annotator_features
 from crowdsweep.data.choices import choices_of
@@ -39,6 +39,7 @@ from crowdsweep.data.missing import USUAL
 from crowdsweep.data.new_folder import written_whole
 from crowdsweep.data.tables import Names
 from crowdsweep.errors import DataError
+from crowdsweep.files import csv_files
 from crowdsweep.files.asked import is_file
 
 

@@ -19,10 +19,11 @@ from crowdsweep.data.spelling import alike
 from crowdsweep.errors import BadInput, DataError, error_words
 from crowdsweep.files.asked import is_file, is_folder, stands
 from crowdsweep.files.drafts import write_new
+from crowdsweep.files.located import parse_yaml
 from crowdsweep.newcomer.choices import Chosen, choose, facts_of
 from crowdsweep.newcomer.guess import Guess
 from crowdsweep.newcomer.sweep_text import STUDY_FILE, SWEEP_FILE, redundancy_text, sweep_text
-from crowdsweep.sweepfile.located import parse_yaml, with_overrides
+from crowdsweep.sweepfile.overrides import with_overrides
 from crowdsweep.sweepfile.read import load_sweep, parse_sweep
 from crowdsweep.sweepfile.records import SweepConfig
 

@@ -25,13 +25,14 @@ from crowdsweep.errors import (
     suggestion,
 )
 from crowdsweep.files.asked import is_file
+from crowdsweep.files.located import read_yaml
 from crowdsweep.metrics.known import check_metric_name
 from crowdsweep.metrics.wording import goal_of
 from crowdsweep.models import registered
 from crowdsweep.registry import discovery
 from crowdsweep.search.space import Space
 from crowdsweep.sweepfile.checked import field_types, list_of, mapping_of, named_entries, text, typed
-from crowdsweep.sweepfile.located import read_yaml, with_overrides
+from crowdsweep.sweepfile.overrides import with_overrides
 from crowdsweep.sweepfile.records import DatasetEntry, Metric, ModelEntry, StudyEntry, SweepConfig
 
 MOST_DATASETS = 10_000  # the product of an entry's lists

@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import yaml
 
-from crowdsweep.data import csv_files
 from crowdsweep.data.bounds import MOST_CLASSES
 from crowdsweep.data.class_order import in_order
 from crowdsweep.data.dataset import CrowdDataset
@@ -17,6 +16,7 @@ from crowdsweep.data.formats.rows import ImportedRows, Row
 from crowdsweep.data.formats.shown import SHOWN_FILE, write_shown
 from crowdsweep.data.new_folder import written_whole
 from crowdsweep.errors import DataError
+from crowdsweep.files import csv_files
 
 
 def write_rows(
