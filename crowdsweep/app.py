@@ -1,10 +1,11 @@
-"""What the command line and Python both do with a sweep: run it, finish it, register its labels, rebuild MLflow."""
+"""What the command line and Python both do with a sweep: run it, finish it, say how it ended, register its labels,
+rebuild MLflow."""
 
 import logging
 import os
 from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ from crowdsweep.engine.inline import InlineExecutor
 from crowdsweep.engine.ray_proxy import RayProxy, RaySettings
 from crowdsweep.errors import BadInput, CrowdsweepError, JournalLocked
 from crowdsweep.labelling.chosen import chosen_of_sweep
-from crowdsweep.labelling.folder import fit_chosen
+from crowdsweep.labelling.folder import default_folder, fit_chosen
 from crowdsweep.labelling.in_mlflow import write_and_tell
 from crowdsweep.labelling.label_files import check_folder
 from crowdsweep.labelling.recipe import RECIPE
@@ -43,6 +44,25 @@ if TYPE_CHECKING:
     from crowdsweep.tracking.mlflow_runs import MlflowMirror
 
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NextSteps:
+    """What a person does next with a sweep, as it is typed where that person runs it: in a shell, or in Python.
+
+    Attributes:
+        go_on: goes on with the sweep.
+        retry: goes on, and runs again what failed.
+        with_key: goes on, a key of the sweep file having another value.
+        status: says how far the sweep is, and what failed.
+        report: writes the report.
+    """
+
+    go_on: str
+    retry: str
+    with_key: Callable[[str, float], str]
+    status: str
+    report: str
 
 
 def run(
@@ -131,6 +151,43 @@ def finish(config: SweepConfig, store: Path, outcome: SweepOutcome) -> AnalysedS
     return found
 
 
+def closing_words(outcome: SweepOutcome, config: SweepConfig, then: NextSteps) -> list[str]:
+    """Returns what a person should know of how a run ended, a line each; nothing where all is well."""
+    words: list[str] = []
+    if outcome.status == "interrupted":
+        words.append(f"interrupted: nothing that finished is lost; go on with {then.go_on}")
+        if outcome.dropped:
+            words.append(f"no report was written; {then.report} writes it")
+    if outcome.status == "over_budget":
+        raised = then.with_key("budget.failed_trials", min(1.0, max(0.5, 2 * config.budget.failed_trials)))
+        words.append(
+            f"stopped: {outcome.failed} of {outcome.finished} trials failed, more than budget.failed_trials "
+            f"({config.budget.failed_trials:g}) allows: {outcome.allowed}. {then.status} says why; try the failed "
+            f"trials again with {then.retry}, or go on in spite of them with {raised}"
+        )
+    if outcome.status == "out_of_time":
+        words.append(
+            f"out of time: budget.hours ({config.budget.hours:g}) is used up, counting every run of this sweep; "
+            f"{outcome.finished} of {outcome.planned} trials known so far are done. Go on with "
+            f"{then.with_key('budget.hours', 2 * (config.budget.hours or 1))}"
+        )
+    if outcome.failed and outcome.status not in ("over_budget", "interrupted"):
+        words.append(
+            f"{_trials(outcome.failed)} failed; the report lists them with their errors. Try them again with "
+            f"{then.retry}"
+        )
+    if outcome.lost:
+        words.append(
+            f"{_trials(outcome.lost)} lost with their slots, which says nothing of their models; try them again with "
+            f"{then.go_on}"
+        )
+    words += [f"{broken}; the record is kept, try again with {then.go_on}" for broken in outcome.broken]
+    if outcome.refused:
+        searches = "1 search" if outcome.refused == 1 else f"{outcome.refused} searches"
+        words.append(f"{searches} could not be made; the report says why")
+    return words
+
+
 def register(config: SweepConfig, store: Path, outcome: SweepOutcome, tell: Callable[[str], object]) -> None:
     """Does what `crowdsweep label` does of a sweep that has ended well and whose file says `tracking.register`, so that
     its classifier is registered. Labels that stand are left as they are where the sweep has no new results. Never
@@ -145,6 +202,7 @@ def register(config: SweepConfig, store: Path, outcome: SweepOutcome, tell: Call
         return
     try:
         chosen = chosen_of_sweep(store, None, None, None)
+        folder = default_folder(folder, chosen.dataset, chosen.fingerprint)
         check_folder(folder)
         fitted = fit_chosen(chosen)
         write_and_tell(fitted, chosen, folder, ["crowdsweep", "label", str(store)], tell, uri=config.tracking.uri)
@@ -249,3 +307,7 @@ def _tracker(plan: Plan, store: Path, journal: Journal, interrupts: Interrupts) 
 
 def _confusion(matrix: Sequence[Sequence[float]]) -> bytes:
     return to_png(heat_map(matrix))
+
+
+def _trials(number: int) -> str:
+    return "1 trial" if number == 1 else f"{number} trials"

@@ -15,13 +15,13 @@ from warm import WarmServer
 
 from crowdsweep.data.catalogue import COMMON_PARAMS, FOLDER_PARAMS
 from crowdsweep.data.on_disk.folder_checks import READ_COLUMNS
+from crowdsweep.files.located import parse_yaml
 from crowdsweep.importing.registry import FORMS
 from crowdsweep.models.registered import model_names
 from crowdsweep.registry.parameters import describe_type
 from crowdsweep.search import dimensions
 from crowdsweep.studies.contract import find_template, template_names
 from crowdsweep.sweepfile.checked import field_types
-from crowdsweep.sweepfile.located import parse_yaml
 from crowdsweep.sweepfile.records import ModelEntry, PublishedValue, SweepConfig
 
 ROOT = Path(__file__).parent.parent

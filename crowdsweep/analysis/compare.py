@@ -19,13 +19,12 @@ from scipy import stats
 from crowdsweep.analysis.paired import PairedTest, Scores, against_best
 from crowdsweep.analysis.references import References
 from crowdsweep.analysis.trial_table import metric_columns
-from crowdsweep.data.catalogue import LEAVES_OUT
 from crowdsweep.metrics.intervals import Estimate, Varies, estimate
 from crowdsweep.metrics.known import HELDOUT, repeats_votes
 from crowdsweep.metrics.ranking import ranking_metric
 from crowdsweep.metrics.shown import unsound_words
 from crowdsweep.record.array_names import ItemScores, no_item_scores
-from crowdsweep.record.naming import short_name
+from crowdsweep.record.naming import is_thinned, short_name
 from crowdsweep.record.result import Status
 from crowdsweep.search.contract import Goal
 from crowdsweep.sweepfile.records import Metric, PublishedValue
@@ -256,7 +255,7 @@ def compare(
 
 def without_thinned(blocks: Sequence[DatasetComparison]) -> Sequence[DatasetComparison]:
     """Returns the comparisons on all annotations, where there are some beside those on thinned ones; else all."""
-    return [block for block in blocks if not json.loads(block.dataset_params).keys() & set(LEAVES_OUT)] or blocks
+    return [block for block in blocks if not is_thinned(block.dataset_params)] or blocks
 
 
 def mean_ranks(datasets: Sequence[DatasetComparison]) -> MeanRanks | None:

@@ -32,7 +32,6 @@ from crowdsweep.labelling.tables import (
     probabilities_table,
 )
 from crowdsweep.models import registered
-from crowdsweep.trial.model_calls import ModelFault
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -186,7 +185,7 @@ class Fit:
         try:
             with one_thread():
                 return np.mean(self.fitted.predictions(items), axis=0)
-        except (FitFailed, ModelFault) as error:
+        except FitFailed as error:
             raise BadInput(f"features: model {self.model!r} cannot read these: {error}") from error
 
     def save(self, folder: str | Path) -> None:

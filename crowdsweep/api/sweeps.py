@@ -2,6 +2,7 @@
 
 import json
 import logging
+import shlex
 import threading
 import warnings
 from collections.abc import Mapping
@@ -24,12 +25,10 @@ from crowdsweep.errors import BadInput, ConvergenceWarning, Interrupted, Where
 from crowdsweep.labelling.chosen import Chosen, chosen_of_sweep
 from crowdsweep.labelling.folder import fit_chosen
 from crowdsweep.models import registered
-from crowdsweep.paths import is_folder
 from crowdsweep.record.journal import read_journal
 from crowdsweep.record.state import JournalState
-from crowdsweep.record.stores import DEFAULT_STORES
-from crowdsweep.sweep.driver import SweepOutcome
-from crowdsweep.sweepfile.located import with_overrides
+from crowdsweep.record.stores import DEFAULT_STORES, asked_store
+from crowdsweep.sweepfile.overrides import with_overrides
 from crowdsweep.sweepfile.read import load_sweep, parse_sweep
 from crowdsweep.sweepfile.records import Engine, SweepConfig
 
@@ -131,15 +130,13 @@ def results(store: str | Path, /) -> Results:
     """Opens what a sweep has found; it may still run.
 
     Args:
-        store: its folder.
+        store: its folder, or its name below `crowdsweep-runs`.
 
     Raises:
         BadInput: there is no such folder.
         JournalError: there is no sweep in it.
     """
-    place = Path(store)
-    if not is_folder(place):
-        raise BadInput(f"{place}: expected the folder of a sweep's record, found nothing there; run a sweep first")
+    place = asked_store(Path(store))
     read_journal(place)
     return Results(store=place)
 
@@ -185,10 +182,11 @@ def run(
         outcome = app.run(config, place, engine=engine, address=address, quiet=quiet, retry_failed=retry_failed)
         if app.finish(config, place, outcome) is not None:
             app.register(config, place, outcome, _log.info)
+    words = app.closing_words(outcome, config, next_calls(overrides or {}, place))
     if outcome.status == "interrupted":
-        raise Interrupted(f"{config.name}: interrupted; nothing that finished is lost, run it again to go on")
-    for words in _to_tell(outcome):
-        _log.warning("%s: %s", config.name, words)
+        raise Interrupted(f"{config.name}: {'. '.join(words)}")
+    for line in words:
+        _log.warning("%s: %s", config.name, line)
     return results(place)
 
 
@@ -207,20 +205,13 @@ def _as_json(key: str, value: Any) -> str:
         raise BadInput(f"overrides, {key}: expected what may stand in a sweep file, got {value!r}"[:300]) from error
 
 
-def _to_tell(outcome: SweepOutcome) -> list[str]:
-    """Returns what should be known of a sweep that ended otherwise than all well."""
-    told: list[str] = []
-    if outcome.status == "over_budget":
-        told.append(
-            f"stopped: {outcome.failed} of {outcome.finished} trials failed, more than budget.failed_trials allows "
-            f"({outcome.allowed}); `status` says why"
-        )
-    elif outcome.failed:
-        told.append(f"{outcome.failed} trials failed; `status` says why, retry_failed=True tries them again")
-    if outcome.status == "out_of_time":
-        told.append(f"budget.hours is used up; {outcome.finished} of {outcome.planned} trials are done")
-    if outcome.lost:
-        told.append(f"{outcome.lost} trials were lost with their slots; run it again to try them again")
-    if outcome.refused:
-        told.append(f"{outcome.refused} searches could not be made; the report says why")
-    return [*told, *(f"{broken}; the record is kept, run it again" for broken in outcome.broken)]
+def next_calls(overrides: Mapping[str, Any], store: Path) -> app.NextSteps:
+    """Returns the calls that go on with a sweep."""
+    found = f"crowdsweep.results({str(store)!r})"
+    return app.NextSteps(
+        go_on="the same call of `run`",
+        retry="retry_failed=True",
+        with_key=lambda key, value: f"overrides={dict(overrides) | {key: value}!r}",
+        status=f"`{found}.status`",
+        report=f"`crowdsweep report {shlex.quote(str(store))}`",
+    )

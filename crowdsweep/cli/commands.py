@@ -3,12 +3,11 @@
 Heavy libraries are imported inside the commands that need them, so that `--help` and the listings answer at once.
 """
 
-import json
 import sys
 from collections.abc import Sequence
 from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -24,13 +23,13 @@ from crowdsweep.cli.outcome import (
     EXIT_FAILED_TRIALS,
     EXIT_INTERRUPTED,
     EXIT_OK,
-    Again,
+    next_commands,
 )
 from crowdsweep.cli.paths import PATH
 from crowdsweep.cli.schema import schema
-from crowdsweep.cli.stores import as_json, list_stores, named_store, status, stop, store_argument
+from crowdsweep.cli.stores import list_stores, named_store, status, stop, store_argument
 from crowdsweep.cli.submit import submit, submitted
-from crowdsweep.cli.telling import say
+from crowdsweep.cli.telling import as_json, json_text, say
 from crowdsweep.errors import BadInput, CrowdsweepError, error_words, is_want_of_memory, plain
 from crowdsweep.paths import exists
 from crowdsweep.record.stores import DEFAULT_STORES, asked_store, stores_in
@@ -116,8 +115,8 @@ def run(
     words = ["crowdsweep", "run", str(sweep), "--store", str(place)]
     words += ["--engine", engine] if engine else []
     words += ["--address", address] if address else []
-    again = Again(words=words, overrides=overrides)
-    return run_to_the_end(config, place, again, engine=engine, address=address, quiet=quiet, retry_failed=retry_failed)
+    then = next_commands(words, overrides, str(place))
+    return run_to_the_end(config, place, then, engine=engine, address=address, quiet=quiet, retry_failed=retry_failed)
 
 
 @commands.command()
@@ -132,7 +131,7 @@ def plan(sweep: Path, overrides: tuple[str, ...], as_json: bool) -> None:
     from crowdsweep.views.terminal.plan import describe_plan
 
     made = make_plan(asked_sweep(sweep, overrides))
-    click.echo(_json(made.summary()) if as_json else describe_plan(made, terminal_width()))
+    click.echo(json_text(made.summary()) if as_json else describe_plan(made, terminal_width()))
 
 
 @commands.command()
@@ -161,9 +160,10 @@ def report(store: Path | None, live: bool) -> None:
     """Write report.html, table.md, table.csv, table.tex and results.parquet from the record."""
     say_first(f"{store or 'the latest sweep'}: reading it")
     if live:
+        from crowdsweep.analysis.underway.begun import begun_store
         from crowdsweep.views.live import live_report
 
-        live_report(named_store(store), click.echo)
+        live_report(begun_store(store, lambda words: say(words, err=True)), click.echo)
         return
     from crowdsweep.views.report_files import write_report
 
@@ -223,10 +223,12 @@ def label(
         if settings:
             raise BadInput("--set: of a sweep the chosen point is fitted; to fit another, name the dataset and --model")
         chosen = chosen_of_sweep(store, dataset, model, seeds)
-        folder = out or default_folder(store / "labels", chosen.dataset)
+        folder = out or default_folder(store / "labels", chosen.dataset, chosen.fingerprint)
     else:
         if dataset is not None:
-            raise BadInput(f"--dataset: {place} is no sweep's folder; name the dataset in its place")
+            raise BadInput(
+                f"--dataset: {place} is not the folder of a sweep; leave --dataset out, and give the dataset as DIR"
+            )
         chosen = chosen_of_dataset(place, model, settings, seeds)
         folder = out or default_folder(Path("crowdsweep-labels") / store.absolute().name, chosen.dataset)
     words = ["crowdsweep", "label", place, *(["--model", model] if model else [])]
@@ -277,7 +279,7 @@ def replay(key: str, store: Path | None, as_json: bool) -> int:
 
     stores = [asked_store(store)] if store is not None else sorted(stores_in())
     outcome = replay_trial(key, stores)
-    click.echo(_json(outcome.to_mapping())) if as_json else say(outcome.describe())
+    click.echo(json_text(outcome.to_mapping())) if as_json else say(outcome.describe())
     return EXIT_OK if outcome.same else EXIT_FAILED_TRIALS
 
 
@@ -297,15 +299,15 @@ def ui(store: Path | None, port: int) -> int:
 @as_json
 def models(name: str | None, space: bool, as_json: bool) -> None:
     """List the models, or describe one: source, needs, hyper-parameters, search space."""
-    from crowdsweep.cli.listing import describe_model, model_in_words, space_file
     from crowdsweep.registry.discovery import titles
+    from crowdsweep.sweepfile.look_up import describe_model, model_in_words, space_file
 
     if name is None and space:
         raise BadInput("--space: expected a model's name before it; `crowdsweep models` lists them")
     if name is None:
         _print_titles(titles("model"), as_json)
     elif as_json:
-        click.echo(_json(describe_model(name)))
+        click.echo(json_text(describe_model(name)))
     else:
         click.echo(space_file(name) if space else model_in_words(name))
 
@@ -315,7 +317,7 @@ def models(name: str | None, space: bool, as_json: bool) -> None:
 @as_json
 def datasets(name: str | None, as_json: bool) -> None:
     """List the datasets that can be named (built in, and folders on CROWDSWEEP_DATA), or describe one."""
-    from crowdsweep.cli.listing import dataset_titles
+    from crowdsweep.sweepfile.look_up import dataset_titles
 
     if name is None:
         _print_titles(dataset_titles(), as_json)
@@ -324,18 +326,14 @@ def datasets(name: str | None, as_json: bool) -> None:
     from crowdsweep.data.describe import describe, describe_text
 
     described = describe(load(name, {}))
-    click.echo(_json(described) if as_json else describe_text(described))
+    click.echo(json_text(described) if as_json else describe_text(described))
 
 
 def _print_titles(titles: dict[str, str], as_json: bool) -> None:
     if as_json:
-        click.echo(_json([{"name": name, "title": title} for name, title in titles.items()]))
+        click.echo(json_text([{"name": name, "title": title} for name, title in titles.items()]))
         return
     from crowdsweep.views.terminal.grid import Column, Grid, render, terminal_width
 
     columns = (Column(title="name"), Column(title="what it is", wraps=True))
     click.echo(render(Grid(columns=columns, groups={"": list(titles.items())}), terminal_width()))
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, indent=2, ensure_ascii=False, default=str)

@@ -1,14 +1,12 @@
 """`crowdsweep compare A B`: what two sweeps were asked differently, and what came of it."""
 
-import json
 from pathlib import Path
 
 import click
 
 from crowdsweep.cli.completion import stores_named
 from crowdsweep.cli.paths import PATH
-from crowdsweep.cli.stores import as_json
-from crowdsweep.cli.telling import say
+from crowdsweep.cli.telling import as_json, json_text, say
 from crowdsweep.errors import plain
 from crowdsweep.record.stores import asked_store
 
@@ -27,12 +25,12 @@ def compare(first: Path, second: Path, as_json: bool) -> None:
     one, other = (analysed(asked_store(store)) for store in (first, second))
     changes, pairs = differences(one.state.config, other.state.config), pairs_of(one, other)
     if as_json:
-        click.echo(json.dumps(as_mapping(changes, pairs), indent=2, ensure_ascii=False, default=str))
+        click.echo(json_text(as_mapping(changes, pairs)))
         return
     width = terminal_width()
     say(plain(f"A: {one.state.name} ({one.store})\nB: {other.state.name} ({other.store})\n"))
     if changes:
         click.echo(render(changes_grid(changes), width) + "\n")
     else:
-        say("their sweep files ask for the same\n")
-    click.echo(render(pairs_grid(pairs), width) if pairs else "no trial of a report has ended in either")
+        say("their sweep files do not differ\n")
+    click.echo(render(pairs_grid(pairs), width) if pairs else "neither sweep has finished a trial of its report")

@@ -1,6 +1,5 @@
 """`crowdsweep data …`: bring labels in, look at them, and make some."""
 
-import json
 from pathlib import Path
 
 import click
@@ -9,9 +8,8 @@ from crowdsweep.cli.completion import datasets_named
 from crowdsweep.cli.first_word import say_first
 from crowdsweep.cli.help import Commands
 from crowdsweep.cli.paths import PATH
-from crowdsweep.cli.telling import say
+from crowdsweep.cli.telling import as_json, json_text, say
 
-as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 MISSING_HELP = (
     'What stands for no value, besides an empty one; once for each word. `--missing ""`: nothing else does. '
     "By default NA, NaN, NULL, None, …"
@@ -93,7 +91,7 @@ def check(dataset: str, as_json: bool) -> None:
 
     found = odd_things(load(dataset, {}))
     if as_json:
-        click.echo(json.dumps(oddities_as_mappings(found), indent=2, ensure_ascii=False))
+        click.echo(json_text(oddities_as_mappings(found)))
         return
     for oddity in found:
         say(f"{oddity.count:>8}  {oddity}")
@@ -110,7 +108,7 @@ def describe(dataset: str, as_json: bool) -> None:
     from crowdsweep.data.describe import describe_text
 
     found = look(load(dataset, {}))
-    click.echo(json.dumps(found, indent=2, ensure_ascii=False) if as_json else describe_text(found))
+    click.echo(json_text(found) if as_json else describe_text(found))
 
 
 @data.command()
@@ -124,15 +122,10 @@ def simulate(folder: Path, source: str, seed: int, settings: tuple[str, ...]) ->
     from crowdsweep.data.catalogue import source as find_source
     from crowdsweep.data.on_disk.folder import write_folder
     from crowdsweep.errors import BadInput
+    from crowdsweep.files.located import parse_setting
     from crowdsweep.seeds import SeedStream
-    from crowdsweep.sweepfile.located import parse_yaml
 
-    params: dict[str, str | int | float | bool | None] = {}
-    for setting in settings:
-        key, equals, value = setting.partition("=")
-        if not equals:
-            raise BadInput(f"--set {setting}: expected KEY=VALUE")
-        params[key] = parse_yaml(value, f"--set {key}")[0]
+    params = dict(parse_setting(one, "KEY=VALUE") for one in settings)
     found = find_source(source)
     if found is None or found.draw is None:
         raise BadInput(f"--source {source}: expected a built-in dataset with a simulated crowd, such as gaussians")

@@ -7,17 +7,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from crowdsweep.cli.outcome import EXIT_FAILED_TRIALS, EXIT_OVER_BUDGET, Again, closing_words, exit_code
+from crowdsweep.cli.outcome import EXIT_FAILED_TRIALS, EXIT_OVER_BUDGET, exit_code
 from crowdsweep.cli.telling import say
 
 if TYPE_CHECKING:
+    from crowdsweep.app import NextSteps
     from crowdsweep.sweepfile.records import Engine, SweepConfig
 
 
 def run_to_the_end(
     config: "SweepConfig",
     place: Path,
-    again: Again,
+    then: "NextSteps",
     *,
     engine: "Engine | None" = None,
     address: str | None = None,
@@ -46,6 +47,6 @@ def run_to_the_end(
             app.register(config, place, outcome, say)
     finally:  # how to go on is said also where the report cannot be written
         code = exit_code(outcome)
-        for line in closing_words(outcome, config, again, str(place)):
+        for line in app.closing_words(outcome, config, then):
             say(line, err=code in (EXIT_FAILED_TRIALS, EXIT_OVER_BUDGET))
     return code

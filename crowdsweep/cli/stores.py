@@ -1,6 +1,5 @@
 """Commands about the records of sweeps: which are here, how far one is, and how to end it from another terminal."""
 
-import json
 import shlex
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,10 +9,9 @@ import click
 from crowdsweep.cli.completion import stores_named
 from crowdsweep.cli.jobs import has_begun, job_of, job_words, stop_job
 from crowdsweep.cli.paths import PATH
-from crowdsweep.cli.telling import say
+from crowdsweep.cli.telling import as_json, json_text, say
 from crowdsweep.record.stores import DEFAULT_STORES, asked_store, stores_in
 
-as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 store_argument = click.argument("store", metavar="[DIR]", required=False, type=PATH, shell_complete=stores_named)
 """The folder of a sweep's record, or its name below crowdsweep-runs/; the latest there where it is left out."""
 
@@ -43,7 +41,7 @@ def list_stores(folder: Path, as_json: bool) -> None:
 
     found = [listed(store) for store in stores_in(folder)]
     if as_json:
-        click.echo(json.dumps(found, indent=2, ensure_ascii=False))
+        click.echo(json_text(found))
     elif found:
         rows = list_rows(found, datetime.now(UTC))
         click.echo(render(Grid(columns=LIST_COLUMNS, groups={"": rows}), terminal_width()))
@@ -64,13 +62,12 @@ def status(store: Path | None, as_json: bool) -> None:
     place = named_store(store)
     job = job_of(place)
     if job is not None and not has_begun(place):
-        click.echo(json.dumps({"status": "submitted", "job": job}, indent=2)) if as_json else say(job_words(job))
+        click.echo(json_text({"status": "submitted", "job": job})) if as_json else say(job_words(job))
         return
     state = read_journal(place)
     found = sweep_status(state, place)
     if as_json:
-        shown = found if job is None else {**found, "job": job}
-        click.echo(json.dumps(shown, indent=2, ensure_ascii=False, default=str))
+        click.echo(json_text(found if job is None else {**found, "job": job}))
         return
     click.echo(describe_status(found, found["status"].replace("_", " "), terminal_width()))
     if job is not None:

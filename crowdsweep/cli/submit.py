@@ -18,7 +18,7 @@ from crowdsweep.cli.outcome import (
     EXIT_INTERRUPTED,
     EXIT_OK,
     EXIT_OVER_BUDGET,
-    Again,
+    next_commands,
 )
 from crowdsweep.cli.paths import PATH
 from crowdsweep.cli.telling import say
@@ -125,8 +125,8 @@ def submitted() -> int:
         _check_is_seen(place, order.job)
     os.environ.update(search_in(package))
     config = load_sweep(package / SWEEP_FILE)
-    again = Again(words=order.again, overrides=order.overrides)
-    return run_to_the_end(config, place, again, engine="ray", retry_failed=order.retry_failed)
+    then = next_commands(order.again, order.overrides, str(place))
+    return run_to_the_end(config, place, then, engine="ray", retry_failed=order.retry_failed)
 
 
 def _check_is_seen(store: Path, job: str) -> None:

@@ -23,9 +23,6 @@ from crowdsweep.seeds import SeedStream
 
 SEARCH_PATH = "CROWDSWEEP_DATA"
 
-LEAVES_OUT = ("redundancy", "annotator_dropout", "folds")
-"""Dataset parameters by which a sweep trains on less than everything."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class CommonParams:

@@ -9,13 +9,13 @@ import yaml
 from crowdsweep.data.bounds import MOST_CLASSES
 from crowdsweep.data.class_order import in_order
 from crowdsweep.data.dataset import CrowdDataset
-from crowdsweep.data.on_disk import csv_files
 from crowdsweep.data.on_disk.folder import read_folder
 from crowdsweep.data.on_disk.folder_checks import spelled_otherwise
 from crowdsweep.data.on_disk.folder_files import JOIN
 from crowdsweep.data.on_disk.new_folder import written_whole
 from crowdsweep.data.on_disk.shown import SHOWN_FILE, write_shown
 from crowdsweep.errors import DataError
+from crowdsweep.files import csv_files
 from crowdsweep.importing.rows import ImportedRows, Row
 
 

@@ -10,6 +10,7 @@ from crowdsweep.analysis.sweep import analysed
 from crowdsweep.data import catalogue
 from crowdsweep.data.dataset import Scalar
 from crowdsweep.errors import BadInput, UnknownName
+from crowdsweep.files.located import parse_setting
 from crowdsweep.labelling.fitted import DEFAULT_SEEDS
 from crowdsweep.metrics.shown import score_words
 from crowdsweep.models import registered
@@ -19,7 +20,6 @@ from crowdsweep.record.naming import short_name
 from crowdsweep.record.shown import ShownTrial
 from crowdsweep.record.spec import TrialSpec, canonical_json
 from crowdsweep.record.state import JournalState
-from crowdsweep.sweepfile.located import parse_yaml
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +63,7 @@ def chosen_of_dataset(dataset: str, model: str | None, settings: Sequence[str], 
     if model is None:
         model = default_model(catalogue.load(dataset, {}).scale)
         why = "the default for labels alone; `crowdsweep init` writes a sweep that compares models, --model names one"
-    params = dict(map(_setting, settings))
+    params = dict(parse_setting(one, "NAME=VALUE, such as smoothing=0.1") for one in settings)
     registered.full_params(model, params)
     return Chosen(model=model, params=params, dataset=dataset, n_seeds=n_seeds or DEFAULT_SEEDS, why=why)
 
@@ -97,7 +97,7 @@ def chosen_of_sweep(store: Path, dataset: str | None, model: str | None, n_seeds
     spec = _spec(found.trials, block, score.model)
     estimate = score.metrics.get(block.metric)
     worth = "" if estimate is None else f": {score_words(estimate.mean, block.metric)}"
-    why = f"first of {state.name}" if model is None else f"named by --model, of {state.name}"
+    why = f"ranked first in sweep {state.name}" if model is None else f"named by --model, from sweep {state.name}"
     return Chosen(
         model=spec.model,
         params=spec.params,
@@ -113,7 +113,7 @@ def chosen_of_sweep(store: Path, dataset: str | None, model: str | None, n_seeds
 def _what_ranks(state: JournalState) -> str:
     """Returns what would rank models that are not; nothing else than gold or more labels once a sweep has ended."""
     ended = state.status == SweepStatus.DONE
-    return "; gold, or more labels an item, would rank them" if ended else ", or let the sweep go on"
+    return "; gold, or more labels per item, would rank them" if ended else ", or let the sweep go on"
 
 
 def _block(blocks: Sequence[DatasetComparison], dataset: str | None, store: Path) -> DatasetComparison:
@@ -148,10 +148,3 @@ def _spec(trials: Sequence[ShownTrial], block: DatasetComparison, label: str) ->
         and trial.spec.dataset == block.dataset
         and canonical_json(dict(trial.spec.dataset_params)) == block.dataset_params
     )
-
-
-def _setting(text: str) -> tuple[str, Any]:
-    name, equals, value = text.partition("=")
-    if not equals:
-        raise BadInput(f"--set {text}: expected NAME=VALUE, such as smoothing=0.1")
-    return name, parse_yaml(value, f"--set {name}")[0]

@@ -13,8 +13,7 @@ from jaxtyping import Float64, Int, Int32, Int64
 
 from crowdsweep.arrays import ClassConfusions, Confusions, ItemProbs
 from crowdsweep.data import splits
-from crowdsweep.data.catalogue import LEAVES_OUT
-from crowdsweep.data.dataset import CrowdDataset, Items, Scalar, TrainingData, TrialData
+from crowdsweep.data.dataset import LEAVES_OUT, CrowdDataset, Items, Scalar, TrainingData, TrialData
 from crowdsweep.errors import BadInput, FitFailed
 from crowdsweep.models import registered
 from crowdsweep.models._votes import agreement, exchanged_classes

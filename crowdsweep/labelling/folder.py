@@ -10,9 +10,9 @@ import pyarrow.parquet as pq
 import yaml
 
 from crowdsweep.data import catalogue
-from crowdsweep.data.on_disk.csv_files import to_csv
 from crowdsweep.data.on_disk.moved import load_recorded
 from crowdsweep.errors import BadInput, NotWritten
+from crowdsweep.files.csv_files import to_csv
 from crowdsweep.files.owned import replaced
 from crowdsweep.labelling.answers import answers_table
 from crowdsweep.labelling.chosen import Chosen
@@ -24,7 +24,7 @@ from crowdsweep.labelling.label_files import LABELS, place_of
 from crowdsweep.labelling.labelled import Labelled, gold_note, labelled_items
 from crowdsweep.labelling.recipe import RECIPE, read_recipe
 from crowdsweep.labelling.tables import CrowdTables, crowd_tables, labels_table, probabilities_table
-from crowdsweep.paths import is_folder
+from crowdsweep.paths import exists, is_folder
 
 
 def fit_chosen(chosen: Chosen, exports: Exports = NOTHING) -> Fitted:
@@ -52,18 +52,19 @@ def fit_chosen(chosen: Chosen, exports: Exports = NOTHING) -> Fitted:
     return fit_everything(chosen.model, chosen.params, dataset, chosen.dataset_params, n_seeds=chosen.n_seeds)
 
 
-def default_folder(place: Path, dataset: str) -> Path:
-    """Returns where labels go if nobody says: to a place, or where another dataset's labels lie, beside it.
+def default_folder(place: Path, dataset: str, fingerprint: str = "") -> Path:
+    """Returns where labels go if nobody says: to a place, or where another dataset's labels lie, beside it. Labels of
+    this dataset that were written before its folder was moved are this dataset's.
 
     Args:
         place: for the labels of this dataset, and maybe of others.
-        dataset: what `Chosen` names it.
+        dataset, fingerprint: as in `Chosen`.
     """
     own = Path(dataset)
     parts = [*own.absolute().parts[1:]][::-1] if is_folder(own) else [dataset.replace("/", "-")]
     name = place.name
     for part in parts:
-        if not _holds_another(place, dataset):
+        if not _holds_another(place, dataset, fingerprint):
             return place
         if f"-{name}-".endswith(f"-{part}-"):
             continue
@@ -72,13 +73,18 @@ def default_folder(place: Path, dataset: str) -> Path:
     return place
 
 
-def _holds_another(folder: Path, dataset: str) -> bool:
-    """Returns whether the labels of another dataset lie in a folder."""
+def _holds_another(folder: Path, dataset: str, fingerprint: str) -> bool:
+    """Returns whether the labels of another dataset lie in a folder: of one that is called otherwise, unless nothing
+    is called so any more and its data were the same."""
     try:
-        there = read_recipe(folder).dataset
+        there = read_recipe(folder)
     except BadInput:
         return False
-    return there != dataset and Path(there).absolute() != Path(dataset).absolute()
+    if there.dataset == dataset or Path(there.dataset).absolute() == Path(dataset).absolute():
+        return False
+    if not there.fingerprint or exists(there.dataset) or there.dataset in catalogue.names():
+        return True
+    return there.fingerprint != (fingerprint or catalogue.load(dataset, {}).fingerprint)
 
 
 def write_labels(fitted: Fitted, chosen: Chosen, folder: Path, command: str, exports: Exports = NOTHING) -> list[str]:

@@ -45,6 +45,7 @@ class Recipe:
 
     Attributes:
         dataset: whose labels these are: a folder or a name.
+        fingerprint: of these data; empty where it does not say.
         files: names of what was written beside it, in this folder; those of folders end in `/`.
         calibration: of the probabilities.
         notes: what whoever takes the labels should know.
@@ -52,6 +53,7 @@ class Recipe:
     """
 
     dataset: Text
+    fingerprint: Text = ""
     files: Many[Annotated[Text, AfterValidator(_in_this_folder)]] = ()
     calibration: CalibrationTold = CalibrationTold()
     notes: Many[Text] = ()

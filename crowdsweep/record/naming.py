@@ -5,6 +5,7 @@ from collections.abc import Collection, Mapping
 from pathlib import PurePath
 from typing import Any
 
+from crowdsweep.data.dataset import LEAVES_OUT
 from crowdsweep.record.spec import canonical_json
 
 SPEAKS_FOR_ITSELF = "scenario"
@@ -34,6 +35,11 @@ def short_name(dataset: str, among: Collection[str] = ()) -> str:
         if not any(other[-length:] == parts[-length:] for other in others):
             return "/".join(parts[-length:])
     return dataset
+
+
+def is_thinned(dataset_params: str) -> bool:
+    """Tells whether models train on less than all annotations of a dataset, by its parameters in canonical JSON."""
+    return not json.loads(dataset_params).keys().isdisjoint(LEAVES_OUT)
 
 
 def show_point(point: str | Mapping[str, Any]) -> str:

@@ -24,6 +24,7 @@ from crowdsweep.errors import (
     shortened,
     suggestion,
 )
+from crowdsweep.files.located import read_yaml
 from crowdsweep.metrics.known import check_metric_name
 from crowdsweep.metrics.wording import goal_of
 from crowdsweep.models import registered
@@ -31,7 +32,7 @@ from crowdsweep.paths import is_file
 from crowdsweep.registry import discovery
 from crowdsweep.search.space import Space
 from crowdsweep.sweepfile.checked import field_types, list_of, mapping_of, named_entries, text, typed
-from crowdsweep.sweepfile.located import read_yaml, with_overrides
+from crowdsweep.sweepfile.overrides import with_overrides
 from crowdsweep.sweepfile.records import (
     DatasetEntry,
     EarlyStop,

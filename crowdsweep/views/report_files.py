@@ -10,8 +10,8 @@ import pyarrow.parquet
 from crowdsweep.analysis.comparison_table import comparison_table
 from crowdsweep.analysis.sweep import AnalysedSweep, analysed
 from crowdsweep.analysis.trial_table import results_table
-from crowdsweep.data.on_disk.csv_files import to_csv
 from crowdsweep.errors import NotWritten
+from crowdsweep.files.csv_files import to_csv
 from crowdsweep.files.owned import replace_files
 from crowdsweep.paths import is_file
 from crowdsweep.record.kept_arrays import FOLDER, without_files
@@ -74,8 +74,8 @@ def write_files(found: AnalysedSweep, *, refresh: int = 0) -> Path:
         ) from error
     if gone := without_files(found.state.results.values(), store):
         _log.warning(
-            "%s: files of %d trials are gone from %s, and intervals and tests go without them. `crowdsweep repair %s`, "
-            "then run the same sweep again: those trials are made up for",
+            "%s: files of %d trials are missing from %s, so intervals and tests do without them. `crowdsweep repair "
+            "%s`, then run the same sweep again, which runs those trials again",
             *(store, gone, store / FOLDER, store),
         )
     return store / "report.html"

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 from rich.console import Console
 
-from crowdsweep.data.on_disk.csv_files import to_csv
 from crowdsweep.errors import UnknownName, plain
+from crowdsweep.files.csv_files import to_csv
 from crowdsweep.metrics.intervals import estimate
 from crowdsweep.testing.mirror_checks import started
 from crowdsweep.views.figures import Bar, means_with_intervals, to_svg

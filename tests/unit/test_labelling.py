@@ -238,11 +238,11 @@ def test_of_a_sweep_the_first_model_labels_at_its_chosen_point(tmp_path, capsys)
     assert run_command_line(["run", str(sweep), "--store", str(store), "--quiet"]) == 0
     assert run_command_line(["label", str(store)]) == 0
     first = yaml.safe_load((store / "labels" / "label.yaml").read_text())
-    assert "first of s on anesthesia: held-out log-likelihood" in first["why"]
+    assert "ranked first in sweep s on anesthesia: held-out log-likelihood" in first["why"]
     assert run_command_line(["label", str(store), "--model", "dawid-skene"]) == 0  # what stood there is replaced
     named = yaml.safe_load((store / "labels" / "label.yaml").read_text())
     assert named["model"] == "dawid-skene"
-    assert named["why"].startswith("named by --model, of s on anesthesia: held-out log-likelihood -")
+    assert named["why"].startswith("named by --model, from sweep s on anesthesia: held-out log-likelihood -")
     assert named["params"]["smoothing"] in (0.5, 2)
     assert rows_of(store / "labels" / "labels.csv")[0].keys() >= {"item", "label", "probability", "entropy", "answers"}
     capsys.readouterr()
@@ -266,7 +266,7 @@ def test_where_nothing_ranks_the_models_one_is_named(tmp_path, capsys):
     assert "name one by --model (" in told
     assert "go on" not in told  # the sweep has ended
     assert run_command_line(shlex.split(line)[2:]) == 0
-    assert "named by --model, of s on" in capsys.readouterr().out
+    assert "named by --model, from sweep s on" in capsys.readouterr().out
 
 
 def test_a_folder_goes_by_its_name_and_as_much_of_its_path_as_tells_it_apart(tmp_path, capsys):
@@ -319,7 +319,7 @@ def test_a_sweep_that_trains_on_less_labels_everything(params, named, tmp_path):
         (["anesthesia", "--model", "dawid-skene", "--set", "smoothing=-1"], "smoothing"),
         (["anesthesia", "--model", "dawid-skene", "--set", "smoothing=["], "--set smoothing:1: this is not YAML"),
         (["anesthesia", "--model", "cmm"], "needs features"),
-        (["anesthesia", "--model", "dawid-skene", "--dataset", "x"], "no sweep's folder"),
+        (["anesthesia", "--model", "dawid-skene", "--dataset", "x"], "not the folder of a sweep"),
     ],
 )
 def test_what_cannot_be_labelled_is_said_in_one_line(words, message, capsys, tmp_path):

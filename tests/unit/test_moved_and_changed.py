@@ -6,12 +6,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import yaml
 
 from crowdsweep.analysis.standing import left_out_words, sweep_status
 from crowdsweep.cli.commands import run_command_line
 from crowdsweep.data.catalogue import load
 from crowdsweep.data.on_disk.moved import load_recorded
 from crowdsweep.errors import DataError
+from crowdsweep.labelling.folder import default_folder
+from crowdsweep.labelling.recipe import RECIPE, read_recipe
 from crowdsweep.record.journal import Journal, read_journal
 from crowdsweep.testing.journals import made_up_sweep, made_up_trials
 from crowdsweep.views.live import live_report
@@ -56,16 +59,21 @@ def test_a_moved_project_is_labelled_and_replayed_and_new_answers_are_noticed(
 ) -> None:
     monkeypatch.chdir(project(tmp_path / "project"))
     assert command("run", "sweep.yaml", "--quiet")[0] == 0
+    assert command("label", "crowdsweep-runs/moved", "--seeds", "1")[0] == 0
     shutil.move(tmp_path / "project", tmp_path / "elsewhere")
     monkeypatch.chdir(tmp_path / "elsewhere")
     code, told = command("label", "crowdsweep-runs/moved", "--seeds", "1")
     assert code == 0, told
+    assert labels_folders() == ["labels"]
     key = json.loads(command("results", "crowdsweep-runs/moved", "--format", "json")[1])[0]["key"]
     code, told = command("replay", key)
     assert (code, told.splitlines()[-1]) == (0, "as recorded")
 
     assert command("run", "sweep.yaml", "--quiet")[0] == 0
     assert "has changed" not in caplog.text
+    assert command("label", "crowdsweep-runs/moved", "--seeds", "1")[0] == 0  # the record names the new place now
+    assert labels_folders() == ["labels"]
+    assert read_recipe(Path("crowdsweep-runs/moved/labels")).dataset == str(tmp_path / "elsewhere" / "birds")
     with (tmp_path / "elsewhere" / "birds" / "annotations.csv").open("a") as annotations:
         annotations.write("i99,w0,a\n")
     assert command("run", "sweep.yaml", "--quiet")[0] == 0
@@ -78,6 +86,32 @@ def test_a_moved_project_is_labelled_and_replayed_and_new_answers_are_noticed(
     assert "2 finished trials are left out: birds has changed since they were run" in told
     assert "does not ask for them any more" not in told
     assert "birds has changed since they were run" in (Path("crowdsweep-runs") / "moved" / "report.html").read_text()
+
+
+def labels_folders() -> list[str]:
+    return sorted(path.name for path in Path("crowdsweep-runs/moved").glob("labels*"))
+
+
+def test_labels_are_renewed_of_a_folder_that_was_moved_and_of_no_other(tmp_path: Path) -> None:
+    birds = project(tmp_path / "new") / "birds"
+    same, labels = load(str(birds), {}).fingerprint, tmp_path / "labels"
+    labels.mkdir()
+
+    def place(dataset: str, fingerprint: str, given: str = "") -> str:
+        recipe = {"dataset": dataset, "fingerprint": fingerprint}
+        (labels / RECIPE).write_text(yaml.safe_dump({name: value for name, value in recipe.items() if value}))
+        return default_folder(labels, str(birds), given).name
+
+    gone = str(tmp_path / "old" / "birds")
+    for given in ("", same):  # of a dataset, and of a sweep, whose record knows the fingerprint
+        assert place(str(birds), "earlier", given) == "labels"
+        assert place(gone, same, given) == "labels"
+        assert place(gone, "another", given) == "labels-birds"
+        assert place(gone, "", given) == "labels-birds"
+        assert place("anesthesia", same, given) == "labels-birds"  # a dataset of the catalogue
+    copy = tmp_path / "copy" / "birds"
+    shutil.copytree(birds, copy)
+    assert place(str(copy), same) == "labels-birds"  # two folders, of the same data
 
 
 def test_only_the_same_data_are_taken_for_moved_ones(tmp_path: Path) -> None:

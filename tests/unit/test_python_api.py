@@ -369,7 +369,9 @@ def test_what_failed_in_a_sweep_is_told(misbehaving, tmp_path, caplog) -> None:
     }
     found = cs.run(sweep, store=tmp_path / "s", quiet=True)
     assert found.status["failed"] == 2
-    assert "s: 2 trials failed; `status` says why" in caplog.text
+    assert (
+        "s: 2 trials failed; the report lists them with their errors. Try them again with retry_failed" in caplog.text
+    )
 
 
 def test_an_interrupted_sweep_is_an_interrupt(tmp_path, monkeypatch) -> None:

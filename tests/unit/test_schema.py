@@ -16,15 +16,15 @@ from jsonschema import Draft7Validator
 from crowdsweep.cli.commands import run_command_line
 from crowdsweep.data.catalogue import COMMON_PARAMS, FOLDER_PARAMS, check_params, names, source
 from crowdsweep.errors import BadInput
+from crowdsweep.files.located import parse_yaml
 from crowdsweep.models import registered
 from crowdsweep.search.dimensions import KEYS_OF
 from crowdsweep.studies.contract import find_template, template_names
+from crowdsweep.sweep.schema import whole_schema
 from crowdsweep.sweep.starter.begin import begin_with_folder
 from crowdsweep.sweepfile.checked import field_types
-from crowdsweep.sweepfile.located import parse_yaml
 from crowdsweep.sweepfile.read import MODEL_KEYS, config_to_mapping, parse_sweep
 from crowdsweep.sweepfile.records import SweepConfig
-from crowdsweep.sweepfile.schema import sweep_schema
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = (ROOT / "search_spaces" / "README.md").read_text(encoding="utf-8")
@@ -40,7 +40,7 @@ LEAST = {"name": "x", "datasets": ["anesthesia"], "models": ["majority-vote"]}
 
 @pytest.fixture(scope="module")
 def schema() -> dict[str, Any]:
-    return sweep_schema({name: find_template(name).knobs for name in template_names()})
+    return whole_schema()
 
 
 @pytest.fixture(scope="module")

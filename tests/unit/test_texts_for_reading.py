@@ -13,8 +13,8 @@ from data_folders import folder_of
 
 import crowdsweep as cs
 from crowdsweep.cli.commands import run_command_line
-from crowdsweep.data.on_disk.csv_files import to_csv
 from crowdsweep.errors import BadInput
+from crowdsweep.files.csv_files import to_csv
 from crowdsweep.labelling.label_studio import check_written
 from crowdsweep.labelling.tables import escaped
 

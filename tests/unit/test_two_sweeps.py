@@ -98,7 +98,7 @@ def test_as_a_table_and_with_other_data(stores: tuple[Path, Path, Path], capsys:
     assert vote[2] == vote[3]
     assert vote[4:] == ["+0.0", "", "the same", "4"]
     assert run_command_line(["compare", str(first), str(first)]) == 0
-    assert "their sweep files ask for the same" in capsys.readouterr().out
+    assert "their sweep files do not differ" in capsys.readouterr().out
     assert run_command_line(["compare", str(first), str(other), "--json"]) == 0
     scores = json.loads(capsys.readouterr().out)["scores"]
     assert {row["second_is"] for row in scores} == {"missing", "new"}, "datasets with other parameters are others"

@@ -1,5 +1,7 @@
 """labels.csv, answers.csv and annotators.csv: labels as they stand in the data, gold first, what contradicts it."""
 
+from pathlib import Path
+
 import numpy as np
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
@@ -9,6 +11,7 @@ from data_folders import folder_of
 
 import crowdsweep as cs
 from crowdsweep.cli.commands import run_command_line
+from crowdsweep.data.catalogue import load
 from crowdsweep.data.oddities import mistakes
 from crowdsweep.data.on_disk.folder import read_folder, write_folder
 from crowdsweep.errors import BadInput, FitFailed
@@ -172,6 +175,8 @@ def test_labels_of_other_data_are_not_replaced_where_nobody_says_where(tmp_path,
     first = yaml.safe_load((tmp_path / "crowdsweep-labels" / "birds" / "label.yaml").read_text())
     assert first["dataset"] == "a/birds"
     assert default_folder(tmp_path / "new", "anesthesia") == tmp_path / "new"
+    fingerprint = load("b/birds", {}).fingerprint
+    assert default_folder(Path("crowdsweep-labels/birds"), "b/birds", fingerprint).name == "birds-b"  # the same data
     assert chosen_of_dataset("a/birds", "majority-vote", (), None).dataset == "a/birds"
 
 

@@ -3,7 +3,8 @@
 import pytest
 
 from crowdsweep.errors import SweepFileError
-from crowdsweep.sweepfile.located import parse_yaml, with_overrides
+from crowdsweep.files.located import parse_yaml
+from crowdsweep.sweepfile.overrides import with_overrides
 
 
 @pytest.mark.parametrize("text", ["1:30", "012", "0100", "-1:30", "190:20:30", "+07", "1:30.5"])

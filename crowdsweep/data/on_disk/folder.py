@@ -32,13 +32,14 @@ from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.choices import choices_of
 from crowdsweep.data.dataset import SPLITS, CrowdDataset, Gold, Items, NumberedNames
 from crowdsweep.data.missing import USUAL
-from crowdsweep.data.on_disk import csv_files, folder_checks, folder_files, items_file, tables
+from crowdsweep.data.on_disk import folder_checks, folder_files, items_file, tables
 from crowdsweep.data.on_disk.annotator_files import order_annotators, read_annotator_features
 from crowdsweep.data.on_disk.description import read_description
 from crowdsweep.data.on_disk.folder_files import Answers, Classes
 from crowdsweep.data.on_disk.new_folder import written_whole
 from crowdsweep.data.on_disk.tables import Names
 from crowdsweep.errors import DataError
+from crowdsweep.files import csv_files
 from crowdsweep.paths import is_file
 
 

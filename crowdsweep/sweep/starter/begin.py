@@ -11,10 +11,11 @@ from crowdsweep.data.on_disk.folder import is_dataset_folder
 from crowdsweep.data.on_disk.folder_files import feature_kinds
 from crowdsweep.errors import BadInput, DataError, error_words
 from crowdsweep.files.drafts import write_new
+from crowdsweep.files.located import parse_yaml
 from crowdsweep.paths import is_file, is_folder, stands
 from crowdsweep.sweep.starter.choices import Chosen, choose, facts_of
 from crowdsweep.sweep.starter.sweep_text import STUDY_FILE, SWEEP_FILE, redundancy_text, sweep_text
-from crowdsweep.sweepfile.located import parse_yaml, with_overrides
+from crowdsweep.sweepfile.overrides import with_overrides
 from crowdsweep.sweepfile.read import load_sweep, parse_sweep
 from crowdsweep.sweepfile.records import SweepConfig
 

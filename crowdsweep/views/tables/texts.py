@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from crowdsweep.data.on_disk.csv_files import to_csv
 from crowdsweep.errors import plain
+from crowdsweep.files.csv_files import to_csv
 
 TableFormat = Literal["csv", "json", "md", "latex"]
 _MARKDOWN = re.compile(r"[|`\\]|<(?=[A-Za-z/!?])|(?<=\])\(")  # what ends a cell, is code or HTML, or makes a link

@@ -6,14 +6,12 @@ takes it.
 
 import re
 import stat
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from crowdsweep.errors import KeyPath, SweepFileError, Where, error_words, shortened, suggestion
-from crowdsweep.sweepfile.entries import found_path
+from crowdsweep.errors import BadInput, KeyPath, SweepFileError, Where, error_words, shortened, suggestion
 
 _PLAIN_TAGS = ("tag:yaml.org,2002:map", "tag:yaml.org,2002:seq")
 _MERGE = "tag:yaml.org,2002:merge"
@@ -116,6 +114,22 @@ def parse_yaml(text: str, source: str, *, cite: bool = True) -> tuple[Any, Where
     return value, Where(unfolding.origins)
 
 
+def parse_setting(text: str, expected: str) -> tuple[str, Any]:
+    """Reads `NAME=VALUE` as `--set` takes it, the value in YAML.
+
+    Args:
+        text: as given.
+        expected: what is to stand there, for the message.
+
+    Raises:
+        BadInput: it is not of that form, or the value is not YAML.
+    """
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise BadInput(f"--set {text}: expected {expected}")
+    return name, parse_yaml(value, f"--set {name}")[0]
+
+
 class _Unfolding:
     """Turns nodes into values and notes the line of each."""
 
@@ -194,43 +208,3 @@ class _Unfolding:
 
     def _line(self, node: yaml.Node) -> str:
         return f"{self._source}:{node.start_mark.line + 1}"
-
-
-def with_overrides(value: Any, where: Where, overrides: Sequence[str]) -> tuple[Any, Where]:
-    """Returns the value with each `a.b.c=YAML` put in its place; mappings on the way are made where they lack. Entries
-    of a list are told by name or position (`entries`).
-
-    A plain name in a list (`models: [cmm]`) becomes `{name: cmm}` where something is set inside it.
-
-    Raises:
-        SweepFileError: an override is not of that form, or leads into something that holds nothing.
-    """
-    origins = dict(where.origins)
-    for override in overrides:
-        key, equals, text = override.partition("=")
-        if not equals or not key.strip():
-            raise SweepFileError(f"--set {shortened(override)}: expected key=value, for example --set seeds.report=10")
-        origin = f"--set {override}"
-        path = found_path(value, key.strip().split("."), Where({(): origin}))
-        value = _replaced(value, path, parse_yaml(text, origin)[0], Where({(): origin}))
-        for known in [known for known in origins if known[: len(path)] == path]:
-            del origins[known]
-        origins[path] = origin
-    return value, Where(origins)
-
-
-def _replaced(value: Any, path: KeyPath, new: Any, where: Where) -> Any:
-    if not path:
-        return new
-    head, rest = path[0], path[1:]
-    if isinstance(value, list):
-        if not isinstance(head, int):
-            raise SweepFileError(where.says(f"this list is empty: there is nothing to set {head!r} in"))
-        return [_replaced(part, rest, new, where.at(head)) if i == head else part for i, part in enumerate(value)]
-    if isinstance(value, str) and where.path:
-        value = {"name": value}
-    if value is None:
-        value = {}
-    if not isinstance(value, Mapping):
-        raise SweepFileError(where.says(f"expected a mapping or a list to set {head!r} in, got {value!r}"))
-    return {**value, str(head): _replaced(value.get(str(head)), rest, new, where.at(str(head)))}

@@ -1,0 +1,46 @@
+"""Waits for a sweep to begin that somebody wants to look at."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from crowdsweep.errors import BadInput
+from crowdsweep.record.journal import open_rows, read_journal
+from crowdsweep.record.stores import asked_store, driver_of
+
+PATIENCE = 60
+"""Seconds for which a driver that is to begin is waited for."""
+
+
+def begun_store(
+    given: Path | None, tell: Callable[[str], object], *, sleep: Callable[[float], None] = time.sleep
+) -> Path:
+    """Returns the folder of a sweep's record, as `asked_store`, once its driver has written the first row. A driver at
+    work, which may load data first, is waited for without end; one that is still to begin, for `PATIENCE` seconds.
+
+    Args:
+        given: as for `asked_store`.
+        tell: takes in words what is waited for, or which sweep is the latest.
+        sleep: waits so many seconds.
+
+    Raises:
+        BadInput, JournalError: there is no such folder, or no sweep in it, and none has begun meanwhile.
+    """
+    waited = 0
+    while True:
+        try:
+            store = asked_store(given)
+            if next(open_rows(store, write=False).read_rows(), None) is not None:
+                if given is None:
+                    tell(f"{store}: the latest sweep here")
+                return store
+            if waited >= PATIENCE and driver_of(store) is None:
+                read_journal(store)  # which says that there is none
+        except BadInput:
+            if waited >= PATIENCE:
+                raise
+        if waited == 0:
+            whose = "no sweep has begun here" if given is None else f"{given}: no sweep has begun there"
+            tell(f"{whose}; waiting for the first row that `crowdsweep run` writes (Ctrl-C ends this)")
+        waited += 1
+        sleep(1.0)
