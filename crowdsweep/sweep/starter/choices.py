@@ -107,58 +107,53 @@ def _has_features(facts: Facts) -> bool:
     return facts.trial.training.items.features is not None
 
 
+def _known(facts: Facts) -> bool:
+    return facts.known
+
+
+def _of_several_classes(facts: Facts) -> bool:
+    return facts.trial.training.scale == "multilabel"
+
+
 CANDIDATES = (
     Candidate(name="majority-vote", why="the yardstick: nothing should do worse"),
     Candidate(
         name="marginal",
         why="one answer for every item: what can be said without looking at it",
-        when=lambda f: f.trial.training.scale == "multilabel",
+        when=_of_several_classes,
         unseen=True,
     ),
     Candidate(
         name="multinomial", why="one confusion matrix for the whole crowd", when=lambda f: not f.known, searched=True
     ),
-    Candidate(
-        name="wawa", why="votes weighted by how often their annotator agrees with the others", when=lambda f: f.known
-    ),
+    Candidate(name="wawa", why="votes weighted by how often their annotator agrees with the others", when=_known),
     Candidate(
         name="one-coin",
         why="one accuracy for each annotator, that of the crowd where somebody gave few labels",
-        when=lambda f: f.known,
+        when=_known,
         searched=True,
     ),
     Candidate(
         name="dawid-skene",
         why="a confusion matrix for each annotator: for dozens of labels of each",
-        when=lambda f: f.known,
+        when=_known,
         searched=True,
     ),
-    Candidate(
-        name="mace",
-        why="annotators who know, or answer without looking",
-        when=lambda f: f.known,
-        searched=True,
-    ),
+    Candidate(name="mace", why="annotators who know, or answer without looking", when=_known, searched=True),
     Candidate(
         name="hierarchical-dawid-skene",
         why="matrices drawn from around the crowd's: the default for labels alone",
-        when=lambda f: f.known,
+        when=_known,
         searched=True,
     ),
-    Candidate(name="glad", why="items that are hard for everybody", when=lambda f: f.known, searched=True),
+    Candidate(name="glad", why="items that are hard for everybody", when=_known, searched=True),
     Candidate(name="ideal", why="trained on gold: what a classifier could reach at best, marked and ranked apart"),
     Candidate(name="soft-mv", why="a classifier trained on the shares of the votes", when=_has_features),
-    Candidate(name="crowdlab", why="a classifier as one more opinion", when=lambda f: f.known),
-    Candidate(name="dl-ds", why="Dawid-Skene, then a classifier", when=lambda f: f.known),
-    Candidate(
-        name="dl-em", why="Dawid-Skene and a classifier, trained together", when=lambda f: f.known, searched=True
-    ),
+    Candidate(name="crowdlab", why="a classifier as one more opinion", when=_known),
+    Candidate(name="dl-ds", why="Dawid-Skene, then a classifier", when=_known),
+    Candidate(name="dl-em", why="Dawid-Skene and a classifier, trained together", when=_known, searched=True),
     Candidate(name="cmm", why="annotators in groups, and a classifier", searched=True),
-    Candidate(
-        name="lia-ml",
-        why="several classes an item, from features",
-        when=lambda f: f.trial.training.scale == "multilabel",
-    ),
+    Candidate(name="lia-ml", why="several classes an item, from features", when=_of_several_classes),
 )
 
 
