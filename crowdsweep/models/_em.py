@@ -47,7 +47,7 @@ from crowdsweep.models._stacked import StackedCrowds
 from crowdsweep.models._stacked import pooled as pooled  # noqa: PLC0414 - one door to the arithmetic
 from crowdsweep.models._stacked import stack as stack  # noqa: PLC0414
 from crowdsweep.models._steps import Stepped, kept_rows, run_steps
-from crowdsweep.models.contract import AnnotatorModel, FitResult, LabelProbs, Report
+from crowdsweep.models.contract import AnnotatorModel, FitResult, LabelProbs, Predictor, Report
 
 CHUNK = 1 << 20  # numbers of a temporary that are alive at once: 8 MB
 
@@ -231,15 +231,25 @@ class FittedEM:
     stepped: Stepped[Any]
 
     def results(
-        self, annotators: Sequence[AnnotatorModel], extras: Sequence[Mapping[str, Float64[np.ndarray, "..."]]]
+        self,
+        annotators: Sequence[AnnotatorModel],
+        extras: Sequence[Mapping[str, Float64[np.ndarray, "..."]]],
+        predictors: Sequence[Predictor] | None = None,
     ) -> list[FitResult]:
-        """Returns the result of each replica, given how its annotators answer and what else is worth keeping."""
+        """Returns the result of each replica.
+
+        Args:
+            annotators: of each.
+            extras: further arrays of each.
+            predictors: of each; None where unseen items are not labelled.
+        """
         return [
             self.stepped.result(
                 replica,
                 item_probs=(item_probs := self.posterior[self.crowds.items_of(replica)]),
                 annotators=own,
                 label_probs=label_probs_of(item_probs, own),
+                predictor=None if predictors is None else predictors[replica],
                 extras=extra,
             )
             for replica, (own, extra) in enumerate(zip(annotators, extras, strict=True))

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any, Generic, Literal, TypeVar, cast
 
 import numpy as np
-from jaxtyping import Bool, Float64
+from jaxtyping import Bool, Float64, Shaped
 
 from crowdsweep.arrays import ItemProbs
 from crowdsweep.models._stacked import StackedCrowds
@@ -108,9 +108,9 @@ def kept_rows(
     crowds: StackedCrowds,
     axis: Axis,
     active: Active,
-    updated: Float64[np.ndarray, " rows *shape"],
-    before: Float64[np.ndarray, " rows *shape"],
-) -> Float64[np.ndarray, " rows *shape"]:
+    updated: Shaped[np.ndarray, " rows *shape"],
+    before: Shaped[np.ndarray, " rows *shape"],
+) -> Shaped[np.ndarray, " rows *shape"]:
     """Returns the updated rows of active replicas, and the rows before of the others.
 
     Args:

@@ -1,6 +1,7 @@
 """Weighted votes, and annotators' answers counted against the votes of the others."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -53,17 +54,17 @@ def counts_against_others(
     return counts
 
 
-def voted_results(crowds: StackedCrowds, stepped: Stepped[Weights], smoothing: float) -> list[FitResult]:
+def voted_results(crowds: StackedCrowds, weights: Weights, stepped: Stepped[Any], smoothing: float) -> list[FitResult]:
     """Returns the result of each replica, whose items have their weighted votes for probabilities.
 
     An item whose votes have weight zero has its unweighted votes. Annotators have one accuracy each.
 
     Args:
         crowds: the annotations.
-        stepped: the weights, and how they were found.
+        weights: of each annotator's votes.
+        stepped: how they were found.
         smoothing: pseudo-counts of the accuracies.
     """
-    weights = stepped.state
     item_probs = normalised_rows(weighted_votes(crowds, weights), at_zero=soft_vote(crowds))
     fitted = FittedEM(crowds=crowds, posterior=item_probs, stepped=stepped)
     annotators = coins(crowds, counts_against_others(crowds, weights, lambda shares: shares), smoothing)

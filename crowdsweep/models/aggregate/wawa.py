@@ -46,7 +46,7 @@ class Wawa:
         crowds = stack([part.annotations for part in data])
         skill = accuracies(crowds, column_counts(crowds, winners(soft_vote(crowds))), smoothing=0.0)
         counted = Stepped(state=skill, objectives=[np.empty(0)] * len(data), converged=[True] * len(data))
-        return voted_results(crowds, counted, self.smoothing)
+        return voted_results(crowds, skill, counted, self.smoothing)
 
 
 MODEL = ModelInfo(

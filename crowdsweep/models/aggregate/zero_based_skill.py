@@ -16,17 +16,16 @@ are estimated as in `wawa.py`.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
-from itertools import count
 from typing import Annotated, final
 
 import numpy as np
 from annotated_types import Ge, Gt, Le
+from jaxtyping import Int64
 
 from crowdsweep.arrays import ratio
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models._em import PerReplica, StackedCrowds, column_counts, stack, winners
-from crowdsweep.models._steps import kept_rows, run_steps
+from crowdsweep.models._steps import keeping, run_steps
 from crowdsweep.models.aggregate._coins import accuracies
 from crowdsweep.models.aggregate._weighted_votes import Weights, largest_change, voted_results, weighted_votes
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
@@ -55,29 +54,41 @@ class ZeroBasedSkill:
     def fit_batch(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
         """Moves the skills of all data sets side by side; each stops by itself."""
         crowds = stack([part.annotations for part in data])
-        numbers = count(1)
 
-        def step(skill: Weights) -> tuple[Weights, PerReplica]:
-            rate = self.skill_rate * 0.5 ** (next(numbers) // _HALVED_EVERY)
-            counts = column_counts(crowds, winners(weighted_votes(crowds, skill)))
+        def step(state: State) -> tuple[State, PerReplica]:
+            number = state.number + 1
+            rate = np.ldexp(self.skill_rate, -(number // _HALVED_EVERY))[crowds.annotator_replica]
+            counts = column_counts(crowds, winners(weighted_votes(crowds, state.skill)))
             agreement = accuracies(crowds, counts, smoothing=0.0)
-            return skill + rate * (agreement - skill), self._agreeing(crowds, agreement)
+            moved = State(skill=state.skill + rate * (agreement - state.skill), number=number)
+            return moved, self._agreeing(crowds, agreement)
 
         stepped = run_steps(
-            np.full(crowds.n_annotators, 1.0 / crowds.n_classes + 1e-5),
+            State(
+                skill=np.full(crowds.n_annotators, 1.0 / crowds.n_classes + 1e-5),
+                number=np.zeros(crowds.n_replicas, np.int64),
+            ),
             step,
-            partial(kept_rows, crowds, "annotators"),
+            keeping(crowds, skill="annotators", number="replicas"),
             iterations=self.iterations,
             tolerance=self.tolerance,
             reports=[context.report for context in contexts],
-            change=partial(largest_change, crowds),
+            change=lambda before, after: largest_change(crowds, before.skill, after.skill),
         )
-        return voted_results(crowds, stepped, self.smoothing)
+        return voted_results(crowds, stepped.state.skill, stepped, self.smoothing)
 
     def _agreeing(self, crowds: StackedCrowds, agreement: Weights) -> PerReplica:
         given = crowds.annotator_sums(np.asarray(crowds.answers.sum(axis=0)))
         sums = crowds.replica_sums_of_annotators
         return ratio(sums(given * agreement), sums(given), at_zero=0.0)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class State:
+    """The skill of each annotator, and how many steps each replica has made."""
+
+    skill: Weights
+    number: Int64[np.ndarray, " replicas"]
 
 
 MODEL = ModelInfo(

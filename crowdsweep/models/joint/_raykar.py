@@ -3,14 +3,16 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from crowdsweep.arrays import ItemProbs
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models._em import (
+    FittedEM,
     PerReplica,
     annotator_model,
     confusion_columns,
     evenly,
-    label_probs_of,
     log_answers,
     log_confusion_prior,
     normalised,
@@ -72,19 +74,11 @@ def fit_raykar(
     )
     end = stepped.state
     columns = confusion_columns(crowds, end.posterior, pseudo_answers)
-    results: list[FitResult] = []
-    for replica in range(len(data)):
-        mine = crowds.annotators_of(replica)
-        # The crowd is all annotators together, each of whom has pseudo-counts of its own.
-        annotators = annotator_model(crowds, columns, replica, smoothing=smoothing * (mine.stop - mine.start))
-        item_probs = end.posterior[crowds.items_of(replica)]
-        results.append(
-            stepped.result(
-                replica,
-                item_probs=item_probs,
-                annotators=annotators,
-                label_probs=label_probs_of(item_probs, annotators),
-                predictor=predictor(end, replica),
-            )
-        )
-    return results
+    # The crowd is all annotators together, each of whom has pseudo-counts of its own.
+    n_annotators = np.diff(crowds.annotator_pointers).tolist()
+    annotators = [
+        annotator_model(crowds, columns, replica, smoothing=smoothing * own) for replica, own in enumerate(n_annotators)
+    ]
+    predictors = [predictor(end, replica) for replica in range(len(data))]
+    fitted = FittedEM(crowds=crowds, posterior=end.posterior, stepped=stepped)
+    return fitted.results(annotators, [{} for _ in data], predictors)

@@ -29,7 +29,7 @@ from jaxtyping import Float64
 
 from crowdsweep.arrays import floored_log, ratio
 from crowdsweep.data.dataset import TrainingData
-from crowdsweep.models._em import PerReplica, StackedCrowds, label_probs_of, normalised, soft_vote, stack
+from crowdsweep.models._em import FittedEM, PerReplica, StackedCrowds, normalised, soft_vote, stack
 from crowdsweep.models._steps import Stepped, keeping, run_steps
 from crowdsweep.models.aggregate._coins import coins_of
 from crowdsweep.models.aggregate._rows import PerRow, Rows, by_code
@@ -117,21 +117,12 @@ def _results(crowds: StackedCrowds, rows: Rows, regressions: Regressions, steppe
     posterior = _posterior(rows, regressions.log_probs(end.weights), end.reliability)
     right = end.reliability + (1.0 - end.reliability) / rows.n_classes
     together = _share(crowds, given * right, given)
-    results: list[FitResult] = []
-    for replica, annotators in enumerate(coins_of(crowds, right, together)):
-        item_probs = posterior[crowds.items_of(replica)]
-        own = end.reliability[crowds.annotators_of(replica)]
-        results.append(
-            stepped.result(
-                replica,
-                item_probs=item_probs,
-                annotators=annotators,
-                label_probs=label_probs_of(item_probs, annotators),
-                predictor=regressions.predictor(end.weights, replica),
-                extras={"reliability": by_code(crowds, replica, own)},
-            )
-        )
-    return results
+    reliabilities = [end.reliability[crowds.annotators_of(replica)] for replica in range(crowds.n_replicas)]
+    return FittedEM(crowds=crowds, posterior=posterior, stepped=stepped).results(
+        coins_of(crowds, right, together),
+        [{"reliability": by_code(crowds, replica, own)} for replica, own in enumerate(reliabilities)],
+        [regressions.predictor(end.weights, replica) for replica in range(crowds.n_replicas)],
+    )
 
 
 def _share(crowds: StackedCrowds, part: Reliabilities, whole: Reliabilities) -> PerReplica:

@@ -8,15 +8,16 @@ al. (2020) has one pseudo-count in every cell; a version by Rodrigues et al. 0.0
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, final
 
 from annotated_types import Ge
 
 from crowdsweep.data.dataset import TrainingData
-from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
+from crowdsweep.models.contract import FitContext, FitResult
+from crowdsweep.models.joint import raykar
 from crowdsweep.models.joint._raykar import fit_raykar
-from crowdsweep.models.joint._softmax_regression import RegressionEM, em_cost
+from crowdsweep.models.joint._softmax_regression import RegressionEM
 
 
 @final
@@ -37,17 +38,12 @@ class RaykarPrior:
         return fit_raykar(self.em, self.smoothing, data, contexts)
 
 
-MODEL = ModelInfo(
+MODEL = replace(
+    raykar.MODEL,
     name="raykar-prior",
     title="Raykar with a prior: softmax regression and smoothed confusion matrices, by exact EM",
     model=RaykarPrior,
-    steps="iterations",
-    predicts_labels=True,
     source="Raykar et al. 2010, JMLR 11, sections 2.5 and 3",
-    needs=frozenset({"features"}),
-    supports=frozenset({"votes", "soft_answers"}),
-    space={"smoothing": {"values": [0.01, 1]}, "penalty": {"values": [0.1, 1, 10, 100]}},
-    cost=em_cost,
-    deterministic=True,
-    monotone_objective=True,
+    space={"smoothing": {"values": [0.01, 1]}, **raykar.MODEL.space},
+    version=1,
 )
