@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -225,7 +225,8 @@ def keys_of(record: Any) -> Iterator[tuple[str, str, str]]:
         if is_dataclass(hint):
             yield from ((f"{field.name}.{key}", takes, default) for key, takes, default in keys_of(hint))
         else:
-            default = {None: "none", (): "[]"}.get(field.default, json.dumps(field.default, default=lambda _: "none"))
+            given = field.default if field.default_factory is MISSING else field.default_factory()
+            default = "none" if given is None else json.dumps(given, default=lambda _: "none")
             yield field.name, describe_type(hint).removesuffix(", or null"), default
 
 
