@@ -66,8 +66,7 @@ def write_page(door: MlflowDoor, page: SweepPage) -> StoredRun:
         for run in others:
             door.delete(run.run_id)  # a page that was written twice
         for key, run in cells.items():
-            if key in page.cells or STORE in run.tags:  # earlier versions did not say whose it is
-                _write_cell(door, run, page.cells.get(key) or _unknown(run))
+            _write_cell(door, run, page.cells.get(key) or _unknown(run))
         if top is None:
             top = _create(door, page)
         digest = _digest(page.files)
@@ -93,14 +92,13 @@ def _found(door: MlflowDoor, page: SweepPage) -> tuple[StoredRun | None, dict[st
     cells: dict[str, StoredRun] = {}
     tops: list[StoredRun] = []
     for run in door.runs(f"tags.`{KIND}` != 'trial'"):
-        if run.tags.get(STORE, page.store) != page.store or run.tags.get(SWEEP) != page.sweep:
+        if run.tags.get(STORE) != page.store or run.tags.get(SWEEP) != page.sweep:
             continue
         if run.tags[KIND] == "sweep":
             tops.append(run)
         else:
             cells.setdefault(run.tags.get(KEY, ""), run)
-    tops.sort(key=lambda run: STORE not in run.tags)
-    return (tops[0] if tops else None), cells, [run for run in tops[1:] if STORE in run.tags]
+    return (tops[0] if tops else None), cells, tops[1:]
 
 
 def _unknown(run: StoredRun) -> CellShown:

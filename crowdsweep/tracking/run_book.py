@@ -183,8 +183,8 @@ class RunBook:
         self._experiment.open()
         self._runs, self._done = {}, {}
         for run in self._experiment.runs():
-            ours = run.tags.get(STORE, self._store) == self._store  # earlier versions did not say
-            if ours and run.tags.get(SWEEP) == self._sweep and KEY in run.tags:
+            ours = run.tags.get(STORE) == self._store and run.tags.get(SWEEP) == self._sweep
+            if ours and KEY in run.tags:
                 self._adopt(run.tags[KEY], run)
         self._found = set(self._runs)
         known = self._known()
@@ -239,7 +239,7 @@ class RunBook:
                     self._mark_run(key, asked=asked)
         known = trials.keys() | {trial.spec.cell_key for trial in trials.values()}
         for key, run in self._runs.items():
-            if key not in known and run.tags.get(STORE) == self._store and run.tags.get(KIND) != "sweep":
+            if key not in known and run.tags.get(KIND) != "sweep":
                 self._mark_run(key, asked=False)
 
     @property
@@ -287,7 +287,7 @@ class RunBook:
             self._experiment.delete(run.run_id)
         else:
             self._runs[key] = run
-            self._marks[key] = run.tags.get(ASKED, "true")  # earlier versions did not mark
+            self._marks[key] = run.tags.get(ASKED, "")
 
     def _describe(self, cell: _Cell) -> None:
         """Makes a cell's run, or completes one that was cut short."""
