@@ -11,8 +11,8 @@ from pydantic import AfterValidator
 from crowdsweep.errors import JournalError, NotOurs, error_words
 from crowdsweep.files.drafts import write_below
 from crowdsweep.files.typed import Text, read_as
+from crowdsweep.record.store_files import JOB_FILE
 
-JOB_FILE = "job.json"
 _MOST = 4096  # bytes
 _ADDRESS = re.compile(r"https?://[^\s/@]+(/[^\s@]*)?")
 _WORD = re.compile(r"[\w.:+-]{1,300}")

@@ -10,10 +10,9 @@ from crowdsweep.errors import JournalError, NotOurs, plain, shortened
 from crowdsweep.files.drafts import is_draft
 from crowdsweep.files.inside import beginning_of, content_of, is_link, mode_of, names_below, opened_folder
 from crowdsweep.files.owned import Kind, check_owned
-from crowdsweep.record.job_note import JOB_FILE
 from crowdsweep.record.rows import unseal
 
-JOURNAL_FILE, LOCK_FILE = "journal.jsonl", "journal.lock"
+JOURNAL_FILE, LOCK_FILE, JOB_FILE = "journal.jsonl", "journal.lock", "job.json"
 ARTIFACTS = "artifacts"
 REPORT_FILES = ("report.html", "table.md", "table.csv", "table.tex", "results.parquet")
 _PICTURE = re.compile(r"(annotators|items|clusters)-[0-9]{1,6}\.png")

@@ -76,7 +76,10 @@ def model_in_words(name: str) -> str:
     space = Space.parse(described["default search space"])
     for parameter, when in registered.every_parameter(name):
         searched = space.dimensions.get(parameter.name)
-        lines += ["", fill(_about(parameter), COLUMNS, initial_indent="  ", subsequent_indent=" " * 6)]
+        lines += [
+            "",
+            fill(_about(parameter), COLUMNS, initial_indent="  ", subsequent_indent=" " * 6, break_on_hyphens=False),
+        ]
         facts = [*_facts(parameter, when), *([f"searched: {searched}"] if searched is not None else [])]
         told = fill(
             "; ".join(facts), COLUMNS, initial_indent=" " * 6, subsequent_indent=" " * 6, break_on_hyphens=False
