@@ -4,30 +4,14 @@ import json
 import re
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated
-
-from pydantic import AfterValidator
 
 from crowdsweep.errors import JournalError, NotOurs, error_words
 from crowdsweep.files.drafts import write_below
-from crowdsweep.files.typed import Text, read_as
 from crowdsweep.record.store_files import JOB_FILE
 
 _MOST = 4096  # bytes
 _ADDRESS = re.compile(r"https?://[^\s/@]+(/[^\s@]*)?")
 _WORD = re.compile(r"[\w.:+-]{1,300}")
-
-
-def _an_address(text: str) -> str:
-    if not _ADDRESS.fullmatch(text):
-        raise ValueError("expected the address of a dashboard")
-    return text
-
-
-def _one_word(text: str) -> str:
-    if not _WORD.fullmatch(text):
-        raise ValueError("expected letters, digits, `.`, `-`, `_`")
-    return text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,16 +23,28 @@ class JobNote:
         address: of the cluster's dashboard; holds no secret.
         submitted: when, ISO 8601.
         elsewhere: the folder of the record, where only the cluster sees it; empty where it is the note's.
+
+    Raises:
+        ValueError: one of these is none.
     """
 
-    job: Annotated[Text, AfterValidator(_one_word)]
-    address: Annotated[Text, AfterValidator(_an_address)]
-    submitted: Annotated[Text, AfterValidator(_one_word)]
-    elsewhere: Text = ""
+    job: str
+    address: str
+    submitted: str
+    elsewhere: str = ""
+
+    def __post_init__(self) -> None:
+        if not _ADDRESS.fullmatch(self.address):
+            raise ValueError("address: expected that of a dashboard")
+        for name, text in {"job": self.job, "submitted": self.submitted}.items():
+            if not _WORD.fullmatch(text):
+                raise ValueError(f"{name}: expected letters, digits, `.`, `-`, `_`")
 
 
 def read_job(store: Path) -> JobNote | None:
     """Returns the job that a sweep was last submitted as; None where it was not, or the note is none of ours."""
+    from crowdsweep.files.typed import read_as  # noqa: PLC0415 - pydantic, which few commands need
+
     try:
         with (store / JOB_FILE).open("rb") as file:
             return read_as(JobNote, json.loads(file.read(_MOST)))
