@@ -19,7 +19,7 @@ from crowdsweep.engine import job_package, ray_jobs
 from crowdsweep.engine.address import on_loopback
 from crowdsweep.engine.job_package import JobOrder, pack, read_order, search_in
 from crowdsweep.engine.ray_jobs import Jobs, JobState, jobs_address
-from crowdsweep.errors import BadInput, JournalError, NotOurs, UnknownName
+from crowdsweep.errors import BadInput, Interrupted, JournalError, NotOurs, UnknownName
 from crowdsweep.record.job_note import JOB_FILE, JobNote, read_job, write_job
 from crowdsweep.sweep.environment import check_versions, versions
 from crowdsweep.sweepfile.read import config_to_mapping, load_sweep
@@ -211,12 +211,12 @@ def test_a_cluster_on_loopback_alone_is_looked_for_there() -> None:
 class Told:
     """A client that answers as Ray's does."""
 
-    def __init__(self, logs: list[list[str] | Exception], states: list[str]) -> None:
+    def __init__(self, logs: list[list[str] | BaseException], states: list[str]) -> None:
         self.logs, self.states, self.stopped = logs, states, list[str]()
 
     async def tail_job_logs(self, job: str) -> Any:
         said = self.logs.pop(0)
-        if isinstance(said, Exception):
+        if isinstance(said, BaseException):
             raise said
         for text in said:
             yield text
@@ -230,6 +230,12 @@ class Told:
             driver_exit_code = 3 if state == "FAILED" else None
 
         return Info
+
+    def submit_job(self, *, entrypoint: str, submission_id: str, runtime_env: dict[str, Any]) -> None:
+        package = Path(runtime_env["working_dir"])
+        self.sent = {str(path.relative_to(package)) for path in package.rglob("*") if path.is_file()}
+        self.order = read_order(package)
+        assert submission_id == self.order.job
 
     def stop_job(self, job: str) -> None:
         self.stopped.append(job)
@@ -245,7 +251,7 @@ def answering(client: Told) -> Iterator[Jobs]:
 
 
 def test_a_log_is_told_once_however_often_its_connection_breaks() -> None:
-    logs: list[list[str] | Exception] = [["one\n", "tw"], OSError("gone"), ["one\ntwo\n", "three\n"]]
+    logs: list[list[str] | BaseException] = [["one\n", "tw"], OSError("gone"), ["one\ntwo\n", "three\n"]]
     client, said = Told(logs, ["RUNNING", "RUNNING", "FAILED"]), list[str]()
     with answering(client) as jobs:
         state = jobs.follow(NOTE.job, said.append)
@@ -292,6 +298,68 @@ def test_the_driver_refuses_a_store_that_is_not_the_one_of_the_submission(
     assert run_command_line(["submitted"]) == 2
     assert "expected a folder that the cluster sees" in " ".join(capsys.readouterr().err.split())
     assert not (tmp_path / "store" / "journal.jsonl").exists()
+
+
+def submitting(sweep: Path, client: Told, *words: str) -> int:
+    with answering(client):
+        return run_command_line(["submit", str(sweep), "--address", NOTE.address, *words])
+
+
+def test_submit_sends_the_sweep_and_notes_its_job(
+    sweep: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("CROWDSWEEP_DATA", str(tmp_path / "known"))
+    monkeypatch.chdir(tmp_path)
+    client = Told([], ["PENDING"])
+    assert submitting(sweep, client, "--detach", "--set", "seeds.report=2") == 0
+    assert client.sent == {
+        "sweep.yaml",
+        "package.json",
+        "data/birds/annotations.csv",
+        "data/others/0/photos/annotations.csv",
+        "data/others/1/photos/annotations.csv",
+    }
+    note = read_job(tmp_path / "crowdsweep-runs/first")
+    assert note is not None
+    assert (note.job, note.address, note.elsewhere) == (client.order.job, NOTE.address, "")
+    assert client.order.store == str(tmp_path / "crowdsweep-runs/first")
+    assert client.order.versions == versions()
+    assert list(client.order.overrides) == ["seeds.report=2"]
+    assert "submitted to http://127.0.0.1:8265 as crowdsweep-first-" in " ".join(capsys.readouterr().out.split())
+
+    assert submitting(sweep, client, "--detach", "--cluster-store", "/runs/it", "--any-versions") == 0
+    note = read_job(tmp_path / "crowdsweep-runs/first")
+    assert note is not None
+    assert (note.elsewhere, client.order.store, client.order.is_shared) == ("/runs/it", "/runs/it", False)
+    assert client.order.versions == {}
+
+
+@pytest.mark.parametrize(
+    ("state", "code"), [("SUCCEEDED", 0), ("FAILED", 3), ("STOPPED", 130)], ids=["well", "with failures", "stopped"]
+)
+def test_a_followed_job_ends_as_run_does(
+    state: str,
+    code: int,
+    sweep: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("CROWDSWEEP_DATA", str(tmp_path / "known"))
+    monkeypatch.chdir(tmp_path)
+    assert submitting(sweep, Told([["said there\n"]], [state])) == code
+    assert capsys.readouterr().out == "said there\n"
+
+
+def test_ctrl_c_lets_go_of_a_followed_job(
+    sweep: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("CROWDSWEEP_DATA", str(tmp_path / "known"))
+    monkeypatch.chdir(tmp_path)
+    client = Told([Interrupted()], ["RUNNING"])
+    assert submitting(sweep, client) == 130
+    assert "let go of crowdsweep-first-" in " ".join(capsys.readouterr().err.split())
+    assert client.stopped == []
 
 
 def test_one_kind_of_store_is_given(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
