@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from crowdsweep.analysis.sweep import AnalysedSweep, analysed
 from crowdsweep.engine.address import wanted_address
+from crowdsweep.engine.devices import device_of
 from crowdsweep.engine.executor import Executor
 from crowdsweep.engine.inline import InlineExecutor
 from crowdsweep.engine.ray_link import Begin, RayLink
@@ -213,9 +214,9 @@ def _alone(store: Path) -> Generator[None]:
 
 
 def _executor(plan: Plan, engine: Engine, address: str | None) -> Executor:
-    if engine == "inline":
-        return InlineExecutor(plan.bases, trial_minutes=plan.config.budget.trial_minutes)
     budget, resources = plan.config.budget, plan.config.resources
+    if engine == "inline":
+        return InlineExecutor(plan.bases, device=device_of(resources), trial_minutes=budget.trial_minutes)
     return RayLink(plan.bases, Begin(address=address, resources=resources, trial_minutes=budget.trial_minutes))
 
 

@@ -22,10 +22,11 @@ from ray.exceptions import (
 
 from crowdsweep.data.dataset import CrowdDataset
 from crowdsweep.engine.cluster import Cluster
+from crowdsweep.engine.devices import device_of
 from crowdsweep.engine.executor import Batch, ignore
 from crowdsweep.engine.ray_slot import CONTROL, News, Slot, WorkerLost, slot_options
 from crowdsweep.engine.retry_policy import STARTING_S, RetryPolicy, unfinished
-from crowdsweep.errors import SlotLost
+from crowdsweep.errors import InfeasibleRequest, SlotLost
 from crowdsweep.record.events import BatchLost, Event, TrialFinished, TrialProgressed, TrialStarted
 from crowdsweep.record.result import TrialResult
 from crowdsweep.record.spec import TrialSpec
@@ -36,7 +37,6 @@ from crowdsweep.trial.model_calls import MOST_CHARACTERS, legible
 STILLBORN_LIMIT = 6
 _WORDS_OF_NODES = ("node has died", "node is dead", "node was terminated", "running low on memory")
 Decision = Callable[[Batch], tuple[list[Batch], list[TrialResult]]]
-GPU_DEVICE = "cuda:0"  # Ray shows a slot its own GPU as the first one
 
 _log = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ class _Actor:
     """One slot, seen from the driver.
 
     Attributes:
-        waits_on: what news comes by: the `ping` of a new actor, or the stream of its batch; None when idle.
+        waits_on: what news comes by: why a new actor cannot use its device, or the stream of its batch; None when idle.
         batch: the latest that it was given.
         unfinished: those of its specs that have no result yet, by key.
         deadline: after which its batch has run too long; None for never.
@@ -74,7 +74,8 @@ class RayExecutor:
         trial_minutes: after which a trial is ended; None for never.
 
     Raises:
-        InfeasibleRequest: the cluster has no node that such a slot fits on.
+        InfeasibleRequest: the cluster has no node that such a slot fits on. `poll` raises it where a slot's torch
+            cannot use the GPU that it was given.
     """
 
     def __init__(
@@ -88,7 +89,7 @@ class RayExecutor:
         self._cluster = cluster
         self._plugins = carried()
         self._options = slot_options(float(resources.cpu), float(resources.gpu))
-        self._device = GPU_DEVICE if resources.gpu > 0 else "cpu"
+        self._device = device_of(resources)
         self._class = ray.remote(concurrency_groups={CONTROL: 1})(Slot)  # pyright: ignore[reportCallIssue]: its stubs lack the keyword
         self._listener: Callable[[TrialProgressed], None] = ignore
         self._stored: dict[str, Any] = {}
@@ -152,7 +153,8 @@ class RayExecutor:
 
     def _new_actor(self) -> _Actor:
         handle = self._class.options(**self._options).remote(self._device, self._plugins)
-        return _Actor(name=next(self._names), handle=handle, waits_on=_ping(handle))
+        up = handle.why_unusable.options(concurrency_group=CONTROL).remote()
+        return _Actor(name=next(self._names), handle=handle, waits_on=up)
 
     def _collect(self, timeout_s: float) -> None:
         """Waits for the first news of any actor and takes all there are."""
@@ -171,7 +173,8 @@ class RayExecutor:
         """Takes one piece of news from an actor: it is up, its batch has news or has ended, or it died."""
         try:
             if not actor.up:
-                ray.get(actor.waits_on)
+                if reason := ray.get(actor.waits_on):
+                    raise InfeasibleRequest(reason)
                 actor.up, actor.waits_on = True, None
                 self._stillborn = 0
                 return

@@ -112,7 +112,7 @@ class Resources:
 
     Attributes:
         cpu: CPUs of a slot: of one batch at a time.
-        gpu: GPUs of a slot; a half lets two share one.
+        gpu: GPUs of a slot, refused up front where torch cannot use them; a half lets two share one.
     """
 
     cpu: Annotated[float, Gt(0)] = 1.0

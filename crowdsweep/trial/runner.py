@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 
@@ -29,6 +30,7 @@ from crowdsweep.trial.fit_checks import checked_fit
 from crowdsweep.trial.flags import evidence_of, flags_of
 from crowdsweep.trial.item_scores import item_scores
 from crowdsweep.trial.model_calls import ModelFault, failure_of, guarded
+from crowdsweep.trial.out_of_memory import failure_for_want_of_memory, let_go, of_memory, within_memory
 from crowdsweep.trial.scoring import score, score_of, scored_items
 from crowdsweep.trial.watch import Watch
 from crowdsweep.trial.watch import thinned as curve_thinned
@@ -73,12 +75,17 @@ def run_batch(
     """
     started = time.perf_counter()
     memory.reset_peak()
+    if device != "cpu":
+        from crowdsweep.models import devices  # noqa: PLC0415 - torch takes seconds to import, and few models need it
+
+        devices.prepare(device)
     cells: dict[str, list[TrialSpec]] = {}
     for spec in specs:
         cells.setdefault(f"{spec.model} {canonical_json(dict(spec.params))}", []).append(spec)
     results: dict[str, TrialResult] = {}
     for members in cells.values():
-        results.update((result.key, result) for result in _run_cell(members, base, device, report, watch))
+        run = partial(_run_cell, base=base, device=device, report=report, watch=watch)
+        results.update((result.key, result) for result in within_memory(run, members, device))
     facts = {
         "batch_wall_s": time.perf_counter() - started,
         "batch_size": len(specs),
@@ -240,6 +247,8 @@ def _fit(model: Model, fits: Sequence[_Fit], contexts: Sequence[FitContext]) -> 
         fitted = guarded(fit_unchecked)(model, [fit.trial.training for fit in fits], contexts)
     except ModelFault as raised:
         fault = raised
+        if of_memory(fault):
+            let_go(fault, contexts[0].device)
     for fit in fits:
         if fit.broken_off is not None:
             raise fit.broken_off
@@ -247,7 +256,7 @@ def _fit(model: Model, fits: Sequence[_Fit], contexts: Sequence[FitContext]) -> 
     if fault is None:
         return list(fitted)
     if len(fits) == 1:
-        return [failure_of(fault)]
+        return [failure_for_want_of_memory(fault) if of_memory(fault) else failure_of(fault)]
     half = len(fits) // 2
     return _fit(model, fits[:half], contexts[:half]) + _fit(model, fits[half:], contexts[half:])
 
@@ -291,6 +300,8 @@ def _scored(
         artifacts, left_out = within_limit(arrays)
         evidence = evidence_of(trial, gold=reported)
     except (ModelFault, FitFailed) as error:
+        if of_memory(error):  # of a batch: fewer are tried (`within_memory`)
+            raise
         return failure_of(error)
     return TrialResult(
         key="",
