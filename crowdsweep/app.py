@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from crowdsweep.analysis.sweep import AnalysedSweep, analysed
 from crowdsweep.engine.address import wanted_address
+from crowdsweep.engine.devices import device_of
 from crowdsweep.engine.executor import Executor
 from crowdsweep.engine.inline import InlineExecutor
 from crowdsweep.engine.ray_proxy import RayProxy, RaySettings
@@ -272,11 +273,12 @@ def _alone(store: Path) -> Generator[None]:
 
 
 def _executor(plan: Plan, engine: Engine, address: str | None) -> Executor:
+    budget, shared = plan.config.budget, plan.config.resources
     if engine == "inline":
-        return InlineExecutor(plan.bases, trial_minutes=plan.config.budget.trial_minutes)
+        return InlineExecutor(plan.bases, device=device_of(shared), trial_minutes=budget.trial_minutes)
     cells = [*plan.cells, *(search.cell for search in plan.searches)]
-    shapes = dict.fromkeys([plan.config.resources, *(cell.resources for cell in cells if cell.resources)])
-    settings = RaySettings(address=address, resources=[*shapes], trial_minutes=plan.config.budget.trial_minutes)
+    shapes = dict.fromkeys([shared, *(cell.resources for cell in cells if cell.resources)])
+    settings = RaySettings(address=address, resources=[*shapes], trial_minutes=budget.trial_minutes)
     return RayProxy(plan.bases, settings)
 
 

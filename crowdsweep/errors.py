@@ -32,6 +32,8 @@ _NO_MEMORY = (
     "can't start new thread",
     "can't allocate memory",
     "Cannot allocate memory",
+    "out of memory",
+    "ALLOC_FAILED",
 )  # of Python, torch, libraries
 _LONGEST_MESSAGE = 4000
 _ENDLESS = re.compile(r"\S{400,}")

@@ -13,10 +13,12 @@ from dataclasses import dataclass
 from functools import partial
 
 from crowdsweep.data.dataset import CrowdDataset
+from crowdsweep.engine.devices import CPU_DEVICE, refusal, why_unusable
 from crowdsweep.engine.executor import Batch, ignore
 from crowdsweep.engine.retry_policy import STARTING_S, Decision, RetryPolicy, unfinished
 from crowdsweep.engine.work import BEGUN, BUG, DONE, PROGRESS, Work
 from crowdsweep.engine.worker import Forkserver, WorkerDied, bug_of
+from crowdsweep.errors import InfeasibleRequest
 from crowdsweep.record.events import BatchLost, Event, TrialFinished, TrialProgressed, TrialStarted
 from crowdsweep.sweepfile.records import Resources
 
@@ -38,10 +40,13 @@ class InlineExecutor:
         datasets: base datasets by fingerprint.
         device: a torch device, given to every batch.
         trial_minutes: after which a trial is ended; None for never.
+
+    Raises:
+        InfeasibleRequest: this machine's torch cannot use the device.
     """
 
     def __init__(
-        self, datasets: Mapping[str, CrowdDataset], device: str = "cpu", trial_minutes: float | None = None
+        self, datasets: Mapping[str, CrowdDataset], device: str = CPU_DEVICE, trial_minutes: float | None = None
     ) -> None:
         self._datasets = datasets
         self._device = device
@@ -52,6 +57,9 @@ class InlineExecutor:
         self._stopped: set[str] = set()
         self._listener: Callable[[TrialProgressed], None] = ignore
         self._lock = threading.Lock()
+        if reason := why_unusable(device, self._forkserver):
+            self._forkserver.close()
+            raise InfeasibleRequest(refusal(device, reason, "this machine"))
 
     def slots_for(self, resources: Resources | None = None) -> int:  # noqa: ARG002
         """See `Executor.slots_for`; whatever is asked for, there is this one."""

@@ -25,7 +25,7 @@ from crowdsweep.engine.executor import Batch, ignore
 from crowdsweep.engine.ray_slot import CONTROL, Update, WorkerLost
 from crowdsweep.engine.retry_policy import STARTING_S, Decision, RetryPolicy, unfinished
 from crowdsweep.engine.slot_pool import LOOKS_S, Actor, SlotPool, ping
-from crowdsweep.errors import SlotLost
+from crowdsweep.errors import InfeasibleRequest, SlotLost
 from crowdsweep.record.events import BatchLost, Event, TrialFinished, TrialProgressed, TrialStarted
 from crowdsweep.record.result import TrialResult
 from crowdsweep.sweepfile.records import Resources
@@ -53,7 +53,8 @@ class RayExecutor:
         trial_minutes: after which a trial is ended; None for never.
 
     Raises:
-        InfeasibleRequest: the cluster has no node that a slot of one of these fits on, and will have none.
+        InfeasibleRequest: the cluster has no node that a slot of one of these fits on, and will have none. `poll`
+            raises it where a slot's torch cannot use the GPU that it was given.
     """
 
     def __init__(
@@ -151,7 +152,8 @@ class RayExecutor:
         """Takes one update of an actor: it is up, its batch has progressed or ended, or it died."""
         try:
             if not actor.up:
-                ray.get(actor.waits_on)
+                if reason := ray.get(actor.waits_on):
+                    raise InfeasibleRequest(reason)
                 actor.up, actor.waits_on = True, None
                 self._stillborn = 0
                 return

@@ -1,6 +1,7 @@
 """One slot of a Ray cluster: a long-lived actor that runs batches and streams their progress and results."""
 
 import os
+import socket
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 
 import ray
 
+from crowdsweep.engine import devices
 from crowdsweep.engine.work import BEGUN, BUG, DONE, PROGRESS, Work
 from crowdsweep.engine.worker import Forkserver, WorkerDied, bug_of
 from crowdsweep.record.events import TrialProgressed
@@ -90,6 +92,11 @@ class Slot:
     def stop(self, key: str) -> None:
         """Asks that a trial end early."""
         self._stopped.add(key)
+
+    def why_unusable(self) -> str:
+        """Returns why models cannot use the slot's device; empty where they can, which says that the slot is up."""
+        reason = devices.why_unusable(self._device, self._forkserver)
+        return devices.refusal(self._device, reason, socket.gethostname()) if reason else ""
 
     def ping(self) -> int:
         """Returns the process id; that it answers says that the slot is up."""

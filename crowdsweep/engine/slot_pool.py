@@ -11,6 +11,7 @@ import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from crowdsweep.engine.cluster import Cluster
+from crowdsweep.engine.devices import device_of
 from crowdsweep.engine.executor import Batch
 from crowdsweep.engine.nodes import Node, Room, shapes_of, wants
 from crowdsweep.engine.ray_slot import CONTROL, Slot, slot_options
@@ -18,7 +19,6 @@ from crowdsweep.record.spec import TrialSpec
 from crowdsweep.registry.carried import carried
 from crowdsweep.sweepfile.records import Resources
 
-GPU_DEVICE = "cuda:0"  # Ray shows a slot its own GPU as the first one
 LOOKS_S = 1.0
 """How often nodes are looked at."""
 IDLE_S = 30.0
@@ -36,7 +36,7 @@ class Actor:
         handle: Ray's.
         shape: what it was given.
         node: the id of the node that it lies on.
-        waits_on: what news comes by: the `ping` of a new actor, or the stream of its batch; None when idle.
+        waits_on: what is waited for: why a new actor cannot use its device, or the stream of its batch; None when idle.
         up: whether it has answered.
         leaves: whether it ends after its batch: its node is being drained, or it lies where scarcer work waits.
         batch: the latest that it was given.
@@ -200,7 +200,8 @@ class SlotPool:
         where = NodeAffinitySchedulingStrategy(node, soft=False)
         options = {**slot_options(shape), "scheduling_strategy": where}
         handle = self._class.options(**options).remote(device_of(shape), self._plugins)
-        return Actor(name=next(self._names), handle=handle, shape=shape, node=node, waits_on=ping(handle))
+        up = handle.why_unusable.options(concurrency_group=CONTROL).remote()
+        return Actor(name=next(self._names), handle=handle, shape=shape, node=node, waits_on=up)
 
     def _tell(self, left: Sequence[Resources]) -> None:
         """Says, once, that work waits for a node where no slot is left to run anything."""
@@ -223,11 +224,6 @@ class SlotPool:
         if shapes != self._asked:
             self._cluster.ask_for(shapes)
             self._asked = shapes
-
-
-def device_of(shape: Resources) -> str:
-    """Returns the torch device of a slot."""
-    return GPU_DEVICE if shape.gpu > 0 else "cpu"
 
 
 def ping(handle: Any) -> Any:

@@ -18,7 +18,7 @@ CROWD_CONFUSION = "crowd_confusion"
 SLOT_LOST, MISSING_PLUGIN = "SlotLost", "MissingPlugin"
 INFRASTRUCTURE = frozenset({SLOT_LOST, MISSING_PLUGIN})
 """Kinds of failures that are not the trial's: it is tried again by the next run."""
-OUT_OF_TIME, PROCESS_DIED = "RanTooLong", "ProcessDied"
+OUT_OF_TIME, PROCESS_DIED, OUT_OF_MEMORY = "RanTooLong", "ProcessDied", "OutOfMemory"
 PASSING = {"journalled": False}
 """Metadata of a field that rows of the journal leave out."""
 WHERE_ANY = {"journalled": "where any"}
@@ -39,7 +39,8 @@ class Failure:
 
     Attributes:
         kind: the exception's class name, or `NonFiniteObjective`, `MissingMetric`; `RanTooLong` where it was ended by
-            `budget.trial_minutes`, `ProcessDied` where it killed its process whenever it ran alone; and those of
+            `budget.trial_minutes`, `ProcessDied` where it killed its process whenever it ran alone, `OutOfMemory` where
+            it got no memory though it ran alone; and those of
             `INFRASTRUCTURE`: `SlotLost` where its node was lost, `MissingPlugin` where the node lacks its model.
         message: its text.
         traceback: as Python prints it; empty where there is none.

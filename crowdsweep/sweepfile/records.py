@@ -33,7 +33,7 @@ class Resources:
 
     Attributes:
         cpu: CPUs of a slot: of one batch at a time.
-        gpu: GPUs of a slot; a half lets two share one.
+        gpu: GPUs of a slot, refused up front where torch cannot use them; a half lets two share one.
         gpu_needed: whether a slot must have them; where not, batches run on slots without a GPU as well.
         custom: Ray's custom resources of a slot, by name: `{tpu: 1}`.
         labels: of the nodes on which a slot may lie: `{zone: a}`.

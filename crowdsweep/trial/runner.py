@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 
@@ -38,6 +39,7 @@ from crowdsweep.trial.flags import evidence_of, flags_of
 from crowdsweep.trial.item_scores import item_scores
 from crowdsweep.trial.learning_curve import CurveSpec, thinned_curve
 from crowdsweep.trial.model_calls import ModelFault, failure_of, guarded
+from crowdsweep.trial.out_of_memory import failure_for_want_of_memory, let_go, of_memory, within_memory
 from crowdsweep.trial.scoring import score, score_of, scored_items
 
 Report = Callable[[TrialProgressed], bool]
@@ -81,12 +83,17 @@ def run_batch(
     """
     started = time.perf_counter()
     memory.reset_peak()
+    if device != "cpu":
+        from crowdsweep.models import devices  # noqa: PLC0415 - torch takes seconds to import, and few models need it
+
+        devices.prepare(device)
     cells: dict[str, list[TrialSpec]] = {}
     for spec in specs:
         cells.setdefault(f"{spec.model} {canonical_json(dict(spec.params))}", []).append(spec)
     results: dict[str, TrialResult] = {}
     for members in cells.values():
-        results.update((result.key, result) for result in _run_cell(members, base, device, report, curve_spec))
+        run = partial(_run_cell, base=base, device=device, report=report, curve_spec=curve_spec)
+        results.update((result.key, result) for result in within_memory(run, members, device))
     facts = {
         "batch_wall_s": time.perf_counter() - started,
         "batch_size": len(specs),
@@ -259,6 +266,8 @@ def _fit(model: Model, fits: Sequence[_Fit], contexts: Sequence[FitContext]) -> 
         fitted = guarded(fit_unchecked)(model, [fit.trial.training for fit in fits], contexts)
     except ModelFault as raised:
         fault = raised
+        if of_memory(fault):
+            let_go(fault, contexts[0].device)
     for fit in fits:
         if fit.broken_off is not None:
             raise fit.broken_off
@@ -266,7 +275,7 @@ def _fit(model: Model, fits: Sequence[_Fit], contexts: Sequence[FitContext]) -> 
     if fault is None:
         return list(fitted)
     if len(fits) == 1:
-        return [failure_of(fault)]
+        return [failure_for_want_of_memory(fault) if of_memory(fault) else failure_of(fault)]
     half = len(fits) // 2
     return _fit(model, fits[:half], contexts[:half]) + _fit(model, fits[half:], contexts[half:])
 
@@ -311,6 +320,8 @@ def _scored(
         artifacts, left_out = within_limit(arrays)
         evidence = evidence_of(trial, gold=reported)
     except (ModelFault, FitFailed) as error:
+        if of_memory(error):  # of a batch: fewer are tried (`within_memory`)
+            raise
         return failure_of(error)
     return TrialResult(
         key="",

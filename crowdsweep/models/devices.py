@@ -1,0 +1,63 @@
+"""What a slot's device is to this process: whether torch can compute on it, how it does, and what is free on it.
+
+Which device a slot has is decided by who made the slot; nothing here looks for another one.
+"""
+
+import gc
+import os
+from contextlib import suppress
+
+import torch
+
+CPU = "cpu"
+_REPEATABLE_PRODUCTS = ("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # without it products on a GPU may add in another order
+
+
+def why_unusable(device: str) -> str:
+    """Returns why this process cannot compute on a device; empty where it can."""
+    if device == CPU:
+        return ""
+    kind = torch.device(device).type
+    if kind == "cuda" and not torch.backends.cuda.is_built():
+        return f"torch {torch.__version__} of this machine is built without CUDA"
+    try:
+        held = torch.ones(2, 2, device=device)
+        if float((held @ held).sum().cpu()) != 8.0:
+            return f"torch {torch.__version__} computes wrongly on {device}"
+    except (RuntimeError, AssertionError, NotImplementedError) as error:  # AssertionError: torch built without CUDA
+        return f"torch {torch.__version__} of this machine cannot use {device}: {' '.join(str(error).split())[:300]}"
+    return ""
+
+
+def prepare(device: str) -> None:
+    """Has a device give the same numbers each time: kernels that add in a fixed order, products in full float32.
+
+    To be called before the first computation there; on the CPU all of this is so. Where torch has no kernel that
+    repeats, it warns.
+    """
+    if device == CPU:
+        return
+    os.environ.setdefault(*_REPEATABLE_PRODUCTS)
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    # Nothing here reads what it has not written.
+    torch.utils.deterministic.fill_uninitialized_memory = False  # pyright: ignore[reportAttributeAccessIssue] - a property of the module
+    torch.backends.cuda.matmul.allow_tf32 = False
+    torch.backends.cudnn.allow_tf32 = False
+    torch.backends.cudnn.benchmark = False
+
+
+def release(device: str) -> None:
+    """Gives memory back that nobody holds any more: what stands in cycles, and what torch keeps of a GPU for later."""
+    gc.collect()
+    if device != CPU and torch.device(device).type == "cuda":
+        with suppress(RuntimeError):  # a GPU that has failed
+            torch.cuda.empty_cache()
+
+
+def free_bytes(device: str) -> int | None:
+    """Returns how much memory of a GPU can be had now, what torch keeps of it for later included; None where nobody
+    counts it."""
+    if device == CPU or torch.device(device).type != "cuda":
+        return None
+    free, _ = torch.cuda.mem_get_info(device)
+    return free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)

@@ -1,0 +1,87 @@
+"""A GPU that torch cannot use is refused before anything runs, in words, by both engines."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from crowdsweep import app
+from crowdsweep.engine import ray_actors
+from crowdsweep.engine.devices import device_of
+from crowdsweep.engine.inline import InlineExecutor
+from crowdsweep.engine.ray_actors import RayExecutor
+from crowdsweep.engine.ray_slot import Slot
+from crowdsweep.errors import InfeasibleRequest
+from crowdsweep.models import devices
+from crowdsweep.sweepfile.read import parse_sweep
+from crowdsweep.sweepfile.records import Resources
+from crowdsweep.testing.executor_checks import batch_of, datasets, specs_on
+
+if TYPE_CHECKING:
+    from crowdsweep.engine.cluster import Cluster
+
+NO_SUCH = "cuda:99"
+"""A GPU that no machine has, with CUDA or without."""
+WORDS = r"resources: expected a slot that computes on cuda:99.*`gpu` above 0.*torch \S+.*leave `gpu` out"
+
+
+def test_the_device_is_what_the_slot_asks_for() -> None:
+    assert device_of(Resources()) == "cpu"
+    assert device_of(Resources(gpu=0.5)) == "cuda:0"
+
+
+def test_the_cpu_is_never_refused() -> None:
+    assert devices.why_unusable("cpu") == ""
+    assert devices.free_bytes("cpu") is None
+
+
+def test_a_device_is_tried_and_the_reason_is_torchs() -> None:
+    assert "torch" in devices.why_unusable(NO_SUCH)
+    assert "meta" in devices.why_unusable("meta")  # it takes tensors, and has no numbers
+
+
+def test_inline_refuses_it_up_front() -> None:
+    with pytest.raises(InfeasibleRequest, match=WORDS):
+        InlineExecutor(datasets(), device=NO_SUCH)
+
+
+def test_a_sweep_file_that_asks_for_it_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(app, "device_of", lambda resources: NO_SUCH if resources.gpu else "cpu")
+    config = parse_sweep(
+        {
+            "name": "gpu",
+            "datasets": ["anesthesia"],
+            "models": ["majority-vote"],
+            "engine": "inline",
+            "resources": {"gpu": 1},
+            "tracking": {"enabled": False},
+        }
+    )
+    with pytest.raises(InfeasibleRequest, match=WORDS):
+        app.run(config, tmp_path / "store", quiet=True)
+
+
+@pytest.fixture
+def slot() -> Iterator[Slot]:
+    made = Slot(NO_SUCH)
+    yield made
+    made._forkserver.close()
+
+
+def test_a_slot_of_ray_says_which_machine_it_is(slot: Slot) -> None:
+    assert "and on " in slot.why_unusable()
+    assert "none can: torch" in slot.why_unusable()
+
+
+@pytest.mark.ray
+@pytest.mark.xdist_group("ray")
+def test_ray_refuses_it_before_a_trial_begins(ray_cluster: "Cluster", monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ray_actors, "device_of", lambda resources: NO_SUCH)
+    executor = RayExecutor(datasets(), ray_cluster, Resources())
+    try:
+        executor.submit(batch_of(specs_on(next(iter(datasets().values())), "uniform", 2)))
+        with pytest.raises(InfeasibleRequest, match=WORDS):
+            executor.poll(60.0)
+    finally:
+        executor.close()
