@@ -27,6 +27,7 @@ from crowdsweep.labelling.folder import fit_chosen
 from crowdsweep.models import registered
 from crowdsweep.record.journal import read_journal
 from crowdsweep.record.state import JournalState
+from crowdsweep.record.store_uri import Store, store_named
 from crowdsweep.record.stores import DEFAULT_STORES
 from crowdsweep.sweep.driver import SweepOutcome
 from crowdsweep.sweepfile.located import with_overrides
@@ -46,7 +47,7 @@ class Results:
         store: the sweep's folder.
     """
 
-    store: Path
+    store: Store
 
     @property
     def table(self) -> pa.Table:
@@ -70,7 +71,7 @@ class Results:
         return sweep_status(self._state, self.store)
 
     @property
-    def report(self) -> Path:
+    def report(self) -> Store:
         """The report's page."""
         return self.store / "report.html"
 
@@ -127,18 +128,18 @@ class Results:
         return as_html(found["name"], {**facts, "folder": self.store}, self.comparison.select(list(_SHOWN)))
 
 
-def results(store: str | Path, /) -> Results:
+def results(store: str | Store, /) -> Results:
     """Opens what a sweep has found; it may still run.
 
     Args:
-        store: its folder.
+        store: its folder, or its URI in an object store (`s3://bucket/prefix`).
 
     Raises:
         BadInput: there is no such folder.
         JournalError: there is no sweep in it.
     """
-    place = Path(store)
-    if not is_folder(place):
+    place = store_named(store)
+    if isinstance(place, Path) and not is_folder(place):
         raise BadInput(f"{place}: expected the folder of a sweep's record, found nothing there; run a sweep first")
     read_journal(place)
     return Results(store=place)
@@ -148,7 +149,7 @@ def run(
     sweep: str | Path | Mapping[str, Any],
     /,
     *,
-    store: str | Path | None = None,
+    store: str | Store | None = None,
     overrides: Mapping[str, Any] | None = None,
     engine: Engine | None = None,
     address: str | None = None,
@@ -161,7 +162,7 @@ def run(
 
     Args:
         sweep: a sweep file, or what stands in one; folders in it are looked up beside the file, else here.
-        store: where the record goes; `crowdsweep-runs/NAME` where it is None.
+        store: where the record goes, a folder or a URI (`s3://bucket/prefix`); `crowdsweep-runs/NAME` where it is None.
         overrides: single keys, such as `{"seeds.report": 3}`.
         engine: `inline` or `ray` in place of the sweep's.
         address: of a Ray cluster to join.
@@ -180,7 +181,7 @@ def run(
             "run: expected to be called in the main thread, which alone hears Ctrl-C; start a process for it"
         )
     config = _config(sweep, overrides or {})
-    place = DEFAULT_STORES / config.name if store is None else Path(store)
+    place = DEFAULT_STORES / config.name if store is None else store_named(store)
     with one_thread():
         outcome = app.run(config, place, engine=engine, address=address, quiet=quiet, retry_failed=retry_failed)
         if app.finish(config, place, outcome) is not None:

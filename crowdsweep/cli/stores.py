@@ -8,17 +8,18 @@ from pathlib import Path
 import click
 
 from crowdsweep.cli.completion import stores_named
-from crowdsweep.cli.paths import PATH
+from crowdsweep.cli.paths import PATH, STORE
 from crowdsweep.cli.telling import say
+from crowdsweep.record.store_uri import Store
 from crowdsweep.record.stores import DEFAULT_STORES, asked_store, stores_in
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
-store_argument = click.argument("store", metavar="[DIR]", required=False, type=PATH, shell_complete=stores_named)
-"""The folder of a sweep's record, or its name below crowdsweep-runs/; the latest there where it is left out."""
+store_argument = click.argument("store", metavar="[DIR]", required=False, type=STORE, shell_complete=stores_named)
+"""Where a sweep's record is, or its name below crowdsweep-runs/; the latest there where it is left out."""
 
 
-def named_store(given: Path | None) -> Path:
-    """Returns the folder that a person means, and says which one where none was given.
+def named_store(given: Store | None) -> Store:
+    """Returns the store that a person means, and says which one where none was given.
 
     Raises:
         BadInput: there is none.
@@ -53,7 +54,7 @@ def list_stores(folder: Path, as_json: bool) -> None:
 @click.command()
 @store_argument
 @as_json
-def status(store: Path | None, as_json: bool) -> None:
+def status(store: Store | None, as_json: bool) -> None:
     """Say how far a sweep is: done, failed, best so far. Works while it runs."""
     from crowdsweep.analysis.standing import sweep_status
     from crowdsweep.record.journal import read_journal
@@ -71,7 +72,7 @@ def status(store: Path | None, as_json: bool) -> None:
 
 @click.command()
 @store_argument
-def stop(store: Path | None) -> None:
+def stop(store: Store | None) -> None:
     """End a running sweep as Ctrl-C does: what runs is finished first. A second `stop` meanwhile ends it at once.
 
     Without DIR it is the one sweep that runs here.
