@@ -3,6 +3,7 @@ rebuild MLflow."""
 
 import logging
 import os
+import signal
 from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -19,13 +20,16 @@ from crowdsweep.errors import BadInput, CrowdsweepError, JournalLocked
 from crowdsweep.labelling.chosen import chosen_of_sweep
 from crowdsweep.labelling.folder import default_folder, fit_chosen
 from crowdsweep.labelling.in_mlflow import write_and_tell
-from crowdsweep.labelling.label_files import check_folder
+from crowdsweep.labelling.label_files import LABELS, check_folder
 from crowdsweep.labelling.recipe import RECIPE
-from crowdsweep.paths import is_file, is_folder
+from crowdsweep.paths import exists, is_file
 from crowdsweep.record.events import Mirror
+from crowdsweep.record.fetched import as_folder
 from crowdsweep.record.journal import Journal, open_rows, read_journal
 from crowdsweep.record.shown_uri import without_credentials
 from crowdsweep.record.store_files import JOURNAL_FILE, check_store
+from crowdsweep.record.store_uri import Store
+from crowdsweep.record.stores import has_journal
 from crowdsweep.search.contract import PointSearcher
 from crowdsweep.search.searchers import make_searcher
 from crowdsweep.sweep.cells import Search
@@ -35,7 +39,7 @@ from crowdsweep.sweep.interrupts import Interrupts
 from crowdsweep.sweep.plan import Plan, make_plan
 from crowdsweep.sweep.resume import data_changes
 from crowdsweep.sweepfile.records import Engine, SweepConfig
-from crowdsweep.tracking.uri import recorded_uri, tracking_uri
+from crowdsweep.tracking.uri import has_place, recorded_uri, tracking_uri
 from crowdsweep.views.figures import heat_map, to_png
 from crowdsweep.views.in_mlflow import make_up, publish, show_when_ended
 from crowdsweep.views.report_files import write_files
@@ -68,7 +72,7 @@ class NextSteps:
 
 def run(
     config: SweepConfig,
-    store: Path,
+    store: Store,
     *,
     engine: Engine | None = None,
     address: str | None = None,
@@ -107,11 +111,12 @@ def run(
 
     with ExitStack() as stack:
         journal = stack.enter_context(closing(Journal(store)))
-        if is_file(store / JOURNAL_FILE):
+        if not isinstance(store, Path) or is_file(store / JOURNAL_FILE):
             check_store(store)
         for change in data_changes(plan, journal.state):
             _log.warning("%s", change)
         interrupts = stack.enter_context(Interrupts())  # to the very end: nothing that closes is broken off
+        journal.heed(lambda: os.kill(os.getpid(), signal.SIGINT))
         if used == "ray":
             say("starting Ray…" if joined == "local" else f"joining the Ray cluster at {joined}…")
         with interrupts.abortable(at_once=True):
@@ -132,7 +137,7 @@ def run(
         return replace(outcome, mlflow_lacks="" if tracker is None else tracker.lacks)
 
 
-def finish(config: SweepConfig, store: Path, outcome: SweepOutcome) -> AnalysedSweep | None:
+def finish(config: SweepConfig, store: Store, outcome: SweepOutcome) -> AnalysedSweep | None:
     """Writes the report of a sweep whose run has ended, and shows it in MLflow. What MLflow lacks is said in one
     warning, with the command that makes up for it.
 
@@ -189,7 +194,7 @@ def closing_words(outcome: SweepOutcome, config: SweepConfig, then: NextSteps) -
     return words
 
 
-def register(config: SweepConfig, store: Path, outcome: SweepOutcome, tell: Callable[[str], object]) -> None:
+def register(config: SweepConfig, store: Store, outcome: SweepOutcome, tell: Callable[[str], object]) -> None:
     """Does what `crowdsweep label` does of a sweep that has ended well and whose file says `tracking.register`, so that
     its classifier is registered. Labels that stand are left as they are where the sweep has no new results. Never
     raises: the sweep has ended well whatever becomes of it.
@@ -199,7 +204,7 @@ def register(config: SweepConfig, store: Path, outcome: SweepOutcome, tell: Call
         tell: takes what was done, in words.
     """
     folder = store / "labels"
-    if not config.tracking.register or outcome.status != "done" or (not outcome.ran and is_file(folder / RECIPE)):
+    if not config.tracking.register or outcome.status != "done" or (not outcome.ran and _has(folder, RECIPE)):
         return
     try:
         chosen = chosen_of_sweep(store, None, None, None)
@@ -210,11 +215,11 @@ def register(config: SweepConfig, store: Path, outcome: SweepOutcome, tell: Call
     except (CrowdsweepError, OSError) as error:
         _log.warning("tracking.register: nothing could be registered: %s", error)
         return
-    if not is_folder(folder / "classifier"):
+    if not _has(folder, "classifier"):
         _log.warning("tracking.register: %s has no classifier that could be registered; see --model", chosen.model)
 
 
-def mirror(store: Path, uri: str | None, tell: Callable[[str], object]) -> None:
+def mirror(store: Store, uri: str | None, tell: Callable[[str], object]) -> None:
     """Rebuilds MLflow's runs of a sweep from its record: what is missing or incomplete is written again.
 
     Args:
@@ -238,7 +243,7 @@ def mirror(store: Path, uri: str | None, tell: Callable[[str], object]) -> None:
         ) from error
 
 
-def rebuild_mirror(store: Path, uri: str | None = None) -> str:
+def rebuild_mirror(store: Store, uri: str | None = None) -> str:
     """Writes to MLflow the runs that it lacks of a sweep, and returns what was done in words; `mirror` writes the
     sweep's page too."""
     from crowdsweep.tracking.mlflow_runs import (  # noqa: PLC0415 - mlflow takes seconds to import
@@ -254,11 +259,16 @@ def rebuild_mirror(store: Path, uri: str | None = None) -> str:
     return f"{without_credentials(target)}: {done}"
 
 
+def _has(folder: Store, name: str) -> bool:
+    with as_folder(folder, LABELS) as place:
+        return exists(place / name)
+
+
 @contextmanager
-def _alone(store: Path) -> Generator[None]:
+def _alone(store: Store) -> Generator[None]:
     """Keeps drivers out meanwhile, but for a store that cannot be written: nobody goes on with a sweep there."""
     rows = None
-    if is_file(store / JOURNAL_FILE) and os.access(store, os.W_OK):
+    if has_journal(store) and (not isinstance(store, Path) or os.access(store, os.W_OK)):
         try:
             rows = open_rows(store, write=True)
         except JournalLocked as error:
@@ -288,10 +298,17 @@ def _terminal(journal: Journal) -> Mirror:
     return ConsoleMirror(look=lambda: journal.state)
 
 
-def _tracker(plan: Plan, store: Path, journal: Journal, interrupts: Interrupts) -> "MlflowMirror | None":
+def _tracker(plan: Plan, store: Store, journal: Journal, interrupts: Interrupts) -> "MlflowMirror | None":
     """Returns what writes MLflow; None where the sweep leaves it out."""
     tracking = plan.config.tracking
     if not tracking.enabled:
+        return None
+    if not has_place(store, tracking.uri):
+        _log.warning(
+            "MLflow is left out, as no database lives in %s; give tracking.uri or MLFLOW_TRACKING_URI (a tracking "
+            "server), and `crowdsweep mirror` writes what it lacks",
+            store,
+        )
         return None
     from crowdsweep.tracking.mlflow_runs import MlflowMirror  # noqa: PLC0415 - mlflow takes seconds to import
 

@@ -114,3 +114,21 @@ def ray_cluster() -> "Iterator[Cluster]":
 def misbehaving(monkeypatch: pytest.MonkeyPatch) -> None:
     """Models that are slow, fail or kill their process can be named."""
     monkeypatch.setenv("CROWDSWEEP_PLUGINS", str(Path(__file__).parent / "misbehaving"))
+
+
+@pytest.fixture(scope="session")
+def s3_server() -> Iterator[str]:
+    """The one server of a test session that speaks S3, on loopback; its tests are marked for one worker."""
+    from object_stores import served_s3
+
+    with served_s3() as url:
+        yield url
+
+
+@pytest.fixture
+def s3(s3_server: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Has this process use that server; returns its URL."""
+    from object_stores import speak_to
+
+    speak_to(s3_server, monkeypatch)
+    return s3_server

@@ -4,7 +4,6 @@ import json
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from crowdsweep.analysis.answer import Answer, by_test, headroom
 from crowdsweep.analysis.searches import SearchShown
@@ -13,6 +12,7 @@ from crowdsweep.metrics.known import HELDOUT
 from crowdsweep.metrics.shown import show_number
 from crowdsweep.metrics.wording import is_share
 from crowdsweep.record.naming import show_value
+from crowdsweep.record.store_uri import Store
 from crowdsweep.studies.contract import StudyReport
 from crowdsweep.units import listed
 
@@ -39,7 +39,7 @@ def next_steps(
     study: StudyReport | None,
     searches: Sequence[SearchShown],
     crowds: Sequence[CrowdMatrix],
-    store: Path,
+    store: Store,
 ) -> list[NextStep]:
     """Returns what is worth doing, what people came for first: labels.
 
@@ -61,7 +61,7 @@ def next_steps(
     return steps
 
 
-def _label(answers: Sequence[Answer], store: Path) -> NextStep:
+def _label(answers: Sequence[Answer], store: Store) -> NextStep:
     text = (
         "Get the labels: the recommended model is fitted to everything; `next.csv` says which items are worth another "
         "label and whom to ask, `annotators.csv` who answers how well."

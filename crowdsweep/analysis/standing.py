@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from crowdsweep.analysis.compare import describe_dataset
@@ -23,6 +22,7 @@ from crowdsweep.record.shown import (
 )
 from crowdsweep.record.spec import TrialSpec, canonical_json
 from crowdsweep.record.state import JournalState
+from crowdsweep.record.store_uri import Store
 from crowdsweep.record.stores import Driver, driver_of
 
 LATEST_FAILURES = 5
@@ -42,7 +42,7 @@ class FailedTrial:
     failure: Failure
 
 
-def sweep_status(state: JournalState, store: Path | None = None) -> dict[str, Any]:
+def sweep_status(state: JournalState, store: Store | None = None) -> dict[str, Any]:
     """Returns counts, the best cell of each dataset so far and the latest failures, JSON-able.
 
     All of it is about the trials that the sweep asks for now. `total` is what is known of: a search adds trials as it
@@ -95,7 +95,7 @@ def sweep_status(state: JournalState, store: Path | None = None) -> dict[str, An
     }
 
 
-def is_broken_off(state: JournalState, store: Path) -> bool:
+def is_broken_off(state: JournalState, store: Store) -> bool:
     """Whether a sweep's driver died without a word. A driver writes its end before it goes, so the record is read again
     where it is gone.
 

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 
 from crowdsweep.analysis import phrases
 from crowdsweep.analysis.answer import Answer, answer_of
@@ -41,6 +40,7 @@ from crowdsweep.record.rows import Rows
 from crowdsweep.record.shown import ShownTrial, datasets_of, left_out_as_data_changed, shown_trials
 from crowdsweep.record.spec import canonical_json
 from crowdsweep.record.state import JournalState
+from crowdsweep.record.store_uri import Store
 from crowdsweep.studies.contract import StudyReport, StudyTemplate
 from crowdsweep.sweepfile.records import Metric, PublishedValue
 
@@ -56,7 +56,7 @@ class AnalysedSweep:
         rows: of the journal, beside which the arrays lie that trials kept.
     """
 
-    store: Path
+    store: Store
     state: JournalState
     rows: Rows
 
@@ -191,7 +191,7 @@ class AnalysedSweep:
         return KeptScores(self.state, self.rows)
 
 
-def analysed(store: Path) -> AnalysedSweep:
+def analysed(store: Store) -> AnalysedSweep:
     """Reads the record of a sweep.
 
     Raises:

@@ -27,6 +27,7 @@ from crowdsweep.labelling.folder import fit_chosen
 from crowdsweep.models import registered
 from crowdsweep.record.journal import read_journal
 from crowdsweep.record.state import JournalState
+from crowdsweep.record.store_uri import Store, store_named
 from crowdsweep.record.stores import DEFAULT_STORES, asked_store
 from crowdsweep.sweepfile.overrides import with_overrides
 from crowdsweep.sweepfile.read import load_sweep, parse_sweep
@@ -45,7 +46,7 @@ class Results:
         store: the sweep's folder.
     """
 
-    store: Path
+    store: Store
 
     @property
     def table(self) -> pa.Table:
@@ -69,7 +70,7 @@ class Results:
         return sweep_status(self._state, self.store)
 
     @property
-    def report(self) -> Path:
+    def report(self) -> Store:
         """The report's page."""
         return self.store / "report.html"
 
@@ -126,17 +127,17 @@ class Results:
         return as_html(found["name"], {**facts, "folder": self.store}, self.comparison.select(list(_SHOWN)))
 
 
-def results(store: str | Path, /) -> Results:
+def results(store: str | Store, /) -> Results:
     """Opens what a sweep has found; it may still run.
 
     Args:
-        store: its folder, or its name below `crowdsweep-runs`.
+        store: its folder, its name below `crowdsweep-runs`, or its URI in an object store (`s3://bucket/prefix`).
 
     Raises:
         BadInput: there is no such folder.
         JournalError: there is no sweep in it.
     """
-    place = asked_store(Path(store))
+    place = asked_store(store_named(store))
     read_journal(place)
     return Results(store=place)
 
@@ -145,7 +146,7 @@ def run(
     sweep: str | Path | Mapping[str, Any],
     /,
     *,
-    store: str | Path | None = None,
+    store: str | Store | None = None,
     overrides: Mapping[str, Any] | None = None,
     engine: Engine | None = None,
     address: str | None = None,
@@ -158,7 +159,7 @@ def run(
 
     Args:
         sweep: a sweep file, or what stands in one; folders in it are looked up beside the file, else here.
-        store: where the record goes; `crowdsweep-runs/NAME` where it is None.
+        store: where the record goes, a folder or a URI (`s3://bucket/prefix`); `crowdsweep-runs/NAME` where it is None.
         overrides: single keys, such as `{"seeds.report": 3}`.
         engine: `inline` or `ray` in place of the sweep's.
         address: of a Ray cluster to join.
@@ -177,7 +178,7 @@ def run(
             "run: expected to be called in the main thread, which alone hears Ctrl-C; start a process for it"
         )
     config = _config(sweep, overrides or {})
-    place = DEFAULT_STORES / config.name if store is None else Path(store)
+    place = DEFAULT_STORES / config.name if store is None else store_named(store)
     with one_thread():
         outcome = app.run(config, place, engine=engine, address=address, quiet=quiet, retry_failed=retry_failed)
         if app.finish(config, place, outcome) is not None:
@@ -205,7 +206,7 @@ def _as_json(key: str, value: Any) -> str:
         raise BadInput(f"overrides, {key}: expected what may stand in a sweep file, got {value!r}"[:300]) from error
 
 
-def next_calls(overrides: Mapping[str, Any], store: Path) -> app.NextSteps:
+def next_calls(overrides: Mapping[str, Any], store: Store) -> app.NextSteps:
     """Returns the calls that go on with a sweep."""
     found = f"crowdsweep.results({str(store)!r})"
     return app.NextSteps(

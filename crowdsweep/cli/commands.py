@@ -25,13 +25,14 @@ from crowdsweep.cli.outcome import (
     EXIT_OK,
     next_commands,
 )
-from crowdsweep.cli.paths import PATH
+from crowdsweep.cli.paths import PATH, STORE
 from crowdsweep.cli.schema import schema
 from crowdsweep.cli.stores import list_stores, named_store, status, stop, store_argument
 from crowdsweep.cli.submit import submit, submitted
 from crowdsweep.cli.telling import as_json, json_text, say
 from crowdsweep.errors import BadInput, CrowdsweepError, error_words, is_want_of_memory, plain
 from crowdsweep.paths import exists
+from crowdsweep.record.store_uri import Store, store_named
 from crowdsweep.record.stores import DEFAULT_STORES, asked_store, stores_in
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from crowdsweep.sweepfile.records import Engine
     from crowdsweep.views.tables.texts import TableFormat
 
-record_argument = click.argument("store", metavar="DIR", type=PATH, shell_complete=stores_named)
+record_argument = click.argument("store", metavar="DIR", type=STORE, shell_complete=stores_named)
 
 
 def run_command_line(arguments: Sequence[str], *, waiting: Waiting | None = None) -> int:
@@ -88,7 +89,11 @@ for command in (data, init, schema, submit, submitted, list_stores, status, stop
 
 @commands.command()
 @sweep_argument
-@click.option("--store", type=PATH, help="Where the record goes; crowdsweep-runs/NAME by default.")
+@click.option(
+    "--store",
+    type=STORE,
+    help="Where the record goes: a folder, or s3://…, gs://…, az://…; crowdsweep-runs/NAME by default.",
+)
 @click.option("--engine", type=click.Choice(["inline", "ray"]), help="Run in one process, or on Ray actors.")
 @click.option("--address", help="A running Ray cluster to join: `host:6379`, or `auto` for this machine's.")
 @click.option("--quiet", is_flag=True, help="No progress, only the result.")
@@ -96,7 +101,7 @@ for command in (data, init, schema, submit, submitted, list_stores, status, stop
 @overrides_option
 def run(
     sweep: Path,
-    store: Path | None,
+    store: Store | None,
     engine: "Engine | None",
     address: str | None,
     quiet: bool,
@@ -141,7 +146,7 @@ def plan(sweep: Path, overrides: tuple[str, ...], as_json: bool) -> None:
 @click.option(
     "--all-trials", is_flag=True, help="Also trials that the sweep file asked for earlier, marked by `asked`."
 )
-def results(store: Path | None, form: "TableFormat", phase: "TablePhase", all_trials: bool) -> None:
+def results(store: Store | None, form: "TableFormat", phase: "TablePhase", all_trials: bool) -> None:
     """Print one row per trial: what it was, how it ended, what it cost and every metric."""
     from crowdsweep.analysis.trial_table import results_table
     from crowdsweep.record.journal import read_journal
@@ -156,7 +161,7 @@ def results(store: Path | None, form: "TableFormat", phase: "TablePhase", all_tr
 @click.option(
     "--live", is_flag=True, help="Write it again while the sweep runs; the open page follows. Ctrl-C ends it."
 )
-def report(store: Path | None, live: bool) -> None:
+def report(store: Store | None, live: bool) -> None:
     """Write report.html, table.md, table.csv, table.tex and results.parquet from the record."""
     say_first(f"{store or 'the latest sweep'}: reading it")
     if live:
@@ -179,7 +184,7 @@ def report(store: Path | None, live: bool) -> None:
     help="Another model than the one that the sweep's report recommends, or hierarchical-dawid-skene of a dataset.",
 )
 @click.option("--dataset", metavar="NAME", help="Of a sweep with several datasets, the one to label.")
-@click.option("--out", type=PATH, help="Where to write; DIR/labels of a sweep, else crowdsweep-labels/NAME.")
+@click.option("--out", type=STORE, help="Where to write; DIR/labels of a sweep, else crowdsweep-labels/NAME.")
 @click.option("--seeds", type=click.IntRange(1), help="Fits that are averaged; the sweep's report seeds, else 5.")
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A hyper-parameter, without a sweep.")
 @click.option(
@@ -199,7 +204,7 @@ def label(
     place: str | None,
     model: str | None,
     dataset: str | None,
-    out: Path | None,
+    out: Store | None,
     seeds: int | None,
     settings: tuple[str, ...],
     exports: tuple[str, ...],
@@ -218,8 +223,8 @@ def label(
 
     if place is None:
         place = str(named_store(None))
-    store = Path(place)
-    if exists(store / "journal.jsonl"):
+    store = store_named(place)
+    if not isinstance(store, Path) or exists(store / "journal.jsonl"):
         if settings:
             raise BadInput("--set: of a sweep the chosen point is fitted; to fit another, name the dataset and --model")
         chosen = chosen_of_sweep(store, dataset, model, seeds)
@@ -246,7 +251,7 @@ def label(
 @commands.command()
 @record_argument
 @click.option("--uri", help="Where to write; MLFLOW_TRACKING_URI, else the database beside the record.")
-def mirror(store: Path, uri: str | None) -> None:
+def mirror(store: Store, uri: str | None) -> None:
     """Rebuild MLflow's runs from the record: what is missing or incomplete is written again."""
     from crowdsweep import app
 
@@ -255,7 +260,7 @@ def mirror(store: Path, uri: str | None) -> None:
 
 @commands.command()
 @record_argument
-def repair(store: Path) -> None:
+def repair(store: Store) -> None:
     """Put a damaged record right by the rows that can be read, keeping a copy; `run` then makes up for the others."""
     from crowdsweep.record.repair import repair_journal
 
@@ -271,13 +276,13 @@ def repair(store: Path) -> None:
 
 @commands.command()
 @click.argument("key")
-@click.option("--store", type=PATH, help="The sweep's record; all of crowdsweep-runs/ by default.")
+@click.option("--store", type=STORE, help="The sweep's record; all of crowdsweep-runs/ by default.")
 @as_json
-def replay(key: str, store: Path | None, as_json: bool) -> int:
+def replay(key: str, store: Store | None, as_json: bool) -> int:
     """Run one trial again, alone, by its key (or the start of it), and compare with the record."""
     from crowdsweep.sweep.replay import replay_trial
 
-    stores = [asked_store(store)] if store is not None else sorted(stores_in())
+    stores: list[Store] = [asked_store(store)] if store is not None else [*sorted(stores_in())]
     outcome = replay_trial(key, stores)
     click.echo(json_text(outcome.to_mapping())) if as_json else say(outcome.describe())
     return EXIT_OK if outcome.same else EXIT_FAILED_TRIALS
@@ -286,7 +291,7 @@ def replay(key: str, store: Path | None, as_json: bool) -> int:
 @commands.command()
 @store_argument
 @click.option("--port", default=5000, show_default=True)
-def ui(store: Path | None, port: int) -> int:
+def ui(store: Store | None, port: int) -> int:
     """Open a sweep's runs in MLflow, served on 127.0.0.1 until Ctrl-C."""
     from crowdsweep.tracking.ui import serve
 

@@ -1,21 +1,20 @@
 """`crowdsweep compare A B`: what two sweeps were asked differently, and what came of it."""
 
-from pathlib import Path
-
 import click
 
 from crowdsweep.cli.completion import stores_named
-from crowdsweep.cli.paths import PATH
+from crowdsweep.cli.paths import STORE
 from crowdsweep.cli.telling import as_json, json_text, say
 from crowdsweep.errors import plain
+from crowdsweep.record.store_uri import Store
 from crowdsweep.record.stores import asked_store
 
 
 @click.command()
-@click.argument("first", metavar="A", type=PATH, shell_complete=stores_named)
-@click.argument("second", metavar="B", type=PATH, shell_complete=stores_named)
+@click.argument("first", metavar="A", type=STORE, shell_complete=stores_named)
+@click.argument("second", metavar="B", type=STORE, shell_complete=stores_named)
 @as_json
-def compare(first: Path, second: Path, as_json: bool) -> None:
+def compare(first: Store, second: Store, as_json: bool) -> None:
     """Compare two sweeps: what their sweep files say differently, and their scores, paired where the trials match."""
     from crowdsweep.analysis.sweep import analysed
     from crowdsweep.analysis.two_sweeps import differences, pairs_of

@@ -8,13 +8,14 @@ from crowdsweep.cli.telling import say
 from crowdsweep.errors import BadInput, plain
 from crowdsweep.record.job_note import read_job
 from crowdsweep.record.store_files import JOURNAL_FILE
+from crowdsweep.record.store_uri import Store
 from crowdsweep.record.stores import driver_of
 
 
-def job_of(store: Path) -> dict[str, str] | None:
+def job_of(store: Store) -> dict[str, str] | None:
     """Returns how the job of a sweep stands, for programs; None where it was not submitted. A cluster that cannot be
     asked is no error: what it says stands in `state`."""
-    note = read_job(store)
+    note = read_job(store) if isinstance(store, Path) else None
     if note is None:
         return None
     from crowdsweep.engine.ray_jobs import Jobs
@@ -34,12 +35,12 @@ def job_words(job: dict[str, str]) -> str:
     return f"job {job['job']} of {job['address']}, submitted {job['submitted']}: {job['state']}{record}"
 
 
-def has_begun(store: Path) -> bool:
+def has_begun(store: Store) -> bool:
     """Whether the record of a sweep that was submitted has been begun by its driver."""
-    return read_job(store) is None or (store / JOURNAL_FILE).exists()
+    return not isinstance(store, Path) or read_job(store) is None or (store / JOURNAL_FILE).exists()
 
 
-def stop_job(store: Path) -> bool:
+def stop_job(store: Store) -> bool:
     """Stops a sweep by its job, where it runs on another machine than this as one.
 
     Returns:
@@ -48,7 +49,8 @@ def stop_job(store: Path) -> bool:
     Raises:
         BadInput: the job cannot be reached.
     """
-    note, driver = read_job(store), driver_of(store)
+    note = read_job(store) if isinstance(store, Path) else None
+    driver = driver_of(store)
     if note is None or (driver is not None and driver.here):
         return False
     from crowdsweep.engine.ray_jobs import STOPS_IN_S, Jobs

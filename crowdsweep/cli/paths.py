@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from crowdsweep.paths import check_path
+from crowdsweep.record.store_uri import Store, store_named
 
 
 class _Path(click.ParamType):
@@ -21,4 +22,18 @@ class _Path(click.ParamType):
         return Path(value)
 
 
+class _Store(click.ParamType):
+    name = "store"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Store:  # noqa: ARG002 - of click
+        """Returns the place of a record.
+
+        Raises:
+            BadInput: it can be none.
+        """
+        return store_named(value)
+
+
 PATH = _Path()
+STORE = _Store()
+"""A folder, or a place in an object store."""

@@ -2,13 +2,13 @@
 
 import shlex
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from crowdsweep.cli.outcome import EXIT_FAILED_TRIALS, EXIT_OVER_BUDGET, exit_code
 from crowdsweep.cli.telling import say
+from crowdsweep.record.store_uri import Store
 
 if TYPE_CHECKING:
     from crowdsweep.app import NextSteps
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def run_to_the_end(
     config: "SweepConfig",
-    place: Path,
+    place: Store,
     then: "NextSteps",
     *,
     engine: "Engine | None" = None,

@@ -8,16 +8,17 @@ import click
 
 from crowdsweep.cli.completion import stores_named
 from crowdsweep.cli.jobs import has_begun, job_of, job_words, stop_job
-from crowdsweep.cli.paths import PATH
+from crowdsweep.cli.paths import PATH, STORE
 from crowdsweep.cli.telling import as_json, json_text, say
+from crowdsweep.record.store_uri import Store
 from crowdsweep.record.stores import DEFAULT_STORES, asked_store, stores_in
 
-store_argument = click.argument("store", metavar="[DIR]", required=False, type=PATH, shell_complete=stores_named)
-"""The folder of a sweep's record, or its name below crowdsweep-runs/; the latest there where it is left out."""
+store_argument = click.argument("store", metavar="[DIR]", required=False, type=STORE, shell_complete=stores_named)
+"""Where a sweep's record is, or its name below crowdsweep-runs/; the latest there where it is left out."""
 
 
-def named_store(given: Path | None) -> Path:
-    """Returns the folder that a person means, and says which one where none was given.
+def named_store(given: Store | None) -> Store:
+    """Returns the store that a person means, and says which one where none was given.
 
     Raises:
         BadInput: there is none.
@@ -52,7 +53,7 @@ def list_stores(folder: Path, as_json: bool) -> None:
 @click.command()
 @store_argument
 @as_json
-def status(store: Path | None, as_json: bool) -> None:
+def status(store: Store | None, as_json: bool) -> None:
     """Say how far a sweep is: done, failed, best so far. Works while it runs."""
     from crowdsweep.analysis.standing import sweep_status
     from crowdsweep.record.journal import read_journal
@@ -76,7 +77,7 @@ def status(store: Path | None, as_json: bool) -> None:
 
 @click.command()
 @store_argument
-def stop(store: Path | None) -> None:
+def stop(store: Store | None) -> None:
     """End a running sweep as Ctrl-C does: what runs is finished first. A second `stop` meanwhile ends it at once.
 
     Without DIR it is the one sweep that runs here.

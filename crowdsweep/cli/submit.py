@@ -20,10 +20,11 @@ from crowdsweep.cli.outcome import (
     EXIT_OVER_BUDGET,
     next_commands,
 )
-from crowdsweep.cli.paths import PATH
+from crowdsweep.cli.paths import PATH, STORE
 from crowdsweep.cli.telling import say
 from crowdsweep.errors import BadInput, Interrupted, plain
 from crowdsweep.record.job_note import JobNote, read_job, write_job
+from crowdsweep.record.store_uri import Store, store_named
 from crowdsweep.record.stores import DEFAULT_STORES
 
 if TYPE_CHECKING:
@@ -38,8 +39,9 @@ ENTRYPOINT = "exec python -P -m crowdsweep submitted"
 @click.option("--address", help="The cluster's dashboard: `http://host:8265`; RAY_API_SERVER_ADDRESS by default.")
 @click.option(
     "--store",
-    type=PATH,
-    help="Where the record goes: a folder that this machine and the cluster see; crowdsweep-runs/NAME by default.",
+    type=STORE,
+    help="Where the record goes: a folder that this machine and the cluster see, or s3://BUCKET/PREFIX; "
+    "crowdsweep-runs/NAME by default.",
 )
 @click.option("--cluster-store", type=PATH, help="In place of --store: a folder that only the cluster sees.")
 @click.option("--detach", is_flag=True, help="Let go when the cluster has it; otherwise its log is followed.")
@@ -49,7 +51,7 @@ ENTRYPOINT = "exec python -P -m crowdsweep submitted"
 def submit(
     sweep: Path,
     address: str | None,
-    store: Path | None,
+    store: Store | None,
     cluster_store: Path | None,
     detach: bool,
     retry_failed: bool,
@@ -72,7 +74,9 @@ def submit(
     from crowdsweep.sweep.environment import versions
 
     config = asked_sweep(sweep, overrides)
-    place = (store if store is not None else DEFAULT_STORES / config.name).absolute()
+    place = store if store is not None else DEFAULT_STORES / config.name
+    if isinstance(place, Path):
+        place = place.absolute()
     where = jobs_address(address)
     record = place if cluster_store is None else cluster_store
     words = ["crowdsweep", "submit", str(sweep), "--address", where]
@@ -86,7 +90,7 @@ def submit(
     order = JobOrder(
         job=note.job,
         store=str(record),
-        is_shared=cluster_store is None,
+        is_shared=cluster_store is None and isinstance(place, Path),
         versions={} if any_versions else versions(),
         again=[*words, *(["--any-versions"] if any_versions else [])],
         overrides=overrides,
@@ -95,7 +99,8 @@ def submit(
     jobs = Jobs(where)
     with tempfile.TemporaryDirectory(prefix="crowdsweep-package-") as folder:
         pack(config, order, Path(folder))
-        write_job(place, note)
+        if isinstance(place, Path):  # a record in an object store is found by every machine, without a note
+            write_job(place, note)
         jobs.submit(note.job, Path(folder), ENTRYPOINT, {"RAY_JOB_STOP_WAIT_TIME_S": str(STOPS_IN_S)})
     again = f"`crowdsweep status {shlex.quote(str(place))}` says how far it is, `crowdsweep stop` ends it"
     say(f"{config.name}: submitted to {where} as {note.job}; {again}", err=not detach)
@@ -120,8 +125,8 @@ def submitted() -> int:
     package = Path.cwd()
     order = read_order(package)
     check_versions(order.versions)
-    place = Path(order.store)
-    if order.is_shared:
+    place = store_named(order.store)
+    if order.is_shared and isinstance(place, Path):
         _check_is_seen(place, order.job)
     os.environ.update(search_in(package))
     config = load_sweep(package / SWEEP_FILE)

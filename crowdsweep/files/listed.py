@@ -55,7 +55,7 @@ def read_list(folder: int, kind: str, may_write: Callable[[str], bool], where: s
     if mode_of(folder, LIST_FILE) is None:
         return None
     try:
-        return _parsed(content_of(folder, LIST_FILE, _MOST), kind, may_write)
+        return parsed_list(content_of(folder, LIST_FILE, _MOST), kind, may_write)
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
         raise NotOurs(
             f"{where}/{LIST_FILE}: expected the list of files that crowdsweep wrote there ({kind}), got something else "
@@ -64,7 +64,12 @@ def read_list(folder: int, kind: str, may_write: Callable[[str], bool], where: s
         ) from error
 
 
-def _parsed(content: bytes | None, kind: str, may_write: Callable[[str], bool]) -> Listed:
+def parsed_list(content: bytes | None, kind: str, may_write: Callable[[str], bool]) -> Listed:
+    """Returns what a list says.
+
+    Raises:
+        ValueError, TypeError, LookupError, AttributeError, RecursionError: it is none, or another kind's.
+    """
     if content is None:
         raise ValueError("no file, or too large a one")
     told: dict[str, Any] = json.loads(content)

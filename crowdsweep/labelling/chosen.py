@@ -20,6 +20,7 @@ from crowdsweep.record.naming import short_name
 from crowdsweep.record.shown import ShownTrial
 from crowdsweep.record.spec import TrialSpec, canonical_json
 from crowdsweep.record.state import JournalState
+from crowdsweep.record.store_uri import Store
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +42,7 @@ class Chosen:
     dataset_params: Mapping[str, Scalar] = field(default_factory=dict)
     n_seeds: int = DEFAULT_SEEDS
     fingerprint: str = ""
-    store: Path | None = None
+    store: Store | None = None
     why: str
 
 
@@ -68,7 +69,7 @@ def chosen_of_dataset(dataset: str, model: str | None, settings: Sequence[str], 
     return Chosen(model=model, params=params, dataset=dataset, n_seeds=n_seeds or DEFAULT_SEEDS, why=why)
 
 
-def chosen_of_sweep(store: Path, dataset: str | None, model: str | None, n_seeds: int | None) -> Chosen:
+def chosen_of_sweep(store: Store, dataset: str | None, model: str | None, n_seeds: int | None) -> Chosen:
     """Returns the model that ranks first on a dataset of a sweep, or the one named, at its chosen point.
 
     Args:
@@ -116,7 +117,7 @@ def _what_ranks(state: JournalState) -> str:
     return "; gold, or more labels per item, would rank them" if ended else ", or let the sweep go on"
 
 
-def _block(blocks: Sequence[DatasetComparison], dataset: str | None, store: Path) -> DatasetComparison:
+def _block(blocks: Sequence[DatasetComparison], dataset: str | None, store: Store) -> DatasetComparison:
     """Returns the comparison on a dataset: on all its annotations, where the sweep has that beside thinned ones."""
     if not blocks:
         raise BadInput(f"{store}: no trial has finished yet; let the sweep go on, then label")

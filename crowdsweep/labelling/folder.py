@@ -11,7 +11,7 @@ import yaml
 
 from crowdsweep.data import catalogue
 from crowdsweep.data.on_disk.moved import load_recorded
-from crowdsweep.errors import BadInput, NotWritten
+from crowdsweep.errors import BadInput, NotWritten, error_words
 from crowdsweep.files.csv_files import to_csv
 from crowdsweep.files.owned import replaced
 from crowdsweep.labelling.answers import answers_table
@@ -25,6 +25,8 @@ from crowdsweep.labelling.labelled import Labelled, gold_note, labelled_items
 from crowdsweep.labelling.recipe import RECIPE, read_recipe
 from crowdsweep.labelling.tables import CrowdTables, crowd_tables, labels_table, probabilities_table
 from crowdsweep.paths import exists, is_folder
+from crowdsweep.record.fetched import as_folder
+from crowdsweep.record.store_uri import Store, near
 
 
 def fit_chosen(chosen: Chosen, exports: Exports = NOTHING) -> Fitted:
@@ -42,7 +44,7 @@ def fit_chosen(chosen: Chosen, exports: Exports = NOTHING) -> Fitted:
     if chosen.store is None:
         dataset = catalogue.load(chosen.dataset, chosen.dataset_params)
     else:
-        dataset = load_recorded(chosen.dataset, chosen.dataset_params, chosen.fingerprint, chosen.store)
+        dataset = load_recorded(chosen.dataset, chosen.dataset_params, chosen.fingerprint, near(chosen.store))
     if chosen.fingerprint and dataset.fingerprint != chosen.fingerprint:
         raise BadInput(
             f"dataset {chosen.dataset!r} has changed since the sweep ran (fingerprint {chosen.fingerprint} then, "
@@ -52,7 +54,7 @@ def fit_chosen(chosen: Chosen, exports: Exports = NOTHING) -> Fitted:
     return fit_everything(chosen.model, chosen.params, dataset, chosen.dataset_params, n_seeds=chosen.n_seeds)
 
 
-def default_folder(place: Path, dataset: str, fingerprint: str = "") -> Path:
+def default_folder(place: Store, dataset: str, fingerprint: str = "") -> Store:
     """Returns where labels go if nobody says: to a place, or where another dataset's labels lie, beside it. Labels of
     this dataset that were written before its folder was moved are this dataset's.
 
@@ -73,11 +75,12 @@ def default_folder(place: Path, dataset: str, fingerprint: str = "") -> Path:
     return place
 
 
-def _holds_another(folder: Path, dataset: str, fingerprint: str) -> bool:
+def _holds_another(folder: Store, dataset: str, fingerprint: str) -> bool:
     """Returns whether the labels of another dataset lie in a folder: of one that is called otherwise, unless nothing
     is called so any more and its data were the same."""
     try:
-        there = read_recipe(folder)
+        with as_folder(folder, LABELS) as place:
+            there = read_recipe(place)
     except BadInput:
         return False
     if there.dataset == dataset or Path(there.dataset).absolute() == Path(dataset).absolute():
@@ -87,7 +90,7 @@ def _holds_another(folder: Path, dataset: str, fingerprint: str) -> bool:
     return there.fingerprint != (fingerprint or catalogue.load(dataset, {}).fingerprint)
 
 
-def write_labels(fitted: Fitted, chosen: Chosen, folder: Path, command: str, exports: Exports = NOTHING) -> list[str]:
+def write_labels(fitted: Fitted, chosen: Chosen, folder: Store, command: str, exports: Exports = NOTHING) -> list[str]:
     """Writes everything that is known now, whole or not at all; what an earlier call wrote there is replaced, and what
     somebody else put there or changed stays (`files.owned`).
 
@@ -105,13 +108,15 @@ def write_labels(fitted: Fitted, chosen: Chosen, folder: Path, command: str, exp
         BadInput: a form of another tool cannot hold these labels, or a file is in the way.
         NotWritten: it cannot be written, or another process is writing there.
     """
-    root, parts = place_of(folder)
     try:
-        with replaced(root, parts, LABELS) as fresh:
-            return _write_all(fitted, chosen, fresh, command, exports)
+        with as_folder(folder, LABELS, write=True) as place:
+            root, parts = place_of(place)
+            with replaced(root, parts, LABELS) as fresh:
+                return _write_all(fitted, chosen, fresh, command, exports)
     except OSError as error:
         raise NotWritten(
-            f"{folder}: could not be written ({error.strerror}); what stood there stands. See to it, then label again"
+            f"{folder}: could not be written ({error_words(error)}); what stood there stands. See to it, then "
+            f"label again"
         ) from error
 
 
@@ -157,9 +162,10 @@ def _write_all(fitted: Fitted, chosen: Chosen, folder: Path, command: str, expor
     return sorted([*files, RECIPE])
 
 
-def told_of(folder: Path) -> list[str]:
+def told_of(folder: Store) -> list[str]:
     """Returns what whoever takes labels from a folder should know of them, a line each."""
-    recipe = read_recipe(folder)
+    with as_folder(folder, LABELS) as place:
+        recipe = read_recipe(place)
     return [f"probabilities: {recipe.calibration.in_words}", *recipe.notes]
 
 

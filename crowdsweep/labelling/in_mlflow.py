@@ -15,11 +15,14 @@ from crowdsweep.labelling.classifiers import load_classifier
 from crowdsweep.labelling.exports import Exports
 from crowdsweep.labelling.fitted import Fitted
 from crowdsweep.labelling.folder import told_of, write_labels
+from crowdsweep.labelling.label_files import LABELS
 from crowdsweep.paths import is_file, is_folder
+from crowdsweep.record.fetched import as_folder
 from crowdsweep.record.journal import read_journal
 from crowdsweep.record.shown_uri import without_credentials
+from crowdsweep.record.store_uri import Store
 from crowdsweep.tracking.sweep_page import store_id
-from crowdsweep.tracking.uri import database_file, recorded_uri, tracking_uri
+from crowdsweep.tracking.uri import database_file, has_place, recorded_uri, tracking_uri
 
 _EXAMPLES = 2  # of a batch: one alone would become the only size that the program takes
 
@@ -27,7 +30,7 @@ _log = logging.getLogger(__name__)
 
 
 def _log_and_tell(
-    store: Path, folder: Path, fitted: Fitted, tell: Callable[[str], object], place: str | None = None
+    store: Store, folder: Path, fitted: Fitted, tell: Callable[[str], object], place: str | None = None
 ) -> None:
     """Logs the classifier of a sweep's labels, and says how it is served, or why it is not there: the labels are.
 
@@ -51,7 +54,7 @@ def _log_and_tell(
 def write_and_tell(
     fitted: Fitted,
     chosen: Chosen,
-    folder: Path,
+    folder: Store,
     command: Sequence[str],
     tell: Callable[[str], object],
     *,
@@ -74,10 +77,11 @@ def write_and_tell(
     for line in told_of(folder):
         tell(line)
     if chosen.store is not None:
-        _log_and_tell(chosen.store, folder, fitted, tell, uri)
+        with as_folder(folder, LABELS) as place:
+            _log_and_tell(chosen.store, place, fitted, tell, uri)
 
 
-def log_labels_classifier(store: Path, folder: Path, fitted: Fitted, place: str | None = None) -> str | None:
+def log_labels_classifier(store: Store, folder: Path, fitted: Fitted, place: str | None = None) -> str | None:
     """Logs a classifier as a model on the run on top of its sweep, and registers it where the sweep file says so
     (`tracking.register`). One that was logged before is left as it is.
 
@@ -97,6 +101,8 @@ def log_labels_classifier(store: Path, folder: Path, fitted: Fitted, place: str 
     tracking = state.config.get("tracking", {})
     features = fitted.dataset.items.features
     if not tracking.get("enabled", True) or not is_folder(saved_in) or features is None:
+        return None
+    if not has_place(store, place or tracking.get("uri")):
         return None
     uri = _place(store, state.config, place)
     database = database_file(uri)
@@ -120,7 +126,7 @@ def log_labels_classifier(store: Path, folder: Path, fitted: Fitted, place: str 
     )
 
 
-def _place(store: Path, config: Mapping[str, Any], given: str | None) -> str:
+def _place(store: Store, config: Mapping[str, Any], given: str | None) -> str:
     return tracking_uri(store, given) if given else recorded_uri(store, config)
 
 

@@ -12,7 +12,9 @@ from crowdsweep.files.names import NoName, inside
 from crowdsweep.files.owned import Kind, check_owned
 from crowdsweep.labelling.recipe import LARGEST, RECIPE, recipe_of
 from crowdsweep.paths import check_path, is_file, is_folder, stands
+from crowdsweep.record.fetched import as_folder
 from crowdsweep.record.store_files import JOURNAL_FILE
+from crowdsweep.record.store_uri import Store
 
 CLASSIFIER = "classifier"
 _FILE = re.compile(
@@ -34,12 +36,16 @@ def place_of(folder: Path) -> tuple[Path, tuple[str, ...]]:
     return folder, ()
 
 
-def check_folder(folder: Path) -> None:
+def check_folder(folder: Store) -> None:
     """Checks that labels may be written to a folder: a new or an empty one, or one that labels were written to.
 
     Raises:
         BadInput: it holds something else, or what was changed since; or it cannot be read.
     """
+    if not isinstance(folder, Path):
+        with as_folder(folder, LABELS) as fetched:
+            check_owned(fetched, (), LABELS)
+        return
     check_path(folder, "a folder")
     if stands(folder) and not is_folder(folder):
         raise BadInput(f"{folder}: expected a new or empty folder, or one of labels, got a file")

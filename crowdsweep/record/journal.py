@@ -1,9 +1,9 @@
 """The journal: the one record of a sweep. What stands in it is never lost and never done twice.
 
-A store is a folder on a disk that the driver can lock.
+A store is a folder on a disk that the driver can lock, or a place in an object store.
 """
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from pathlib import Path
 from threading import RLock
 
@@ -16,8 +16,11 @@ from crowdsweep.record.codec import decode, encode
 from crowdsweep.record.events import Event
 from crowdsweep.record.kinds import news, take
 from crowdsweep.record.local import LocalRows
+from crowdsweep.record.object_rows import ObjectRows
+from crowdsweep.record.objects import Objects
 from crowdsweep.record.rows import WAY_ON, Rows
 from crowdsweep.record.state import JournalState, Known
+from crowdsweep.record.store_uri import Store, store_named
 
 
 class Journal:
@@ -27,7 +30,7 @@ class Journal:
     trial that is done. Several threads may call it.
 
     Args:
-        store: its folder.
+        store: its folder, or its URI.
         rows: where the rows live, where that does not follow from `store`; opened for writing.
 
     Raises:
@@ -36,7 +39,7 @@ class Journal:
         JournalError: the store cannot be read or written.
     """
 
-    def __init__(self, store: str | Path, *, rows: Rows | None = None) -> None:
+    def __init__(self, store: str | Store, *, rows: Rows | None = None) -> None:
         self._rows = open_rows(store, write=True) if rows is None else rows
         self._failed: JournalError | None = None
         self._guard = RLock()
@@ -98,6 +101,10 @@ class Journal:
                 self._failed = error
                 raise
 
+    def heed(self, press: Callable[[], object]) -> None:
+        """Has `press` called when this driver is asked to stop from elsewhere; see `Rows.heed`."""
+        self._rows.heed(press)
+
     def close(self) -> None:
         """Lets other drivers in; may be called twice."""
         with self._guard:
@@ -113,11 +120,11 @@ class Journal:
         return list(fresh.values())
 
 
-def read_journal(store: str | Path, *, rows: Rows | None = None) -> JournalState:
+def read_journal(store: str | Store, *, rows: Rows | None = None) -> JournalState:
     """Returns what a store's journal says, also while a driver is writing it; takes time in the number of rows.
 
     Args:
-        store: its folder.
+        store: its folder, or its URI.
         rows: of it, where they are open already.
 
     Raises:
@@ -129,22 +136,21 @@ def read_journal(store: str | Path, *, rows: Rows | None = None) -> JournalState
         take(known, event)
     if not known.rows:
         raise JournalError(
-            f"{store}: no journal here; expected a folder that `crowdsweep run` made (crowdsweep-runs/NAME by default)"
+            f"{store}: no journal here; expected a store that `crowdsweep run` made (crowdsweep-runs/NAME by default)"
         )
     return known.view()
 
 
-def open_rows(store: str | Path, *, write: bool) -> Rows:
-    """Returns the rows of a store, given as a folder or as file:// with its path.
+def open_rows(store: str | Store, *, write: bool) -> Rows:
+    """Returns the rows of a store, given as a folder or as a URI.
 
     Raises:
-        JournalError: it is another URI, or the store cannot be opened.
+        BadInput: it is a URI that no store can have.
+        JournalError: the store cannot be opened.
         JournalLocked: `write` is set and another driver is writing there.
     """
-    text = str(store).removeprefix("file://")
-    if "://" in text:
-        raise JournalError(f"{text}: expected a folder on a disk of this machine for a store, got a URI")
-    return LocalRows(Path(text), write=write)
+    place = store_named(store)
+    return LocalRows(place, write=write) if isinstance(place, Path) else ObjectRows(Objects(place), write=write)
 
 
 def _events(rows: Rows) -> Iterator[Event]:

@@ -8,7 +8,6 @@ driver died in between, does no harm: the next driver that has the same array fi
 import io
 from collections.abc import Callable, Iterable, Mapping
 from hashlib import blake2b
-from pathlib import Path
 
 import numpy as np
 
@@ -66,9 +65,13 @@ def lost_arrays(rows: Rows, result: TrialResult) -> list[Artifact]:
     return [one for one in result.kept.values() if one.digest and content_of(rows, one) is None]
 
 
-def without_files(results: Iterable[TrialResult], store: Path) -> int:
-    """Returns how many of these trials kept an array whose file is not in the store any more; reads none of them."""
-    there = {path.stem for path in (store / FOLDER).glob("*.npy")}
+def without_files(results: Iterable[TrialResult], rows: Rows) -> int:
+    """Returns how many of these trials kept an array whose file is not in the store any more; reads none of them.
+
+    Raises:
+        JournalError: the files cannot be listed.
+    """
+    there = {name.removesuffix(".npy") for name in rows.names(FOLDER)}
     return sum(any(one.digest and one.digest not in there for one in result.kept.values()) for result in results)
 
 

@@ -9,7 +9,7 @@ import os
 import shlex
 import socket
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO
@@ -17,7 +17,7 @@ from typing import BinaryIO
 from crowdsweep.errors import JournalError, JournalLocked
 from crowdsweep.files.drafts import Draft, alone_in, remove_abandoned
 from crowdsweep.files.inside import LinkInTheWay, mode_of, opened_folder
-from crowdsweep.paths import check_path
+from crowdsweep.paths import check_path, names_in
 from crowdsweep.record.rows import START, Row, chain, lines_of, whole_rows
 from crowdsweep.record.store_files import JOURNAL_FILE, LOCK_FILE, check_journal_goes_here
 
@@ -126,6 +126,13 @@ class LocalRows:
             return None
         except OSError as error:
             raise JournalError(f"{path}: cannot be read: {error.strerror}") from error
+
+    def names(self, folder: str) -> set[str]:
+        """See `Rows.names`."""
+        return set(names_in(self._folder / folder))
+
+    def heed(self, press: Callable[[], object]) -> None:
+        """See `Rows.heed`: on one machine a signal says so."""
 
     def close(self) -> None:
         """See `Rows.close`."""

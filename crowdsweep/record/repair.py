@@ -35,8 +35,12 @@ from crowdsweep.record.codec import decode
 from crowdsweep.record.events import TrialFinished
 from crowdsweep.record.kept_arrays import FOLDER, lost_arrays, place_of
 from crowdsweep.record.local import LocalRows
-from crowdsweep.record.rows import BYTE_ORDER_MARK, START, WAY_ON, Sealed, chain, lines_of, unseal
+from crowdsweep.record.numbered import JOURNAL
+from crowdsweep.record.object_rows import ObjectRows, last_head
+from crowdsweep.record.objects import Objects
+from crowdsweep.record.rows import BYTE_ORDER_MARK, START, WAY_ON, Rows, Sealed, chain, lines_of, unseal
 from crowdsweep.record.store_files import JOURNAL_FILE
+from crowdsweep.record.store_uri import Store, StoreUri, store_named
 
 _KEEPS_ARRAYS = re.compile(rb'"digest":')
 _BEGINNING = re.compile(rb'(?=\{"crc":")')
@@ -51,34 +55,43 @@ class Repaired:
         dropped: lines, or parts of lines, that cannot be read or stood there twice.
         missing: rows that were not even there.
         without_arrays: ends of trials that were dropped since arrays of theirs cannot be read.
-        copy: the journal as it was; None where nothing had to be changed.
+        copy: the journal as it was: a file, or the objects that another stands for now; None where nothing had to be
+            changed.
     """
 
     kept: int
     dropped: int
     missing: int
     without_arrays: int
-    copy: Path | None
+    copy: Store | None
 
 
-def repair_journal(store: str | Path) -> Repaired:
-    """Rewrites a local journal with the rows that can be read, where it is damaged; what the others held is run again.
+def repair_journal(store: str | Store) -> Repaired:
+    """Rewrites a journal with the rows that can be read, where it is damaged; what the others held is run again.
 
-    Either the old file or the new one stands there, whatever happens meanwhile.
+    Either the old one or the new one stands there, whatever happens meanwhile.
 
     Raises:
         JournalLocked: a driver is writing it.
         JournalError: there is no journal, none of its rows can be read, or it cannot be written.
     """
-    file = Path(store, JOURNAL_FILE)
+    place = store_named(store)
+    return _repaired_file(place) if isinstance(place, Path) else _repaired_objects(place)
+
+
+def _repaired_file(store: Path) -> Repaired:
+    file = store / JOURNAL_FILE
     if not is_file(file):
-        raise JournalError(
-            f"{file}: no journal to repair; expected a local folder that `crowdsweep run` made. Of one in an object "
-            f"store, copy the objects of its folder `journal` into one such file, in the order of their names"
-        )
+        raise JournalError(f"{file}: no journal to repair; expected a store that `crowdsweep run` made")
     rows = LocalRows(file.parent, write=True)
     try:
-        return _repaired(file, rows)
+        with file.open("rb") as lines:
+            sifted = _sifted(lines_of(lines), rows, str(file))
+        if sifted.is_sound:
+            return sifted.done(None)
+        copy = _replaced(file, sifted.whole)
+        _remove_damaged(file.parent, sifted.damaged)
+        return sifted.done(copy)
     except JournalError:
         raise
     except OSError as error:
@@ -87,48 +100,108 @@ def repair_journal(store: str | Path) -> Repaired:
         rows.close()
 
 
-def _repaired(file: Path, rows: LocalRows) -> Repaired:
+def _repaired_objects(store: StoreUri) -> Repaired:
+    """The same in an object store: its objects stay as they are, and a pack of the rows that can be read stands for
+    them."""
+    objects = Objects(store)
+    if not last_head(objects)[0]:
+        raise JournalError(f"{store}: no journal to repair; expected a store that `crowdsweep run` made")
+    rows = ObjectRows(objects, write=True)
+    try:
+        sifted = _sifted(rows.lines(), rows, str(store))
+        if sifted.is_sound and _is_read(rows):
+            return sifted.done(None)
+        rows.rewrite(sifted.whole.splitlines(keepends=True))
+        rows.remove([place_of(array) for array in sifted.damaged])
+        return sifted.done(store / JOURNAL)
+    finally:
+        rows.close()
+
+
+def _is_read(rows: Rows) -> bool:
+    try:
+        for _ in rows.read_rows():
+            pass
+    except JournalDamaged:
+        return False
+    return True
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Sifted:
+    """What can be read of a journal.
+
+    Attributes:
+        rows: in their order, numbered and chained as they were.
+        dropped, missing, without_arrays: as in `Repaired`.
+        damaged: arrays of trials whose ends were dropped.
+        is_sound: whether nothing has to be changed.
+    """
+
+    rows: list[Sealed]
+    dropped: int
+    missing: int
+    without_arrays: int
+    damaged: set[Artifact]
+    is_sound: bool
+
+    @property
+    def whole(self) -> bytes:
+        """The rows as lines, numbered and chained anew."""
+        return chain((row.text.decode("utf-8", "surrogatepass") for row in self.rows), START)[0]
+
+    def done(self, copy: Store | None) -> Repaired:
+        """Returns what was done, given where the journal lies as it was; None where nothing was."""
+        kept = len(self.rows)
+        if copy is None:
+            return Repaired(kept=kept, dropped=0, missing=0, without_arrays=0, copy=None)
+        return Repaired(
+            kept=kept, dropped=self.dropped, missing=self.missing, without_arrays=self.without_arrays, copy=copy
+        )
+
+
+def _sifted(lines: Iterable[bytes], rows: Rows, place: str) -> _Sifted:
+    """Takes what can be read out of the lines of a journal.
+
+    Raises:
+        JournalError: that is nothing.
+    """
     found: list[Sealed] = []
     dropped = last = 0
     seen: set[tuple[int, bytes]] = set()
     is_sound, link = True, START
-    with file.open("rb") as lines:
-        for line in lines_of(lines):
-            parts = [row or unseal(part.strip(b"\0\r\n") + b"\n") for part, row in _parts(line)]
-            is_sound = is_sound and len(parts) == 1 and unseal(line) is not None
-            for row in parts:
-                if row is None:
-                    dropped += 1
-                    continue
-                number = row.after.number + 1
-                last = max(last, number)
-                if (number, row.crc) in seen:
-                    dropped += 1
-                    is_sound = False
-                    continue
-                seen.add((number, row.crc))
-                is_sound = is_sound and row.after == link
-                link = link._replace(number=link.number + 1, crc=row.crc)
-                found.append(row)
-    lost = {row: arrays for row in found if (arrays := _lost_arrays(row, rows, file))}
+    for line in lines:
+        parts = [row or unseal(part.strip(b"\0\r\n") + b"\n") for part, row in _parts(line)]
+        is_sound = is_sound and len(parts) == 1 and unseal(line) is not None
+        for row in parts:
+            if row is None:
+                dropped += 1
+                continue
+            number = row.after.number + 1
+            last = max(last, number)
+            if (number, row.crc) in seen:
+                dropped += 1
+                is_sound = False
+                continue
+            seen.add((number, row.crc))
+            is_sound = is_sound and row.after == link
+            link = link._replace(number=link.number + 1, crc=row.crc)
+            found.append(row)
+    lost = {row: arrays for row in found if (arrays := _lost_arrays(row, rows, place))}
     kept = [row for row in found if row not in lost]
-    if is_sound and len(kept) == len(found):
-        return Repaired(kept=len(found), dropped=0, missing=0, without_arrays=0, copy=None)
-    if not kept:
+    is_sound = is_sound and not lost
+    if not kept and not is_sound:
         raise JournalError(
-            f"{file}: not one row of it can be read; it stands as it was. Put a copy of the journal in its place, or "
+            f"{place}: not one row of it can be read; it stands as it was. Put a copy of the journal in its place, or "
             f"move it away and begin anew"
         )
-    kept.sort(key=lambda row: row.after.number)
-    whole = chain((row.text.decode("utf-8", "surrogatepass") for row in kept), START)[0]
-    copy = _replaced(file, whole)
-    _remove_damaged(file.parent, {array for arrays in lost.values() for array in arrays})
-    return Repaired(
-        kept=len(kept),
+    return _Sifted(
+        rows=sorted(kept, key=lambda row: row.after.number),
         dropped=dropped,
         missing=max(0, last - len(found) - dropped),
         without_arrays=len(found) - len(kept),
-        copy=copy,
+        damaged={array for arrays in lost.values() for array in arrays},
+        is_sound=is_sound,
     )
 
 
@@ -144,7 +217,7 @@ def _remove_damaged(store: Path, arrays: Iterable[Artifact]) -> None:
         return
 
 
-def _lost_arrays(row: Sealed, rows: LocalRows, file: Path) -> list[Artifact]:
+def _lost_arrays(row: Sealed, rows: Rows, place: str) -> list[Artifact]:
     """Returns the arrays that cannot be read any more of the trial whose end a row tells.
 
     Raises:
@@ -155,7 +228,7 @@ def _lost_arrays(row: Sealed, rows: LocalRows, file: Path) -> list[Artifact]:
     try:
         event = decode(row.text)
     except JournalDamaged as error:
-        raise JournalDamaged(f"{file}, row {row.after.number + 1}: {error}. {WAY_ON}") from error
+        raise JournalDamaged(f"{place}, row {row.after.number + 1}: {error}. {WAY_ON}") from error
     except JournalError:  # of another version: whoever reads it says so
         return []
     return lost_arrays(rows, event.result) if isinstance(event, TrialFinished) else []

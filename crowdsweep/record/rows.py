@@ -10,7 +10,7 @@ which is dropped. Whatever else is not a row was not written by a driver; it is 
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO, NamedTuple, Protocol, runtime_checkable
 from zlib import crc32
@@ -108,6 +108,18 @@ class Rows(Protocol):
         Raises:
             JournalError: it cannot be read.
         """
+        ...
+
+    def names(self, folder: str) -> set[str]:
+        """Returns the names of the files in a folder beside the rows; none where there is no folder.
+
+        Raises:
+            JournalError: they cannot be listed.
+        """
+        ...
+
+    def heed(self, press: Callable[[], object]) -> None:
+        """Has `press` called when this writer is asked to stop from elsewhere, where no signal comes from there."""
         ...
 
     def close(self) -> None:

@@ -10,7 +10,9 @@ from crowdsweep.errors import JournalError, NotOurs, plain, shortened
 from crowdsweep.files.drafts import is_draft
 from crowdsweep.files.inside import beginning_of, content_of, is_link, mode_of, names_below, opened_folder
 from crowdsweep.files.owned import Kind, check_owned
+from crowdsweep.record.fetched import as_folder
 from crowdsweep.record.rows import unseal
+from crowdsweep.record.store_uri import Store
 
 JOURNAL_FILE, LOCK_FILE, JOB_FILE = "journal.jsonl", "journal.lock", "job.json"
 ARTIFACTS = "artifacts"
@@ -36,13 +38,17 @@ _HOLDS = {
 }
 
 
-def check_store(store: Path) -> None:
-    """Checks before long work that reports can be written into a local store, and that no folder of it is a link.
+def check_store(store: Store) -> None:
+    """Checks before long work that reports can be written into a store, and that no folder of a local one is a link.
 
     Raises:
         NotOurs: files that crowdsweep did not write are in the way.
         JournalError: a folder is a link, or the store cannot be read.
     """
+    if not isinstance(store, Path):
+        with as_folder(store, STORE) as folder:
+            check_owned(folder, (), STORE)
+        return
     try:
         check_journal_goes_here(store)
         check_owned(store, (), STORE)

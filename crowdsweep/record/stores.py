@@ -8,8 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from crowdsweep.errors import BadInput
-from crowdsweep.paths import exists, is_folder, names_in
+from crowdsweep.paths import exists, is_file, is_folder, names_in
 from crowdsweep.record.local import JOURNAL_FILE, LOCK_FILE
+from crowdsweep.record.object_rows import is_gone, last_head
+from crowdsweep.record.objects import Objects
+from crowdsweep.record.store_uri import Store, StoreUri
 
 DEFAULT_STORES = Path("crowdsweep-runs")
 """A folder for each sweep, called as the sweep; below the folder that a person stands in."""
@@ -22,11 +25,13 @@ class Driver:
     Attributes:
         pid, host: of the process.
         since: when it began, ISO 8601.
+        writer: what it calls itself in an object store; empty of one that works on a folder.
     """
 
     pid: int
     host: str
     since: str
+    writer: str = ""
 
     @property
     def here(self) -> bool:
@@ -43,13 +48,15 @@ def stores_in(folder: Path = DEFAULT_STORES) -> list[Path]:
     return [store for _, store in sorted(written, key=lambda pair: pair[0], reverse=True)]
 
 
-def asked_store(given: Path | None) -> Path:
-    """Returns the folder that a person means: a path, the name of a sweep that ran here, or the latest for None. Of a
-    sweep that is called as another folder here, a dataset's, its record is meant.
+def asked_store(given: Store | None) -> Store:
+    """Returns the store that a person means: a path, the name of a sweep that ran here, or the latest for None. Of a
+    sweep that is called as another folder here, a dataset's, its record is meant. A URI is as it is given.
 
     Raises:
         BadInput: there is none.
     """
+    if isinstance(given, StoreUri):
+        return given
     if given is not None:
         places = [place for place in (given, DEFAULT_STORES / given) if is_folder(place)]
         if places:
@@ -63,9 +70,26 @@ def asked_store(given: Path | None) -> Path:
     raise BadInput(f"{given}: expected the folder of a sweep's record, found nothing there; {hint}")
 
 
-def driver_of(store: Path) -> Driver | None:
+def has_journal(store: Store) -> bool:
+    """Whether there is a journal in a store, or what was one.
+
+    Raises:
+        JournalError: an object store cannot be read.
+    """
+    return is_file(store / JOURNAL_FILE) if isinstance(store, Path) else last_head(Objects(store))[0] > 0
+
+
+def driver_of(store: Store) -> Driver | None:
     """Returns who works on a sweep; None where nobody does. Of a process on another machine it is not known whether it
-    lives: it is returned as long as no other has begun."""
+    lives: it is returned as long as no other has begun.
+
+    Raises:
+        JournalError: an object store cannot be read.
+    """
+    if isinstance(store, StoreUri):
+        _, head = last_head(Objects(store))
+        works = head is not None and not head.ended and not is_gone(head)
+        return Driver(pid=head.pid, host=head.host, since=head.since, writer=head.writer) if head and works else None
     try:
         told = json.loads((store / LOCK_FILE).read_text()[:1000])
         driver = Driver(pid=int(told["pid"]), host=str(told["host"]), since=str(told["since"]))

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from crowdsweep.data.dataset import CrowdDataset
@@ -19,6 +18,7 @@ from crowdsweep.record.events import TrialFinished
 from crowdsweep.record.journal import read_journal
 from crowdsweep.record.result import TrialResult
 from crowdsweep.record.spec import TrialSpec
+from crowdsweep.record.store_uri import Store, near
 from crowdsweep.trial.learning_curve import CurveSpec
 
 TOLERANCE = 1e-6  # relative: what a trial's numbers may move by with the batch that it ran in
@@ -85,7 +85,7 @@ class Replay:
         return "\n".join(lines)
 
 
-def replay_trial(key: str, stores: Sequence[Path]) -> Replay:
+def replay_trial(key: str, stores: Sequence[Store]) -> Replay:
     """Finds a trial by its key, or the start of it, and runs it again.
 
     Raises:
@@ -104,7 +104,7 @@ def replay_trial(key: str, stores: Sequence[Path]) -> Replay:
     if len(found) > 1:
         raise BadInput(f"trial {key}: expected the start of one key, {len(found)} begin so: {', '.join(found)}")
     spec, state, store = next(iter(found.values()))
-    base = load_recorded(spec.dataset, spec.dataset_params, spec.fingerprint, store)
+    base = load_recorded(spec.dataset, spec.dataset_params, spec.fingerprint, near(store))
     if base.fingerprint != spec.fingerprint:
         raise BadInput(
             f"trial {key} of {store}: dataset {spec.dataset!r} has changed since it was run "

@@ -7,14 +7,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 from crowdsweep.errors import BadInput
+from crowdsweep.record.asking import ask
 from crowdsweep.record.events import SweepStatus
 from crowdsweep.record.journal import read_journal
+from crowdsweep.record.objects import Objects
+from crowdsweep.record.store_uri import Store, StoreUri
 from crowdsweep.record.stores import DEFAULT_STORES, Driver, driver_of, stores_in
 
 LOOK_S = 0.2
 
 
-def running_driver(store: Path) -> Driver | None:
+def running_driver(store: Store) -> Driver | None:
     """Returns who works on a sweep that has not ended; None where nobody does.
 
     Raises:
@@ -40,7 +43,7 @@ def the_running_one(folder: Path = DEFAULT_STORES) -> Path:
     return running[0]
 
 
-def ask_to_stop(store: Path) -> Driver:
+def ask_to_stop(store: Store) -> Driver:
     """Presses Ctrl-C for a sweep: what runs is finished, written, and the sweep ends. The second time it ends at once.
 
     Raises:
@@ -52,6 +55,13 @@ def ask_to_stop(store: Path) -> Driver:
             f"{store}: expected a sweep that runs, and none does; `crowdsweep status {store}` says how far it is"
         )
     who = f"process {driver.pid} on {driver.host}, since {driver.since}"
+    if isinstance(store, StoreUri):
+        if not ask(Objects(store), driver.writer, "stop"):
+            raise BadInput(
+                f"{store}: this sweep was run by {who}, which does not answer: it is gone, or starting. Run the same "
+                f"sweep again, and it goes on; or stop it there"
+            )
+        return driver
     if not driver.here:
         raise BadInput(
             f"{store}: this sweep is run by {who}, another machine than this: stop it there, by `crowdsweep stop` or "
@@ -68,7 +78,12 @@ def ask_to_stop(store: Path) -> Driver:
     return driver
 
 
-def wait_for_end(store: Path, driver: Driver, sleep: Callable[[float], None] = time.sleep) -> None:
+def wait_for_end(store: Store, driver: Driver, sleep: Callable[[float], None] = time.sleep) -> None:
     """Returns when a driver works on a sweep no more."""
+    if isinstance(store, StoreUri):
+        objects = Objects(store)
+        while driver_of(store) == driver and ask(objects, driver.writer, "alive"):
+            sleep(LOOK_S)
+        return
     while driver_of(store) == driver:
         sleep(LOOK_S)

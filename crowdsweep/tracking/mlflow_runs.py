@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 from crowdsweep.errors import BadInput
 from crowdsweep.record.events import Event, SweepStarted, TrialFinished, TrialPlanned
@@ -15,6 +14,7 @@ from crowdsweep.record.journal import open_rows
 from crowdsweep.record.kept_arrays import content_of
 from crowdsweep.record.shown_uri import without_credentials
 from crowdsweep.record.state import JournalState
+from crowdsweep.record.store_uri import Store
 from crowdsweep.tracking.mlflow_door import MlflowClient, MlflowDoor
 from crowdsweep.tracking.mlflow_failures import words_of
 from crowdsweep.tracking.projection import Projection
@@ -60,7 +60,7 @@ class MlflowMirror:
 
     def __init__(
         self,
-        store: str | Path,
+        store: str | Store,
         *,
         experiment: str,
         look: Callable[[], JournalState],
@@ -228,6 +228,7 @@ def told_of_silence(door: MlflowDoor, after_s: float = _SILENT_S) -> Generator[N
         thread.join()
 
 
-def reader_of(store: str | Path) -> ReadArtifact:
+def reader_of(store: str | Store) -> ReadArtifact:
     """Returns what reads the arrays that the trials of a store kept."""
-    return lambda artifact: content_of(open_rows(store, write=False), artifact)
+    rows = open_rows(store, write=False)
+    return lambda artifact: content_of(rows, artifact)

@@ -20,6 +20,7 @@ from crowdsweep.errors import BadInput, plain
 from crowdsweep.record.journal import read_journal
 from crowdsweep.record.shown_uri import without_credentials
 from crowdsweep.record.state import JournalState
+from crowdsweep.record.store_uri import Store
 from crowdsweep.record.stores import driver_of
 from crowdsweep.tracking.artifact_files import DatabaseBusy, NoDatabase, bring_along, experiment_in
 from crowdsweep.tracking.artifact_places import FOLDER
@@ -58,7 +59,7 @@ os._exit(abs(code))
 """
 
 
-def serve(store: Path, port: int, announce: Callable[[str], object]) -> int:
+def serve(store: Store, port: int, announce: Callable[[str], object]) -> int:
     """Serves the database beside the record until it is interrupted; returns the server's exit code.
 
     What is served answers who has the link that is announced (`mlflow_guard`).
@@ -68,11 +69,17 @@ def serve(store: Path, port: int, announce: Callable[[str], object]) -> int:
     Raises:
         BadInput: the sweep has no MLflow runs, or its database cannot be used, or somebody listens on the port.
     """
-    database = whole(store) / DATABASE
+    database = whole(str(store)) / DATABASE
     state = read_journal(store)
     if (elsewhere := _elsewhere(state, database)) is not None:
         announce(elsewhere)
         return 0
+    if not isinstance(store, Path):
+        raise BadInput(
+            f"{store}: expected a sweep with MLflow runs, and this one has none: no database lives in an object store. "
+            f"Give a tracking server as MLFLOW_TRACKING_URI, and `crowdsweep mirror {shlex.quote(str(store))}` writes "
+            f"them there"
+        )
     if not database.is_file():
         raise BadInput(_why_none(store, state))
     if database.is_symlink():

@@ -9,12 +9,13 @@ from urllib.parse import unquote
 
 from crowdsweep.errors import BadInput
 from crowdsweep.record.shown_uri import HIDDEN, without_credentials
+from crowdsweep.record.store_uri import Store
 
 DATABASE = "mlflow.db"
 """Name of a store's own database."""
 
 
-def tracking_uri(store: str | Path, uri: str | None = None) -> str:
+def tracking_uri(store: str | Store, uri: str | None = None) -> str:
     """Returns where runs go: `uri`, else MLFLOW_TRACKING_URI, else a database in the store's folder.
 
     A record keeps a URI without its secrets: where the variable says the same place with them, it is the variable's.
@@ -32,18 +33,23 @@ def tracking_uri(store: str | Path, uri: str | None = None) -> str:
         )
     if chosen:
         return chosen
-    if "://" in str(store):
+    if not has_place(store, uri):
         raise BadInput(
             f"tracking: no database can live in {store}; give tracking.uri or MLFLOW_TRACKING_URI (a tracking server), "
             f"or set tracking.enabled to false"
         )
-    database = whole(store) / DATABASE
+    database = whole(str(store)) / DATABASE
     if database.is_symlink():
         raise BadInput(f"{database}: expected a file of the store, got a link; remove it, or give tracking.uri")
     return sqlite_uri(database)
 
 
-def recorded_uri(store: str | Path, config: Mapping[str, Any]) -> str:
+def has_place(store: str | Store, uri: str | None = None) -> bool:
+    """Whether runs have somewhere to go: no database lives in an object store, so of a sweep there it must be said."""
+    return bool(uri or os.environ.get("MLFLOW_TRACKING_URI")) or "://" not in str(store)
+
+
+def recorded_uri(store: str | Store, config: Mapping[str, Any]) -> str:
     """As `tracking_uri`, of the sweep file that a record keeps. A record may be somebody else's: no file is made where
     it says alone.
 
@@ -52,7 +58,7 @@ def recorded_uri(store: str | Path, config: Mapping[str, Any]) -> str:
     """
     uri = tracking_uri(store, config.get("tracking", {}).get("uri"))
     file = database_file(uri)
-    if file is not None and not file.exists() and file.parent != whole(store):
+    if file is not None and not file.exists() and file.parent != whole(str(store)):
         raise BadInput(
             f"tracking: expected the database {file}, which the record of {store} names, and found none there; to have "
             f"it made, run the sweep, or name it yourself: `mirror` --uri {shlex.quote(uri)}"

@@ -4,12 +4,12 @@ import logging
 import shlex
 import threading
 import time
-from pathlib import Path
 
 from crowdsweep.analysis.sweep import AnalysedSweep
 from crowdsweep.errors import BadInput
 from crowdsweep.record.shown_uri import discreetly
-from crowdsweep.tracking.uri import tracking_uri
+from crowdsweep.record.store_uri import Store
+from crowdsweep.tracking.uri import has_place, tracking_uri
 from crowdsweep.views.mlflow.page import sweep_page
 from crowdsweep.views.report_files import written_files
 
@@ -29,7 +29,7 @@ def show_when_ended(found: AnalysedSweep, uri: str | None = None, *, lacks: str 
         lacks: what MLflow lacks already, in words: `3 trials`.
     """
     store, tracking = found.store, found.state.config.get("tracking", {})
-    if not tracking.get("enabled", True):
+    if not tracking.get("enabled", True) or not has_place(store, uri or tracking.get("uri")):
         return
     failed: list[str] = ["it took too long"]
 
@@ -53,7 +53,7 @@ def show_when_ended(found: AnalysedSweep, uri: str | None = None, *, lacks: str 
         _log.warning("%s", make_up(store, lacks, failed[0] if failed else ""))
 
 
-def make_up(store: Path, lacks: str, failed: str) -> str:
+def make_up(store: Store, lacks: str, failed: str) -> str:
     """Returns what MLflow lacks of a sweep, why its page could not be written, and the command that makes up for it."""
     what = [f"lacks {lacks}"] if lacks else []
     what += [f"does not show the report as it is now: {failed}"] if failed else []

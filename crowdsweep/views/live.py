@@ -2,9 +2,9 @@
 
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 from crowdsweep.analysis.sweep import analysed
+from crowdsweep.record.store_uri import Store
 from crowdsweep.views.report_files import write_files
 
 EVERY = 10
@@ -13,8 +13,8 @@ _SHARE = 4.0  # of the time that a large page takes to write, no less is left to
 
 
 def live_report(
-    store: Path, announce: Callable[[Path], None], *, every: int = EVERY, sleep: Callable[[float], None] = time.sleep
-) -> Path:
+    store: Store, announce: Callable[[Store], None], *, every: int = EVERY, sleep: Callable[[float], None] = time.sleep
+) -> Store:
     """Writes the report of a sweep whenever its record has grown, until the sweep's run ends, well or not, or its
     driver is gone without a word. The last page does not load itself again.
 

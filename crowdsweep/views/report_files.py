@@ -3,19 +3,20 @@
 import io
 import logging
 import shlex
-from pathlib import Path
 
 import pyarrow.parquet
 
 from crowdsweep.analysis.comparison_table import comparison_table
 from crowdsweep.analysis.sweep import AnalysedSweep, analysed
 from crowdsweep.analysis.trial_table import results_table
-from crowdsweep.errors import NotWritten
+from crowdsweep.errors import NotWritten, error_words
 from crowdsweep.files.csv_files import to_csv
 from crowdsweep.files.owned import replace_files
 from crowdsweep.paths import is_file
+from crowdsweep.record.fetched import as_folder
 from crowdsweep.record.kept_arrays import FOLDER, without_files
 from crowdsweep.record.store_files import STORE
+from crowdsweep.record.store_uri import Store
 from crowdsweep.views.figures.map_files import pictures
 from crowdsweep.views.page.page import render_page
 from crowdsweep.views.tables.reading import comparison_in_latex, comparison_in_markdown
@@ -26,7 +27,7 @@ WRITTEN = ("report.html", "table.md", "table.csv", "table.tex")
 _log = logging.getLogger(__name__)
 
 
-def write_report(store: Path, *, refresh: int = 0) -> Path:
+def write_report(store: Store, *, refresh: int = 0) -> Store:
     """Writes `report.html`, `table.md`, `table.csv`, `table.tex`, `results.parquet`, and, where models keep what they
     are drawn from, maps (`map_files.pictures`: `annotators-1.png` …) into a sweep's store.
 
@@ -48,7 +49,7 @@ def write_report(store: Path, *, refresh: int = 0) -> Path:
     return write_files(analysed(store), refresh=refresh)
 
 
-def write_files(found: AnalysedSweep, *, refresh: int = 0) -> Path:
+def write_files(found: AnalysedSweep, *, refresh: int = 0) -> Store:
     """Writes what `write_report` writes, of a sweep that has been read."""
     store = found.store
     parquet = io.BytesIO()
@@ -65,14 +66,15 @@ def write_files(found: AnalysedSweep, *, refresh: int = 0) -> Path:
         **{name: text.encode(errors="backslashreplace") for name, text in texts.items()},
     }
     try:
-        replace_files(store, STORE, files)
+        with as_folder(store, STORE, write=True) as folder:
+            replace_files(folder, STORE, files)
     except OSError as error:
         place = store / error.filename if error.filename in files else store
         raise NotWritten(
-            f"{place}: could not be written ({error.strerror}); what stood there before stands, and the record is "
+            f"{place}: could not be written ({error_words(error)}); what stood there before stands, and the record is "
             f"safe. See to the disk, then run `crowdsweep report {shlex.quote(str(store))}`"
         ) from error
-    if gone := without_files(found.state.results.values(), store):
+    if gone := without_files(found.state.results.values(), found.rows):
         _log.warning(
             "%s: files of %d trials are missing from %s, so intervals and tests do without them. `crowdsweep repair "
             "%s`, then run the same sweep again, which runs those trials again",
@@ -81,6 +83,7 @@ def write_files(found: AnalysedSweep, *, refresh: int = 0) -> Path:
     return store / "report.html"
 
 
-def written_files(store: Path) -> dict[str, bytes]:
+def written_files(store: Store) -> dict[str, bytes]:
     """Returns the page and the tables of a sweep's report as they stand in its store; those that are there."""
-    return {name: (store / name).read_bytes() for name in WRITTEN if is_file(store / name)}
+    with as_folder(store, STORE) as folder:
+        return {name: (folder / name).read_bytes() for name in WRITTEN if is_file(folder / name)}

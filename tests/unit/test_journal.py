@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from crowdsweep.errors import JournalDamaged, JournalError, JournalLocked
+from crowdsweep.errors import BadInput, JournalDamaged, JournalError, JournalLocked
 from crowdsweep.record.events import PointProposed, PointScored, RunsCreated, SweepFinished, SweepStatus, TrialPlanned
 from crowdsweep.record.journal import Journal, open_rows, read_journal
 from crowdsweep.record.local import JOURNAL_FILE, LOCK_FILE
@@ -230,7 +230,7 @@ def test_a_store_by_uri(tmp_path: Path) -> None:
     journal.close()
     assert {path.name for path in (tmp_path / "store").iterdir()} == {JOURNAL_FILE, LOCK_FILE}
     assert read_journal(tmp_path / "store").name == "a-sweep"
-    with pytest.raises(JournalError, match="got a URI"):
+    with pytest.raises(BadInput, match="got another kind of URI"):
         open_rows("nowhere://bucket/x", write=False)
 
 

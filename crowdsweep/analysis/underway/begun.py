@@ -2,10 +2,10 @@
 
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 from crowdsweep.errors import BadInput
 from crowdsweep.record.journal import open_rows, read_journal
+from crowdsweep.record.store_uri import Store
 from crowdsweep.record.stores import asked_store, driver_of
 
 PATIENCE = 60
@@ -13,9 +13,9 @@ PATIENCE = 60
 
 
 def begun_store(
-    given: Path | None, tell: Callable[[str], object], *, sleep: Callable[[float], None] = time.sleep
-) -> Path:
-    """Returns the folder of a sweep's record, as `asked_store`, once its driver has written the first row. A driver at
+    given: Store | None, tell: Callable[[str], object], *, sleep: Callable[[float], None] = time.sleep
+) -> Store:
+    """Returns where a sweep's record is, as `asked_store`, once its driver has written the first row. A driver at
     work, which may load data first, is waited for without end; one that is still to begin, for `PATIENCE` seconds.
 
     Args:

@@ -1,0 +1,318 @@
+"""The journal in an object store: numbered objects, each created where none stands; no lease and no clock.
+
+A driver begins by creating the next object, and writes every flush as the next one. Whoever finds the number taken has
+lost the race, and stops before it tells anybody. A driver that finds the number taken by itself has lost an answer, not
+the race.
+"""
+
+import io
+import os
+import secrets
+import shlex
+import socket
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from crowdsweep.errors import JournalDamaged, JournalError, JournalLocked
+from crowdsweep.record.asking import ANSWER_S, LISTEN_S, Listener, ask
+from crowdsweep.record.numbered import (
+    JOURNAL,
+    PACKS,
+    Head,
+    Span,
+    Written,
+    gone,
+    head_of,
+    number_of,
+    numbers_of,
+    object_name,
+    spans_of,
+    written_in,
+)
+from crowdsweep.record.objects import Objects
+from crowdsweep.record.rows import START, Row, chain, lines_of, unseal, whole_rows
+
+PACKED = 256
+"""Objects of a pack."""
+_TRIES = 3
+
+
+class ObjectRows:
+    """Rows below a prefix of an object store.
+
+    A writer keeps others out while it answers them (`asking`); of one that does not, another takes over, and the first
+    is refused when it writes next.
+
+    Args:
+        objects: of the store.
+        write: begin as a driver.
+        listen_s, answer_s: seconds between a driver's looks at what it is asked, and for which an answer is waited for.
+        packed: objects of a pack.
+
+    Raises:
+        JournalLocked: another driver is writing.
+        JournalError: the store cannot be read or written.
+    """
+
+    def __init__(
+        self,
+        objects: Objects,
+        *,
+        write: bool,
+        listen_s: float = LISTEN_S,
+        answer_s: float = ANSWER_S,
+        packed: int = PACKED,
+    ) -> None:
+        self._objects = objects
+        self._packed = packed
+        self._me: Head | None = None
+        self._listener: Listener | None = None
+        self._number = 0  # of the last object that is this driver's own
+        self._link = START
+        self._is_read = False
+        self._failed: JournalError | None = None
+        self._packs = True
+        self._loose: list[bytes] = []  # what no pack holds yet, of the objects up to the last
+        self._kept: set[str] = set()
+        if write:
+            self._begin(answer_s)
+            self._listener = Listener(objects, self._written_by().writer, every_s=listen_s)
+
+    def heed(self, press: Callable[[], object]) -> None:
+        """Has `press` called whenever somebody asks this driver to stop; see `Listener.heed`."""
+        if self._listener is not None:
+            self._listener.heed(press)
+
+    def read_rows(self) -> Iterator[Row]:
+        """See `Rows.read_rows`; a prefix without objects has no rows. Many objects are read at the same time."""
+        number, link = 0, START
+        for one in self._written():
+            number = one.head.object
+            for whole in whole_rows(one.lines, one.place, after=link):
+                link = whole.link
+                yield Row(text=whole.text, place=f"{one.place}, row {link.number}")
+        if self._me is not None:
+            if number > self._number:
+                raise self._taken_over(number)
+            if number < self._number:
+                raise JournalError(
+                    f"{self._objects.place}: the server does not list what it has just been given, and no journal can "
+                    f"be kept so: give a store that does, as S3, GCS and Azure do"
+                )
+            self._link, self._is_read = link, True
+            self._pack()
+
+    def append_rows(self, texts: Sequence[str]) -> None:
+        """See `Rows.append_rows`: one object for all of them."""
+        me = self._written_by()
+        if self._failed is not None:
+            raise self._failed
+        if not self._is_read:
+            for _ in self.read_rows():  # to know behind which row these stand
+                pass
+        lines, link = chain(texts, self._link)
+        content = replace(me, object=self._number + 1, rows=len(texts)).line() + lines
+        if not self._created(self._number + 1, content):
+            raise self._taken_over(self._number + 1)
+        self._number, self._link = self._number + 1, link
+        self._loose.append(content)
+        self._pack()
+
+    def put(self, folder: str, files: Mapping[str, bytes]) -> None:
+        """See `Rows.put`: an object for each, many written at the same time."""
+        self._written_by()
+        fresh = {f"{folder}/{name}": content for name, content in files.items()}
+        self._objects.create_all([(name, content) for name, content in fresh.items() if name not in self._kept])
+        self._kept.update(fresh)
+
+    def get(self, name: str) -> bytes | None:
+        """See `Rows.get`."""
+        return self._objects.get(name)
+
+    def names(self, folder: str) -> set[str]:
+        """See `Rows.names`."""
+        return {one.name.removeprefix(f"{folder}/") for one in self._objects.names(folder)}
+
+    def close(self) -> None:
+        """See `Rows.close`: the last object says that this driver has ended."""
+        if self._me is None:
+            return
+        me, self._me = self._me, None
+        if self._listener is not None:
+            self._listener.close()
+        ended = replace(me, object=self._number + 1, rows=0, ended=True)
+        try:
+            self._objects.create(object_name(ended.object), ended.line())
+        except JournalError:  # then it is asked whether it lives, and does not answer
+            return
+
+    def lines(self) -> Iterator[bytes]:
+        """Yields every line of the journal that is no object's first one, damaged ones too, as `repair` wants them. In
+        place of a damaged pack come the objects that it was made of."""
+        spans = spans_of(one.name for one in self._objects.names(PACKS))
+        after, names = 0, list[str]()
+        for span, content in zip(spans, self._objects.get_all([span.name for span in spans]), strict=True):
+            sound = content is not None and _is_sound(content, span)
+            names += [span.name] if sound else [object_name(number) for number in range(span.first, span.last + 1)]
+            after = span.last
+        names += [one.name for one in self._objects.names(JOURNAL, after=object_name(after) if after else "")]
+        for content in self._objects.get_all(names):
+            yield from (line for line in lines_of(io.BytesIO(content or b"")) if head_of(line) is None)
+
+    def rewrite(self, lines: Sequence[bytes]) -> str:
+        """Has other rows stand for all objects that there are, which stay as they are; returns the pack's name.
+
+        Args:
+            lines: sealed and chained from the first on.
+
+        Raises:
+            JournalError: they could not be written.
+        """
+        me, last = self._written_by(), self._number
+        heads = [replace(me, object=number, rows=0).line() for number in range(1, last)]
+        content = b"".join([*heads, replace(me, object=last, rows=len(lines)).line(), *lines])
+        span = Span(1, last)
+        self._objects.put(span.name, content)
+        return span.name
+
+    def remove(self, names: Sequence[str]) -> None:
+        """Removes files beside the rows."""
+        self._written_by()
+        self._objects.remove(names)
+
+    def _begin(self, answer_s: float) -> None:
+        """Creates the object that says that this driver begins.
+
+        Raises:
+            JournalLocked: another one works on the sweep, or was quicker.
+        """
+        number, before = last_head(self._objects)
+        if before is not None and not before.ended and is_alive(self._objects, before, answer_s=answer_s):
+            raise self._locked(before)
+        since = datetime.now(UTC).isoformat(timespec="seconds")
+        writer, host = secrets.token_hex(16), socket.gethostname()
+        me = Head(object=number + 1, rows=0, writer=writer, pid=os.getpid(), host=host, since=since)
+        self._me = me
+        try:
+            if not self._created(me.object, me.line()):
+                raise self._locked(head_of(self._objects.get(object_name(me.object)) or b""))
+        except BaseException:
+            self._me = None
+            raise
+        self._number = me.object
+
+    def _created(self, number: int, content: bytes) -> bool:
+        """Creates an object of the journal; returns False where another driver did.
+
+        Where the server does not answer, it is tried again: it may have done so and lost the answer.
+        """
+        name = object_name(number)
+        for tries_left in reversed(range(_TRIES)):
+            try:
+                if self._objects.create(name, content):
+                    return True
+                return self._objects.get(name) == content
+            except JournalError as error:
+                if not tries_left:
+                    self._failed = error
+                    raise
+        raise AssertionError("a loop ended that does not")
+
+    def _written_by(self) -> Head:
+        if self._me is None:
+            raise JournalError(f"{self._objects.place}: not open for writing")
+        return self._me
+
+    def _written(self) -> Iterator[Written]:
+        """Yields all objects, from packs where they are in one; what no pack holds is kept for the next."""
+        place = str(self._objects.place)
+        spans = spans_of(one.name for one in self._objects.names(PACKS))
+        after = spans[-1].last if spans else 0
+        found = self._objects.names(JOURNAL, after=object_name(after) if after else "")
+        numbers = numbers_of([one.name for one in found], after, place)
+        self._loose = []
+        wanted = [*spans, *(Span(number, number) for number in numbers)]
+        names = [span.name if index < len(spans) else object_name(span.first) for index, span in enumerate(wanted)]
+        for index, (span, content) in enumerate(zip(wanted, self._objects.get_all(names), strict=True)):
+            where = f"{place}/{names[index]}"
+            if content is None:
+                raise gone(where)
+            yield from written_in(content, span.first, span.last, where)
+            if index >= len(spans) and self._me is not None:
+                self._loose.append(content)
+
+    def _pack(self) -> None:
+        """Writes a pack where enough objects are in none; a pack that cannot be written is not missed."""
+        if not self._packs or len(self._loose) < self._packed:
+            return
+        loose, self._loose = self._loose, []
+        try:
+            self._objects.create(Span(self._number - len(loose) + 1, self._number).name, b"".join(loose))
+        except JournalError:
+            self._packs = False  # later ones would not follow on the last
+
+    def _locked(self, driver: Head | None) -> JournalLocked:
+        store = str(self._objects.place)
+        return JournalLocked(
+            f"{store}: another driver is writing this sweep: {_who(driver)}. Wait for it, stop it "
+            f"(`crowdsweep stop {shlex.quote(store)}`), or give another place with --store"
+        )
+
+    def _taken_over(self, number: int) -> JournalError:
+        """Returns the error of a driver that finds the next number taken; it writes nothing from then on."""
+        content = self._objects.get(object_name(number))
+        self._failed = JournalLocked(
+            f"{self._objects.place}: another driver has gone on with this sweep: {_who(head_of(content or b''))}. This "
+            f"one stops; what it had not written yet it told nobody, and the other runs it"
+        )
+        return self._failed
+
+
+def last_head(objects: Objects) -> tuple[int, Head | None]:
+    """Returns the number of the last object of a journal, 0 where there is none, and who wrote it, where it says so.
+
+    Raises:
+        JournalError: the store cannot be read.
+    """
+    spans = spans_of(one.name for one in objects.names(PACKS))
+    last = spans[-1].last if spans else 0
+    found = objects.names(JOURNAL, after=object_name(last) if last else "")
+    last = max([last, *(number_of(one.name, str(objects.place)) for one in found)])
+    return last, head_of(objects.get(object_name(last)) or b"") if last else None
+
+
+def is_alive(objects: Objects, driver: Head, *, answer_s: float = ANSWER_S) -> bool:
+    """Whether a driver works on its sweep: one of this machine, where its process is gone, does not; others are asked.
+
+    Raises:
+        JournalError: the store cannot be reached.
+    """
+    return not is_gone(driver) and ask(objects, driver.writer, "alive", patience_s=answer_s)
+
+
+def is_gone(driver: Head) -> bool:
+    """Whether a driver's process ran on this machine and is not there any more."""
+    if driver.host != socket.gethostname():
+        return False
+    try:
+        os.kill(driver.pid, 0)
+    except ProcessLookupError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def _is_sound(content: bytes, span: Span) -> bool:
+    try:
+        objects = list(written_in(content, span.first, span.last, span.name))
+    except JournalDamaged:
+        return False
+    return all(unseal(line) is not None for one in objects for line in one.lines)
+
+
+def _who(driver: Head | None) -> str:
+    if driver is None:
+        return "one that does not say who it is"
+    return f"pid {driver.pid} on {driver.host} since {driver.since}"

@@ -1,0 +1,37 @@
+"""A record in an object store keeps the contract of one on a disk; the store is a server that speaks S3."""
+
+import secrets
+from collections.abc import Callable
+
+import pytest
+from object_stores import place, rows_of
+
+from crowdsweep.record.journal import Journal
+from crowdsweep.record.objects import Objects
+from crowdsweep.record.store_uri import StoreUri
+from crowdsweep.testing import journal_checks, mirror_checks
+
+pytestmark = [pytest.mark.xdist_group("s3"), pytest.mark.usefixtures("s3")]
+
+
+@pytest.fixture
+def store() -> StoreUri:
+    return place(f"contract/{secrets.token_hex(4)}")
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        mirror_checks.check_rows_come_back,
+        mirror_checks.check_reads_beside_a_writer,
+        mirror_checks.check_second_writer_is_kept_out,
+        mirror_checks.check_closed_rows_refuse,
+    ],
+)
+def test_rows(check: Callable[[mirror_checks.OpenRows], None], store: StoreUri) -> None:
+    check(lambda write: rows_of(Objects(store), write=write, answer_s=10.0))
+
+
+@pytest.mark.parametrize("check", journal_checks.CHECKS)
+def test_journal(check: Callable[[journal_checks.OpenJournal], None], store: StoreUri) -> None:
+    check(lambda: Journal(store, rows=rows_of(Objects(store), write=True, answer_s=10.0)))
