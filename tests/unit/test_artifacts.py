@@ -299,7 +299,7 @@ def test_trials_whose_arrays_are_lost_are_made_up_for(
         path = tmp_path / "artifacts" / f"{digest}.npy"
         path.unlink() if how == "gone" else path.write_bytes(path.read_bytes()[::-1])
     write_report(tmp_path)
-    assert ("files of 3 trials are gone" in caplog.text) is (how == "gone")
+    assert ("files of 3 trials are missing" in caplog.text) is (how == "gone")
     done = repair_journal(tmp_path)
     assert (done.dropped, done.missing, done.without_arrays) == (0, 0, 3)
     assert set(read_journal(tmp_path).results) == set(before.results) - set(lost)

@@ -200,6 +200,11 @@ BROKEN: dict[str, tuple[str, str, str]] = {
         "",
         "",
     ),
+    "stays_on_its_device": (
+        "import torch; fitted = replace(fitted, item_probs=torch.as_tensor(fitted.item_probs).clone().numpy())",
+        "",
+        "",
+    ),
     "one_class_is_a_binary_question": (
         "fitted = replace(fitted, item_probs=votes(replace(data, scale='nominal')) if k == 1 else fitted.item_probs)",
         "",

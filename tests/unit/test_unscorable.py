@@ -9,7 +9,7 @@ from crowdsweep.errors import BadInput
 from crowdsweep.metrics.known import HELDOUT
 from crowdsweep.metrics.wording import goal_of
 from crowdsweep.models.registered import model_info
-from crowdsweep.sweep.pilot import Gives
+from crowdsweep.sweep.pilot import Outputs
 from crowdsweep.sweep.plan import make_plan
 from crowdsweep.sweep.requirements import why_not_by_metric
 from crowdsweep.sweepfile.records import Metric
@@ -39,21 +39,26 @@ def test_a_model_that_labels_no_unseen_items_is_not_searched_by_them() -> None:
 @pytest.mark.parametrize(
     ("model", "name", "found", "said"),
     [
-        ("dawid-skene", "test_kl", Gives(label_probs=True, uses=(), annotators=True), "labels no unseen items"),
-        ("dawid-skene", "train_macro_f1", Gives(label_probs=True, uses=(), annotators=True), ""),
-        ("dawid-skene", "js_annotators", Gives(label_probs=True, uses=(), annotators=True), ""),
-        ("majority-vote", "js_annotators", Gives(label_probs=True, uses=(), annotators=False), "nothing of annotators"),
+        ("dawid-skene", "test_kl", Outputs(label_probs=True, uses=(), annotators=True), "labels no unseen items"),
+        ("dawid-skene", "train_macro_f1", Outputs(label_probs=True, uses=(), annotators=True), ""),
+        ("dawid-skene", "js_annotators", Outputs(label_probs=True, uses=(), annotators=True), ""),
+        (
+            "majority-vote",
+            "js_annotators",
+            Outputs(label_probs=True, uses=(), annotators=False),
+            "nothing of annotators",
+        ),
         (
             "cmm",
             "dev_kl.crowd",
-            Gives(label_probs=True, uses=("items",), annotators=True),
+            Outputs(label_probs=True, uses=("items",), annotators=True),
             "by items, and not by crowd",
         ),
-        ("cmm", "dev_kl.items", Gives(label_probs=True, uses=("items",), annotators=True), ""),
+        ("cmm", "dev_kl.items", Outputs(label_probs=True, uses=("items",), annotators=True), ""),
         ("dawid-skene", "dev_kl", None, ""),  # nobody knows: its trials will say
     ],
 )
-def test_what_a_fit_lacks_is_named(model: str, name: str, found: Gives | None, said: str) -> None:
+def test_what_a_fit_lacks_is_named(model: str, name: str, found: Outputs | None, said: str) -> None:
     told = why_not_by_metric(model_info(model), metric(name), lambda: found)
     assert said in told
     assert bool(told) == bool(said)
