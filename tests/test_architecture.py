@@ -19,7 +19,7 @@ assert len(FILES) > 100, "the rules below look at nothing"
 
 # Where each heavy library may be imported; its objects do not leave through that door.
 DOORS = {
-    "ray": ["engine/ray_*.py", "engine/slot_pool.py", "engine/cluster.py"],
+    "ray": ["engine/ray_*.py", "engine/slot_pool.py", "engine/cluster.py", "tune/ray_*.py"],
     "optuna": ["search/optuna_points.py", "search/importances.py"],
     "mlflow": ["tracking/mlflow_*.py"],
     "sqlalchemy": ["tracking/sqlite_file.py", "tracking/mlflow_failures.py", "tracking/mlflow_reachable.py"],
