@@ -35,8 +35,11 @@ def job_words(job: dict[str, str]) -> str:
 
 
 def has_begun(store: Path) -> bool:
-    """Whether the record of a sweep that was submitted has been begun by its driver."""
-    return read_job(store) is None or (store / JOURNAL_FILE).exists()
+    """Whether its driver has written into the record of a sweep that was submitted."""
+    try:
+        return read_job(store) is None or (store / JOURNAL_FILE).stat().st_size > 0
+    except OSError:
+        return False
 
 
 def stop_job(store: Path) -> bool:

@@ -296,6 +296,7 @@ def test_status_and_stop_find_a_job_by_its_store(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     write_job(tmp_path / "store", NOTE)
+    (tmp_path / "store/journal.jsonl").touch()  # its driver is about to begin
     client = Told([], ["PENDING"])
     with answering(client):
         assert run_command_line(["status", "store"]) == 0
