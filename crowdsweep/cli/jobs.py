@@ -36,8 +36,13 @@ def job_words(job: dict[str, str]) -> str:
 
 
 def has_begun(store: Store) -> bool:
-    """Whether the record of a sweep that was submitted has been begun by its driver."""
-    return not isinstance(store, Path) or read_job(store) is None or (store / JOURNAL_FILE).exists()
+    """Whether its driver has written into the record of a sweep that was submitted."""
+    if not isinstance(store, Path) or read_job(store) is None:
+        return True
+    try:
+        return (store / JOURNAL_FILE).stat().st_size > 0
+    except OSError:
+        return False
 
 
 def stop_job(store: Store) -> bool:

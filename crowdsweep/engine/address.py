@@ -28,10 +28,14 @@ def wanted_address(address: str | None) -> str:
     wanted = address or os.environ.get("RAY_ADDRESS") or "local"
     if wanted in ("auto", "local") or _HOST_PORT.fullmatch(wanted):
         return wanted
-    client = ": Ray Client is not supported, run crowdsweep on a machine of the cluster" if "ray://" in wanted else ""
+    hints = {
+        "ray://": ": Ray Client is not supported, run crowdsweep on a machine of the cluster",
+        "http": ": this is a dashboard's, which takes jobs: `crowdsweep submit` sends it the sweep",
+    }
+    hint = next((words for form, words in hints.items() if wanted.startswith(form)), "")
     raise BadInput(
         f"{'--address' if address else 'RAY_ADDRESS'} {plain(wanted)!r}: expected host:port of a cluster's head, such "
-        f"as 10.0.0.5:6379, or auto for the cluster that runs on this machine{client}"
+        f"as 10.0.0.5:6379, or auto for the cluster that runs on this machine{hint}"
     )
 
 

@@ -29,8 +29,8 @@ from crowdsweep.registry.carried import CarriedFolder, carried, search_here
 from crowdsweep.search.space import Space
 from crowdsweep.sweep.plan import SEARCH_SEED
 from crowdsweep.sweepfile.records import Heldout
+from crowdsweep.trial.learning_curve import CurveSpec
 from crowdsweep.trial.runner import run_batch
-from crowdsweep.trial.learning_curve import Watch
 from crowdsweep.tune.rounds import Round, Rounds
 
 PROGRESS = "progress.json"
@@ -154,7 +154,7 @@ def _fit(config: Mapping[str, Any], job: Job, base: CrowdDataset, plugins: Seque
             tell(rounds.take(event.key, event.step, event.score))
         return True
 
-    results = run_batch(specs, base, job.device, report, Watch(metric=job.metric, every=job.every))
+    results = run_batch(specs, base, job.device, report, CurveSpec(metric=job.metric, every=job.every))
     tell(rounds.rest())
     _report(_ends(results, job), max(begins, *(result.iterations for result in results)))
 

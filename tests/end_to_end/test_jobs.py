@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from warm import WarmServer
 
+from crowdsweep.errors import JournalError
 from crowdsweep.record.journal import read_journal
 
 pytestmark = [pytest.mark.ray, pytest.mark.xdist_group("ray")]
@@ -213,7 +214,14 @@ def test_a_job_that_is_stopped_finishes_what_runs_and_goes_on_when_submitted_aga
     plugged = Started(address=cluster.address, environment=environment)
     submit = f"submit sweep.yaml --address {cluster.address} --store {store} --detach".split()
     asked(warm, plugged, tmp_path, *submit)
-    wait_for(lambda: (store / "journal.jsonl").exists() and len(read_journal(store).results) > 0, str)
+
+    def done() -> Mapping[str, Any]:
+        try:
+            return read_journal(store).results
+        except JournalError:  # its driver has not begun
+            return {}
+
+    wait_for(lambda: len(done()) > 0, str)
     lock = store / "journal.lock"
     lock.write_text(lock.read_text().replace(socket.gethostname(), "another"))
     assert "told the job" in " ".join(asked(warm, plugged, tmp_path, "stop", str(store)).split())

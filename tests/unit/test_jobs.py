@@ -16,7 +16,7 @@ import pytest
 from crowdsweep.cli import jobs as commands_on_jobs
 from crowdsweep.cli.commands import run_command_line
 from crowdsweep.engine import job_package, ray_jobs
-from crowdsweep.engine.address import on_loopback
+from crowdsweep.engine.address import on_loopback, wanted_address
 from crowdsweep.engine.job_package import JobOrder, pack, read_order, search_in
 from crowdsweep.engine.ray_jobs import Jobs, JobState, jobs_address
 from crowdsweep.errors import BadInput, Interrupted, JournalError, NotOurs, UnknownName
@@ -172,6 +172,11 @@ def test_what_is_no_address_of_a_dashboard(given: str) -> None:
         jobs_address(given)
 
 
+def test_a_dashboard_is_no_cluster_to_join() -> None:
+    with pytest.raises(BadInput, match=r"expected host:port of a cluster's head.*crowdsweep submit"):
+        wanted_address("http://10.0.0.5:8265")
+
+
 def test_nobody_answers(tmp_path: Path) -> None:
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
@@ -206,6 +211,33 @@ def test_a_cluster_on_loopback_alone_is_looked_for_there() -> None:
     with socket.create_server(("0.0.0.0", 0)) as server:
         port = server.getsockname()[1]
         assert on_loopback(f"127.0.0.1:{port}", f"127.0.0.9:{port}") == ""  # it listens there too
+
+
+@pytest.mark.parametrize(
+    ("job", "has_one"),
+    [
+        (None, False),
+        ({}, False),
+        ({"runtime_env": {"env_vars": {"A": "1"}}}, False),
+        ({"runtime_env": {"working_dir": "gcs://_ray_pkg_0.zip"}}, True),
+        ([], False),
+    ],
+)
+def test_a_job_s_own_working_directory_is_the_only_one(
+    job: object, has_one: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ray refuses a driver that asks for another one than its job's."""
+    from crowdsweep.engine import cluster
+
+    class Folder:
+        def made(self, name: str) -> Path:
+            return tmp_path / name
+
+    monkeypatch.delenv("RAY_JOB_CONFIG_JSON_ENV_VAR", raising=False)
+    if job is not None:
+        monkeypatch.setenv("RAY_JOB_CONFIG_JSON_ENV_VAR", json.dumps(job))
+    asked = cluster._settings(Folder())["runtime_env"]
+    assert asked == ({} if has_one else {"working_dir": str(tmp_path / "work")})
 
 
 class Told:
@@ -264,6 +296,7 @@ def test_status_and_stop_find_a_job_by_its_store(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     write_job(tmp_path / "store", NOTE)
+    (tmp_path / "store/journal.jsonl").touch()  # its driver is about to begin
     client = Told([], ["PENDING"])
     with answering(client):
         assert run_command_line(["status", "store"]) == 0
