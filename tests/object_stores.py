@@ -1,19 +1,31 @@
-"""Object stores for tests: one in memory, one that loses answers, and a server on loopback that speaks S3."""
+"""Object stores for tests: one in memory, one that loses answers, and servers on loopback that speak S3."""
 
 import logging
+import os
+import socket
+import subprocess
+import sys
+import time
 import urllib.request
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from obstore.store import MemoryStore
 
-from crowdsweep.errors import JournalError
+from crowdsweep.errors import JournalError, JournalLocked
 from crowdsweep.record.object_rows import ObjectRows
 from crowdsweep.record.objects import Objects
-from crowdsweep.record.store_uri import StoreUri, store_named
+from crowdsweep.record.store_uri import Store, StoreUri, store_named
+
+if TYPE_CHECKING:
+    from crowdsweep.sweepfile.records import SweepConfig
 
 BUCKET = "sweeps"
+REFUSED = 7
+"""How a process of `drive` ends that another driver kept out, or took over from."""
 PLACE = StoreUri("s3", BUCKET, ("a-sweep",))
 VARIABLES = {
     "AWS_ACCESS_KEY_ID": "an-access-key",
@@ -81,3 +93,54 @@ def place(prefix: str) -> StoreUri:
     named = store_named(f"s3://{BUCKET}/{prefix}")
     assert isinstance(named, StoreUri)
     return named
+
+
+@contextmanager
+def served_seaweedfs(folder: Path) -> Generator[str]:
+    """Serves S3 by SeaweedFS, a real server with its own disk, on loopback; yields its URL."""
+    master, volume, filer, s3 = map(str, free_ports(4))
+    words = ["server", "-dir", str(folder), "-ip", "127.0.0.1", "-ip.bind", "127.0.0.1", "-s3", "-filer"]
+    words += ["-master.port", master, "-volume.port", volume, "-filer.port", filer, "-s3.port", s3]
+    words += ["-s3.iam=false", "-s3.port.iceberg=0", "-volume.max", "8", "-master.volumeSizeLimitMB", "64"]
+    weed = Path(sys.executable).with_name("weed")
+    with (folder / "log").open("wb") as log:
+        server = subprocess.Popen([weed, *words], stdout=log, stderr=log, stdin=subprocess.DEVNULL, cwd=folder)
+    url = f"http://127.0.0.1:{s3}"
+    try:
+        until = time.monotonic() + 120
+        while True:
+            try:
+                make_bucket(url)
+                break
+            except OSError:
+                if server.poll() is not None or time.monotonic() > until:
+                    raise RuntimeError((folder / "log").read_text()[-2000:]) from None
+                time.sleep(0.2)
+        yield url
+    finally:
+        server.kill()
+        server.wait()
+
+
+def free_ports(number: int) -> list[int]:
+    """Returns ports that nobody listens on, nor 10,000 above them, where SeaweedFS speaks to itself."""
+    found: list[int] = []
+    for port in range(21_000 + os.getpid() % 3000, 32_000):
+        if len(found) == number:
+            break
+        with socket.socket() as one, socket.socket() as other, suppress(OSError):
+            one.bind(("127.0.0.1", port))
+            other.bind(("127.0.0.1", port + 10_000))
+            found.append(port)
+    return found
+
+
+def drive(environment: Mapping[str, str], config: "SweepConfig", store: Store) -> None:
+    """Runs a sweep in a process that was made for it, in an environment of its own."""
+    from crowdsweep import app
+
+    os.environ.update(environment)
+    try:
+        app.run(config, store, quiet=True)
+    except JournalLocked:
+        sys.exit(REFUSED)

@@ -7,7 +7,7 @@ from jaxtyping import Float
 
 from crowdsweep.record.array_names import names_of
 from crowdsweep.record.artifacts import Artifact
-from crowdsweep.record.kept_arrays import array_of
+from crowdsweep.record.kept_arrays import arrays_of
 from crowdsweep.record.rows import Rows
 from crowdsweep.record.state import JournalState
 
@@ -35,6 +35,6 @@ class KeptScores:
                 kept[key] = result.kept[scores]
         if len({self._state.results[key].kept[items].digest for key in kept}) != 1:
             return {}
-        arrays = {artifact.digest: array_of(self._rows, artifact) for artifact in set(kept.values())}
-        columns = {d: a[column] for d, a in arrays.items() if a is not None and column in (a.dtype.names or ())}
+        arrays = arrays_of(self._rows, kept.values())
+        columns = {d: a[column] for d, a in arrays.items() if column in (a.dtype.names or ())}
         return {key: columns[one.digest] for key, one in kept.items() if one.digest in columns}

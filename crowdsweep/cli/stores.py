@@ -2,16 +2,15 @@
 
 import shlex
 from datetime import UTC, datetime
-from pathlib import Path
 
 import click
 
 from crowdsweep.cli.completion import stores_named
 from crowdsweep.cli.jobs import has_begun, job_of, job_words, stop_job
-from crowdsweep.cli.paths import PATH, STORE
+from crowdsweep.cli.paths import STORE
 from crowdsweep.cli.telling import as_json, json_text, say
 from crowdsweep.record.store_uri import Store
-from crowdsweep.record.stores import DEFAULT_STORES, asked_store, stores_in
+from crowdsweep.record.stores import DEFAULT_STORES, asked_store, stores_below
 
 store_argument = click.argument("store", metavar="[DIR]", required=False, type=STORE, shell_complete=stores_named)
 """Where a sweep's record is, or its name below crowdsweep-runs/; the latest there where it is left out."""
@@ -30,17 +29,17 @@ def named_store(given: Store | None) -> Store:
 
 
 @click.command("list")
-@click.argument("folder", type=PATH, default=DEFAULT_STORES)
+@click.argument("folder", type=STORE, default=DEFAULT_STORES)
 @as_json
-def list_stores(folder: Path, as_json: bool) -> None:
+def list_stores(folder: Store, as_json: bool) -> None:
     """List the sweeps here, the latest first: state, size, best model and when.
 
-    FOLDER holds a folder for each sweep; crowdsweep-runs by default.
+    FOLDER, or the prefix of an object store, holds a folder for each sweep; crowdsweep-runs by default.
     """
     from crowdsweep.views.terminal.grid import Grid, render, terminal_width
     from crowdsweep.views.terminal.listing import LIST_COLUMNS, list_rows, listed
 
-    found = [listed(store) for store in stores_in(folder)]
+    found = [listed(store) for store in stores_below(folder)]
     if as_json:
         click.echo(json_text(found))
     elif found:

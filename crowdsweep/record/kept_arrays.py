@@ -42,8 +42,19 @@ def content_of(rows: Rows, artifact: Artifact) -> bytes | None:
     Raises:
         JournalError: it cannot be read.
     """
-    content = rows.get(place_of(artifact)) if artifact.digest else None
-    return content if content is not None and digest_of(content) == artifact.digest else None
+    return _sound(artifact, rows.get(place_of(artifact)) if artifact.digest else None)
+
+
+def arrays_of(rows: Rows, artifacts: Iterable[Artifact]) -> dict[str, np.ndarray]:
+    """Returns arrays that were kept, by digest; those are left out that `array_of` has not.
+
+    Raises:
+        JournalError: one cannot be read.
+    """
+    kept = {one.digest: one for one in artifacts if one.digest}
+    contents = rows.get_all([place_of(one) for one in kept.values()])
+    sound = ((one, _sound(one, content)) for one, content in zip(kept.values(), contents, strict=True))
+    return {one.digest: _array(content) for one, content in sound if content is not None}
 
 
 def array_of(rows: Rows, artifact: Artifact) -> np.ndarray | None:
@@ -53,7 +64,15 @@ def array_of(rows: Rows, artifact: Artifact) -> np.ndarray | None:
         JournalError: it cannot be read.
     """
     content = content_of(rows, artifact)
-    return None if content is None else np.load(io.BytesIO(content), allow_pickle=False)
+    return None if content is None else _array(content)
+
+
+def _sound(artifact: Artifact, content: bytes | None) -> bytes | None:
+    return content if content is not None and digest_of(content) == artifact.digest else None
+
+
+def _array(content: bytes) -> np.ndarray:
+    return np.load(io.BytesIO(content), allow_pickle=False)
 
 
 def lost_arrays(rows: Rows, result: TrialResult) -> list[Artifact]:

@@ -127,6 +127,10 @@ class LocalRows:
         except OSError as error:
             raise JournalError(f"{path}: cannot be read: {error.strerror}") from error
 
+    def get_all(self, names: Sequence[str]) -> Iterator[bytes | None]:
+        """See `Rows.get_all`."""
+        return map(self.get, names)
+
     def names(self, folder: str) -> set[str]:
         """See `Rows.names`."""
         return set(names_in(self._folder / folder))

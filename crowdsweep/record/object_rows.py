@@ -11,6 +11,7 @@ import secrets
 import shlex
 import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -130,6 +131,10 @@ class ObjectRows:
         """See `Rows.get`."""
         return self._objects.get(name)
 
+    def get_all(self, names: Sequence[str]) -> Iterator[bytes | None]:
+        """See `Rows.get_all`."""
+        return self._objects.get_all(names)
+
     def names(self, folder: str) -> set[str]:
         """See `Rows.names`."""
         return {one.name.removeprefix(f"{folder}/") for one in self._objects.names(folder)}
@@ -139,13 +144,11 @@ class ObjectRows:
         if self._me is None:
             return
         me, self._me = self._me, None
+        ended = replace(me, object=self._number + 1, rows=0, ended=True)
+        with suppress(JournalError):  # then it is asked whether it lives, and does not answer
+            self._objects.create(object_name(ended.object), ended.line())
         if self._listener is not None:
             self._listener.close()
-        ended = replace(me, object=self._number + 1, rows=0, ended=True)
-        try:
-            self._objects.create(object_name(ended.object), ended.line())
-        except JournalError:  # then it is asked whether it lives, and does not answer
-            return
 
     def lines(self) -> Iterator[bytes]:
         """Yields every line of the journal that is no object's first one, damaged ones too, as `repair` wants them. In
@@ -197,6 +200,12 @@ class ObjectRows:
         try:
             if not self._created(me.object, me.line()):
                 raise self._locked(head_of(self._objects.get(object_name(me.object)) or b""))
+            if self._objects.create(object_name(me.object), me.line()):  # what stands there was not looked at
+                raise JournalError(
+                    f"{self._objects.place}: the server writes over objects that it was asked to create where none "
+                    f"stands (If-None-Match), so that two drivers could write at once: give a store that knows "
+                    f"conditional writes, as S3, GCS and Azure do"
+                )
         except BaseException:
             self._me = None
             raise

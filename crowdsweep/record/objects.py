@@ -155,6 +155,17 @@ class Objects:
         found = (Found(name=one["path"], size=one["size"], written=one["last_modified"]) for one in listed)
         return sorted(found, key=lambda one: one.name)
 
+    def folders(self) -> list[str]:
+        """Returns the names of the folders right below the prefix.
+
+        Raises:
+            JournalError: they cannot be listed.
+        """
+        import obstore  # noqa: PLC0415 - an extra
+
+        with self._spoken_to(""):
+            return sorted(name.rstrip("/") for name in obstore.list_with_delimiter(self._client)["common_prefixes"])
+
     def remove(self, names: Sequence[str]) -> None:
         """Removes objects; those that are gone already are no error.
 
@@ -236,8 +247,8 @@ def _client_of(place: StoreUri, patience: Patience) -> "ObjectStore":
         "retry_config": {"max_retries": patience.tries, "retry_timeout": timedelta(seconds=patience.all_s)},
     }
     if place.scheme.startswith("s3"):
-        plain_http = _endpoint().startswith("http://")  # said by whoever set it
-        more["client_options"] = {**options, "allow_http": plain_http}
+        if endpoint := _endpoint():  # a server of one's own, without encryption where its URL says so
+            more |= {"endpoint": endpoint, "client_options": {**options, "allow_http": endpoint.startswith("http://")}}
         more |= _from_profile(place)
     try:
         return from_url(

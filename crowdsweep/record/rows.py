@@ -110,6 +110,14 @@ class Rows(Protocol):
         """
         ...
 
+    def get_all(self, names: Sequence[str]) -> Iterator[bytes | None]:
+        """Yields the contents of files beside the rows as `get` returns them, in order; far ones many at a time.
+
+        Raises:
+            JournalError: one cannot be read.
+        """
+        ...
+
     def names(self, folder: str) -> set[str]:
         """Returns the names of the files in a folder beside the rows; none where there is no folder.
 

@@ -5,11 +5,13 @@ import os
 import socket
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 from crowdsweep.errors import BadInput
 from crowdsweep.paths import exists, is_file, is_folder, names_in
 from crowdsweep.record.local import JOURNAL_FILE, LOCK_FILE
+from crowdsweep.record.numbered import JOURNAL
 from crowdsweep.record.object_rows import is_gone, last_head
 from crowdsweep.record.objects import Objects
 from crowdsweep.record.store_uri import Store, StoreUri
@@ -37,6 +39,32 @@ class Driver:
     def here(self) -> bool:
         """Whether it runs, or ran, on this machine."""
         return self.host == socket.gethostname()
+
+
+def stores_below(folder: Store) -> list[Store]:
+    """Returns the stores of sweeps in a folder or below a prefix, the one that was written last first.
+
+    Raises:
+        JournalError: an object store cannot be read.
+    """
+    if isinstance(folder, Path):
+        return [*stores_in(folder)]
+    stores = [folder / name for name in Objects(folder).folders()]
+    written = [(when, store) for store in stores if (when := written_at(store)) is not None]
+    return [store for _, store in sorted(written, reverse=True)]
+
+
+def written_at(store: Store) -> datetime | None:
+    """Returns when a journal was last written; None where there is none.
+
+    Raises:
+        JournalError: an object store cannot be read.
+    """
+    if isinstance(store, Path):
+        with suppress(OSError):
+            return datetime.fromtimestamp((store / JOURNAL_FILE).stat().st_mtime, UTC)
+        return None
+    return max((one.written for one in Objects(store).names(JOURNAL)), default=None)
 
 
 def stores_in(folder: Path = DEFAULT_STORES) -> list[Path]:

@@ -1,15 +1,19 @@
 """A record in an object store keeps the contract of one on a disk; the store is a server that speaks S3."""
 
+import os
 import secrets
+import threading
 from collections.abc import Callable
 
 import pytest
 from object_stores import place, rows_of
 
-from crowdsweep.record.journal import Journal
+from crowdsweep.errors import JournalLocked
+from crowdsweep.record.journal import Journal, read_journal
 from crowdsweep.record.objects import Objects
 from crowdsweep.record.store_uri import StoreUri
 from crowdsweep.testing import journal_checks, mirror_checks
+from crowdsweep.testing.mirror_checks import ok, spec
 
 pytestmark = [pytest.mark.xdist_group("s3"), pytest.mark.usefixtures("s3")]
 
@@ -29,9 +33,33 @@ def store() -> StoreUri:
     ],
 )
 def test_rows(check: Callable[[mirror_checks.OpenRows], None], store: StoreUri) -> None:
-    check(lambda write: rows_of(Objects(store), write=write, answer_s=10.0))
+    check(lambda write: rows_of(Objects(store), write=write, answer_s=60.0))
 
 
 @pytest.mark.parametrize("check", journal_checks.CHECKS)
 def test_journal(check: Callable[[journal_checks.OpenJournal], None], store: StoreUri) -> None:
-    check(lambda: Journal(store, rows=rows_of(Objects(store), write=True, answer_s=10.0)))
+    check(lambda: Journal(store, rows=rows_of(Objects(store), write=True, answer_s=60.0)))
+
+
+def test_of_six_drivers_at_once_one_writes(store: StoreUri) -> None:
+    """The five others are refused, and are told by whom."""
+    begin, wrote, refused = threading.Barrier(6), list[Journal](), list[JournalLocked]()
+
+    def drive(number: int) -> None:
+        begin.wait()
+        try:
+            journal = Journal(store, rows=rows_of(Objects(store), write=True, answer_s=60.0))
+            journal.handle(ok(spec(number).key))
+            wrote.append(journal)
+        except JournalLocked as error:
+            refused.append(error)
+
+    threads = [threading.Thread(target=drive, args=(number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (len(wrote), len(refused)) == (1, 5)
+    assert all(f"pid {os.getpid()} on " in str(error) for error in refused)
+    assert read_journal(store).results.keys() == wrote[0].state.results.keys()
+    wrote[0].close()

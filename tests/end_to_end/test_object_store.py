@@ -93,6 +93,10 @@ def test_a_sweep_from_run_to_labels(
     assert (tmp_path / "here" / "labels.csv").is_file()
 
     command("compare", store, store)
+    capsys.readouterr()
+    command("list", store.parent, "--json")
+    listed = {one["folder"]: one["state"] for one in json.loads(capsys.readouterr().out)}
+    assert listed[str(store)] == "done"
     command("repair", store)
     assert "sound" in capsys.readouterr().out
     command("ui", store, code=2)

@@ -112,6 +112,15 @@ def test_a_server_that_is_not_there_is_told_in_bounded_time(monkeypatch: pytest.
     assert time.monotonic() - began < 300
 
 
+@pytest.mark.parametrize("variable", ["AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT"])
+def test_a_server_of_one_s_own_is_asked(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    speak_to(NOBODY, monkeypatch)
+    monkeypatch.delenv("AWS_ENDPOINT_URL")
+    monkeypatch.setenv(variable, "http://127.0.0.1:11")
+    with pytest.raises(JournalError, match=r"http://127\.0\.0\.1:11/sweeps/x/a"):
+        Objects(place("x"), patience=IMPATIENT).get("a")
+
+
 def test_what_a_library_says_holds_no_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
     from crowdsweep.record import objects
 

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from crowdsweep.analysis.standing import state_words
@@ -11,9 +10,9 @@ from crowdsweep.analysis.underway.progress import Progress
 from crowdsweep.errors import JournalError, error_words
 from crowdsweep.metrics.shown import score_words
 from crowdsweep.record.journal import read_journal
-from crowdsweep.record.local import JOURNAL_FILE
 from crowdsweep.record.state import JournalState
-from crowdsweep.record.stores import driver_of
+from crowdsweep.record.store_uri import Store
+from crowdsweep.record.stores import driver_of, written_at
 from crowdsweep.units import when_words
 from crowdsweep.views.terminal.grid import Column
 
@@ -27,13 +26,13 @@ LIST_COLUMNS = (
 )
 
 
-def listed(store: Path) -> dict[str, Any]:
+def listed(store: Store) -> dict[str, Any]:
     """Returns what a sweep is and how far, JSON-able: name, folder, state, number of models and datasets, trials that
     are done and known, the best model, and when its record was last written (UTC).
 
     A record that cannot be read has its error for a state, and nothing else.
     """
-    written = datetime.fromtimestamp((store / JOURNAL_FILE).stat().st_mtime, UTC).isoformat(timespec="seconds")
+    written = (written_at(store) or datetime.now(UTC)).isoformat(timespec="seconds")
     found = {"name": store.name, "folder": str(store), "when": written}
     try:
         state = read_journal(store)
