@@ -23,6 +23,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import ModuleType
 from typing import IO, Any
 
 ROOT = Path(__file__).parents[1]
@@ -32,7 +33,13 @@ WARM_FORKSERVERS = "WARM_FORKSERVERS"
 """In the environment of a command: the forkservers of its trials are forks as well, and bear this name (`comm` of
 /proc), as their workers do."""
 COMM_LENGTH = 15
-_LEFT_OUT = ("crowdsweep.engine.ray_", "crowdsweep.engine.cluster", "crowdsweep.testing")
+_LEFT_OUT = (
+    "crowdsweep.engine.ray_",
+    "crowdsweep.engine.cluster",
+    "crowdsweep.engine.slot_pool",
+    "crowdsweep.testing",
+    "crowdsweep.tune",
+)
 
 
 @dataclass(kw_only=True)
@@ -314,16 +321,25 @@ def _have_warm_forkservers(path: str) -> None:
 def _import_everything() -> None:
     """Imports the package but what imports Ray, and what its functions import when they are called."""
     import importlib
-    import pkgutil
 
     import crowdsweep.__main__
 
     heavy = ("matplotlib.backends.backend_svg", "matplotlib.backends.backend_agg", "mlflow", "optuna", "pandas")
     for name in (*heavy, "scipy.stats", "sklearn.cluster", "sklearn.datasets", "sqlalchemy", "torch"):
         importlib.import_module(name)
-    for module in pkgutil.walk_packages(crowdsweep.__path__, "crowdsweep."):
-        if not module.name.startswith(_LEFT_OUT):
-            importlib.import_module(module.name)
+    _import_below(crowdsweep)
+
+
+def _import_below(package: ModuleType) -> None:
+    """Imports what is in a package; `pkgutil.walk_packages` would import the packages that are left out too."""
+    import importlib
+    import pkgutil
+
+    for found in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+        if not found.name.startswith(_LEFT_OUT):
+            module = importlib.import_module(found.name)
+            if found.ispkg:
+                _import_below(module)
 
 
 if __name__ == "__main__":
