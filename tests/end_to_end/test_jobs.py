@@ -231,7 +231,8 @@ def test_a_job_that_is_stopped_finishes_what_runs_and_goes_on_when_submitted_aga
 
     wait_for(lambda: state() != "running", state)
     stopped = read_journal(store)
-    assert (state(), stopped.status) == ("stopped, exit 130", "interrupted")
+    assert state() in ("stopped", "stopped, exit 130")  # Ray knows the exit code where it had the time to ask for it
+    assert stopped.status == "interrupted"
     assert 0 < len(stopped.results) < 12
     asked(warm, plugged, tmp_path, *submit)
     wait_for(lambda: state().startswith("succeeded"), state)
