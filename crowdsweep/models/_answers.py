@@ -67,6 +67,7 @@ class BatchAnswers:
         annotator, label: the replica's own codes.
         weight: how much each answer counts.
         sizes: how many items of the batch count.
+        given: answers of each replica, on the CPU.
     """
 
     place: Int64[torch.Tensor, " answers"]
@@ -75,6 +76,7 @@ class BatchAnswers:
     label: Int64[torch.Tensor, " answers"]
     weight: Float32[torch.Tensor, " answers"]
     sizes: PerReplica
+    given: Int64[np.ndarray, " replicas"]
 
     @property
     def weights(self) -> PerReplica:
@@ -97,6 +99,9 @@ class StackedAnswers:
         pointers = [part.item_pointers + row for part, row in zip(parts, rows, strict=False)]
         self._pointers = self._tensor(np.concatenate(pointers))
         self._first_pointer = self._tensor(np.cumsum([0, *map(len, pointers)])[:-1])
+        # On the CPU: how many answers there are to each item, one set behind the other; none to row -1.
+        self._given = np.concatenate([*(part.labels_per_item for part in parts), [0]])
+        self._first_item = np.cumsum([0, *(part.n_items for part in parts)])[:-1]
         self._annotator = self._tensor(np.concatenate([part.annotator for part in parts]))
         self._label = self._tensor(np.concatenate([part.label for part in parts]))
         weights = np.concatenate([weights_of(part) for part in parts])
@@ -110,7 +115,9 @@ class StackedAnswers:
         counts = take_rows(self._pointers, at + 1) - first
         if batch.mask is not None:
             counts = counts * (batch.mask.flatten() > 0)
-        item = torch.repeat_interleave(torch.arange(n_replicas * size, device=self._device), counts)
+        given = self._answers_of(batch)
+        places = torch.arange(n_replicas * size, device=self._device)
+        item = torch.repeat_interleave(places, counts, output_size=int(given.sum()))
         before = torch.cumsum(counts, 0) - counts
         row = torch.arange(len(item), device=self._device) + take_rows(first - before, item)
         return BatchAnswers(
@@ -120,7 +127,13 @@ class StackedAnswers:
             label=take_rows(self._label, row),
             weight=take_rows(self._weight, row),
             sizes=batch.sizes,
+            given=given,
         )
+
+    def _answers_of(self, batch: Batch) -> Int64[np.ndarray, " replicas"]:
+        """Returns how many answers the items of a batch have, without a look at the device."""
+        first = self._first_item[list(batch.block.order)][:, None]
+        return self._given[np.where(batch.drawn < 0, -1, batch.drawn + first)].sum(axis=1)
 
     def _tensor(self, array: Int[np.ndarray, " numbers"]) -> Int64[torch.Tensor, " numbers"]:
         return torch.from_numpy(np.ascontiguousarray(array, np.int64)).to(self._device)

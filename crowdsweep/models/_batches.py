@@ -49,11 +49,6 @@ class StackedRows:
         table = torch.from_numpy(np.concatenate(held)).to(device)
         return cls(table=table, starts=torch.from_numpy(starts).to(device))
 
-    def of_replica(self, replica: int, n_rows: int) -> Shaped[torch.Tensor, " rows *shape"]:
-        """Returns the rows of one replica."""
-        start = int(self.starts[replica])
-        return self.table[start : start + n_rows]
-
     def at(
         self, index: Int64[torch.Tensor, " replicas *places"], batch: "Batch"
     ) -> Shaped[torch.Tensor, "replicas ..."]:
@@ -77,12 +72,14 @@ class Block:
     Attributes:
         batches: the steps.
         replicas: the numbers of the replicas, which their data go by.
+        order: the same on the CPU.
         rows: row numbers of each replica's own data.
         masks: dropout masks by name, each of its own shape; True for a unit that stays.
     """
 
     batches: Sequence[Minibatch]
     replicas: ReplicaNumbers
+    order: Sequence[int]
     rows: Int64[torch.Tensor, "steps replicas batch"]
     masks: Mapping[str, Bool[torch.Tensor, "steps replicas batch ..."]]
     _made: dict[Any, Any] = field(default_factory=dict)
@@ -124,6 +121,11 @@ class Batch:
         return self.block.batches[self.step].mask
 
     @property
+    def drawn(self) -> Int64[np.ndarray, "replicas batch"]:
+        """The row numbers on the CPU; -1 where the batch is filled up."""
+        return self.block.batches[self.step].drawn
+
+    @property
     def sizes(self) -> PerReplica:
         """How many rows count."""
         return self.block.batches[self.step].sizes
@@ -154,38 +156,44 @@ def _places(block: Block) -> Int64[torch.Tensor, "replicas 1"]:
 
 
 def blocks_of(
-    batches: Sequence[Minibatch], replicas: ReplicaNumbers, dropout: Sequence[DropoutMasks], row_size: int
+    batches: Sequence[Minibatch], order: Sequence[int], dropout: Sequence[DropoutMasks], row_size: int
 ) -> Iterator[Block]:
     """Groups an epoch's steps into blocks; one with padding ends a block.
 
     Args:
         batches: the steps, in order.
-        replicas: the numbers of all replicas in training, those with the most steps first.
+        order: the numbers of all replicas in training, those with the most steps first.
         dropout: the masks' streams.
         row_size: numbers that are laid out for one row, which bounds how many steps stand in a block.
     """
+    if not batches:
+        return
+    replicas = torch.tensor(order, dtype=torch.int64, device=batches[0].rows.device)
     run: list[Minibatch] = []
     for batch in batches:
         if run and (len(run) == _most_steps(run[0], row_size) or run[-1].n_replicas != batch.n_replicas):
-            yield _block(run, replicas, dropout)
+            yield _block(run, order, replicas, dropout)
             run = []
         run.append(batch)
         if batch.mask is not None:
-            yield _block(run, replicas, dropout)
+            yield _block(run, order, replicas, dropout)
             run = []
     if run:
-        yield _block(run, replicas, dropout)
+        yield _block(run, order, replicas, dropout)
 
 
 def _most_steps(batch: Minibatch, row_size: int) -> int:
     return max(1, min(_BLOCK_NUMBERS // max(1, batch.rows.numel() * row_size), _BLOCK_STEPS))
 
 
-def _block(batches: Sequence[Minibatch], replicas: ReplicaNumbers, dropout: Sequence[DropoutMasks]) -> Block:
+def _block(
+    batches: Sequence[Minibatch], order: Sequence[int], replicas: ReplicaNumbers, dropout: Sequence[DropoutMasks]
+) -> Block:
     n_replicas, size = batches[0].rows.shape
     return Block(
         batches=batches,
         replicas=replicas[:n_replicas],
+        order=order[:n_replicas],
         rows=torch.stack([batch.rows for batch in batches]),
         masks={masks.dropout.name: masks.draw(len(batches), size, n_replicas) for masks in dropout},
     )

@@ -203,6 +203,7 @@ class ClassifierReplicas:
         self.network, self._device = network, device
         self._lengths = list(map(len, inputs))
         self._inputs = StackedRows.of(inputs, device)
+        self._starts: list[int] = self._inputs.starts.tolist()
         self._layouts = [layout for layout in layouts if layout is not None]
         self.targets = targets
         layout = StackedRows.of(self._layouts, device) if self._layouts else None
@@ -231,12 +232,12 @@ class ClassifierReplicas:
         found = torch.full(shape, 1.0 / shape[2], dtype=torch.float64, device=self._device)
         groups: dict[int, list[int]] = {}
         for place, replica in enumerate(active):
-            groups.setdefault(int(self._inputs.starts[replica]), []).append(place)
-        for places in groups.values():
+            groups.setdefault(self._starts[replica], []).append(place)
+        for start, places in groups.items():
             replica = active[places[0]]
             length = self._lengths[replica]
             values = self.trainer.values([active[place] for place in places])
-            probs = self.network.probabilities(Values(values), self._inputs.of_replica(replica, length)[None])
+            probs = self.network.probabilities(Values(values), self._inputs.table[None, start : start + length])
             if self._layouts:
                 item, column = map(torch.from_numpy, places_of(self._layouts[replica]))
                 found[torch.tensor(places)[:, None], item] = probs[:, column]

@@ -57,7 +57,7 @@ def release(device: str) -> None:
 def free_bytes(device: str) -> int | None:
     """Returns how much memory of a GPU can be had now, what torch keeps of it for later included; None where nobody
     counts it."""
-    if device == CPU or torch.device(device).type != "cuda":
+    if device == CPU or torch.device(device).type != "cuda" or not torch.cuda.is_available():
         return None
     free, _ = torch.cuda.mem_get_info(device)
     return free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)

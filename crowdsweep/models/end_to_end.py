@@ -43,7 +43,7 @@ from crowdsweep.models.label_likelihood import (
 )
 from crowdsweep.models.networks.initial import Initialiser
 from crowdsweep.models.networks.named import Named
-from crowdsweep.models.networks.replicas import Adam, Parameter, count_parameters, replica_chunks
+from crowdsweep.models.networks.replicas import Adam, Parameter, count_parameters, numbers_held, replica_chunks
 from crowdsweep.models.networks.tables import Table
 from crowdsweep.models.networks.tensors import PerReplica, take_rows
 from crowdsweep.models.networks.values import Values
@@ -103,7 +103,7 @@ class EndToEnd:
         _check_sizes(active, width)
         floats = count_parameters([*own, *self.parameters]) + active * width
         trained: list[Trained] = []
-        for part in replica_chunks(len(data), floats, contexts[0].device):
+        for part in replica_chunks(len(data), floats, contexts[0].device, numbers_held(data)):
             trained += self._fit_together(networks, data[part], answers[part], contexts[part])
         return trained
 

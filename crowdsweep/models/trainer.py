@@ -18,7 +18,7 @@ from typing import Generic, Protocol, TypeVar, final, runtime_checkable
 
 import numpy as np
 import torch
-from jaxtyping import Float32, Int64
+from jaxtyping import Float32, Float64, Int64
 
 from crowdsweep.models._batches import Batch, blocks_of
 from crowdsweep.models.contract import Predictor, Report
@@ -113,7 +113,6 @@ class ReplicaTrainer:
         for part in (self._stack, self._shuffler, *self._tables.values(), *self._dropout):
             part.keep(kept)
 
-    @torch.no_grad()
     def run_epoch(self, loss: Loss, rate: float = 1.0) -> dict[int, float]:
         """Steps every active replica through its rows, in a fresh order, once or as often as `least_steps` asks.
 
@@ -125,13 +124,15 @@ class ReplicaTrainer:
             For each active replica its loss by weight over the epoch, as it was when each row was stepped on (with
             dropout).
         """
-        if not self._order:
-            return {}
+        return dict(zip(self._order, self.step_through(loss, rate).tolist(), strict=True))
+
+    @torch.no_grad()
+    def step_through(self, loss: Loss, rate: float = 1.0) -> Float64[torch.Tensor, " active"]:
+        """Does what `run_epoch` does, and returns the losses where they are: who need not know them does not wait."""
         optimiser = replace(self._optimiser, learning_rate=self._optimiser.learning_rate * rate)
         written = loss if isinstance(loss, WrittenLoss) else None
-        numbers = torch.tensor(self._order, device=self._device)
         totals = torch.zeros(2, len(self._order), dtype=torch.float64, device=self._device)
-        for block in blocks_of(self._shuffler.epoch(), numbers, self._dropout, self._row_size):
+        for block in blocks_of(self._shuffler.epoch(), self._order, self._dropout, self._row_size):
             view = self._stack.prefix(len(block.replicas))
             found: list[PerReplica] = []
             for step in range(len(block.batches)):
@@ -145,7 +146,7 @@ class ReplicaTrainer:
                 for name, touched in gathered.touched.items():
                     self._tables[name].step(touched, optimiser, view.n_replicas)
             totals[:, : view.n_replicas] += torch.stack(found).view(-1, 2, view.n_replicas).sum(dim=0)
-        return dict(zip(self._order, (totals[0] / totals[1]).tolist(), strict=True))
+        return totals[0] / totals[1]
 
     def _followed(self, loss: Loss, view: StackView, batch: Batch, gathered: Step) -> tuple[PerReplica, PerReplica]:
         """Has autograd follow a loss, and writes all gradients; returns the loss's values."""

@@ -19,7 +19,7 @@ from crowdsweep.models._soft_targets import LossOf, soft_targets_loss
 from crowdsweep.models.classifier import Classifier, ClassifierReplicas, NetworkPredictor, can_read
 from crowdsweep.models.contract import Need, Predictor, Report
 from crowdsweep.models.networks.contract import Network
-from crowdsweep.models.networks.replicas import count_parameters, replica_chunks
+from crowdsweep.models.networks.replicas import count_parameters, numbers_held, replica_chunks
 from crowdsweep.models.trainer import History, Schedule, train
 from crowdsweep.models.training_length import FEW_UNITS, FOLDS
 from crowdsweep.seeds import SeedStream
@@ -93,7 +93,8 @@ def train_classifiers(
     network = classifier.build(jobs[0].data, sentences=True) if network is None else network
     shared = _Shared(classifier=classifier, network=network, device=device, loss_of=loss_of)
     trained: list[TrainedClassifier] = []
-    for part in replica_chunks(len(jobs), count_parameters(network.parameters()), device):
+    floats, numbers = count_parameters(network.parameters()), numbers_held([job.data for job in jobs])
+    for part in replica_chunks(len(jobs), floats, device, numbers):
         trained += shared.train(jobs[part], shared.splits(jobs[part], schedule), schedule)
     return trained
 

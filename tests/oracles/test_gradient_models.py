@@ -93,9 +93,10 @@ def test_answers_of_a_batch_are_those_of_its_items() -> None:
     stacked = StackedAnswers([part.annotations for part in parts], "cpu")
     rows = torch.tensor([[3, 0, 19], [7, 7, 1]])
     mask = torch.tensor([[1.0, 1.0, 0.0], [1.0, 1.0, 1.0]])
-    step = Minibatch(n_replicas=2, rows=rows, mask=mask, sizes=mask.sum(1))
+    drawn = np.where(mask.numpy() > 0, rows.numpy(), -1)
+    step = Minibatch(n_replicas=2, rows=rows, mask=mask, sizes=mask.sum(1), drawn=drawn)
     numbers = [1, 0]  # the replicas stand in another order than their data
-    (block,) = blocks_of([step], torch.tensor(numbers), [], 1)
+    (block,) = blocks_of([step], numbers, [], 1)
     seen = stacked.of(Batch(block=block, step=0))
     found = sorted(zip(seen.item.tolist(), seen.annotator.tolist(), seen.label.tolist(), strict=True))
     expected = []

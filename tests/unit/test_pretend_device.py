@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from crowdsweep.models import _answers, _batches, registered
-from crowdsweep.models.joint import _lia, _lia_answers, cmm, ldl_nm
+from crowdsweep.models.joint import _lia, _lia_answers, cmm
 from crowdsweep.models.networks import replicas, streams, tables
 from crowdsweep.testing.device_checks import compare_devices
 from crowdsweep.testing.model_fits import short_model
@@ -125,10 +125,10 @@ MOVES = {
     "cmm": [cmm.GroupedCrowd.__init__, _batches.StackedRows.of, replicas.ReplicaStack.start],
     "lia": [_lia_answers.StackedSaid.__init__, _lia._Replicas.__init__, tables.EmbeddingTables.__init__],
     "speelfc": [_answers.StackedAnswers.__init__, _answers.StackedAnswers._tensor, streams.Shuffler.epoch],
-    "ldl-nm": [ldl_nm.HeadsLoss.__init__, streams.DropoutMasks.draw, _batches.StackedRows.of],
+    "ldl-nm": [streams.DropoutMasks.draw, _batches.StackedRows.of],
 }
 """Functions that move something; each of their moves is one that somebody might forget."""
-_MOVE = re.compile(r"\.to\((self\._)?device\)")
+_MOVE = re.compile(r"\.to\((self\._)?device\)|, device=(self\._)?device\b")
 
 
 def planted() -> list[Any]:

@@ -25,11 +25,12 @@ from crowdsweep.models._votes import agreement, exchanged_classes
 from crowdsweep.models.classifier import Classifier, ClassifierReplicas, TrainingProtocol
 from crowdsweep.models.contract import AnnotatorModel, DataShape, FitContext, FitResult, LabelProbs, Predictor
 from crowdsweep.models.networks.contract import Network
-from crowdsweep.models.networks.replicas import count_parameters, replica_chunks
+from crowdsweep.models.networks.replicas import count_parameters, numbers_held, replica_chunks
 from crowdsweep.models.progress import still_improves
 
 ActiveProbs = Float64[torch.Tensor, "active items classes"]
 ActiveValues = Float64[np.ndarray, " active"]
+ActiveChanges = Float64[torch.Tensor, " active"] | ActiveValues  # where it was computed: few look at it
 
 ClassOrder = Int64[np.ndarray, " classes"]
 
@@ -48,7 +49,7 @@ class Crowd(Protocol):
         """Returns what the classifiers learn first; zeros where there is no label."""
         ...
 
-    def maximise(self, active: Sequence[int]) -> ActiveValues:
+    def maximise(self, active: Sequence[int]) -> ActiveChanges:
         """M-step of the annotators, from the last E-step; returns the mean relative change of the matrices."""
         ...
 
@@ -148,7 +149,7 @@ class NetworkEM:
         restarts = self.restarts or (PAPER_RESTARTS if self.protocol == "paper" else RESTARTS)
         floats = count_parameters(network.parameters()) * restarts
         best: list[Fitted] = []
-        for part in replica_chunks(len(data), floats, contexts[0].device):
+        for part in replica_chunks(len(data), floats, contexts[0].device, restarts * numbers_held(data)):
             owners = np.repeat(np.arange(len(data))[part], restarts).tolist()
             numbers = [place % restarts for place in range(len(owners))]
             crowd = crowd_of(owners, numbers)
@@ -248,15 +249,16 @@ class _Run:
         replicas, settings = self._replicas, self._settings
         active = replicas.trainer.active
         changes = self._crowd.maximise(active)
-        replicas.trainer.run_epoch(replicas.loss)
+        replicas.trainer.step_through(replicas.loss)
         probs = replicas.probabilities()
         expected, log_likelihoods = self._crowd.expect(active, probs)
         replicas.targets[active] = expected.to(torch.float32)
+        moved = changes.tolist() if settings.protocol == "paper" else [0.0] * len(active)  # else nothing stops by it
         ended: dict[int, bool] = {}
         for place, replica in enumerate(active):
             history = self._owners[self._owner_of[replica]].histories.setdefault(replica, [])
             history.append(float(log_likelihoods[place]))
-            ended[replica] = settings.stops(history, float(changes[place]))
+            ended[replica] = settings.stops(history, moved[place])
         go_on = self._report(iteration, active, expected)
         stopping: list[int] = []
         for place, replica in enumerate(active):
@@ -298,8 +300,12 @@ class _Run:
         value, ended = owner.histories[replica][-1], owner.best
         if ended is not None and ended.log_likelihoods[-1] >= value:
             return float(ended.log_likelihoods[-1]), lambda: ended.predictor
-        targets = expected[running[replica], : self._parts[replica].n_items].cpu().numpy()
-        return value, lambda: Reordered(predictor=self._replicas.predictor(replica), order=owner.order_of(targets))
+
+        def predictor() -> Predictor:
+            targets = expected[running[replica], : self._parts[replica].n_items].cpu().numpy()
+            return Reordered(predictor=self._replicas.predictor(replica), order=owner.order_of(targets))
+
+        return value, predictor
 
 
 def joint_cost(shape: DataShape, params: Mapping[str, Any]) -> float:

@@ -34,7 +34,7 @@ from crowdsweep.models.joint._lia_network import (
 from crowdsweep.models.networks.contract import Network
 from crowdsweep.models.networks.initial import normal, zeros
 from crowdsweep.models.networks.named import Named
-from crowdsweep.models.networks.replicas import Adam, count_parameters, replica_chunks
+from crowdsweep.models.networks.replicas import Adam, count_parameters, numbers_held, replica_chunks
 from crowdsweep.models.networks.tables import Table
 from crowdsweep.models.networks.tensors import PerReplica, take_rows
 from crowdsweep.models.networks.values import Values
@@ -120,7 +120,8 @@ class LiaTraining:
         """
         network = self._network(data[0], stream)
         results: list[FitResult] = []
-        for part in replica_chunks(len(data), count_parameters(network.parameters()), contexts[0].device):
+        floats = count_parameters(network.parameters())
+        for part in replica_chunks(len(data), floats, contexts[0].device, numbers_held(data)):
             results += _Replicas(self, network, data[part], contexts[part]).results(labels_unseen=labels_unseen)
         return results
 
@@ -262,9 +263,9 @@ class _Replicas:
 
     def _maximise(self, loss: Loss, histories: Sequence[History[FittedLia]]) -> None:
         """Passes over the items, each step against the gradient of a loss; notes that of the last pass."""
-        lost: dict[int, float] = {}
-        for _ in range(self._model.epochs):
-            lost = self._trainer.run_epoch(loss)
+        for _ in range(self._model.epochs - 1):
+            self._trainer.step_through(loss)
+        lost = self._trainer.run_epoch(loss)
         for replica in self._trainer.active:
             histories[replica].losses.append(lost[replica])
 
@@ -342,7 +343,8 @@ class _Replicas:
         seen, said = self._said.of(batch)
         log_classes, difficulty = self._network.of_items(values, batch.take(self._inputs), batch)
         own = values.rows("annotators", seen.annotator, seen.place)
-        competence = self._network.competence(values, own, self._described.seen(seen, batch), seen.place)
+        described = self._described.seen(seen, batch)
+        competence = self._network.competence(values, own, described, seen.place, seen.given)
         log_q = self._network.log_confusions(take_rows(difficulty.flatten(0, 1), seen.item), competence)
         penalty = torch.zeros_like(batch.sizes)
         if self._model.regularisation:

@@ -79,13 +79,13 @@ class FittedLia:
         size = network.n_cells + max(stream.row_size for stream in network.streams)
         logs, hard = (
             [np.zeros((0, network.n_questions, network.n_classes))],
-            [torch.zeros(0, network.n_cells, dtype=torch.float64)],
+            [torch.zeros(0, network.n_cells, dtype=torch.float64, device=self.device)],
         )
         for part in chunks(len(inputs), size):
             log_classes, difficulty = network.of_items(self._values, read[None, part], None)
             logs.append(log_classes[0].cpu().numpy())
-            hard.append(difficulty[0].cpu())
-        return np.concatenate(logs), torch.cat(hard).to(self.device)
+            hard.append(difficulty[0])
+        return np.concatenate(logs), torch.cat(hard)
 
     def classes_of(self, items: Items) -> ItemProbs:
         """Returns what the classifier says of any items."""
@@ -121,6 +121,7 @@ class FittedLia:
                 self._vectors[who],
                 None if self._features is None else self._features[who],
                 torch.zeros_like(who),
+                np.array([len(who)]),
             )
             log_q = self.network.log_confusions(self._of_items[1][what], competence)
             found[part] = log_q.exp().cpu().numpy()
@@ -149,8 +150,11 @@ class FittedLia:
         members, share = self.crowd
         asked, place = np.unique(item, return_inverse=True)
         found = np.zeros((len(asked), self.network.n_questions, self.network.n_classes, self.network.n_classes))
-        for member, weight in zip(members, share, strict=True):
-            found += weight * self.pairs(asked, np.full(len(asked), member))
+        for part in chunks(len(members), len(asked) * self.network.n_cells):  # one call for many
+            who = np.repeat(members[part], len(asked))
+            confused = self.pairs(np.tile(asked, len(members[part])), who)
+            for weight, own in zip(share[part], confused.reshape(-1, *found.shape), strict=True):
+                found += weight * own
         return found[place]
 
     def predictive(
@@ -276,9 +280,12 @@ class LiaAnnotators:
         total = self.posterior.sum(axis=0)[:, :, None]
         shape = (self.fitted.network.n_questions, self.fitted.network.n_classes, self.fitted.network.n_classes)
         found = np.zeros((len(code), *shape))
-        for item, probs in zip(self.items, self.posterior, strict=True):
-            share = ratio(probs[:, :, None], total, at_zero=1.0 / len(self.items))
-            found += share * self.fitted.pairs(np.full(len(code), item), code)
+        for part in chunks(len(self.items), len(code) * self.fitted.network.n_cells):  # one call for many
+            items = self.items[part]
+            confused = self.fitted.pairs(np.repeat(items, len(code)), np.tile(code, len(items)))
+            of_each = confused.reshape(len(items), *found.shape)
+            for probs, own in zip(self.posterior[part], of_each, strict=True):
+                found += ratio(probs[:, :, None], total, at_zero=1.0 / len(self.items)) * own
         return found
 
 

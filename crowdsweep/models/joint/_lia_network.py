@@ -101,7 +101,14 @@ class LiaNetwork:
         log_classes = torch.log_softmax(logits.unflatten(2, (self.n_questions, self.n_classes)), dim=3)
         return log_classes, hard.transpose(1, 2)
 
-    def competence(self, values: Values, own: Flat, features: Flat | None, place: Int64[torch.Tensor, " rows"]) -> Flat:
+    def competence(
+        self,
+        values: Values,
+        own: Flat,
+        features: Flat | None,
+        place: Int64[torch.Tensor, " rows"],
+        given: Int64[np.ndarray, " replicas"],
+    ) -> Flat:
         """Returns the competence of annotators.
 
         Args:
@@ -109,8 +116,9 @@ class LiaNetwork:
             own: their vectors.
             features: of theirs.
             place: the replica of each, ascending.
+            given: how many there are of each replica.
         """
-        laid_out = _Padded(place, len(values["competence"]))
+        laid_out = _Padded(place, given)
         vectors = laid_out.spread(own)
         if features is not None and self.describing is not None:
             described = self.describing.logits(values, laid_out.spread(features), None)
@@ -144,15 +152,19 @@ def _zeros_from(start: Initialiser, first: int) -> Initialiser:
 class _Padded:
     """Rows of several replicas, one behind the other, laid out as a table of one line per replica."""
 
-    def __init__(self, place: Int64[torch.Tensor, " rows"], n_replicas: int) -> None:
-        counts = torch.bincount(place, minlength=n_replicas)
-        self._longest = int(counts.max()) if len(place) else 0
+    def __init__(self, place: Int64[torch.Tensor, " rows"], given: Int64[np.ndarray, " replicas"]) -> None:
+        """Takes the replica of each row, and how many rows each replica has, which is known without the device."""
+        self._n_replicas = n_replicas = len(given)
+        self._longest = int(given.max(initial=0))
+        if n_replicas == 1:
+            return
+        counts = torch.zeros(n_replicas, dtype=torch.int64, device=place.device)
+        counts.index_add_(0, place, torch.ones_like(place))
         starts = torch.cumsum(counts, 0) - counts
         self._cells = (
             torch.arange(len(place), device=place.device)
             + (torch.arange(n_replicas, device=place.device) * self._longest - starts)[place]
         )
-        self._n_replicas = n_replicas
 
     def spread(self, rows: Flat) -> Float[torch.Tensor, "replicas longest width"]:
         if self._n_replicas == 1:

@@ -38,7 +38,14 @@ from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models._em import chunks, label_probs_of, normalised
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
-from crowdsweep.models.joint._em_with_network import ActiveProbs, ActiveValues, Fitted, NetworkEM, joint_cost
+from crowdsweep.models.joint._em_with_network import (
+    ActiveChanges,
+    ActiveProbs,
+    ActiveValues,
+    Fitted,
+    NetworkEM,
+    joint_cost,
+)
 from crowdsweep.models.joint._label_clusters import GroupMatrices, Starts
 from crowdsweep.models.networks import tensors
 from crowdsweep.models.training_length import SEARCHED_UNSTOPPED
@@ -108,13 +115,13 @@ class GroupedCrowd:
             return targets.clone()
         return tensors.normalised_rows(targets, at_zero=0.0)
 
-    def maximise(self, active: Sequence[int]) -> ActiveValues:
+    def maximise(self, active: Sequence[int]) -> ActiveChanges:
         """alpha_m = (Q^m + s) / sum, beta^(m)_kj = (Q^m_kj + s) / sum over j; returns the mean relative change."""
         expected, before, smoothing = self._expected[active], self.matrices[active], self._model.smoothing
         self.shares[active] = tensors.normalised_rows(expected.sum(dim=(2, 3)) + smoothing)
         after = tensors.normalised_rows(expected + smoothing)
         self.matrices[active] = after
-        return ((after - before).abs() / before.clamp(min=LOG_FLOOR)).mean(dim=(1, 2, 3)).cpu().numpy()
+        return ((after - before).abs() / before.clamp(min=LOG_FLOOR)).mean(dim=(1, 2, 3))
 
     def expect(self, active: Sequence[int], probs: ActiveProbs) -> tuple[ActiveProbs, ActiveValues]:
         """Returns rbar, and the log-likelihood sum r_ij log p_ij (without the multinomial coefficients)."""

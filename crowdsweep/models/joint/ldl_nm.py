@@ -51,7 +51,7 @@ from crowdsweep.models.joint._unseen_annotator import infer_annotator as infer_a
 from crowdsweep.models.joint._unseen_annotator import inferred_loglik
 from crowdsweep.models.networks.contract import features_of
 from crowdsweep.models.networks.initial import normal
-from crowdsweep.models.networks.replicas import Adam, count_parameters, replica_chunks
+from crowdsweep.models.networks.replicas import Adam, count_parameters, numbers_held, replica_chunks
 from crowdsweep.models.networks.tables import Table
 from crowdsweep.models.networks.tensors import PerReplica
 from crowdsweep.models.networks.values import Values
@@ -122,7 +122,8 @@ class LdlNm:
             activation=self.activation,
         )
         results: list[FitResult] = []
-        for part in replica_chunks(len(data), count_parameters(network.parameters()), contexts[0].device):
+        floats = count_parameters(network.parameters())
+        for part in replica_chunks(len(data), floats, contexts[0].device, numbers_held(data)):
             results += self._fit_together(network, data[part], contexts[part])
         return results
 

@@ -55,7 +55,7 @@ from crowdsweep.models.contract import DataShape, FitContext, FitResult, ModelIn
 from crowdsweep.models.joint._conditional_vae import ConditionalVae
 from crowdsweep.models.networks.contract import features_of
 from crowdsweep.models.networks.named import Named
-from crowdsweep.models.networks.replicas import Adam, count_parameters, replica_chunks
+from crowdsweep.models.networks.replicas import Adam, count_parameters, numbers_held, replica_chunks
 from crowdsweep.models.networks.tensors import PerReplica
 from crowdsweep.models.networks.values import Values
 from crowdsweep.models.trainer import ReplicaTrainer, Schedule, Snapshot, train
@@ -93,7 +93,7 @@ class SemiLfc:
         )
         floats = count_parameters([*network.parameters(), *vae.parameters()])
         results: list[FitResult] = []
-        for part in replica_chunks(len(data), floats, contexts[0].device):
+        for part in replica_chunks(len(data), floats, contexts[0].device, numbers_held(data)):
             results += self._fit_together(network, vae, data[part], contexts[part])
         return results
 

@@ -19,6 +19,8 @@ import numpy as np
 import torch
 from jaxtyping import Float, Float32, Float64
 
+from crowdsweep.data.dataset import TrainingData
+from crowdsweep.models import devices
 from crowdsweep.models.networks.initial import Initialiser, glorot_uniform
 from crowdsweep.models.networks.tensors import ReplicaValues, StackedValues
 from crowdsweep.seeds import SeedStream
@@ -27,6 +29,9 @@ KERAS_EPSILON = 1e-7
 # Parameters of the replicas that are trained together on a CPU. With their gradients and moments they take 32 MB, what
 # a last-level cache holds; measured from 2^17 to 2^22, batches gained until then, and beyond it memory stays bounded.
 _CACHED_FLOATS = 1 << 21
+_GPU_SHARE = 0.5  # of a GPU's free memory: what a step makes is held there too, and other slots may share the GPU
+_COPIES = 8  # of a parameter: its value, gradient and two moments, and as much again of what a step makes of them
+_PER_CLASS, _PER_ANSWER = 16, 16  # numbers that a fit holds of each item's class and of each answer
 _ALIGNED_FLOATS = 16  # 64 bytes: kernels may round differently at other alignments
 
 Flat = Float[torch.Tensor, "replicas floats"]
@@ -51,11 +56,31 @@ def count_parameters(parameters: Sequence[Parameter]) -> int:
     return sum(parameter.size for parameter in parameters)
 
 
-def replica_chunks(n_replicas: int, floats_per_replica: int, device: str) -> Iterator[slice]:
-    """Yields the replicas that are best trained together: on a CPU as many as fit a cache, elsewhere all."""
+def numbers_held(data: Sequence[TrainingData]) -> int:
+    """Returns roughly how many numbers a fit holds for one replica beside its parameters, of the largest data set."""
+    return max(
+        (_PER_CLASS * part.n_items * part.n_classes + _PER_ANSWER * len(part.annotations) for part in data), default=0
+    )
+
+
+def replica_chunks(
+    n_replicas: int, floats_per_replica: int, device: str, numbers_per_replica: int = 0
+) -> Iterator[slice]:
+    """Yields the replicas that are best trained together: on a CPU as many as fit a cache, on a GPU as many as fit its
+    free memory, elsewhere all.
+
+    Args:
+        n_replicas: how many there are.
+        floats_per_replica: parameters of one.
+        device: where they are trained.
+        numbers_per_replica: what is held for one beside its parameters (`numbers_held`).
+    """
     size = n_replicas
     if device == "cpu":
         size = max(1, min(n_replicas, _CACHED_FLOATS // max(floats_per_replica, 1)))
+    elif (free := devices.free_bytes(device)) is not None:
+        one = 4 * (_COPIES * floats_per_replica + numbers_per_replica)
+        size = max(1, min(n_replicas, int(_GPU_SHARE * free) // max(one, 1)))
     for start in range(0, n_replicas, max(size, 1)):
         yield slice(start, min(start + size, n_replicas))
 
@@ -170,16 +195,15 @@ class Adam:
         """
         steps = stack.steps[: len(stack) if n_replicas is None else n_replicas]
         steps += 1
-        ends = [*(np.flatnonzero(np.diff(steps)) + 1).tolist(), len(steps)]
-        for start, end in pairwise([0, *ends]):
-            taken, rows = float(steps[start]), slice(start, end)
+        for rows in _equal_runs(steps):
+            taken = float(steps[rows.start])
             torch._fused_adamw_(  # pyright: ignore[reportPrivateUsage, reportPrivateImportUsage] - what torch.optim.AdamW(fused=True) calls
                 [stack.flat[rows]],
                 [stack.flat_gradient[rows]],
                 [stack.first[rows]],
                 [stack.second[rows]],
                 [],
-                [torch.tensor(taken, device=stack.flat.device)],
+                [torch.full((), taken, device=stack.flat.device)],  # made there, not brought there
                 lr=self.learning_rate,
                 beta1=self.first_decay,
                 beta2=self.second_decay,
@@ -192,4 +216,14 @@ class Adam:
     def corrected_rates(self, steps: StepCounts, device: torch.device) -> Float32[torch.Tensor, "replicas 1"]:
         """Returns the learning rate with both moments' biases corrected, after `steps` steps each."""
         corrected = np.sqrt(1 - self.second_decay**steps) / (1 - self.first_decay**steps)
-        return torch.from_numpy((self.learning_rate * corrected).astype(np.float32)[:, None]).to(device)
+        rates = (self.learning_rate * corrected).astype(np.float32)
+        found = torch.empty(len(rates), 1, device=device)
+        for rows in _equal_runs(steps):
+            found[rows].fill_(float(rates[rows.start]))  # made there, not brought there
+        return found
+
+
+def _equal_runs(steps: StepCounts) -> Iterator[slice]:
+    """Yields the replicas that have taken equally many steps, those that stand beside each other."""
+    ends = [*(np.flatnonzero(np.diff(steps)) + 1).tolist(), len(steps)]
+    return (slice(start, end) for start, end in pairwise([0, *ends]))

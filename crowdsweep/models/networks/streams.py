@@ -25,12 +25,15 @@ class Minibatch:
         rows: row numbers of each replica's own data.
         mask: 0 where the last batch is filled up, else 1; None where it is nowhere.
         sizes: rows that count.
+        drawn: the same row numbers on the CPU, where sizes can be counted without waiting for the device; -1 where the
+            batch is filled up.
     """
 
     n_replicas: int
     rows: BatchRows
     mask: BatchMask | None
     sizes: PerReplica
+    drawn: Int64[np.ndarray, "replicas batch"]
 
 
 @final
@@ -91,6 +94,7 @@ class Shuffler:
         real = np.arange(n_steps * size) < lengths[:, None]
         order = torch.from_numpy(table).to(self._device)
         masks = torch.from_numpy(real.astype(np.float32)).to(self._device)
+        drawn = np.where(real, table, -1)
         batches: list[Minibatch] = []
         for step in range(n_steps):
             active = int((steps > step).sum())
@@ -99,7 +103,11 @@ class Shuffler:
             mask = masks[:active, part]
             batches.append(
                 Minibatch(
-                    n_replicas=active, rows=order[:active, part], mask=None if full else mask, sizes=mask.sum(dim=1)
+                    n_replicas=active,
+                    rows=order[:active, part],
+                    mask=None if full else mask,
+                    sizes=mask.sum(dim=1),
+                    drawn=drawn[:active, part],
                 )
             )
         return batches

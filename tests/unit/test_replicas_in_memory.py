@@ -1,0 +1,49 @@
+"""How many replicas are trained together on a GPU is what its free memory holds, and changes no number."""
+
+import numpy as np
+import pytest
+
+from crowdsweep.models import devices, registered
+from crowdsweep.models.contract import FitContext, fit_all
+from crowdsweep.models.networks.replicas import numbers_held, replica_chunks
+from crowdsweep.seeds import SeedStream
+from crowdsweep.testing.model_fits import short_params
+from crowdsweep.testing.pretend_device import pretend_device
+from crowdsweep.testing.small_data import small_data
+
+
+def sizes(free: int, monkeypatch: pytest.MonkeyPatch, *, floats: int = 1000, numbers: int = 0) -> list[int]:
+    monkeypatch.setattr(devices, "free_bytes", lambda device: free)
+    return [part.stop - part.start for part in replica_chunks(10, floats, "cuda:0", numbers)]
+
+
+def test_half_of_what_is_free_is_filled(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = 4 * 8 * 1000
+    assert sizes(1 << 40, monkeypatch) == [10]
+    assert sizes(2 * 4 * one, monkeypatch) == [4, 4, 2]
+    assert sizes(2 * 4 * one, monkeypatch, numbers=8000) == [2] * 5
+    assert sizes(0, monkeypatch) == [1] * 10  # it is tried; what does not fit then fails with its reason
+
+
+def test_data_count() -> None:
+    small, large = small_data().training, small_data(n_items=48).training
+    assert numbers_held([small]) < numbers_held([small, large]) == numbers_held([large])
+
+
+@pytest.mark.parametrize("model", ["cmm", "lia", "speelfc", "ldl-nm", "semi-lfc", "pd"])
+def test_one_by_one_gives_the_same(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    params = short_params(registered.model_info(model))
+    built = registered.build_model(
+        model, {name: min(value, 2) if name == "iterations" else value for name, value in params.items()}
+    )
+    data = [small_data(seed, n_items=9).training for seed in range(2)]
+
+    def fitted() -> list[np.ndarray]:
+        with pretend_device() as device:
+            contexts = [FitContext(seeds=SeedStream(seed), device=device.name) for seed in range(2)]
+            return [one.item_probs for one in fit_all(built, data, contexts)]
+
+    together = fitted()
+    monkeypatch.setattr(devices, "free_bytes", lambda device: 1)
+    for one, other in zip(fitted(), together, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-6)
