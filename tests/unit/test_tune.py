@@ -41,7 +41,7 @@ def test_domains_have_the_ends_and_scales_of_the_space(monkeypatch: pytest.Monke
     info = registered.model_info("soft-mv")
     fake: Any = type("Info", (), {"space": shapes, "model": info.model})
 
-    def made_up(name: str) -> Any:  # noqa: ARG001
+    def made_up(name: str) -> Any:
         return fake
 
     monkeypatch.setattr(registered, "model_info", made_up)
