@@ -15,6 +15,7 @@ from crowdsweep import app
 from crowdsweep.record.journal import read_journal
 from crowdsweep.record.result import StoppedEarly
 from crowdsweep.record.store_files import JOURNAL_FILE
+from crowdsweep.sweep.replay import replay_trial
 from crowdsweep.sweepfile.read import parse_sweep
 from crowdsweep.sweepfile.records import SweepConfig
 
@@ -82,6 +83,10 @@ def check_killed(drivers: ForkServerContext, config: SweepConfig, folder: Path, 
     assert sum(stop is not None for stop in expected.values()) >= N_SEARCHED // 5
     got, whole = read_journal(folder / "killed"), read_journal(folder / "reference")
     assert (dict(got.values), dict(got.selected)) == (dict(whole.values), dict(whole.selected))
+    stopped = next(key for key, stop in expected.items() if stop is not None)
+    again = replay_trial(stopped, [folder / "killed"])
+    assert again.same, again.describe()
+    assert again.now.stopped_early == expected[stopped]
 
 
 @pytest.mark.parametrize("places", [(7, 17), pytest.param(TEN, marks=pytest.mark.long)], ids=["two", "ten"])
