@@ -292,7 +292,7 @@ def replay(key: str, store: Store | None, as_json: bool) -> int:
 @store_argument
 @click.option("--port", default=5000, show_default=True)
 def ui(store: Store | None, port: int) -> int:
-    """Open a sweep's runs in MLflow, served on 127.0.0.1 until Ctrl-C."""
+    """Open a sweep's runs in MLflow: on the server that tracks it, else served on 127.0.0.1 until Ctrl-C."""
     from crowdsweep.tracking.ui import serve
 
     return serve(named_store(store), port, announce=say)

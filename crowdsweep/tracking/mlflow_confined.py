@@ -17,16 +17,19 @@ from crowdsweep.tracking.artifact_places import is_inside, is_within
 _RESOLVED = ("runs", "models")
 """Schemes that MLflow looks up in its database and then asks for what stands there."""
 _LOCAL = ("", "file")
+_OBJECT_STORES = ("s3", "gs", "wasb", "wasbs", "abfss")
 
 
-def confine(folder: Path) -> None:
+def confine(folder: Path, *, remote: bool = False) -> None:
     """Has this process's MLflow keep to one folder: whoever names another, or a place on a network, is refused.
 
     Args:
         folder: of artifacts, absolute.
+        remote: whether object stores are let through, as where a database is one of a server that keeps them there.
     """
+    left = (*_RESOLVED, *(_OBJECT_STORES if remote else ()))
     for scheme in _registry.get_registered_artifact_repositories():
-        if scheme not in _RESOLVED:
+        if scheme not in left:
             _registry.register(scheme, partial(Confined, folder))
 
 

@@ -18,7 +18,7 @@ from starlette.requests import HTTPConnection
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from crowdsweep.tracking.guard_names import ARTIFACTS, PARAMETER, TOKEN
+from crowdsweep.tracking.guard_names import ARTIFACTS, PARAMETER, REMOTE, TOKEN
 
 _OPEN = "/health"  # says OK, and nothing of anybody's runs
 _CHOICE = "/crowdsweep-choice"
@@ -47,7 +47,7 @@ def guarded() -> ASGIApp:
 
     from crowdsweep.tracking.mlflow_confined import confine  # noqa: PLC0415 - mlflow takes seconds to import
 
-    confine(Path(os.environ[ARTIFACTS]))
+    confine(Path(os.environ[ARTIFACTS]), remote=bool(os.environ.get(REMOTE)))
     return Guard(app, os.environ[TOKEN])
 
 

@@ -5,6 +5,8 @@ import math
 import os
 import socket
 import threading
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryFile
 from urllib.parse import urlsplit
@@ -45,17 +47,47 @@ def check_reachable(uri: str) -> None:
     kind = uri.partition(":")[0].partition("+")[0].lower()
     if kind not in (*DATABASES, "http", "https"):
         return
-    failed: list[Exception] = [TrackingFailed(f"the server does not answer within {PATIENCE_S:g} s")]
+    within_patience(uri, lambda: (_ask_server if kind.startswith("http") else _ask_database)(uri))
+
+
+def check_tables(uri: str) -> None:
+    """Asks a database on a server whether it has MLflow's tables.
+
+    Raises:
+        TrackingFailed: it does not answer, or has none.
+    """
 
     def ask() -> None:
+        with _connected(uri) as connection:
+            has = sqlalchemy.inspect(connection).has_table
+            if not (has("alembic_version") and has("experiments") and has("runs")):
+                raise TrackingFailed("it has no runs of MLflow")
+
+    within_patience(uri, ask)
+
+
+def within_patience(uri: str, ask: Callable[[], object]) -> None:
+    """Does something that may hang, for as long as an answer is waited for.
+
+    Args:
+        uri: MLflow's tracking URI, for messages.
+        ask: may raise anything.
+
+    Raises:
+        TrackingFailed: it failed, or did not end.
+        CrowdsweepError: one of ours.
+    """
+    failed: list[Exception] = [TrackingFailed(f"the server does not answer within {PATIENCE_S:g} s")]
+
+    def tried() -> None:
         try:
             with in_our_words(uri):
-                (_ask_server if kind.startswith("http") else _ask_database)(uri)
+                ask()
             failed.clear()
         except Exception as error:  # noqa: BLE001 - whoever waits for this thread raises it
             failed[:] = [error]
 
-    thread = threading.Thread(target=ask, daemon=True)  # drivers and name servers know no time limit of ours
+    thread = threading.Thread(target=tried, daemon=True)  # drivers and name servers know no time limit of ours
     thread.start()
     thread.join(PATIENCE_S)
     if failed:
@@ -99,6 +131,12 @@ def _is_mlflows(text: str) -> bool:
 
 
 def _ask_database(uri: str) -> None:
+    with _connected(uri):
+        pass
+
+
+@contextmanager
+def _connected(uri: str) -> Generator[sqlalchemy.Connection]:
     url = sqlalchemy.make_url(uri)
     url.get_dialect().import_dbapi()
     if url.host:
@@ -106,7 +144,11 @@ def _ask_database(uri: str) -> None:
         _connect(url.host, port, "no database answers")
     engine = sqlalchemy.create_engine(url, poolclass=NullPool)
     try:
-        engine.connect().close()
+        connection = engine.connect()
+        try:
+            yield connection
+        finally:
+            connection.close()
     finally:
         engine.dispose()
 

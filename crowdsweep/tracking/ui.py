@@ -18,15 +18,24 @@ from pathlib import Path
 
 from crowdsweep.errors import BadInput, plain
 from crowdsweep.record.journal import read_journal
-from crowdsweep.record.shown_uri import without_credentials
+from crowdsweep.record.shown_uri import discreetly
 from crowdsweep.record.state import JournalState
 from crowdsweep.record.store_uri import Store
 from crowdsweep.record.stores import driver_of
 from crowdsweep.tracking.artifact_files import DatabaseBusy, NoDatabase, bring_along, experiment_in
 from crowdsweep.tracking.artifact_places import FOLDER
-from crowdsweep.tracking.guard_names import APP, ARTIFACTS, PARAMETER, TOKEN
+from crowdsweep.tracking.guard_names import APP, ARTIFACTS, PARAMETER, REMOTE, TOKEN
 from crowdsweep.tracking.sweep_page import VIEW_TAG, experiments_link, runs_link
-from crowdsweep.tracking.uri import DATABASE, database_file, sqlite_uri, whole
+from crowdsweep.tracking.tracked_elsewhere import (
+    Served,
+    address_of,
+    is_of_a_server,
+    mirror_words,
+    place_elsewhere,
+    served_elsewhere,
+    told_of_server,
+)
+from crowdsweep.tracking.uri import DATABASE, sqlite_uri, whole
 
 _GRACE_S = 2.0
 _LOOK_S = 0.1
@@ -60,41 +69,56 @@ os._exit(abs(code))
 
 
 def serve(store: Store, port: int, announce: Callable[[str], object]) -> int:
-    """Serves the database beside the record until it is interrupted; returns the server's exit code.
+    """Serves the database that has a sweep's runs until it is interrupted; returns the server's exit code. What is
+    served answers who has the link that is announced (`mlflow_guard`).
 
-    What is served answers who has the link that is announced (`mlflow_guard`).
-
-    Of a sweep that was tracked elsewhere it is announced where, and how its runs are seen there.
+    Of a sweep that is tracked on a server, its pages there are opened instead.
 
     Raises:
         BadInput: the sweep has no MLflow runs, or its database cannot be used, or somebody listens on the port.
     """
     database = whole(str(store)) / DATABASE
     state = read_journal(store)
-    if (elsewhere := _elsewhere(state, database)) is not None:
-        announce(elsewhere)
-        return 0
-    if not isinstance(store, Path):
-        raise BadInput(
-            f"{store}: expected a sweep with MLflow runs, and this one has none: no database lives in an object store. "
-            f"Give a tracking server as MLFLOW_TRACKING_URI, and `crowdsweep mirror {shlex.quote(str(store))}` writes "
-            f"them there"
-        )
+    place = place_elsewhere(state, database)
+    if place is None:
+        if not isinstance(store, Path):
+            raise BadInput(
+                f"{store}: expected a sweep with MLflow runs, and this one has none: no database lives in an object "
+                f"store. Give a tracking server as MLFLOW_TRACKING_URI, and `crowdsweep mirror "
+                f"{shlex.quote(str(store))}` writes them there"
+            )
+        return _serve(_of_store(store, state, database, port, announce), port, announce)
+    if not is_of_a_server(place):
+        _check_free(port)
+        served = served_elsewhere(store, state, place)
+        announce(f"this sweep is tracked in {place}, which is served here")
+        return _serve(served, port, announce)
+    announce(told_of_server(state, place))
+    if (address := address_of(state, place)) and _has_screen():
+        webbrowser.open(address)
+    return 0
+
+
+def _of_store(store: Path, state: JournalState, database: Path, port: int, announce: Callable[[str], object]) -> Served:
+    """Returns what is served of a sweep whose runs are beside its record."""
     if not database.is_file():
         raise BadInput(_why_none(store, state))
     if database.is_symlink():
         raise BadInput(f"{database}: expected a file of the store, got a link; remove it")
     _check_free(port)
     runs = _brought_along(store, state, database, announce)
+    return Served(uri=sqlite_uri(database), artifacts=database.with_name(FOLDER), runs=runs)
+
+
+def _serve(served: Served, port: int, announce: Callable[[str], object]) -> int:
     command = [sys.executable, "-P", "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port)]
-    command += ["--backend-store-uri", sqlite_uri(database)]
-    artifacts = database.with_name(FOLDER)
-    command += ["--artifacts-destination", artifacts.as_uri(), "--workers", "1", "--app-name", APP]
+    command += ["--artifacts-destination", served.artifacts.as_uri(), "--workers", "1", "--app-name", APP]
     token = secrets.token_urlsafe(32)
-    link = f"http://127.0.0.1:{port}/?{PARAMETER}={token}{runs}"
+    link = f"http://127.0.0.1:{port}/?{PARAMETER}={token}{served.runs}"
     announce(f"MLflow (Ctrl-C ends it): {link}")
     environment = {**os.environ, "MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true", "PYTHONSAFEPATH": "1"}
-    environment |= {TOKEN: token, ARTIFACTS: str(artifacts)}
+    environment |= {TOKEN: token, ARTIFACTS: str(served.artifacts), REMOTE: "yes" if served.remote else ""}
+    environment["MLFLOW_BACKEND_STORE_URI"] = served.uri  # every user of a machine can read what stands in a command
     environment["_MLFLOW_WEBHOOK_ALLOWED_SCHEMES"] = "none"  # a database may name whom to tell of what is done here
     environment.setdefault("MLFLOW_SERVER_ENABLE_JOB_EXECUTION", "false")  # six processes that no page of ours needs
     # The server's own children look for modules where they stand: in a folder that is empty.
@@ -125,34 +149,9 @@ def serve(store: Store, port: int, announce: Callable[[str], object]) -> int:
             supervisor.communicate()  # it ends when its pipe is closed
             return 0
         log.seek(0)
-        announce("\n".join(log.read().decode(errors="replace").splitlines()[-_LINES_OF_LOG:]))
+        said = discreetly(log.read().decode(errors="replace"), served.uri)
+        announce("\n".join(said.splitlines()[-_LINES_OF_LOG:]))
         return supervisor.returncode
-
-
-def _elsewhere(state: JournalState, database: Path) -> str | None:
-    """Returns where a sweep's runs are that are not in the database beside its record, and how they are seen; None
-    where they are in it, or nowhere.
-
-    The sweep file says where they are, or the place that they were last written to.
-    """
-    own, asked = sqlite_uri(database), state.config.get("tracking", {}).get("uri")
-    places = [asked] if asked else [] if database.is_file() else [*state.runs][::-1]
-    for place in map(without_credentials, places):  # a record may be anybody's
-        file = database_file(place)
-        if place == own or (file is not None and not file.is_file()):
-            continue
-        if place.startswith(("http://", "https://")):
-            known = state.runs.get(place)
-            runs = f"{place.rstrip('/')}/{runs_link(known.experiment_id, viewed=False)}" if known else place
-            return f"this sweep is tracked on {place}: {runs}"
-        if place.startswith("databricks"):
-            return f"this sweep is tracked on {place}: open it there"
-        password = "" if file is not None else ", with the name and the password that it needs in that URI"
-        return (
-            f"this sweep is tracked in {place}: `mlflow ui --backend-store-uri {shlex.quote(place)}` shows its "
-            f"runs{password}"
-        )
-    return None
 
 
 def _why_none(store: Path, state: JournalState) -> str:
@@ -161,10 +160,7 @@ def _why_none(store: Path, state: JournalState) -> str:
     driver = driver_of(store)
     if driver is not None and driver.here:
         return f"{found} yet: the sweep has only begun; wait until a trial is done, then do this again"
-    mirror = f"crowdsweep mirror {shlex.quote(str(store))}"
-    if os.environ.get("MLFLOW_TRACKING_URI") and not state.config.get("tracking", {}).get("uri"):
-        mirror = f"MLFLOW_TRACKING_URI= {mirror}"  # else it would write to the place that the variable names
-    return f"{found}; write them: `{mirror}`"
+    return f"{found}; write them: `{mirror_words(store, state)}`"
 
 
 def _brought_along(store: Path, state: JournalState, database: Path, announce: Callable[[str], object]) -> str:

@@ -284,7 +284,6 @@ def test_words_of_what_libraries_raise() -> None:
 @pytest.mark.parametrize(
     ("uri", "expected"),
     [
-        ("postgresql://db.example/runs", "`mlflow ui --backend-store-uri postgresql://db.example/runs` shows its runs"),
         ("http://host:5000/", "http://host:5000/#/experiments/7/runs"),
         ("databricks", "tracked on databricks: open it there"),
     ],

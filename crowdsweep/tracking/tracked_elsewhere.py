@@ -1,0 +1,110 @@
+"""A sweep whose runs are not in the database beside its record: where they are, and what of it can be served here."""
+
+import os
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+
+from crowdsweep.errors import BadInput, plain
+from crowdsweep.record.shown_uri import HIDDEN, without_credentials
+from crowdsweep.record.state import JournalState
+from crowdsweep.record.store_uri import Store
+from crowdsweep.tracking.artifact_files import bring_along, experiment_in
+from crowdsweep.tracking.artifact_places import FOLDER
+from crowdsweep.tracking.sweep_page import VIEW_TAG, experiments_link, runs_link
+from crowdsweep.tracking.uri import database_file, sqlite_uri, tracking_uri
+
+_OF_MLFLOW = "mlruns"  # its folder for the artifacts of a database on a server, where the sweep was started
+
+
+@dataclass(frozen=True, kw_only=True)
+class Served:
+    """What MLflow's server is started on.
+
+    Attributes:
+        uri: of the database, with the name and the password that it needs.
+        artifacts: the one folder whose files are served.
+        runs: link to the sweep's runs, between the server's pages.
+        remote: whether artifacts in object stores are served too, with the credentials of the environment.
+    """
+
+    uri: str
+    artifacts: Path
+    runs: str
+    remote: bool = False
+
+
+def place_elsewhere(state: JournalState, database: Path) -> str | None:
+    """Returns the URI of where a sweep's runs are that are not in the database beside its record, without secrets; None
+    where they are in it, or nowhere.
+
+    The sweep file says where they are, or the place that they were last written to.
+    """
+    own, asked = sqlite_uri(database), state.config.get("tracking", {}).get("uri")
+    places = [asked] if asked else [] if database.is_file() else [*state.runs][::-1]
+    for place in map(without_credentials, places):  # a record may be anybody's
+        file = database_file(place)
+        if place != own and (file is None or file.is_file()):
+            return place
+    return None
+
+
+def address_of(state: JournalState, place: str) -> str | None:
+    """Returns the address of a sweep's runs on a tracking server; None where the place is no such server, or the
+    record keeps a part of it only."""
+    if not place.startswith(("http://", "https://")) or HIDDEN in place:
+        return None
+    known = state.runs.get(place)
+    return f"{place.rstrip('/')}/{runs_link(known.experiment_id, viewed=False)}" if known else place
+
+
+def is_of_a_server(place: str) -> bool:
+    """Whether a place is a tracking server, which has pages of its own; else it is a database."""
+    return place.startswith(("http://", "https://", "databricks"))
+
+
+def served_elsewhere(store: Store, state: JournalState, place: str) -> Served:
+    """Looks whether a database elsewhere can be served. Nothing is made there, as a record alone names it.
+
+    Args:
+        store: of the sweep.
+        state: what its record says.
+        place: of `place_elsewhere`.
+
+    Raises:
+        BadInput: it does not answer, is none of MLflow's, or needs a name and a password that nobody gave.
+    """
+    uri = tracking_uri(store, place)
+    file = database_file(uri)
+    try:
+        if file is not None:
+            bring_along(file, whole=False)
+            found = experiment_in(file, state.config.get("tracking", {}).get("experiment") or state.name, VIEW_TAG)
+            runs = experiments_link() if found is None else runs_link(found[0], viewed=found[1])
+            return Served(uri=uri, artifacts=file.with_name(FOLDER), runs=runs)
+        from crowdsweep.tracking.mlflow_reachable import check_tables  # noqa: PLC0415 - mlflow takes seconds to import
+
+        check_tables(uri)
+    except OSError as error:
+        raise BadInput(
+            f"this sweep is tracked in {place}, which cannot be served: {plain(str(error))}; see to it, then do this "
+            f"again. A database that asks for a name and a password: give the whole URI as MLFLOW_TRACKING_URI"
+        ) from None
+    known = state.runs.get(place)
+    runs = experiments_link() if known is None else runs_link(known.experiment_id, viewed=False)
+    return Served(uri=uri, artifacts=Path.cwd() / _OF_MLFLOW, runs=runs, remote=True)
+
+
+def told_of_server(state: JournalState, place: str) -> str:
+    """Returns where a sweep's runs are seen that a tracking server has."""
+    if address := address_of(state, place):
+        return f"this sweep is tracked on {place}: {address}"
+    return f"this sweep is tracked on {place}: open it there"
+
+
+def mirror_words(store: Store, state: JournalState) -> str:
+    """Returns the command that writes a sweep's runs into the database beside its record."""
+    mirror = f"crowdsweep mirror {shlex.quote(str(store))}"
+    if os.environ.get("MLFLOW_TRACKING_URI") and not state.config.get("tracking", {}).get("uri"):
+        mirror = f"MLFLOW_TRACKING_URI= {mirror}"  # else it would write to the place that the variable names
+    return mirror
