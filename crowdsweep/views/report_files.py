@@ -65,7 +65,7 @@ def write_files(found: AnalysedSweep, *, refresh: int = 0) -> Path:
         **{name: text.encode(errors="backslashreplace") for name, text in texts.items()},
     }
     try:
-        replace_files(store, STORE, files)
+        replace_files(store, STORE, files, make=False)  # a store that is gone by now is not made anew
     except OSError as error:
         place = store / error.filename if error.filename in files else store
         raise NotWritten(

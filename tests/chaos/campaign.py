@@ -31,7 +31,7 @@ GROUPS = {
     kills: "processes killed: the driver, its worker and forkserver, each part of Ray; two drivers at once",
     trackers: "MLflow's server silent, slow, killed, answering 401, 500, 503, HTML; the driver killed while it writes",
     databases: "PostgreSQL down, or killed in mid-run",
-    disks: "disk full, store read-only before and during a run",
+    disks: "disk full, store read-only before and during a run, or gone for a while",
     memory: "no more memory for the driver, for trials, for both",
     records: "rows damaged, doubled, swapped, deleted, a torn tail; lock, reports or arrays deleted",
     forged: "rows that no driver wrote",
