@@ -204,7 +204,8 @@ class RayExecutor:
         _log.warning("%s was lost with %d unfinished trials: %s", actor.name, len(actor.unfinished), reason)
         self._pool.forget(actor)
         after_death = partial(self._retries.after_death, reason=reason, blameless=blameless)
-        self._queue_again(actor, reason, after_death)
+        taken_back = blameless and actor.node in self._pool.drained
+        self._queue_again(actor, reason, self._retries.after_notice if taken_back else after_death)
 
     def _queue_again(self, actor: Actor, reason: str, decide: Decision) -> None:
         if actor.batch is None:

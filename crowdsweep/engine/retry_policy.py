@@ -66,6 +66,11 @@ class RetryPolicy:
         message = f"its process died {LOSS_LIMIT} times while it ran alone; the last time: {reason}"
         return [], [_given_up(key, PROCESS_DIED, message, device)]
 
+    def after_notice(self, batch: Batch, *, device: str) -> tuple[list[Batch], list[TrialResult]]:  # noqa: ARG002 - a `Decision`
+        """Returns a batch whose node was taken back after a notice, as it is: however often that happens, no trial is
+        to blame, and none is given up."""
+        return [batch], []
+
     def after_overrun(self, batch: Batch, *, device: str) -> tuple[list[Batch], list[TrialResult]]:
         """Returns the trials of a batch that ran too long, each alone; one that ran alone is given up."""
         specs = batch.specs

@@ -84,10 +84,12 @@ class SlotPool:
     Attributes:
         actors: all slots that there are.
         may_grow: whether the cluster had an autoscaler when it was last looked at.
+        drained: the ids of nodes that were drained, as after the notice of a spot node; those that are gone too.
     """
 
     def __init__(self, cluster: Cluster) -> None:
         self.actors: list[Actor] = []
+        self.drained: set[str] = set()
         self._cluster = cluster
         self._plugins = carried()
         self._class = ray.remote(concurrency_groups={CONTROL: 1})(Slot)  # pyright: ignore[reportCallIssue]: its stubs lack the keyword
@@ -154,6 +156,7 @@ class SlotPool:
     def _drop_lost(self) -> None:
         """Forgets slots without work whose nodes are gone, and ends those whose nodes are about to go."""
         alive = {node.id: node for node in self._nodes}
+        self.drained |= {node.id for node in self._nodes if node.leaves}
         for actor in [*self.actors]:
             node = alive.get(actor.node)
             actor.leaves |= node is None or node.leaves

@@ -78,14 +78,15 @@ def check_owned(root: Path, parts: tuple[str, ...], kind: Kind) -> None:
 
 
 @contextmanager
-def replaced(root: Path, parts: tuple[str, ...], kind: Kind) -> Generator[Path]:
-    """Yields a folder to write new files into. In the end they replace all files of ours in a folder, which is made
-    where it is missing; where anything fails, what stood there stands.
+def replaced(root: Path, parts: tuple[str, ...], kind: Kind, *, make: bool = True) -> Generator[Path]:
+    """Yields a folder to write new files into. In the end they replace all files of ours in a folder; where anything
+    fails, what stood there stands.
 
     Args:
         root: may be a link.
         parts: names of folders from there, none of which may be one.
         kind: of the folder.
+        make: the folder, where it is missing.
 
     Raises:
         NotOurs: something else is in the way.
@@ -96,7 +97,7 @@ def replaced(root: Path, parts: tuple[str, ...], kind: Kind) -> Generator[Path]:
     place = root.joinpath(*parts)
     is_new = not os.path.lexists(place)
     try:
-        with opened_folder(root, *parts, make=True) as folder, alone_in(folder):
+        with opened_folder(root, *parts, make=make) as folder, alone_in(folder):
             _listed(folder, kind, str(place))  # before anything is written
             draft = Draft(place, folder)
             try:
@@ -111,9 +112,9 @@ def replaced(root: Path, parts: tuple[str, ...], kind: Kind) -> Generator[Path]:
         raise
 
 
-def replace_files(root: Path, kind: Kind, files: Mapping[str, bytes]) -> None:
+def replace_files(root: Path, kind: Kind, files: Mapping[str, bytes], *, make: bool = True) -> None:
     """Replaces all files of ours in a folder, as `replaced` does, by these."""
-    with replaced(root, (), kind) as place, opened_folder(place) as folder:
+    with replaced(root, (), kind, make=make) as place, opened_folder(place) as folder:
         for name, content in files.items():
             write_file(folder, name, content)
 

@@ -109,10 +109,13 @@ class LocalRows:
         if self._file is None:
             raise JournalError(f"{place}: not open for writing")
         try:
+            self._check_in_place()  # where the store was moved away, another one would be made here
             with opened_folder(self._folder, folder, make=True) as into:
                 for name, content in files.items():
                     if not _stands(into, name, len(content)):
                         self._drafts().put(name, content, into)
+        except JournalError:
+            raise
         except OSError as error:
             raise _not_written(place, error) from error
 
@@ -167,14 +170,19 @@ class LocalRows:
         _write_all(file, b"\n")
         return good + 1
 
-    def _check_undisturbed(self) -> None:
-        """Refuses to go on with a file that this driver does not have to itself any more."""
+    def _check_in_place(self) -> os.stat_result:
+        """Refuses to go on where the path does not name the locked file any more; returns what it is like now."""
         found = _lstat(self._path)
         if found is None or _identity(found) != self._named:
             raise JournalError(
                 f"{self._path}: was removed or replaced while this driver wrote it; it stops, and has written nothing "
                 f"into the new file. Put the right file in place, then run the same sweep again"
             )
+        return found
+
+    def _check_undisturbed(self) -> None:
+        """Refuses to go on with a file that this driver does not have to itself any more."""
+        found = self._check_in_place()
         if found.st_size != self._end:
             raise JournalError(
                 f"{self._path}: was changed by somebody else while this driver wrote it (it has {found.st_size} bytes, "

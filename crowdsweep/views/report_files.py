@@ -67,7 +67,7 @@ def write_files(found: AnalysedSweep, *, refresh: int = 0) -> Store:
     }
     try:
         with as_folder(store, STORE, write=True) as folder:
-            replace_files(folder, STORE, files)
+            replace_files(folder, STORE, files, make=False)  # a store that is gone by now is not made anew
     except OSError as error:
         place = store / error.filename if error.filename in files else store
         raise NotWritten(

@@ -21,7 +21,7 @@ from pathlib import Path
 from random import Random
 from threading import Lock
 
-from chaos import commands, databases, disks, edits, forged, halts, kills, links, memory, records, trackers
+from chaos import commands, databases, disks, edits, forged, halts, kills, links, memory, nodes, records, trackers
 from chaos.faults import FAULTS, Fault
 from chaos.holds import broken_promises
 from chaos.sandbox import SWEEP, Sandbox
@@ -29,9 +29,10 @@ from warm import WarmServer
 
 GROUPS = {
     kills: "processes killed: the driver, its worker and forkserver, each part of Ray; two drivers at once",
+    nodes: "nodes of a cluster that was joined killed, silent, drained and taken back; its head lost",
     trackers: "MLflow's server silent, slow, killed, answering 401, 500, 503, HTML; the driver killed while it writes",
     databases: "PostgreSQL down, or killed in mid-run",
-    disks: "disk full, store read-only before and during a run",
+    disks: "disk full, store read-only before and during a run, or gone for a while",
     memory: "no more memory for the driver, for trials, for both",
     records: "rows damaged, doubled, swapped, deleted, a torn tail; lock, reports or arrays deleted",
     forged: "rows that no driver wrote",

@@ -1,0 +1,86 @@
+"""A trial whose node is taken back after a notice is run again, however often that happens; a node that is lost
+without one counts against what ran there."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from ray.exceptions import ActorDiedError, NodeDiedError
+
+from crowdsweep.engine import ray_actors
+from crowdsweep.engine.ray_actors import RayExecutor
+from crowdsweep.engine.retry_policy import LOSS_LIMIT
+from crowdsweep.engine.slot_pool import Actor
+from crowdsweep.record.events import BatchLost, TrialFinished
+from crowdsweep.record.result import SLOT_LOST
+from crowdsweep.sweepfile.records import Resources
+from crowdsweep.testing.executor_checks import batch_of
+from crowdsweep.testing.mirror_checks import spec
+
+
+@dataclass(kw_only=True)
+class MadeUp:
+    """A cluster that refuses nothing, and the pool of its slots."""
+
+    actors: list[Actor] = field(default_factory=list[Actor])
+    drained: set[str] = field(default_factory=set[str])
+
+    def check_room(self, resources: Resources) -> None:
+        """There is room."""
+
+    def forget(self, actor: Actor) -> None:
+        self.actors.remove(actor)
+
+
+def executor_on(made: MadeUp, monkeypatch: pytest.MonkeyPatch) -> RayExecutor:
+    monkeypatch.setattr(ray_actors, "SlotPool", lambda cluster: made)
+    return RayExecutor({}, made)  # pyright: ignore[reportArgumentType]: it is told what a cluster has
+
+
+def lost(executor: RayExecutor, made: MadeUp, seeds: int, error: Exception) -> list[Any]:
+    """Loses a slot of the node `spot` with a batch, and returns what is said of that."""
+    specs = [spec(seed) for seed in range(seeds)]
+    unfinished = {one.key: one for one in specs}
+    actor = Actor(name="slot-0", handle=None, shape=Resources(), node="spot", waits_on=None, up=True)
+    actor.batch, actor.unfinished = batch_of(specs), unfinished
+    made.actors.append(actor)
+    executor._events = []
+    executor._replace_lost(actor, error)
+    return executor._events
+
+
+NODE_DIED = NodeDiedError("its node was preempted")
+
+
+def test_a_trial_is_never_given_up_for_notices(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = MadeUp(drained={"spot"})
+    executor = executor_on(made, monkeypatch)
+    for _ in range(3 * LOSS_LIMIT):
+        assert [type(event) for event in lost(executor, made, 1, NODE_DIED)] == [BatchLost]
+    assert made.actors == []
+
+
+def test_a_batch_is_not_halved_for_a_notice(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = MadeUp(drained={"spot"})
+    executor = executor_on(made, monkeypatch)
+    lost(executor, made, 4, NODE_DIED)
+    assert [len(batch.specs) for batch in executor._waiting] == [4]
+
+
+@pytest.mark.parametrize(
+    ("drained", "error"),
+    [
+        (set[str](), NODE_DIED),  # nobody said a word before
+        ({"another"}, NODE_DIED),
+        ({"spot"}, ActorDiedError()),  # it died by itself, on a node that was about to go
+    ],
+)
+def test_other_losses_count(drained: set[str], error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = MadeUp(drained=drained)
+    executor = executor_on(made, monkeypatch)
+    said = [lost(executor, made, 1, error) for _ in range(LOSS_LIMIT)]
+    ended = [event for event in said[-1] if isinstance(event, TrialFinished)]
+    assert [event.result.key for event in ended] == [spec(0).key]
+    kind = ended[0].result.failure
+    assert kind is not None
+    assert (kind.kind == SLOT_LOST) == isinstance(error, NodeDiedError)
