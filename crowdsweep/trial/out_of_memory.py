@@ -41,8 +41,9 @@ def failure_for_want_of_memory(error: BaseException) -> Failure:
     """Returns the record of a trial that got no memory though it was tried alone."""
     plain = failure_of(error)
     message = (
-        f"it needs more memory than its slot has, though it ran alone: {plain.kind}: {plain.message}; give its slot "
-        f"a machine with more memory or fewer slots beside it, or choose smaller hyper-parameters or less data"
+        f"it needs more memory than its slot has, though it ran alone: {plain.kind}: "
+        f"{plain.message.rstrip('.')}; give its slot a machine with more memory or fewer slots beside it, or choose "
+        f"smaller hyper-parameters or less data"
     )
     return replace(plain, kind=OUT_OF_MEMORY, message=message)
 

@@ -29,7 +29,7 @@ KERAS_EPSILON = 1e-7
 # Parameters of the replicas that are trained together on a CPU. With their gradients and moments they take 32 MB, what
 # a last-level cache holds; measured from 2^17 to 2^22, batches gained until then, and beyond it memory stays bounded.
 _CACHED_FLOATS = 1 << 21
-_GPU_SHARE = 0.5  # of a GPU's free memory: what a step makes is held there too, and other slots may share the GPU
+_MEMORY_SHARE = 0.5  # of what is free: what a step makes is held too, and other slots may share a GPU
 _COPIES = 8  # of a parameter: its value, gradient and two moments, and as much again of what a step makes of them
 _PER_CLASS, _PER_ANSWER = 16, 16  # numbers that a fit holds of each item's class and of each answer
 _ALIGNED_FLOATS = 16  # 64 bytes: kernels may round differently at other alignments
@@ -66,8 +66,8 @@ def numbers_held(data: Sequence[TrainingData]) -> int:
 def replica_chunks(
     n_replicas: int, floats_per_replica: int, device: str, numbers_per_replica: int = 0
 ) -> Iterator[slice]:
-    """Yields the replicas that are best trained together: on a CPU as many as fit a cache, on a GPU as many as fit its
-    free memory, elsewhere all.
+    """Yields the replicas that are best trained together: as many as half of the free memory holds, and on a CPU as
+    many as a cache does.
 
     Args:
         n_replicas: how many there are.
@@ -78,9 +78,9 @@ def replica_chunks(
     size = n_replicas
     if device == "cpu":
         size = max(1, min(n_replicas, _CACHED_FLOATS // max(floats_per_replica, 1)))
-    elif (free := devices.free_bytes(device)) is not None:
+    if (free := devices.free_bytes(device)) is not None:
         one = 4 * (_COPIES * floats_per_replica + numbers_per_replica)
-        size = max(1, min(n_replicas, int(_GPU_SHARE * free) // max(one, 1)))
+        size = max(1, min(size, int(_MEMORY_SHARE * free) // max(one, 1)))
     for start in range(0, n_replicas, max(size, 1)):
         yield slice(start, min(start + size, n_replicas))
 
