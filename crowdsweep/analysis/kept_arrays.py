@@ -7,7 +7,7 @@ import numpy as np
 
 from crowdsweep.analysis.counted import Counted, Place, counted
 from crowdsweep.record.array_names import CLASSES
-from crowdsweep.record.kept_arrays import array_of
+from crowdsweep.record.kept_arrays import arrays_of
 from crowdsweep.record.rows import Rows
 from crowdsweep.record.shown import ShownTrial
 from crowdsweep.record.spec import canonical_json
@@ -51,8 +51,9 @@ def first_seeds(
                 first[one.place, one.label] = one
     for (place, label), one in first.items():
         kept = one.result.kept
-        found = {name: array_of(rows, kept[name]) for name in [*wanted, *optional] if name in kept}
-        arrays = {name: array for name, array in found.items() if array is not None}
+        names = [name for name in [*wanted, *optional] if name in kept]
+        found = arrays_of(rows, [kept[name] for name in names])
+        arrays = {name: found[kept[name].digest] for name in names if kept[name].digest in found}
         if set(wanted) <= set(arrays):
             yield KeptArrays(place=place, model=label, seed=one.spec.seed, arrays=arrays)
 

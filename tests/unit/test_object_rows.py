@@ -3,14 +3,17 @@
 import threading
 import time
 
+import numpy as np
 import pytest
 from object_stores import PLACE, in_memory, rows_of
 from obstore.store import MemoryStore
 
 from crowdsweep.errors import JournalDamaged, JournalError, JournalLocked
 from crowdsweep.record import object_rows
+from crowdsweep.record.artifacts import Artifact
 from crowdsweep.record.asking import ask
 from crowdsweep.record.journal import Journal, read_journal
+from crowdsweep.record.kept_arrays import array_of, arrays_of, keep, place_of
 from crowdsweep.record.numbered import Head, head_of, object_name
 from crowdsweep.record.object_rows import ObjectRows, last_head
 from crowdsweep.record.objects import Objects
@@ -346,3 +349,16 @@ def test_arrays_are_kept_once(memory: MemoryStore) -> None:
     rows.close()
     with pytest.raises(JournalError, match="not open for writing"):
         rows.put("artifacts", {"c.npy": b""})
+
+
+def test_arrays_of_many_trials_are_read_at_once_and_looked_at(memory: MemoryStore) -> None:
+    rows = rows_of(in_memory(memory), write=True)
+    kept = keep(rows.put, {name: np.full(3, number) for number, name in enumerate("abc")})
+    in_memory(memory).put(place_of(kept["b"]), b"damaged")
+    found = arrays_of(rows, [*kept.values(), Artifact(dtype="<f8", shape=(10**6,))])
+    assert {digest: array.tolist() for digest, array in found.items()} == {
+        kept["a"].digest: [0, 0, 0],
+        kept["c"].digest: [2, 2, 2],
+    }
+    assert array_of(rows, kept["b"]) is None
+    rows.close()

@@ -14,7 +14,7 @@ from crowdsweep.analysis.counted import Place, counted
 from crowdsweep.metrics.known import ACCURACY, SPLITS, metric_kind
 from crowdsweep.record.array_names import BASELINES, HISTOGRAM, MARGINAL, UNIFORM
 from crowdsweep.record.artifacts import Artifact
-from crowdsweep.record.kept_arrays import array_of
+from crowdsweep.record.kept_arrays import arrays_of
 from crowdsweep.record.rows import Rows
 from crowdsweep.record.shown import ShownTrial
 from crowdsweep.record.state import JournalState
@@ -30,12 +30,12 @@ def baseline_values(state: JournalState, trials: Iterable[ShownTrial], rows: Row
     for one in counted(state, trials):
         if BASELINES in one.result.kept:
             kept.setdefault(one.place, {}).setdefault(one.spec.seed, one.result.kept[BASELINES])
-    arrays = {one.digest: array_of(rows, one) for seeds in kept.values() for one in seeds.values()}
+    arrays = arrays_of(rows, (one for seeds in kept.values() for one in seeds.values()))
     found: dict[Place, MetricValues] = {}
     for place, seeds in kept.items():
         values: dict[tuple[str, str], list[float]] = {}
         for artifact in seeds.values():
-            scores = arrays[artifact.digest]
+            scores = arrays.get(artifact.digest)
             for baseline, metric, value in [] if scores is None else scores.tolist():
                 values.setdefault((baseline, metric), []).append(value)
         found[place] = {name: float(np.mean(of_seeds)) for name, of_seeds in values.items()}
