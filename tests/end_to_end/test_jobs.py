@@ -84,6 +84,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Started]:
             assert begun.returncode == 0, begun.stdout + begun.stderr
         yield Started(address=f"http://127.0.0.1:{dashboard}", environment=environment)
     finally:
+        for log in Path(f"/tmp/r{mark}/session_latest/logs").glob("job-driver-*.log"):
+            print(log.name, log.read_text()[-3000:], sep="\n")  # shown where a test failed
         end_marked(f"{MARK}={mark}")
         shutil.rmtree(f"/tmp/r{mark}", ignore_errors=True)
 
@@ -206,7 +208,7 @@ def test_a_job_that_is_stopped_finishes_what_runs_and_goes_on_when_submitted_aga
     cluster: Started, tmp_path: Path, warm: WarmServer
 ) -> None:
     """Stopped as from another machine: by its job, which ends its driver as Ctrl-C does."""
-    slow = "{name: slow, params: {steps: 40, pause_s: 0.1}}"
+    slow = "{name: slow, params: {steps: 100, pause_s: 0.1}}"
     sweep = SWEEP.format(name="stopped", dataset="anesthesia", model=slow).replace("report: 2", "report: 6")
     (tmp_path / "sweep.yaml").write_text(f"{sweep}pack: 1\n")
     store = tmp_path / "store"
