@@ -13,21 +13,29 @@ STARTS_S = 90.0
 
 
 class KillableServer:
-    """A server with its data in a folder."""
+    """A server with its data in a folder, or in a database and an object store.
 
-    def __init__(self, folder: Path) -> None:
+    Args:
+        folder: of its log, and of its data.
+        database: URI; a file in the folder where None.
+        artifacts: URI that they go to by way of the server; a folder in the folder where None.
+    """
+
+    def __init__(self, folder: Path, *, database: str | None = None, artifacts: str | None = None) -> None:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self._port = free.getsockname()[1]
         self.uri = f"http://127.0.0.1:{self._port}"
         self._folder = folder
+        self._database = database or f"sqlite:///{folder / 'served.db'}"
+        self._artifacts = artifacts or str(folder / "artifacts")
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         """Starts it and waits until it answers."""
         command = [sys.executable, "-P", "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(self._port)]
-        command += ["--backend-store-uri", f"sqlite:///{self._folder / 'served.db'}", "--workers", "1"]
-        command += ["--artifacts-destination", str(self._folder / "artifacts")]
+        command += ["--backend-store-uri", self._database, "--workers", "1"]
+        command += ["--artifacts-destination", self._artifacts]
         quiet = {"MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
         environment = {name: value for name, value in os.environ.items() if name != "MLFLOW_TRACKING_URI"}
         with (self._folder / "server.log").open("ab") as log:

@@ -19,6 +19,7 @@ os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # all are read by mlf
 os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")  # its 7 take minutes, and we try again ourselves
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "30")  # seconds; its 120 are nobody's patience
+os.environ.setdefault("AWS_MAX_ATTEMPTS", "2")  # of MLflow's client of S3
 
 from mlflow import MlflowClient
 from mlflow.entities import (
@@ -39,7 +40,7 @@ from crowdsweep.record.shown_uri import without_credentials
 from crowdsweep.tracking.artifact_files import bring_along, write_inside
 from crowdsweep.tracking.artifact_places import FOLDER, is_inside
 from crowdsweep.tracking.mlflow_failures import in_our_words
-from crowdsweep.tracking.mlflow_reachable import check_reachable
+from crowdsweep.tracking.mlflow_reachable import check_artifacts, check_reachable
 from crowdsweep.tracking.run_book import StoredRun
 from crowdsweep.tracking.run_records import DIGEST_LIMIT, ITEMS_A_BATCH, METRICS_A_BATCH, NAME_LIMIT, RunRecord
 from crowdsweep.tracking.sqlite_file import SqliteFile
@@ -114,6 +115,9 @@ class MlflowDoor:
             if found.lifecycle_stage == LifecycleStage.DELETED:
                 _log.warning("MLflow: experiment %r had been deleted and is restored", self._experiment)
                 client.restore_experiment(found.experiment_id)
+        if self._database is None:
+            kept = found or client.get_experiment(self._experiment_id)
+            check_artifacts(self._given, self._uri, str(kept.artifact_location))
         return client
 
     def runs(self, where: str = "") -> Iterator[StoredRun]:

@@ -10,6 +10,7 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from crowdsweep.errors import CrowdsweepError, plain
 from crowdsweep.record.shown_uri import discreetly, without_credentials
+from crowdsweep.tracking.object_failures import of_objects
 from crowdsweep.tracking.run_book import Rejected
 from crowdsweep.tracking.uri import database_file
 
@@ -25,6 +26,8 @@ _DRIVERS = {
     "pymysql": "pymysql",
     "pymssql": "pymssql",
     "pyodbc": "pyodbc",
+    "boto3": "boto3",
+    "botocore": "boto3",
 }
 """Module of a driver → package that brings it."""
 _OF_DISKS = {
@@ -76,6 +79,8 @@ def words_of(error: BaseException, uri: str) -> str:
 def _said(error: BaseException, uri: str) -> str:
     if isinstance(error, MlflowException) and isinstance(error.__cause__, SQLAlchemyError):
         error = error.__cause__
+    if words := of_objects(error):
+        return words
     of_database = isinstance(error, DBAPIError)
     if isinstance(error, DBAPIError) and error.orig is not None:
         error = error.orig
@@ -103,7 +108,8 @@ def _of_sqlite(error: sqlite3.Error, uri: str) -> str:
 def _of_driver(error: ImportError) -> str:
     module = (error.name or "").partition(".")[0]
     if package := _DRIVERS.get(module):
-        return f"this database needs the driver {module}, which is not installed: `pip install '{package}'`"
+        what = "this object store needs the package" if package == "boto3" else "this database needs the driver"
+        return f"{what} {module}, which is not installed: `pip install '{package}'`"
     return f"a package that it needs cannot be imported: {error}"
 
 

@@ -8,6 +8,7 @@ kill, a repair, a move or a copy the next page is right, and where nothing diffe
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 
+from crowdsweep.tracking.answered import answered
 from crowdsweep.tracking.mlflow_door import MlflowDoor
 from crowdsweep.tracking.mlflow_failures import TrackingFailed, words_of
 from crowdsweep.tracking.run_book import Rejected, StoredRun
@@ -52,8 +53,9 @@ def publish(uri: str, experiment: str, page: SweepPage) -> None:
     Raises:
         TrackingFailed: MLflow cannot be written; the message says why, in one line.
     """
+    door = MlflowDoor(uri, experiment)
     try:
-        write_page(MlflowDoor(uri, experiment), page)
+        answered(door, lambda _: write_page(door, page))
     except (OSError, Rejected) as error:
         raise TrackingFailed(words_of(error, uri)) from None
 

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 os.environ.setdefault("PGCONNECT_TIMEOUT", "7")  # seconds; read by PostgreSQL's library alone
 
 import sqlalchemy
+from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
 from mlflow.utils.credentials import get_default_host_creds
 from mlflow.utils.rest_utils import http_request
 from sqlalchemy.pool import NullPool
@@ -28,6 +29,8 @@ PATIENCE_S = 7.0
 """How long an answer is waited for."""
 
 _CONNECTS_S = 5.0
+_ARTIFACTS_S = 20.0  # a server asks its object store in turn, whose client is imported first
+_NOTHING = "nothing-is-here"  # a place that is empty is listed at once
 _PORTS = {"postgresql": 5432, "mysql": 3306, "mssql": 1433, "http": 80, "https": 443}
 _ASKED = "/api/2.0/mlflow/experiments/search?max_results=1"
 
@@ -66,18 +69,44 @@ def check_tables(uri: str) -> None:
     within_patience(uri, ask)
 
 
-def within_patience(uri: str, ask: Callable[[], object]) -> None:
+def check_artifacts(uri: str, asked: str, location: str) -> None:
+    """Asks the place of an experiment's artifacts for something small; nothing of a folder.
+
+    Args:
+        uri: MLflow's tracking URI as it was given, for messages.
+        asked: the same, as MLflow is asked by it.
+        location: as the experiment names it: in an object store, or at the server.
+
+    Raises:
+        TrackingFailed: it does not answer, or lets nobody read.
+    """
+    scheme = urlsplit(location).scheme
+    if scheme in ("", "file"):
+        return
+
+    def ask() -> None:
+        get_artifact_repository(location, tracking_uri=asked).list_artifacts(_NOTHING)
+
+    try:
+        within_patience(uri, ask, _ARTIFACTS_S)
+    except TrackingFailed as error:
+        raise TrackingFailed(f"artifacts at {scheme}://{urlsplit(location).netloc}: {error}") from None
+
+
+def within_patience(uri: str, ask: Callable[[], object], patience_s: float | None = None) -> None:
     """Does something that may hang, for as long as an answer is waited for.
 
     Args:
         uri: MLflow's tracking URI, for messages.
         ask: may raise anything.
+        patience_s: how long it is; `PATIENCE_S` where None.
 
     Raises:
         TrackingFailed: it failed, or did not end.
         CrowdsweepError: one of ours.
     """
-    failed: list[Exception] = [TrackingFailed(f"the server does not answer within {PATIENCE_S:g} s")]
+    patience_s = PATIENCE_S if patience_s is None else patience_s
+    failed: list[Exception] = [TrackingFailed(f"the server does not answer within {patience_s:g} s")]
 
     def tried() -> None:
         try:
@@ -89,7 +118,7 @@ def within_patience(uri: str, ask: Callable[[], object]) -> None:
 
     thread = threading.Thread(target=tried, daemon=True)  # drivers and name servers know no time limit of ours
     thread.start()
-    thread.join(PATIENCE_S)
+    thread.join(patience_s)
     if failed:
         raise failed[0]
 

@@ -2,10 +2,8 @@
 
 import logging
 import shlex
-import threading
 import time
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from crowdsweep.errors import BadInput
@@ -15,6 +13,7 @@ from crowdsweep.record.kept_arrays import content_of
 from crowdsweep.record.shown_uri import without_credentials
 from crowdsweep.record.state import JournalState
 from crowdsweep.record.store_uri import Store
+from crowdsweep.tracking.answered import GoesOn, answered
 from crowdsweep.tracking.mlflow_door import MlflowClient, MlflowDoor
 from crowdsweep.tracking.mlflow_failures import words_of
 from crowdsweep.tracking.projection import Projection
@@ -27,7 +26,6 @@ __all__ = ["Mirrored", "MlflowClient", "MlflowMirror", "rebuild", "tracking_uri"
 _log = logging.getLogger(__name__)
 
 _TELL_FIRST_S, _TELL_EVERY_S = 2.0, 10.0
-_SILENT_S, _LOOK_S = 8.0, 0.5
 _SUMMARISED_EVERY_S = 10.0  # numbers of cells, which change with each of their trials
 _RESTS = 20.0  # times as long as it took to read the record, which holds up the sweep's own thread
 _REFUSED = "MLflow refuses trial %s: %s"
@@ -175,57 +173,31 @@ def rebuild(
         draw: as for `MlflowMirror`.
 
     Raises:
-        BadInput: MLflow cannot be reached or written.
+        BadInput: MLflow cannot be reached or written, or owes an answer for too long.
     """
     door = MlflowDoor(uri, experiment)
     runs = RunBook(door, record=None, read=read, draw=draw)
     found = written = 0
+
+    def write(goes_on: GoesOn) -> None:
+        nonlocal found, written
+        for key, done in Projection(runs).write(state):
+            if isinstance(done, Rejected):
+                _log.warning(_REFUSED, key, words_of(done, uri))
+            else:
+                written, found = written + done, found + (not done)
+            if not goes_on:
+                return
+        runs.finish()
+
     try:
-        with told_of_silence(door):
-            for key, done in Projection(runs).write(state):
-                if isinstance(done, Rejected):
-                    _log.warning(_REFUSED, key, words_of(done, uri))
-                else:
-                    written, found = written + done, found + (not done)
-            runs.finish()
+        answered(door, write)
     except (OSError, Rejected) as error:
         raise BadInput(
             f"MLflow at {without_credentials(uri)} cannot be written: {words_of(error, uri)}. {written} trials were; "
             f"see to it, then do the same again"
         ) from None
     return Mirrored(found=found, written=written, refused=len(state.results) - found - written)
-
-
-@contextmanager
-def told_of_silence(door: MlflowDoor, after_s: float = _SILENT_S) -> Generator[None]:
-    """Says so where MLflow owes an answer for long: whoever waits for it should know for what.
-
-    Args:
-        door: that is asked meanwhile, in this thread.
-        after_s: of silence.
-    """
-    ended = threading.Event()
-
-    def warn() -> None:
-        told = False
-        while not ended.wait(min(after_s, _LOOK_S)):
-            if door.waiting_s < after_s:
-                told = False
-            elif not told:
-                told = True
-                _log.warning(
-                    "MLflow at %s has not answered for %g s; it is waited for, Ctrl-C breaks that off",
-                    door.place[0],
-                    after_s,
-                )
-
-    thread = threading.Thread(target=warn, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join()
 
 
 def reader_of(store: str | Store) -> ReadArtifact:

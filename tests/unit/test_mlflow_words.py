@@ -27,10 +27,8 @@ from crowdsweep.record.events import RunsCreated
 from crowdsweep.record.journal import Journal
 from crowdsweep.testing.mirror_checks import started
 from crowdsweep.tracking import mlflow_reachable, ui
-from crowdsweep.tracking.mlflow_door import MlflowDoor
 from crowdsweep.tracking.mlflow_failures import TrackingFailed, words_of
 from crowdsweep.tracking.mlflow_reachable import check_reachable
-from crowdsweep.tracking.mlflow_runs import told_of_silence
 
 PASSWORD = "hunter2"
 SOON_S = 10.0
@@ -203,25 +201,6 @@ def test_a_server_that_takes_connections_and_never_answers(
     with listening() as port:
         message = refused(capsys, "mirror", str(record), "--uri", f"http://127.0.0.1:{port}")
     assert "does not answer within 0.5 s" in message
-
-
-class Silent(MlflowDoor):
-    waiting_s = 0.0
-    place = ("http://host", "1")
-
-    def __init__(self) -> None:
-        """Asks nobody."""
-
-
-def test_a_server_that_falls_silent_in_the_middle_is_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
-    door = Silent()
-    with caplog.at_level(logging.WARNING, logger="crowdsweep"), told_of_silence(door, 0.01):
-        time.sleep(0.1)
-        assert caplog.records == []
-        door.waiting_s = 1.0
-        time.sleep(0.2)
-    (told,) = caplog.records
-    assert told.getMessage().startswith("MLflow at http://host has not answered for 0.01 s; it is waited for")
 
 
 def test_a_server_that_answers_late_is_waited_for(record: Path) -> None:
