@@ -2,7 +2,6 @@
 
 import logging
 import time
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -20,6 +19,7 @@ from ray.exceptions import (
 )
 
 from crowdsweep.data.dataset import CrowdDataset
+from crowdsweep.engine.batch_queue import BatchQueue
 from crowdsweep.engine.cluster import Cluster
 from crowdsweep.engine.executor import Batch, ignore
 from crowdsweep.engine.ray_slot import CONTROL, Update, WorkerLost
@@ -51,6 +51,7 @@ class RayExecutor:
         cluster: to run on; closed with the executor.
         resources: what batches may ask for; those that ask for nothing get the first.
         trial_minutes: after which a trial is ended; None for never.
+        make_pool: makes the slots.
 
     Raises:
         InfeasibleRequest: the cluster has no node that a slot of one of these fits on, and will have none. `poll`
@@ -63,16 +64,17 @@ class RayExecutor:
         cluster: Cluster,
         resources: Sequence[Resources] = (Resources(),),
         trial_minutes: float | None = None,
+        make_pool: Callable[[Cluster], SlotPool] = SlotPool,
     ) -> None:
         for asked in resources:
             cluster.check_room(asked)
         self._datasets = datasets
         self._cluster = cluster
         self._default = resources[0]
-        self._pool = SlotPool(cluster)
+        self._pool = make_pool(cluster)
         self._listener: Callable[[TrialProgressed], None] = ignore
         self._stored: dict[str, Any] = {}
-        self._waiting: deque[Batch] = deque()
+        self._waiting = BatchQueue(self._default)
         self._stopped: set[str] = set()
         self._retries = RetryPolicy(trial_minutes=trial_minutes)
         self._stillborn = 0
@@ -86,15 +88,15 @@ class RayExecutor:
     def submit(self, batch: Batch) -> None:
         """See `Executor.submit`."""
         self._stopped.difference_update(spec.key for spec in batch.specs)
-        self._waiting.append(batch)
-        self._feed()
+        self._waiting.add(batch)  # `poll` gives it to a slot, and all that came with it
 
     def poll(self, timeout_s: float) -> Sequence[Event]:
         """See `Executor.poll`."""
         deadline = time.monotonic() + timeout_s
         while True:
             self._cluster.check()
-            self._pool.adjust(self._asked())
+            self._feed()
+            self._pool.adjust(self._waiting.counts())
             self._collect(0.0 if self._events else max(0.0, deadline - time.monotonic()))
             if self._events or time.monotonic() >= deadline or not (self._waiting or self.running):
                 events, self._events = self._events, []
@@ -128,21 +130,17 @@ class RayExecutor:
         """Returns the process ids of the slots that are up, for diagnosis and for tests that kill them."""
         return [ray.get(ping(actor.handle)) for actor in self._pool.actors if actor.up]
 
-    def _asked(self) -> list[Resources]:
-        """Returns what waiting batches ask for."""
-        return [batch.resources or self._default for batch in self._waiting]
-
     def _collect(self, timeout_s: float) -> None:
         """Waits for the first update of any actor and takes all there are."""
         by_source = {actor.waits_on: actor for actor in self._pool.actors if actor.waits_on is not None}
         if not by_source:
             time.sleep(min(timeout_s, LOOKS_S))  # for a node to come
             return
-        ready, _ = ray.wait(
-            list(by_source), num_returns=1, timeout=min(timeout_s, LOOKS_S) if self._waiting else timeout_s
-        )
-        if ready and len(by_source) > 1:
-            ready, _ = ray.wait(list(by_source), num_returns=len(by_source), timeout=0)
+        sources = list(by_source)
+        ready, _ = ray.wait(sources, num_returns=len(sources), timeout=0)
+        if not ready and timeout_s > 0:
+            patience_s = min(timeout_s, LOOKS_S) if self._waiting else timeout_s
+            ready, _ = ray.wait(sources, num_returns=1, timeout=patience_s)
         for source in ready:
             self._advance(by_source[source])
         self._end_what_hangs()
@@ -214,7 +212,7 @@ class RayExecutor:
         if left is None:
             return
         again, given_up = decide(left, device=actor.device)
-        self._waiting.extendleft(reversed(again))
+        self._waiting.add_first(again)
         self._events.append(BatchLost(keys=[spec.key for spec in left.specs], reason=reason, slot=actor.name))
         self._events += [TrialFinished(result=result) for result in given_up]
 
@@ -224,7 +222,7 @@ class RayExecutor:
 
     def _feed(self) -> None:
         """Gives waiting batches to idle slots of their shapes."""
-        for actor in self._pool.actors:
+        for actor in self._pool.actors if self._waiting else ():
             if actor.is_idle and (batch := self._wanted(actor)) is not None:
                 actor.unfinished = {spec.key: spec for spec in batch.specs}
                 actor.batch = batch
@@ -240,11 +238,9 @@ class RayExecutor:
 
     def _wanted(self, actor: Actor) -> Batch | None:
         """Takes the first waiting batch that runs on a slot, less the trials that were stopped meanwhile."""
-        for batch in [*self._waiting]:
-            if actor.takes(batch.resources or self._default):
-                self._waiting.remove(batch)
-                if (wanted := unfinished(batch, self._stopped)) is not None:
-                    return wanted
+        while (batch := self._waiting.take(actor.takes)) is not None:
+            if (wanted := unfinished(batch, self._stopped)) is not None:
+                return wanted
         return None
 
     def _place(self, fingerprint: str) -> Any:

@@ -14,7 +14,7 @@ from types import FrameType
 from typing import Any, Protocol, runtime_checkable
 
 from crowdsweep.data.dataset import CrowdDataset
-from crowdsweep.engine.cluster import connect
+from crowdsweep.engine.cluster import Cluster, connect
 from crowdsweep.engine.executor import Executor
 from crowdsweep.engine.ray_actors import RayExecutor
 from crowdsweep.engine.ray_proxy import (
@@ -29,6 +29,7 @@ from crowdsweep.engine.ray_proxy import (
     SUBMIT,
     RaySettings,
 )
+from crowdsweep.engine.slot_pool import SlotPool
 from crowdsweep.errors import ENDING_SIGNALS, CrowdsweepError, SlotLost
 from crowdsweep.record.events import TrialProgressed
 
@@ -46,14 +47,15 @@ class Make(Protocol):
     ) -> tuple[Executor, Callable[[], str]]: ...
 
 
-def serve(number: int) -> None:
+def serve(number: int, make_pool: Callable[[Cluster], SlotPool] = SlotPool) -> None:
     """Runs an executor on Ray for the driver at the other end of a socket, until that is closed; never returns.
 
     Args:
         number: of the inherited file that leads to the driver.
+        make_pool: makes the executor's slots.
     """
     _ignore_signals()
-    serve_connection(Connection(number), _on_ray)
+    serve_connection(Connection(number), partial(_on_ray, make_pool))
     os._exit(0)
 
 
@@ -137,11 +139,14 @@ def _send_progress(driver: "_Driver", executor: Executor, event: TrialProgressed
         executor.stop(request[1])
 
 
-def _on_ray(settings: RaySettings, datasets: dict[str, CrowdDataset]) -> tuple[Executor, Callable[[], str]]:
+def _on_ray(
+    make_pool: Callable[[Cluster], SlotPool], settings: RaySettings, datasets: dict[str, CrowdDataset]
+) -> tuple[Executor, Callable[[], str]]:
     cluster = connect(settings.address)
     _ignore_signals()  # Ray takes them for itself when it starts
     try:
-        return RayExecutor(datasets, cluster, settings.resources, settings.trial_minutes), cluster.reason_lost
+        executor = RayExecutor(datasets, cluster, settings.resources, settings.trial_minutes, make_pool)
+        return executor, cluster.reason_lost
     except BaseException:
         cluster.close()
         raise

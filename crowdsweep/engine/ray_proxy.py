@@ -40,6 +40,7 @@ DONE, FAILED, BUG, PROGRESS, LOG = "done", "failed", "bug", "progress", "log"
 CLOSES_S = 4.0
 """How long the process may take over letting go of the cluster, before it and what it started are killed."""
 _ROOT = str(Path(__file__).parents[2])
+_PROGRAM = "from crowdsweep.engine import ray_process; ray_process.serve({})"
 _LAST_CHARACTERS = 500
 
 
@@ -73,6 +74,7 @@ class RayProxy:
     Args:
         datasets: base datasets by fingerprint; each is handed over when it is first needed.
         settings: what the executor is made of.
+        program: what the process runs, given the number of its file.
 
     Raises:
         BadInput: the address is none, or no cluster answers there.
@@ -80,12 +82,12 @@ class RayProxy:
         SlotLost: the process ended before there was a cluster.
     """
 
-    def __init__(self, datasets: Mapping[str, CrowdDataset], settings: RaySettings) -> None:
+    def __init__(self, datasets: Mapping[str, CrowdDataset], settings: RaySettings, program: str = _PROGRAM) -> None:
         self._datasets = datasets
         self._handed: set[str] = set()
         self._shapes = list(settings.resources)
         self._listener: Callable[[TrialProgressed], None] = ignore
-        self._ray: RayProcess | None = _started()
+        self._ray: RayProcess | None = _started(program)
         try:
             self._send(settings)
             self._slots: Sequence[int] = self._reply()
@@ -189,15 +191,14 @@ class RayProxy:
         return f"the process that Ray was to run in did not come to that: {ended}{': ' if last else ''}{last}"
 
 
-def _started() -> RayProcess:
+def _started(program: str) -> RayProcess:
     ours, theirs = socket.socketpair()
     errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the proxy; Ray's own words are not for the terminal
     with theirs:
-        program = f"import sys; sys.path.append({_ROOT!r}); from crowdsweep.engine import ray_process; "
-        program += f"ray_process.serve({theirs.fileno()})"
+        start = f"import sys; sys.path.append({_ROOT!r}); {program.format(theirs.fileno())}"
         # `-P`: nothing is imported from where a person stands.
         process = subprocess.Popen(  # noqa: S603 - our own interpreter and fixed words
-            [sys.executable, "-P", "-c", program],
+            [sys.executable, "-P", "-c", start],
             stdin=subprocess.DEVNULL,
             stdout=errors,
             stderr=errors,

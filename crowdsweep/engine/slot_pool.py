@@ -3,7 +3,7 @@
 import itertools
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -105,11 +105,11 @@ class SlotPool:
         """Returns how many batches of these resources the nodes have room for, were there nothing else."""
         return sum(node.slots(resources) for node in self._nodes)
 
-    def adjust(self, waiting: Sequence[Resources]) -> None:
+    def adjust(self, waiting: Mapping[Resources, int]) -> None:
         """Starts slots for what waits and ends those that nobody needs; nodes are looked at once a second.
 
         Args:
-            waiting: what each waiting batch asks for, the first to run first.
+            waiting: how many batches wait that ask for such resources, the first to run first.
         """
         now = time.monotonic()
         if now - self._looked >= LOOKS_S:
@@ -117,22 +117,12 @@ class SlotPool:
             self._drop_lost()
         elif self._full or not waiting:
             return
-        spare = [actor for actor in self.actors if not actor.unfinished and not actor.leaves]
-        unmet: list[Resources] = []
-        for resources in waiting:
-            found = next((actor for actor in spare if actor.takes(resources)), None)
-            if found is None:
-                unmet.append(resources)
-            else:
-                spare.remove(found)
-        room = Room(self._nodes, [(actor.node, actor.shape) for actor in self.actors])
-        unmet.sort(key=_plenty)  # what few nodes have is given first to who needs it
-        left = [resources for resources in unmet if not self._start_for(resources, room, spare)]
+        spare = _Spare(actor for actor in self.actors if not actor.unfinished and not actor.leaves)
+        unmet = {resources: n - spare.reserve(resources, n) for resources, n in waiting.items()}
+        left = self._start(unmet, spare)
         self._full = bool(left)
         self._have_yield(left)
-        for actor in spare:
-            if actor.is_idle and actor in self.actors and now - actor.idle_since > IDLE_S:
-                self.end(actor)
+        self._end_idle(spare, now)
         self._tell(left)
         self._ask(left)
 
@@ -178,11 +168,30 @@ class SlotPool:
                 if actor.node == node.id and not actor.shape.gpu and cpu < shape.cpu:
                     cpu, actor.leaves = cpu + actor.shape.cpu, True
 
-    def _start_for(self, resources: Resources, room: Room, spare: list[Actor]) -> bool:
+    def _end_idle(self, spare: "_Spare", now: float) -> None:
+        """Ends slots that have long had nothing to do."""
+        for actor in spare:
+            if actor.is_idle and now - actor.idle_since > IDLE_S:
+                self.end(actor)
+
+    def _start(self, unmet: Mapping[Resources, int], spare: "_Spare") -> list[Resources]:
+        """Starts slots for work that none serves, and returns what each batch asks for that found no room."""
+        left: list[Resources] = []
+        if not any(unmet.values()):
+            return left
+        room = Room(self._nodes, [(actor.node, actor.shape) for actor in self.actors])
+        for resources in sorted(unmet, key=_plenty):  # what few nodes have is given first to who needs it
+            lacking = unmet[resources]
+            while lacking and self._start_for(resources, room, spare):
+                lacking -= 1
+            left += [resources] * lacking  # where one finds no room no other does: room only becomes less
+        return left
+
+    def _start_for(self, resources: Resources, room: Room, spare: "_Spare") -> bool:
         """Starts a slot that batches of these resources run on, in place of idle ones where there is no other room."""
         for shape in shapes_of(resources):
             node = room.place(shape)
-            if node is None and (node := room.place(shape, _freed(spare))) is not None:
+            if node is None and (node := room.place(shape, spare.freed())) is not None:
                 self._make_room(node, shape, room, spare)
             if node is not None:
                 room.take(node, shape)
@@ -190,7 +199,7 @@ class SlotPool:
                 return True
         return False
 
-    def _make_room(self, node: str, shape: Resources, room: Room, spare: list[Actor]) -> None:
+    def _make_room(self, node: str, shape: Resources, room: Room, spare: "_Spare") -> None:
         """Ends idle slots of a node until another one fits there, those that have been idle longest first."""
         for actor in sorted((one for one in spare if one.node == node), key=lambda one: one.idle_since):
             if room.fits(node, shape):
@@ -239,11 +248,40 @@ def _plenty(resources: Resources) -> tuple[float, int, float]:
     return -resources.gpu, -len(resources.custom) - len(resources.labels), -resources.cpu
 
 
-def _freed(spare: Sequence[Actor]) -> Mapping[str, Mapping[str, float]]:
-    """Returns by node what slots without work would give back."""
-    freed: dict[str, dict[str, float]] = {}
-    for actor in spare:
-        given = freed.setdefault(actor.node, {})
-        for name, amount in wants(actor.shape).items():
-            given[name] = given.get(name, 0.0) + amount
-    return freed
+class _Spare:
+    """Slots without work, less those that are reserved for work that waits.
+
+    Args:
+        actors: all that have none.
+    """
+
+    def __init__(self, actors: Iterable[Actor]) -> None:
+        self._by_shape: dict[Resources, list[Actor]] = {}
+        for actor in actors:
+            self._by_shape.setdefault(actor.shape, []).append(actor)
+
+    def __iter__(self) -> Iterator[Actor]:
+        return itertools.chain.from_iterable([*self._by_shape.values()])
+
+    def reserve(self, resources: Resources, most: int) -> int:
+        """Reserves at most so many slots for batches of these resources, and returns how many there were."""
+        found = 0
+        for shape in shapes_of(resources):
+            of_shape = self._by_shape.get(shape, [])
+            taken = min(most - found, len(of_shape))
+            del of_shape[:taken]
+            found += taken
+        return found
+
+    def remove(self, actor: Actor) -> None:
+        """Strikes one."""
+        self._by_shape[actor.shape].remove(actor)
+
+    def freed(self) -> Mapping[str, Mapping[str, float]]:
+        """Returns by node what they would give back."""
+        freed: dict[str, dict[str, float]] = {}
+        for actor in self:
+            given = freed.setdefault(actor.node, {})
+            for name, amount in wants(actor.shape).items():
+                given[name] = given.get(name, 0.0) + amount
+        return freed

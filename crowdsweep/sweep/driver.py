@@ -44,7 +44,9 @@ from crowdsweep.sweep.waiting import Waiting
 from crowdsweep.sweepfile.records import Resources
 from crowdsweep.trial.learning_curve import CurveSpec
 
-AHEAD = 1  # batches submitted beyond the slots, so that a slot that ends one has the next at once
+AHEAD = 0.1
+"""Batches submitted beyond the slots, as a share of them, so that those that end one while results are written down
+have the next at once; one at least."""
 POLL_S = 0.5
 
 _log = logging.getLogger(__name__)
@@ -224,7 +226,8 @@ class Driver:
         flying = Counter(self._shapes.values())
         for shape in self._ready.shapes:
             slots = self._executor.slots_for(shape)
-            while flying[shape] < slots + AHEAD and (group := self._ready.take(shape, slots - flying[shape])):
+            most = slots + max(1, int(AHEAD * slots))
+            while flying[shape] < most and (group := self._ready.take(shape, slots - flying[shape])):
                 flying[shape] += 1
                 self._submitted += 1
                 specs, curve_spec = group

@@ -53,7 +53,7 @@ def link(monkeypatch: pytest.MonkeyPatch) -> Iterator[Link]:
 
     def make(executor: Executor | Exception, lost: str = "") -> RayProxy:
         process, theirs = beside("")
-        monkeypatch.setattr(ray_proxy, "_started", lambda: process)
+        monkeypatch.setattr(ray_proxy, "_started", lambda _: process)
 
         def made(settings: RaySettings, _: dict[str, CrowdDataset]) -> tuple[Executor, Callable[[], str]]:
             assert settings == SETTINGS
@@ -99,7 +99,7 @@ def test_a_process_that_ends_is_a_lost_cluster(monkeypatch: pytest.MonkeyPatch) 
     process, theirs = beside("import os; os._exit(1)")
     connection = Connection(theirs.detach())
     connection.send((ray_proxy.DONE, [2]))
-    monkeypatch.setattr(ray_proxy, "_started", lambda: process)
+    monkeypatch.setattr(ray_proxy, "_started", lambda _: process)
     lost = RayProxy(datasets(), SETTINGS)
     assert lost.slots_for() == 2
     connection.close()
@@ -113,7 +113,7 @@ def test_a_process_that_ends_is_a_lost_cluster(monkeypatch: pytest.MonkeyPatch) 
 def test_a_process_that_does_not_begin_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     process, theirs = beside("raise SystemExit('no room')")
     theirs.close()
-    monkeypatch.setattr(ray_proxy, "_started", lambda: process)
+    monkeypatch.setattr(ray_proxy, "_started", lambda _: process)
     with pytest.raises(SlotLost, match="exited with code 1: no room"):
         RayProxy(datasets(), SETTINGS)
 

@@ -1,5 +1,6 @@
 """Slots that are started and ended as nodes come and go, on a cluster that is made up."""
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -44,7 +45,7 @@ class Pool(SlotPool):
     def looked(self, waiting: list[Resources]) -> dict[str, list[tuple[float, float]]]:
         """Looks at nodes again, and returns the slots of each."""
         self._looked = float("-inf")
-        self.adjust(waiting)
+        self.adjust(Counter(waiting))
         found: dict[str, list[tuple[float, float]]] = {}
         for actor in self.actors:
             found.setdefault(actor.node, []).append((actor.shape.cpu, actor.shape.gpu))
