@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from crowdsweep import app
-from crowdsweep.engine import ray_actors
+from crowdsweep.engine import slot_pool
 from crowdsweep.engine.devices import device_of
 from crowdsweep.engine.inline import InlineExecutor
 from crowdsweep.engine.ray_actors import RayExecutor
@@ -76,8 +76,8 @@ def test_a_slot_of_ray_says_which_machine_it_is(slot: Slot) -> None:
 @pytest.mark.ray
 @pytest.mark.xdist_group("ray")
 def test_ray_refuses_it_before_a_trial_begins(ray_cluster: "Cluster", monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ray_actors, "device_of", lambda resources: NO_SUCH)
-    executor = RayExecutor(datasets(), ray_cluster, Resources())
+    monkeypatch.setattr(slot_pool, "device_of", lambda resources: NO_SUCH)
+    executor = RayExecutor(datasets(), ray_cluster)
     try:
         executor.submit(batch_of(specs_on(next(iter(datasets().values())), "uniform", 2)))
         with pytest.raises(InfeasibleRequest, match=WORDS):
