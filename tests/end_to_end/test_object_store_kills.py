@@ -118,8 +118,9 @@ def test_drivers_that_are_killed_lose_nothing(
     assert [path.name for path in (tmp_path / "elsewhere").iterdir()] == []
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("misbehaving")
-@pytest.mark.parametrize("server", ["memory", pytest.param("real", marks=pytest.mark.long)])
+@pytest.mark.parametrize("server", ["memory", "real"])
 def test_of_six_drivers_at_once_one_runs_the_sweep(
     server: str, drivers: ForkServerContext, request: pytest.FixtureRequest
 ) -> None:
