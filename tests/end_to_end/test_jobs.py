@@ -99,11 +99,19 @@ def free_ports(number: int) -> list[int]:
 
 
 def end_marked(mark: str) -> None:
-    """Kills every process that inherited the mark."""
-    for place in Path("/proc").glob("[0-9]*/environ"):
-        with suppress(OSError):
-            if mark.encode() in place.read_bytes().split(b"\0"):
+    """Kills every process that inherited the mark, and returns when they are gone."""
+    while marked := [place for place in Path("/proc").glob("[0-9]*/environ") if mark in variables(place)]:
+        for place in marked:
+            with suppress(OSError):
                 os.kill(int(place.parent.name), signal.SIGKILL)
+        time.sleep(0.1)
+
+
+def variables(environ: Path) -> list[str]:
+    try:
+        return environ.read_text(errors="replace").split("\0")
+    except OSError:  # it has ended, or is somebody else's
+        return []
 
 
 def command(cluster: Started, *words: str, cwd: Path, **more: str) -> "subprocess.CompletedProcess[str]":
