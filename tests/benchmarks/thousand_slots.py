@@ -61,7 +61,7 @@ class Measured:
     busy: float
     rate: float
     driver_ms: float
-    ray_ms: float = float("nan")
+    ray_ms: float = 0.0
 
     def __str__(self) -> str:
         return (
