@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, pstdev
 from typing import Any
 
 from ray import tune
@@ -160,7 +160,8 @@ def _fit(config: Mapping[str, Any], job: Job, base: CrowdDataset, plugins: Seque
 
 
 def _ends(results: Sequence[TrialResult], job: Job) -> dict[str, float]:
-    """Returns the mean over the seeds of every metric that all of them have.
+    """Returns the mean over the seeds of every metric that all of them have, and the standard deviation of the one that
+    is reported.
 
     Raises:
         FitFailed: a fit failed, or has no such metric.
@@ -172,7 +173,8 @@ def _ends(results: Sequence[TrialResult], job: Job) -> dict[str, float]:
     if job.metric not in names:
         known = ", ".join(sorted(names)) or "none"
         raise FitFailed(f"{job.model} on {job.dataset}: expected the metric {job.metric}, got {known}")
-    return {name: fmean(result.metrics[name] for result in results) for name in sorted(names)}
+    means = {name: fmean(result.metrics[name] for result in results) for name in sorted(names)}
+    return {**means, f"{job.metric}_sd": pstdev(result.metrics[job.metric] for result in results)}
 
 
 def _report(metrics: Mapping[str, float], step: int) -> None:

@@ -144,7 +144,11 @@ def test_a_tuner_trains_models_under_its_schedulers(ray_cluster: object, tmp_pat
         job,
         param_space=space,
         tune_config=tune.TuneConfig(
-            metric="dev_accuracy", mode="max", num_samples=4, scheduler=asha if kind == "asha" else pbt
+            metric="dev_accuracy",
+            mode="max",
+            num_samples=4,
+            scheduler=asha if kind == "asha" else pbt,
+            reuse_actors=True,
         ),
         run_config=tune.RunConfig(storage_path=str(tmp_path), verbose=0),
     )
