@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from uuid import uuid4
 
-PATIENCE_S = 180.0
+PATIENCE_S = 300.0
 TRIES = 3
 MARK = "RAY_NODES_MARK"
 _BIN = Path(sys.executable).parent

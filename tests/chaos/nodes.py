@@ -17,7 +17,8 @@ from crowdsweep.record.events import SweepStatus
 from crowdsweep.record.journal import read_journal
 
 WORKERS = 2
-LAST_ROW, EARLY_ROW = 90, 30
+FIRST_ROW, EARLY_ROW, LAST_ROW = 72, 95, 140
+"""Of the record: when the plan is written, when most is still to be done, when little is."""
 PACK = 2
 ENOUGH_LEFT = 8
 """Trials that take seconds: while as many are left, those that a drained node ran end long before the sweep does."""
@@ -117,7 +118,7 @@ def _joined(box: Sandbox, *, workers: int = WORKERS, **environment: str) -> RayN
 
 def _at_work(box: Sandbox, draw: Random, cluster: RayNodes, command: Command, last_row: int) -> RayNode:
     """Waits for a drawn row, and until a drawn node that is not the head has a slot; returns that node."""
-    node, row = draw.choice(cluster.nodes[1:]), draw.randint(1, last_row)
+    node, row = draw.choice(cluster.nodes[1:]), draw.randint(FIRST_ROW, last_row)
     box.until_rows(row, command)
     box.until(node.slots, command)
     _waited(draw.uniform(0.0, 1.0), box, command)
