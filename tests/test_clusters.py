@@ -88,7 +88,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
 
 @pytest.mark.ray
-@pytest.mark.xdist_group("ray")
+@pytest.mark.xdist_group("clusters")
 def test_two_nodes_as_written(start: Start, tmp_path: Path) -> None:
     """Two nodes with one and two CPUs: a sweep that asks for two at a time finds them on the second."""
     (tmp_path / "sweep.yaml").write_text(SWEEP)
@@ -108,7 +108,7 @@ def test_two_nodes_as_written(start: Start, tmp_path: Path) -> None:
 
 
 @pytest.mark.ray
-@pytest.mark.xdist_group("ray")
+@pytest.mark.xdist_group("clusters")
 def test_one_node_as_written_listens_on_loopback_alone(start: Start, tmp_path: Path) -> None:
     """And a sweep joins it, though Ray itself would look for it at the machine's outer address."""
     (tmp_path / "sweep.yaml").write_text(SWEEP)

@@ -20,7 +20,7 @@ from chaos.kills import LOST_CLUSTER
 from chaos.sandbox import Command, Sandbox
 from warm import WarmServer
 
-pytestmark = [pytest.mark.ray, pytest.mark.xdist_group("ray"), pytest.mark.long]
+pytestmark = [pytest.mark.ray, pytest.mark.xdist_group("clusters"), pytest.mark.long]
 
 SAID_IN_S = 30.0
 MEANWHILE_S = 60.0  # for the report and for a machine that is busy; what is promised is SAID_IN_S

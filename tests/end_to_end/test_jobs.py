@@ -21,7 +21,7 @@ from warm import WarmServer
 from crowdsweep.errors import JournalError
 from crowdsweep.record.journal import read_journal
 
-pytestmark = [pytest.mark.ray, pytest.mark.xdist_group("ray")]
+pytestmark = [pytest.mark.ray, pytest.mark.xdist_group("clusters")]
 
 PATIENCE_S = 240.0
 MARK = "CROWDSWEEP_TEST_CLUSTER"

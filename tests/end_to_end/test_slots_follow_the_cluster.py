@@ -26,7 +26,7 @@ from crowdsweep.errors import JournalError
 from crowdsweep.record.journal import read_journal
 from crowdsweep.sweepfile.read import parse_sweep
 
-pytestmark = [pytest.mark.ray, pytest.mark.xdist_group("ray")]
+pytestmark = [pytest.mark.ray, pytest.mark.xdist_group("clusters")]
 
 PATIENCE_S = 120.0
 SPECIAL = 0.5  # smoothing: numbers of its own
