@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from ray.exceptions import ActorDiedError, NodeDiedError
 
-from crowdsweep.engine import ray_actors
 from crowdsweep.engine.ray_actors import RayExecutor
 from crowdsweep.engine.retry_policy import LOSS_LIMIT
 from crowdsweep.engine.slot_pool import Actor
@@ -32,9 +31,8 @@ class MadeUp:
         self.actors.remove(actor)
 
 
-def executor_on(made: MadeUp, monkeypatch: pytest.MonkeyPatch) -> RayExecutor:
-    monkeypatch.setattr(ray_actors, "SlotPool", lambda cluster: made)
-    return RayExecutor({}, made)  # pyright: ignore[reportArgumentType]: it is told what a cluster has
+def executor_on(made: MadeUp) -> RayExecutor:
+    return RayExecutor({}, made, make_pool=lambda _: made)  # pyright: ignore[reportArgumentType]: it stands for both
 
 
 def lost(executor: RayExecutor, made: MadeUp, seeds: int, error: Exception) -> list[Any]:
@@ -52,19 +50,22 @@ def lost(executor: RayExecutor, made: MadeUp, seeds: int, error: Exception) -> l
 NODE_DIED = NodeDiedError("its node was preempted")
 
 
-def test_a_trial_is_never_given_up_for_notices(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_trial_is_never_given_up_for_notices() -> None:
     made = MadeUp(drained={"spot"})
-    executor = executor_on(made, monkeypatch)
+    executor = executor_on(made)
     for _ in range(3 * LOSS_LIMIT):
         assert [type(event) for event in lost(executor, made, 1, NODE_DIED)] == [BatchLost]
     assert made.actors == []
 
 
-def test_a_batch_is_not_halved_for_a_notice(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_is_not_halved_for_a_notice() -> None:
     made = MadeUp(drained={"spot"})
-    executor = executor_on(made, monkeypatch)
+    executor = executor_on(made)
     lost(executor, made, 4, NODE_DIED)
-    assert [len(batch.specs) for batch in executor._waiting] == [4]
+    again = executor._waiting.take(lambda _: True)
+    assert again is not None
+    assert len(again.specs) == 4
+    assert not executor._waiting
 
 
 @pytest.mark.parametrize(
@@ -75,9 +76,9 @@ def test_a_batch_is_not_halved_for_a_notice(monkeypatch: pytest.MonkeyPatch) -> 
         ({"spot"}, ActorDiedError()),  # it died by itself, on a node that was about to go
     ],
 )
-def test_other_losses_count(drained: set[str], error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_losses_count(drained: set[str], error: Exception) -> None:
     made = MadeUp(drained=drained)
-    executor = executor_on(made, monkeypatch)
+    executor = executor_on(made)
     said = [lost(executor, made, 1, error) for _ in range(LOSS_LIMIT)]
     ended = [event for event in said[-1] if isinstance(event, TrialFinished)]
     assert [event.result.key for event in ended] == [spec(0).key]
