@@ -4,7 +4,6 @@ All else is the engine's: what chooses, feeds and hears slots cannot tell these 
 """
 
 import asyncio
-import os
 import sys
 import time
 from collections.abc import AsyncIterator, Sequence
@@ -16,7 +15,7 @@ import ray
 from crowdsweep.engine import ray_process
 from crowdsweep.engine.cluster import Cluster
 from crowdsweep.engine.ray_slot import CONTROL
-from crowdsweep.engine.slot_pool import Actor, SlotPool, ping
+from crowdsweep.engine.slot_pool import Actor, SlotPool
 from crowdsweep.record.result import Status, TrialResult
 from crowdsweep.record.spec import TrialSpec
 from crowdsweep.sweepfile.records import Resources
@@ -46,9 +45,9 @@ class SleepingSlots:
     async def stop(self, key: str) -> None:
         """No sleep is broken off."""
 
-    async def ping(self) -> int:
-        """Returns the process id."""
-        return os.getpid()
+    async def why_unusable(self) -> str:
+        """No device is needed for sleeping."""
+        return ""
 
 
 def sleeping_slots(sleep_s: float) -> Any:
@@ -73,7 +72,8 @@ class SleepingPool(SlotPool):
 
     def _started(self, shape: Resources, node: str) -> Actor:
         handle = self._processes[len(self.actors) % len(self._processes)]
-        return Actor(name=next(self._names), handle=handle, shape=shape, node=node, waits_on=ping(handle))
+        up = handle.why_unusable.options(concurrency_group=CONTROL).remote()
+        return Actor(name=next(self._names), handle=handle, shape=shape, node=node, waits_on=up)
 
     def end(self, actor: Actor) -> None:
         """Forgets a slot; its process is others' as well."""

@@ -5,7 +5,6 @@ import pytest
 from crowdsweep.engine.executor import Executor
 from crowdsweep.engine.inline import InlineExecutor
 from crowdsweep.engine.ray_actors import RayExecutor
-from crowdsweep.sweepfile.records import Resources
 from crowdsweep.testing.executor_checks import batch_of, datasets, drained, finished, specs_on
 
 RAY = pytest.param("ray", marks=[pytest.mark.ray, pytest.mark.xdist_group("ray")])
@@ -18,7 +17,7 @@ def test_only_who_gets_none_alone_fails(engine: str, misbehaving: None, request:
     if engine == "inline":
         executor = InlineExecutor(datasets())
     else:
-        executor = RayExecutor(datasets(), request.getfixturevalue("ray_cluster"), Resources())
+        executor = RayExecutor(datasets(), request.getfixturevalue("ray_cluster"))
     try:
         for of_torch in (True, False):
             specs = specs_on(base, "overfull", 6, of_torch=of_torch)

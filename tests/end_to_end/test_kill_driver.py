@@ -1,6 +1,5 @@
 """kill -9 of the driver at moments that nobody chose: run again until done, nothing is lost and nothing done twice."""
 
-import multiprocessing
 import os
 import random
 import signal
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from imported_drivers import imported_drivers
 
 from crowdsweep import app
 from crowdsweep.record.codec import decode
@@ -25,11 +25,7 @@ KILLS = (4, pytest.param(20, marks=pytest.mark.long))
 
 @pytest.fixture(scope="module")
 def drivers() -> Iterator[ForkServerContext]:
-    """Processes that have imported everything already, so that a kill hits a sweep and not an import."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["crowdsweep.app", "crowdsweep.search.optuna_points"])
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("CROWDSWEEP_PLUGINS", str(Path(__file__).parents[1] / "misbehaving"))
+    with imported_drivers(CROWDSWEEP_PLUGINS=str(Path(__file__).parents[1] / "misbehaving")) as context:
         yield context
 
 

@@ -1,6 +1,5 @@
 """kill -9 of the driver while fits are stopped early: whoever goes on stops the same points at the same steps."""
 
-import multiprocessing
 import signal
 import time
 from collections.abc import Iterator, Sequence
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from imported_drivers import imported_drivers
 
 from crowdsweep import app
 from crowdsweep.record.journal import read_journal
@@ -27,11 +27,7 @@ LONGEST_S = 120.0
 
 @pytest.fixture(scope="module")
 def drivers() -> Iterator[ForkServerContext]:
-    """Processes that have imported everything already."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["crowdsweep.app", "crowdsweep.search.optuna_points"])
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("CROWDSWEEP_PLUGINS", str(LEARNING))
+    with imported_drivers(CROWDSWEEP_PLUGINS=str(LEARNING)) as context:
         yield context
 
 

@@ -1,7 +1,6 @@
 """Drivers of a record in an object store, killed at moments that nobody chose, and several at once: nothing is lost and
 nothing done twice. The server is in memory by default, and a real one in `make test-all`."""
 
-import multiprocessing
 import os
 import random
 import secrets
@@ -12,6 +11,7 @@ from multiprocessing.context import ForkServerContext
 from pathlib import Path
 
 import pytest
+from imported_drivers import imported_drivers
 from object_stores import REFUSED, VARIABLES, drive, place, served_seaweedfs, speak_to
 
 from crowdsweep import app
@@ -25,12 +25,10 @@ from crowdsweep.sweepfile.records import SweepConfig
 pytestmark = pytest.mark.xdist_group("s3")
 
 
-@pytest.fixture(scope="module")
-def drivers() -> ForkServerContext:
-    """Processes that have imported everything already, so that a kill hits a sweep and not an import."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["crowdsweep.app", "crowdsweep.search.optuna_points"])
-    return context
+@pytest.fixture
+def drivers() -> Iterator[ForkServerContext]:
+    with imported_drivers() as context:  # of each test: their servers lie at addresses of their own
+        yield context
 
 
 @pytest.fixture

@@ -164,6 +164,7 @@ def ended_as_inline(machine: Machine, mapping: dict[str, Any], tmp_path: Path) -
     }
 
 
+@pytest.mark.long
 def test_two_shapes_while_one_node_is_killed_and_another_joins_late(
     machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
