@@ -18,6 +18,7 @@ from crowdsweep.engine.ray_slot import CONTROL
 from crowdsweep.engine.slot_pool import Actor, SlotPool
 from crowdsweep.record.result import Status, TrialResult
 from crowdsweep.record.spec import TrialSpec
+from crowdsweep.registry.carried import CarriedFolder
 from crowdsweep.sweepfile.records import Resources
 
 BEGAN, ENDED = "began", "ended"
@@ -62,12 +63,15 @@ class SleepingPool(SlotPool):
 
     Args:
         cluster: that they lie on; its CPUs need not exist.
+        plugins: as for `SlotPool`.
         sleep_s: how long a batch takes.
         processes: how many there are.
     """
 
-    def __init__(self, cluster: Cluster, *, sleep_s: float, processes: int) -> None:
-        super().__init__(cluster)
+    def __init__(
+        self, cluster: Cluster, plugins: Sequence[CarriedFolder] | None = None, *, sleep_s: float, processes: int
+    ) -> None:
+        super().__init__(cluster, plugins)
         self._processes = [sleeping_slots(sleep_s) for _ in range(processes)]
 
     def _started(self, shape: Resources, node: str) -> Actor:

@@ -14,7 +14,7 @@ from types import FrameType
 from typing import Any, Protocol, runtime_checkable
 
 from crowdsweep.data.dataset import CrowdDataset
-from crowdsweep.engine.cluster import Cluster, connect
+from crowdsweep.engine.cluster import connect
 from crowdsweep.engine.executor import Executor
 from crowdsweep.engine.ray_actors import RayExecutor
 from crowdsweep.engine.ray_proxy import (
@@ -32,6 +32,7 @@ from crowdsweep.engine.ray_proxy import (
 from crowdsweep.engine.slot_pool import SlotPool
 from crowdsweep.errors import ENDING_SIGNALS, CrowdsweepError, SlotLost
 from crowdsweep.record.events import TrialProgressed
+from crowdsweep.registry.carried import carried
 
 
 class DriverGone(Exception):
@@ -47,7 +48,7 @@ class Make(Protocol):
     ) -> tuple[Executor, Callable[[], str]]: ...
 
 
-def serve(number: int, make_pool: Callable[[Cluster], SlotPool] = SlotPool) -> None:
+def serve(number: int, make_pool: Callable[..., SlotPool] = SlotPool) -> None:
     """Runs an executor on Ray for the driver at the other end of a socket, until that is closed; never returns.
 
     Args:
@@ -140,12 +141,15 @@ def _send_progress(driver: "_Driver", executor: Executor, event: TrialProgressed
 
 
 def _on_ray(
-    make_pool: Callable[[Cluster], SlotPool], settings: RaySettings, datasets: dict[str, CrowdDataset]
+    make_pool: Callable[..., SlotPool], settings: RaySettings, datasets: dict[str, CrowdDataset]
 ) -> tuple[Executor, Callable[[], str]]:
+    plugins = carried()  # before Ray, which unpacks a job's files anew for each node of a machine: they lack meanwhile
     cluster = connect(settings.address)
     _ignore_signals()  # Ray takes them for itself when it starts
     try:
-        executor = RayExecutor(datasets, cluster, settings.resources, settings.trial_minutes, make_pool)
+        executor = RayExecutor(
+            datasets, cluster, settings.resources, settings.trial_minutes, partial(make_pool, plugins=plugins)
+        )
         return executor, cluster.reason_lost
     except BaseException:
         cluster.close()

@@ -16,7 +16,7 @@ from crowdsweep.engine.executor import Batch
 from crowdsweep.engine.nodes import Node, Room, shapes_of, wants
 from crowdsweep.engine.ray_slot import CONTROL, Slot, slot_options
 from crowdsweep.record.spec import TrialSpec
-from crowdsweep.registry.carried import carried
+from crowdsweep.registry.carried import CarriedFolder, carried
 from crowdsweep.sweepfile.records import Resources
 
 LOOKS_S = 1.0
@@ -80,6 +80,7 @@ class SlotPool:
 
     Args:
         cluster: that they lie on.
+        plugins: folders of the driver; those of this process by default.
 
     Attributes:
         actors: all slots that there are.
@@ -87,11 +88,11 @@ class SlotPool:
         drained: the ids of nodes that were drained, as after the notice of a spot node; those that are gone too.
     """
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, plugins: Sequence[CarriedFolder] | None = None) -> None:
         self.actors: list[Actor] = []
         self.drained: set[str] = set()
         self._cluster = cluster
-        self._plugins = carried()
+        self._plugins = carried() if plugins is None else plugins
         self._class = ray.remote(concurrency_groups={CONTROL: 1})(Slot)  # pyright: ignore[reportCallIssue]: its stubs lack the keyword
         self._names = (f"slot-{number}" for number in itertools.count())
         self._nodes: Sequence[Node] = cluster.nodes()
