@@ -21,7 +21,7 @@ from warm import WarmServer
 from crowdsweep.errors import JournalError
 from crowdsweep.record.journal import read_journal
 
-pytestmark = [pytest.mark.ray, pytest.mark.xdist_group("clusters")]
+pytestmark = [pytest.mark.ray, pytest.mark.xdist_group("clusters"), pytest.mark.long]
 
 PATIENCE_S = 240.0
 MARK = "CROWDSWEEP_TEST_CLUSTER"
@@ -211,7 +211,6 @@ def test_the_token_is_asked_for(cluster: Started, tmp_path: Path, warm: WarmServ
         assert not (tmp_path / "store").exists()
 
 
-@pytest.mark.long
 def test_a_job_that_is_stopped_finishes_what_runs_and_goes_on_when_submitted_again(
     cluster: Started, tmp_path: Path, warm: WarmServer
 ) -> None:
