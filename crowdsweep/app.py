@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from crowdsweep.analysis.sweep import AnalysedSweep, analysed
 from crowdsweep.engine.address import wanted_address
-from crowdsweep.engine.devices import device_of
 from crowdsweep.engine.executor import Executor
 from crowdsweep.engine.inline import InlineExecutor
 from crowdsweep.engine.ray_proxy import RayProxy, RaySettings
@@ -20,11 +19,11 @@ from crowdsweep.errors import BadInput, CrowdsweepError, JournalLocked
 from crowdsweep.labelling.chosen import chosen_of_sweep
 from crowdsweep.labelling.folder import default_folder, fit_chosen
 from crowdsweep.labelling.in_mlflow import write_and_tell
-from crowdsweep.labelling.label_files import LABELS, check_folder
+from crowdsweep.labelling.label_files import check_folder
 from crowdsweep.labelling.recipe import RECIPE
-from crowdsweep.paths import exists, is_file
+from crowdsweep.paths import is_file
 from crowdsweep.record.events import Mirror
-from crowdsweep.record.fetched import as_folder
+from crowdsweep.record.fetched import stands_in
 from crowdsweep.record.journal import Journal, open_rows, read_journal
 from crowdsweep.record.shown_uri import without_credentials
 from crowdsweep.record.store_files import JOURNAL_FILE, check_store
@@ -204,7 +203,7 @@ def register(config: SweepConfig, store: Store, outcome: SweepOutcome, tell: Cal
         tell: takes what was done, in words.
     """
     folder = store / "labels"
-    if not config.tracking.register or outcome.status != "done" or (not outcome.ran and _has(folder, RECIPE)):
+    if not config.tracking.register or outcome.status != "done" or (not outcome.ran and stands_in(folder, RECIPE)):
         return
     try:
         chosen = chosen_of_sweep(store, None, None, None)
@@ -215,7 +214,7 @@ def register(config: SweepConfig, store: Store, outcome: SweepOutcome, tell: Cal
     except (CrowdsweepError, OSError) as error:
         _log.warning("tracking.register: nothing could be registered: %s", error)
         return
-    if not _has(folder, "classifier"):
+    if not stands_in(folder, "classifier"):
         _log.warning("tracking.register: %s has no classifier that could be registered; see --model", chosen.model)
 
 
@@ -259,11 +258,6 @@ def rebuild_mirror(store: Store, uri: str | None = None) -> str:
     return f"{without_credentials(target)}: {done}"
 
 
-def _has(folder: Store, name: str) -> bool:
-    with as_folder(folder, LABELS) as place:
-        return exists(place / name)
-
-
 @contextmanager
 def _alone(store: Store) -> Generator[None]:
     """Keeps drivers out meanwhile, but for a store that cannot be written: nobody goes on with a sweep there."""
@@ -283,13 +277,12 @@ def _alone(store: Store) -> Generator[None]:
 
 
 def _executor(plan: Plan, engine: Engine, address: str | None) -> Executor:
-    budget, shared = plan.config.budget, plan.config.resources
-    if engine == "inline":
-        return InlineExecutor(plan.bases, device=device_of(shared), trial_minutes=budget.trial_minutes)
     cells = [*plan.cells, *(search.cell for search in plan.searches)]
-    shapes = dict.fromkeys([shared, *(cell.resources for cell in cells if cell.resources)])
-    settings = RaySettings(address=address, resources=[*shapes], trial_minutes=budget.trial_minutes)
-    return RayProxy(plan.bases, settings)
+    shapes = [*dict.fromkeys([plan.config.resources, *(cell.resources for cell in cells if cell.resources)])]
+    trial_minutes = plan.config.budget.trial_minutes
+    if engine == "inline":
+        return InlineExecutor(plan.bases, shapes, trial_minutes)
+    return RayProxy(plan.bases, RaySettings(address=address, resources=shapes, trial_minutes=trial_minutes))
 
 
 def _terminal(journal: Journal) -> Mirror:

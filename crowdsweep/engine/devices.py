@@ -4,6 +4,7 @@ import time
 
 from crowdsweep.engine.work import BUG, DONE, Call
 from crowdsweep.engine.worker import Forkserver, WorkerDied, bug_of
+from crowdsweep.errors import InfeasibleRequest
 from crowdsweep.sweepfile.records import Resources
 
 CPU_DEVICE = "cpu"
@@ -38,6 +39,19 @@ def why_unusable(device: str, forkserver: Forkserver) -> str:
         return f"the process that looked at {device} died: {death}"
     forkserver.kill_worker()
     return f"{device} did not answer within {_ANSWERS_S:g} s"
+
+
+def usable_device(resources: Resources, forkserver: Forkserver) -> str:
+    """Returns the torch device of a slot on this machine: the CPU too where the GPU that it prefers cannot be used.
+
+    Raises:
+        InfeasibleRequest: it needs a GPU that cannot be used.
+    """
+    device = device_of(resources)
+    reason = why_unusable(device, forkserver)
+    if reason and resources.gpu_needed:
+        raise InfeasibleRequest(refusal(device, reason, "this machine"))
+    return CPU_DEVICE if reason else device
 
 
 def refusal(device: str, reason: str, where: str) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from crowdsweep.data.dataset import CrowdDataset
-from crowdsweep.engine.devices import CPU_DEVICE, refusal, why_unusable
+from crowdsweep.engine.devices import usable_device
 from crowdsweep.engine.executor import Batch, ignore
 from crowdsweep.engine.retry_policy import STARTING_S, Decision, RetryPolicy, unfinished
 from crowdsweep.engine.work import BEGUN, BUG, DONE, PROGRESS, Work
@@ -38,18 +38,21 @@ class InlineExecutor:
 
     Args:
         datasets: base datasets by fingerprint.
-        device: a torch device, given to every batch.
+        resources: what batches may ask for; those that ask for nothing get the first. Of it the device counts.
         trial_minutes: after which a trial is ended; None for never.
 
     Raises:
-        InfeasibleRequest: this machine's torch cannot use the device.
+        InfeasibleRequest: this machine's torch cannot use a GPU that one of these needs.
     """
 
     def __init__(
-        self, datasets: Mapping[str, CrowdDataset], device: str = CPU_DEVICE, trial_minutes: float | None = None
+        self,
+        datasets: Mapping[str, CrowdDataset],
+        resources: Sequence[Resources] = (Resources(),),
+        trial_minutes: float | None = None,
     ) -> None:
         self._datasets = datasets
-        self._device = device
+        self._default = resources[0]
         self._retries = RetryPolicy(trial_minutes=trial_minutes)
         self._forkserver = Forkserver()
         self._running: _Running | None = None
@@ -57,9 +60,11 @@ class InlineExecutor:
         self._stopped: set[str] = set()
         self._listener: Callable[[TrialProgressed], None] = ignore
         self._lock = threading.Lock()
-        if reason := why_unusable(device, self._forkserver):
+        try:
+            self._devices = {asked: usable_device(asked, self._forkserver) for asked in resources}
+        except InfeasibleRequest:
             self._forkserver.close()
-            raise InfeasibleRequest(refusal(device, reason, "this machine"))
+            raise
 
     def slots_for(self, resources: Resources | None = None) -> int:  # noqa: ARG002
         """See `Executor.slots_for`; whatever is asked for, there is this one."""
@@ -117,11 +122,14 @@ class InlineExecutor:
                 specs=wanted.specs,
                 fingerprint=wanted.dataset,
                 dataset=None if wanted.dataset in worker.has else self._datasets[wanted.dataset],
-                device=self._device,
+                device=self._device_of(wanted),
                 curve_spec=wanted.curve_spec,
             )
         )
         return [TrialStarted(key=spec.key, slot=SLOT) for spec in wanted.specs]
+
+    def _device_of(self, batch: Batch) -> str:
+        return self._devices[batch.resources or self._default]
 
     def _look(self, running: _Running, until: float) -> Sequence[Event]:
         """Takes the next thing that the worker says, or ends it where it has run too long."""
@@ -154,7 +162,7 @@ class InlineExecutor:
         left = None if running is None else unfinished(running.batch, self._stopped)
         if left is None:
             return []
-        again, given_up = decide(left, device=self._device)
+        again, given_up = decide(left, device=self._device_of(left))
         with self._lock:
             self._waiting.extendleft(reversed(again))
         events: list[Event] = [BatchLost(keys=[spec.key for spec in left.specs], reason=reason, slot=SLOT)]

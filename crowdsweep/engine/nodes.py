@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 
 from crowdsweep.sweepfile.records import Resources
 
@@ -57,11 +58,12 @@ def wants(shape: Resources) -> dict[str, float]:
     return {name: amount for name, amount in wanted.items() if amount > 0}
 
 
-def shapes_of(resources: Resources) -> Sequence[Resources]:
+@cache  # asked for every idle slot whenever a batch waits
+def shapes_of(resources: Resources) -> tuple[Resources, ...]:
     """Returns the shapes of slots that a batch can run on, the preferred one first."""
     if resources.gpu > 0 and not resources.gpu_needed:
-        return [replace(resources, gpu_needed=True), replace(resources, gpu=0.0, gpu_needed=True)]
-    return [replace(resources, gpu_needed=True)]
+        return replace(resources, gpu_needed=True), replace(resources, gpu=0.0, gpu_needed=True)
+    return (replace(resources, gpu_needed=True),)
 
 
 class Room:

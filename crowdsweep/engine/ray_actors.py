@@ -71,6 +71,7 @@ class RayExecutor:
         self._datasets = datasets
         self._cluster = cluster
         self._default = resources[0]
+        self._needs_gpus = any(asked.gpu > 0 and asked.gpu_needed for asked in resources)
         self._pool = make_pool(cluster)
         self._listener: Callable[[TrialProgressed], None] = ignore
         self._stored: dict[str, Any] = {}
@@ -150,8 +151,10 @@ class RayExecutor:
         """Takes one update of an actor: it is up, its batch has progressed or ended, or it died."""
         try:
             if not actor.up:
-                if reason := ray.get(actor.waits_on):
-                    raise InfeasibleRequest(reason)
+                reason: str = ray.get(actor.waits_on)
+                if reason:
+                    self._refuse(actor, reason)
+                    return
                 actor.up, actor.waits_on = True, None
                 self._stillborn = 0
                 return
@@ -166,6 +169,17 @@ class RayExecutor:
             raise error.as_instanceof_cause() from None
         except RayError as error:  # the actor, its node or what it had sent is gone
             self._replace_lost(actor, error)
+
+    def _refuse(self, actor: Actor, reason: str) -> None:
+        """Ends the sweep for a GPU that cannot be used, unless all that ask for one can do without.
+
+        Raises:
+            InfeasibleRequest: some cannot.
+        """
+        if self._needs_gpus:
+            raise InfeasibleRequest(reason)
+        _log.warning("%s; slots without a GPU are used", reason)
+        self._pool.do_without_gpus(actor)
 
     def _end_what_hangs(self) -> None:
         now = time.monotonic()

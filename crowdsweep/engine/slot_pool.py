@@ -96,6 +96,8 @@ class SlotPool:
         self._class = ray.remote(concurrency_groups={CONTROL: 1})(Slot)  # pyright: ignore[reportCallIssue]: its stubs lack the keyword
         self._names = (f"slot-{number}" for number in itertools.count())
         self._nodes: Sequence[Node] = cluster.nodes()
+        self._fits: dict[Resources, int] = {}  # on these nodes; asked for at each poll
+        self._uses_gpus = True
         self.may_grow = cluster.may_grow
         self._looked = time.monotonic()
         self._asked: list[Resources] = []
@@ -104,7 +106,9 @@ class SlotPool:
 
     def fit(self, resources: Resources) -> int:
         """Returns how many batches of these resources the nodes have room for, were there nothing else."""
-        return sum(node.slots(resources) for node in self._nodes)
+        if resources not in self._fits:
+            self._fits[resources] = sum(node.slots(resources) for node in self._nodes)
+        return self._fits[resources]
 
     def adjust(self, waiting: Mapping[Resources, int]) -> None:
         """Starts slots for what waits and ends those that nobody needs; nodes are looked at once a second.
@@ -115,6 +119,7 @@ class SlotPool:
         now = time.monotonic()
         if now - self._looked >= LOOKS_S:
             self._looked, self._nodes, self.may_grow = now, self._cluster.nodes(), self._cluster.may_grow
+            self._fits.clear()
             self._drop_lost()
         elif self._full or not waiting:
             return
@@ -137,6 +142,12 @@ class SlotPool:
         self.actors.remove(actor)
         self._full = False
 
+    def do_without_gpus(self, actor: Actor) -> None:
+        """Ends a slot whose GPU cannot be used, and starts none with a GPU from now on: only for batches that can do
+        without."""
+        self._uses_gpus = False
+        self.end(actor)
+
     def close(self) -> None:
         """Ends all slots, and takes back what the autoscaler was asked for."""
         for actor in [*self.actors]:
@@ -156,8 +167,9 @@ class SlotPool:
 
     def _have_yield(self, left: Sequence[Resources]) -> None:
         """Has slots without a GPU end after their batches where they keep a GPU from work that waits for it."""
-        lacking = [shapes_of(resources)[0] for resources in left if resources.gpu > 0]
-        for shape in lacking:
+        for shape in (self._shapes(resources)[0] for resources in left):
+            if not shape.gpu:
+                continue
             node = next((node for node in self._nodes if node.takes(shape) and node.slots(shape)), None)
             if node is None:
                 continue
@@ -190,7 +202,7 @@ class SlotPool:
 
     def _start_for(self, resources: Resources, room: Room, spare: "_Spare") -> bool:
         """Starts a slot that batches of these resources run on, in place of idle ones where there is no other room."""
-        for shape in shapes_of(resources):
+        for shape in self._shapes(resources):
             node = room.place(shape)
             if node is None and (node := room.place(shape, spare.freed())) is not None:
                 self._make_room(node, shape, room, spare)
@@ -216,6 +228,10 @@ class SlotPool:
         up = handle.why_unusable.options(concurrency_group=CONTROL).remote()
         return Actor(name=next(self._names), handle=handle, shape=shape, node=node, waits_on=up)
 
+    def _shapes(self, resources: Resources) -> Sequence[Resources]:
+        """Returns the shapes of slots that are started for a batch, the preferred one first."""
+        return shapes_of(resources)[0 if self._uses_gpus else -1 :]
+
     def _tell(self, left: Sequence[Resources]) -> None:
         """Says, once, that work waits for a node where no slot is left to run anything."""
         words = ""
@@ -231,7 +247,7 @@ class SlotPool:
         """Asks the autoscaler for room for what runs and what waits; for nothing where nothing waits."""
         if not self.may_grow:
             return
-        shapes = [shapes_of(resources)[0] for resources in left]
+        shapes = [self._shapes(resources)[0] for resources in left]
         if shapes:
             shapes += [actor.shape for actor in self.actors]
         if shapes != self._asked:

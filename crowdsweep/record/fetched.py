@@ -12,6 +12,7 @@ from pathlib import Path
 from crowdsweep.errors import NotOurs, NotWritten
 from crowdsweep.files.listed import LIST_FILE, Listed, parsed_list
 from crowdsweep.files.owned import Kind
+from crowdsweep.paths import exists
 from crowdsweep.record.objects import Objects
 from crowdsweep.record.store_uri import Store
 
@@ -42,6 +43,17 @@ def as_folder(place: Store, kind: Kind, *, write: bool = False) -> Generator[Pat
             raise type(error)(str(error).replace(str(folder), str(place))) from error
         if write:
             _sent_back(objects, folder, kind, before)
+
+
+def stands_in(place: Store, name: str) -> bool:
+    """Whether a file or a folder stands in a place; nothing is fetched.
+
+    Raises:
+        JournalError: the store cannot be read.
+    """
+    if isinstance(place, Path):
+        return exists(place / name)
+    return any(one.name == name or one.name.startswith(f"{name}/") for one in Objects(place).names(""))
 
 
 def _fetched(objects: Objects, folder: Path, kind: Kind) -> dict[str, bytes]:

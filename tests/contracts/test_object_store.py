@@ -2,13 +2,12 @@
 
 import os
 import secrets
-import threading
 from collections.abc import Callable
 
 import pytest
 from object_stores import place, rows_of
+from six_drivers import six_at_once
 
-from crowdsweep.errors import JournalLocked
 from crowdsweep.record.journal import Journal, read_journal
 from crowdsweep.record.objects import Objects
 from crowdsweep.record.store_uri import StoreUri
@@ -43,22 +42,13 @@ def test_journal(check: Callable[[journal_checks.OpenJournal], None], store: Sto
 
 def test_of_six_drivers_at_once_one_writes(store: StoreUri) -> None:
     """The five others are refused, and are told by whom."""
-    begin, wrote, refused = threading.Barrier(6), list[Journal](), list[JournalLocked]()
 
-    def drive(number: int) -> None:
-        begin.wait()
-        try:
-            journal = Journal(store, rows=rows_of(Objects(store), write=True, answer_s=60.0))
-            journal.handle(ok(spec(number).key))
-            wrote.append(journal)
-        except JournalLocked as error:
-            refused.append(error)
+    def begin(number: int) -> Journal:
+        journal = Journal(store, rows=rows_of(Objects(store), write=True, answer_s=60.0))
+        journal.handle(ok(spec(number).key))
+        return journal
 
-    threads = [threading.Thread(target=drive, args=(number,)) for number in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    wrote, refused = six_at_once(begin)
     assert (len(wrote), len(refused)) == (1, 5)
     assert all(f"pid {os.getpid()} on " in str(error) for error in refused)
     assert read_journal(store).results.keys() == wrote[0].state.results.keys()

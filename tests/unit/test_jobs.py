@@ -367,6 +367,18 @@ def test_submit_sends_the_sweep_and_notes_its_job(
     assert client.order.versions == {}
 
 
+def test_a_record_in_an_object_store_needs_no_note(
+    sweep: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CROWDSWEEP_DATA", str(tmp_path / "known"))
+    monkeypatch.chdir(tmp_path)
+    client = Told([], ["PENDING"])
+    assert submitting(sweep, client, "--detach", "--store", "s3://bucket/first") == 0
+    assert (client.order.store, client.order.is_shared) == ("s3://bucket/first", False)
+    assert not (tmp_path / "crowdsweep-runs").exists()
+    assert not list(tmp_path.glob("s3*"))
+
+
 @pytest.mark.parametrize(
     ("state", "code"), [("SUCCEEDED", 0), ("FAILED", 3), ("STOPPED", 130)], ids=["well", "with failures", "stopped"]
 )

@@ -68,7 +68,7 @@ def test_what_others_hold_is_not_given_away_and_what_ends_comes_back() -> None:
 def test_a_preferred_gpu_comes_first() -> None:
     with_gpu, without = shapes_of(Resources(cpu=2.0, gpu=0.5, gpu_needed=False))
     assert (with_gpu.gpu, without.gpu, without.cpu) == (0.5, 0.0, 2.0)
-    assert shapes_of(HALF_GPU) == [HALF_GPU]
+    assert shapes_of(HALF_GPU) == (HALF_GPU,)
 
 
 def test_the_refusal_names_what_was_asked_for_and_what_there_is() -> None:

@@ -1,12 +1,12 @@
 """The journal in an object store: one writer at a time, lost answers, servers that fail, packs, and what is damaged."""
 
-import threading
 import time
 
 import numpy as np
 import pytest
 from object_stores import PLACE, in_memory, rows_of
 from obstore.store import MemoryStore
+from six_drivers import six_at_once
 
 from crowdsweep.errors import JournalDamaged, JournalError, JournalLocked
 from crowdsweep.record import object_rows
@@ -60,24 +60,13 @@ def test_journal(check: object, packed: int, memory: MemoryStore) -> None:
 
 def test_one_of_six_drivers_writes(memory: MemoryStore) -> None:
     """All begin at once: five are refused by name, and the sixth is alone."""
-    begin = threading.Barrier(6)
-    writers: list[ObjectRows] = []
-    refused: list[JournalError] = []
 
-    def drive(number: int) -> None:
-        begin.wait()
-        try:
-            rows = rows_of(in_memory(memory), write=True, answer_s=60.0)
-            rows.append_rows([ROW % number])
-            writers.append(rows)
-        except JournalLocked as error:
-            refused.append(error)
+    def begin(number: int) -> ObjectRows:
+        rows = rows_of(in_memory(memory), write=True, answer_s=60.0)
+        rows.append_rows([ROW % number])
+        return rows
 
-    threads = [threading.Thread(target=drive, args=(number,)) for number in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    writers, refused = six_at_once(begin)
     assert (len(writers), len(refused)) == (1, 5)
     assert all("pid" in str(error) and "since" in str(error) for error in refused)
     assert len(texts(memory)) == 1

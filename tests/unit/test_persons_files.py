@@ -1,37 +1,29 @@
 """A person's files in folders that label, run, repair and init write to."""
 
-import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 from data_folders import folder_of
 from dies import deaths
+from made_up_stores import files_in, sweep
 
 import crowdsweep as cs
 from crowdsweep.cli.commands import run_command_line
 from crowdsweep.data.on_disk.folder import read_folder, write_folder
 from crowdsweep.data.on_disk.new_folder import check_new
-from crowdsweep.errors import BadInput, DataError, JournalDamaged, JournalError, NotOurs, NotWritten
+from crowdsweep.errors import BadInput, DataError, JournalError, NotOurs, NotWritten
 from crowdsweep.files import drafts
 from crowdsweep.files.listed import LIST_FILE
 from crowdsweep.files.owned import replaced
 from crowdsweep.labelling.label_files import LABELS, check_folder
-from crowdsweep.record.artifacts import Artifact
 from crowdsweep.record.journal import Journal, read_journal
 from crowdsweep.record.kept_arrays import digest_of
 from crowdsweep.record.repair import repair_journal
-from crowdsweep.record.rows import START, chain, unseal
-from crowdsweep.testing.journals import made_up_sweep, made_up_trials
 from crowdsweep.views.report_files import write_report
 
 ANSWERS = "item,annotator,label\n" + "".join(f"p{i},{who},{'yn'[i % 2]}\n" for i in range(6) for who in "abc")
-
-
-def files_in(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
 @pytest.fixture(scope="module")
@@ -157,15 +149,6 @@ def test_labels_are_whole_or_marked_at_every_death(tmp_path: Path) -> None:
     assert {path.name for path in folder.iterdir()} == {"labels.csv", "label.yaml", "notes.txt", LIST_FILE}
 
 
-def sweep(store: Path) -> Path:
-    """A finished sweep of made-up trials."""
-    journal = Journal(store)
-    trials = made_up_trials("a", "d", [{"test_accuracy": 0.8}, {"test_accuracy": 0.9}])
-    journal.handle_many(made_up_sweep(trials, models=[{"name": "a"}]))
-    journal.close()
-    return store
-
-
 MINE = {name: f"my {name}" for name in ("report.html", "table.csv", "table.md", "results.parquet", "items-1.png")}
 
 
@@ -266,77 +249,6 @@ def test_labels_in_a_store_go_through_no_link(fit: cs.Fit, tmp_path: Path) -> No
     assert (elsewhere / "labels.csv").exists()
 
 
-def forged(sound: Path, evil: Path, change: Callable[[dict], None], kind: str = "trial_finished") -> Path:
-    """A store whose checksums and chain agree, with one row that says something else."""
-    evil.mkdir()
-    texts, is_done = [], False
-    for line in (sound / "journal.jsonl").read_bytes().splitlines(keepends=True):
-        found = unseal(line)
-        assert found is not None
-        row = json.loads(found.text)
-        if row["kind"] == kind and not is_done:
-            change(row["data"][{"trial_finished": "result", "trial_planned": "spec", "sweep_started": "plan"}[kind]])
-            is_done = True
-        texts.append(json.dumps(row, separators=(",", ":"), ensure_ascii=True))
-    (evil / "journal.jsonl").write_bytes(chain(texts, START)[0])
-    if (sound / "artifacts").exists():
-        shutil.copytree(sound / "artifacts", evil / "artifacts")
-    return evil
-
-
-@pytest.mark.parametrize(
-    "digest", ["../../victim/thesis", "/etc/passwd", "x", "\0", "\ud800", "0" * 33, "A" * 32, 5, None, ["0" * 32]]
-)
-def test_a_digest_that_is_none_is_refused_by_name_and_removes_nothing(digest: object, tmp_path: Path) -> None:
-    (tmp_path / "victim").mkdir()
-    np.save(tmp_path / "victim" / "thesis.npy", np.arange(5))
-    before = files_in(tmp_path / "victim")
-    evil = forged(
-        sweep(tmp_path / "sound"),
-        tmp_path / "evil",
-        lambda result: result.update(kept={"x": {"digest": digest, "dtype": "<f8", "shape": [3]}}),
-    )
-    for call in (lambda: repair_journal(evil), lambda: read_journal(evil), lambda: Journal(evil)):
-        with pytest.raises(JournalDamaged, match=r"journal\.jsonl, row \d+: a row of kind 'trial_finished'"):
-            call()
-    assert files_in(tmp_path / "victim") == before
-
-
-def test_an_array_outside_of_the_store_cannot_be_named() -> None:
-    with pytest.raises(ValueError, match="32 hex digits"):
-        Artifact(digest="../../victim/thesis", dtype="<f8", shape=(3,))
-    with pytest.raises(ValueError, match="lengths"):
-        Artifact(dtype="<f8", shape=(-3,))
-
-
-@pytest.mark.parametrize("confusion", [[1, 2], ["ab", "cd"], [[1.0], [0.5, 0.5]], [[]], [], {}, "x", [{}], [[None]]])
-def test_a_matrix_that_is_none_is_one_error(confusion: object, tmp_path: Path) -> None:
-    evil = forged(sweep(tmp_path / "sound"), tmp_path / "evil", lambda result: result.update(confusion=confusion))
-    with pytest.raises(JournalError, match="trial_finished"):
-        write_report(evil)
-
-
-@pytest.mark.parametrize(
-    "value",
-    [{"$float": "nan"}, {"$float": "inf"}, 10**400, "0.5", None, []],
-    ids=["nan", "inf", "huge", "text", "null", "list"],
-)
-def test_a_metric_that_is_no_finite_number_is_one_error(value: object, tmp_path: Path) -> None:
-    evil = forged(sweep(tmp_path / "sound"), tmp_path / "evil", lambda result: result["metrics"].update(x=value))
-    with pytest.raises(JournalDamaged, match="trial_finished"):
-        read_journal(evil)
-
-
-@pytest.mark.parametrize("value", [{"$float": "nan"}, {"$float": "-inf"}, "a\ud800b"])
-@pytest.mark.parametrize("name", ["params", "dataset_params", "point"])
-def test_parameters_that_no_key_can_be_made_of_are_one_error(name: str, value: object, tmp_path: Path) -> None:
-    evil = forged(
-        sweep(tmp_path / "sound"), tmp_path / "evil", lambda spec: spec.update({name: {"x": value}}), "trial_planned"
-    )
-    with pytest.raises(JournalDamaged, match="trial_planned"):
-        read_journal(evil)
-
-
 def test_a_carriage_return_in_a_name_is_taken_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     odd = ["ann\rlee", "a\nb", "v\x0bt", "n\x85l", "u\u2028s", 'q"u"o', "\ttab", "b|r"]
     rows = "".join(
@@ -396,28 +308,6 @@ def test_two_that_label_at_once_are_one_refusal(fit: cs.Fit, tmp_path: Path, mon
         (place / "labels.csv").write_text("x")
         with pytest.raises(NotWritten, match="another crowdsweep is writing there"):
             fit.save(tmp_path / "labels")
-
-
-@pytest.mark.unchecked
-def test_odd_values_of_a_record_are_shown_as_they_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A whole number, and half a character in a name."""
-
-    def change(spec: dict) -> None:
-        spec["dataset"] = "a\ud800b"
-
-    asked = forged(
-        sweep(tmp_path / "sound"), tmp_path / "asked", lambda plan: change(plan["cells"][0]), "sweep_started"
-    )
-    first = forged(asked, tmp_path / "first", change, "trial_planned")
-    evil = forged(first, tmp_path / "evil", lambda result: result["metrics"].update(test_accuracy=10**15))
-    assert run_command_line(["results", str(evil)]) == 0
-    assert "a\\ud800b" in capsys.readouterr().out
-    write_report(evil)
-    beyond = forged(first, tmp_path / "beyond", lambda result: result["metrics"].update(test_accuracy=10**18))
-    assert run_command_line(["results", str(beyond)]) == 2
-    said = capsys.readouterr().err
-    assert ", row " in said, said
-    assert "metrics" in said, said
 
 
 def test_a_record_and_its_arrays_are_whole_at_every_death(tmp_path: Path) -> None:

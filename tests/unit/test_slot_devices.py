@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from crowdsweep import app
+from crowdsweep.engine import devices as engine_devices
 from crowdsweep.engine import slot_pool
 from crowdsweep.engine.devices import device_of
 from crowdsweep.engine.inline import InlineExecutor
@@ -16,7 +17,7 @@ from crowdsweep.errors import InfeasibleRequest
 from crowdsweep.models import devices
 from crowdsweep.sweepfile.read import parse_sweep
 from crowdsweep.sweepfile.records import Resources
-from crowdsweep.testing.executor_checks import batch_of, datasets, specs_on
+from crowdsweep.testing.executor_checks import batch_of, datasets, drained, finished, specs_on
 
 if TYPE_CHECKING:
     from crowdsweep.engine.cluster import Cluster
@@ -24,6 +25,11 @@ if TYPE_CHECKING:
 NO_SUCH = "cuda:99"
 """A GPU that no machine has, with CUDA or without."""
 WORDS = r"resources: expected a slot that computes on cuda:99.*`gpu` above 0.*torch \S+.*leave `gpu` out"
+
+
+@pytest.fixture
+def no_such_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine_devices, "device_of", lambda resources: NO_SUCH if resources.gpu else "cpu")
 
 
 def test_the_device_is_what_the_slot_asks_for() -> None:
@@ -40,20 +46,28 @@ def test_a_device_is_tried_and_the_reason_is_torchs() -> None:
     assert "meta" in devices.why_unusable("meta")  # it takes tensors, and has no numbers
 
 
-def test_inline_refuses_it_up_front() -> None:
+def test_inline_refuses_it_up_front(no_such_gpu: None) -> None:
     with pytest.raises(InfeasibleRequest, match=WORDS):
-        InlineExecutor(datasets(), device=NO_SUCH)
+        InlineExecutor(datasets(), [Resources(), Resources(gpu=1.0)])
 
 
-def test_a_sweep_file_that_asks_for_it_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(app, "device_of", lambda resources: NO_SUCH if resources.gpu else "cpu")
+def test_inline_does_without_a_gpu_that_is_only_preferred(no_such_gpu: None) -> None:
+    executor = InlineExecutor(datasets(), [Resources(gpu=1.0, gpu_needed=False)])
+    try:
+        executor.submit(batch_of(specs_on(next(iter(datasets().values())), "uniform", 1)))
+        (result,) = finished(drained(executor, 1))
+        assert (result.status, result.device) == ("ok", "cpu")
+    finally:
+        executor.close()
+
+
+def test_a_sweep_file_whose_model_asks_for_it_is_refused(no_such_gpu: None, tmp_path: Path) -> None:
     config = parse_sweep(
         {
             "name": "gpu",
             "datasets": ["anesthesia"],
-            "models": ["majority-vote"],
+            "models": [{"name": "majority-vote", "resources": {"gpu": 1}}],
             "engine": "inline",
-            "resources": {"gpu": 1},
             "tracking": {"enabled": False},
         }
     )
@@ -78,6 +92,7 @@ def test_a_slot_of_ray_says_which_machine_it_is(slot: Slot) -> None:
 def test_ray_refuses_it_before_a_trial_begins(ray_cluster: "Cluster", monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slot_pool, "device_of", lambda resources: NO_SUCH)
     executor = RayExecutor(datasets(), ray_cluster)
+    executor._needs_gpus = True  # the cluster has none that could be asked for
     try:
         executor.submit(batch_of(specs_on(next(iter(datasets().values())), "uniform", 2)))
         with pytest.raises(InfeasibleRequest, match=WORDS):

@@ -107,6 +107,13 @@ class TestPool:
         pool, _ = made(node("a", 3, 1))
         assert pool.looked([EITHER] * 3) == {"a": [(1, 1), (1, 0), (1, 0)]}
 
+    def test_gpus_that_cannot_be_used_are_not_started_again(self, made: Any) -> None:
+        pool, cluster = made(node("a", 3, 1), may_grow=True)
+        pool.looked([EITHER])
+        pool.do_without_gpus(pool.actors[0])
+        assert pool.looked([EITHER] * 4) == {"a": [(1, 0)] * 3}
+        assert all(shape.gpu == 0 for shape in cluster.asked[-1])
+
     def test_a_node_that_is_drained_gets_no_more_work(self, made: Any) -> None:
         pool, cluster = made(node("a", 1), node("b", 1))
         pool.looked([CPU, CPU])

@@ -153,7 +153,7 @@ CANDIDATES = (
     Candidate(name="dl-ds", why="Dawid-Skene, then a classifier", when=_known),
     Candidate(name="dl-em", why="Dawid-Skene and a classifier, trained together", when=_known, searched=True),
     Candidate(name="cmm", why="annotators in groups, and a classifier", searched=True),
-    Candidate(name="lia-ml", why="several classes an item, from features", when=_of_several_classes),
+    Candidate(name="lia-ml", why="several classes per item, from features", when=_of_several_classes),
 )
 
 
