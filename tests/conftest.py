@@ -1,5 +1,6 @@
 """Fixtures that every part's tests share."""
 
+import gc
 import os
 import re
 import signal
@@ -33,6 +34,10 @@ COLD_START = worker._started
 SHAPES_ARE_CHECKED = re.compile(r"tests/(oracles/|\w+/test_data_|unit/test_arrays)")
 
 
+# In the environment of workers of a session: where the one server of all of them listens (`warm.py`).
+WARM_SERVER = "WARM_SERVER"
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--shapes", choices=("here", "everywhere"), default="here", help="where shapes of arrays are checked"
@@ -46,12 +51,24 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    gc.disable()  # until all is collected: what imports make stays
     # beartype looks at one entry of a list drawn with `random`, which hypothesis takes for the strategy's own doing.
     config.addinivalue_line("filterwarnings", "ignore:Do not use the `random` module inside strategies")
     check_shapes(config.getoption("--shapes") == "everywhere")  # collection and fixtures of sessions
     # A suite started with `&` or `nohup` hands ignored signals on; its commands start as a terminal's do.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    if config.getoption("numprocesses", None) and not hasattr(config, "workerinput"):
+        server = WarmServer()
+        server.begin()  # while workers collect
+        os.environ[WARM_SERVER] = server.path
+        config.add_cleanup(server.close)
+
+
+def pytest_collection_finish() -> None:
+    """Takes modules and thousands of tests out of what the garbage collector looks through again and again."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="session")
@@ -69,7 +86,7 @@ def shared_data() -> Path:
 @pytest.fixture(scope="session")
 def warm() -> Iterator[WarmServer]:
     """Starts commands in an instant; who tests a start begins cold."""
-    server = WarmServer()
+    server = WarmServer(os.environ.get(WARM_SERVER))
     yield server
     server.close()
 

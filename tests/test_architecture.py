@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -33,6 +34,7 @@ DOORS = {
     "boto3": ["record/objects.py"],
     "pandas": [],
 }
+pytestmark = pytest.mark.xdist_group("architecture")  # one worker parses the package for all
 LONGEST_FILE, LONGEST_FUNCTION = 500, 60  # the aim is 400 and 50; beyond these it is no matter of taste
 
 
@@ -45,9 +47,35 @@ def imported(tree: ast.AST) -> Iterator[str]:
             yield node.module.partition(".")[0]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """What the rules below ask of a file: its syntax tree is made once, and not kept."""
+
+    imported: frozenset[str]
+    modules: frozenset[str]  # of this package
+    lines: int
+    long_functions: tuple[str, ...]
+    is_documented: bool
+    prints: bool
+    unsafe: tuple[str, ...]
+
+
 @cache
-def imported_by(path: Path) -> frozenset[str]:
-    return frozenset(imported(ast.parse(path.read_text())))
+def facts(path: Path) -> Facts:
+    text = path.read_text()
+    tree = ast.parse(text)
+    return Facts(
+        imported=frozenset(imported(tree)),
+        modules=frozenset(modules_of(tree)),
+        lines=len(text.splitlines()),
+        long_functions=tuple(long_functions(tree)),
+        is_documented=not text.strip() or ast.get_docstring(tree) is not None,
+        prints=any(
+            isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print"
+            for node in ast.walk(tree)
+        ),
+        unsafe=tuple(unsafe(tree)),
+    )
 
 
 def test_layers() -> None:
@@ -56,10 +84,9 @@ def test_layers() -> None:
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
 
 
-@pytest.mark.xdist_group("architecture")  # one worker parses the package for all
 @pytest.mark.parametrize("library", DOORS)
 def test_heavy_libraries_have_one_door(library: str) -> None:
-    inside = [path for path in FILES if library in imported_by(path)]
+    inside = [path for path in FILES if library in facts(path).imported]
     names = [path.relative_to(PACKAGE).as_posix() for path in inside]
     stray = [name for name in names if not any(fnmatch.fnmatch(name, door) for door in DOORS[library])]
     assert not stray, f"{library} may be imported in {DOORS[library]} only"
@@ -67,10 +94,10 @@ def test_heavy_libraries_have_one_door(library: str) -> None:
     assert not unused, f"{library} is not imported in {unused}: shut that door"
 
 
-def modules_of(path: Path) -> set[str]:
+def modules_of(tree: ast.AST) -> set[str]:
     """The modules of this package that a file imports, wherever in it."""
     found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module is not None and node.module.startswith("crowdsweep."):
             found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
     return found
@@ -95,24 +122,25 @@ def test_views_know_no_statistics() -> None:
     views = [path for path in FILES if path.is_relative_to(PACKAGE / "views")]
     assert len(views) > 20, "the rule looks at nothing"
     for path in views:
-        assert not imported_by(path) & {"scipy", "sklearn", "statistics"}, path
-        used = modules_of(path)
+        assert not facts(path).imported & {"scipy", "sklearn", "statistics"}, path
+        used = facts(path).modules
         assert not [name for name in used if name.startswith(computing) or name in making | reading], path
 
 
+def long_functions(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            body = node.body[1:] if ast.get_docstring(node) is not None else node.body
+            size = (node.end_lineno or 0) - body[0].lineno + 1 if body else 0
+            if size > LONGEST_FUNCTION:
+                yield f"{node.name} has {size} lines"
+
+
 def test_files_and_functions_stay_short() -> None:
-    long: list[str] = []
-    for path in FILES:
-        text = path.read_text()
-        if (lines := len(text.splitlines())) > LONGEST_FILE:
-            long.append(f"{path.relative_to(ROOT)}: {lines} lines")
-        for node in ast.walk(ast.parse(text)):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                body = node.body[1:] if ast.get_docstring(node) is not None else node.body
-                size = (node.end_lineno or 0) - body[0].lineno + 1 if body else 0
-                if size > LONGEST_FUNCTION:
-                    long.append(f"{path.relative_to(ROOT)}: {node.name} has {size} lines")
-    assert not long
+    assert not [
+        f"{path.relative_to(ROOT)}: {facts(path).lines} lines" for path in FILES if facts(path).lines > LONGEST_FILE
+    ]
+    assert not [f"{path.relative_to(ROOT)}: {long}" for path in FILES for long in facts(path).long_functions]
 
 
 def test_no_file_is_named_for_nothing() -> None:
@@ -121,19 +149,11 @@ def test_no_file_is_named_for_nothing() -> None:
 
 
 def test_every_module_says_what_it_is() -> None:
-    silent = [
-        path for path in FILES if path.read_text().strip() and ast.get_docstring(ast.parse(path.read_text())) is None
-    ]
-    assert not silent
+    assert not [path for path in FILES if not facts(path).is_documented]
 
 
 def test_only_the_command_line_prints() -> None:
-    printing = [
-        path.relative_to(PACKAGE).as_posix()
-        for path in FILES
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print"
-    ]
+    printing = [path.relative_to(PACKAGE).as_posix() for path in FILES if facts(path).prints]
     assert not [name for name in printing if not name.startswith("cli/")]
 
 
@@ -188,10 +208,10 @@ def test_data_never_become_code() -> None:
         f"{path.relative_to(PACKAGE)}:{line}"
         for path in FILES
         if path.parent.name != "testing"
-        for line in unsafe(ast.parse(path.read_text()))
+        for line in facts(path).unsafe
     ]
     assert not found
-    assert [line for path in (PACKAGE / "testing").glob("*.py") for line in unsafe(ast.parse(path.read_text()))]
+    assert [line for path in (PACKAGE / "testing").glob("*.py") for line in facts(path).unsafe]
 
 
 @pytest.mark.parametrize(

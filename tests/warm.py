@@ -9,6 +9,7 @@ test of one of these starts cold. Ray is not imported: it reads its settings fro
 script's own standard streams (`WarmServer.on_path`).
 """
 
+import gc
 import json
 import os
 import signal
@@ -89,16 +90,14 @@ class Forked:
 
 
 class WarmServer:
-    """The process that has imported everything, started with the first request."""
+    """The process that has imported everything, started with the first request; or one that somebody else started."""
 
-    def __init__(self) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="warm")
+    def __init__(self, path: str | None = None) -> None:
+        """Of this process, or the one of another that is there, or will be, at `path`."""
+        self._folder = tempfile.TemporaryDirectory(prefix="warm") if path is None else None
+        self.path = path or f"{self._folder.name}/socket"
         self._process: subprocess.Popen[bytes] | None = None
         self._lock = threading.Lock()
-
-    @property
-    def _path(self) -> str:
-        return f"{self._folder.name}/socket"
 
     def start(
         self,
@@ -145,16 +144,16 @@ class WarmServer:
 
     def forked(self, request: Mapping[str, Any], files: Sequence[int]) -> Forked:
         """Has the server fork a process for a request."""
-        self._begin()
-        return ask(self._path, request, files)
+        self._wait()
+        return ask(self.path, request, files)
 
     def on_path(self, folder: Path) -> str:
         """Writes a program `crowdsweep` into a folder, which has the server run a command; returns a PATH on which it
         comes first, and Python second."""
-        self._begin()
+        self._wait()
         program = folder / "crowdsweep"
         # -S and -E: the program needs the standard library alone, and starts in an instant.
-        program.write_text(f'#!/bin/sh\nexec {sys.executable} -SE {__file__} --socket {self._path} "$@"\n')
+        program.write_text(f'#!/bin/sh\nexec {sys.executable} -SE {__file__} --socket {self.path} "$@"\n')
         program.chmod(0o755)
         return os.pathsep.join([str(folder), str(Path(sys.executable).parent), os.environ["PATH"]])
 
@@ -163,22 +162,27 @@ class WarmServer:
         if self._process is not None:
             self._process.kill()
             self._process.wait()
-        self._folder.cleanup()
+        if self._folder is not None:
+            self._folder.cleanup()
 
-    def _begin(self) -> None:
+    def begin(self) -> None:
+        """Starts it, if it is this process's own and was not started yet; does not wait until it is there."""
         with self._lock:
-            if self._process is None:
+            if self._folder is not None and self._process is None:
                 environment = {
                     k: v for k, v in os.environ.items() if not k.startswith(("CROWDSWEEP", "MLFLOW", "RAY_"))
                 }
-                command = [sys.executable, "-P", __file__, "--serve", self._path]
+                command = [sys.executable, "-P", __file__, "--serve", self.path]
                 environment |= {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
                 self._process = subprocess.Popen(command, env=environment, start_new_session=True)
-            deadline = time.monotonic() + _STARTS_S
-            while not Path(self._path).exists():
-                assert self._process.poll() is None, "the warm server did not start"
-                assert time.monotonic() < deadline, "the warm server does not start"
-                time.sleep(0.02)
+
+    def _wait(self) -> None:
+        self.begin()
+        deadline = time.monotonic() + _STARTS_S
+        while not Path(self.path).exists():
+            assert self._process is None or self._process.poll() is None, "the warm server did not start"
+            assert time.monotonic() < deadline, "the warm server does not start"
+            time.sleep(0.02)
 
 
 def cold_start(
@@ -221,7 +225,10 @@ def _number(file: IO[Any] | int) -> int:
 def _serve(path: str) -> None:
     """Imports, and then forks a process for each connection, until it is killed."""
     before = dict(os.environ)
+    gc.disable()
     _import_everything()
+    gc.freeze()  # the processes that it becomes share what is imported
+    gc.enable()
     settings = {name: value for name, value in os.environ.items() if name not in before}
     waking, woken = socket.socketpair()
     woken.setblocking(False)

@@ -14,6 +14,7 @@ ours. To a `Call` it receives one of the last two alone.
 """
 
 import ctypes
+import gc
 import os
 import signal
 import socket
@@ -51,6 +52,7 @@ def serve(number: int) -> None:
     signal.set_wakeup_fd(woken.fileno(), warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, _wake)
     keep_search_path()
+    gc.freeze()  # workers share the memory of what is imported, and do not look through it for garbage
     workers: set[int] = set()
     with suppress(OSError):  # the driver is gone
         _supervise(workers, driver, waking, woken)
