@@ -65,10 +65,14 @@ def pytest_configure(config: pytest.Config) -> None:
         config.add_cleanup(server.close)
 
 
-def pytest_collection_finish() -> None:
+def pytest_collection_finish(session: pytest.Session) -> None:
     """Takes modules and thousands of tests out of what the garbage collector looks through again and again."""
     gc.freeze()
     gc.enable()
+    if session.config.getoption("loadgroup", False):  # in workers; some versions of pytest and xdist lose them silently
+        lost = [item for item in session.items if item.get_closest_marker("xdist_group") and "@" not in item.nodeid]
+        if lost:
+            raise pytest.UsageError(f"expected tests with an xdist_group to bear its name, got {lost[0].nodeid}")
 
 
 @pytest.fixture(scope="session")

@@ -87,6 +87,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
                 process.wait()
 
 
+@pytest.mark.long
 @pytest.mark.ray
 @pytest.mark.xdist_group("clusters")
 def test_two_nodes_as_written(start: Start, tmp_path: Path) -> None:

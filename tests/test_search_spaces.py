@@ -120,7 +120,7 @@ def brief(path: Path) -> list[str]:
     ("name", "more", "cells"),
     [
         ("lia-redundancy", ["study.labels_per_item={bluebirds: [5], word-similarity: [5], rte: [5]}"], 62),
-        ("medical", [], 17),
+        pytest.param("medical", [], 17, marks=pytest.mark.long),
         pytest.param("polarity-and-genre", ["budget.points=1"], 29, marks=pytest.mark.long),
     ],
 )

@@ -130,7 +130,7 @@ def wait_for_results(folder: Path, number: int, driver: Driver) -> None:
 
 @pytest.mark.parametrize(
     "engine",
-    ["inline", pytest.param("ray", marks=[pytest.mark.ray, pytest.mark.xdist_group("ray")])],
+    ["inline", pytest.param("ray", marks=[pytest.mark.ray, pytest.mark.long, pytest.mark.xdist_group("ray")])],
 )
 def test_ctrl_c_once_finishes_what_runs_and_says_how_to_go_on(engine: str, tmp_path: Path, run: Run) -> None:
     driver = run(mapping_of([SLOW], seeds={"report": 400}, pack=4), "--engine", engine)

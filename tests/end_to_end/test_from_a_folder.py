@@ -140,8 +140,9 @@ def short_training(sweep: SweepConfig) -> list[str]:
     return [part for label in taught for part in ("--set", f"models.{label}.params.steps=20")]
 
 
-# Texts alone are run below, with the shortest of networks; the default ones take their time.
-LONG = {texts_without_features}
+# Texts alone are run below, with the shortest of networks; the default ones take their time. The others are of a kind
+# with one that is left.
+LONG = {texts_without_features, several_classes_an_item, two_kinds_of_features}
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from crowdsweep.sweep.plan import make_plan
 from crowdsweep.sweepfile.read import parse_sweep
 from crowdsweep.sweepfile.records import SweepConfig
 
-KILLS = (4, pytest.param(20, marks=pytest.mark.long))
+KILLS = (3, pytest.param(20, marks=pytest.mark.long))
 
 
 @pytest.fixture(scope="module")

@@ -85,7 +85,7 @@ def check_killed(drivers: ForkServerContext, config: SweepConfig, folder: Path, 
     assert again.now.stopped_early == expected[stopped]
 
 
-@pytest.mark.parametrize("places", [(7, 17), pytest.param(TEN, marks=pytest.mark.long)], ids=["two", "ten"])
+@pytest.mark.parametrize("places", [(9,), pytest.param(TEN, marks=pytest.mark.long)], ids=["one", "ten"])
 def test_the_same_points_stop_after_any_kill(drivers: ForkServerContext, tmp_path: Path, places: Sequence[int]) -> None:
     check_killed(drivers, config_of(), tmp_path, places)
 

@@ -96,15 +96,15 @@ def until(condition: Callable[[], bool], seconds: float = 90.0) -> None:
 
 
 def test_commands_import_nothing_from_the_current_folder(trap: Path) -> None:
-    run(trap, "plan", "sweep.yaml")
     run(trap, "run", "sweep.yaml", "--engine", "inline", "--store", "store")
-    run(trap, "report", "store")
     run(trap, "mirror", "store")
     run(trap, "data", "simulate", "crowd", "--source", "gaussians")
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("arguments", ["results STORE", "models dawid-skene", "data check anesthesia"])
+@pytest.mark.parametrize(
+    "arguments", ["plan sweep.yaml", "report STORE", "results STORE", "models dawid-skene", "data check anesthesia"]
+)
 def test_other_commands_import_nothing_from_the_current_folder(arguments: str, trap: Path, store: Path) -> None:
     run(trap, *arguments.replace("STORE", str(store)).split())
 

@@ -45,7 +45,7 @@ def real(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 SERVERS = [
-    ("memory", 3, 20),
+    ("memory", 2, 12),
     pytest.param("real", 20, 120, marks=pytest.mark.long),
 ]
 

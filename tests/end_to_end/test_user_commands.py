@@ -30,6 +30,9 @@ engine: inline
 """
 
 
+pytestmark = pytest.mark.xdist_group("user commands")  # one sweep for all
+
+
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory, warm: WarmServer) -> Path:
     """Runs the sweep as a user would, in a process of its own, and returns its record."""

@@ -35,6 +35,9 @@ WRITES = ("create", "write", "summarise", "write_file", "tag", "rename", "mark",
 """Methods of a door that change what MLflow has."""
 
 
+pytestmark = pytest.mark.xdist_group("mlflow catches up")  # one sweep for all
+
+
 @pytest.fixture(scope="module")
 def done(tmp_path_factory: pytest.TempPathFactory, empty_database: Path) -> Path:
     """A store whose sweep has ended, as MLflow shows it."""

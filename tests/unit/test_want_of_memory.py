@@ -49,11 +49,18 @@ class Probe:
 )
 
 
+def kinds(*, quick: str) -> list[Any]:
+    """The ways to say that there is no more memory; all of them in the long suite."""
+    return [
+        kind if kind == quick else pytest.param(kind, marks=pytest.mark.long) for kind in ("torch", "python", "runtime")
+    ]
+
+
 def comparable(result: TrialResult) -> TrialResult:
     return replace(result, wall_s=0.0, batch_wall_s=0.0, batch_size=1, peak_bytes=0)
 
 
-@pytest.mark.parametrize("kind", ["torch", "python", "runtime"])
+@pytest.mark.parametrize("kind", kinds(quick="python"))
 def test_a_batch_that_is_too_large_is_halved(kind: str, add_model: Callable[..., list[Any]]) -> None:
     calls = add_model("probe-greedy", GREEDY)
     base = dataset()
@@ -72,7 +79,7 @@ def test_what_the_larger_batch_held_is_let_go_before_the_next(add_model: Callabl
     assert all(all(gone) for _, gone in calls)
 
 
-@pytest.mark.parametrize("kind", ["torch", "python", "runtime"])
+@pytest.mark.parametrize("kind", kinds(quick="torch"))
 def test_who_gets_none_alone_fails_with_the_reason(kind: str, add_model: Callable[..., list[Any]]) -> None:
     add_model("probe-greedy", GREEDY)
     base = dataset()
