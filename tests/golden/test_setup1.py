@@ -109,6 +109,7 @@ def test_dl_em_collapses_under_the_papers_protocol():
     assert many < _mean("cmm", "paper", 10_000)
 
 
+@pytest.mark.long
 def test_dl_em_does_not_collapse_with_as_many_epochs_as_the_others():
     assert _mean("dl-em", "equal_budget", 10_000) >= 92
     assert _mean("dl-em", "equal_budget", 10_000) > _mean("cmm", "equal_budget", 10_000)

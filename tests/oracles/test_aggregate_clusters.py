@@ -349,11 +349,22 @@ def test_clusters_that_are_there_are_found() -> None:
 @pytest.mark.parametrize(
     "model",
     [
-        build_model("fmm-guided", {"item_clusters": 2, **CLASSIFIER}),
-        build_model("pgm-bp-guided", {"item_clusters": 2, "annotator_clusters": 2, "test_snap": "soft", **CLASSIFIER}),
-        build_model("pgm-annealing-guided", {"item_clusters": 2, "annotator_clusters": 2, "kappa": 50.0, **CLASSIFIER}),
+        pytest.param(build_model("fmm-guided", {"item_clusters": 2, **CLASSIFIER}), id="fmm-guided"),
+        pytest.param(
+            build_model(
+                "pgm-bp-guided", {"item_clusters": 2, "annotator_clusters": 2, "test_snap": "soft", **CLASSIFIER}
+            ),
+            id="pgm-bp-guided",
+            marks=pytest.mark.long,
+        ),
+        pytest.param(
+            build_model(
+                "pgm-annealing-guided", {"item_clusters": 2, "annotator_clusters": 2, "kappa": 50.0, **CLASSIFIER}
+            ),
+            id="pgm-annealing-guided",
+            marks=pytest.mark.long,
+        ),
     ],
-    ids=["fmm-guided", "pgm-bp-guided", "pgm-annealing-guided"],
 )
 def test_unseen_items_get_the_distribution_of_their_cluster(
     model: Any,

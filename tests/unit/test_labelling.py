@@ -3,6 +3,7 @@
 import errno
 import os
 import shlex
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -73,12 +74,18 @@ def test_labels_are_an_independent_dawid_skenes(shared_data, tmp_path):
     assert pq.read_table(tmp_path / "o" / "labels.parquet").num_rows == 800
 
 
-@pytest.mark.parametrize("n_classes", [2, 3, 5])
 @pytest.mark.parametrize(
-    "model",
+    ("model", "n_classes"),
     [
-        *("dawid-skene", "one-coin", "majority-vote", "mace", "fmm"),  # by answers; fmm knows no annotators
-        *("soft-mv", "dl-ds", "crowdlab", "cmm", "dl-em", "speelfc-d", "pd"),  # with a classifier in between
+        # By answers; fmm knows no annotators.
+        *product(("dawid-skene", "one-coin", "majority-vote", "mace", "fmm"), (2, 3, 5)),
+        # With a classifier in between, which takes its time.
+        *(
+            pytest.param(model, n_classes, marks=[] if n_classes == 3 else pytest.mark.long)
+            for model, n_classes in product(
+                ("soft-mv", "dl-ds", "crowdlab", "cmm", "dl-em", "speelfc-d", "pd"), (2, 3, 5)
+            )
+        ),
     ],
 )
 def test_ten_planted_spammers_among_a_hundred_are_found(n_classes, model):
