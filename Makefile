@@ -1,4 +1,4 @@
-# What the README names. Every target begins with `setup`: a virtual environment with the versions of constraints.txt.
+# What the README names. Every target begins with a virtual environment that has the versions of constraints.txt.
 
 PYTHON ?= python3
 VENV := .venv
@@ -17,20 +17,36 @@ unexport PYTHONDONTWRITEBYTECODE
 .PHONY: setup demo test test-all chaos table check format lint layers types clean
 .DEFAULT_GOAL := test
 
-setup: $(VENV)/installed
+# What is installed grows with what is asked for: the package, what tests need, what the checks and long tests need.
+setup: $(VENV)/installed-dev
 
-# Not all is compiled, half of the time would go into what nobody imports: what everybody does is imported once.
-$(VENV)/installed: pyproject.toml constraints.txt
+$(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "crowdsweep needs Python 3.11 or newer, this is " + sys.version)'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt --editable '.[dev]'
-	$(BIN)/python -P -c 'import matplotlib.pyplot, mlflow, optuna, pandas, ray, scipy.stats, sklearn.linear_model, torch'
+
+# Not all is compiled, half of the time would go into what nobody imports: what everybody does is imported once.
+INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt --editable
+IMPORT = $(BIN)/python -P -c 'import matplotlib.pyplot, mlflow, optuna, pandas, ray, scipy.stats, sklearn.linear_model, torch'
+
+$(VENV)/installed: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(INSTALL) .
+	$(IMPORT)
 	touch $@
 
-demo: setup
+$(VENV)/installed-test: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(INSTALL) '.[test]'
+	$(IMPORT)
+	touch $(VENV)/installed $@
+
+$(VENV)/installed-dev: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(INSTALL) '.[dev]'
+	$(IMPORT)
+	touch $(VENV)/installed $(VENV)/installed-test $@
+
+demo: $(VENV)/installed
 	$(BIN)/crowdsweep run search_spaces/quickstart.yaml
 
-test: setup
+test: $(VENV)/installed-test
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "not long"
 
 # Contains all of `test`; the long campaigns beside it, shapes checked everywhere, and a hundred faults.
@@ -39,7 +55,7 @@ test-all: setup
 		--jaxtyping-packages=crowdsweep,late_beartype.checked_when_called
 	PYTHONPATH=tests $(BIN)/python -m chaos.campaign
 
-chaos: setup
+chaos: $(VENV)/installed-test
 	PYTHONPATH=tests $(BIN)/python -m chaos.campaign
 
 table: setup

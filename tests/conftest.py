@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from crowdsweep.engine.cluster import Cluster
 
 # Examples are drawn the same on every run, and a slow machine is no failure.
-settings.register_profile("crowdsweep", deadline=None, derandomize=True, max_examples=50)
-settings.load_profile("crowdsweep")
+settings.register_profile("quick", deadline=None, derandomize=True, max_examples=25)
+settings.register_profile("everything", deadline=None, derandomize=True, max_examples=100)
 
 
 # Ray's own default has its workers give way to everything, the other tests among them.
@@ -54,7 +54,9 @@ def pytest_configure(config: pytest.Config) -> None:
     gc.disable()  # until all is collected: what imports make stays
     # beartype looks at one entry of a list drawn with `random`, which hypothesis takes for the strategy's own doing.
     config.addinivalue_line("filterwarnings", "ignore:Do not use the `random` module inside strategies")
-    check_shapes(config.getoption("--shapes") == "everywhere")  # collection and fixtures of sessions
+    everything = config.getoption("--shapes") == "everywhere"
+    check_shapes(everything)  # in collection and in fixtures of sessions
+    settings.load_profile("everything" if everything else "quick")
     # A suite started with `&` or `nohup` hands ignored signals on; its commands start as a terminal's do.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)

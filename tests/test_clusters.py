@@ -108,6 +108,7 @@ def test_two_nodes_as_written(start: Start, tmp_path: Path) -> None:
     assert len(state.results) == 6
 
 
+@pytest.mark.long
 @pytest.mark.ray
 @pytest.mark.xdist_group("clusters")
 def test_one_node_as_written_listens_on_loopback_alone(start: Start, tmp_path: Path) -> None:

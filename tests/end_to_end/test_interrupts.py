@@ -254,7 +254,17 @@ CASES: Sequence[tuple[str, Sequence[str], State, dict[str, Any], Any]] = [
 # Of states that are alike one is always pressed in, the others in the long suite.
 MANY = {
     *("run imports a library of Ray", "run starts actors", "run starts the forkserver", "plan starts"),
-    *("trials on Ray", "report starts", "mirror starts", "status", "repair", "data import", "data describe"),
+    *(
+        "trials on Ray",
+        "report starts",
+        "mirror starts",
+        "mirror",
+        "replay",
+        "status",
+        "repair",
+        "data import",
+        "data describe",
+    ),
 }
 LONG = {True: [pytest.mark.long], False: list[pytest.MarkDecorator]()}
 

@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +21,7 @@ from warm import WarmServer
 from crowdsweep.errors import JournalError
 from crowdsweep.record.journal import read_journal
 
-pytestmark = [pytest.mark.ray, pytest.mark.xdist_group("clusters"), pytest.mark.long]
+pytestmark = [pytest.mark.ray, pytest.mark.xdist_group("clusters")]
 
 PATIENCE_S = 240.0
 MARK = "CROWDSWEEP_TEST_CLUSTER"
@@ -159,11 +159,12 @@ def asked(warm: WarmServer, cluster: Started, cwd: Path, *words: str) -> str:
     return done.stdout
 
 
+@pytest.mark.parametrize("of_ray", [["with"], pytest.param(["with", "without"], marks=pytest.mark.long)], ids=len)
 def test_a_submitted_sweep_and_rays_own_jobs_run_to_their_end(
-    cluster: Started, tmp_path: Path, warm: WarmServer
+    of_ray: Sequence[str], cluster: Started, tmp_path: Path, warm: WarmServer
 ) -> None:
-    """All at once, to wait once: `submit --detach` whose terminal is killed, and `ray job submit` with a working
-    directory and without."""
+    """At once, to wait once: `submit --detach` whose terminal is killed, and `ray job submit` with a working directory
+    and without."""
     home, stores, elsewhere = tmp_path / "home", tmp_path / "stores", tmp_path / "elsewhere"
     for folder in (home / "photos", home / "plugins", elsewhere):
         folder.mkdir(parents=True)
@@ -176,12 +177,13 @@ def test_a_submitted_sweep_and_rays_own_jobs_run_to_their_end(
     in_a_terminal_that_is_killed(cluster, line, "submitted to", home, CROWDSWEEP_PLUGINS="plugins")
     (home / "plugins").rename(tmp_path / "plugins-gone")  # the job has what it needs
     ray = ["ray", "job", "submit", "--no-wait", "--address", cluster.address]
-    for words, sweep, store in ((["--working-dir", str(home)], "own.yaml", "with"), ([], home / "own.yaml", "without")):
+    for store in of_ray:
+        words, sweep = (["--working-dir", str(home)], "own.yaml") if store == "with" else ([], home / "own.yaml")
         run = ["--", "crowdsweep", "run", str(sweep), "--store", str(stores / store)]
         begun = command(cluster, *ray, *words, *run, cwd=elsewhere)
         assert begun.returncode == 0, begun.stderr
 
-    for store in ("sent", "with", "without"):
+    for store in ("sent", *of_ray):
         page = stores / store / "report.html"
         wait_for(
             page.exists, lambda: command(cluster, "ray", "job", "list", "--address", cluster.address, cwd=home).stdout
@@ -201,6 +203,7 @@ def test_a_submitted_sweep_and_rays_own_jobs_run_to_their_end(
     assert {spec.dataset for spec in read_journal(stores / "sent").specs.values()} == {"photos"}
 
 
+@pytest.mark.long
 def test_the_token_is_asked_for(cluster: Started, tmp_path: Path, warm: WarmServer) -> None:
     (tmp_path / "sweep.yaml").write_text(SWEEP.format(name="refused", dataset="anesthesia", model="uniform"))
     words = f"submit sweep.yaml --address {cluster.address} --store store --detach".split()
@@ -211,6 +214,7 @@ def test_the_token_is_asked_for(cluster: Started, tmp_path: Path, warm: WarmServ
         assert not (tmp_path / "store").exists()
 
 
+@pytest.mark.long
 def test_a_job_that_is_stopped_finishes_what_runs_and_goes_on_when_submitted_again(
     cluster: Started, tmp_path: Path, warm: WarmServer
 ) -> None:
