@@ -23,6 +23,9 @@ TEN = (
 RAY = [pytest.mark.ray, pytest.mark.xdist_group("ray")]
 
 
+pytestmark = pytest.mark.xdist_group("ten faults")  # the undisturbed sweeps are run once
+
+
 @pytest.fixture(scope="module")
 def undisturbed(warm: WarmServer) -> Iterator[Undisturbed]:
     sweeps = Undisturbed(warm=warm)

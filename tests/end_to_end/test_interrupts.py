@@ -312,7 +312,7 @@ def nobody_is_left(started: Started) -> None:
         time.sleep(0.1)
 
 
-@pytest.mark.parametrize("presses", [1, 2])
+@pytest.mark.parametrize("presses", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_a_press_while_mlflow_catches_up_leaves_it_to_mirror(presses: int, start: Start, tmp_path: Path) -> None:
     """All trials are done by then: one press goes on to the report, and the second ends that too."""
     sweep_of(tmp_path, **SILENT_MLFLOW)
@@ -329,7 +329,7 @@ def test_a_press_while_mlflow_catches_up_leaves_it_to_mirror(presses: int, start
     assert presses == 2 or ("crowdsweep mirror" in started.said and (tmp_path / "made" / "report.html").exists())
 
 
-@pytest.mark.parametrize("presses", [1, 2])
+@pytest.mark.parametrize("presses", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_ui_ends_with_its_server(presses: int, start: Start, store: Path) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -365,7 +365,7 @@ def ended_in_order(started: Started) -> None:
     assert "interrupted" in (started.folder / "made" / "report.html").read_text()
 
 
-@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [pytest.param(signal.SIGHUP, marks=pytest.mark.long), signal.SIGTERM, signal.SIGINT])
 def test_any_signal_that_asks_for_an_end_is_an_orderly_stop(
     number: signal.Signals, start: Start, tmp_path: Path
 ) -> None:

@@ -83,7 +83,8 @@ def test_no_crowd_beats_gold(protocol, n_annotators):
         assert _mean(model, protocol, n_annotators) <= _mean("ideal", protocol, n_annotators) + 1
 
 
-@pytest.mark.parametrize("protocol", [pytest.param("paper", marks=pytest.mark.long), "equal_budget"])
+@pytest.mark.long
+@pytest.mark.parametrize("protocol", ["paper", "equal_budget"])
 def test_cmm_does_not_mind_how_many_annotators_there_are(protocol):
     few, many = _mean("cmm", protocol, 100), _mean("cmm", protocol, 10_000)
     assert min(few, many) >= 88

@@ -124,6 +124,7 @@ def test_conal_likelihood_and_slopes_are_those_of_the_mixture() -> None:
     must_agree(mixture(torch.log_softmax(raw, dim=1), found), torch.stack(expected), raw, rows, towards, common)
 
 
+@pytest.mark.long
 def test_conal_recovers_matrices_and_trusts_the_common_one_less_where_an_annotator_differs() -> None:
     """Most take class 2 for class 1 half of the time; two never do; annotator 0 does and exchanges classes 0 and 1."""
     rng = np.random.default_rng(0)
@@ -187,6 +188,7 @@ def crowd_data(seed: int, *, items: int, annotators: int, per_annotator: int) ->
     return TrainingData(annotations=annotations, items=Items(n_items=items, features=features)), crowd
 
 
+@pytest.mark.long
 def test_speelfc_recovers_the_matrices_of_annotators_with_two_hundred_answers() -> None:
     crowds = [crowd_data(seed, items=500, annotators=15, per_annotator=200) for seed in range(3)]
     contexts = [FitContext(seeds=SeedStream(seed)) for seed in range(3)]

@@ -140,7 +140,8 @@ def test_an_annotator_never_seen_is_known_by_its_features():
     np.testing.assert_allclose(matrices[0], matrices[1:].mean(axis=0), atol=0.12)
 
 
-@pytest.mark.parametrize("name", ["lia", pytest.param("lia-e", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["lia", "lia-e"])
 def test_who_is_always_right_comes_out_best_and_who_is_always_wrong_worst(shared_data, name):
     trial = splits.prepare(catalogue.load(str(shared_data / "rte"), {}), {"training": "all"}, 0)
     rows, gold = trial.training.annotations, trial.gold

@@ -201,6 +201,7 @@ def contradicting(annotators: int, seed: int = 0) -> TrainingData:
     return TrainingData(annotations=rows, items=Items(n_items=400, features=features))
 
 
+@pytest.mark.long
 def test_annotators_left_out_are_predicted_from_half_of_their_answers() -> None:
     """The crowd as a whole answers one way as often as the other; who an annotator is decides."""
     data = contradicting(40)

@@ -376,6 +376,7 @@ def test_other_peoples_folders_are_left_alone(tmp_path, capsys):
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
 
 
+@pytest.mark.long
 def test_multi_label_answers_have_labels_and_annotators(shared_data):
     data = catalogue.load(str(shared_data / "medical-relations"), {})
     fitted = fit_everything("majority-vote", {}, data, {})

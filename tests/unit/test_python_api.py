@@ -124,12 +124,10 @@ def test_models_are_listed_before_and_after_one_was_imported() -> None:
     assert cs.models()["majority-vote"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("model", "settings"),
-    [
-        ("dawid-skene", {"smoothing": 0.5}),
-        pytest.param("cmm", {"iterations": 4, "restarts": 2, "steps": 0}, marks=pytest.mark.long),
-    ],
+    [("dawid-skene", {"smoothing": 0.5}), ("cmm", {"iterations": 4, "restarts": 2, "steps": 0})],
 )
 def test_a_fit_writes_what_the_command_writes_whatever_its_threads(model, settings, pictures, tmp_path) -> None:
     program = (

@@ -116,7 +116,9 @@ def test_points_lie_in_the_space_and_survive_json(kind: str, space: Space) -> No
 
 
 @pytest.mark.parametrize("kind", ADAPTIVE)
-@pytest.mark.parametrize("space", [NUMERIC, MIXED], ids=["numeric", "mixed"])
+@pytest.mark.parametrize(
+    "space", [pytest.param(NUMERIC, id="numeric", marks=pytest.mark.long), pytest.param(MIXED, id="mixed")]
+)
 def test_a_restored_search_proposes_what_the_first_would_have(kind: str, space: Space) -> None:
     sampler = Sampler(kind=kind, seed=7)
     first = make_searcher(space, sampler, "maximize", limit=16)
