@@ -159,7 +159,7 @@ def _left_behind(box: Sandbox, state: JournalState) -> Iterator[str]:
     for path in sorted(box.folder.iterdir()):
         if path.name not in usual and not _WORDS.fullmatch(path.name):
             yield f"left behind: {path.name} beside the store"
-    for path in sorted((box.folder / "tmp").iterdir()):
+    for path in sorted(path for path in (box.folder / "tmp").iterdir() if not _is_pythons_trial(path)):
         yield f"left behind: {path.name} where temporary files go"
     rows = open_rows(box.store, write=False)
     named = {one for result in state.results.values() for one in result.kept.values() if one.digest}
@@ -169,3 +169,9 @@ def _left_behind(box: Sandbox, state: JournalState) -> Iterator[str]:
     for path in (box.store / "artifacts").glob("*"):
         if path.stem not in {one.digest for one in named}:
             yield f"left behind: {path.name}, which nothing in the record names"
+
+
+def _is_pythons_trial(path: Path) -> bool:
+    """Tells whether a file is what Python's `tempfile` writes and removes when it is first asked for its folder: a kill
+    between the two leaves it, whatever the program."""
+    return bool(re.fullmatch(r"[a-z0-9_]{8}", path.name)) and path.is_file() and path.read_bytes() in (b"", b"blat")
