@@ -5,6 +5,7 @@ import html
 import os
 import secrets
 import shlex
+import shutil
 import signal
 import socket
 import subprocess
@@ -41,13 +42,17 @@ _GRACE_S = 2.0
 _LOOK_S = 0.1
 _LINES_OF_LOG = 30
 _NEAR = 50
-# Starts the server, and ends all of its processes when the pipe that its parent holds is closed, however that comes;
-# then it removes the folder that its parent made for it, and may not have lived to remove.
+# Starts the server in a folder of its own, which is empty, and ends all of its processes when the pipe that its parent
+# holds is closed, however that comes. It makes the folder, and not its parent, which may be killed between the two.
 _KEEP = f"""
 import os, shutil, signal, subprocess, sys, threading
 for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
     signal.signal(number, lambda *_: None)
-server = subprocess.Popen(sys.argv[2:], stdin=subprocess.DEVNULL, start_new_session=True)
+place = sys.argv[1]
+nowhere = os.path.join(place, "nowhere")
+os.mkdir(place, 0o700)
+os.mkdir(nowhere)
+server = subprocess.Popen(sys.argv[2:], stdin=subprocess.DEVNULL, start_new_session=True, cwd=nowhere)
 ended = threading.Event()
 def end():
     sys.stdin.buffer.read()
@@ -57,7 +62,7 @@ def end():
         except ProcessLookupError:
             pass
         ended.wait({_GRACE_S})
-    shutil.rmtree(sys.argv[1], ignore_errors=True)
+    shutil.rmtree(place, ignore_errors=True)
     os._exit(0)
 threading.Thread(target=end, daemon=True).start()
 code = server.wait()
@@ -123,17 +128,12 @@ def _serve(served: Served, port: int, announce: Callable[[str], object]) -> int:
     environment.setdefault("MLFLOW_SERVER_ENABLE_JOB_EXECUTION", "false")  # six processes that no page of ours needs
     # The server's own children look for modules where they stand: in a folder that is empty.
     # What it logs is for nobody, unless it ends by itself.
-    with (
-        tempfile.TemporaryDirectory(prefix="crowdsweep-ui-", ignore_cleanup_errors=True) as place,
-        tempfile.TemporaryFile() as log,
-        _signals() as signals,
-    ):
-        nowhere = Path(place) / "nowhere"
-        nowhere.mkdir()
+    place = Path(tempfile.gettempdir()) / f"crowdsweep-ui-{secrets.token_hex(8)}"
+    with _removed(place), tempfile.TemporaryFile() as log, _signals() as signals:
         supervisor = subprocess.Popen(  # noqa: S603 - our own interpreter and fixed words
-            [sys.executable, "-I", "-S", "-c", _KEEP, place, *command],
+            [sys.executable, "-I", "-S", "-c", _KEEP, str(place), *command],
             env=environment,
-            cwd=nowhere,
+            cwd=place.parent,
             stdin=subprocess.PIPE,
             stdout=log,
             stderr=log,
@@ -143,7 +143,7 @@ def _serve(served: Served, port: int, announce: Callable[[str], object]) -> int:
         while supervisor.poll() is None and not signals:
             if not shown and _answers(port):
                 shown = True
-                _open(link, Path(place))
+                _open(link, place)
             time.sleep(_LOOK_S)
         if signals:
             supervisor.communicate()  # it ends when its pipe is closed
@@ -213,6 +213,15 @@ def _has_screen() -> bool:
 def _answers(port: int) -> bool:
     with socket.socket() as asked:
         return asked.connect_ex(("127.0.0.1", port)) == 0
+
+
+@contextmanager
+def _removed(folder: Path) -> Generator[None]:
+    """Removes a folder in the end, where who should have done so was killed."""
+    try:
+        yield
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager
