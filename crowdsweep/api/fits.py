@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -32,6 +31,7 @@ from crowdsweep.labelling.tables import (
     probabilities_table,
 )
 from crowdsweep.models import registered
+from crowdsweep.record.store_uri import Store, store_named
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -188,11 +188,11 @@ class Fit:
         except FitFailed as error:
             raise BadInput(f"features: model {self.model!r} cannot read these: {error}") from error
 
-    def save(self, folder: str | Path) -> None:
+    def save(self, folder: str | Store) -> None:
         """Writes what `crowdsweep label` writes: labels.csv and .parquet, annotators.csv, next.csv, the classifier, …
 
         Args:
-            folder: a new or an empty one, or one that labels were written to.
+            folder: a new or an empty one, or one that labels were written to; or a URI (`s3://bucket/prefix`).
 
         Raises:
             BadInput: it holds something else.
@@ -211,9 +211,10 @@ class Fit:
             n_seeds=len(self.fitted.seeds),
             why=self.why,
         )
-        check_folder(Path(folder))
+        place = store_named(folder)
+        check_folder(place)
         with one_thread():
-            write_labels(self.fitted, chosen, Path(folder), f"{self.command}.save({str(folder)!r})")
+            write_labels(self.fitted, chosen, place, f"{self.command}.save({str(folder)!r})")
 
     def __repr__(self) -> str:
         fits = "1 fit" if len(self.fitted.fits) == 1 else f"{len(self.fitted.fits)} fits"

@@ -25,6 +25,7 @@ from crowdsweep.data.oddities import mistakes
 from crowdsweep.data.on_disk.description import DESCRIPTION_FILE
 from crowdsweep.data.on_disk.folder import read_folder, write_folder
 from crowdsweep.errors import BadInput, DataError, shortened
+from crowdsweep.record.store_uri import path_named
 
 _NEEDED = ("item", "annotator", "label")
 _ANSWER_COLUMNS = (*_NEEDED, "weight", "probability")
@@ -77,8 +78,9 @@ class Data:
 
         Raises:
             DataError: the folder holds files already, or cannot be written.
+            BadInput: it can be none, as a URI.
         """
-        write_folder(self.dataset, Path(folder))
+        write_folder(self.dataset, path_named(folder))
 
     def __repr__(self) -> str:
         facts = ", ".join(f"{value} {name}" for name, value in self._counts().items())

@@ -5,8 +5,7 @@ from typing import Any
 
 import click
 
-from crowdsweep.paths import check_path
-from crowdsweep.record.store_uri import Store, store_named
+from crowdsweep.record.store_uri import Store, path_named, store_named
 
 
 class _Path(click.ParamType):
@@ -18,8 +17,7 @@ class _Path(click.ParamType):
         Raises:
             BadInput: it can be none.
         """
-        check_path(value, "a file or folder")
-        return Path(value)
+        return path_named(value)
 
 
 class _Store(click.ParamType):

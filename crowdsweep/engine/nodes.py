@@ -45,6 +45,10 @@ class Node:
             fit += more
         return fit
 
+    def without_gpus(self) -> "Node":
+        """Returns this node as it counts where its GPUs cannot be used."""
+        return replace(self, has={name: amount for name, amount in self.has.items() if name != "GPU"})
+
     def __str__(self) -> str:
         own = {name: amount for name, amount in self.has.items() if _is_counted(name)}
         words = [f"{own.pop(name, 0.0):g} {name}" for name in ("CPU", "GPU")]
@@ -101,9 +105,12 @@ class Room:
                 fitting.append((shape.gpu == 0 and self._nodes[id_].has.get("GPU", 0.0) > 0, have["CPU"], id_))
         return min(fitting)[2] if fitting else None
 
-    def fits(self, id_: str, shape: Resources) -> bool:
-        """Whether there is room for a slot on a node."""
-        return all(self._left[id_].get(name, 0.0) + _EPSILON >= amount for name, amount in wants(shape).items())
+    def fits(self, id_: str, shape: Resources, ended: Iterable[Resources] = ()) -> bool:
+        """Whether there is room for a slot on a node, once slots of these shapes have ended there."""
+        left = dict(self._left[id_])
+        for name, amount in (pair for one in ended for pair in wants(one).items()):
+            left[name] = left.get(name, 0.0) + amount
+        return all(left.get(name, 0.0) + _EPSILON >= amount for name, amount in wants(shape).items())
 
     def take(self, id_: str, shape: Resources) -> None:
         """Notes a slot on a node."""

@@ -55,7 +55,7 @@ class RayExecutor:
 
     Raises:
         InfeasibleRequest: the cluster has no node that a slot of one of these fits on, and will have none. `poll`
-            raises it where a slot's torch cannot use the GPU that it was given.
+            raises it where torch cannot use the GPU of any node that has one.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class RayExecutor:
         self._datasets = datasets
         self._cluster = cluster
         self._default = resources[0]
-        self._needs_gpus = any(asked.gpu > 0 and asked.gpu_needed for asked in resources)
+        self._need_gpus = [asked for asked in resources if asked.gpu > 0 and asked.gpu_needed]
         self._pool = make_pool(cluster)
         self._listener: Callable[[TrialProgressed], None] = ignore
         self._stored: dict[str, Any] = {}
@@ -153,7 +153,7 @@ class RayExecutor:
             if not actor.up:
                 reason: str = ray.get(actor.waits_on)
                 if reason:
-                    self._refuse(actor, reason)
+                    self._do_without(actor, reason)
                     return
                 actor.up, actor.waits_on = True, None
                 self._stillborn = 0
@@ -170,16 +170,18 @@ class RayExecutor:
         except RayError as error:  # the actor, its node or what it had sent is gone
             self._replace_lost(actor, error)
 
-    def _refuse(self, actor: Actor, reason: str) -> None:
-        """Ends the sweep for a GPU that cannot be used, unless all that ask for one can do without.
+    def _do_without(self, actor: Actor, reason: str) -> None:
+        """Ends a slot whose GPU cannot be used; its node gets no other slot with a GPU, and the sweep goes on.
 
         Raises:
-            InfeasibleRequest: some cannot.
+            InfeasibleRequest: there is no other node for batches that need one.
         """
-        if self._needs_gpus:
-            raise InfeasibleRequest(reason)
-        _log.warning("%s; slots without a GPU are used", reason)
-        self._pool.do_without_gpus(actor)
+        is_news = self._pool.do_without_gpus_of(actor)
+        if not all(map(self._pool.fit, self._need_gpus)):
+            nodes = self._pool.without_gpus
+            raise InfeasibleRequest(f"{reason}. So it is on {', '.join(nodes)}" if len(nodes) > 1 else reason)
+        if is_news:
+            _log.warning("%s. No slot with a GPU is started on this node any more; the sweep goes on", reason)
 
     def _end_what_hangs(self) -> None:
         now = time.monotonic()

@@ -13,7 +13,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from crowdsweep.engine.cluster import Cluster
 from crowdsweep.engine.devices import device_of
 from crowdsweep.engine.executor import Batch
-from crowdsweep.engine.nodes import Node, Room, shapes_of, wants
+from crowdsweep.engine.nodes import Room, shapes_of, wants
 from crowdsweep.engine.ray_slot import CONTROL, Slot, slot_options
 from crowdsweep.record.spec import TrialSpec
 from crowdsweep.registry.carried import CarriedFolder, carried
@@ -95,9 +95,9 @@ class SlotPool:
         self._plugins = carried() if plugins is None else plugins
         self._class = ray.remote(concurrency_groups={CONTROL: 1})(Slot)  # pyright: ignore[reportCallIssue]: its stubs lack the keyword
         self._names = (f"slot-{number}" for number in itertools.count())
-        self._nodes: Sequence[Node] = cluster.nodes()
+        self._without_gpus: dict[str, str] = {}  # by id, the names of nodes whose GPUs cannot be used
+        self._alive = self._nodes = cluster.nodes()  # as they are, and as they count here
         self._fits: dict[Resources, int] = {}  # on these nodes; asked for at each poll
-        self._uses_gpus = True
         self.may_grow = cluster.may_grow
         self._looked = time.monotonic()
         self._asked: list[Resources] = []
@@ -118,8 +118,9 @@ class SlotPool:
         """
         now = time.monotonic()
         if now - self._looked >= LOOKS_S:
-            self._looked, self._nodes, self.may_grow = now, self._cluster.nodes(), self._cluster.may_grow
-            self._fits.clear()
+            self._looked, self.may_grow = now, self._cluster.may_grow
+            self._alive = self._cluster.nodes()
+            self._leave_out_gpus()
             self._drop_lost()
         elif self._full or not waiting:
             return
@@ -142,11 +143,22 @@ class SlotPool:
         self.actors.remove(actor)
         self._full = False
 
-    def do_without_gpus(self, actor: Actor) -> None:
-        """Ends a slot whose GPU cannot be used, and starts none with a GPU from now on: only for batches that can do
-        without."""
-        self._uses_gpus = False
+    def do_without_gpus_of(self, actor: Actor) -> bool:
+        """Ends a slot whose GPU cannot be used, and starts none with a GPU on its node from now on.
+
+        Returns:
+            Whether that is news of this node: each of its slots finds out for itself.
+        """
+        is_news = actor.node not in self._without_gpus
+        self._without_gpus[actor.node] = next((node.name for node in self._nodes if node.id == actor.node), "")
+        self._leave_out_gpus()
         self.end(actor)
+        return is_news
+
+    @property
+    def without_gpus(self) -> Sequence[str]:
+        """The names of nodes whose GPUs were found to be of no use."""
+        return sorted({*self._without_gpus.values()} - {""})
 
     def close(self) -> None:
         """Ends all slots, and takes back what the autoscaler was asked for."""
@@ -154,6 +166,11 @@ class SlotPool:
             self.end(actor)
         if self._asked:
             self._cluster.ask_for([])
+
+    def _leave_out_gpus(self) -> None:
+        """Goes by the nodes that are alive, each without what was found to be of no use."""
+        self._nodes = [node.without_gpus() if node.id in self._without_gpus else node for node in self._alive]
+        self._fits.clear()
 
     def _drop_lost(self) -> None:
         """Forgets slots without work whose nodes are gone, and ends those whose nodes are about to go."""
@@ -166,20 +183,35 @@ class SlotPool:
                 self.end(actor)
 
     def _have_yield(self, left: Sequence[Resources]) -> None:
-        """Has slots without a GPU end after their batches where they keep a GPU from work that waits for it."""
-        for shape in (self._shapes(resources)[0] for resources in left):
-            if not shape.gpu:
+        """Has slots that take nothing scarce end after their batches where they keep a GPU, or a resource of the node's
+        own, from work that waits for it. None ends for nothing: what others hold on a node is not there to be had."""
+        waiting = [shape for shape in (self._shapes(one)[0] for one in left) if _is_scarce(shape)]
+        if not waiting:
+            return
+        room = Room(self._nodes, [(actor.node, actor.shape) for actor in self.actors])
+        plain: dict[str, list[Actor]] = {node.id: [] for node in self._nodes}
+        for actor in sorted(self.actors, key=lambda actor: not actor.leaves):  # who ends anyway comes first
+            if actor.node in plain and not _is_scarce(actor.shape):
+                plain[actor.node].append(actor)
+        in_vain: set[Resources] = set()
+        for shape in waiting:
+            if shape not in in_vain and not self._yields_to(shape, plain, room):
+                in_vain.add(shape)
+
+    def _yields_to(self, shape: Resources, plain: Mapping[str, list[Actor]], room: Room) -> bool:
+        """Has slots of one node end for a slot that waits, and notes that it lies there; returns whether any node has
+        enough of them."""
+        for node in (node.id for node in self._nodes if node.takes(shape)):
+            enough = _first_enough(plain[node], node, shape, room)
+            if enough is None:
                 continue
-            node = next((node for node in self._nodes if node.takes(shape) and node.slots(shape)), None)
-            if node is None:
-                continue
-            theirs = sum(actor.shape.gpu for actor in self.actors if actor.node == node.id)
-            if node.has.get("GPU", 0.0) - theirs < shape.gpu:
-                continue
-            cpu = 0.0
-            for actor in self.actors:
-                if actor.node == node.id and not actor.shape.gpu and cpu < shape.cpu:
-                    cpu, actor.leaves = cpu + actor.shape.cpu, True
+            for actor in enough:
+                actor.leaves = True
+                plain[node].remove(actor)
+                room.give(node, actor.shape)
+            room.take(node, shape)
+            return True
+        return False
 
     def _end_idle(self, spare: "_Spare", now: float) -> None:
         """Ends slots that have long had nothing to do."""
@@ -230,7 +262,8 @@ class SlotPool:
 
     def _shapes(self, resources: Resources) -> Sequence[Resources]:
         """Returns the shapes of slots that are started for a batch, the preferred one first."""
-        return shapes_of(resources)[0 if self._uses_gpus else -1 :]
+        uses_gpus = not self._without_gpus or any(node.has.get("GPU") for node in self._nodes)
+        return shapes_of(resources)[0 if uses_gpus else -1 :]
 
     def _tell(self, left: Sequence[Resources]) -> None:
         """Says, once, that work waits for a node where no slot is left to run anything."""
@@ -244,10 +277,14 @@ class SlotPool:
         self._said = words
 
     def _ask(self, left: Sequence[Resources]) -> None:
-        """Asks the autoscaler for room for what runs and what waits; for nothing where nothing waits."""
+        """Asks the autoscaler for room for what runs and what waits; for nothing where nothing waits. It takes every
+        GPU for one that can be used, so where some are wanted those that cannot are asked for too."""
         if not self.may_grow:
             return
         shapes = [self._shapes(resources)[0] for resources in left]
+        if any(shape.gpu for shape in shapes):
+            useless = [node.has.get("GPU", 0.0) for node in self._alive if node.id in self._without_gpus]
+            shapes += [Resources(cpu=0.0, gpu=gpus) for gpus in useless if gpus]
         if shapes:
             shapes += [actor.shape for actor in self.actors]
         if shapes != self._asked:
@@ -258,6 +295,20 @@ class SlotPool:
 def ping(handle: Any) -> Any:
     """Asks an actor whether it is up; what comes back says so in the end."""
     return handle.ping.options(concurrency_group=CONTROL).remote()
+
+
+def _is_scarce(shape: Resources) -> bool:
+    """Whether a slot takes what few nodes have."""
+    return shape.gpu > 0 or bool(shape.custom)
+
+
+def _first_enough(actors: Sequence[Actor], node: str, shape: Resources, room: Room) -> Sequence[Actor] | None:
+    """Returns the first of some slots of a node that have to end for another one to fit there; None where it does not
+    even then."""
+    for number in range(len(actors) + 1):
+        if room.fits(node, shape, (actor.shape for actor in actors[:number])):
+            return actors[:number]
+    return None
 
 
 def _plenty(resources: Resources) -> tuple[float, int, float]:

@@ -22,10 +22,10 @@ from crowdsweep.labelling.exports import NOTHING, Exports
 from crowdsweep.labelling.fitted import Fitted, fit_everything
 from crowdsweep.labelling.label_files import LABELS, place_of
 from crowdsweep.labelling.labelled import Labelled, gold_note, labelled_items
-from crowdsweep.labelling.recipe import RECIPE, read_recipe
+from crowdsweep.labelling.recipe import RECIPE, Recipe, read_recipe
 from crowdsweep.labelling.tables import CrowdTables, crowd_tables, labels_table, probabilities_table
 from crowdsweep.paths import exists, is_folder
-from crowdsweep.record.fetched import as_folder
+from crowdsweep.record.fetched import as_folder, files_of
 from crowdsweep.record.store_uri import Store, near
 
 
@@ -79,8 +79,7 @@ def _holds_another(folder: Store, dataset: str, fingerprint: str) -> bool:
     """Returns whether the labels of another dataset lie in a folder: of one that is called otherwise, unless nothing
     is called so any more and its data were the same."""
     try:
-        with as_folder(folder, LABELS) as place:
-            there = read_recipe(place)
+        there = _recipe_in(folder)
     except BadInput:
         return False
     if there.dataset == dataset or Path(there.dataset).absolute() == Path(dataset).absolute():
@@ -88,6 +87,12 @@ def _holds_another(folder: Store, dataset: str, fingerprint: str) -> bool:
     if not there.fingerprint or exists(there.dataset) or there.dataset in catalogue.names():
         return True
     return there.fingerprint != (fingerprint or catalogue.load(dataset, {}).fingerprint)
+
+
+def _recipe_in(folder: Store) -> Recipe:
+    """Reads the recipe in a folder of labels; see `read_recipe`."""
+    with files_of(folder, (RECIPE,)) as place:
+        return read_recipe(place)
 
 
 def write_labels(fitted: Fitted, chosen: Chosen, folder: Store, command: str, exports: Exports = NOTHING) -> list[str]:
@@ -164,8 +169,7 @@ def _write_all(fitted: Fitted, chosen: Chosen, folder: Path, command: str, expor
 
 def told_of(folder: Store) -> list[str]:
     """Returns what whoever takes labels from a folder should know of them, a line each."""
-    with as_folder(folder, LABELS) as place:
-        recipe = read_recipe(place)
+    recipe = _recipe_in(folder)
     return [f"probabilities: {recipe.calibration.in_words}", *recipe.notes]
 
 

@@ -15,7 +15,7 @@ from crowdsweep.labelling.classifiers import load_classifier
 from crowdsweep.labelling.exports import Exports
 from crowdsweep.labelling.fitted import Fitted
 from crowdsweep.labelling.folder import told_of, write_labels
-from crowdsweep.labelling.label_files import LABELS
+from crowdsweep.labelling.label_files import CLASSIFIER, CLASSIFIER_OF_LABELS
 from crowdsweep.paths import is_file, is_folder
 from crowdsweep.record.fetched import as_folder
 from crowdsweep.record.journal import read_journal
@@ -77,7 +77,7 @@ def write_and_tell(
     for line in told_of(folder):
         tell(line)
     if chosen.store is not None:
-        with as_folder(folder, LABELS) as place:
+        with as_folder(folder, CLASSIFIER_OF_LABELS) as place:
             _log_and_tell(chosen.store, place, fitted, tell, uri)
 
 
@@ -97,7 +97,7 @@ def log_labels_classifier(store: Store, folder: Path, fitted: Fitted, place: str
     Raises:
         BadInput: MLflow cannot be written.
     """
-    state, saved_in = read_journal(store), folder / "classifier"
+    state, saved_in = read_journal(store), folder / CLASSIFIER
     tracking = state.config.get("tracking", {})
     features = fitted.dataset.items.features
     if not tracking.get("enabled", True) or not is_folder(saved_in) or features is None:

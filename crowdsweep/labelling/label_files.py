@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from crowdsweep.errors import BadInput, NotOurs
@@ -12,7 +13,7 @@ from crowdsweep.files.names import NoName, inside
 from crowdsweep.files.owned import Kind, check_owned
 from crowdsweep.labelling.recipe import LARGEST, RECIPE, recipe_of
 from crowdsweep.paths import check_path, is_file, is_folder, stands
-from crowdsweep.record.fetched import as_folder
+from crowdsweep.record.fetched import check_place
 from crowdsweep.record.store_files import JOURNAL_FILE
 from crowdsweep.record.store_uri import Store
 
@@ -43,8 +44,7 @@ def check_folder(folder: Store) -> None:
         BadInput: it holds something else, or what was changed since; or it cannot be read.
     """
     if not isinstance(folder, Path):
-        with as_folder(folder, LABELS) as fetched:
-            check_owned(fetched, (), LABELS)
+        check_place(folder, LABELS)
         return
     check_path(folder, "a folder")
     if stands(folder) and not is_folder(folder):
@@ -115,4 +115,12 @@ def _may_write(name: str) -> bool:
     return _FILE.fullmatch(name) is not None
 
 
+def _is_of_classifier(name: str) -> bool:
+    return name.startswith(f"{CLASSIFIER}/") and _may_write(name)
+
+
 LABELS = Kind(name="labels", may_write=_may_write, adopted=_adopted, folders=(CLASSIFIER,), last=(RECIPE,))
+"""What `crowdsweep label` writes: a folder of tables, a classifier, and what makes it again."""
+
+CLASSIFIER_OF_LABELS = replace(LABELS, may_write=_is_of_classifier, last=())
+"""Of these the classifier alone."""

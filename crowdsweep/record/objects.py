@@ -5,14 +5,15 @@ Every request ends: it has a limit, is tried again a few times, and then raises 
 
 import os
 import re
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from crowdsweep.errors import BadInput, JournalError, plain, shortened
 from crowdsweep.record.store_uri import StoreUri
@@ -23,8 +24,16 @@ if TYPE_CHECKING:
 AT_ONCE = 32
 """Requests that wait for an answer at the same time, where many objects are read or written."""
 
-_SECRET = re.compile(r"KEY|SECRET|TOKEN|PASSWORD|SAS|CREDENTIAL", re.IGNORECASE)
+_SECRET = re.compile(r"KEY|SECRET|TOKEN|PASSWORD|SAS|CREDENTIAL|CONNECTION", re.IGNORECASE)
 _SHORTEST_SECRET = 6
+_HIDDEN = "***"
+_VARIABLES = ("AWS_", "AZURE_", "GOOGLE_")
+# By what a scheme begins with: what obstore calls the URL of a server, and the variables that may say it.
+_SERVERS = {
+    "s3": ("endpoint", ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")),
+    "gs": ("base_url", ("GOOGLE_BASE_URL",)),
+    "a": ("endpoint", ("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT")),
+}
 _INSTALL = "`pip install 'crowdsweep[cloud]'`"
 
 
@@ -59,7 +68,8 @@ class Objects:
     Args:
         place: the prefix.
         patience: with the server.
-        client: what to speak to it with; made from the environment where it is None.
+        client: what to speak to the bucket with; where it is None, the one of the place's connection, made from the
+            environment as it is now.
 
     Raises:
         BadInput: the package for object stores is missing, or what the environment says of this store is not enough.
@@ -69,7 +79,8 @@ class Objects:
         self, place: StoreUri, *, patience: Patience | None = None, client: "ObjectStore | None" = None
     ) -> None:
         self.place = place
-        self._client = _client_of(place, patience or Patience()) if client is None else client
+        self._above = "".join(f"{part}/" for part in place.parts)  # the bucket's names begin so
+        self._client = _shared_client(place, patience or Patience()) if client is None else client
 
     def create(self, name: str, content: bytes) -> bool:
         """Writes an object where none of that name stands; returns whether it did, False where one stood there.
@@ -79,7 +90,7 @@ class Objects:
         """
         try:
             with self._spoken_to(name, writing=True):
-                _put(self._client, name, content, mode="create")
+                self._put(name, content, mode="create")
         except _Exists:
             return False
         return True
@@ -91,7 +102,7 @@ class Objects:
             JournalError: as `create`.
         """
         with self._spoken_to(name, writing=True):
-            _put(self._client, name, content, mode="overwrite")
+            self._put(name, content, mode="overwrite")
 
     def get(self, name: str) -> bytes | None:
         """Returns the content of an object; None where there is none.
@@ -103,7 +114,7 @@ class Objects:
 
         try:
             with self._spoken_to(name):
-                return bytes(obstore.get(self._client, name).bytes())
+                return bytes(obstore.get(self._client, self._above + name).bytes())
         except _Missing:
             return None
 
@@ -136,11 +147,10 @@ class Objects:
         """
         import obstore  # noqa: PLC0415 - an extra
 
+        behind = self._above + after if after else None
         with self._spoken_to(folder):
-            pages = obstore.list(self._client, f"{folder}/" if folder else None, offset=after or None, chunk_size=1000)
-            found = [one for page in pages for one in page]
-        listed = (Found(name=one["path"], size=one["size"], written=one["last_modified"]) for one in found)
-        return sorted(listed, key=lambda one: one.name)
+            pages = obstore.list(self._client, self._below(folder), offset=behind, chunk_size=1000)
+            return self._found(one for page in pages for one in page)
 
     def names_in(self, folder: str) -> list[Found]:
         """Returns the objects that lie right in a folder, as `names` does, and none of those deeper in it.
@@ -151,9 +161,7 @@ class Objects:
         import obstore  # noqa: PLC0415 - an extra
 
         with self._spoken_to(folder):
-            listed = obstore.list_with_delimiter(self._client, f"{folder}/" if folder else None)["objects"]
-        found = (Found(name=one["path"], size=one["size"], written=one["last_modified"]) for one in listed)
-        return sorted(found, key=lambda one: one.name)
+            return self._found(obstore.list_with_delimiter(self._client, self._below(folder))["objects"])
 
     def folders(self) -> list[str]:
         """Returns the names of the folders right below the prefix.
@@ -164,7 +172,8 @@ class Objects:
         import obstore  # noqa: PLC0415 - an extra
 
         with self._spoken_to(""):
-            return sorted(name.rstrip("/") for name in obstore.list_with_delimiter(self._client)["common_prefixes"])
+            found = obstore.list_with_delimiter(self._client, self._below(""))["common_prefixes"]
+        return sorted(name.removeprefix(self._above).rstrip("/") for name in found)
 
     def remove(self, names: Sequence[str]) -> None:
         """Removes objects; those that are gone already are no error.
@@ -176,26 +185,43 @@ class Objects:
 
         for name in names:  # one by one: bulk requests are not understood by every server
             try:
-                with self._spoken_to(name, writing=True):
-                    obstore.delete(self._client, name)
+                with self._spoken_to(name):  # S3 does not tell those that are gone, GCS and Azure do
+                    obstore.delete(self._client, self._above + name)
             except _Missing:
                 continue
 
+    def _put(self, name: str, content: bytes, *, mode: Any) -> None:
+        import obstore  # noqa: PLC0415 - an extra
+
+        obstore.put(self._client, self._above + name, content, mode=mode, use_multipart=False)
+
+    def _below(self, folder: str) -> str | None:
+        """Returns how the bucket's names begin of what lies in a folder; None where they are all of its names."""
+        return self._above + (f"{folder}/" if folder else "") or None
+
+    def _found(self, listed: Iterable[Mapping[str, Any]]) -> list[Found]:
+        found = (
+            Found(name=one["path"].removeprefix(self._above), size=one["size"], written=one["last_modified"])
+            for one in listed
+        )
+        return sorted(found, key=lambda one: one.name)
+
     @contextmanager
     def _spoken_to(self, name: str, *, writing: bool = False) -> Generator[None]:
-        """Has what the library raises come out as errors of ours."""
+        """Has what the library raises come out as errors of ours. They have no cause: a traceback would print the
+        library's own words, with the query of a URL and what the server said, and so a signature or a token."""
         from obstore import exceptions  # noqa: PLC0415 - an extra
 
         try:
             yield
-        except exceptions.AlreadyExistsError as error:
-            raise _Exists from error
+        except exceptions.AlreadyExistsError:
+            raise _Exists from None
         except FileNotFoundError as error:
             if not writing and "NoSuchBucket" not in str(error) and "ContainerNotFound" not in str(error):
-                raise _Missing from error
-            raise JournalError(_no_bucket(self.place)) from error
+                raise _Missing from None
+            raise JournalError(_no_bucket(self.place)) from None
         except (exceptions.BaseError, OSError, ValueError) as error:
-            raise JournalError(_words(self.place / name if name else self.place, error)) from error
+            raise JournalError(_words(self.place / name if name else self.place, error)) from None
 
 
 class _Missing(Exception):
@@ -223,13 +249,18 @@ def _at_once(do: Callable[[Any], Any], of: Sequence[Any]) -> Iterator[Any]:
                 future.cancel()
 
 
-def _put(client: "ObjectStore", name: str, content: bytes, *, mode: Any) -> None:
-    import obstore  # noqa: PLC0415 - an extra
+def _environment() -> int:
+    """Returns what differs where the environment says something else of object stores: their clients are others."""
+    return hash(frozenset(one for one in os.environ.items() if one[0].startswith(_VARIABLES)))
 
-    obstore.put(client, name, content, mode=mode, use_multipart=False)
+
+def _shared_client(place: StoreUri, patience: Patience) -> "ObjectStore":
+    """Returns the client of a place's connection, made from the environment as it is now."""
+    return place.connection.client((patience, _environment()), lambda: _client_of(place, patience))
 
 
 def _client_of(place: StoreUri, patience: Patience) -> "ObjectStore":
+    """Returns what the bucket of a place is spoken to with."""
     try:
         from obstore.exceptions import BaseError  # noqa: PLC0415 - an extra
         from obstore.store import from_url  # noqa: PLC0415 - an extra
@@ -246,28 +277,25 @@ def _client_of(place: StoreUri, patience: Patience) -> "ObjectStore":
         "client_options": options,
         "retry_config": {"max_retries": patience.tries, "retry_timeout": timedelta(seconds=patience.all_s)},
     }
+    if server := _server(place):  # of one's own, without encryption where its URL says so
+        more |= server
+        more["client_options"] = {**options, "allow_http": any(url.startswith("http://") for url in server.values())}
     if place.scheme.startswith("s3"):
-        if endpoint := _endpoint():  # a server of one's own, without encryption where its URL says so
-            more |= {"endpoint": endpoint, "client_options": {**options, "allow_http": endpoint.startswith("http://")}}
         more |= _from_profile(place)
     try:
-        return from_url(
-            str(place),
-            **more,
-        )
+        return from_url(str(replace(place, parts=())), **more)
     except (BaseError, ValueError, OSError) as error:
         raise BadInput(
             f"{place}: what the environment says of this store is not enough: {_said(error)}; see clusters/README.md "
             f"for the variables that each kind of store needs"
-        ) from error
+        ) from None
 
 
-def _endpoint() -> str:
-    return (
-        os.environ.get("AWS_ENDPOINT_URL_S3")
-        or os.environ.get("AWS_ENDPOINT_URL")
-        or os.environ.get("AWS_ENDPOINT", "")
-    )
+def _server(place: StoreUri) -> dict[str, str]:
+    """Returns the URL of a server that is not the cloud's own, by obstore's name; nothing where no variable has one."""
+    name, variables = next(one for begins, one in _SERVERS.items() if place.scheme.startswith(begins))
+    url = next((os.environ[variable] for variable in variables if os.environ.get(variable)), "")
+    return {name: url} if url else {}
 
 
 def _from_profile(place: StoreUri) -> dict[str, Any]:
@@ -300,13 +328,14 @@ def _from_profile(place: StoreUri) -> dict[str, Any]:
         region = session.region_name or "us-east-1"
         return {"credential_provider": Boto3CredentialProvider(session), "region": region}
     except (BotoCoreError, ValueError, OSError) as error:
-        raise BadInput(f"{place}: AWS's files (AWS_PROFILE, ~/.aws) cannot be used: {_said(error)}") from error
+        raise BadInput(f"{place}: AWS's files (AWS_PROFILE, ~/.aws) cannot be used: {_said(error)}") from None
 
 
 def _no_bucket(place: StoreUri) -> str:
     return (
         f"{place}: expected a bucket (or container) called {place.bucket}, and the server has none; make it, or give "
-        f"another --store (an address of one's own server goes into AWS_ENDPOINT_URL)"
+        f"another --store (the URL of a server of your own goes into AWS_ENDPOINT_URL, AZURE_STORAGE_ENDPOINT or "
+        f"GOOGLE_BASE_URL)"
     )
 
 
@@ -334,11 +363,15 @@ def _words(place: StoreUri, error: BaseException) -> str:
 
 
 def _said(error: BaseException) -> str:
-    """Returns what a library said: its first line, without queries of URLs and without what the environment holds of
-    credentials."""
-    text = str(error).strip().split("\n", maxsplit=1)[0]
-    text = re.sub(r"\?\S*", "?…", text)
+    """Returns what a library said: its first line, and of a server's answer the code and the message. What could let
+    somebody in is left out: names and queries of URLs, other parts of an answer (S3 sends a token back that it does
+    not like), and what the environment holds of credentials."""
+    told = str(error).strip()
+    text = told.split("\n", maxsplit=1)[0].partition("<")[0].strip()
+    answer = [found[1] for tag in ("Code", "Message") if (found := re.search(f"<{tag}>([^<]*)</{tag}>", told))]
+    text = " ".join([text, *([": ".join(answer)] if answer else [])])
+    text = re.sub(r"\?\S*", "?…", re.sub(r"://[^\s/]*@", f"://{_HIDDEN}@", text))
     for name, value in os.environ.items():
         if _SECRET.search(name) and len(value) >= _SHORTEST_SECRET:
-            text = text.replace(value, "***")
+            text = text.replace(value, _HIDDEN).replace(quote(value, safe=""), _HIDDEN)
     return plain(shortened(text, 300)) or type(error).__name__

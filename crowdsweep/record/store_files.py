@@ -10,7 +10,7 @@ from crowdsweep.errors import JournalError, NotOurs, plain, shortened
 from crowdsweep.files.drafts import is_draft
 from crowdsweep.files.inside import beginning_of, content_of, is_link, mode_of, names_below, opened_folder
 from crowdsweep.files.owned import Kind, check_owned
-from crowdsweep.record.fetched import as_folder
+from crowdsweep.record.fetched import check_place
 from crowdsweep.record.rows import unseal
 from crowdsweep.record.store_uri import Store
 
@@ -46,8 +46,7 @@ def check_store(store: Store) -> None:
         JournalError: a folder is a link, or the store cannot be read.
     """
     if not isinstance(store, Path):
-        with as_folder(store, STORE) as folder:
-            check_owned(folder, (), STORE)
+        check_place(store, STORE)
         return
     try:
         check_journal_goes_here(store)

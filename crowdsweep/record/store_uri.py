@@ -1,19 +1,24 @@
 """What a store is called: a folder of a disk, or a place in an object store (`s3://bucket/prefix`)."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from crowdsweep.errors import BadInput, plain, shortened
 from crowdsweep.paths import check_path
+from crowdsweep.record.connection import Connection
 
 SCHEMES = ("s3", "s3a", "gs", "az", "azure", "adl", "abfs", "abfss")
 """Of the object stores that a record can be kept in."""
 
 _URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
-_BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(@[A-Za-z0-9][A-Za-z0-9.-]*)?")
+_BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_BUCKET_OF_ACCOUNT = re.compile(rf"({_BUCKET.pattern})@[A-Za-z0-9][A-Za-z0-9.-]*")
 _PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.=+-]*")
+_SECRET = re.compile(r"(sig|signature|token|secret|password|passwd|pwd|credentials?)=", re.IGNORECASE)
 _EXAMPLES = "s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or az://CONTAINER/PREFIX"
+_NAMES = "names have letters, digits and any of `_.=+-`, no dot first"
+_WITH_ACCOUNT = ("abfs", "abfss")  # container@account
 
 
 @dataclass(frozen=True, order=True)
@@ -24,18 +29,28 @@ class StoreUri:
         scheme: of `SCHEMES`.
         bucket: of that store; of abfs and abfss with the account behind an `@`.
         parts: of the prefix.
+        connection: to the bucket, which places that are made of this one share.
+
+    Raises:
+        BadInput: there is no such kind of store, or its bucket has no name that one can have.
     """
 
     scheme: str
     bucket: str
     parts: tuple[str, ...] = ()
+    connection: Connection = field(default_factory=Connection, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        has_account = self.scheme in _WITH_ACCOUNT and _BUCKET_OF_ACCOUNT.fullmatch(self.bucket)
+        if self.scheme not in SCHEMES or not (has_account or _BUCKET.fullmatch(self.bucket)):
+            raise BadInput(f"expected the place of an object store ({_EXAMPLES}), got another one; {_NAMES}")
 
     def __str__(self) -> str:
         return f"{self.scheme}://{'/'.join((self.bucket, *self.parts))}"
 
     def __truediv__(self, name: str) -> "StoreUri":
         """Returns the place of something in this one."""
-        return StoreUri(self.scheme, self.bucket, (*self.parts, *name.split("/")))
+        return replace(self, parts=(*self.parts, *name.split("/")))
 
     @property
     def name(self) -> str:
@@ -45,7 +60,7 @@ class StoreUri:
     @property
     def parent(self) -> "StoreUri":
         """The place that this one is in; of a bucket, itself."""
-        return StoreUri(self.scheme, self.bucket, self.parts[:-1])
+        return replace(self, parts=self.parts[:-1])
 
     def with_name(self, name: str) -> "StoreUri":
         """Returns the place of that name beside this one."""
@@ -69,10 +84,26 @@ def store_named(given: str | Path | StoreUri) -> Store:
         text = text.removeprefix("file://")
     elif found := _URI.fullmatch(text):
         return _uri(found[1].lower(), found[2])
-    elif isinstance(given, Path) and given.parts and given.parts[0] in {f"{scheme}:" for scheme in SCHEMES}:
-        raise BadInput(f"{given}: expected the URI of a store as text, got it as a path, which has lost a slash")
+    elif (scheme := text.partition(":")[0].lower()) in SCHEMES and ":" in text:
+        raise BadInput(
+            f"{scheme}:…: expected a folder, or the URI of a store as text ({_EXAMPLES}), got something between the "
+            f"two: a URI has two slashes behind its colon, and has lost a slash where a path was made of it; call a "
+            f"folder otherwise"
+        )
     check_path(text, "a file or folder")
     return Path(text)
+
+
+def path_named(given: str | Path) -> Path:
+    """Returns the file or folder of this machine that a person names.
+
+    Raises:
+        BadInput: it is a URI, of which a path would make a folder called `s3:`; or it can be no path.
+    """
+    named = store_named(given)
+    if isinstance(named, StoreUri):
+        raise BadInput(f"{named}: expected a file or folder of this machine, got a place in an object store")
+    return named
 
 
 def near(store: Store) -> Path:
@@ -87,16 +118,14 @@ def _uri(scheme: str, rest: str) -> StoreUri:
             f"another kind of URI"
         )
     bucket, _, prefix = rest.partition("/")
-    is_account = scheme.startswith("abfs")  # container@account, and no secret
-    if ("@" in bucket and not is_account) or ":" in bucket or any(mark in rest for mark in "?#;"):
+    parts = tuple(part for part in prefix.split("/") if part)
+    has_user = "@" in (prefix if scheme in _WITH_ACCOUNT else rest)
+    if has_user or any(mark in rest for mark in ":?#;&%") or any(map(_SECRET.search, (bucket, *parts))):
         raise BadInput(
             f"{scheme}://…: expected {_EXAMPLES} without credentials or options; they come from the environment or "
             f"from the files of the cloud's own tools, and nothing of them is written down"
         )
-    parts = tuple(part for part in prefix.split("/") if part)
-    if not _BUCKET.fullmatch(bucket) or not all(map(_PART.fullmatch, parts)):
-        raise BadInput(
-            f"{plain(shortened(f'{scheme}://{rest}'))}: expected {_EXAMPLES}; names have letters, digits and any of "
-            f"`_.=+-`, no dot first"
-        )
+    is_named = _BUCKET_OF_ACCOUNT if "@" in bucket else _BUCKET
+    if not is_named.fullmatch(bucket) or not all(map(_PART.fullmatch, parts)):
+        raise BadInput(f"{plain(shortened(f'{scheme}://{rest}'))}: expected {_EXAMPLES}; {_NAMES}")
     return StoreUri(scheme, bucket, parts)

@@ -7,7 +7,6 @@ driver that dies anywhere leaves a journal from which another goes on, and no tr
 
 import logging
 import time
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -34,6 +33,7 @@ from crowdsweep.record.spec import TrialSpec
 from crowdsweep.record.state import JournalState
 from crowdsweep.sweep.allowance import Allowance
 from crowdsweep.sweep.cells import Cell
+from crowdsweep.sweep.in_flight import InFlight
 from crowdsweep.sweep.interrupts import Interrupts
 from crowdsweep.sweep.mirrors import Mirrors
 from crowdsweep.sweep.plan import Plan
@@ -41,7 +41,6 @@ from crowdsweep.sweep.recorded import recorded_config, recorded_plan
 from crowdsweep.sweep.resume import MakeSearcher, SearchFailed, hours_spent, resumed_searches
 from crowdsweep.sweep.search_run import SearchRun, Step
 from crowdsweep.sweep.waiting import Waiting
-from crowdsweep.sweepfile.records import Resources
 from crowdsweep.trial.learning_curve import CurveSpec
 
 AHEAD = 0.1
@@ -137,10 +136,8 @@ class Driver:
         self._specs: dict[str, TrialSpec] = {}
         self._owners: dict[str, list[SearchRun]] = {}
         self._ready = Waiting(plan.config.pack)
-        self._flying: dict[str, int] = {}  # key → number of its batch
-        self._batches: dict[int, int] = {}  # number of a batch → trials of it that have not finished
-        self._shapes: dict[int, Resources | None] = {}  # number of a batch in flight → what it asked for
-        self._submitted = self._ran = 0
+        self._flying = InFlight()
+        self._ran = 0
         self._begun: set[str] = set()
         self._decided: set[str] = set()  # trials that need not go on
         self._allowance = Allowance.of(plan)
@@ -223,16 +220,12 @@ class Driver:
                 self._ready.add(missing, replace(curve_spec, bars=bars) if bars else curve_spec, cell.resources)
 
     def _submit(self) -> None:
-        flying = Counter(self._shapes.values())
         for shape in self._ready.shapes:
             slots = self._executor.slots_for(shape)
             most = slots + max(1, int(AHEAD * slots))
-            while flying[shape] < most and (group := self._ready.take(shape, slots - flying[shape])):
-                flying[shape] += 1
-                self._submitted += 1
+            while (flying := self._flying.batches(shape)) < most and (group := self._ready.take(shape, slots - flying)):
                 specs, curve_spec = group
-                self._flying.update((spec.key, self._submitted) for spec in specs)
-                self._batches[self._submitted], self._shapes[self._submitted] = len(specs), shape
+                self._flying.add(specs, shape)
                 self._executor.submit(
                     Batch(specs=specs, dataset=specs[0].fingerprint, curve_spec=curve_spec, resources=shape)
                 )
@@ -285,15 +278,7 @@ class Driver:
             self._results[result.key] = result
         if result.key in self._results and result.failure:
             self._failed[result.key] = self._specs[result.key]
-        self._leave(result.key)
-
-    def _leave(self, key: str) -> None:
-        number = self._flying.pop(key, None)
-        if number is None:  # it was taken back as not begun, and had begun after all
-            return
-        self._batches[number] -= 1
-        if not self._batches[number]:
-            del self._batches[number], self._shapes[number]
+        self._flying.remove(result.key)  # one that was taken back as not begun, and had begun after all, is gone
 
     def _stop_if_due(self) -> None:
         """Decides whether to submit no more; what has not begun is taken back, what runs is waited for."""
@@ -311,7 +296,7 @@ class Driver:
             return
         for key in [key for key in self._flying if key not in self._begun]:
             self._executor.stop(key)
-            self._leave(key)
+            self._flying.remove(key)
         if self._flying:
             how = (
                 "again to drop them" if interrupted else f"{self._stopping.replace('_', ' ')}; Ctrl-C twice drops them"

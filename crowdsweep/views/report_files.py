@@ -13,7 +13,7 @@ from crowdsweep.errors import NotWritten, error_words
 from crowdsweep.files.csv_files import to_csv
 from crowdsweep.files.owned import replace_files
 from crowdsweep.paths import is_file
-from crowdsweep.record.fetched import as_folder
+from crowdsweep.record.fetched import as_folder, files_of
 from crowdsweep.record.kept_arrays import FOLDER, without_files
 from crowdsweep.record.store_files import STORE
 from crowdsweep.record.store_uri import Store
@@ -85,5 +85,5 @@ def write_files(found: AnalysedSweep, *, refresh: int = 0) -> Store:
 
 def written_files(store: Store) -> dict[str, bytes]:
     """Returns the page and the tables of a sweep's report as they stand in its store; those that are there."""
-    with as_folder(store, STORE) as folder:
+    with files_of(store, WRITTEN) as folder:
         return {name: (folder / name).read_bytes() for name in WRITTEN if is_file(folder / name)}

@@ -92,7 +92,7 @@ def test_a_slot_of_ray_says_which_machine_it_is(slot: Slot) -> None:
 def test_ray_refuses_it_before_a_trial_begins(ray_cluster: "Cluster", monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slot_pool, "device_of", lambda resources: NO_SUCH)
     executor = RayExecutor(datasets(), ray_cluster)
-    executor._needs_gpus = True  # the cluster has none that could be asked for
+    executor._need_gpus = [Resources(gpu=1.0)]  # the cluster has none that could be asked for
     try:
         executor.submit(batch_of(specs_on(next(iter(datasets().values())), "uniform", 2)))
         with pytest.raises(InfeasibleRequest, match=WORDS):

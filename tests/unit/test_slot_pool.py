@@ -1,71 +1,16 @@
 """Slots that are started and ended as nodes come and go, on a cluster that is made up."""
 
-from collections import Counter
-from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from made_up_clusters import CPU, EITHER, GPU, Make, busy, maker, node
 
 from crowdsweep.engine import slot_pool
-from crowdsweep.engine.nodes import Node
-from crowdsweep.engine.slot_pool import Actor, SlotPool
-from crowdsweep.sweepfile.records import Resources
-
-CPU, GPU, EITHER = Resources(), Resources(gpu=1.0), Resources(gpu=1.0, gpu_needed=False)
-
-
-def node(name: str, cpu: float, gpu: float = 0.0, *, leaves: bool = False) -> Node:
-    return Node(id=name, name=name, has={"CPU": cpu, "GPU": gpu}, leaves=leaves)
-
-
-@dataclass(kw_only=True)
-class MadeUp:
-    """A cluster whose nodes a test names."""
-
-    there: list[Node]
-    may_grow: bool = False
-    asked: list[list[Resources]] = field(default_factory=list[list[Resources]])
-
-    def nodes(self) -> list[Node]:
-        return [*self.there]
-
-    def ask_for(self, shapes: list[Resources]) -> None:
-        self.asked.append([*shapes])
-
-
-class Pool(SlotPool):
-    """Slots without processes."""
-
-    def _started(self, shape: Resources, node: str) -> Actor:
-        return Actor(name=next(self._names), handle=None, shape=shape, node=node, waits_on=None, up=True)
-
-    def end(self, actor: Actor) -> None:
-        self.forget(actor)
-
-    def looked(self, waiting: list[Resources]) -> dict[str, list[tuple[float, float]]]:
-        """Looks at nodes again, and returns the slots of each."""
-        self._looked = float("-inf")
-        self.adjust(Counter(waiting))
-        found: dict[str, list[tuple[float, float]]] = {}
-        for actor in self.actors:
-            found.setdefault(actor.node, []).append((actor.shape.cpu, actor.shape.gpu))
-        return found
 
 
 @pytest.fixture
-def made(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.setattr(slot_pool.ray, "remote", lambda **_: lambda kind: kind)
-
-    def make(*there: Node, may_grow: bool = False) -> tuple[Pool, MadeUp]:
-        cluster = MadeUp(there=list(there), may_grow=may_grow)
-        return Pool(cluster), cluster  # pyright: ignore[reportArgumentType]
-
-    return make
-
-
-def busy(pool: Pool) -> None:
-    for actor in pool.actors:
-        actor.unfinished, actor.waits_on = {"k": None}, object()  # pyright: ignore[reportAttributeAccessIssue]
+def made(monkeypatch: pytest.MonkeyPatch) -> Make:
+    return maker(monkeypatch)
 
 
 @pytest.mark.unchecked
@@ -97,6 +42,7 @@ class TestPool:
         assert pool.looked([CPU, GPU]) == {"a": [(1, 0)] * 2}
         (leaving,) = [actor for actor in pool.actors if actor.leaves]
         leaving.unfinished, leaving.waits_on = {}, None
+        assert pool.looked([CPU, GPU]) == {"a": [(1, 0)]}, "what has just ended the cluster counts as somebody's yet"
         assert pool.looked([CPU, GPU]) == {"a": [(1, 0), (1, 1)]}
 
     def test_both_shapes_get_slots_side_by_side(self, made: Any) -> None:
@@ -106,13 +52,6 @@ class TestPool:
     def test_what_prefers_a_gpu_can_do_without(self, made: Any) -> None:
         pool, _ = made(node("a", 3, 1))
         assert pool.looked([EITHER] * 3) == {"a": [(1, 1), (1, 0), (1, 0)]}
-
-    def test_gpus_that_cannot_be_used_are_not_started_again(self, made: Any) -> None:
-        pool, cluster = made(node("a", 3, 1), may_grow=True)
-        pool.looked([EITHER])
-        pool.do_without_gpus(pool.actors[0])
-        assert pool.looked([EITHER] * 4) == {"a": [(1, 0)] * 3}
-        assert all(shape.gpu == 0 for shape in cluster.asked[-1])
 
     def test_a_node_that_is_drained_gets_no_more_work(self, made: Any) -> None:
         pool, cluster = made(node("a", 1), node("b", 1))
