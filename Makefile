@@ -28,7 +28,7 @@ $(VENV)/installed: pyproject.toml constraints.txt
 	touch $@
 
 demo: setup
-	$(BIN)/crowdsweep run search_spaces/quickstart.yaml
+	$(BIN)/crowdsweep demo
 
 test: setup
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "not long"
