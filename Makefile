@@ -44,7 +44,7 @@ $(VENV)/installed-dev: pyproject.toml constraints.txt | $(VENV)/bin/python
 	touch $(VENV)/installed $(VENV)/installed-test $@
 
 demo: $(VENV)/installed
-	$(BIN)/crowdsweep run search_spaces/quickstart.yaml
+	$(BIN)/crowdsweep demo
 
 test: $(VENV)/installed-test
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "not long"

@@ -5,7 +5,7 @@
     data = cs.load("pets")                        a dataset folder, a catalogue name, or a table of answers
     fit = cs.fit("hierarchical-dawid-skene", data)
     fit.labels.to_pandas()                        Arrow tables; .probabilities, .annotators, .next_items
-    found = cs.run("sweep.yaml")                  .table, .recommended(), .label()
+    found = cs.run("sweep.yaml")                  .table, .recommended(), .label(); cs.sweeps() come along
 
 What is here is imported when it is first used, so that `import crowdsweep` costs next to nothing. Errors are those of
 `crowdsweep.errors`; what a person gave that cannot be used is a `BadInput`, which is a `ValueError`.
@@ -15,6 +15,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from crowdsweep.api.about import doctor, explain, sweeps
     from crowdsweep.api.estimator import CrowdClassifier
     from crowdsweep.api.fits import Fit, fit
     from crowdsweep.api.loading import Data, load
@@ -25,17 +26,34 @@ if TYPE_CHECKING:
     def models() -> dict[str, str]: ...
 
 
-__all__ = ["CrowdClassifier", "Data", "Fit", "Results", "__version__", "fit", "load", "models", "results", "run"]
+__all__ = [
+    "CrowdClassifier",
+    "Data",
+    "Fit",
+    "Results",
+    "__version__",
+    "doctor",
+    "explain",
+    "fit",
+    "load",
+    "models",
+    "results",
+    "run",
+    "sweeps",
+]
 
 _HOMES = {
     "CrowdClassifier": "crowdsweep.api.estimator",
     "Data": "crowdsweep.api.loading",
     "Fit": "crowdsweep.api.fits",
     "Results": "crowdsweep.api.sweeps",
+    "doctor": "crowdsweep.api.about",
+    "explain": "crowdsweep.api.about",
     "fit": "crowdsweep.api.fits",
     "load": "crowdsweep.api.loading",
     "results": "crowdsweep.api.sweeps",
     "run": "crowdsweep.api.sweeps",
+    "sweeps": "crowdsweep.api.about",
 }
 
 

@@ -23,9 +23,10 @@ A message says what was expected, what came, where (`Where`), and what to do.
 import errno
 import re
 import signal
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from pathlib import Path
 
 LONGEST_SHOWN = 200
 _NO_MEMORY = (
@@ -52,10 +53,12 @@ class Where:
     Attributes:
         origins: `file:line`, or the `--set` a value came from, by key path; the nearest one above counts.
         path: keys and list positions that lead to the value.
+        files: the file a value came from, empty where it is none, by key path; the nearest one above counts.
     """
 
     origins: Mapping[KeyPath, str] = field(default_factory=dict, repr=False)
     path: KeyPath = ()
+    files: Mapping[KeyPath, str] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(cls, where: "str | Where") -> "Where":
@@ -64,15 +67,27 @@ class Where:
 
     def at(self, *keys: Key) -> "Where":
         """Returns the place of something inside."""
-        return Where(self.origins, (*self.path, *keys))
+        return Where(self.origins, (*self.path, *keys), self.files)
 
     def says(self, message: str) -> str:
         """Returns the message with the place before it."""
         return ": ".join(part for part in (str(self), message) if part)
 
+    @property
+    def file(self) -> str:
+        """The file the value came from; empty where it is none."""
+        return next((self.files[path] for path in self._above() if path in self.files), "")
+
+    @property
+    def folder(self) -> Path:
+        """Where a relative path in the value begins: beside the file, else where this process stands."""
+        return Path(self.file).parent
+
+    def _above(self) -> Iterator[KeyPath]:
+        return (self.path[:length] for length in range(len(self.path), -1, -1))
+
     def __str__(self) -> str:
-        above = (self.path[:length] for length in range(len(self.path), -1, -1))
-        origin = next((self.origins[path] for path in above if path in self.origins), "")
+        origin = next((self.origins[path] for path in self._above() if path in self.origins), "")
         return ": ".join(part for part in (origin, ".".join(shortened(str(key)) for key in self.path)) if part)
 
 

@@ -276,11 +276,19 @@ def test_hadolint_has_nothing_against_the_image() -> None:
 def test_the_image_copies_what_there_is_and_sends_for_nothing_else() -> None:
     text = (CLUSTERS / "Dockerfile").read_text()
     copied = {word for line in re.findall(r"^COPY (.*)$", text, re.MULTILINE) for word in line.split()[:-1]}
-    assert copied == {"constraints.txt", "crowdsweep", "pyproject.toml", "README.md"}
+    assert copied == {"LICENSE", "constraints.txt", "crowdsweep", "pyproject.toml", "README.md", "search_spaces"}
     assert all((ROOT / name).exists() for name in copied)
     let_in = {line[1:] for line in (CLUSTERS / "Dockerfile.dockerignore").read_text().split() if line[0] == "!"}
     assert let_in == copied
     assert {device for device in ("cpu", "cuda") if f"AS torch-{device}\n" in text} == {"cpu", "cuda"}
+
+
+def test_the_image_shows_the_demo_unless_it_is_told_what_to_run() -> None:
+    text = (CLUSTERS / "Dockerfile").read_text()
+    told = {name: json.loads(words) for name, words in re.findall(r"^(ENTRYPOINT|CMD) (.*)$", text, re.MULTILINE)}
+    assert told == {"ENTRYPOINT": ["tini", "--"], "CMD": ["crowdsweep", "demo"]}
+    by_compose = read("compose")["services"]
+    assert all(by_compose[name]["command"] for name in ("head", "worker", "mlflow"))
 
 
 FAKE_SRUN = """#!/usr/bin/env bash

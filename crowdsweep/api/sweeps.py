@@ -29,8 +29,8 @@ from crowdsweep.record.journal import read_journal
 from crowdsweep.record.state import JournalState
 from crowdsweep.record.store_uri import Store, store_named
 from crowdsweep.record.stores import DEFAULT_STORES, asked_store
-from crowdsweep.sweepfile.overrides import with_overrides
-from crowdsweep.sweepfile.read import load_sweep, parse_sweep
+from crowdsweep.sweep.starter.begin import asked_sweep
+from crowdsweep.sweepfile.read import sweep_of
 from crowdsweep.sweepfile.records import Engine, SweepConfig
 
 _SHOWN = ("dataset", "rank", "model", "metric", "mean", "low", "high", "n", "failed")
@@ -158,7 +158,8 @@ def run(
     Ctrl-C ends it in order, and is raised when all is written; twice, at once.
 
     Args:
-        sweep: a sweep file, or what stands in one; folders in it are looked up beside the file, else here.
+        sweep: a sweep file, a dataset's folder, the name of a sweep that comes along (`crowdsweep.sweeps()` has them),
+            or what stands in a sweep file; folders in it are looked up beside the file, else here.
         store: where the record goes, a folder or a URI (`s3://bucket/prefix`); `crowdsweep-runs/NAME` where it is None.
         overrides: single keys, such as `{"seeds.report": 3}`.
         engine: `inline` or `ray` in place of the sweep's.
@@ -193,10 +194,12 @@ def run(
 
 def _config(sweep: str | Path | Mapping[str, Any], overrides: Mapping[str, Any]) -> SweepConfig:
     words = [f"{key}={_as_json(key, value)}" for key, value in overrides.items()]
-    if isinstance(sweep, str | Path):
-        return load_sweep(sweep, words)
-    value, where = with_overrides(sweep, Where(), words)
-    return parse_sweep(value, where=where)
+    if not isinstance(sweep, str | Path):
+        return sweep_of(sweep, Where(), words)
+    asked = asked_sweep(sweep, words)
+    if asked.note:
+        _log.info("%s", asked.note)
+    return asked.config
 
 
 def _as_json(key: str, value: Any) -> str:

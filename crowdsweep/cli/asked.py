@@ -1,10 +1,11 @@
-"""The sweep that a command is given: a sweep file or a dataset's folder, and the keys of it that are changed."""
+"""The sweep that a command is given: a sweep file, a dataset's folder or a name, and the keys that are changed."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from crowdsweep.cli.completion import sweeps_or_files_named
 from crowdsweep.cli.paths import PATH
 from crowdsweep.cli.telling import say
 from crowdsweep.errors import plain
@@ -19,7 +20,7 @@ overrides_option = click.option(
     metavar="KEY=VALUE",
     help="Change one key: `seeds.report=3`, `models.cmm.params.groups=4`.",
 )
-sweep_argument = click.argument("sweep", metavar="SWEEP", type=PATH)
+sweep_argument = click.argument("sweep", metavar="SWEEP", type=PATH, shell_complete=sweeps_or_files_named)
 
 
 def asked_sweep(sweep: Path, overrides: tuple[str, ...]) -> "SweepConfig":

@@ -15,6 +15,8 @@ from crowdsweep.cli.asked import asked_sweep, overrides_option, sweep_argument
 from crowdsweep.cli.compare import compare
 from crowdsweep.cli.completion import completion, datasets_named, models_named, stores_named, stores_or_datasets_named
 from crowdsweep.cli.data import data
+from crowdsweep.cli.doctor import doctor
+from crowdsweep.cli.explain import explain
 from crowdsweep.cli.first_word import Waiting, say_first, say_nothing_first, wait_for
 from crowdsweep.cli.help import Commands
 from crowdsweep.cli.init import init
@@ -29,6 +31,7 @@ from crowdsweep.cli.paths import PATH, STORE
 from crowdsweep.cli.schema import schema
 from crowdsweep.cli.stores import list_stores, named_store, status, stop, store_argument
 from crowdsweep.cli.submit import submit, submitted
+from crowdsweep.cli.sweeps import demo, sweeps
 from crowdsweep.cli.telling import as_json, json_text, say
 from crowdsweep.errors import BadInput, CrowdsweepError, error_words, is_want_of_memory, plain
 from crowdsweep.paths import exists
@@ -83,7 +86,10 @@ def commands(context: click.Context) -> None:
     wait_for(context)
 
 
-for command in (data, init, schema, submit, submitted, list_stores, status, stop, compare, completion):
+for command in (
+    *(data, init, schema, submit, submitted, list_stores, status, stop, compare, completion),
+    *(demo, doctor, explain, sweeps),
+):
     commands.add_command(command)
 
 
@@ -110,7 +116,8 @@ def run(
 ) -> int:
     """Run a sweep file, or go on with it: what the record already holds is not done again.
 
-    SWEEP may also be a dataset's folder: its sweep.yaml is run, or, where it has none, the one that `init` would write.
+    SWEEP may also be one that comes along (`sweeps` lists them), or a dataset's folder: its sweep.yaml is run, or,
+    where it has none, the one that `init` would write.
     """
     say_nothing_first() if quiet else say_first(f"{sweep}: reading it")
     from crowdsweep.cli.running import run_to_the_end

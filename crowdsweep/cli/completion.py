@@ -30,6 +30,18 @@ def datasets_named(_: click.Context, __: click.Parameter, incomplete: str) -> li
     return [*_beginning(incomplete, dataset_names()), CompletionItem(incomplete, type="dir")]
 
 
+def sweeps_named(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Returns the sweeps that come along whose names begin so."""
+    from crowdsweep.sweepfile.named import sweep_names
+
+    return _beginning(incomplete, sweep_names())
+
+
+def sweeps_or_files_named(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Returns what `run` takes: sweeps that come along, and files."""
+    return [*sweeps_named(context, parameter, incomplete), CompletionItem(incomplete, type="file")]
+
+
 def stores_named(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Returns the sweeps here whose names begin so; a folder will do as well."""
     known = _beginning(incomplete, (store.name for store in stores_in()))

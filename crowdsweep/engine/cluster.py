@@ -25,6 +25,7 @@ from crowdsweep.engine.nodes import Node, refusal, wants
 from crowdsweep.engine.private_folder import PrivateFolder
 from crowdsweep.engine.ray_silence import Silence, end_own_processes
 from crowdsweep.errors import BadInput, InfeasibleRequest, SlotLost, error_words
+from crowdsweep.machine import usable_cores
 from crowdsweep.sweepfile.records import Resources
 
 OBJECT_STORE_BYTES = 512 * 2**20
@@ -151,7 +152,7 @@ def connect(address: str | None = None, cpus: int | None = None) -> Cluster:
     folder = PrivateFolder()
     try:
         if target == "local":
-            _start_local(cpus or len(os.sched_getaffinity(0)), folder)
+            _start_local(cpus or usable_cores(), folder)
         else:
             _join(target, folder)
     except BaseException:

@@ -69,7 +69,8 @@ def read_yaml(path: Path, *, cite: bool = True) -> tuple[Any, Where]:
         ) from None
     except (OSError, ValueError) as error:  # ValueError: a null character in the name
         raise SweepFileError(f"{shortened(str(path))}: cannot be read: {error_words(error)}") from None
-    return parse_yaml(text, str(path), cite=cite)
+    value, where = parse_yaml(text, str(path), cite=cite)
+    return value, Where(where.origins, files={(): str(path)})
 
 
 def _text_of(path: Path) -> str:

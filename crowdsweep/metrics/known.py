@@ -113,6 +113,7 @@ class MetricInfo:
     Attributes:
         name: in results; of a metric of items, without its split.
         words: as people write it.
+        about: what it is, in one line.
         unit: of its numbers; `%` for a share, which people read in percent; empty where it has none.
         goal: which way is better; None where the number describes and neither way is.
         scales: of the labels that it is defined for.
@@ -121,6 +122,7 @@ class MetricInfo:
 
     name: str
     words: str
+    about: str = ""
     unit: str = ""
     goal: Goal | None
     scales: Sequence[Scale] = EVERY_SCALE
@@ -257,22 +259,65 @@ _distance = partial(ItemMetric, goal="minimize", of_own_answers=True)
 _crowd_distance = partial(CrowdMetric, unit="bits", goal="minimize", high=1.0)
 
 ITEM_METRICS = (
-    _share(name=ACCURACY, words="accuracy", score=_rows(items.accuracy), by_item=_each(items.agreement)),
-    _share(name="macro_f1", words="macro-F1", score=_macro_f1, by_item=_macro_f1_of_each),
-    _share(name="span_f1", words="span-F1", scales=("nominal",), spans=True, score=_span_f1, by_item=_span_f1_of_each),
-    _loss(name="log_loss", words="log-loss", unit="nats", score=_rows(items.log_loss), by_item=_each(items.log_losses)),
+    _share(
+        name=ACCURACY,
+        words="accuracy",
+        about="share of items whose most probable class is right; ties count what they are worth on average",
+        score=_rows(items.accuracy),
+        by_item=_each(items.agreement),
+    ),
+    _share(
+        name="macro_f1",
+        words="macro-F1",
+        about="F1, plain mean over the classes",
+        score=_macro_f1,
+        by_item=_macro_f1_of_each,
+    ),
+    _share(
+        name="span_f1",
+        words="span-F1",
+        about="of tokens in sentences, where classes are `O`, `B-…`, `I-…`: F1 of exactly matching spans",
+        scales=("nominal",),
+        spans=True,
+        score=_span_f1,
+        by_item=_span_f1_of_each,
+    ),
+    _loss(
+        name="log_loss",
+        words="log-loss",
+        about="cross-entropy of the prediction under the reference",
+        unit="nats",
+        score=_rows(items.log_loss),
+        by_item=_each(items.log_losses),
+    ),
     _loss(
         name="brier",
         words="Brier score",
+        about="squared differences, summed over the classes",
         high=2.0,
         score=_rows(items.brier),
         by_item=_each(items.squared_differences),
     ),
-    _loss(name="ece", words="ECE", high=1.0, score=_rows(ece), by_item=_each(ece_of_each)),
-    _distance(name=KL, words="KL", unit="nats", score=_rows(distributions.kl), by_item=_each(distributions.kl_of_each)),
+    _loss(
+        name="ece",
+        words="ECE",
+        about="expected calibration error, 15 bins",
+        high=1.0,
+        score=_rows(ece),
+        by_item=_each(ece_of_each),
+    ),
+    _distance(
+        name=KL,
+        words="KL",
+        about="divergence of the prediction from the reference's label distribution, 1e-5 added to every entry",
+        unit="nats",
+        score=_rows(distributions.kl),
+        by_item=_each(distributions.kl_of_each),
+    ),
     _distance(
         name="kl_reverse",
         words="reverse KL",
+        about="divergence of the reference's label distribution from the prediction, 1e-5 added to every entry",
         unit="nats",
         score=_rows(distributions.kl_reverse),
         by_item=_each(lambda reference, predicted: distributions.kl_of_each(predicted, reference)),
@@ -280,6 +325,7 @@ ITEM_METRICS = (
     _distance(
         name="js",
         words="JS",
+        about="Jensen-Shannon divergence of the prediction and the reference's label distribution",
         unit="bits",
         high=1.0,
         score=_rows(distributions.js),
@@ -288,6 +334,7 @@ ITEM_METRICS = (
     ItemMetric(
         name="entropy",
         words="entropy of predictions",
+        about="how unsure predictions are; only shown",
         unit="nats",
         goal=None,
         score=lambda scored: distributions.entropy(scored.rows[1]),
@@ -298,6 +345,7 @@ HELDOUT_METRICS = (
     HeldoutMetric(
         name=HELDOUT,
         words="held-out log-likelihood",
+        about="log-probability of a held-out answer",
         unit="nats",
         goal="maximize",
         low=-inf,
@@ -306,18 +354,43 @@ HELDOUT_METRICS = (
     ),
 )
 CROWD_METRICS = (
-    _crowd_distance(name="js_annotators", words="JS of annotators", score=_js_annotators),
+    _crowd_distance(
+        name="js_annotators",
+        words="JS of annotators",
+        about="Jensen-Shannon divergence of annotators' estimated confusion matrices "
+        "from the true ones, mean over annotators",
+        score=_js_annotators,
+    ),
     _crowd_distance(
         name="js_annotators_crowd",
         words="JS of annotators, all taken for the crowd",
+        about="js_annotators with every annotator taken for the crowd: one matrix, "
+        "of all answers against the model's labels",
         score=_js_annotators_crowd,
     ),
-    _crowd_distance(name="js_global", words="JS of the crowd", score=_js_global),
-    _crowd_distance(name="js_global_weighted", words="JS of the crowd, weighted", score=_js_global_weighted),
+    _crowd_distance(
+        name="js_global",
+        words="JS of the crowd",
+        about="Jensen-Shannon divergence of the crowd's estimated confusion matrix from the true one",
+        score=_js_global,
+    ),
+    _crowd_distance(
+        name="js_global_weighted",
+        words="JS of the crowd, weighted",
+        about="js_global of the mean of the annotators' matrices, weighted by their numbers of labels",
+        score=_js_global_weighted,
+    ),
 )
 COUNT_METRICS = (
-    CountMetric(name="n_annotations", words="annotations", score=len),
-    CountMetric(name="n_active_annotators", words="active annotators", score=lambda rows: rows.n_active_annotators),
+    CountMetric(
+        name="n_annotations", words="annotations", about="labels that the trial was given to train on", score=len
+    ),
+    CountMetric(
+        name="n_active_annotators",
+        words="active annotators",
+        about="annotators with labels that the trial was given to train on",
+        score=lambda rows: rows.n_active_annotators,
+    ),
 )
 
 METRICS: Mapping[str, MetricInfo] = {

@@ -6,13 +6,12 @@ Which device a slot has is decided by who made the slot; nothing here looks for 
 import gc
 import os
 from contextlib import suppress
-from pathlib import Path
 
 import torch
 
+from crowdsweep import machine
+
 CPU = "cpu"
-_MACHINE = Path("/proc/meminfo")
-_GROUP = Path("/sys/fs/cgroup")  # where a container's memory is limited
 _REPEATABLE_PRODUCTS = ("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # without it products on a GPU may add in another order
 
 
@@ -63,29 +62,9 @@ def free_bytes(device: str) -> int | None:
     Of a GPU: what is free, and what torch keeps of it for later. Of the machine: this process's share, by its threads.
     """
     if device == CPU:
-        free = _free_here()
-        return None if free is None else free * min(torch.get_num_threads(), _cores()) // _cores()
+        free = machine.free_bytes()
+        return None if free is None else free * min(torch.get_num_threads(), machine.cores()) // machine.cores()
     if torch.device(device).type != "cuda" or not torch.cuda.is_available():
         return None
     free, _ = torch.cuda.mem_get_info(device)
     return free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-
-
-def _cores() -> int:
-    return os.cpu_count() or 1
-
-
-def _free_here() -> int | None:
-    """Returns what is free of the machine's memory and of the container's, where the system tells (Linux)."""
-    found: list[int] = []
-    with suppress(OSError, KeyError, ValueError):
-        found.append(_numbers(_MACHINE)["MemAvailable:"] * 1024)
-    with suppress(OSError, KeyError, ValueError):  # `max` is no number: there is no limit
-        limit, taken = (int((_GROUP / name).read_text()) for name in ("memory.max", "memory.current"))
-        found.append(limit - taken + _numbers(_GROUP / "memory.stat")["inactive_file"])
-    return max(0, min(found)) if found else None
-
-
-def _numbers(path: Path) -> dict[str, int]:
-    """Returns the number behind each name of a file of the system's."""
-    return {words[0]: int(words[1]) for words in map(str.split, path.read_text().splitlines()) if len(words) > 1}

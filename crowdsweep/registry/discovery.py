@@ -152,10 +152,20 @@ def title(place: Place) -> str:
     if isinstance(place.origin, EntryPoint):
         return place.origin.value
     try:
-        docstring = ast.get_docstring(ast.parse(place.origin.read_bytes(), place.origin.name)) or ""
+        return docstring(place).partition("\n")[0].rstrip(".")
     except (SyntaxError, ValueError) as error:  # ValueError: null bytes, to Python 3.11
         return f"cannot be used: {place.origin} is not Python: {error}"
-    return docstring.partition("\n")[0].rstrip(".")
+
+
+def docstring(place: Place) -> str:
+    """Returns what the file says of itself, read without importing it; nothing of an entry point.
+
+    Raises:
+        SyntaxError, ValueError: the file is not Python.
+    """
+    if isinstance(place.origin, EntryPoint):
+        return ""
+    return ast.get_docstring(ast.parse(place.origin.read_bytes(), place.origin.name)) or ""
 
 
 def titles(kind: Kind) -> dict[str, str]:

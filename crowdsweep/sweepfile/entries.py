@@ -26,7 +26,7 @@ def found_path(value: Any, parts: Sequence[str], where: Where) -> KeyPath:
     rest = list(parts)
     while rest:
         if isinstance(value, list) and value:
-            place, used = _position(value, rest, where.at(*path))
+            place, used = position_of(value, rest, where.at(*path))
             path.append(place)
             value, rest = value[place], rest[used:]
         else:
@@ -36,8 +36,12 @@ def found_path(value: Any, parts: Sequence[str], where: Where) -> KeyPath:
     return tuple(path)
 
 
-def _position(entries: Sequence[Any], parts: Sequence[str], where: Where) -> tuple[int, int]:
-    """Returns the position of the entry that the first parts tell, and how many of them did."""
+def position_of(entries: Sequence[Any], parts: Sequence[str], where: Where) -> tuple[int, int]:
+    """Returns the position of the entry that the first parts tell, and how many of them did.
+
+    Raises:
+        SweepFileError: as `found_path`.
+    """
     if parts[0].isdecimal() and int(parts[0]) < len(entries):
         return int(parts[0]), 1
     names = [_names(entry) for entry in entries]

@@ -17,7 +17,7 @@ def with_overrides(value: Any, where: Where, overrides: Sequence[str]) -> tuple[
     Raises:
         SweepFileError: an override is not of that form, or leads into something that holds nothing.
     """
-    origins = dict(where.origins)
+    origins, files = dict(where.origins), dict(where.files)
     for override in overrides:
         key, equals, text = override.partition("=")
         if not equals or not key.strip():
@@ -25,10 +25,11 @@ def with_overrides(value: Any, where: Where, overrides: Sequence[str]) -> tuple[
         origin = f"--set {override}"
         path = found_path(value, key.strip().split("."), Where({(): origin}))
         value = _replaced(value, path, parse_yaml(text, origin)[0], Where({(): origin}))
-        for known in [known for known in origins if known[: len(path)] == path]:
-            del origins[known]
-        origins[path] = origin
-    return value, Where(origins)
+        for places in (origins, files):
+            for known in [known for known in places if known[: len(path)] == path]:
+                del places[known]
+        origins[path], files[path] = origin, ""
+    return value, Where(origins, files=files)
 
 
 def _replaced(value: Any, path: KeyPath, new: Any, where: Where) -> Any:

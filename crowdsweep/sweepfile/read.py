@@ -32,6 +32,7 @@ from crowdsweep.paths import is_file
 from crowdsweep.registry import discovery
 from crowdsweep.search.space import Space
 from crowdsweep.sweepfile.checked import field_types, list_of, mapping_of, named_entries, text, typed
+from crowdsweep.sweepfile.extends import EXTENDS, extended
 from crowdsweep.sweepfile.overrides import with_overrides
 from crowdsweep.sweepfile.records import (
     DatasetEntry,
@@ -57,40 +58,56 @@ def load_sweep(path: str | Path, overrides: Iterable[str] = ()) -> SweepConfig:
 
     Args:
         path: the YAML file; relative folders of datasets and files of spaces are looked up beside it.
-        overrides: `a.b=c` as `--set` takes them: a key path (list positions are numbers) and a YAML value.
+        overrides: `a.b=c` as `--set` takes them: a key path (list positions are numbers) and a YAML value; relative
+            paths in them are looked up where this process stands.
 
     Raises:
         SweepFileError, SpaceError, UnknownName: something in it cannot be used; the message says where, what was
             expected, what came, and the nearest known name.
     """
-    value, where = read_yaml(Path(path))
-    value, where = with_overrides(value, where, tuple(overrides))
-    return parse_sweep(value, str(path), where)
+    return sweep_of(*read_yaml(Path(path)), overrides, source=str(path))
 
 
-def parse_sweep(mapping: Any, source: str = "", where: Where | None = None) -> SweepConfig:
-    """Checks a sweep that has been read, or made by `config_to_mapping`.
+def sweep_of(value: Any, where: Where, overrides: Iterable[str] = (), *, source: str = "") -> SweepConfig:
+    """Checks a sweep as it stands in a file: with what it extends, and with overrides.
 
     Args:
-        mapping: the sweep file's form.
-        source: its path; relative paths inside are looked up beside it.
-        where: knows the lines of its values, for messages.
+        value: the sweep file's form.
+        where: knows the files and lines of its values.
+        overrides: as for `load_sweep`.
+        source: path of the file.
 
     Raises:
         SweepFileError, SpaceError, UnknownName: as `load_sweep`.
     """
-    where = where or Where.of(source)
-    given = dict(mapping_of(mapping, where, SWEEP_KEYS))
+    value, where = with_overrides(*extended(value, where), tuple(overrides))
+    return parse_sweep(value, source, where)
+
+
+def parse_sweep(mapping: Any, source: str = "", where: Where | None = None) -> SweepConfig:
+    """Checks a sweep that is whole, as `config_to_mapping` makes it too.
+
+    Args:
+        mapping: the sweep file's form.
+        source: its path; relative paths inside are looked up beside it, where `where` does not say otherwise.
+        where: knows the files and lines of its values.
+
+    Raises:
+        SweepFileError, SpaceError, UnknownName: as `load_sweep`.
+    """
+    where = where or Where({(): source} if source else {}, files={(): source})
+    given = dict(mapping_of(mapping, where, (*SWEEP_KEYS, EXTENDS)))
+    if EXTENDS in given:
+        raise SweepFileError(where.at(EXTENDS).says("expected in the sweep file: what it extends is read before --set"))
     for key in ("name", "datasets", "models"):
         if given.get(key) is None:
             raise SweepFileError(where.says(f"a sweep needs name, datasets and models; {key} is missing"))
-    folder = Path(source).parent
     read: dict[str, Any] = {"name": _sweep_name(given.pop("name"), where.at("name")), "source": source}
-    datasets = read["datasets"] = tuple(_datasets(given.pop("datasets"), where.at("datasets"), folder))
+    datasets = read["datasets"] = tuple(_datasets(given.pop("datasets"), where.at("datasets")))
     names = [entry.name for entry in datasets]
     shared = _resources(given.pop("resources", {}), where.at("resources"), {})
     read["resources"] = shared
-    models = read["models"] = tuple(_models(given.pop("models"), where.at("models"), folder, names, shared))
+    models = read["models"] = tuple(_models(given.pop("models"), where.at("models"), names, shared))
     for key, value in given.items():
         place = where.at(key)
         match key:
@@ -135,7 +152,7 @@ def _jsonable(value: Any) -> Any:
     return [_jsonable(part) for part in value] if isinstance(value, list | tuple) else value
 
 
-def _datasets(given: Any, where: Where, folder: Path) -> Iterator[DatasetEntry]:
+def _datasets(given: Any, where: Where) -> Iterator[DatasetEntry]:
     seen: dict[tuple[str, ...], Where] = {}
     for place, entry in named_entries(given, where, "dataset"):
         for key, value in entry.items():
@@ -148,7 +165,7 @@ def _datasets(given: Any, where: Where, folder: Path) -> Iterator[DatasetEntry]:
         for values in product(*axes):
             params = dict(zip(entry, values, strict=True))
             name = text(params.pop("name"), place.at("name"))
-            dataset = DatasetEntry(name=_resolved(name, folder, place.at("name")), params=params)
+            dataset = DatasetEntry(name=_resolved(name, place.at("name")), params=params)
             key = (dataset.name, *sorted(f"{param} {value!r}" for param, value in params.items()))
             if key in seen:
                 raise SweepFileError(
@@ -170,11 +187,11 @@ def _check_axis(value: Any, where: Where) -> None:
             )
 
 
-def _resolved(name: str, folder: Path, where: Where) -> str:
-    """Returns a catalogue name as it is, and a folder's path made absolute from the sweep file's folder."""
+def _resolved(name: str, where: Where) -> str:
+    """Returns a catalogue name as it is, and a folder's path made absolute from the folder of the file it stands in."""
     looks_like_path = os.sep in name or "/" in name or name.startswith((".", "~"))
     try:
-        path = folder / Path(name).expanduser()
+        path = where.folder / Path(name).expanduser()
         if looks_like_path or (path.is_dir() and name not in catalogue.names()):
             return str(path.resolve())
     except (OSError, ValueError, RuntimeError) as error:  # too long, a null character, a home that nobody has
@@ -191,7 +208,7 @@ def _resources(given: Any, where: Where, shared: Mapping[str, Any]) -> Resources
     return resources
 
 
-def _models(given: Any, where: Where, folder: Path, datasets: Sequence[str], shared: Resources) -> Iterator[ModelEntry]:
+def _models(given: Any, where: Where, datasets: Sequence[str], shared: Resources) -> Iterator[ModelEntry]:
     seen: dict[str, Where] = {}
     known = registered.model_names()
     for place, entry in named_entries(given, where, "model"):
@@ -206,10 +223,10 @@ def _models(given: Any, where: Where, folder: Path, datasets: Sequence[str], sha
         if label in seen:
             raise SweepFileError(place.says(f"{label!r} stands at {seen[label]} already; give one of them a `label`"))
         seen[label] = place
-        space = _space(name, params, entry["search"], place.at("search"), folder) if "search" in entry else Space({})
+        space = _space(name, params, entry["search"], place.at("search")) if "search" in entry else Space({})
         _check_params(name, params, place.at("params"))
         space.check_fits(name, params, place.at("search"))
-        only = tuple(_only(entry["datasets"], place.at("datasets"), folder, datasets)) if "datasets" in entry else ()
+        only = tuple(_only(entry["datasets"], place.at("datasets"), datasets)) if "datasets" in entry else ()
         resources = None
         if "resources" in entry:
             resources = _resources(entry["resources"], place.at("resources"), vars(shared))
@@ -218,16 +235,16 @@ def _models(given: Any, where: Where, folder: Path, datasets: Sequence[str], sha
         )
 
 
-def _only(given: Any, where: Where, folder: Path, datasets: Sequence[str]) -> Iterator[str]:
+def _only(given: Any, where: Where, datasets: Sequence[str]) -> Iterator[str]:
     """Yields the datasets that a model is limited to, each one of the sweep's."""
     for index, part in enumerate(list_of(given, where, "dataset of this sweep")):
-        name = _resolved(text(part, where.at(index)), folder, where.at(index))
+        name = _resolved(text(part, where.at(index)), where.at(index))
         if name not in datasets:
             raise UnknownName("dataset of this sweep", name, datasets, str(where.at(index)))
         yield name
 
 
-def _space(model: str, params: Mapping[str, Any], given: Any, where: Where, folder: Path) -> Space:
+def _space(model: str, params: Mapping[str, Any], given: Any, where: Where) -> Space:
     """Reads `search`: a mapping, `default`, or a file of spaces. From the latter two, what `params` fixes is taken out,
     so that one file serves many sweeps."""
     if isinstance(given, Mapping):
@@ -241,6 +258,7 @@ def _space(model: str, params: Mapping[str, Any], given: Any, where: Where, fold
         if not shapes:
             raise SweepFileError(where.says(f"there is nothing to search in {model!r}; leave `search` out"))
         return Space.parse(shapes, f"default space of {model}").fixing(registered.with_steps(model, params))
+    folder = where.folder
     tried = [folder / part / f"{given}{suffix}" for part in ("", "spaces") for suffix in ("", ".yaml")]
     path = next((path for path in tried if is_file(path)), None)
     if path is None:
@@ -307,8 +325,14 @@ def _study(given: Any, where: Where) -> StudyEntry:
 
 
 def _check_published(config: SweepConfig, where: Where) -> None:
-    """Checks the names in printed values. A list that `--set` replaces may lack what the sweep file has them of."""
-    replaced = {key for key in ("models", "datasets") if where.origins.get((key,), "").startswith("--set")}
+    """Checks the names in printed values. A list that `--set`, or a file that extends another, puts in the place of the
+    one beside the values may lack what they are of."""
+    beside = where.at("published", "values").file
+    replaced = {
+        key
+        for key in ("models", "datasets")
+        if where.at(key).file != beside or where.origins.get((key,), "").startswith("--set")
+    }
     models = {*registered.model_names(), *(entry.label for entry in config.models)}
     datasets = {*catalogue.names(), *(entry.name for entry in config.datasets)}
     for index, value in enumerate(config.published.values):

@@ -55,9 +55,10 @@ class ModelEntry:
     """One line of `models:`.
 
     Attributes:
-        name: registered model.
-        params: fixed hyper-parameters as given (not yet filled with defaults).
-        space: the search space, checked; empty where nothing is searched.
+        name: a model, as `crowdsweep models` lists them.
+        params: hyper-parameters that stay; all others have their defaults, or are searched.
+        space: `default`, a file of spaces, or a range for each hyper-parameter; checked here, and empty where nothing
+            is searched.
         label: how reports call it, where one model stands in a sweep twice; the name by default.
         datasets: names of those it runs on, as in `DatasetEntry.name`; empty for all.
         resources: of the slots that it runs on; None for the sweep's.
@@ -90,13 +91,13 @@ class Metric:
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """Limits of a sweep; None: no limit.
+    """Limits of a sweep; null: no limit.
 
     Attributes:
-        points: of each search.
-        hours: of all runs of the sweep together.
-        trial_minutes: of one trial; one that runs longer is ended, and fails.
-        failed_trials: share of points that may fail before the sweep stops, at least three (`sweep.allowance`).
+        points: points of each search.
+        hours: hours of all runs of the sweep together.
+        trial_minutes: minutes of one trial; one that runs longer is ended, and fails.
+        failed_trials: share of points that may fail before the sweep stops, at least three.
     """
 
     points: Annotated[int, Ge(1), Le(MOST_OF_EACH)] = 20
@@ -141,9 +142,9 @@ class Tracking:
     """Where MLflow runs go.
 
     Attributes:
-        experiment: MLflow's; the sweep's name where it is empty.
+        experiment: MLflow's experiment; the sweep's name where it is empty.
         enabled: whether runs go to MLflow.
-        uri: where; None means MLFLOW_TRACKING_URI, else a database beside the journal.
+        uri: where runs go; null means MLFLOW_TRACKING_URI, else a database beside the record.
         register: name in MLflow's model registry. When the sweep has ended, the model that its report recommends is
             fitted to everything, as `crowdsweep label` does, and its classifier becomes a version of that name.
     """
@@ -178,7 +179,7 @@ class Published:
 
     Attributes:
         table: which printed table the report sets beside its own numbers.
-        values: of that table.
+        values: numbers of that table, in the metrics' own units.
     """
 
     table: str = ""
@@ -215,12 +216,12 @@ class SweepConfig:
     """One sweep file.
 
     Attributes:
-        name: of the sweep, its folder and its MLflow experiment.
+        name: what the sweep, its folder and its MLflow experiment are called.
         datasets: what the models run on; a list of values in an entry is an axis.
         models: what is fitted: at one point, or searched.
         metric: what searches optimise; chosen by dataset where it is left out.
-        budget: limits.
-        seeds: how many.
+        budget: limits of points, time and failures.
+        seeds: how many fits each point has.
         sampler: how points are proposed.
         early_stop: whether points of a search are given up early, and how.
         resources: what one slot is given.

@@ -16,6 +16,7 @@ from crowdsweep.registry import discovery
 from crowdsweep.registry.parameters import Parameter, adapter, lines_of, parameters_of
 from crowdsweep.search.dimensions import KEYS_OF
 from crowdsweep.sweepfile.checked import field_types
+from crowdsweep.sweepfile.extended_schema import extensible
 from crowdsweep.sweepfile.read import MODEL_KEYS, SWEEP_KEYS, SWEEP_NAME
 from crowdsweep.sweepfile.records import (
     Metric,
@@ -76,7 +77,7 @@ def sweep_schema(templates: Mapping[str, Mapping[str, Knob]]) -> Schema:
     return {
         "$schema": "http://json-schema.org/draft-07/schema#",
         "title": "A sweep of crowdsweep",
-        **_record(SweepConfig, sections, only=SWEEP_KEYS),
+        **extensible(_record(SweepConfig, sections, only=SWEEP_KEYS)),
         "definitions": {
             "model": _named(models, discovery.titles("model")),
             "shape": _shape(),

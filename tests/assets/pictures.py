@@ -1,6 +1,6 @@
 """Renews the picture of a report that README shows, from the record of `search_spaces/quickstart.yaml`.
 
-    crowdsweep run search_spaces/quickstart.yaml && python tests/assets/pictures.py [STORE]
+    crowdsweep demo && python tests/assets/pictures.py [STORE]
 
 Chromium shows the first screen of the report that `run` has written. `flow.svg` is drawn by hand.
 """

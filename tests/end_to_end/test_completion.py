@@ -37,6 +37,8 @@ def test_names_of_models_datasets_and_sweeps_are_offered(tmp_path: Path, make_fo
     (tmp_path / "crowdsweep-runs/mine").mkdir(parents=True)
     (tmp_path / "crowdsweep-runs/mine/journal.jsonl").touch()
     assert completed("crowdsweep status m", tmp_path) == ["mine"]
+    assert completed("crowdsweep run quick", tmp_path) == ["quickstart"]
+    assert completed("crowdsweep sweeps spar", tmp_path) == ["sparsity"]
     assert "compare" not in completed("crowdsweep sto", tmp_path)
     assert completed("crowdsweep sto", tmp_path) == ["stop"]
     assert "--space" in completed("crowdsweep models --s", tmp_path)
@@ -66,12 +68,13 @@ import sys
 from click.shell_completion import BashComplete
 from crowdsweep.cli.commands import commands
 complete = BashComplete(commands, {}, "crowdsweep", "X").get_completions
-print(len([*complete(["models"], "cm"), *complete(["datasets"], "ga"), *complete(["status"], "")]), end=" ")
+asked = {"models": "cm", "datasets": "ga", "status": "", "run": "q"}
+print(sum(len(complete([command], start)) for command, start in asked.items()), end=" ")
 print(sorted({"numpy", "torch", "ray", "mlflow", "optuna", "rich", "pydantic"} & set(sys.modules)))
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     number, _, heavy = done.stdout.strip().partition(" ")
-    assert int(number) >= 3
+    assert int(number) >= 4
     assert heavy == "[]"
 
 

@@ -76,7 +76,8 @@ def test_the_reference_of_sweep_files_lists_them_all() -> None:
     table = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[start : start + len(METRICS) - 2]]
     better = {"maximize": "higher", "minimize": "lower", None: "neither"}
     named = [info for info in METRICS.values() if not is_count(info.name)]
-    assert [row[:3] for row in table] == [[f"`{info.name}`", better[info.goal], info.unit] for info in named]
+    assert table == [[f"`{info.name}`", better[info.goal], info.unit, info.about] for info in named]
+    assert all(info.about for info in METRICS.values())
 
 
 def test_names_are_read_without_split_and_use() -> None:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from crowdsweep import machine
 from crowdsweep.models import devices, registered
 from crowdsweep.models.contract import FitContext, fit_all
 from crowdsweep.models.networks.replicas import numbers_held, replica_chunks
@@ -37,9 +38,9 @@ def test_on_a_cpu_a_cache_bounds_them_too(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_the_containers_limit_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(devices, "_MACHINE", tmp_path / "meminfo")
-    monkeypatch.setattr(devices, "_GROUP", tmp_path)
-    monkeypatch.setattr(devices, "_cores", torch.get_num_threads)
+    monkeypatch.setattr(machine, "_MACHINE", tmp_path / "meminfo")
+    monkeypatch.setattr(machine, "_GROUPS", tmp_path)
+    monkeypatch.setattr(machine, "cores", torch.get_num_threads)
     assert devices.free_bytes("cpu") is None
     (tmp_path / "meminfo").write_text("MemTotal: 9000 kB\nMemAvailable: 4000 kB\nHugePages_Total: 0\n")
     assert devices.free_bytes("cpu") == 4000 * 1024
@@ -52,7 +53,7 @@ def test_the_containers_limit_counts(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert devices.free_bytes("cpu") == 4000 * 1024
     (tmp_path / "memory.max").write_text("1000\n")
     assert devices.free_bytes("cpu") == 500
-    monkeypatch.setattr(devices, "_cores", lambda: 5 * torch.get_num_threads())
+    monkeypatch.setattr(machine, "cores", lambda: 5 * torch.get_num_threads())
     assert devices.free_bytes("cpu") == 100
 
 

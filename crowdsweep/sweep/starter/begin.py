@@ -15,8 +15,8 @@ from crowdsweep.files.located import parse_yaml
 from crowdsweep.paths import is_file, is_folder, stands
 from crowdsweep.sweep.starter.choices import Chosen, choose, facts_of
 from crowdsweep.sweep.starter.sweep_text import STUDY_FILE, SWEEP_FILE, redundancy_text, sweep_text
-from crowdsweep.sweepfile.overrides import with_overrides
-from crowdsweep.sweepfile.read import load_sweep, parse_sweep
+from crowdsweep.sweepfile.named import asked_file, sweep_names
+from crowdsweep.sweepfile.read import load_sweep, sweep_of
 from crowdsweep.sweepfile.records import SweepConfig
 
 
@@ -39,11 +39,11 @@ class Begun:
 
 @dataclass(frozen=True, kw_only=True)
 class AskedSweep:
-    """A sweep that a person named by a file or by a dataset's folder.
+    """A sweep that a person named: by a file, by a dataset's folder, or one that comes along by its name.
 
     Attributes:
         config: the sweep.
-        note: what a person should know of it; empty for a file.
+        note: what a person should know of it; empty where there is nothing to say.
     """
 
     config: SweepConfig
@@ -87,32 +87,37 @@ def begin_with_folder(folder: Path) -> Begun:
     return begun
 
 
-def asked_sweep(path: Path, overrides: Iterable[str] = ()) -> AskedSweep:
-    """Returns the sweep of a sweep file, or of a dataset's folder: its `sweep.yaml`, else what `init` would write.
+def asked_sweep(given: str | Path, overrides: Iterable[str] = ()) -> AskedSweep:
+    """Returns the sweep of a sweep file, of a dataset's folder (its `sweep.yaml`, else what `init` would write), or the
+    one of that name that comes along (`asked_file`).
 
     Args:
-        path: the file or folder.
+        given: the file, folder or name.
         overrides: as for `load_sweep`.
 
     Raises:
-        BadInput: the sweep file or the dataset cannot be used, or the folder is none of a dataset.
+        BadInput: the sweep file or the dataset cannot be used, the folder is none of a dataset, or nothing is called
+            so.
     """
+    asked = asked_file(given)
+    path = asked.path
     if not is_folder(path):
-        return AskedSweep(config=load_sweep(path, overrides))
+        return AskedSweep(config=load_sweep(path, overrides), note=asked.note)
     file = path / SWEEP_FILE
     if is_file(file):
-        return AskedSweep(config=load_sweep(file, overrides), note=f"{path}: by its {SWEEP_FILE}")
+        notes = [asked.note, f"{path}: by its {SWEEP_FILE}"]
+        return AskedSweep(config=load_sweep(file, overrides), note=" ".join(filter(None, notes)))
     found = _loaded(path)
     facts = facts_of(found.dataset, found.params)
     chosen = choose(facts, str(path))
     text = sweep_text(path, facts, chosen, dataset=str(path.resolve()))
-    value, where = with_overrides(*parse_yaml(text, f"default sweep of {path}"), tuple(overrides))
+    config = sweep_of(*parse_yaml(text, f"default sweep of {path}"), overrides)
     n_models = sum(not one.left_out for one in chosen)
     note = (
         f"{path}: {n_models} models that fit these data; to see and change the sweep, write it into the folder: "
         f"`crowdsweep init {shlex.quote(str(path))}`"
     )
-    return AskedSweep(config=parse_sweep(value, "", where), note=" ".join([*found.notes, note]))
+    return AskedSweep(config=config, note=" ".join(filter(None, [asked.note, *found.notes, note])))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,6 +136,8 @@ def _loaded(folder: Path) -> _Loaded:
         hint = "of a file of labels, `crowdsweep init FILE` makes one"
         if is_file(folder / "journal.jsonl"):
             hint = "it is a sweep's record: name the sweep file, or `crowdsweep status` it"
+        elif str(folder) in sweep_names():
+            hint += f"; the sweep of that name that comes with crowdsweep is `crowdsweep sweeps {folder} > FILE.yaml`"
         raise BadInput(f"{folder}: expected a dataset's folder, with annotations.csv or votes.csv; {hint}")
     kinds = feature_kinds(folder)
     params: dict[str, Scalar] = {}

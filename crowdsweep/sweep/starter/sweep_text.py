@@ -51,7 +51,7 @@ def sweep_text(
         "#",
         *(f"#   {command}" for command in next_commands(folder)),
         "#",
-        *_comment("Everything here may be changed; search_spaces/README.md is the reference of all keys."),
+        *_comment("Everything here may be changed; `crowdsweep explain KEY` says what a key takes and does."),
         "",
         yaml.safe_dump({"name": sweep_name(folder)}).strip(),
         "datasets:",

@@ -1,0 +1,79 @@
+"""What is installed: the versions that numbers depend on, what crowdsweep needs, and what its extras bring."""
+
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, metadata, requires, version
+
+from packaging.requirements import InvalidRequirement, Requirement
+
+from crowdsweep.health.finding import Finding
+from crowdsweep.sweep.environment import versions
+
+_NAME = "crowdsweep"
+_FOR: dict[str, str] = {
+    "cloud": "records in S3, Google Cloud and Azure (`--store s3://…`)",
+    "cluster": "`crowdsweep submit`, and clusters that take jobs",
+    "dev": "the tests of crowdsweep itself",
+}
+
+
+def installation() -> list[Finding]:
+    """Returns what is found of Python, the libraries and the extras."""
+    found = versions()
+    python, ours = found.pop("python"), found.pop(_NAME, "")
+    if not ours:
+        then = "install it: `pip install` of its wheel, or of a clone"
+        return [Finding(what="crowdsweep", verdict="problem", words="it is imported and not installed", then=then)]
+    told = ", ".join(f"{name} {number}" for name, number in found.items())
+    lacks = [*lacking(_NAME)]
+    needed = Finding(what="libraries", verdict="ok", words=told)
+    if lacks:
+        then = f"`pip install --upgrade {_NAME}` brings them"
+        needed = Finding(
+            what="libraries", verdict="problem", words=f"missing or too old: {', '.join(lacks)}", then=then
+        )
+    return [Finding(what="versions", verdict="ok", words=f"{_NAME} {ours}, Python {python}"), needed, *_extras()]
+
+
+def lacking(name: str, extra: str = "") -> Iterator[str]:
+    """Yields the requirements of an installed distribution that are not met here.
+
+    Args:
+        name: of the distribution.
+        extra: what this extra of it adds; what it needs anyhow where empty.
+    """
+    for line in requires(name) or ():
+        try:
+            needed = Requirement(line)
+        except InvalidRequirement:  # of other people's packages
+            continue
+        always = needed.marker is None or needed.marker.evaluate({"extra": ""})
+        if always != (not extra) or (extra and needed.marker and not needed.marker.evaluate({"extra": extra})):
+            continue
+        yield from _unmet(needed)
+
+
+def _unmet(needed: Requirement) -> Iterator[str]:
+    """Yields what of a requirement is not met: itself, or parts of the extras that it asks for."""
+    try:
+        has = version(needed.name)
+    except PackageNotFoundError:
+        yield str(needed).partition(";")[0].strip()
+        return
+    if not needed.specifier.contains(has, prereleases=True):
+        yield f"{needed.name}{needed.specifier} (here is {has})"
+    for extra in sorted(needed.extras):
+        yield from lacking(needed.name, extra)
+
+
+def _extras() -> Iterator[Finding]:
+    for extra in metadata(_NAME).get_all("Provides-Extra") or ():
+        lacks = [*lacking(_NAME, extra)]
+        needed_for = _FOR.get(extra, "more than most sweeps need")
+        if extra == "dev" and lacks:
+            continue  # nobody misses it
+        yield Finding(
+            what=f"extra {extra}",
+            verdict="note" if lacks else "ok",
+            words=f"{'not installed' if lacks else 'installed'}: {needed_for}",
+            then=f"where you need it, `pip install '{_NAME}[{extra}]'` brings {', '.join(lacks)}" if lacks else "",
+        )

@@ -1,0 +1,95 @@
+"""What this machine has of cores and memory, and what a container or a job leaves of it to this process.
+
+Linux tells; elsewhere memory is not known. A limit may stand at the process's own group or at any above it, in the
+files of version 2 or 1 of control groups.
+"""
+
+import math
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+_MACHINE = Path("/proc/meminfo")
+_GROUPS = Path("/sys/fs/cgroup")
+_MINE = Path("/proc/self/cgroup")
+_UNLIMITED = 1 << 60  # what version 1 says of no limit is a huge number
+
+
+def cores() -> int:
+    """Returns how many cores the machine has."""
+    return os.cpu_count() or 1
+
+
+def usable_cores() -> int:
+    """Returns how many cores this process may keep busy: those that it may run on, and no more than its group's share
+    of time comes to."""
+    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else cores()
+    shares = [share for folder in _group_folders("cpu") if (share := _share_of(folder)) is not None]
+    return max(1, min([allowed, *map(math.ceil, shares)]))
+
+
+def memory_bytes() -> int | None:
+    """Returns how much memory this process and its group can have in all; None where nobody tells."""
+    found = [limit for folder in _group_folders("memory") if (limit := _limit_of(folder)) is not None]
+    with suppress(OSError, KeyError, ValueError):
+        found.append(_numbers(_MACHINE)["MemTotal:"] * 1024)
+    return min(found, default=None)
+
+
+def free_bytes() -> int | None:
+    """Returns what is free of the machine's memory and of the group's; None where nobody tells."""
+    found: list[int] = []
+    with suppress(OSError, KeyError, ValueError):
+        found.append(_numbers(_MACHINE)["MemAvailable:"] * 1024)
+    for folder in _group_folders("memory"):
+        limit = _limit_of(folder)
+        with suppress(OSError, KeyError, ValueError):
+            if limit is not None:
+                found.append(limit - _taken_of(folder))
+    return max(0, min(found)) if found else None
+
+
+def _group_folders(controller: str) -> Iterator[Path]:
+    """Yields where a limit of this process may stand: its group's folder and those above, of both versions."""
+    named: dict[str, str] = {"": "/", controller: "/"}
+    with suppress(OSError, ValueError):
+        for line in _MINE.read_text().splitlines():
+            _, controllers, path = line.split(":", 2)
+            named.update({name: path for name in controllers.split(",") if name in named})
+    for name, path in named.items():
+        root = _GROUPS / name
+        inside = (root / path.strip("/")) if ".." not in Path(path).parts else root
+        yield from (folder for folder in (inside, *inside.parents) if folder.is_relative_to(root) and folder.is_dir())
+
+
+def _limit_of(folder: Path) -> int | None:
+    for name in ("memory.max", "memory.limit_in_bytes"):
+        with suppress(OSError, ValueError):  # `max` is no number: there is no limit
+            limit = int((folder / name).read_text())
+            return limit if limit < _UNLIMITED else None
+    return None
+
+
+def _taken_of(folder: Path) -> int:
+    """Returns what a group holds, without what the system would give back at once."""
+    told = _numbers(folder / "memory.stat")
+    if (folder / "memory.current").exists():
+        return int((folder / "memory.current").read_text()) - told["inactive_file"]
+    return int((folder / "memory.usage_in_bytes").read_text()) - told["total_inactive_file"]
+
+
+def _share_of(folder: Path) -> float | None:
+    """Returns how many cores' time a group has; None where it is not limited."""
+    with suppress(OSError, ValueError, ZeroDivisionError):
+        quota, period = (folder / "cpu.max").read_text().split()
+        return int(quota) / int(period)
+    with suppress(OSError, ValueError, ZeroDivisionError):
+        quota, period = (int((folder / f"cpu.cfs_{name}_us").read_text()) for name in ("quota", "period"))
+        return quota / period if quota > 0 else None
+    return None
+
+
+def _numbers(path: Path) -> dict[str, int]:
+    """Returns the number behind each name of a file of the system's."""
+    return {words[0]: int(words[1]) for words in map(str.split, path.read_text().splitlines()) if len(words) > 1}

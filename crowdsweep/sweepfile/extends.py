@@ -1,0 +1,182 @@
+"""`extends:` in a sweep file: another one, which holds where this one says nothing.
+
+Mappings are taken key by key; of what both files say, the one that extends wins, and its `null` takes back what the
+other says. Taken whole are lists, a range of a search, and what says which kind it is (`study` with a template,
+`metric` with a name, `sampler` and `early_stop` with a kind). Where the other file lists datasets or models, a mapping
+changes its entries by their names, as `--set` does, and `null` leaves one out. A name is never taken over: a sweep's
+record goes by it.
+"""
+
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from crowdsweep.errors import KeyPath, SweepFileError, Where, shortened
+from crowdsweep.files.located import read_yaml
+from crowdsweep.sweepfile.checked import field_types, text
+from crowdsweep.sweepfile.entries import position_of
+from crowdsweep.sweepfile.named import asked_file
+from crowdsweep.sweepfile.records import SweepConfig
+
+EXTENDS = "extends"
+ABOUT = "another sweep file, or the name of a sweep that comes along, which holds where this file says nothing"
+MOST_FILES = 10
+_LISTS: tuple[KeyPath, ...] = (("datasets",), ("models",))
+_KIND_OF: Mapping[KeyPath, str] = {
+    ("study",): "template",
+    ("metric",): "name",
+    ("sampler",): "kind",
+    ("early_stop",): "kind",
+}
+
+_log = logging.getLogger(__name__)
+
+
+def extended(value: Any, where: Where) -> tuple[Any, Where]:
+    """Returns a sweep file's form with what it extends, and where each value stands; as it is where it extends nothing.
+
+    Raises:
+        SweepFileError: there is no such file, it cannot be read or is no sweep file, or the files extend each other in
+            a circle. What stands in a file that is no sweep file is not cited: a sweep file from elsewhere may name
+            any.
+    """
+    files = [where.file] if where.file else []
+    above: list[tuple[Mapping[str, Any], Where]] = []
+    while isinstance(value, Mapping) and EXTENDS in value:
+        above.append(({key: part for key, part in value.items() if key != EXTENDS}, where))
+        value, where = _base(value[EXTENDS], where.at(EXTENDS), files)
+        value = {key: part for key, part in value.items() if key != "name"}
+    while above:
+        new, place = above.pop()
+        merging = _Merging(value, where, place)
+        value = merging.merged(value, new, (), ())
+        where = merging.where()
+    return value, where
+
+
+def _base(given: Any, where: Where, files: list[str]) -> tuple[Mapping[str, Any], Where]:
+    """Reads the file that is extended, and notes it among those that were read."""
+    extending = Path(files[-1]) if files else None
+    try:
+        asked = asked_file(text(given, where), where.folder, extending)
+        if asked.note:
+            _log.warning("%s", where.says(asked.note))
+        for number, known in enumerate(files):
+            if _is_same(Path(known), asked.path):
+                circle = " → ".join([*files[number:], str(asked.path)])
+                raise SweepFileError(f"these files extend each other in a circle: {circle}; take one `extends` out")
+        if len(files) >= MOST_FILES:
+            raise SweepFileError(f"expected at most {MOST_FILES} sweep files that extend each other")
+        value, inside = read_yaml(asked.path, cite=False)
+    except SweepFileError as error:
+        said = str(error)
+        raise error if said.startswith(str(where)) else SweepFileError(where.says(said)) from None
+    if not isinstance(value, Mapping) or not {*value} <= {EXTENDS, *field_types(SweepConfig)} - {"source"}:
+        raise SweepFileError(
+            where.says(
+                f"expected a sweep file, got one with other keys, or none: {shortened(str(asked.path))}; `crowdsweep "
+                f"plan` of it says what is wrong"
+            )
+        )
+    files.append(str(asked.path))
+    return value, inside
+
+
+def _is_same(path: Path, other: Path) -> bool:
+    try:
+        return path.samefile(other)
+    except (OSError, ValueError):
+        return False
+
+
+class _Merging:
+    """One sweep file over another, and where each value of what comes out stands."""
+
+    def __init__(self, base: Mapping[str, Any], base_where: Where, new_where: Where) -> None:
+        self._new = new_where
+        self._origins = dict(base_where.origins)
+        self._files = {(key,): base_where.at(key).file for key in base} | dict(base_where.files)
+        self._origins[()], self._files[()] = str(Where(new_where.origins)), new_where.file
+
+    def where(self) -> Where:
+        """Returns where the values of the merged form stand."""
+        return Where(self._origins, files=self._files)
+
+    def merged(self, base: Any, new: Any, path: KeyPath, told: KeyPath) -> Any:
+        """Returns a value of the one file over that of the other.
+
+        Args:
+            base, new: the values.
+            path: of the value in what comes out.
+            told: of it in the file that extends, where an entry of a list may go by its name.
+        """
+        if isinstance(new, Mapping) and isinstance(base, list) and path in _LISTS:
+            return self._entries(base, new, path, told)
+        if not (isinstance(new, Mapping) and isinstance(base, Mapping)) or _is_whole(new, path):
+            self._take(path, told)
+            return new
+        out = dict(base)
+        for key, part in new.items():
+            inner = (*path, key)
+            if part is None and (key in out or not path):
+                out.pop(key, None)
+                self._forget(inner)
+            elif key in out:
+                out[key] = self.merged(out[key], part, inner, (*told, key))
+            else:
+                out[key] = part
+                self._take(inner, (*told, key))
+        return out
+
+    def _entries(self, base: list[Any], new: Mapping[str, Any], path: KeyPath, told: KeyPath) -> list[Any]:
+        """Returns the entries of a list, some of them changed or left out."""
+        out, left_out = list(base), set[int]()
+        for name, change in new.items():
+            place = self._new.at(*told, name)
+            number, _ = position_of(base, [str(name)], place)
+            if change is None:
+                left_out.add(number)
+                continue
+            if not isinstance(change, Mapping):
+                raise SweepFileError(
+                    place.says(f"expected a mapping of what changes, or null to leave {name!r} out; got {change!r}")
+                )
+            entry = {"name": out[number]} if isinstance(out[number], str) else out[number]
+            out[number] = self.merged(entry, change, (*path, number), (*told, name))
+        kept = [number for number in range(len(out)) if number not in left_out]
+        if left_out:  # the list is this file's, what is left of it the other's
+            theirs = self._files.get(path, "")
+            self._files = {(*path, number): theirs for number in kept} | self._files | {path: self._new.at(*told).file}
+        self._renumber(path, {old: new_ for new_, old in enumerate(kept)})
+        return [out[number] for number in kept]
+
+    def _take(self, path: KeyPath, told: KeyPath) -> None:
+        """Notes that a value is that of the file which extends."""
+        self._forget(path)
+        for places, theirs in ((self._origins, self._new.origins), (self._files, self._new.files)):
+            places.update(
+                {(*path, *key[len(told) :]): known for key, known in theirs.items() if key[: len(told)] == told}
+            )
+        self._files[path] = self._new.at(*told).file
+
+    def _forget(self, path: KeyPath) -> None:
+        for places in (self._origins, self._files):
+            for known in [known for known in places if known[: len(path)] == path]:
+                del places[known]
+
+    def _renumber(self, path: KeyPath, numbers: Mapping[int, int]) -> None:
+        """Moves the places of a list's entries to their new positions; of those that are left out they go."""
+        depth = len(path)
+        for places in (self._origins, self._files):
+            inside = {key: places.pop(key) for key in [*places] if key[:depth] == path and len(key) > depth}
+            for key, known in inside.items():
+                old = key[depth]
+                if isinstance(old, int) and old in numbers:
+                    places[(*path, numbers[old], *key[depth + 1 :])] = known
+
+
+def _is_whole(new: Mapping[str, Any], path: KeyPath) -> bool:
+    """Whether a mapping stands in the place of the other file's: a range of a search, or one that says its kind."""
+    is_range = len(path) == 4 and path[0] == "models" and path[2] == "search"
+    return is_range or _KIND_OF.get(path) in new

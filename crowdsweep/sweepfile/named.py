@@ -1,0 +1,139 @@
+"""Sweep files that come with crowdsweep, found by their names, and what a person means by a name."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from crowdsweep.errors import SweepFileError, UnknownName, plain, shortened, suggestion
+from crowdsweep.files.located import parse_yaml
+from crowdsweep.paths import exists, is_file, is_folder, names_in
+from crowdsweep.registry import discovery
+
+_FOLDER = "search_spaces"
+_SENTENCE = re.compile(r".*?[.?!](?= [A-Z]|$)")
+
+
+@dataclass(frozen=True, kw_only=True)
+class NamedSweep:
+    """A sweep that comes with crowdsweep.
+
+    Attributes:
+        name: of it and of its file.
+        title: one sentence.
+        needs: its datasets that are not built in, which must be found on CROWDSWEEP_DATA.
+    """
+
+    name: str
+    title: str
+    needs: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AskedFile:
+    """What a person means by a path or a name.
+
+    Attributes:
+        path: of a file or a folder.
+        comes_along: whether it is a sweep that comes with crowdsweep.
+        note: what a person should know of the choice; empty where there was none.
+    """
+
+    path: Path
+    comes_along: bool = False
+    note: str = ""
+
+
+def sweep_folder() -> Path:
+    """Returns the folder of the sweep files that come along: in the package, of a clone beside it."""
+    package = Path(__file__).parents[1]
+    inside = package / _FOLDER
+    return inside if is_folder(inside) else package.parent / _FOLDER
+
+
+def sweep_names() -> list[str]:
+    """Returns the names of the sweeps that come along, sorted."""
+    return [Path(name).stem for name in names_in(sweep_folder()) if name.endswith(".yaml")]
+
+
+def sweep_text(name: str) -> str:
+    """Returns the file of a sweep that comes along, as it is.
+
+    Raises:
+        UnknownName: there is none of that name.
+    """
+    if name not in sweep_names():
+        raise UnknownName("sweep", name, sweep_names())
+    return _file_of(name).read_text(encoding="utf-8")
+
+
+def named_sweeps() -> list[NamedSweep]:
+    """Returns the sweeps that come along, by name, with what each is for; loads no data."""
+    built_in = set(discovery.names("dataset"))
+    found: list[NamedSweep] = []
+    for name in sweep_names():
+        text = sweep_text(name)
+        needs = [dataset for dataset in _datasets(text, name) if dataset not in built_in]
+        found.append(NamedSweep(name=name, title=_title(text), needs=tuple(dict.fromkeys(needs))))
+    return found
+
+
+def asked_file(given: str | Path, folder: Path = Path(), extending: Path | None = None) -> AskedFile:
+    """Returns what is meant by a path, or by the name of a sweep: the file or folder that stands there, else the file
+    of that name with `.yaml` behind it, else the sweep of that name that comes along.
+
+    Args:
+        given: the path or name.
+        folder: where a relative path begins.
+        extending: the sweep file in which it stands, which is not meant by its own name without the `.yaml`.
+
+    Raises:
+        SweepFileError: there is neither; the message offers the nearest ones.
+    """
+    name = str(given)
+    comes_along = name in sweep_names()
+    with_suffix = folder / f"{name}.yaml"
+    own = extending is not None and is_file(with_suffix) and is_file(extending) and with_suffix.samefile(extending)
+    for path in (folder / name, *(() if own else (with_suffix,))):
+        if exists(path):
+            note = (
+                f"{path}: what stands here is taken, not the sweep of that name that comes with crowdsweep, which "
+                f"`crowdsweep sweeps {name}` prints"
+            )
+            return AskedFile(path=path, note=note if comes_along else "")
+    if comes_along:
+        return AskedFile(path=_file_of(name), comes_along=True)
+    if (stem := Path(name).stem) in sweep_names():
+        raise SweepFileError(
+            f"there is no file {plain(shortened(name))!r}; the sweep that comes with crowdsweep goes by its name "
+            f"alone, {stem}, and `crowdsweep sweeps {stem}` prints its file"
+        )
+    if Path(name).name == name and not Path(name).suffix:
+        beside = [Path(known).stem for known in names_in(folder) if known.endswith((".yaml", ".yml"))]
+        raise SweepFileError(
+            f"there is no sweep file {plain(shortened(name))!r} here, and no sweep of that name comes with crowdsweep; "
+            f"{suggestion(name, {*beside, *sweep_names()})}; `crowdsweep sweeps` lists those that come along"
+        )
+    return AskedFile(path=folder / name)
+
+
+def _file_of(name: str) -> Path:
+    return sweep_folder() / f"{name}.yaml"
+
+
+def _title(text: str) -> str:
+    """Returns the first sentence of the comment that a sweep file begins with."""
+    words: list[str] = []
+    for line in text.splitlines():
+        said = line.removeprefix("#").strip()
+        if not line.startswith("#") or not said:
+            break
+        words.append(said)
+    told = _SENTENCE.match(" ".join(words))
+    return told[0] if told else " ".join(words)
+
+
+def _datasets(text: str, name: str) -> list[str]:
+    """Returns the names of the datasets of a sweep file of ours."""
+    entries = parse_yaml(text, name)[0]["datasets"]
+    named = [entry if isinstance(entry, str) else entry["name"] for entry in entries]
+    return [name for one in named for name in (one if isinstance(one, list) else [one])]
