@@ -83,6 +83,8 @@ class PowerLaw:
         if end > FARTHEST * self.most + 1e-9:
             return Predicted(refused=f"more than {FARTHEST:g} times the most labels that were tried")
         gains, value = at(self.draws, end) - self.last_draws, float(at(self.law[None], end)[0]) - self.last
+        if value <= 0:
+            return Predicted(refused="the law ends below what is reached already")
         off = self._off(end)
         low, high = (float(one) for one in np.quantile(gains, _TAILS))
         below, above = (float(np.hypot(value - one, off)) for one in (low, high))

@@ -256,7 +256,8 @@ def _step_numbers(group: Group, model: str, step: Step) -> list[StudyNumber]:
 
 
 def _plan_words(group: Group, plan: Plan) -> str:
-    told = f"{plan.model} with {called(plan.labels, group)} labels per item, {money(plan.cost)}"
+    noun = "label" if plan.labels == 1 else "labels"
+    told = f"{plan.model} with {called(plan.labels, group)} {noun} per item, {money(plan.cost)}"
     start = f"cheapest way to {plan.aim}: {told}"
     if plan.sure_labels is None or plan.sure_cost is None:
         return f"{start}; more than was tried to be sure."
