@@ -15,6 +15,7 @@ import pyarrow as pa
 from crowdsweep import app
 from crowdsweep.analysis.comparison_table import comparison_table
 from crowdsweep.analysis.standing import sweep_status
+from crowdsweep.analysis.study_table import study_table
 from crowdsweep.analysis.sweep import analysed
 from crowdsweep.analysis.trial_table import TablePhase, results_table
 from crowdsweep.api.fits import Fit, check_seeds, to_keep
@@ -63,6 +64,14 @@ class Results:
         against the best, seconds; `table.csv` of the report."""
         with one_thread():
             return comparison_table(analysed(self.store).comparison)
+
+    @property
+    def study(self) -> pa.Table | None:
+        """The numbers of the sweep's study (labels needed, what more would bring and cost), a row each; `study.csv` of
+        the report. None where the sweep has no study."""
+        with one_thread():
+            found = analysed(self.store).study
+        return None if found is None else study_table(found)
 
     @property
     def status(self) -> dict[str, Any]:

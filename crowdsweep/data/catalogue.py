@@ -32,6 +32,7 @@ class CommonParams:
         scenario: whether annotators are known; in `global` every label is an annotator of its own.
         training: `split`: train items only, the default where there are any; `all`: every annotated item.
         redundancy: at most so many labels of each training item, drawn by the trial's seed.
+        allocation: `adaptive`: these labels, on average, go where they tell most; else evenly, to each item alike.
         annotator_dropout: share of the annotators who are left out of training.
         folds: cross-validation instead of the dataset's splits: one fold tests, the next is the dev items.
     """
@@ -39,6 +40,7 @@ class CommonParams:
     scenario: Literal["individual", "global"] | None = None
     training: Literal["split", "all"] | None = None
     redundancy: Annotated[int, Ge(1)] | None = None
+    allocation: Literal["even", "adaptive"] | None = None
     annotator_dropout: Annotated[float, Ge(0), Lt(1)] | None = None
     folds: Annotated[int, Ge(3)] | None = None
 
@@ -139,11 +141,17 @@ def check_params(params: Mapping[str, Scalar], own: tuple[str, ...], where: str)
     for key in params:
         if key not in (*COMMON_PARAMS, *own):
             raise UnknownName("dataset parameter", key, (*COMMON_PARAMS, *own), where)
-    for key, choices in (("scenario", ("individual", "global")), ("training", ("split", "all"))):
+    texts = {"scenario": ("individual", "global"), "training": ("split", "all"), "allocation": ("even", "adaptive")}
+    for key, choices in texts.items():
         if params.get(key) is not None and params[key] not in choices:
             raise DataError(f"{where}, parameter {key}: expected {' or '.join(choices)}, got {params[key]!r}")
     if params.get("redundancy") is not None:
         whole_param(params, "redundancy", at_least=1)
+    elif params.get("allocation") == "adaptive":
+        raise DataError(
+            f"{where}, parameter allocation: expected redundancy beside adaptive, which says how many labels an item "
+            f"has on average; got none"
+        )
     if params.get("folds") is not None:
         whole_param(params, "folds", at_least=3)
     if params.get("annotator_dropout") is not None:

@@ -22,7 +22,7 @@ from crowdsweep.errors import DataError
 Scale = Literal["nominal", "ordinal", "multilabel"]
 Scalar = str | int | float | bool | None
 SPLITS = ("none", "train", "dev", "test", "unlabelled")  # codes 0 … 4 of CrowdDataset.split
-LEAVES_OUT = ("redundancy", "annotator_dropout", "folds")
+LEAVES_OUT = ("redundancy", "allocation", "annotator_dropout", "folds")
 """Dataset parameters by which a sweep trains on less than everything."""
 
 

@@ -18,6 +18,7 @@ from jaxtyping import Bool, Int32
 
 from crowdsweep.arrays import ItemProbs
 from crowdsweep.data import catalogue, thinning
+from crowdsweep.data.adaptive import keep_where_they_tell_most
 from crowdsweep.data.annotations import Annotations, Forgotten
 from crowdsweep.data.choices import choices_of
 from crowdsweep.data.dataset import (
@@ -48,6 +49,7 @@ def prepare(
             `training` (`split`: the train items, default where there are any; `all`: every annotated item),
             `redundancy` (at most so many labels a training item, which are answers where these are multi-label, and
             annotators a unit where items stand in units; with one seed, fewer lie inside more),
+            `allocation` (`adaptive`: so many labels on average, where they tell most, see `data.adaptive`),
             `folds` (cross-validation instead of the dataset's own splits: see `_folded`),
             `annotator_dropout` (the share of annotators who are left out of training, in [0, 1)).
         seed: of the trial.
@@ -191,6 +193,8 @@ def _thinned(
             raise DataError(f"{where}: annotator_dropout needs known annotators, these votes are anonymous")
         kept = thinning.keep_annotators(annotations, dropped, seeds.numpy("annotator_dropout"))
         annotations = annotations.take(kept)
+    if isinstance(labels, int | float) and params.get("allocation") == "adaptive":
+        return annotations.take(_most_telling(dataset, annotations, int(labels), seeds, where))
     if isinstance(labels, int | float):
         if annotations.anonymous:
             unit = None  # nothing says which votes for the items of a unit are one annotator's
@@ -201,6 +205,21 @@ def _thinned(
             thinning.keep_labels(annotations, int(labels), draws, bundles=bundles, unit=unit)
         )
     return annotations
+
+
+def _most_telling(
+    dataset: CrowdDataset, annotations: Annotations, labels: int, seeds: SeedStream, where: str
+) -> Bool[np.ndarray, " annotations"]:
+    """Returns which rows adaptive labelling keeps: of labels that are each one class of one item."""
+    several = "multi-label answers" if dataset.scale == "multilabel" else ""
+    several = "items that stand in units" if dataset.items.unit is not None and not annotations.anonymous else several
+    several = "soft labels" if annotations.probability is not None else several
+    if several:
+        raise DataError(
+            f"{where}, parameter allocation: expected labels of one class for one item each, as adaptive labelling is "
+            f"simulated with these alone; got {several}. Leave allocation out"
+        )
+    return keep_where_they_tell_most(annotations, labels, seeds.numpy("adaptive"))
 
 
 def _forgotten(dataset: CrowdDataset, annotations: Annotations) -> Forgotten:

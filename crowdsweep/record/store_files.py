@@ -17,6 +17,8 @@ from crowdsweep.record.store_uri import Store
 JOURNAL_FILE, LOCK_FILE, JOB_FILE = "journal.jsonl", "journal.lock", "job.json"
 ARTIFACTS = "artifacts"
 REPORT_FILES = ("report.html", "table.md", "table.csv", "table.tex", "results.parquet")
+STUDY_FILE = "study.csv"
+"""Of sweeps that have a study."""
 _PICTURE = re.compile(r"(annotators|items|clusters)-[0-9]{1,6}\.png")
 _LOOKED_AT = 1 << 16  # bytes of a journal
 _LARGEST = 1 << 28  # bytes of a report
@@ -113,7 +115,7 @@ def has_record(folder: int) -> bool:
 
 
 def _may_write(name: str) -> bool:
-    return name in REPORT_FILES or _PICTURE.fullmatch(name) is not None
+    return name in REPORT_FILES or name == STUDY_FILE or _PICTURE.fullmatch(name) is not None
 
 
 def _adopted(folder: int, where: str) -> Iterable[str]:  # noqa: ARG001 - other kinds of folders say where

@@ -94,6 +94,34 @@ class StudyTable:
 
 
 @dataclass(frozen=True, kw_only=True)
+class StudyNumber:
+    """One number of a study's answer, for files and programs; a finite number everywhere, or None.
+
+    Attributes:
+        dataset: with its other parameters.
+        model: whose number it is.
+        metric: that it is about, by its full name.
+        quantity: what is numbered: `mean`, `labels_needed`, `gain`, `cost`, `cost_of_a_point`.
+        about: of what: `within 0.01 of all labels`, `fitted curve`; empty where the quantity says it all.
+        at, until: where on the study's axis, and up to where; None where it is at no place of it.
+        value, low, high: in the quantity's own units, with its 95 % interval.
+        note: why a number is missing, or what it stands for.
+    """
+
+    dataset: str
+    model: str
+    metric: str
+    quantity: str
+    about: str = ""
+    at: float | None = None
+    until: float | None = None
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
 class StudyReport:
     """The answer of a study.
 
@@ -101,6 +129,7 @@ class StudyReport:
         title: heading of its section.
         findings: sentences, the most important first.
         notes: what a reader must know to trust the numbers.
+        numbers: the same as tables and findings tell, as numbers: `study.csv` of the report.
         next_steps: dataset (with its other parameters) → what the measured numbers say is worth doing there.
     """
 
@@ -110,6 +139,7 @@ class StudyReport:
     tables: Sequence[StudyTable] = ()
     notes: Sequence[str] = ()
     next_steps: Mapping[str, str] = field(default_factory=dict[str, str])
+    numbers: Sequence[StudyNumber] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -284,3 +314,22 @@ def positive_number(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < float("inf"):
         raise ValueError("expected a positive number")
     return float(value)
+
+
+def amount(value: Any) -> float:
+    """A knob's check: a finite number of at least 0."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < float("inf"):
+        raise ValueError("expected a number of at least 0")
+    return float(value)
+
+
+def true_or_false(value: Any) -> bool:
+    """A knob's check."""
+    if not isinstance(value, bool):
+        raise ValueError("expected true or false")
+    return value
+
+
+def unless_left_out(check: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Returns a knob's check that takes null, too, for a knob that is left out."""
+    return lambda value: None if value is None else check(value)

@@ -8,10 +8,15 @@ so a loss below zero is chance, and counts as none: where items are too few for 
 
 Where seeds collapsed or fits are flagged (`trial.flags`) no mean stands for the model: such a cell is not enough of
 anything, no target, and not as good.
+
+The same is asked of a target (an accuracy, or what the best other model reaches with all labels). There nothing says
+that a loss below zero is chance, so it counts as it is, and all labels are a number like the others.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import inf
+from typing import TypeVar
 
 import numpy as np
 
@@ -23,6 +28,8 @@ from crowdsweep.studies.axis import AxisPoint, ModelsAlong
 
 Points = Mapping[int | None, AxisPoint]
 """Labels per item (None: all) → what a model reaches."""
+Number = TypeVar("Number", int, float)
+_SLACK = 1e-12
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +54,25 @@ class Need:
     most: int | None
     last_gain: Estimate | None
     unsound: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reach:
+    """How many labels per item reach a target; infinite for all labels, where items have more than any number tried.
+
+    Attributes:
+        aim: what is to be reached, in words: `90.0 %`, `what cmm reaches with all labels (91.2 ± 0.4)`.
+        value: the same as a number.
+        enough: smallest number whose mean reaches it; None where none does.
+        possibly: smallest number that the interval does not rule out.
+        surely: smallest number from which on all surely reach it, over the items too.
+    """
+
+    aim: str
+    value: float
+    enough: float | None
+    possibly: float | None
+    surely: float | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,6 +113,10 @@ class Group:
     heldout: float
     why: str
 
+    def number(self, labels: int | None) -> float:
+        """Returns a number of labels per item as one that can be ordered."""
+        return labels or self.all_labels or inf
+
     @property
     def all_words(self) -> str:
         """What all labels are called."""
@@ -114,7 +144,7 @@ def need_of(points: Points, group: Group, tolerance: float) -> Need | None:
     losses = {labels: loss for labels, loss in found.items() if loss is not None}
     most, unsound = max(losses, default=None), full.unsound(metric)
     sound = {} if unsound else {r: loss for r, loss in losses.items() if not points[r].unsound(metric)}
-    slack = tolerance + 1e-12
+    slack = tolerance + _SLACK
     return Need(
         enough=next((r for r, loss in sound.items() if loss.mean <= slack), None),
         possibly=next((r for r, loss in sound.items() if _or(loss.low, loss.mean) <= slack), None),
@@ -123,6 +153,64 @@ def need_of(points: Points, group: Group, tolerance: float) -> Need | None:
         most=most,
         last_gain=None if most is None else losses[most],
         unsound=unsound,
+    )
+
+
+def reach_of(points: Points, group: Group, target: float, aim: str) -> Reach | None:
+    """Returns how many labels per item reach an amount of the group's metric; None where nothing has it.
+
+    Args:
+        points: of the model.
+        group: that it belongs to.
+        target: the amount.
+        aim: in words.
+    """
+    found = {labels: point.estimate(group.metric, group.heldout) for labels, point in points.items()}
+    losses = {labels: _below(target, one) for labels, one in found.items() if one is not None}
+    return _reach(points, group, losses, target, aim)
+
+
+def match_of(points: Points, group: Group, rival: AxisPoint, aim: str, tolerance: float = 0.0) -> Reach | None:
+    """Returns how many labels per item a model needs to reach what another one does, paired by seed and item.
+
+    Args:
+        points: of the model.
+        group: that both belong to.
+        rival: the other one, at what it reaches.
+        aim: in words.
+        tolerance: loss against it that does not matter.
+    """
+    reached = rival.estimate(group.metric, group.heldout)
+    losses = {r: loss for r, point in points.items() if (loss := loss_of(rival, point, group)) is not None}
+    return None if reached is None else _reach(points, group, losses, reached.mean - tolerance, aim, tolerance)
+
+
+def _reach(
+    points: Points, group: Group, losses: Mapping[int | None, Estimate], target: float, aim: str, tolerance: float = 0.0
+) -> Reach | None:
+    """Returns how many labels lose no more than that; what is unsound reaches nothing."""
+    metric, slack = group.metric, tolerance + _SLACK
+    sound = {group.number(r): loss for r, loss in losses.items() if not points[r].unsound(metric)}
+    if not losses:
+        return None
+    ascending = sorted(sound)
+    return Reach(
+        aim=aim,
+        value=target,
+        enough=next((r for r in ascending if sound[r].mean <= slack), None),
+        possibly=next((r for r in ascending if _or(sound[r].low, sound[r].mean) <= slack), None),
+        surely=_surely({r: _upper_end(loss, metric) for r, loss in sound.items()}, slack),
+    )
+
+
+def _below(target: float, found: Estimate) -> Estimate:
+    """Returns how far a mean is below a target."""
+    low, high = found.low, found.high
+    return replace(
+        found,
+        mean=target - found.mean,
+        low=None if high is None else target - high,
+        high=None if low is None else target - low,
     )
 
 
@@ -179,9 +267,9 @@ def _or(value: float | None, otherwise: float) -> float:
     return otherwise if value is None else value
 
 
-def _surely(most: Mapping[int, float], slack: float) -> int | None:
+def _surely(most: Mapping[Number, float], slack: float) -> Number | None:
     """Returns the smallest r from which on all losses are at most so large."""
-    found: int | None = None
+    found: Number | None = None
     for labels in sorted(most, reverse=True):
         if most[labels] > slack:
             break
@@ -190,14 +278,19 @@ def _surely(most: Mapping[int, float], slack: float) -> int | None:
 
 
 def _surely_at_most(loss: Estimate, metric: str) -> float:
-    """Returns the upper end of a loss, of one below zero that of no loss; infinite where nobody can be sure: of a
-    single seed, or where the metric is one of items that are not known. A constant one is its own end elsewhere."""
+    """Returns the upper end of a loss, of one below zero that of no loss."""
+    return _upper_end(loss, metric) + max(0.0, -loss.mean)
+
+
+def _upper_end(loss: Estimate, metric: str) -> float:
+    """Returns the upper end of a loss; infinite where nobody can be sure: of a single seed, or where the metric is one
+    of items that are not known. A constant one is its own end elsewhere."""
     info = info_of(metric)
     if isinstance(info, ItemMetric) and info.by_item is not None and loss.varies == "seeds":
-        return float("inf")
+        return inf
     if loss.high is not None:
-        return loss.high + max(0.0, -loss.mean)
-    return loss.mean if loss.constant else float("inf")
+        return loss.high
+    return loss.mean if loss.constant else inf
 
 
 def _mean_at(points: Points, labels: int | None, metric: str) -> float | None:

@@ -4,98 +4,200 @@ The annotations of a dataset are thinned to r labels per item (seeded and nested
 those kept at r = 5), for several r, beside the full set. Every model meets the same thinned sample at the same seed.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
 from crowdsweep.errors import SweepFileError
-from crowdsweep.metrics.intervals import Estimate
 from crowdsweep.metrics.known import HELDOUT
-from crowdsweep.metrics.wording import is_share, readable, words
+from crowdsweep.metrics.wording import readable
 from crowdsweep.record.array_names import ItemScores, no_item_scores
+from crowdsweep.studies.allocation import ADAPTIVE, PARAMETER, allocation_part, by_allocation
 from crowdsweep.studies.axis import AxisPoint, ModelsAlong, along_axis, curve_over, log_spaced
 from crowdsweep.studies.contract import (
     Cell,
     Curve,
     Knob,
+    StudyNumber,
     StudyReport,
     StudyTable,
     StudyTemplate,
+    amount,
     expand_datasets,
     gold_models,
     positive_number,
     scored_by,
+    true_or_false,
+    unless_left_out,
     whole_numbers,
 )
-from crowdsweep.studies.labels_needed import Group, Match, Need, cheaper_matches, need_of
-from crowdsweep.sweepfile.records import SweepConfig
+from crowdsweep.studies.labels_needed import Group, Need, cheaper_matches, need_of
+from crowdsweep.studies.more_labels import beyond_part
+from crowdsweep.studies.need_words import amount_words, match_table, need_sentence, need_table, worth_labelling
+from crowdsweep.studies.prices import SIZE, labels_per_item, prices_of, prices_part
+from crowdsweep.studies.targets import (
+    best_reached,
+    needed_number,
+    reached_part,
+    rivals_reached,
+    targets_reached,
+)
+from crowdsweep.sweepfile.records import DatasetEntry, SweepConfig
 
 _AXIS = "redundancy"
 # Report trials have a held-out likelihood only where nothing else can tell: there, accuracy is against their own votes.
 _QUALITY = ("test_accuracy", HELDOUT, "dev_accuracy", "train_accuracy")
-_SIZE = "n_annotations"
+
+
+_NOTES = (
+    "Thinned samples are nested and drawn anew for each seed; items with fewer labels keep all they have.",
+    "Differences to the full set are paired by seed, and by item where the scores of items are known.",
+    "Their 95 % intervals say what is possibly, surely enough: surely only where they vary over items too.",
+    "Where seeds collapsed or fits are flagged, no number of labels is enough, and nothing is as good.",
+)
+_WITHOUT_GOLD = (
+    "Where there is no gold, held-out answers stand for it: how well a model predicts what an annotator answers. They "
+    "do not say how many items are labelled right, and a crowd that errs together is predicted well; they cannot say "
+    "how many labels a target accuracy takes. Gold of a hundred items or more can."
+)
 
 
 def plans(knobs: Mapping[str, Any], config: SweepConfig) -> SweepConfig:
     """Returns the sweep on every dataset for each number of labels per item, and on the full set.
 
     Raises:
-        SweepFileError: the sweep names no dataset, or the numbers of a dataset are missing or of one that is not there.
+        SweepFileError: the sweep names no dataset, or the numbers of a dataset are missing or of one that is not there,
+            or there is a fixed cost and no price.
     """
     where = f"{config.source or config.name}: study redundancy"
+    if knobs["fixed_cost"] and knobs["price_per_label"] is None:
+        raise SweepFileError(
+            f"{where}.fixed_cost: expected study.price_per_label beside it, got none; without the price of a label "
+            f"nothing can be told of money"
+        )
     if not config.datasets:
         raise SweepFileError(f"{where}: expected at least one dataset, got none")
-    labels, names = knobs["labels_per_item"], list(dict.fromkeys(entry.name for entry in config.datasets))
-    if not isinstance(labels, Mapping):
-        return expand_datasets(config, tuple(config.datasets), _AXIS, [*labels, None])
+    given, names = knobs["labels_per_item"], list(dict.fromkeys(entry.name for entry in config.datasets))
+    labels: Mapping[str, Sequence[int]] = given if isinstance(given, Mapping) else dict.fromkeys(names, tuple(given))
     if set(labels) != set(names):
         raise SweepFileError(
             f"{where}.labels_per_item: expected a list for each of the datasets {', '.join(names)}, got lists for "
             f"{', '.join(map(str, labels)) or 'none'}"
         )
-    expanded = [expand_datasets(config, (entry,), _AXIS, [*labels[entry.name], None]) for entry in config.datasets]
-    return replace(config, datasets=tuple(entry for part in expanded for entry in part.datasets))
+    found: list[DatasetEntry] = []
+    for entry in config.datasets:
+        found += expand_datasets(config, (entry,), _AXIS, [*labels[entry.name], None]).datasets
+        if knobs["adaptive"]:
+            told = replace(entry, params={**entry.params, PARAMETER: ADAPTIVE})
+            more = [number for number in labels[entry.name] if number > 1]  # of one label each, none can go elsewhere
+            found += expand_datasets(config, (told,), _AXIS, more).datasets
+    return replace(config, datasets=tuple(found))
 
 
 def summarise(table: pa.Table, knobs: Mapping[str, Any], item_scores: ItemScores = no_item_scores) -> StudyReport:
     """Returns the curves against labels per item, the need of each model, and where fewer labels do as well."""
-    gold, tolerance = gold_models(table), knobs["tolerance"]
-    findings: list[str] = []
-    curves: list[Curve] = []
-    tables: list[StudyTable] = []
-    next_steps: dict[str, str] = {}
-    for group in _groups(table, item_scores):
-        competitors = {name: points for name, points in group.models.items() if name not in gold}
-        needs = {name: need for name, points in competitors.items() if (need := need_of(points, group, tolerance))}
-        findings += [_need_sentence(group, name, need, tolerance) for name, need in sorted(needs.items())]
-        next_steps.update(_worth_labelling(group, needs, tolerance))
-        curves.append(_curve(group, gold))
-        tables += [_means(group), _need_table(group, needs, tolerance)]
-        if matches := cheaper_matches(competitors, group.metric):
-            tables.append(_match_table(group, matches))
+    gold = gold_models(table)
+    evenly, adaptively = by_allocation(table)
+    groups = list(_groups(evenly, item_scores))
+    told = {group.metric for group in groups}
+    adaptive = along_axis(adaptively, _AXIS, [*sorted(told), SIZE], item_scores)
+    parts = [_part(group, gold, knobs, adaptive.get(group.dataset, {})) for group in groups]
+    ranks_by_answers = any(number.metric == HELDOUT for part in parts for number in part.numbers)
     return StudyReport(
         title=TEMPLATE.title,
-        findings=findings or ["No trial has finished yet."],
-        curves=curves,
-        tables=tables,
-        notes=[
-            "Thinned samples are nested and drawn anew for each seed; items with fewer labels keep all they have.",
-            "Differences to the full set are paired by seed, and by item where the scores of items are known.",
-            "Their 95 % intervals say what is possibly, surely enough: surely only where they vary over items too.",
-            "Where seeds collapsed or fits are flagged, no number of labels is enough, and nothing is as good.",
-        ]
-        if curves
-        else [],
-        next_steps=next_steps,
+        findings=[finding for part in parts for finding in part.findings] or ["No trial has finished yet."],
+        curves=[curve for part in parts for curve in part.curves],
+        tables=[told for part in parts for told in part.tables],
+        notes=[*_NOTES, *([_WITHOUT_GOLD] if ranks_by_answers else [])] if parts else [],
+        next_steps={dataset: step for part in parts for dataset, step in part.next_steps.items()},
+        numbers=[number for part in parts for number in part.numbers],
     )
+
+
+def _part(group: Group, gold: frozenset[str], knobs: Mapping[str, Any], adaptive: ModelsAlong) -> StudyReport:
+    """Returns what is told of one group of models.
+
+    Args:
+        group: with labels given evenly.
+        gold: models that saw gold.
+        knobs: of the study.
+        adaptive: models of the dataset with labels given adaptively.
+    """
+    tolerance, target, prices = knobs["tolerance"], knobs["target"], prices_of(knobs)
+    within = amount_words(group.metric, tolerance)
+    competitors = {name: points for name, points in group.models.items() if name not in gold}
+    needs = {name: need for name, points in competitors.items() if (need := need_of(points, group, tolerance))}
+    to_target, to_rival = targets_reached(group, competitors, target), rivals_reached(group, competitors)
+    near_best = best_reached(group, competitors, tolerance, within)
+    told = [
+        reached_part(group, to_target, to_rival),
+        prices_part(group, competitors, {"reach": to_target, "come": near_best}, prices),
+        beyond_part(group, competitors, target, prices),
+        allocation_part(group, competitors, adaptive, target, prices),
+    ]
+    matches = cheaper_matches(competitors, group.metric)
+    return StudyReport(
+        title="",
+        findings=[
+            *(finding for part in told for finding in part.findings),
+            *(need_sentence(group, name, need, tolerance) for name, need in sorted(needs.items())),
+        ],
+        curves=[_curve(group, gold)],
+        tables=[
+            _means(group),
+            need_table(group, needs, tolerance),
+            *(one for part in told for one in part.tables),
+            *([match_table(group, matches)] if matches else []),
+        ],
+        next_steps=_steps(group, [worth_labelling(group, needs, tolerance), *(part.next_steps for part in told)]),
+        numbers=[
+            *_mean_numbers(group),
+            *_need_numbers(group, needs, within),
+            *(number for part in told for number in part.numbers),
+        ],
+    )
+
+
+def _steps(group: Group, steps: Iterable[Mapping[str, str]]) -> Mapping[str, str]:
+    """Returns what all parts say is worth doing on a dataset; nothing of models with a metric of their own."""
+    told = [one[group.dataset] for one in steps if group.dataset in one]
+    return {group.dataset: " ".join(told)} if told and not group.why else {}
+
+
+def _mean_numbers(group: Group) -> list[StudyNumber]:
+    sizes = labels_per_item(group.models, group)
+    numbers: list[StudyNumber] = []
+    for name, points in sorted(group.models.items()):
+        for labels in sorted(points, key=group.number):
+            found = points[labels].estimate(group.metric, group.heldout)
+            if found is not None:
+                own: dict[str, Any] = {"value": found.mean, "low": found.low, "high": found.high}
+                whole = "" if labels is not None else "all labels"
+                note = "; ".join(one for one in (whole, points[labels].unsound(group.metric)) if one)
+                numbers.append(_number(group, name, "mean", at=labels or sizes.get(None), note=note, **own))
+    return numbers
+
+
+def _need_numbers(group: Group, needs: Mapping[str, Need], within: str) -> list[StudyNumber]:
+    about = f"within {within} of all labels"
+    return [
+        _number(group, name, "labels_needed", about=about, note=need.unsound)
+        if need.unsound
+        else needed_number(group, name, about, need.enough, need.possibly, need.surely)
+        for name, need in sorted(needs.items())
+    ]
+
+
+def _number(group: Group, model: str, quantity: str, **rest: Any) -> StudyNumber:
+    return StudyNumber(dataset=group.dataset, model=model, metric=group.metric, quantity=quantity, **rest)
 
 
 def _groups(table: pa.Table, item_scores: ItemScores) -> Iterator[Group]:
     """Yields the models of each dataset by the metric that they have: those that label test items first, then those
     that label training items only, by gold where there is some."""
-    for dataset, models in along_axis(table, _AXIS, [*_QUALITY, _SIZE], item_scores).items():
+    for dataset, models in along_axis(table, _AXIS, [*_QUALITY, SIZE], item_scores).items():
         by = scored_by(table, dataset)
         all_labels = _all_labels(models)
         left = {name: _without_copies(points, all_labels) for name, points in models.items()}
@@ -116,7 +218,7 @@ def _all_labels(models: ModelsAlong) -> int | None:
         for points in models.values()
         if None in points
         for labels, point in points.items()
-        if labels is not None and _same(point.by_seed.get(_SIZE, {}), points[None].by_seed.get(_SIZE, {}))
+        if labels is not None and _same(point.by_seed.get(SIZE, {}), points[None].by_seed.get(SIZE, {}))
     ]
     return min(kept, default=None)
 
@@ -182,108 +284,18 @@ def _over(group: Group) -> str:
     return f"mean and 95 % interval, over {' or '.join(varies)}" if varies else "mean"
 
 
-def _need_table(group: Group, needs: Mapping[str, Need], tolerance: float) -> StudyTable:
-    rows: list[list[Cell]] = [
-        [
-            name,
-            *(need.unsound or _or_more(r) for r in (need.enough, need.possibly, need.surely)),
-            group.shown(need.full),
-        ]
-        for name, need in sorted(needs.items())
-    ]
-    within = f"within {_amount(group.metric, tolerance)} of all labels by {words(group.metric)}"
-    return StudyTable(
-        title=f"{group.dataset}: how many labels per item are enough ({within})",
-        columns=["model", "enough", "possibly enough", "surely enough", "with all labels"],
-        rows=rows,
-    )
-
-
-def _match_table(group: Group, matches: list[Match]) -> StudyTable:
-    scale, digits = (100.0, 1) if is_share(group.metric) else (1.0, 3)
-    rows: list[list[Cell]] = [
-        [
-            match.model,
-            f"{scale * match.mean:.{digits}f}",
-            f"{match.wall_s:.3g}",
-            match.cheaper,
-            match.labels,
-            f"{scale * match.cheaper_mean:.{digits}f}",
-            f"{match.cheaper_wall_s:.3g}",
-        ]
-        for match in matches
-    ]
-    return StudyTable(
-        title=f"{group.dataset}: what fewer labels reach with another model, by {words(group.metric)}",
-        columns=["with all labels", "mean", "seconds", "as good", "its labels", "its mean", "its seconds"],
-        rows=rows,
-    )
-
-
-def _need_sentence(group: Group, model: str, need: Need, tolerance: float) -> str:
-    start = f"{group.dataset}: {model}"
-    by = f" ({words(group.metric)}: {group.why})" if group.why else ""
-    full = group.shown(need.full)
-    if need.unsound:
-        return f"{start}: {need.unsound} with all labels ({full}), so how many labels it needs is not known{by}."
-    if need.enough is None:
-        if need.most is None or need.last_gain is None:
-            return f"{start} was fitted to all labels only: {full}{by}."
-        return f"{start} is not saturated: {_gain(group.metric, need.last_gain)} from {need.most} to {_all(group)}{by}."
-    within = f"within {_amount(group.metric, tolerance)} of what it reaches with {_all(group)} ({full}){by}"
-    low = need.enough if need.possibly is None else min(need.possibly, need.enough)
-    ending = "more than were tried are needed to be sure" if need.surely is None else f"{need.surely} to be sure"
-    noun = "label" if need.enough == 1 else "labels"
-    between = f"possibly {low}, {ending}" if low != need.enough else ending
-    return f"{start} needs {need.enough} {noun} per item ({between}) to come {within}."
-
-
-def _worth_labelling(group: Group, needs: Mapping[str, Need], tolerance: float) -> Mapping[str, str]:
-    """Returns whether more labels would help the model that is best with all of them; nothing of models with a metric
-    of their own."""
-    sound = {name: need for name, need in needs.items() if not need.unsound}
-    if group.why or not sound:
-        return {}
-    name, need = max(sorted(sound.items()), key=lambda pair: pair[1].full.mean)  # the order of trials decides no tie
-    if need.most is None or need.last_gain is None:
-        return {}
-    gain, amount = need.last_gain, _amount(group.metric, tolerance)
-    told = f"{_gain(group.metric, gain)} from {need.most} labels per item to {_all(group)}"
-    if gain.low is not None and gain.low > 0 and gain.mean > tolerance:
-        sentence = f"More labels still help on these items: {name} gains {told}."
-    elif need.surely is not None:
-        noun = "label" if need.surely == 1 else "labels"
-        sentence = (
-            f"More labels of the same kind bring little: {name} comes within {amount} of what it "
-            f"reaches with {_all(group)} from {need.surely} {noun} per item on."
-        )
-    else:
-        sentence = f"Whether more labels would help {name} is not settled: {told}, and that may be chance."
-    return {group.dataset: sentence}
-
-
-def _all(group: Group) -> str:
-    return "all labels" if group.all_labels is None else f"all {group.all_labels} labels"
-
-
-def _gain(metric: str, gain: Estimate) -> str:
-    return f"{100 * gain.mean:+.1f} points" if is_share(metric) else f"{gain.mean:+.3f}"
-
-
-def _or_more(labels: int | None) -> str:
-    return "more than tried" if labels is None else str(labels)
-
-
-def _amount(metric: str, tolerance: float) -> str:
-    if not is_share(metric):
-        return f"{tolerance:g}"
-    return f"{100 * tolerance:g} point" + ("" if tolerance == 0.01 else "s")
-
-
 def _labels_per_item(value: Any) -> tuple[int, ...] | dict[str, tuple[int, ...]]:
     """A knob's check: numbers for all datasets, or for each dataset by its name."""
     check = whole_numbers(1)
     return {str(name): check(numbers) for name, numbers in value.items()} if isinstance(value, dict) else check(value)
+
+
+def _share(value: Any) -> float:
+    """A knob's check: a share above 0, at most 1."""
+    share = positive_number(value)
+    if share > 1:
+        raise ValueError("expected a share, at most 1 (0.9 for 90 %)")
+    return share
 
 
 TEMPLATE = StudyTemplate(
@@ -299,6 +311,26 @@ TEMPLATE = StudyTemplate(
             default=0.01,
             about="loss against the full set that does not matter, as a share: 0.01 is one point of accuracy",
             check=positive_number,
+        ),
+        "adaptive": Knob(
+            default=False,
+            about="whether to give the same labels also where they tell most, as next.csv would, and compare",
+            check=true_or_false,
+        ),
+        "target": Knob(
+            default=None,
+            about="accuracy that is to be reached, as a share: 0.9 is 90 %",
+            check=unless_left_out(_share),
+        ),
+        "price_per_label": Knob(
+            default=None,
+            about="what one label costs, in any currency: the report then says what a point costs",
+            check=unless_left_out(positive_number),
+        ),
+        "fixed_cost": Knob(
+            default=None,
+            about="what is paid once, whatever the number of labels, in the same currency",
+            check=unless_left_out(amount),
         ),
     },
     plans=plans,

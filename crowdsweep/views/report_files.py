@@ -7,6 +7,7 @@ import shlex
 import pyarrow.parquet
 
 from crowdsweep.analysis.comparison_table import comparison_table
+from crowdsweep.analysis.study_table import study_table
 from crowdsweep.analysis.sweep import AnalysedSweep, analysed
 from crowdsweep.analysis.trial_table import results_table
 from crowdsweep.errors import NotWritten, error_words
@@ -15,7 +16,7 @@ from crowdsweep.files.owned import replace_files
 from crowdsweep.paths import is_file
 from crowdsweep.record.fetched import as_folder, files_of
 from crowdsweep.record.kept_arrays import FOLDER, without_files
-from crowdsweep.record.store_files import STORE
+from crowdsweep.record.store_files import STORE, STUDY_FILE
 from crowdsweep.record.store_uri import Store
 from crowdsweep.views.figures.map_files import pictures
 from crowdsweep.views.page.page import render_page
@@ -28,8 +29,8 @@ _log = logging.getLogger(__name__)
 
 
 def write_report(store: Store, *, refresh: int = 0) -> Store:
-    """Writes `report.html`, `table.md`, `table.csv`, `table.tex`, `results.parquet`, and, where models keep what they
-    are drawn from, maps (`map_files.pictures`: `annotators-1.png` …) into a sweep's store.
+    """Writes `report.html`, `table.md`, `table.csv`, `table.tex`, `results.parquet`, of a study `study.csv`, and, where
+    models keep what they are drawn from, maps (`map_files.pictures`: `annotators-1.png` …) into a sweep's store.
 
     Each is made before the first is written, and all are written or none; maps that an earlier report drew and this one
     does not go. What crowdsweep did not write is never overwritten (`files.owned`).
@@ -60,6 +61,8 @@ def write_files(found: AnalysedSweep, *, refresh: int = 0) -> Store:
         "table.tex": comparison_in_latex(found.comparison),
         "report.html": render_page(found, refresh),
     }
+    if found.study is not None and found.study.numbers:
+        texts[STUDY_FILE] = to_csv(study_table(found.study))
     files = {
         "results.parquet": parquet.getvalue(),
         **dict(pictures(found.maps)),

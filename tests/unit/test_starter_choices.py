@@ -10,6 +10,7 @@ import crowdsweep as cs
 from crowdsweep.data import bounds
 from crowdsweep.data.dataset import CrowdDataset
 from crowdsweep.errors import DataError
+from crowdsweep.metrics.power_law import FEWEST_NUMBERS
 from crowdsweep.models.default_model import default_model
 from crowdsweep.sweep.starter import choices
 from crowdsweep.sweep.starter.choices import Facts, choose, facts_of
@@ -68,3 +69,15 @@ def test_how_many_labels_are_needed_is_asked_of_the_default_too() -> None:
     models = yaml.safe_load(text)["models"]
     assert (len(models), models[0]) == (4, "majority-vote")
     assert "hierarchical-dawid-skene" in models
+
+
+def test_enough_numbers_of_labels_are_tried_to_fit_a_curve_and_what_else_may_be_asked_is_there() -> None:
+    for each, levels in ((5, [2, 3, 4]), (12, [2, 3, 4, 5, 7, 10])):  # without gold one label is held out
+        facts = facts_of(crowd(16, labels_per_item=each), {})
+        text = redundancy_text(FOLDER, facts, choose(facts, "here"))
+        assert text is not None
+        assert yaml.safe_load(text)["study"] == {"template": "redundancy", "labels_per_item": levels}
+        assert len(levels) + 1 >= FEWEST_NUMBERS  # the full set is run as well
+        assert "target" not in text  # which needs gold
+        asked = yaml.safe_load(text.replace("  # price", "  price").replace("  # fixed", "  fixed"))["study"]
+        assert asked["price_per_label"] > 0

@@ -25,8 +25,8 @@ from crowdsweep.studies.contract import (
     with_datasets,
     with_gold_models,
 )
+from crowdsweep.studies.labels_needed import Group, Match, cheaper_matches, need_of
 from crowdsweep.studies.redundancy import TEMPLATE as REDUNDANCY
-from crowdsweep.studies.redundancy import Group, Match, cheaper_matches, need_of
 from crowdsweep.studies.sparsity import TEMPLATE as SPARSITY
 from crowdsweep.sweepfile.records import DatasetEntry, ModelEntry, StudyEntry, SweepConfig
 from crowdsweep.testing.journals import folded, made_up_sweep, made_up_trials

@@ -22,7 +22,7 @@ from crowdsweep.sweep.starter.choices import POINTS, REPORT_SEEDS, SEARCH_SEEDS,
 SWEEP_FILE, STUDY_FILE = "sweep.yaml", "redundancy.yaml"
 HOURS = 0.1
 _AT_ONCE_S = 60.0  # what takes no longer than this on one core does not wait for Ray to start
-_LEVELS = (1, 2, 3, 5, 7, 10, 15, 20)
+_LEVELS = (1, 2, 3, 4, 5, 7, 10, 15, 20, 30, 40)  # close together where curves bend: one through four can be fitted
 _FEWEST_LABELS = 3  # an item, of a study of how many are needed
 _STUDIED = 4  # models of that study
 _COLUMNS = 100
@@ -92,7 +92,10 @@ def redundancy_text(folder: Path, facts: Facts, chosen: Sequence[Chosen]) -> str
         f"#   crowdsweep run {shlex.quote(str(folder / STUDY_FILE))}",
         "",
         yaml.safe_dump({"name": f"{sweep_name(folder)}-redundancy"}).strip(),
-        f"study: {{template: redundancy, labels_per_item: {levels}}}",
+        "study:",
+        "  template: redundancy",
+        f"  labels_per_item: {levels}",
+        *_more_of_the_study(facts),
         "datasets:",
         f"  - {_flow({'name': '.', **facts.params})}",
         "models:",
@@ -178,6 +181,16 @@ def _levels(facts: Facts) -> list[int]:
     least = 2 if facts.offer.only_own_votes else 1
     enough = facts.labels_per_item >= _FEWEST_LABELS and (facts.holds_out or not facts.offer.only_own_votes)
     return [level for level in _LEVELS if least <= level < facts.labels_per_item] if enough else []
+
+
+def _more_of_the_study(facts: Facts) -> list[str]:
+    """Returns what else may be asked; a target needs gold."""
+    has_gold = facts.offer.training_gold or any(facts.offer.scored.values())
+    return [
+        *(["  # target: 0.9            # how many labels for 90 %?"] if has_gold else []),
+        "  # price_per_label: 0.05  # what a label costs, in any currency: the report then says what a point costs",
+        "  # fixed_cost: 20         # what is paid once, however many labels",
+    ]
 
 
 def _entry(one: Chosen, *, search: bool = True) -> str:

@@ -13,6 +13,7 @@ from crowdsweep.units import show_seconds
 from crowdsweep.views.terminal.grid import Column, Grid, render
 
 NO_SCORE = "–"
+_FINDINGS = 12  # of a study, that a terminal shows
 _COLUMNS = (
     Column(title="rank", right=True),
     Column(title="model"),
@@ -32,12 +33,22 @@ def shown_results(found: AnalysedSweep, width: int | None) -> str:
         found: the sweep.
         width: of the terminal; None for tab-separated lines.
     """
-    notes = [line for note in found.notes_below_a_table for line in note.splitlines() if line.strip()]
+    told = [*_study_words(found), *found.notes_below_a_table]
+    notes = [line for note in told for line in note.splitlines() if line.strip()]
     if width is not None:
         notes = [textwrap.fill(note, width, break_long_words=False, break_on_hyphens=False) for note in notes]
     comparison = found.comparison
     table = render(result_grid(comparison), width) if comparison.datasets else "no trial of the report has ended yet"
     return "\n\n".join([table, *notes]).encode(errors="backslashreplace").decode()
+
+
+def _study_words(found: AnalysedSweep) -> list[str]:
+    """Returns the first findings of the sweep's study, and that there are more."""
+    if found.study is None or not found.study.numbers:
+        return []
+    findings = list(found.study.findings)
+    rest = len(findings) - _FINDINGS
+    return [*findings[:_FINDINGS], *([f"{rest} more findings stand in the report."] if rest > 0 else [])]
 
 
 def label_line(found: AnalysedSweep) -> str:

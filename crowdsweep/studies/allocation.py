@@ -1,0 +1,169 @@
+"""Labels given where they tell most, against the same number given evenly: what the order of `next.csv` is worth.
+
+Both are simulated on the labels at hand (`data.adaptive`), each at every number of labels per item, and are paired by
+seed and by item.
+"""
+
+import json
+from math import isfinite
+
+import pyarrow as pa
+import pyarrow.compute
+
+from crowdsweep.metrics.intervals import Estimate
+from crowdsweep.metrics.shown import number_words
+from crowdsweep.metrics.wording import is_share, words
+from crowdsweep.studies.axis import AxisPoint, ModelsAlong
+from crowdsweep.studies.contract import Cell, StudyNumber, StudyReport, StudyTable
+from crowdsweep.studies.labels_needed import Group, loss_of, match_of
+from crowdsweep.studies.prices import Prices, bought, money
+from crowdsweep.studies.targets import called, means_of_all, targets_reached
+
+PARAMETER, ADAPTIVE = "allocation", "adaptive"
+
+
+def by_allocation(table: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """Returns the trials whose labels were given evenly, and those whose labels were given adaptively, of the same
+    datasets: the parameter that says so is left out."""
+    params = [json.loads(text or "{}") for text in table["dataset_params"].to_pylist()]
+    adaptive = pa.array([one.pop(PARAMETER, None) == ADAPTIVE for one in params], pa.bool_())
+    place = table.schema.get_field_index("dataset_params")
+    field = table.schema.field(place)
+    texts = pa.array([json.dumps(one, sort_keys=True) for one in params], field.type)
+    alike = table.set_column(place, field, texts)
+    return alike.filter(pyarrow.compute.invert(adaptive)), alike.filter(adaptive)
+
+
+def allocation_part(
+    group: Group, competitors: ModelsAlong, adaptive: ModelsAlong, target: float | None, prices: Prices | None
+) -> StudyReport:
+    """Returns what adaptive labelling brings over even labelling.
+
+    Args:
+        group: of the models.
+        competitors: those that saw no gold, with labels given evenly.
+        adaptive: the same with labels given adaptively.
+        target: a share that is to be reached; None for none.
+        prices: of labels; None where they are not known.
+    """
+    rows: list[list[Cell]] = []
+    numbers: list[StudyNumber] = []
+    gains: dict[tuple[str, int], Estimate] = {}
+    for name in sorted(competitors.keys() & adaptive.keys()):
+        for labels in sorted(r for r in adaptive[name] if r is not None and r in competitors[name]):
+            even, told = competitors[name][labels], adaptive[name][labels]
+            gain = _gain(group, even, told)
+            if gain is None or even.unsound(group.metric) or told.unsound(group.metric):
+                continue
+            gains[name, labels] = gain
+            means = [group.shown(point.estimate(group.metric, group.heldout)) for point in (even, told)]
+            rows.append([name, labels, *means, _gain_words(gain, group.metric)])
+            numbers.append(
+                StudyNumber(
+                    dataset=group.dataset,
+                    model=name,
+                    metric=group.metric,
+                    quantity="gain",
+                    about="adaptive over even labelling",
+                    at=labels,
+                    until=labels,
+                    value=gain.mean,
+                    low=gain.low,
+                    high=gain.high,
+                )
+            )
+    if not rows:
+        return StudyReport(title="")
+    table = StudyTable(
+        title=f"{group.dataset}: labels given adaptively and evenly, by {words(group.metric)}",
+        columns=["model", "labels per item", "evenly", "adaptively", "difference"],
+        rows=rows,
+        note="adaptively: in the order of next.csv, simulated on the labels at hand; so many labels on average",
+    )
+    findings = [
+        *_sentences(group, competitors, adaptive, gains, prices),
+        *_target_sentence(group, competitors, adaptive, target, prices),
+    ]
+    return StudyReport(title="", findings=findings, tables=[table], numbers=numbers)
+
+
+def _gain(group: Group, even: AxisPoint, adaptive: AxisPoint) -> Estimate | None:
+    """Returns what adaptive labelling brings; None where the two were not scored on the same items."""
+    one, other = (point.by_item.get(group.metric, {}) for point in (even, adaptive))
+    if any(len(one[seed]) != len(other[seed]) for seed in one.keys() & other.keys()):
+        return None
+    return loss_of(adaptive, even, group)
+
+
+def _sentences(
+    group: Group,
+    competitors: ModelsAlong,
+    adaptive: ModelsAlong,
+    gains: dict[tuple[str, int], Estimate],
+    prices: Prices | None,
+) -> list[str]:
+    """Returns what it brings the model that is best with all labels, at the number of labels where that is most, and
+    how many evenly given labels are as good."""
+    means = means_of_all(group, {name: competitors[name] for name, _ in gains})
+    name = max(means, key=lambda one: means[one], default=None)
+    if name is None:
+        return []
+    of_model = {labels: gain for (model, labels), gain in gains.items() if model == name}
+    labels = max(sorted(of_model), key=lambda number: of_model[number].mean)
+    gain, point = of_model[labels], adaptive[name][labels]
+    start = f"{group.dataset}: {name} with {labels} labels per item on average, given where they tell most"
+    sure = gain.low is not None and gain.low > 0
+    if not sure:
+        said = "no more than chance explains" if gain.mean > 0 else "nothing"
+        return [f"{start}, gains {said} over labels that are given evenly ({_gain_words(gain, group.metric)})."]
+    told = f"{start}, gains {_gain_words(gain, group.metric)} over labels that are given evenly"
+    match = match_of(competitors[name], group, point, "")
+    enough = None if match is None else match.enough
+    if enough is None or not isfinite(enough):
+        return [f"{told}: more than evenly given labels reach with any number tried below all."]
+    evenly = next(p for r, p in competitors[name].items() if group.number(r) == enough)
+    size, without = (bought(one, group.heldout) for one in (point, evenly))
+    less = 0.0 if prices is None or size is None or without is None else prices.per_label * (without - size)
+    saved = f" for {money(less)} less" if less > 0 else ""
+    return [f"{told}: as much as {called(enough, group)} given evenly{saved}."]
+
+
+def _target_sentence(
+    group: Group, competitors: ModelsAlong, adaptive: ModelsAlong, target: float | None, prices: Prices | None
+) -> list[str]:
+    """Returns with how many labels a target is reached either way, and what they cost."""
+    same = (1, None)  # one label each and all labels are the same either way
+    given = {
+        name: {**{r: competitors[name][r] for r in same if r in competitors[name]}, **adaptive[name]}
+        for name in competitors.keys() & adaptive.keys()
+    }
+    told = [_reached_words(group, models, target, prices) for models in (given, competitors)]
+    if not told[0]:
+        return []
+    evenly = told[1] or "not with any number tried"
+    aim = number_words(target or 0.0, group.metric)
+    return [
+        f"{group.dataset}: to reach {aim} with labels given where they tell most: {told[0]}; given evenly: {evenly}."
+    ]
+
+
+def _reached_words(group: Group, models: ModelsAlong, target: float | None, prices: Prices | None) -> str:
+    """Returns `a with 3 labels per item, 150`, of the model that reaches a target with the fewest; empty where none
+    does."""
+    reached = targets_reached(group, models, target)
+    able = [(reach.enough, name) for name, reach in reached.items() if reach.enough is not None]
+    if not able:
+        return ""
+    enough, name = min(able)
+    point = next(one for labels, one in models[name].items() if group.number(labels) == enough)
+    size = bought(point, group.heldout)
+    cost = "" if prices is None or size is None else f", {money(prices.cost(size))}"
+    return f"{name} with {called(enough, group)} labels per item{cost}"
+
+
+def _gain_words(gain: Estimate, metric: str) -> str:
+    scale, unit, digits = (100.0, " points", 1) if is_share(metric) else (1.0, "", 3)
+    text = f"{scale * gain.mean:+.{digits}f}"
+    if gain.low is None or gain.high is None:
+        return text + unit
+    return f"{text}{unit} [{scale * gain.low:+.{digits}f}, {scale * gain.high:+.{digits}f}]"

@@ -1,0 +1,235 @@
+"""What more labels than were tried would bring: a power law fitted to what was.
+
+The law is fitted to means over seeds and items, at the mean number of labels that items had; its uncertainty is that of
+other items and other seeds (`metrics.resampling`). What does not determine a law says so, and predicts nothing.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from crowdsweep.metrics.known import HELDOUT, info_of
+from crowdsweep.metrics.power_law import FEWEST_NUMBERS, PowerLaw, Predicted, at, fit
+from crowdsweep.metrics.resampling import resampled_means
+from crowdsweep.metrics.shown import show_number
+from crowdsweep.metrics.wording import is_share, words
+from crowdsweep.seeds import SeedStream
+from crowdsweep.studies.axis import AxisPoint, ModelsAlong
+from crowdsweep.studies.contract import Cell, StudyNumber, StudyReport, StudyTable
+from crowdsweep.studies.labels_needed import Group, Points
+from crowdsweep.studies.prices import (
+    Prices,
+    cost_of_a_point,
+    finite,
+    labels_per_item,
+    money,
+    n_items_of,
+    point_words,
+)
+from crowdsweep.studies.targets import means_of_all
+
+DRAWS = 400
+_APART = 1.01  # times the number of labels before: nearer numbers are one
+_STEPS = (1.4, 2.0)  # times the labels at hand: what a person might buy
+
+
+def law_of(points: Points, group: Group, sizes: Mapping[int | None, float]) -> PowerLaw | str:
+    """Returns the law of a model; where there is none, why, a phrase.
+
+    Args:
+        points: of the model.
+        group: that it belongs to.
+        sizes: mean number of labels of an item at each number that was asked for.
+    """
+    metric, places = group.metric, _places(points, group, sizes)
+    if not places:
+        return "no sound fits"
+    seeds = sorted(set.intersection(*({*point.by_seed[metric]} for _, point in places)))
+    if not seeds:
+        return "no seed in common"
+    with_items = all(seed in point.by_item.get(metric, {}) for _, point in places for seed in seeds)
+    scores = np.stack([_scores(point, metric, seeds, with_items=with_items) for _, point in places])
+    if len(seeds) == 1 and not with_items:
+        return "one seed, and the scores of items are not known, so nothing is known to vary"
+    means = scores.mean(axis=(1, 2), dtype=np.float64)
+    draws = resampled_means(
+        scores,
+        DRAWS,
+        SeedStream(0).numpy("more labels"),
+        rights=with_items and is_share(metric),
+        heldout=group.heldout if metric == HELDOUT else 0.0,
+    )
+    info = info_of(metric)
+    return fit([labels for labels, _ in places], means, draws, float("inf") if info is None else info.high)
+
+
+def beyond_part(group: Group, competitors: ModelsAlong, target: float | None, prices: Prices | None) -> StudyReport:
+    """Returns what more labels than were tried would bring each model, and cost.
+
+    Args:
+        group: of the models.
+        competitors: those that saw no gold.
+        target: a share that is to be reached; None for none.
+        prices: of labels; None where they are not known.
+    """
+    sizes = labels_per_item(competitors, group)
+    laws = {name: law_of(points, group, sizes) for name, points in sorted(competitors.items())}
+    n_items = n_items_of(competitors, group)
+    priced = None if prices is None or n_items is None else prices.per_label * n_items
+    rows: list[list[Cell]] = []
+    numbers: list[StudyNumber] = []
+    for name, law in laws.items():
+        if isinstance(law, str):
+            rows.append([name, None, None, *([None, None] if priced else []), None, f"not told: {law}"])
+            numbers.append(_number(group, name, "gain", note=law))
+            continue
+        for start, end in further(law):
+            gain = law.gain(end)
+            added = None if priced is None else priced * (end - start)
+            rows.append(_row(group, name, law, (start, end), gain, added))
+            numbers += _numbers(group, name, (start, end), gain, added)
+    if target is not None and is_share(group.metric):
+        numbers += [_needed(group, name, law, target) for name, law in laws.items() if not isinstance(law, str)]
+    columns = [
+        "model",
+        "labels per item",
+        "gain",
+        *(["cost", f"cost of {point_words(group.metric)}"] if priced else []),
+    ]
+    table = StudyTable(
+        title=f"{group.dataset}: more labels than were tried, by {words(group.metric)}",
+        columns=[*columns, "ends at", ""],
+        rows=rows,
+        note="power law with an end, fitted to the means; 95 % intervals over items and seeds, and what it missed",
+    )
+    findings, step = _sentences(group, competitors, laws, target)
+    return StudyReport(title="", findings=findings, tables=[table] if rows else [], numbers=numbers, next_steps=step)
+
+
+def further(law: PowerLaw) -> list[tuple[float, float]]:
+    """Returns the steps that a report predicts: from the labels at hand to half as many again, and twice as many."""
+    ends = dict.fromkeys(float(max(round(times * law.most), int(law.most) + 1)) for times in _STEPS)
+    return [(law.most, end) for end in ends if end <= 2.0 * law.most]
+
+
+def gain_words(gain: Predicted, metric: str) -> str:
+    """Returns `+1.2 ± 0.5 points`; both ends where one side is much the longer."""
+    scale, unit, digits = (100.0, " points", 1) if is_share(metric) else (1.0, " nats" if metric == HELDOUT else "", 3)
+    below, above = scale * (gain.value - gain.low), scale * (gain.high - gain.value)
+    value = f"{scale * gain.value:+.{digits}f}"
+    if max(below, above) > 1.5 * min(below, above):
+        return f"{value}{unit} ({scale * gain.low:+.{digits}f} to {scale * gain.high:+.{digits}f})"
+    return f"{value} ± {(below + above) / 2:.{digits}f}{unit}"
+
+
+def number_words(labels: float) -> str:
+    """Returns a number of labels: `7`, `4.2`."""
+    return f"{labels:.0f}" if abs(labels - round(labels)) < 0.05 else f"{labels:.1f}"
+
+
+def _places(points: Points, group: Group, sizes: Mapping[int | None, float]) -> list[tuple[float, AxisPoint]]:
+    """Returns the sound points that have the metric, by their mean number of labels, ascending and apart."""
+    usable = [
+        (sizes[labels], point)
+        for labels, point in points.items()
+        if labels in sizes and point.by_seed.get(group.metric) and not point.unsound(group.metric)
+    ]
+    found: list[tuple[float, AxisPoint]] = []
+    for labels, point in sorted(usable, key=lambda pair: pair[0]):
+        if not found or labels > _APART * found[-1][0]:
+            found.append((labels, point))
+    return found
+
+
+def _scores(point: AxisPoint, metric: str, seeds: list[int], *, with_items: bool) -> np.ndarray:
+    """Returns the scores of items, or their means in one column, by seed."""
+    if with_items:
+        return np.stack([point.by_item[metric][seed] for seed in seeds])
+    return np.array([[point.by_seed[metric][seed]] for seed in seeds])
+
+
+def _row(
+    group: Group, model: str, law: PowerLaw, step: tuple[float, float], gain: Predicted, cost: float | None
+) -> list[Cell]:
+    told = f"{number_words(step[0])} → {number_words(step[1])}"
+    money_cells: list[Cell] = [] if cost is None else [money(cost), None]
+    if gain.refused:
+        return [model, told, None, *money_cells, None, f"not told: {gain.refused}"]
+    if cost is not None:
+        money_cells[1] = money(cost_of_a_point(cost, gain)["of_a_point"])
+    end = show_number(float(law.law[0]), group.metric)
+    return [model, told, gain_words(gain, group.metric), *money_cells, end, ""]
+
+
+def _sentences(
+    group: Group, competitors: ModelsAlong, laws: Mapping[str, PowerLaw | str], target: float | None
+) -> tuple[list[str], Mapping[str, str]]:
+    """Returns what more labels would bring the model that is best with all of them, or why that is not told; and the
+    same as what is worth doing."""
+    means = means_of_all(group, competitors)
+    name = max(means, key=lambda one: means[one], default=None)
+    if name is None:
+        return [], {}
+    law, start = laws[name], f"{group.dataset}: what more labels than were tried would bring {name}"
+    if isinstance(law, str):
+        return ([f"{start} is not told: {law}."] if len(competitors[name]) >= FEWEST_NUMBERS else []), {}
+    gains = {step: law.gain(step[1]) for step in further(law)}
+    told = [
+        f"{number_words(a)} → {number_words(b)} labels per item: {gain_words(gain, group.metric)}"
+        for (a, b), gain in gains.items()
+        if not gain.refused
+    ]
+    if not told:
+        return [f"{start} is not told: {next(iter(gains.values())).refused}."], {}
+    found = [f"{group.dataset}: {name} by its fitted curve, {'; '.join(told)}."]
+    step = {group.dataset: f"By its fitted curve {name} would gain, {'; '.join(told)}."}
+    return [*found, *_target_sentence(group, name, law, target)], step
+
+
+def _target_sentence(group: Group, name: str, law: PowerLaw, target: float | None) -> list[str]:
+    """Returns how many labels the curve says reach a target that nothing which was tried does."""
+    if target is None or not is_share(group.metric) or float(at(law.law[None], law.most)[0]) >= target:
+        return []
+    needed, aim = law.labels_for(target), show_number(target, group.metric)
+    if needed.refused:
+        return [f"{group.dataset}: {name} does not reach {aim} %: {needed.refused}."]
+    high = "no end" if needed.high == float("inf") else f"{np.ceil(needed.high):.0f}"
+    told = (
+        f"{group.dataset}: by its fitted curve {name} reaches {aim} % with {np.ceil(needed.value):.0f} labels per item "
+        f"({np.ceil(needed.low):.0f} to {high})."
+    )
+    return [told]
+
+
+def _number(group: Group, model: str, quantity: str, **rest: Any) -> StudyNumber:
+    return StudyNumber(
+        dataset=group.dataset, model=model, metric=group.metric, quantity=quantity, about="fitted curve", **rest
+    )
+
+
+def _numbers(
+    group: Group, model: str, step: tuple[float, float], gain: Predicted, cost: float | None
+) -> list[StudyNumber]:
+    """Returns a predicted gain, and what it and a point of it cost."""
+    place: dict[str, Any] = {"at": step[0], "until": step[1]}
+    if gain.refused:
+        return [_number(group, model, "gain", note=gain.refused, **place)]
+    found = [_number(group, model, "gain", value=gain.value, low=gain.low, high=gain.high, **place)]
+    if cost is None:
+        return found
+    point = {name: finite(one) for name, one in cost_of_a_point(cost, gain).items()}
+    found.append(_number(group, model, "cost", value=cost, **place))
+    ends: dict[str, Any] = {"low": point["low"], "high": point["high"]}
+    return [*found, _number(group, model, "cost_of_a_point", value=point["of_a_point"], **ends, **place)]
+
+
+def _needed(group: Group, model: str, law: PowerLaw, target: float) -> StudyNumber:
+    found = law.labels_for(target)
+    if found.refused:
+        return _number(group, model, "labels_needed", note=found.refused)
+    about = f"fitted curve, to reach {show_number(target, group.metric)} %"
+    ends: dict[str, Any] = {"value": found.value, "low": found.low, "high": finite(found.high)}
+    return StudyNumber(
+        dataset=group.dataset, model=model, metric=group.metric, quantity="labels_needed", about=about, **ends
+    )

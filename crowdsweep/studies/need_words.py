@@ -1,0 +1,109 @@
+"""How many labels are enough, in sentences and tables."""
+
+from collections.abc import Mapping
+
+from crowdsweep.metrics.intervals import Estimate
+from crowdsweep.metrics.wording import is_share, words
+from crowdsweep.studies.contract import Cell, StudyTable
+from crowdsweep.studies.labels_needed import Group, Match, Need
+from crowdsweep.studies.targets import how_sure
+
+
+def need_table(group: Group, needs: Mapping[str, Need], tolerance: float) -> StudyTable:
+    """Returns how many labels are enough for each model to come near what it reaches with all of them."""
+    rows: list[list[Cell]] = [
+        [
+            name,
+            *(need.unsound or _or_more(r) for r in (need.enough, need.possibly, need.surely)),
+            group.shown(need.full),
+        ]
+        for name, need in sorted(needs.items())
+    ]
+    within = f"within {amount_words(group.metric, tolerance)} of all labels by {words(group.metric)}"
+    return StudyTable(
+        title=f"{group.dataset}: how many labels per item are enough ({within})",
+        columns=["model", "enough", "possibly enough", "surely enough", "with all labels"],
+        rows=rows,
+    )
+
+
+def match_table(group: Group, matches: list[Match]) -> StudyTable:
+    """Returns which other model is as good with fewer labels as each is with all of them."""
+    scale, digits = (100.0, 1) if is_share(group.metric) else (1.0, 3)
+    rows: list[list[Cell]] = [
+        [
+            match.model,
+            f"{scale * match.mean:.{digits}f}",
+            f"{match.wall_s:.3g}",
+            match.cheaper,
+            match.labels,
+            f"{scale * match.cheaper_mean:.{digits}f}",
+            f"{match.cheaper_wall_s:.3g}",
+        ]
+        for match in matches
+    ]
+    return StudyTable(
+        title=f"{group.dataset}: what fewer labels reach with another model, by {words(group.metric)}",
+        columns=["with all labels", "mean", "seconds", "as good", "its labels", "its mean", "its seconds"],
+        rows=rows,
+    )
+
+
+def need_sentence(group: Group, model: str, need: Need, tolerance: float) -> str:
+    """Returns how many labels a model needs, and how sure that is."""
+    start = f"{group.dataset}: {model}"
+    by = f" ({words(group.metric)}: {group.why})" if group.why else ""
+    full = group.shown(need.full)
+    if need.unsound:
+        return f"{start}: {need.unsound} with all labels ({full}), so how many labels it needs is not known{by}."
+    if need.enough is None:
+        if need.most is None or need.last_gain is None:
+            return f"{start} was fitted to all labels only: {full}{by}."
+        return f"{start} is not saturated: {_gain(group.metric, need.last_gain)} from {need.most} to {_all(group)}{by}."
+    within = f"within {amount_words(group.metric, tolerance)} of what it reaches with {_all(group)} ({full}){by}"
+    noun = "label" if need.enough == 1 else "labels"
+    between = how_sure(need.enough, need.possibly, need.surely, group)
+    return f"{start} needs {need.enough} {noun} per item ({between}) to come {within}."
+
+
+def worth_labelling(group: Group, needs: Mapping[str, Need], tolerance: float) -> Mapping[str, str]:
+    """Returns whether more labels would help the model that is best with all of them; nothing of models with a metric
+    of their own."""
+    sound = {name: need for name, need in needs.items() if not need.unsound}
+    if group.why or not sound:
+        return {}
+    name, need = max(sorted(sound.items()), key=lambda pair: pair[1].full.mean)  # the order of trials decides no tie
+    if need.most is None or need.last_gain is None:
+        return {}
+    gain, amount = need.last_gain, amount_words(group.metric, tolerance)
+    told = f"{_gain(group.metric, gain)} from {need.most} labels per item to {_all(group)}"
+    if gain.low is not None and gain.low > 0 and gain.mean > tolerance:
+        sentence = f"More labels still help on these items: {name} gains {told}."
+    elif need.surely is not None:
+        noun = "label" if need.surely == 1 else "labels"
+        sentence = (
+            f"More labels of the same kind bring little: {name} comes within {amount} of what it "
+            f"reaches with {_all(group)} from {need.surely} {noun} per item on."
+        )
+    else:
+        sentence = f"Whether more labels would help {name} is not settled: {told}, and that may be chance."
+    return {group.dataset: sentence}
+
+
+def _all(group: Group) -> str:
+    return "all labels" if group.all_labels is None else f"all {group.all_labels} labels"
+
+
+def _gain(metric: str, gain: Estimate) -> str:
+    return f"{100 * gain.mean:+.1f} points" if is_share(metric) else f"{gain.mean:+.3f}"
+
+
+def _or_more(labels: int | None) -> str:
+    return "more than tried" if labels is None else str(labels)
+
+
+def amount_words(metric: str, tolerance: float) -> str:
+    """Returns `1 point`, `0.02` of a metric that is no share."""
+    if not is_share(metric):
+        return f"{tolerance:g}"
+    return f"{100 * tolerance:g} point" + ("" if tolerance == 0.01 else "s")

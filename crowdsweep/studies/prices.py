@@ -1,0 +1,296 @@
+"""What labels cost, and what they bring for it: the cost of a point, and the cheapest way to a target.
+
+A label costs its price, and a sweep's crowd a fixed sum beside, whatever the number of labels. What was bought are the
+annotations of the training items, those that a fit held out among them; where an annotation has several rows
+(multi-label answers, tokens of a sentence) each row is a label here.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from math import inf, isfinite
+from typing import Any
+
+import numpy as np
+
+from crowdsweep.metrics.intervals import Estimate
+from crowdsweep.metrics.power_law import Predicted
+from crowdsweep.metrics.wording import is_share, words
+from crowdsweep.studies.axis import AxisPoint, ModelsAlong
+from crowdsweep.studies.contract import Cell, StudyNumber, StudyReport, StudyTable
+from crowdsweep.studies.labels_needed import Group, Points, Reach, loss_of
+from crowdsweep.studies.targets import called
+
+SIZE = "n_annotations"
+POINT = 0.01
+"""What one point is: of accuracy a hundredth, of a log-likelihood a hundredth of a nat."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prices:
+    """What labels cost, in any currency.
+
+    Attributes:
+        per_label: of one annotation.
+        fixed: paid once, whatever the number of labels.
+    """
+
+    per_label: float
+    fixed: float
+
+    def cost(self, labels: float) -> float:
+        """Returns what so many labels in all cost."""
+        return self.fixed + self.per_label * labels
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """What more labels bring, and what they cost.
+
+    Attributes:
+        start, end: labels per item, as they are called.
+        at, until: the same as numbers.
+        gain: in the metric's units.
+        cost: of the labels that are added.
+        of_a_point, low, high: what one point costs on this step; infinite where nothing is gained.
+    """
+
+    start: str
+    end: str
+    at: float
+    until: float
+    gain: Estimate
+    cost: float
+    of_a_point: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """The cheapest way to a target among those that were tried.
+
+    Attributes:
+        aim: the target in words.
+        model, labels, cost: of the cheapest whose mean reaches it.
+        sure_model, sure_labels, sure_cost: of the cheapest that surely does; empty and None where none does.
+    """
+
+    aim: str
+    model: str
+    labels: float
+    cost: float
+    sure_model: str = ""
+    sure_labels: float | None = None
+    sure_cost: float | None = None
+
+
+def prices_of(knobs: Mapping[str, Any]) -> Prices | None:
+    """Returns the prices that a sweep file sets; None where it sets none."""
+    price = knobs.get("price_per_label")
+    return None if price is None else Prices(per_label=price, fixed=knobs.get("fixed_cost") or 0.0)
+
+
+def bought(point: AxisPoint, heldout: float) -> float | None:
+    """Returns how many labels there were in all, on average over the seeds; None where it is not known."""
+    sizes = point.by_seed.get(SIZE)
+    return float(np.mean(list(sizes.values()))) / (1.0 - heldout) if sizes else None
+
+
+def n_items_of(models: ModelsAlong, group: Group) -> float | None:
+    """Returns how many items have labels; None where it is not known.
+
+    So many labels per item are at most that many times the items, and just that where no item has fewer.
+    """
+    found = [
+        size / labels
+        for points in models.values()
+        for labels, point in points.items()
+        if labels is not None and (size := bought(point, group.heldout)) is not None
+    ]
+    return max(found, default=None)
+
+
+def labels_per_item(models: ModelsAlong, group: Group) -> dict[int | None, float]:
+    """Returns the mean number of labels of an item at each number that was asked for: items that have fewer keep what
+    they have. Where it is not known the number itself stands for it, and all labels are left out unless they are one.
+    """
+    known: dict[int | None, float] = {}
+    for points in models.values():
+        for labels, point in points.items():
+            if (size := bought(point, group.heldout)) is not None:
+                known.setdefault(labels, size)
+    n_items = n_items_of(models, group)
+    if n_items is None:
+        numbers = {labels for points in models.values() for labels in points}
+        return {labels: number for labels in numbers if isfinite(number := group.number(labels))}
+    return {labels: size / n_items for labels, size in known.items()}
+
+
+def steps_of(points: Points, group: Group, prices: Prices) -> list[Step]:
+    """Returns what each step from one number of labels to the next brings and costs; those of sound fits."""
+    sound = {labels: point for labels, point in points.items() if not point.unsound(group.metric)}
+    known = {labels: size for labels, point in sound.items() if (size := bought(point, group.heldout)) is not None}
+    ascending = sorted(known, key=group.number)
+    found: list[Step] = []
+    for before, after in pairwise(ascending):
+        gain = loss_of(sound[after], sound[before], group)
+        if gain is None or known[after] <= known[before]:
+            continue
+        cost = prices.per_label * (known[after] - known[before])
+        found.append(
+            Step(
+                start=_called(before, group),
+                end=_called(after, group),
+                at=group.number(before),
+                until=group.number(after),
+                gain=gain,
+                cost=cost,
+                **cost_of_a_point(cost, gain),
+            )
+        )
+    return found
+
+
+def cost_of_a_point(cost: float, gain: Estimate | Predicted) -> dict[str, float]:
+    """Returns what one point costs, with its interval, where so much brings this gain."""
+    mean = gain.mean if isinstance(gain, Estimate) else gain.value
+    low, high = (mean if one is None else one for one in (gain.low, gain.high))
+    value, least, most = (POINT * cost / one if one > 0 else inf for one in (mean, high, low))
+    return {"of_a_point": value, "low": least, "high": most}
+
+
+def cheapest(reached: Mapping[str, Reach], models: ModelsAlong, group: Group, prices: Prices) -> Plan | None:
+    """Returns the cheapest way to a target; None where none of what was tried reaches it.
+
+    Args:
+        reached: model → how many labels per item reach it.
+        models: their points.
+        group: theirs.
+        prices: of labels.
+    """
+    enough = _costs(((name, one.enough) for name, one in reached.items()), models, group, prices)
+    if not enough:
+        return None
+    cost, labels, name = min(enough)
+    plan = Plan(aim=reached[name].aim, model=name, labels=labels, cost=cost)
+    surely = _costs(((name, one.surely) for name, one in reached.items()), models, group, prices)
+    if not surely:
+        return plan
+    sure_cost, sure_labels, sure_name = min(surely)
+    return replace(plan, sure_model=sure_name, sure_labels=sure_labels, sure_cost=sure_cost)
+
+
+def money(amount: float) -> str:
+    """Returns an amount of money: `0.42`, `12.50`, `1,240`."""
+    if not isfinite(amount):
+        return "without end"
+    return f"{amount:,.0f}" if abs(amount) >= 100 else f"{amount:,.2f}" if abs(amount) >= 0.01 else f"{amount:.2g}"
+
+
+def finite(amount: float) -> float | None:
+    """Returns an amount for programs: None for one without end."""
+    return amount if isfinite(amount) else None
+
+
+def point_words(metric: str) -> str:
+    """Returns what one point is called: `a point`, `0.01 nats`."""
+    return "a point" if is_share(metric) else f"{POINT:g} nats"
+
+
+def prices_part(
+    group: Group, competitors: ModelsAlong, aims: Mapping[str, Mapping[str, Reach]], prices: Prices | None
+) -> StudyReport:
+    """Returns what labels that were tried cost: the steps of each model, and the cheapest way to each aim.
+
+    Args:
+        group: of the models.
+        competitors: those that saw no gold.
+        aims: verb (`reach`, `come`) → what every model needs for what stands after it.
+        prices: of labels; None where they are not known, and nothing is told.
+    """
+    if prices is None:
+        return StudyReport(title="")
+    rows: list[list[Cell]] = []
+    numbers: list[StudyNumber] = []
+    for name, points in sorted(competitors.items()):
+        for step in steps_of(points, group, prices):
+            rows.append(_step_row(group, name, step))
+            numbers += _step_numbers(group, name, step)
+    found = {verb: cheapest(reached, competitors, group, prices) for verb, reached in aims.items()}
+    plans = [replace(plan, aim=f"{verb} {plan.aim}") for verb, plan in found.items() if plan is not None]
+    table = StudyTable(
+        title=f"{group.dataset}: what labels cost, by {words(group.metric)}",
+        columns=["model", "labels per item", "gain", "cost", f"cost of {point_words(group.metric)}"],
+        rows=rows,
+        note=f"{prices.per_label:g} per label" + (f", {prices.fixed:g} beside" if prices.fixed else ""),
+    )
+    return StudyReport(
+        title="",
+        findings=[f"{group.dataset}: the {_plan_words(group, plan)}" for plan in plans],
+        tables=[table] if rows else [],
+        numbers=[*numbers, *(_plan_number(group, plan) for plan in plans)],
+        next_steps={group.dataset: f"The {_plan_words(group, plans[0])}"} if plans else {},
+    )
+
+
+def _step_row(group: Group, model: str, step: Step) -> list[Cell]:
+    scale, digits = (100.0, 1) if is_share(group.metric) else (1.0, 3)
+    ends = [] if step.gain.low is None or step.gain.high is None else [step.gain.low, step.gain.high]
+    between = f" [{', '.join(f'{scale * end:+.{digits}f}' for end in ends)}]" if ends else ""
+    point = money(step.of_a_point) + (f" ({money(step.low)} to {money(step.high)})" if ends else "")
+    gain = f"{scale * step.gain.mean:+.{digits}f}{between}"
+    return [model, f"{step.start} → {step.end}", gain, money(step.cost), point]
+
+
+def _step_numbers(group: Group, model: str, step: Step) -> list[StudyNumber]:
+    place: dict[str, Any] = {"at": finite(step.at), "until": finite(step.until)}
+    own: dict[str, Any] = {"dataset": group.dataset, "model": model, "metric": group.metric, "about": "tried", **place}
+    ends: dict[str, Any] = {"low": finite(step.low), "high": finite(step.high)}
+    note = "" if isfinite(step.of_a_point) else "nothing is gained"
+    return [
+        StudyNumber(quantity="gain", value=step.gain.mean, low=step.gain.low, high=step.gain.high, **own),
+        StudyNumber(quantity="cost", value=step.cost, **own),
+        StudyNumber(quantity="cost_of_a_point", value=finite(step.of_a_point), **ends, note=note, **own),
+    ]
+
+
+def _plan_words(group: Group, plan: Plan) -> str:
+    noun = "label" if plan.labels == 1 else "labels"
+    told = f"{plan.model} with {called(plan.labels, group)} {noun} per item, {money(plan.cost)}"
+    start = f"cheapest way to {plan.aim}: {told}"
+    if plan.sure_labels is None or plan.sure_cost is None:
+        return f"{start}; more than was tried to be sure."
+    sure = f"{plan.sure_model} with {called(plan.sure_labels, group)}, {money(plan.sure_cost)}"
+    return f"{start}; to be sure {sure}."
+
+
+def _plan_number(group: Group, plan: Plan) -> StudyNumber:
+    return StudyNumber(
+        dataset=group.dataset,
+        model=plan.model,
+        metric=group.metric,
+        quantity="cost",
+        about=f"cheapest way to {plan.aim}",
+        at=finite(plan.labels),
+        value=plan.cost,
+        high=plan.sure_cost,
+        note="" if plan.sure_labels is None else f"surely {plan.sure_model} with {called(plan.sure_labels, group)}",
+    )
+
+
+def _costs(
+    needed: Iterable[tuple[str, float | None]], models: ModelsAlong, group: Group, prices: Prices
+) -> list[tuple[float, float, str]]:
+    """Returns (cost, labels per item, model) of those that have a number."""
+    found: list[tuple[float, float, str]] = []
+    for name, number in needed:
+        for labels, point in models[name].items():
+            if number is not None and group.number(labels) == number:
+                size = bought(point, group.heldout)
+                found += [] if size is None else [(prices.cost(size), number, name)]
+    return found
+
+
+def _called(labels: int | None, group: Group) -> str:
+    return group.all_words if labels is None else str(labels)

@@ -1,0 +1,169 @@
+"""How many labels per item reach a target accuracy, and what the best other model reaches with all labels."""
+
+from collections.abc import Mapping
+from math import isfinite
+
+from crowdsweep.metrics.shown import number_words, show_number
+from crowdsweep.metrics.wording import is_share, words
+from crowdsweep.studies.axis import ModelsAlong
+from crowdsweep.studies.contract import Cell, StudyNumber, StudyReport, StudyTable
+from crowdsweep.studies.labels_needed import Group, Reach, match_of, reach_of
+
+
+def targets_reached(group: Group, competitors: ModelsAlong, target: float | None) -> dict[str, Reach]:
+    """Returns how many labels per item each model needs for a target accuracy; nothing where there is no target, or the
+    group's metric is no share that it could be one of.
+
+    Args:
+        group: whose metric it is.
+        competitors: the models that saw no gold.
+        target: a share.
+    """
+    if target is None or not is_share(group.metric):
+        return {}
+    aim = number_words(target, group.metric)
+    found = {name: reach_of(points, group, target, aim) for name, points in sorted(competitors.items())}
+    return {name: reach for name, reach in found.items() if reach is not None}
+
+
+def means_of_all(group: Group, competitors: ModelsAlong) -> dict[str, float]:
+    """Returns what models reach with all labels, by name; those whose fits are sound."""
+    return {
+        name: estimate.mean
+        for name, points in sorted(competitors.items())
+        if None in points and not points[None].unsound(group.metric)
+        if (estimate := points[None].estimate(group.metric, group.heldout)) is not None
+    }
+
+
+def best_reached(group: Group, competitors: ModelsAlong, tolerance: float, within: str) -> dict[str, Reach]:
+    """Returns how many labels per item each model needs to come near the best one with all labels.
+
+    Args:
+        group: of the models.
+        competitors: those that saw no gold.
+        tolerance: how near.
+        within: the same in words.
+    """
+    full = means_of_all(group, competitors)
+    if not full:
+        return {}
+    best = max(full, key=lambda name: full[name])
+    aim, rival = f"within {within} of {best} with all labels", competitors[best][None]
+    found = {name: match_of(points, group, rival, aim, tolerance) for name, points in sorted(competitors.items())}
+    return {name: reach for name, reach in found.items() if reach is not None}
+
+
+def rivals_reached(group: Group, competitors: ModelsAlong) -> dict[str, Reach]:
+    """Returns how many labels per item each model needs to reach what the best other one does with all labels."""
+    full = means_of_all(group, competitors)
+    found: dict[str, Reach] = {}
+    for name, points in sorted(competitors.items()):
+        others = [other for other in full if other != name]
+        if not others:
+            continue
+        best = max(others, key=lambda other: full[other])
+        aim = f"{best} with all labels ({show_number(full[best], group.metric)})"
+        reach = match_of(points, group, competitors[best][None], aim)
+        if reach is not None:
+            found[name] = reach
+    return found
+
+
+def reached_part(group: Group, to_target: Mapping[str, Reach], to_rival: Mapping[str, Reach]) -> StudyReport:
+    """Returns the findings, the table and the numbers of what was reached."""
+    rows: list[list[Cell]] = [
+        [name, reach.aim, *(called(number, group) for number in (reach.enough, reach.possibly, reach.surely))]
+        for reached in (to_target, to_rival)
+        for name, reach in reached.items()
+    ]
+    if not rows:
+        return StudyReport(title="")
+    table = StudyTable(
+        title=f"{group.dataset}: labels per item to reach a given {words(group.metric)}",
+        columns=["model", "to reach", "enough", "possibly enough", "surely enough"],
+        rows=rows,
+        note="possibly: the 95 % interval does not rule it out; surely: from there on it rules out anything less",
+    )
+    numbers = [
+        needed_number(group, name, f"to reach {reach.aim}", reach.enough, reach.possibly, reach.surely)
+        for reached in (to_target, to_rival)
+        for name, reach in reached.items()
+    ]
+    return StudyReport(
+        title="", findings=[*_target_words(group, to_target), *_rival_words(group, to_rival)], tables=[table],
+        numbers=numbers,
+    )  # fmt: skip
+
+
+def called(number: float | None, group: Group) -> str:
+    """Returns what a number of labels per item is called: `5`, `all (10)`, `more than tried`."""
+    if number is None:
+        return "more than tried"
+    return group.all_words if not isfinite(number) or number == group.all_labels else str(int(number))
+
+
+def how_sure(enough: float, possibly: float | None, surely: float | None, group: Group) -> str:
+    """Returns `possibly 3, 7 to be sure`."""
+    low = enough if possibly is None else min(possibly, enough)
+    ending = "more than were tried are needed to be sure" if surely is None else f"{called(surely, group)} to be sure"
+    return f"possibly {called(low, group)}, {ending}" if low != enough else ending
+
+
+def needed_number(
+    group: Group, model: str, about: str, enough: float | None, possibly: float | None, surely: float | None
+) -> StudyNumber:
+    """Returns how many labels are needed, for programs: low is what is possibly, high what is surely enough."""
+    names = {"enough": enough, "possibly": possibly, "surely": surely}
+    told = [f"{name}: {called(one, group)}" for name, one in names.items() if one is None or not isfinite(one)]
+    value, low, high = (None if one is None or not isfinite(one) else one for one in names.values())
+    return StudyNumber(
+        dataset=group.dataset,
+        model=model,
+        metric=group.metric,
+        quantity="labels_needed",
+        about=about,
+        value=value,
+        low=low,
+        high=high,
+        note="; ".join(told),
+    )
+
+
+def _target_words(group: Group, reached: Mapping[str, Reach]) -> list[str]:
+    """Returns which model reaches the target with the fewest labels."""
+    if not reached:
+        return []
+    aim = next(iter(reached.values())).aim
+    able = [(reach.enough, name) for name, reach in reached.items() if reach.enough is not None]
+    if not able:
+        maybe = [name for name, reach in reached.items() if reach.possibly is not None]
+        rest = f"; {', '.join(maybe)} possibly" if maybe else ""
+        return [f"{group.dataset}: no model reaches {aim} ({words(group.metric)}) with the labels at hand{rest}."]
+    enough, name = min(able)
+    reach = reached[name]
+    told = (
+        f"{group.dataset}: {aim} ({words(group.metric)}) is reached with the fewest labels by {name}: "
+        f"{_labels(enough, group)} ({how_sure(enough, reach.possibly, reach.surely, group)})."
+    )
+    return [told]
+
+
+def _rival_words(group: Group, reached: Mapping[str, Reach]) -> list[str]:
+    """Returns which model needs the fewest labels for what the best other one does with all of them, where that is
+    fewer than all."""
+    full = group.number(None)
+    able = [(r.enough, name) for name, r in reached.items() if r.enough is not None and r.enough < full]
+    if not able:
+        return []
+    enough, name = min(able)
+    reach = reached[name]
+    told = (
+        f"{group.dataset}: {name} is as good as {reach.aim} from {_labels(enough, group)} on "
+        f"({how_sure(enough, reach.possibly, reach.surely, group)})."
+    )
+    return [told]
+
+
+def _labels(number: float, group: Group) -> str:
+    return f"{called(number, group)} label{'' if number == 1 else 's'} per item"
