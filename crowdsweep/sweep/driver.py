@@ -18,6 +18,7 @@ import numpy as np
 from crowdsweep.engine.executor import Batch, Executor
 from crowdsweep.errors import SlotLost
 from crowdsweep.record.artifacts import Artifact
+from crowdsweep.record.checkpoint_files import Checkpoints
 from crowdsweep.record.events import (
     Event,
     Mirror,
@@ -27,6 +28,7 @@ from crowdsweep.record.events import (
     TrialFinished,
     TrialPlanned,
     TrialProgressed,
+    TrialSaved,
     TrialStarted,
 )
 from crowdsweep.record.result import Status, TrialResult
@@ -34,6 +36,7 @@ from crowdsweep.record.spec import TrialSpec
 from crowdsweep.record.state import JournalState
 from crowdsweep.sweep.allowance import Allowance
 from crowdsweep.sweep.cells import Cell
+from crowdsweep.sweep.checkpoints import KeptCheckpoints
 from crowdsweep.sweep.interrupts import Interrupts
 from crowdsweep.sweep.mirrors import Mirrors
 from crowdsweep.sweep.plan import Plan
@@ -58,6 +61,8 @@ class Record(Protocol):
 
     @property
     def state(self) -> JournalState: ...
+    @property
+    def checkpoints(self) -> Checkpoints: ...
     def handle_many(self, events: Iterable[Event]) -> None: ...
     def keep(self, arrays: Mapping[str, np.ndarray]) -> Mapping[str, Artifact]: ...
 
@@ -137,6 +142,7 @@ class Driver:
         self._specs: dict[str, TrialSpec] = {}
         self._owners: dict[str, list[SearchRun]] = {}
         self._ready = Waiting(plan.config.pack)
+        self._checkpoints = KeptCheckpoints(journal.checkpoints, plan.config.checkpoint_minutes)
         self._flying: dict[str, int] = {}  # key → number of its batch
         self._batches: dict[int, int] = {}  # number of a batch → trials of it that have not finished
         self._shapes: dict[int, Resources | None] = {}  # number of a batch in flight → what it asked for
@@ -176,6 +182,8 @@ class Driver:
             self._stopping = SweepStatus.INCOMPLETE
         if self._stopping is None and any(run.selected is None for run in self._searches):
             raise RuntimeError("a search waits for trials that nobody runs")
+        if self._stopping is None:
+            self._checkpoints.done()
         return self._outcome(self._stopping or SweepStatus.DONE)
 
     def _lay_out(self) -> None:
@@ -234,7 +242,14 @@ class Driver:
                 self._flying.update((spec.key, self._submitted) for spec in specs)
                 self._batches[self._submitted], self._shapes[self._submitted] = len(specs), shape
                 self._executor.submit(
-                    Batch(specs=specs, dataset=specs[0].fingerprint, curve_spec=curve_spec, resources=shape)
+                    Batch(
+                        specs=specs,
+                        dataset=specs[0].fingerprint,
+                        curve_spec=curve_spec,
+                        resources=shape,
+                        checkpoint_minutes=self._checkpoints.minutes,
+                        saved=self._checkpoints.saved(specs),
+                    )
                 )
 
     def _progress(self, event: TrialProgressed) -> None:
@@ -247,7 +262,10 @@ class Driver:
                 self._executor.stop(key)
 
     def _take(self, events: Sequence[Event]) -> None:
-        events = [self._kept(event) for event in events]
+        for event in events:
+            if isinstance(event, TrialSaved) and event.key in self._flying:
+                self._checkpoints.take(event)
+        events = [self._kept(event) for event in events if not isinstance(event, TrialSaved)]
         self._journal.handle_many(events)
         self._mirrors.handle(events)
         waiting: dict[int, SearchRun] = {}
@@ -285,6 +303,8 @@ class Driver:
             self._results[result.key] = result
         if result.key in self._results and result.failure:
             self._failed[result.key] = self._specs[result.key]
+        if result.key in self._results:
+            self._checkpoints.finished(result.key)
         self._leave(result.key)
 
     def _leave(self, key: str) -> None:
