@@ -9,7 +9,7 @@ from object_stores import in_memory, rows_of
 from obstore.store import MemoryStore
 
 from crowdsweep.engine.executor import Batch
-from crowdsweep.errors import JournalError
+from crowdsweep.errors import JournalError, SweepFileError
 from crowdsweep.record.events import TrialSaved
 from crowdsweep.record.journal import Journal
 from crowdsweep.record.store_files import CHECKPOINTS
@@ -139,3 +139,11 @@ def test_without_checkpoints_none_is_handed_over() -> None:
     _, slots = drive(plan, journal)
     assert {batch.checkpoint_minutes for batch in slots.batches} == {None}
     assert not any(batch.saved for batch in slots.batches)
+
+
+def test_the_key_of_a_sweep_file() -> None:
+    assert config_of().checkpoint_minutes == 10
+    assert config_of(checkpoint_minutes=0.5).checkpoint_minutes == 0.5
+    for wrong in (0, -1, "often", True):
+        with pytest.raises(SweepFileError, match=r"checkpoint_minutes: expected number, above 0, or null; got "):
+            config_of(checkpoint_minutes=wrong)
