@@ -79,6 +79,7 @@ def sweep_status(state: JournalState, store: Store | None = None) -> dict[str, A
         "points": sum(len(points_of(state, search)) for search in shown_searches(state)),
         "drivers": len(state.started),
         "trials_lost_and_run_again": sum(state.lost.values()),
+        "trials_gone_on_with": sum(result.resumed > 0 for result in results.values()),
         "seconds_of_trials": sum(result.wall_s for result in results.values()),
         "best": [
             {

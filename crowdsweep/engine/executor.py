@@ -1,7 +1,7 @@
 """What runs batches: a number of slots, and events that come back."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 from crowdsweep.record.events import Event, TrialProgressed
@@ -19,12 +19,16 @@ class Batch:
         dataset: which base dataset: its fingerprint, as registered with the executor when it was made.
         curve_spec: which learning curve is kept; None for nothing.
         resources: of the slot that it runs on; None for the sweep's.
+        checkpoint_minutes: from one checkpoint of its fits to the next; None for none.
+        saved: checkpoints that earlier slots wrote, by key of the trial.
     """
 
     specs: Sequence[TrialSpec]
     dataset: str
     curve_spec: CurveSpec | None = None
     resources: Resources | None = None
+    checkpoint_minutes: float | None = None
+    saved: Mapping[str, bytes] = field(default_factory=dict[str, bytes], repr=False)
 
 
 @runtime_checkable
@@ -34,7 +38,8 @@ class Executor(Protocol):
     Constructed with the base datasets by fingerprint. `submit` never blocks for long; little more batches than
     `slots_for` says should be in flight (more are queued). For each trial of a submitted batch exactly one
     `TrialFinished` comes out of `poll`, whatever happens, unless it was stopped before it began. A lost actor or node
-    gives a `BatchLost` and the unfinished trials are run again, up to a limit, then fail with kind `SlotLost`.
+    gives a `BatchLost` and the unfinished trials are run again, up to a limit, then fail with kind `SlotLost`: from the
+    latest checkpoint of each (`TrialSaved`), whatever batch they are in then.
     """
 
     def slots_for(self, resources: Resources | None = None) -> int:

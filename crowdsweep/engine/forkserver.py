@@ -9,8 +9,8 @@ own: no Ctrl-C of the terminal reaches them, and when the driver ends, however i
 The driver sends the forkserver one end of a socket for each worker that it wants; the forkserver sends the status of
 its workers (`STATUS`) as they begin and end. Over the other end the driver sends `Work`, for which it receives, as
 pickled pairs, `BEGUN` when models and data are there, `PROGRESS` for each report that is passed on (to which it replies
-with the keys of the trials that are to stop), and `DONE` with the results or `BUG` with the text of an exception of
-ours. To a `Call` it receives one of the last two alone.
+with the keys of the trials that are to stop), `NEWS` for each checkpoint and for what a person should know, and `DONE`
+with the results or `BUG` with the text of an exception of ours. To a `Call` it receives one of the last two alone.
 """
 
 import ctypes
@@ -28,9 +28,10 @@ from typing import Any
 
 from crowdsweep.data.dataset import CrowdDataset
 from crowdsweep.engine.reports import Reports
-from crowdsweep.engine.work import ALIVE, BEGUN, BUG, DONE, PROGRESS, STATUS, Call, Work, end
-from crowdsweep.record.events import TrialProgressed
+from crowdsweep.engine.work import ALIVE, BEGUN, BUG, DONE, NEWS, PROGRESS, STATUS, Call, Work, end
+from crowdsweep.record.events import TrialProgressed, TrialSaved, TrialsNoted
 from crowdsweep.registry.discovery import keep_search_path
+from crowdsweep.trial.checkpoints import CheckpointSettings
 from crowdsweep.trial.model_calls import STRAY_FORK
 from crowdsweep.trial.runner import look_up_models, run_batch
 
@@ -139,10 +140,17 @@ def _run(work: Work, dataset: CrowdDataset, driver: Connection) -> None:
         driver.send((PROGRESS, event))
         stopped.update(driver.recv())
 
+    def tell(event: TrialSaved | TrialsNoted) -> None:
+        if os.getpid() != process:
+            os._exit(STRAY_FORK)
+        driver.send((NEWS, event))
+
     look_up_models(work.specs)
     driver.send((BEGUN, None))
     reports = Reports(send, [spec.key for spec in work.specs], stopped)
-    _send_result(driver, run_batch, work.specs, dataset, work.device, reports, work.curve_spec)
+    minutes = work.checkpoint_minutes
+    checkpoints = None if minutes is None else CheckpointSettings(minutes=minutes, saved=work.saved, emit=tell)
+    _send_result(driver, run_batch, work.specs, dataset, work.device, reports, work.curve_spec, checkpoints)
 
 
 def _send_result(driver: Connection, function: Callable[..., Any], *arguments: Any) -> None:

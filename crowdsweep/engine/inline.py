@@ -9,17 +9,26 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from crowdsweep.data.dataset import CrowdDataset
 from crowdsweep.engine.devices import usable_device
 from crowdsweep.engine.executor import Batch, ignore
 from crowdsweep.engine.retry_policy import STARTING_S, Decision, RetryPolicy, unfinished
-from crowdsweep.engine.work import BEGUN, BUG, DONE, PROGRESS, Work
+from crowdsweep.engine.work import BEGUN, BUG, DONE, NEWS, PROGRESS, Work
 from crowdsweep.engine.worker import Forkserver, WorkerDied, bug_of
 from crowdsweep.errors import InfeasibleRequest
-from crowdsweep.record.events import BatchLost, Event, TrialFinished, TrialProgressed, TrialStarted
+from crowdsweep.record.events import (
+    BatchLost,
+    Event,
+    TrialFinished,
+    TrialProgressed,
+    TrialSaved,
+    TrialsNoted,
+    TrialStarted,
+)
+from crowdsweep.record.result import TrialResult
 from crowdsweep.sweepfile.records import Resources
 
 SLOT = "inline"
@@ -58,6 +67,7 @@ class InlineExecutor:
         self._running: _Running | None = None
         self._waiting: deque[Batch] = deque()
         self._stopped: set[str] = set()
+        self._saved: dict[str, bytes] = {}  # the latest checkpoints of trials that have not finished
         self._listener: Callable[[TrialProgressed], None] = ignore
         self._lock = threading.Lock()
         try:
@@ -74,7 +84,8 @@ class InlineExecutor:
         """See `Executor.submit`."""
         with self._lock:
             self._stopped.difference_update(spec.key for spec in batch.specs)
-            self._waiting.append(batch)
+            self._saved.update(batch.saved)
+            self._waiting.append(replace(batch, saved={}))
 
     def poll(self, timeout_s: float) -> Sequence[Event]:
         """See `Executor.poll`; `stop` may be called by the listener, or from another thread."""
@@ -124,6 +135,8 @@ class InlineExecutor:
                 dataset=None if wanted.dataset in worker.has else self._datasets[wanted.dataset],
                 device=self._device_of(wanted),
                 curve_spec=wanted.curve_spec,
+                checkpoint_minutes=wanted.checkpoint_minutes,
+                saved={spec.key: self._saved[spec.key] for spec in wanted.specs if spec.key in self._saved},
             )
         )
         return [TrialStarted(key=spec.key, slot=SLOT) for spec in wanted.specs]
@@ -146,9 +159,14 @@ class InlineExecutor:
                 self._listener(event)
                 with self._lock:
                     self._forkserver.reply({spec.key for spec in running.batch.specs} & self._stopped)
+            case (str() as kind, TrialSaved() | TrialsNoted() as event) if kind == NEWS:
+                if isinstance(event, TrialSaved):
+                    self._saved[event.key] = event.content
+                    self._retries.saved(event.key)
+                return [event]
             case (str() as kind, results) if kind == DONE:
                 self._running = None
-                return [TrialFinished(result=result) for result in results]
+                return self._finished(results)
             case (str() as kind, (text, trace)) if kind == BUG:
                 raise bug_of(text, trace)
             case _:
@@ -166,4 +184,9 @@ class InlineExecutor:
         with self._lock:
             self._waiting.extendleft(reversed(again))
         events: list[Event] = [BatchLost(keys=[spec.key for spec in left.specs], reason=reason, slot=SLOT)]
-        return [*events, *(TrialFinished(result=result) for result in given_up)]
+        return [*events, *self._finished(given_up)]
+
+    def _finished(self, results: Sequence[TrialResult]) -> list[Event]:
+        for result in results:
+            self._saved.pop(result.key, None)
+        return [TrialFinished(result=result) for result in results]

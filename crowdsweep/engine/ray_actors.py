@@ -26,7 +26,15 @@ from crowdsweep.engine.ray_slot import CONTROL, Update, WorkerLost
 from crowdsweep.engine.retry_policy import STARTING_S, Decision, RetryPolicy, unfinished
 from crowdsweep.engine.slot_pool import LOOKS_S, Actor, SlotPool, ping
 from crowdsweep.errors import InfeasibleRequest, SlotLost
-from crowdsweep.record.events import BatchLost, Event, TrialFinished, TrialProgressed, TrialStarted
+from crowdsweep.record.events import (
+    BatchLost,
+    Event,
+    TrialFinished,
+    TrialProgressed,
+    TrialSaved,
+    TrialsNoted,
+    TrialStarted,
+)
 from crowdsweep.record.result import TrialResult
 from crowdsweep.sweepfile.records import Resources
 from crowdsweep.trial.model_calls import MOST_CHARACTERS, legible
@@ -77,6 +85,7 @@ class RayExecutor:
         self._stored: dict[str, Any] = {}
         self._waiting = BatchQueue(self._default)
         self._stopped: set[str] = set()
+        self._saved: dict[str, Any] = {}  # where the latest checkpoints lie of trials that have not finished
         self._retries = RetryPolicy(trial_minutes=trial_minutes)
         self._stillborn = 0
         self._events: list[Event] = []
@@ -89,7 +98,8 @@ class RayExecutor:
     def submit(self, batch: Batch) -> None:
         """See `Executor.submit`."""
         self._stopped.difference_update(spec.key for spec in batch.specs)
-        self._waiting.add(batch)  # `poll` gives it to a slot, and all that came with it
+        self._saved.update((key, ray.put(content)) for key, content in batch.saved.items())
+        self._waiting.add(replace(batch, saved={}))  # `poll` gives it to a slot, and all that came with it
 
     def poll(self, timeout_s: float) -> Sequence[Event]:
         """See `Executor.poll`."""
@@ -198,7 +208,13 @@ class RayExecutor:
                     self._listener(record)
                 case TrialResult(key=key):
                     del actor.unfinished[key]
-                    self._events.append(TrialFinished(result=record))
+                    self._finish(record)
+                case TrialSaved(key=key, content=content):
+                    self._saved[key] = ray.put(content)  # here: it outlives the node that it came from
+                    self._retries.saved(key)
+                    self._events.append(record)
+                case TrialsNoted():
+                    self._events.append(record)
                 case WorkerLost(reason=reason):  # the actor has another one for its next batch
                     after_death = partial(self._retries.after_death, reason=reason, blameless=False)
                     self._queue_again(actor, reason, after_death)
@@ -230,7 +246,12 @@ class RayExecutor:
         again, given_up = decide(left, device=actor.device)
         self._waiting.add_first(again)
         self._events.append(BatchLost(keys=[spec.key for spec in left.specs], reason=reason, slot=actor.name))
-        self._events += [TrialFinished(result=result) for result in given_up]
+        for result in given_up:
+            self._finish(result)
+
+    def _finish(self, result: TrialResult) -> None:
+        self._saved.pop(result.key, None)
+        self._events.append(TrialFinished(result=result))
 
     def _deadline(self, batch: Batch, more_s: float) -> float | None:
         limit_s = self._retries.limit_s(len(batch.specs))
@@ -249,6 +270,8 @@ class RayExecutor:
                     [self._place(batch.dataset)],
                     batch.curve_spec,
                     reports_begin=actor.deadline is not None,
+                    checkpoint_minutes=batch.checkpoint_minutes,
+                    saved={spec.key: [self._saved[spec.key]] for spec in batch.specs if spec.key in self._saved},
                 )
                 self._events += [TrialStarted(key=spec.key, slot=actor.name) for spec in batch.specs]
 

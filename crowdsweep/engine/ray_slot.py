@@ -2,17 +2,19 @@
 
 import os
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import ray
+from ray.exceptions import RayError
 
 from crowdsweep.engine import devices
-from crowdsweep.engine.work import BEGUN, BUG, DONE, PROGRESS, Work
+from crowdsweep.engine.work import BEGUN, BUG, DONE, NEWS, PROGRESS, Work
 from crowdsweep.engine.worker import Forkserver, WorkerDied, bug_of
-from crowdsweep.record.events import TrialProgressed
+from crowdsweep.record.events import TrialProgressed, TrialSaved, TrialsNoted
 from crowdsweep.record.result import TrialResult
 from crowdsweep.record.spec import TrialSpec
 from crowdsweep.registry.carried import CarriedFolder, search_here
@@ -32,7 +34,7 @@ class WorkerLost:
     reason: str
 
 
-Update = TrialProgressed | TrialResult | WorkerLost
+Update = TrialProgressed | TrialSaved | TrialsNoted | TrialResult | WorkerLost
 
 
 class Slot:
@@ -59,6 +61,8 @@ class Slot:
         place: Sequence[Any],
         curve_spec: CurveSpec | None,
         reports_begin: bool = False,
+        checkpoint_minutes: float | None = None,
+        saved: Mapping[str, Any] | None = None,
     ) -> Iterator[Sequence[Update]]:
         """Runs a batch, and yields its progress and results, a handful of records at a time.
 
@@ -68,6 +72,8 @@ class Slot:
             place: the reference to it in the object store, in a list so that Ray does not fetch it for every call.
             curve_spec: which learning curve is kept.
             reports_begin: whether nothing at all is yielded first, once models and data are there.
+            checkpoint_minutes: from one checkpoint of its fits to the next; None for none.
+            saved: references to checkpoints that its trials go on from, by key, each in a list as `place` is.
         """
         keys = {spec.key for spec in specs}
         try:
@@ -80,6 +86,8 @@ class Slot:
                     dataset=None if fingerprint in worker.has else ray.get(place[0]),
                     device=self._device,
                     curve_spec=curve_spec,
+                    checkpoint_minutes=checkpoint_minutes,
+                    saved=_fetched(saved or {}),
                     forget=older[: max(0, len(older) + 1 - DATASETS_KEPT)],
                 )
             )
@@ -116,6 +124,8 @@ class Slot:
                 case (str() as kind, TrialProgressed() as event) if kind == PROGRESS:
                     self._forkserver.reply(keys & self._stopped)
                     yield [event]
+                case (str() as kind, TrialSaved() | TrialsNoted() as event) if kind == NEWS:
+                    yield [event]
                 case (str() as kind, results) if kind == DONE:
                     yield results
                     return
@@ -123,6 +133,15 @@ class Slot:
                     raise bug_of(text, trace)
                 case _:
                     pass
+
+
+def _fetched(saved: Mapping[str, Any]) -> dict[str, bytes]:
+    """Returns the checkpoints that can be had; a trial whose own cannot begins anew."""
+    found: dict[str, bytes] = {}
+    for key, place in saved.items():
+        with suppress(RayError):
+            found[key] = ray.get(place[0])
+    return found
 
 
 def slot_options(shape: Resources) -> dict[str, Any]:

@@ -39,6 +39,11 @@ class RetryPolicy:
         """Returns how long a batch of so many trials may run: no trial that keeps its limit is ever ended by it."""
         return None if self.trial_minutes is None else 60 * self.trial_minutes * n_trials
 
+    def saved(self, key: str) -> None:
+        """Takes that a trial has come further than its last slot: what it lost before counts no more."""
+        self._alone.pop(key, None)
+        self._blameless.discard(key)
+
     def after_death(
         self, batch: Batch, reason: str, *, blameless: bool, device: str
     ) -> tuple[list[Batch], list[TrialResult]]:

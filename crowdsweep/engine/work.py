@@ -6,16 +6,16 @@
 import os
 import signal
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from crowdsweep.data.dataset import CrowdDataset
 from crowdsweep.record.spec import TrialSpec
 from crowdsweep.trial.learning_curve import CurveSpec
 
-BEGUN, PROGRESS, DONE, BUG = "begun", "progress", "done", "bug"
+BEGUN, PROGRESS, NEWS, DONE, BUG = "begun", "progress", "news", "done", "bug"
 STATUS = struct.Struct("=ii")
 """A worker's process id, and the status that it ended with (`ALIVE` where it has begun): what the forkserver sends."""
 ALIVE = -1
@@ -31,6 +31,8 @@ class Work:
         dataset: that dataset, the first time that this worker needs it.
         device: a torch device.
         curve_spec: which learning curve is kept.
+        checkpoint_minutes: from one checkpoint of its fits to the next; None for none.
+        saved: checkpoints that its trials go on from, by key.
         forget: fingerprints of datasets that the worker need not hold any more.
     """
 
@@ -39,6 +41,8 @@ class Work:
     dataset: CrowdDataset | None
     device: str
     curve_spec: CurveSpec | None
+    checkpoint_minutes: float | None = None
+    saved: Mapping[str, bytes] = field(default_factory=dict[str, bytes], repr=False)
     forget: Sequence[str] = ()
 
 

@@ -18,6 +18,7 @@ from crowdsweep.data.dataset import Items, TrainingData
 from crowdsweep.errors import FitFailed
 from crowdsweep.models._batches import StackedRows
 from crowdsweep.models._soft_targets import LossOf, Targets, TrainingRows, soft_targets_loss
+from crowdsweep.models.checkpoints import State, taken
 from crowdsweep.models.contract import Need
 from crowdsweep.models.networks.automatic import Auto
 from crowdsweep.models.networks.contract import Layout, Network, places_of
@@ -244,6 +245,15 @@ class ClassifierReplicas:
             else:
                 found[places, :length] = probs
         return found
+
+    def predictor_of(self, state: State) -> NetworkPredictor:
+        """Returns the predictor whose values are given by a checkpoint.
+
+        Raises:
+            CheckpointRefused: they are not those of such a network.
+        """
+        values = {one.name: taken(state, one.name, one.shape, np.float32) for one in self.network.parameters()}
+        return NetworkPredictor(network=self.network, values=values, device=self._device)
 
     def predictor(self, replica: int) -> NetworkPredictor:
         """Returns a copy of an active replica as it is now."""

@@ -40,6 +40,7 @@ from crowdsweep.arrays import (
 )
 from crowdsweep.data.dataset import Gold, Items, TrainingData
 from crowdsweep.errors import FitFailed
+from crowdsweep.models.checkpoints import NO_CHECKPOINT, Checkpoint
 from crowdsweep.models.scaling import Scale, standardises
 from crowdsweep.seeds import SeedStream
 
@@ -84,6 +85,7 @@ class ModelInfo:
         monotone_objective: the objective never falls, beyond 1e-8 relative.
         label_symmetric: permuting the classes permutes the result.
         constant: it says the same of every item, by design.
+        checkpoints: a fit whose process was lost goes on from its last checkpoint; where not, it begins anew.
         waived: contract checks that cannot hold, by name, each with the reason; a strict expected failure.
     """
 
@@ -102,6 +104,7 @@ class ModelInfo:
     monotone_objective: bool = False
     label_symmetric: bool = True
     constant: bool = False
+    checkpoints: bool = False
     waived: Mapping[str, str] = field(default_factory=dict)
 
     def needs_of(self, model: "Model", items: Items | None = None) -> frozenset[Need]:
@@ -186,12 +189,14 @@ class FitContext:
         gold: of the training items; present only for models that declare the need, or state it at these
             hyper-parameters.
         report: called after each epoch or EM step; the answer says whether this fit goes on (`Report`).
+        checkpoint: where a model with `checkpoints` writes down how far it is, and finds how far it was.
     """
 
     seeds: SeedStream
     device: str = "cpu"
     gold: Gold | None = None
     report: Report = no_op
+    checkpoint: Checkpoint = NO_CHECKPOINT
 
 
 @runtime_checkable

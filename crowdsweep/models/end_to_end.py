@@ -27,6 +27,7 @@ from crowdsweep.models._annotator_order import annotator_order
 from crowdsweep.models._answers import ActiveAnswers, BatchAnswers, StackedAnswers
 from crowdsweep.models._batches import Batch, StackedRows
 from crowdsweep.models._cost import MATRIX_PRODUCT, network_weights, passes_over
+from crowdsweep.models.checkpoints import CheckpointPart
 from crowdsweep.models.classifier import Classifier, NetworkPredictor
 from crowdsweep.models.contract import DataShape, FitContext
 from crowdsweep.models.end_to_end_fitted import Trained
@@ -149,9 +150,8 @@ class EndToEnd:
             return NetworkPredictor(network=classifier, values=kept.values, device=device)
 
         reports = [context.report for context in contexts]
-        histories = train(
-            trainer, loss, Schedule(epochs=self.epochs), reports, keep=trainer.snapshot, predictor=predictor
-        )
+        parts = [CheckpointPart.of(context.checkpoint, context.seeds) for context in contexts]
+        histories = train(trainer, loss, Schedule(epochs=self.epochs), reports, predictor=predictor, parts=parts)
         return [
             Trained(
                 likelihood=self.log_likelihood,

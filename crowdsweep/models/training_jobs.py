@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
@@ -16,11 +16,12 @@ from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import Items, TrainingData
 from crowdsweep.errors import FitFailed
 from crowdsweep.models._soft_targets import LossOf, soft_targets_loss
+from crowdsweep.models.checkpoints import NO_CHECKPOINT, Checkpoint, CheckpointPart
 from crowdsweep.models.classifier import Classifier, ClassifierReplicas, NetworkPredictor, can_read
-from crowdsweep.models.contract import Need, Predictor, Report
+from crowdsweep.models.contract import Need, Report, no_op
 from crowdsweep.models.networks.contract import Network
 from crowdsweep.models.networks.replicas import count_parameters, numbers_held, replica_chunks
-from crowdsweep.models.trainer import History, Schedule, train
+from crowdsweep.models.trainer import Schedule, Snapshot, train
 from crowdsweep.models.training_length import FEW_UNITS, FOLDS
 from crowdsweep.seeds import SeedStream
 
@@ -37,6 +38,7 @@ class TrainingJob:
         report: called after each epoch.
         dev_targets: makes targets of dev items of their annotations, to validate on; None where annotations do
             not tell what is learned.
+        checkpoint: of the fit that the job is a part of (`FitContext.checkpoint`).
     """
 
     data: TrainingData
@@ -44,6 +46,7 @@ class TrainingJob:
     seeds: SeedStream
     report: Report
     dev_targets: Callable[[Annotations], ItemProbs] | None = Annotations.label_distribution
+    checkpoint: Checkpoint = NO_CHECKPOINT
 
 
 @final
@@ -55,12 +58,14 @@ class TrainedClassifier:
         predictor: with the weights that were kept.
         probs: its probabilities for the job's items.
         losses: mean training cross-entropy of each epoch.
+        scores: mean cross-entropy on the validation items after each epoch; empty where nobody looked.
         converged: whether a rule stopped it before the last epoch, or its loss had converged.
     """
 
     predictor: NetworkPredictor
     probs: ItemProbs
     losses: Float64[np.ndarray, " epochs"]
+    scores: Float64[np.ndarray, " looks"]
     converged: bool
 
 
@@ -120,6 +125,11 @@ class _Split:
         items, targets = self.validation
         return mean_cross_entropy(targets, predictor.predict(items, "classifier"))
 
+    @property
+    def n_validating(self) -> int:
+        """Number of validation items."""
+        return 0 if self.validation is None else len(self.validation[1])
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Shared:
@@ -150,24 +160,29 @@ class _Shared:
             loss_of=self.loss_of,
             device=self.device,
         )
-        histories: list[History[NetworkPredictor]] = train(
+
+        def predictor(_: int, kept: Snapshot) -> NetworkPredictor:
+            return NetworkPredictor(network=self.network, values=kept.values, device=self.device)
+
+        histories = train(
             replicas.trainer,
             replicas.loss,
             schedule,
             [job.report for job in jobs],
-            keep=replicas.predictor,
-            predictor=lambda _, kept: kept,
-            validation=lambda replica, kept: splits[replica].loss(kept),
+            predictor=predictor,
+            validation=lambda replica, kept: splits[replica].loss(predictor(replica, kept)),
             lengths=[split.length for split in splits],
+            parts=[CheckpointPart.of(job.checkpoint, job.seeds) for job in jobs],
         )
         return [
             TrainedClassifier(
-                predictor=history.end,
-                probs=history.end.predict(job.data.items, "classifier"),
+                predictor=(ended := predictor(replica, history.end)),
+                probs=ended.predict(job.data.items, "classifier"),
                 losses=np.array(history.losses),
+                scores=np.array(history.scores),
                 converged=history.converged,
             )
-            for history, job in zip(histories, jobs, strict=True)
+            for replica, (history, job) in enumerate(zip(histories, jobs, strict=True))
         ]
 
     def splits(self, jobs: Sequence[TrainingJob], schedule: Schedule) -> list[_Split]:
@@ -208,12 +223,14 @@ class _Shared:
         """Returns for each job after how many epochs its folds, none of which is trained on itself, lose least."""
         if not jobs:
             return []
-        folds = [_folds(job, 2 * (schedule.patience or schedule.epochs)) for job in jobs]
+        patience = 2 * (schedule.patience or schedule.epochs)
+        folds = [_folds(job) for job in jobs]
         own = [job for parts in folds for job, _ in parts]
-        self.train(own, [_Split(rows=taught(job)) for job in own], replace(schedule, patience=None))
+        splits = [split for parts in folds for _, split in parts]
+        trained = iter(self.train(own, splits, replace(schedule, patience=patience)))
         found: list[int] = []
         for parts in folds:
-            curves = [curve.losses for _, curve in parts]
+            curves = [next(trained).scores * split.n_validating for _, split in parts]
             epochs = max(map(len, curves))
             # A fold that had long become worse stays as it was.
             total = np.sum([np.pad(curve, (0, epochs - len(curve)), mode="edge") for curve in curves], axis=0)
@@ -221,35 +238,18 @@ class _Shared:
         return found
 
 
-@dataclass(kw_only=True, eq=False)
-class _FoldCurve:
-    """A `Report` that keeps what the items of one fold lose after each epoch."""
-
-    items: Items
-    targets: ItemProbs
-    patience: int
-    losses: list[float] = field(default_factory=list[float])
-
-    def __call__(self, step: int, objective: float, predictor: Callable[[], Predictor] | None = None) -> bool:  # noqa: ARG002 - a Report
-        """See `Report`; ends the fold once it has long become worse."""
-        if predictor is not None:
-            lost = mean_cross_entropy(self.targets, predictor().predict(self.items, "classifier"))
-            self.losses.append(lost * len(self.targets))
-        return len(self.losses) - int(np.argmin(self.losses)) <= self.patience
-
-
-def _folds(job: TrainingJob, patience: int) -> list[tuple[TrainingJob, _FoldCurve]]:
-    """Returns the job without each of its folds, and what follows how that goes."""
+def _folds(job: TrainingJob) -> list[tuple[TrainingJob, _Split]]:
+    """Returns the job without each of its folds, which validates."""
     rows, unit = taught(job), _units(job.data.items)
     units = job.seeds.numpy("folds of the length").permutation(np.unique(unit[rows]))
-    found: list[tuple[TrainingJob, _FoldCurve]] = []
+    found: list[tuple[TrainingJob, _Split]] = []
     for number, part in enumerate(np.array_split(units, min(FOLDS, len(units)))):
         left = rows[np.isin(unit[rows], part)]
         targets = job.targets.copy()
         targets[left] = 0.0
-        curve = _FoldCurve(items=job.data.items.take(left), targets=job.targets[left], patience=patience)
         seeds = job.seeds.child(f"length {number}")
-        found.append((replace(job, targets=targets, seeds=seeds, report=curve), curve))
+        fold = replace(job, targets=targets, seeds=seeds, report=no_op)
+        found.append((fold, _Split(rows=taught(fold), validation=(job.data.items.take(left), job.targets[left]))))
     return found
 
 

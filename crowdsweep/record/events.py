@@ -116,6 +116,32 @@ class TrialProgressed:
     score: float | None = None
 
 
+@dataclass(frozen=True, kw_only=True)
+class TrialSaved:
+    """A fit that goes on has written down how far it is.
+
+    Attributes:
+        step: that it last reported.
+        content: the checkpoint (`trial.checkpoints`), from which another slot goes on.
+    """
+
+    key: str
+    step: int
+    content: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrialsNoted:
+    """Something of trials that run which a person should know: that they go on from a checkpoint, and from which step.
+
+    Attributes:
+        words: behind the name of a trial.
+    """
+
+    keys: Many[str]
+    words: str
+
+
 @with_config(WHOLE_RECORD)
 @dataclass(frozen=True, kw_only=True)
 class TrialFinished:
@@ -186,6 +212,8 @@ Event = (
     | TrialPlanned
     | TrialStarted
     | TrialProgressed
+    | TrialSaved
+    | TrialsNoted
     | TrialFinished
     | BatchLost
     | RunsCreated

@@ -12,6 +12,7 @@ import numpy as np
 from crowdsweep.errors import JournalDamaged, JournalError
 from crowdsweep.record import kept_arrays
 from crowdsweep.record.artifacts import Artifact
+from crowdsweep.record.checkpoint_files import CheckpointFiles
 from crowdsweep.record.codec import decode, encode
 from crowdsweep.record.events import Event
 from crowdsweep.record.kinds import news, take
@@ -33,6 +34,9 @@ class Journal:
         store: its folder, or its URI.
         rows: where the rows live, where that does not follow from `store`; opened for writing.
 
+    Attributes:
+        checkpoints: of trials that have not finished.
+
     Raises:
         JournalLocked: another driver is writing there.
         JournalDamaged: rows before the torn tail cannot be read.
@@ -44,6 +48,7 @@ class Journal:
         self._failed: JournalError | None = None
         self._guard = RLock()
         self._known = Known()
+        self.checkpoints = CheckpointFiles(self._rows, self._guard)
         try:
             for event in _events(self._rows):
                 take(self._known, event)

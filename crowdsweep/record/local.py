@@ -1,6 +1,5 @@
 """The journal on a local disk: one append-only file, locked by its driver and let go of when that process dies."""
 
-import contextlib
 import errno
 import fcntl
 import json
@@ -10,6 +9,7 @@ import shlex
 import socket
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO
@@ -98,7 +98,7 @@ class LocalRows:
         except JournalError:
             raise
         except OSError as error:
-            with contextlib.suppress(OSError):  # half a row is dropped by the next reader all the same
+            with suppress(OSError):  # half a row is dropped by the next reader all the same
                 os.ftruncate(self._file, self._end or 0)
             raise _not_written(self._path, error) from error
         self._link, self._end = link, (self._end or 0) + len(lines)
@@ -137,6 +137,21 @@ class LocalRows:
     def names(self, folder: str) -> set[str]:
         """See `Rows.names`."""
         return set(names_in(self._folder / folder))
+
+    def remove(self, names: Sequence[str]) -> None:
+        """See `Rows.remove`; a folder in which nothing is left goes too."""
+        if self._file is None:
+            raise JournalError(f"{self._folder}: not open for writing")
+        try:
+            for folder, name in (name.rsplit("/", 1) for name in names):
+                with suppress(FileNotFoundError), opened_folder(self._folder, folder) as inside:
+                    os.unlink(name, dir_fd=inside)
+            with opened_folder(self._folder) as store:
+                for folder in {name.rpartition("/")[0] for name in names}:
+                    with suppress(OSError):  # it is not empty
+                        os.rmdir(folder, dir_fd=store)
+        except OSError as error:
+            raise JournalError(f"{self._folder}: a file of the store cannot be removed: {_words(error)}") from error
 
     def heed(self, press: Callable[[], object]) -> None:
         """See `Rows.heed`: on one machine a signal says so."""

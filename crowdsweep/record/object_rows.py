@@ -180,9 +180,10 @@ class ObjectRows:
         return span.name
 
     def remove(self, names: Sequence[str]) -> None:
-        """Removes files beside the rows."""
+        """See `Rows.remove`."""
         self._written_by()
         self._objects.remove(names)
+        self._kept.difference_update(names)
 
     def _begin(self, answer_s: float) -> None:
         """Creates the object that says that this driver begins.

@@ -96,6 +96,7 @@ class TrialResult:
         kept: what the record says of them, those included that were too large to keep.
         flags: what is wrong with where the fit ended (`trial.flags`), by name.
         stopped_early: where the early stopping of its search ended it; such a result stands.
+        resumed: step of the checkpoint that the fit last went on from after its slot was lost; 0 where it was not.
         iterations, converged: of the fit.
         wall_s: the trial's share of its batch's seconds.
         batch_wall_s, batch_size: of the batch that it ran in.
@@ -114,6 +115,7 @@ class TrialResult:
     kept: Mapping[str, Artifact] = field(default_factory=dict)
     flags: Many[str] = field(default=(), metadata=WHERE_ANY)
     stopped_early: StoppedEarly | None = field(default=None, metadata=WHERE_ANY)
+    resumed: Whole = field(default=0, metadata=WHERE_ANY)
     iterations: Whole = 0
     converged: Truth = True
     wall_s: Number = 0.0

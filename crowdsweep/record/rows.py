@@ -126,6 +126,14 @@ class Rows(Protocol):
         """
         ...
 
+    def remove(self, names: Sequence[str]) -> None:
+        """Removes files beside the rows (`folder/name`); those that are gone already are no error.
+
+        Raises:
+            JournalError: one cannot be removed, or the rows are not open for writing.
+        """
+        ...
+
     def heed(self, press: Callable[[], object]) -> None:
         """Has `press` called when this writer is asked to stop from elsewhere, where no signal comes from there."""
         ...

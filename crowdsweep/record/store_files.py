@@ -16,6 +16,7 @@ from crowdsweep.record.store_uri import Store
 
 JOURNAL_FILE, LOCK_FILE, JOB_FILE = "journal.jsonl", "journal.lock", "job.json"
 ARTIFACTS = "artifacts"
+CHECKPOINTS = "checkpoints"
 REPORT_FILES = ("report.html", "table.md", "table.csv", "table.tex", "results.parquet")
 STUDY_FILE = "study.csv"
 """Of sweeps that have a study."""
@@ -71,11 +72,12 @@ def check_journal_goes_here(store: Path) -> None:
         OSError: the folder cannot be read.
     """
     with opened_folder(store) as folder:
-        if is_link(folder, ARTIFACTS):
-            raise JournalError(
-                f"{store / ARTIFACTS}: expected a folder, got a link; what is written into a store goes through none. "
-                f"Put a folder in its place (the store itself may be a link)"
-            )
+        for own in (ARTIFACTS, CHECKPOINTS):
+            if is_link(folder, own):
+                raise JournalError(
+                    f"{store / own}: expected a folder, got a link; what is written into a store goes through none. "
+                    f"Put a folder in its place (the store itself may be a link)"
+                )
         is_new = not has_record(folder)
         if is_new and not _is_lock(beginning_of(folder, LOCK_FILE, _LOOKED_AT) or b""):
             raise NotOurs(

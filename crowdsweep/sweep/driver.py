@@ -17,6 +17,7 @@ import numpy as np
 from crowdsweep.engine.executor import Batch, Executor
 from crowdsweep.errors import SlotLost
 from crowdsweep.record.artifacts import Artifact
+from crowdsweep.record.checkpoint_files import Checkpoints
 from crowdsweep.record.events import (
     Event,
     Mirror,
@@ -26,6 +27,7 @@ from crowdsweep.record.events import (
     TrialFinished,
     TrialPlanned,
     TrialProgressed,
+    TrialSaved,
     TrialStarted,
 )
 from crowdsweep.record.result import Status, TrialResult
@@ -33,6 +35,7 @@ from crowdsweep.record.spec import TrialSpec
 from crowdsweep.record.state import JournalState
 from crowdsweep.sweep.allowance import Allowance
 from crowdsweep.sweep.cells import Cell
+from crowdsweep.sweep.checkpoints import KeptCheckpoints
 from crowdsweep.sweep.in_flight import InFlight
 from crowdsweep.sweep.interrupts import Interrupts
 from crowdsweep.sweep.mirrors import Mirrors
@@ -57,6 +60,8 @@ class Record(Protocol):
 
     @property
     def state(self) -> JournalState: ...
+    @property
+    def checkpoints(self) -> Checkpoints: ...
     def handle_many(self, events: Iterable[Event]) -> None: ...
     def keep(self, arrays: Mapping[str, np.ndarray]) -> Mapping[str, Artifact]: ...
 
@@ -137,6 +142,7 @@ class Driver:
         self._owners: dict[str, list[SearchRun]] = {}
         self._ready = Waiting(plan.config.pack)
         self._flying = InFlight()
+        self._checkpoints = KeptCheckpoints(journal.checkpoints, plan.config.checkpoint_minutes)
         self._ran = 0
         self._begun: set[str] = set()
         self._decided: set[str] = set()  # trials that need not go on
@@ -173,6 +179,8 @@ class Driver:
             self._stopping = SweepStatus.INCOMPLETE
         if self._stopping is None and any(run.selected is None for run in self._searches):
             raise RuntimeError("a search waits for trials that nobody runs")
+        if self._stopping is None:
+            self._checkpoints.done()
         return self._outcome(self._stopping or SweepStatus.DONE)
 
     def _lay_out(self) -> None:
@@ -227,7 +235,14 @@ class Driver:
                 specs, curve_spec = group
                 self._flying.add(specs, shape)
                 self._executor.submit(
-                    Batch(specs=specs, dataset=specs[0].fingerprint, curve_spec=curve_spec, resources=shape)
+                    Batch(
+                        specs=specs,
+                        dataset=specs[0].fingerprint,
+                        curve_spec=curve_spec,
+                        resources=shape,
+                        checkpoint_minutes=self._checkpoints.minutes,
+                        saved=self._checkpoints.saved(specs),
+                    )
                 )
 
     def _progress(self, event: TrialProgressed) -> None:
@@ -240,7 +255,10 @@ class Driver:
                 self._executor.stop(key)
 
     def _take(self, events: Sequence[Event]) -> None:
-        events = [self._kept(event) for event in events]
+        for event in events:
+            if isinstance(event, TrialSaved) and event.key in self._flying:
+                self._checkpoints.take(event)
+        events = [self._kept(event) for event in events if not isinstance(event, TrialSaved)]
         self._journal.handle_many(events)
         self._mirrors.handle(events)
         waiting: dict[int, SearchRun] = {}
@@ -278,6 +296,8 @@ class Driver:
             self._results[result.key] = result
         if result.key in self._results and result.failure:
             self._failed[result.key] = self._specs[result.key]
+        if result.key in self._results:
+            self._checkpoints.finished(result.key)
         self._flying.remove(result.key)  # one that was taken back as not begun, and had begun after all, is gone
 
     def _stop_if_due(self) -> None:

@@ -19,6 +19,8 @@ from crowdsweep.search.space import Space
 
 ABOUT_FILE = "dataset.yaml"
 COLUMNS = 80
+GOES_ON = "a fit whose slot was lost goes on from its last checkpoint"
+BEGINS_ANEW = "a fit whose slot was lost begins anew: this model writes no checkpoints"
 
 
 def dataset_titles() -> dict[str, str]:
@@ -46,6 +48,7 @@ def describe_model(name: str) -> dict[str, Any]:
         "needs": sorted(info.needs),
         "also takes": sorted(info.supports),
         "properties": [word for word, holds in yes_or_no.items() if holds],
+        "when lost": GOES_ON if info.checkpoints else BEGINS_ANEW,
         "version": info.version,
         "hyper-parameters": {
             parameter.name: {
@@ -68,7 +71,7 @@ def model_in_words(name: str) -> str:
     """
     described = describe_model(name)
     lines = [fill(f"{name}: {described['title']}", COLUMNS), ""]
-    for key in ("source", "needs", "also takes", "properties", "version"):
+    for key in ("source", "needs", "also takes", "properties", "when lost", "version"):
         value = described[key]
         words = (", ".join(value) or "none") if isinstance(value, list) else str(value)
         lines.append(fill(f"{key:<12}{words}", COLUMNS, subsequent_indent=" " * 12))

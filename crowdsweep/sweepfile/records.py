@@ -233,6 +233,7 @@ class SweepConfig:
         heldout: answers that are held out.
         pack: most trials in one batch.
         report_every: epochs or EM steps from one score on dev data to the next while fits go on.
+        checkpoint_minutes: from one checkpoint of a fit to the next, where its model has them; null for none.
         source: the file's path, for messages; empty where there is none.
     """
 
@@ -253,4 +254,5 @@ class SweepConfig:
     heldout: Heldout = Heldout()
     pack: Annotated[int, Ge(1)] = 20
     report_every: Annotated[int, Ge(1)] = 10
+    checkpoint_minutes: Annotated[float, Gt(0)] | None = 10
     source: str = ""

@@ -124,12 +124,33 @@ def scored(spec: TrialSpec, score: Callable[[TrialSpec], Mapping[str, float]]) -
         return TrialResult(key=spec.key, status=Status.FAILED, failure=failure)
 
 
+class MemoryCheckpoints:
+    """Checkpoints in a mapping: the latest of each trial."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, bytes] = {}
+
+    def put(self, key: str, step: int, content: bytes) -> None:  # noqa: ARG002
+        """See `Checkpoints.put`."""
+        self.kept[key] = content
+
+    def get(self, key: str) -> bytes | None:
+        """See `Checkpoints.get`."""
+        return self.kept.get(key)
+
+    def remove(self, keys: Iterable[str] | None = None) -> None:
+        """See `Checkpoints.remove`."""
+        for key in [*self.kept] if keys is None else keys:
+            self.kept.pop(key, None)
+
+
 class MemoryJournal:
     """A journal that keeps its events in a list; a new one on the same list goes on where the old one stopped."""
 
     def __init__(self, events: list[Event] | None = None) -> None:
         self.events: list[Event] = [] if events is None else events
         self.files: dict[str, bytes] = {}
+        self.checkpoints = MemoryCheckpoints()
         self._known = Known()
         for event in self.events:
             take(self._known, event)

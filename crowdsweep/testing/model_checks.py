@@ -23,6 +23,7 @@ from crowdsweep.models import registered
 from crowdsweep.models.contract import DataShape, FitContext, FitResult, ModelInfo, fit_all, fit_one
 from crowdsweep.search.space import Space
 from crowdsweep.seeds import SeedStream
+from crowdsweep.testing import checkpoint_checks as checkpoint_checks  # noqa: PLC0414 - adds its check to the table
 from crowdsweep.testing import corner_checks as corner_checks  # noqa: PLC0414 - adds its checks to the table
 from crowdsweep.testing import device_checks as device_checks  # noqa: PLC0414 - adds its check to the table
 from crowdsweep.testing import scale_checks as scale_checks  # noqa: PLC0414 - adds its checks to the table

@@ -1,7 +1,7 @@
 """Short fits for the contract checks of models, and what must be true of whatever comes out of one."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
@@ -9,6 +9,7 @@ import numpy as np
 
 from crowdsweep.data.dataset import Items, TrainingData
 from crowdsweep.models import registered
+from crowdsweep.models.checkpoints import TrainingState
 from crowdsweep.models.contract import AnnotatorModel, FitContext, FitResult, ModelInfo, Predictor, fit_one
 from crowdsweep.seeds import SeedStream
 from crowdsweep.testing.small_data import SmallData, small_data
@@ -76,10 +77,49 @@ def fit(info: ModelInfo, data: SmallData, seed: int = 0) -> FitResult:
     return fit_one(registered.build_model(info.name, short_params(info)), data.training, context_for(info, data, seed))
 
 
+class RecordedCheckpoint:
+    """A `Checkpoint` that is always due.
+
+    Attributes:
+        written: by training, what was written last; empty where nothing was.
+        asked: trainings that went on from what was given.
+    """
+
+    keeps = is_due = True
+
+    def __init__(self, states: Mapping[str, TrainingState] | None = None) -> None:
+        """Takes what a fit goes on from."""
+        self._states = dict(states or {})
+        self.written: Mapping[str, TrainingState] = {}
+        self.asked: set[str] = set()
+
+    def found(self, training: str) -> TrainingState | None:
+        """See `Checkpoint.found`."""
+        if training in self._states:
+            self.asked.add(training)
+        return self._states.get(training)
+
+    def put(self, training: str, state: TrainingState) -> None:
+        """See `Checkpoint.put`."""
+        self._states[training] = state
+
+    def write(self) -> None:
+        """See `Checkpoint.write`."""
+        self.written = dict(self._states)
+
+
 @cache
+def recorded_fit(info_name: str) -> tuple[FitResult, RecordedCheckpoint]:
+    """Returns the fit on the standard data, and what it wrote down; made once for all checks that only look at it."""
+    info, data, checkpoint = registered.model_info(info_name), small_data(), RecordedCheckpoint()
+    return fit_one(
+        short_model(info), data.training, replace(context_for(info, data), checkpoint=checkpoint)
+    ), checkpoint
+
+
 def standard_fit(info_name: str) -> FitResult:
-    """Returns the fit on the standard data; made once for all checks that only look at it."""
-    return fit(registered.model_info(info_name), small_data())
+    """Returns the fit on the standard data, made once."""
+    return recorded_fit(info_name)[0]
 
 
 def must(held: bool, otherwise: str) -> None:

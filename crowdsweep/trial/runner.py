@@ -18,6 +18,7 @@ from crowdsweep.data import bounds, splits
 from crowdsweep.data.dataset import CrowdDataset, TrialData
 from crowdsweep.errors import DataError, FitFailed
 from crowdsweep.models import registered
+from crowdsweep.models.checkpoints import NO_CHECKPOINT, CheckpointRefused
 from crowdsweep.models.contract import FitContext, FitResult, Model, ModelInfo, Need, Predictor, fit_unchecked
 from crowdsweep.record.artifacts import within_limit
 from crowdsweep.record.events import TrialProgressed
@@ -34,6 +35,7 @@ from crowdsweep.record.spec import TrialSpec, canonical_json
 from crowdsweep.seeds import SeedStream
 from crowdsweep.trial import memory
 from crowdsweep.trial.baselines import baseline_scores
+from crowdsweep.trial.checkpoints import BatchCheckpoints, CheckpointSettings, FitCheckpoint, Progress, made_by
 from crowdsweep.trial.fit_checks import checked_fit
 from crowdsweep.trial.flags import evidence_of, flags_of
 from crowdsweep.trial.item_scores import item_scores
@@ -62,14 +64,60 @@ class _Fit:
     specs: list[TrialSpec]
     trial: TrialData
     wall_s: float  # of this fit, all its trials together
+    checkpoint: FitCheckpoint | None = None
+    resumed: int = 0  # step that a checkpoint had it at, before which nothing is reported again
+    step: int = 0  # that it last reported
+    began: float = 0.0
+    share: int = 1  # of the time: so many fits go on side by side
     curve: list[tuple[int, float]] = field(default_factory=list[tuple[int, float]])
     goes_on: bool = True
     stops: dict[str, StoppedEarly] = field(default_factory=dict[str, StoppedEarly])  # by key of a trial
     broken_off: BaseException | None = None  # what `report` raised, which is never the model's
 
+    def begin(self, share: int, curve_spec: CurveSpec | None) -> None:
+        """Begins, or begins again, where its checkpoint has it."""
+        first = self.checkpoint is not None and not self.began
+        self.curve, self.goes_on, self.stops, self.resumed, self.step = [], True, {}, 0, 0
+        self.began, self.share = time.perf_counter(), share
+        if self.checkpoint is None:
+            return
+        progress = self.checkpoint.begin()
+        self.resumed = self.step = progress.step
+        self.wall_s += progress.wall_s if first else 0.0
+        for point in progress.curve:
+            self.curve.append(point)
+            if curve_spec is not None:
+                _look_at_bars(self, curve_spec)
+
+    def progress(self) -> Progress:
+        """Returns how far it is, for its checkpoint."""
+        return Progress(step=self.step, curve=tuple(self.curve), wall_s=self.wall_s + self.elapsed_s())
+
+    def end(self) -> None:
+        """Counts its time; raises what came of telling the driver of it, where that failed."""
+        broken_off = self.broken_off or (self.checkpoint and self.checkpoint.broken_off)
+        if broken_off:
+            raise broken_off
+        self.wall_s += self.elapsed_s()
+
+    def begins_anew(self, fault: ModelFault) -> bool:
+        """Whether it went on from a checkpoint of which its model says that it is none of such a fit, and now will
+        not."""
+        refused = isinstance(fault.__cause__, CheckpointRefused)
+        return refused and self.checkpoint is not None and self.checkpoint.refuse(str(fault))
+
+    def elapsed_s(self) -> float:
+        """Returns its share of the seconds since it began."""
+        return (time.perf_counter() - self.began) / self.share
+
 
 def run_batch(
-    specs: Sequence[TrialSpec], base: CrowdDataset, device: str, report: Report, curve_spec: CurveSpec | None = None
+    specs: Sequence[TrialSpec],
+    base: CrowdDataset,
+    device: str,
+    report: Report,
+    curve_spec: CurveSpec | None = None,
+    checkpoints: CheckpointSettings | None = None,
 ) -> list[TrialResult]:
     """Runs trials on one base dataset and returns their results in the order of the specs.
 
@@ -80,6 +128,7 @@ def run_batch(
         report: called as the fits go on; a trial that it answers False for ends there, with status `stopped`. What it
             raises ends the batch.
         curve_spec: which learning curve is kept, and what ends trials early.
+        checkpoints: how often fits write down how far they are, and what they go on from; None for never.
     """
     started = time.perf_counter()
     memory.reset_peak()
@@ -91,8 +140,9 @@ def run_batch(
     for spec in specs:
         cells.setdefault(f"{spec.model} {canonical_json(dict(spec.params))}", []).append(spec)
     results: dict[str, TrialResult] = {}
+    kept = None if checkpoints is None else BatchCheckpoints(checkpoints)
     for members in cells.values():
-        run = partial(_run_cell, base=base, device=device, report=report, curve_spec=curve_spec)
+        run = partial(_run_cell, base=base, device=device, report=report, curve_spec=curve_spec, checkpoints=kept)
         results.update((result.key, result) for result in within_memory(run, members, device))
     facts = {
         "batch_wall_s": time.perf_counter() - started,
@@ -112,7 +162,12 @@ def look_up_models(specs: Sequence[TrialSpec]) -> None:
 
 
 def _run_cell(
-    specs: list[TrialSpec], base: CrowdDataset, device: str, report: Report, curve_spec: CurveSpec | None
+    specs: list[TrialSpec],
+    base: CrowdDataset,
+    device: str,
+    report: Report,
+    curve_spec: CurveSpec | None,
+    checkpoints: BatchCheckpoints | None,
 ) -> list[TrialResult]:
     try:
         info = guarded(registered.model_info)(specs[0].model)
@@ -125,8 +180,11 @@ def _run_cell(
         return [_failed(spec, failure_of(fault), 0.0) for spec in specs]
     needs = info.needs_of(model, base.items)
     fits, results = _prepare(specs, base, info, needs)
+    for fit in fits if checkpoints is not None and info.checkpoints else ():
+        maker = partial(made_by, fit.specs[0], type(model), device, curve_spec)
+        fit.checkpoint = checkpoints.of([spec.key for spec in fit.specs], maker, fit.progress)
     contexts = [_context(fit, "gold" in needs, device, report, curve_spec) for fit in fits]
-    for fit, outcome in zip(fits, _fit(model, fits, contexts), strict=True):
+    for fit, outcome in zip(fits, _fit(model, fits, contexts, curve_spec), strict=True):
         results += _finish(fit, outcome, curve_spec, info, "gold" in needs)
     return results
 
@@ -213,6 +271,9 @@ def _context(fit: _Fit, sees_gold: bool, device: str, report: Report, curve_spec
 
     def report_each(step: int, objective: float, predictor: Callable[[], Predictor] | None = None) -> bool:
         step, objective, score = int(step), float(objective), None
+        if step <= fit.resumed:  # a part of the fit that is made again: it was told, and went on
+            return True
+        fit.step = step
         if predictor is not None and curve_spec is not None and curve_spec.is_due(step):
             score = _score_now(curve_spec.metric, predictor, fit.trial)
         if score is not None and curve_spec is not None:
@@ -234,6 +295,7 @@ def _context(fit: _Fit, sees_gold: bool, device: str, report: Report, curve_spec
         device=device,
         gold=fit.trial.gold if sees_gold else None,
         report=report_each,
+        checkpoint=NO_CHECKPOINT if fit.checkpoint is None else fit.checkpoint,
     )
 
 
@@ -253,13 +315,16 @@ def _score_now(metric: str, predictor: Callable[[], Predictor], trial: TrialData
         return None
 
 
-def _fit(model: Model, fits: Sequence[_Fit], contexts: Sequence[FitContext]) -> list[FitResult | Failure]:
+def _fit(
+    model: Model, fits: Sequence[_Fit], contexts: Sequence[FitContext], curve_spec: CurveSpec | None
+) -> list[FitResult | Failure]:
     """Fits all as one batch; one that raises is halved until the guilty stand alone."""
     if not fits:
         return []
-    started = time.perf_counter()
     for fit in fits:
-        fit.curve, fit.goes_on, fit.stops = [], True, {}
+        fit.begin(len(fits), curve_spec)
+    if fits[0].checkpoint is not None:
+        fits[0].checkpoint.tell()
     fault: ModelFault | None = None
     fitted: list[FitResult] = []
     try:
@@ -269,15 +334,18 @@ def _fit(model: Model, fits: Sequence[_Fit], contexts: Sequence[FitContext]) -> 
         if of_memory(fault):
             let_go(fault, contexts[0].device)
     for fit in fits:
-        if fit.broken_off is not None:
-            raise fit.broken_off
-        fit.wall_s += (time.perf_counter() - started) / len(fits)
+        fit.end()
     if fault is None:
         return list(fitted)
+    if sum(fit.begins_anew(fault) for fit in fits):  # all of them: it is not said whose checkpoint it was
+        return _fit(model, fits, contexts, curve_spec)
     if len(fits) == 1:
         return [failure_for_want_of_memory(fault) if of_memory(fault) else failure_of(fault)]
     half = len(fits) // 2
-    return _fit(model, fits[:half], contexts[:half]) + _fit(model, fits[half:], contexts[half:])
+    return [
+        *_fit(model, fits[:half], contexts[:half], curve_spec),
+        *_fit(model, fits[half:], contexts[half:], curve_spec),
+    ]
 
 
 def _finish(
@@ -291,7 +359,13 @@ def _finish(
         return [_failed(spec, outcome, wall_s) for spec in fit.specs]
     status = Status.OK if fit.goes_on else Status.STOPPED
     watched = curve_spec.metric if curve_spec is not None and fit.curve else ""
-    facts = {"status": status, "curve": thinned_curve(fit.curve), "watched": watched, "wall_s": wall_s}
+    facts = {
+        "status": status,
+        "curve": thinned_curve(fit.curve),
+        "watched": watched,
+        "resumed": fit.resumed,
+        "wall_s": wall_s,
+    }
     stops = {} if fit.goes_on else fit.stops
     return [replace(outcome, key=spec.key, stopped_early=stops.get(spec.key), **facts) for spec in fit.specs]
 

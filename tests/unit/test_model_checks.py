@@ -118,6 +118,7 @@ BROKEN: dict[str, tuple[str, str, str]] = {
     "describes_itself": ("", '"cost": lambda shape, params: float("nan")', ""),
     "declares_its_steps": ("", '"steps": None', ""),
     "declares_whether_it_predicts_labels": ("", '"predicts_labels": False', ""),
+    "a_lost_fit_goes_on_as_it_was": ("", '"checkpoints": True', ""),
     "shapes_are_those_declared": ("fitted = replace(fitted, objective=np.zeros((3, 1)))", "", ""),
     "params_survive_json": ("", "", "def __eq__(self, other): return False"),
     "model_pickles": ("", "", "def __reduce__(self): raise TypeError('no')"),

@@ -305,7 +305,6 @@ def test_patience_keeps_the_best_and_a_report_stops() -> None:
         loss,
         Schedule(epochs=10, patience=3),
         [no_op, report],
-        keep=lambda replica: (replica, trainer.snapshot(replica).values["w"].item()),
         predictor=lambda replica, kept: pytest.fail("nobody asked for a predictor"),
         validation=lambda replica, kept: next(scores) if replica == 0 else None,
     )
@@ -313,6 +312,6 @@ def test_patience_keeps_the_best_and_a_report_stops() -> None:
     assert seen == [1, 2, 3, 4]
     assert histories[0].converged
     assert not histories[1].converged
-    best, last = histories[0].end[1], histories[1].end[1]
+    best, last = (history.end.values["w"].item() for history in histories)
     assert best > last  # of the second epoch, not of the fifth
     assert trainer.active == []

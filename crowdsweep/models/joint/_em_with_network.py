@@ -22,10 +22,12 @@ from crowdsweep.arrays import ItemProbs
 from crowdsweep.data.dataset import Items, TrainingData
 from crowdsweep.models._cost import MATRIX_PRODUCT, network_weights, passes_over, stopping_share
 from crowdsweep.models._votes import agreement, exchanged_classes
+from crowdsweep.models.checkpoints import CheckpointPart, CheckpointRefused, State, keep, part_of, taken, within
 from crowdsweep.models.classifier import Classifier, ClassifierReplicas, TrainingProtocol
 from crowdsweep.models.contract import AnnotatorModel, DataShape, FitContext, FitResult, LabelProbs, Predictor
 from crowdsweep.models.networks.contract import Network
 from crowdsweep.models.networks.replicas import count_parameters, numbers_held, replica_chunks
+from crowdsweep.models.networks.tensors import ReplicaValues
 from crowdsweep.models.progress import still_improves
 
 ActiveProbs = Float64[torch.Tensor, "active items classes"]
@@ -59,6 +61,18 @@ class Crowd(Protocol):
 
     def solution(self, replica: int) -> Any:
         """Returns the annotators' parameters of one replica, and whatever else its result is made of."""
+        ...
+
+    def state(self, replica: int) -> State:
+        """Returns, after an E-step, what the next M-step and the solution of one replica depend on."""
+        ...
+
+    def restore(self, replica: int, state: State) -> None:
+        """Has one replica go on from a state, while all are in the stack.
+
+        Raises:
+            CheckpointRefused: it is not one of such a replica.
+        """
         ...
 
 
@@ -218,12 +232,17 @@ class _Run:
     ) -> None:
         self._settings, self._parts, self._owner_of, self._crowd = settings, parts, owners, crowd
         self._contexts = contexts
+        self._ended: dict[int, tuple[Fitted, ReplicaValues]] = {}  # in this iteration
         self._owners = {
             owner: _Owner(
                 votes=part.annotations.label_distribution(), answered=np.asarray(part.annotations.labels_per_item > 0)
             )
             for owner, part in dict(zip(owners, parts, strict=True)).items()
         }
+        seeds = [contexts[o].seeds.child("restart").child(n) for o, n in zip(owners, numbers, strict=True)]
+        self._checkpoints = [
+            CheckpointPart.of(contexts[o].checkpoint, own) for o, own in zip(owners, seeds, strict=True)
+        ]
         first = crowd.first_targets()
         self._replicas = ClassifierReplicas(
             settings.classifier.under(settings.protocol).unstopped(),
@@ -232,20 +251,19 @@ class _Run:
             layouts=[network.layout(part.items) for part in parts],
             rows=[np.flatnonzero(part.annotations.labels_per_item) for part in parts],
             targets=first.to(torch.float32).contiguous(),
-            seeds=[contexts[o].seeds.child("restart").child(n) for o, n in zip(owners, numbers, strict=True)],
+            seeds=seeds,
             epochs=settings.iterations,
             device=contexts[0].device,
         )
 
     def to_the_end(self) -> list[Fitted]:
         """Returns the best restart of each data set."""
-        for iteration in range(1, self._settings.iterations + 1):
-            self._iterate(iteration)
-            if not self._replicas.trainer.active:
-                break
+        self._restore()
+        while self._replicas.trainer.active:
+            self._iterate()
         return [owner.best for owner in self._owners.values() if owner.best is not None]
 
-    def _iterate(self, iteration: int) -> None:
+    def _iterate(self) -> None:
         replicas, settings = self._replicas, self._settings
         active = replicas.trainer.active
         changes = self._crowd.maximise(active)
@@ -259,36 +277,109 @@ class _Run:
             history = self._owners[self._owner_of[replica]].histories.setdefault(replica, [])
             history.append(float(log_likelihoods[place]))
             ended[replica] = settings.stops(history, moved[place])
-        go_on = self._report(iteration, active, expected)
-        stopping: list[int] = []
+        go_on = self._report(active, expected)
+        self._ended = {}
         for place, replica in enumerate(active):
             owner = self._owners[self._owner_of[replica]]
+            iteration = len(owner.histories[replica])
             if not ended[replica] and iteration < settings.iterations and go_on[self._owner_of[replica]]:
                 continue
-            stopping.append(replica)
             n_items = self._parts[replica].n_items
             targets = expected[place, :n_items].cpu().numpy()
             order, history = owner.order_of(targets), np.array(owner.histories[replica])
+            predictor = replicas.predictor(replica)
             fitted = Fitted(
                 solution=self._crowd.solution(replica),
                 order=order,
                 probs=probs[place, :n_items].cpu().numpy()[:, order],
                 targets=targets[:, order],
-                predictor=Reordered(predictor=replicas.predictor(replica), order=order),
+                predictor=Reordered(predictor=predictor, order=order),
                 log_likelihoods=history,
                 converged=ended[replica] or not (settings.protocol == "paper" or still_improves(history)),
             )
+            self._ended[replica] = fitted, predictor.values
             if fitted.is_better_than(owner.best):
                 owner.best = fitted
-        replicas.trainer.drop(stopping)
+        replicas.trainer.drop([*self._ended])
+        keep(self._checkpoints, self._state, running=replicas.trainer.active, ended=[*self._ended])
 
-    def _report(self, iteration: int, active: Sequence[int], expected: ActiveProbs) -> dict[int, bool]:
+    def _state(self, replica: int, ended: bool) -> State:
+        """Returns how far a restart is, or what came out of it: of one that is not the best, its history alone."""
+        owner = self._owners[self._owner_of[replica]]
+        history = {"history": np.array(owner.histories[replica])}
+        n_items = self._parts[replica].n_items
+        if not ended:
+            targets = self._replicas.targets[replica, :n_items].cpu().numpy().copy()
+            trained = within("trainer", self._replicas.trainer.state(replica))
+            return {**history, "targets": targets, **trained, **within("crowd", self._crowd.state(replica))}
+        fitted, values = self._ended[replica]
+        if fitted is not owner.best:
+            return history
+        return {
+            **history,
+            "order": fitted.order,
+            "probs": fitted.probs,
+            "targets": fitted.targets,
+            "converged": np.array([fitted.converged]),
+            **within("values", values),
+            **within("crowd", self._crowd.state(replica)),
+        }
+
+    def _restore(self) -> None:
+        """Has the restarts go on that a checkpoint has; those that had ended are dropped.
+
+        Raises:
+            CheckpointRefused: it has no state of such a restart.
+        """
+        replicas, dropped = self._replicas, list[int]()
+        for replica, part in enumerate(self._checkpoints):
+            if (found := part.found()) is None:
+                continue
+            owner, state = self._owners[self._owner_of[replica]], found.arrays
+            owner.histories[replica] = taken(state, "history", (None,)).tolist()
+            shape = (self._parts[replica].n_items, replicas.network.n_classes)
+            if not found.ended:
+                replicas.trainer.restore(replica, part_of(state, "trainer"))
+                self._crowd.restore(replica, part_of(state, "crowd"))
+                targets = torch.from_numpy(taken(state, "targets", shape, np.float32))
+                replicas.targets[replica, : shape[0]] = targets.to(replicas.targets.device)
+                continue
+            dropped.append(replica)
+            if "probs" in state:
+                fitted = self._fitted_of(replica, state, shape)
+                owner.best = fitted if fitted.is_better_than(owner.best) else owner.best
+        replicas.trainer.drop(dropped)
+
+    def _fitted_of(self, replica: int, state: State, shape: tuple[int, int]) -> Fitted:
+        """Returns what came out of a restart that had ended.
+
+        Raises:
+            CheckpointRefused: the state is not of such a restart.
+        """
+        order = taken(state, "order", (shape[1],), np.int64)
+        if sorted(order) != list(range(shape[1])):
+            raise CheckpointRefused(f"expected an order of {shape[1]} classes, got {order}")
+        self._crowd.restore(replica, part_of(state, "crowd"))
+        return Fitted(
+            solution=self._crowd.solution(replica),
+            order=order,
+            probs=taken(state, "probs", shape),
+            targets=taken(state, "targets", shape),
+            predictor=Reordered(predictor=self._replicas.predictor_of(part_of(state, "values")), order=order),
+            log_likelihoods=taken(state, "history", (None,)),
+            converged=bool(taken(state, "converged", (1,), np.bool_)[0]),
+        )
+
+    def _report(self, active: Sequence[int], expected: ActiveProbs) -> dict[int, bool]:
         """Tells of each data set's best restart so far; returns which go on."""
         members: dict[int, dict[int, int]] = {}
         for place, replica in enumerate(active):
             members.setdefault(self._owner_of[replica], {})[replica] = place
         return {
-            number: self._contexts[number].report(iteration, *self._leader(self._owners[number], own, expected))
+            number: self._contexts[number].report(
+                max(len(self._owners[number].histories[replica]) for replica in own),
+                *self._leader(self._owners[number], own, expected),
+            )
             for number, own in members.items()
         }
 

@@ -19,6 +19,15 @@ from crowdsweep.models._answers import BatchAnswers
 from crowdsweep.models._batches import Batch, StackedRows
 from crowdsweep.models._cost import MATRIX_PRODUCT, network_weights, passes_over, stopping_share
 from crowdsweep.models._stacked import weights_of
+from crowdsweep.models.checkpoints import (
+    CheckpointPart,
+    CheckpointRefused,
+    State,
+    keep,
+    part_of,
+    taken,
+    within,
+)
 from crowdsweep.models.classifier import Classifier
 from crowdsweep.models.contract import DataShape, FitContext, FitResult, Predictor
 from crowdsweep.models.joint._lia_answers import Answers, Posterior, SaidInBatch, StackedSaid, answers_of, as_probs
@@ -39,7 +48,7 @@ from crowdsweep.models.networks.tables import Table
 from crowdsweep.models.networks.tensors import PerReplica, take_rows
 from crowdsweep.models.networks.values import Values
 from crowdsweep.models.progress import still_improves
-from crowdsweep.models.trainer import History, Loss, ReplicaTrainer, Schedule
+from crowdsweep.models.trainer import History, Loss, ReplicaTrainer, Schedule, Snapshot
 from crowdsweep.models.training_length import STEPS
 
 MOST_CELLS = 1 << 16
@@ -119,11 +128,13 @@ class LiaTraining:
             labels_unseen: whether it reads items that were not trained on.
         """
         network = self._network(data[0], stream)
-        results: list[FitResult] = []
+        results: dict[int, FitResult] = {}
         floats = count_parameters(network.parameters())
         for part in replica_chunks(len(data), floats, contexts[0].device, numbers_held(data)):
-            results += _Replicas(self, network, data[part], contexts[part]).results(labels_unseen=labels_unseen)
-        return results
+            for members in _in_step(range(len(data))[part], contexts):
+                own = _Replicas(self, network, [data[n] for n in members], [contexts[n] for n in members])
+                results.update(zip(members, own.results(labels_unseen=labels_unseen), strict=True))
+        return [results[number] for number in range(len(data))]
 
     def _network(self, data: TrainingData, stream: BuildStream) -> LiaNetwork:
         multilabel = data.scale == "multilabel"
@@ -192,6 +203,21 @@ class _Crowd:
         )
 
 
+def _part(context: FitContext) -> CheckpointPart:
+    return CheckpointPart.of(context.checkpoint, context.seeds)
+
+
+def _in_step(numbers: Sequence[int], contexts: Sequence[FitContext]) -> list[list[int]]:
+    """Returns the fits that can be trained side by side, as a round has one loss for all: those of which checkpoints
+    say that they have made equally many passes."""
+    groups: dict[tuple[int, ...], list[int]] = {}
+    for number in numbers:
+        found = _part(contexts[number]).found()
+        made = () if found is None else tuple(taken(found.arrays, "passes", (2,), np.int64).tolist())
+        groups.setdefault(made, []).append(number)
+    return [*groups.values()]
+
+
 @final
 class _Replicas:
     """Several fits in training."""
@@ -201,6 +227,9 @@ class _Replicas:
     ) -> None:
         device = contexts[0].device
         self._model, self._network, self._contexts, self._device = model, network, contexts, device
+        self._checkpoints = [_part(context) for context in contexts]
+        self._histories = [History[FittedLia]() for _ in contexts]
+        self._passes: tuple[int, ...] = (0, 0)  # rounds that were made, and passes of the next one
         validates = model.patience is not None
         self._crowds = [
             _Crowd.of(part, context, validates=validates) for part, context in zip(data, contexts, strict=True)
@@ -243,40 +272,84 @@ class _Replicas:
 
     def results(self, *, labels_unseen: bool) -> list[FitResult]:
         """Rounds of M-step (the functions) and E-step (the classes), then of fine-tuning, until each has stopped."""
-        histories = [History[FittedLia]() for _ in self._contexts]
-        for iteration in range(self._model.iterations):
-            self._maximise(self._expectation if self._is_em(iteration) else self._marginal, histories)
-            running = self._running(iteration, histories, labels_unseen=labels_unseen)
+        self._restore()
+        while self._trainer.active:
+            iteration = self._passes[0]
+            self._maximise(self._expectation if self._is_em(iteration) else self._marginal)
+            running = self._running(iteration, labels_unseen=labels_unseen)
             if self._is_em(iteration + 1):
                 for replica, now in running.items():
                     self._set_posterior(replica, now.posterior(prior=self._model.estep_prior))
-            self._trainer.drop([replica for replica in self._trainer.active if replica not in running])
-            if not running:
-                break
+            ended = [replica for replica in self._trainer.active if replica not in running]
+            self._trainer.drop(ended)
+            self._passes = (iteration + 1, 0)
+            self._keep(ended)
         return [
-            self._result(replica, history, labels_unseen=labels_unseen) for replica, history in enumerate(histories)
+            self._result(replica, history, labels_unseen=labels_unseen)
+            for replica, history in enumerate(self._histories)
         ]
+
+    def _keep(self, ended: Sequence[int] = ()) -> None:
+        keep(self._checkpoints, self._state, running=self._trainer.active, ended=ended)
+
+    def _state(self, replica: int, ended: bool) -> State:
+        """Returns how far a replica is, or what came out of it."""
+        passes = {"passes": np.array(self._passes, np.int64)}
+        history = within("history", self._histories[replica].state(lambda kept: kept.snapshot.state()))
+        if ended:
+            return {**passes, **history}
+        posterior = self._posterior[replica, : self._crowds[replica].data.n_items].cpu().numpy().copy()
+        return {**passes, **history, "posterior": posterior, **within("trainer", self._trainer.state(replica))}
+
+    def _restore(self) -> None:
+        """Has the replicas go on that a checkpoint has, all from the same pass; those that had ended are dropped.
+
+        Raises:
+            CheckpointRefused: it has no state of such a replica.
+        """
+        dropped: list[int] = []
+        for replica, part in enumerate(self._checkpoints):
+            if (found := part.found()) is None:
+                continue
+            state, history = found.arrays, self._histories[replica]
+            self._passes = tuple(taken(state, "passes", (2,), np.int64).tolist())
+
+            def of_kept(kept: State, replica: int = replica) -> FittedLia:
+                return self._fitted(replica, self._trainer.snapshot_of(replica, kept))
+
+            history.restore(part_of(state, "history"), of_kept)
+            if found.ended and history.kept is None:
+                raise CheckpointRefused("expected what a training came out as in its state, which lacks it")
+            if found.ended:
+                dropped.append(replica)
+                continue
+            shape = (self._crowds[replica].data.n_items, *self._posterior.shape[2:])
+            self._set_posterior(replica, taken(state, "posterior", shape, np.float32))
+            self._trainer.restore(replica, part_of(state, "trainer"))
+        self._trainer.drop(dropped)
 
     def _is_em(self, iteration: int) -> bool:
         """Whether a round is one of EM, not of fine-tuning."""
         return iteration < self._model.em_iterations or self._model.finetune == "none"
 
-    def _maximise(self, loss: Loss, histories: Sequence[History[FittedLia]]) -> None:
+    def _maximise(self, loss: Loss) -> None:
         """Passes over the items, each step against the gradient of a loss; notes that of the last pass."""
-        for _ in range(self._model.epochs - 1):
+        iteration, made = self._passes
+        for passed in range(made + 1, self._model.epochs):
             self._trainer.step_through(loss)
+            self._passes = (iteration, passed)
+            self._keep()
         lost = self._trainer.run_epoch(loss)
         for replica in self._trainer.active:
-            histories[replica].losses.append(lost[replica])
+            self._histories[replica].losses.append(lost[replica])
 
-    def _running(
-        self, iteration: int, histories: Sequence[History[FittedLia]], *, labels_unseen: bool
-    ) -> dict[int, FittedLia]:
+    def _running(self, iteration: int, *, labels_unseen: bool) -> dict[int, FittedLia]:
         """Scores validation answers and reports; returns the replicas that do not end here, as they are now."""
         model, running = self._model, dict[int, FittedLia]()
         schedule = Schedule(epochs=model.iterations, patience=model.patience)
         for replica in self._trainer.active:
-            history, now, validation = histories[replica], self._fitted(replica), self._crowds[replica].validation
+            history, validation = self._histories[replica], self._crowds[replica].validation
+            now = self._fitted(replica, self._trainer.snapshot(replica))
             if model.patience is not None:
                 history.look(now, None if validation is None else now.loss(self._labels(now), validation))
             history.converged = history.ends(schedule)
@@ -293,11 +366,11 @@ class _Replicas:
                 running[replica] = now
         return running
 
-    def _fitted(self, replica: int) -> FittedLia:
+    def _fitted(self, replica: int, snapshot: Snapshot) -> FittedLia:
         crowd = self._crowds[replica]
         return FittedLia(
             network=self._network,
-            snapshot=self._trainer.snapshot(replica),
+            snapshot=snapshot,
             inputs=self._own_inputs[replica],
             features=crowd.features,
             answers=crowd.answers,

@@ -37,6 +37,7 @@ from crowdsweep.arrays import LOG_FLOOR, Confusion, Confusions, ItemProbs, floor
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models._em import chunks, label_probs_of, normalised
+from crowdsweep.models.checkpoints import State, taken
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
 from crowdsweep.models.joint._em_with_network import (
     ActiveChanges,
@@ -139,6 +140,20 @@ class GroupedCrowd:
         """Returns the groups' shares and matrices."""
         return self.shares[replica].cpu().numpy().copy(), self.matrices[replica].cpu().numpy().copy()
 
+    def state(self, replica: int) -> State:
+        """See `Crowd.state`."""
+        return {name: table[replica].cpu().numpy().copy() for name, table in self._tables().items()}
+
+    def restore(self, replica: int, state: State) -> None:
+        """See `Crowd.restore`."""
+        for name, table in self._tables().items():
+            own = taken(state, name, tuple(table.shape[1:]))
+            table[replica] = torch.from_numpy(own).to(table.device)
+
+    def _tables(self) -> dict[str, torch.Tensor]:
+        """Returns what changes in each iteration, of all replicas."""
+        return {"expected": self._expected, "shares": self.shares, "matrices": self.matrices}
+
 
 @final
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -202,6 +217,7 @@ MODEL = ModelInfo(
     model=CMM,
     steps="iterations",
     predicts_labels=True,
+    checkpoints=True,
     source="Mena and Nanculef 2019, section 3, Equations 4 to 9 (Global)",
     needs=frozenset({"features"}),
     supports=frozenset({"votes", "soft_answers"}),

@@ -43,6 +43,7 @@ from crowdsweep.errors import FitFailed
 from crowdsweep.models._answers import ActiveAnswers
 from crowdsweep.models._em import chunks, label_probs_of
 from crowdsweep.models._stacked import weights_of
+from crowdsweep.models.checkpoints import State, taken
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
 from crowdsweep.models.end_to_end_fitted import posterior_of
 from crowdsweep.models.joint._em_with_network import ActiveProbs, ActiveValues, Fitted, NetworkEM, joint_cost
@@ -50,6 +51,8 @@ from crowdsweep.models.joint._label_clusters import GroupMatrices, Starts
 
 Gates = Float64[np.ndarray, "active groups"]
 GroupShares = Float64[np.ndarray, " groups"]
+
+_CHANGING = ("expected", "gate_counts", "gates", "shares", "matrices")
 
 
 @final
@@ -101,19 +104,19 @@ class GatedGroups:
         self._model, self._rows, self._weights = model, answers.rows, weights_of(answers.rows)
         votes, counts, n_classes = self._rows.label_distribution(), self._rows.counts.toarray(), self._rows.n_classes
         groups = np.arange(model.groups)
-        self._expected = np.stack([votes.T @ (counts * (clusters == group)) for group in groups])
+        self.expected = np.stack([votes.T @ (counts * (clusters == group)) for group in groups])
         cells = self._rows.annotator.astype(np.int64) * model.groups + clusters[self._rows.item, self._rows.label]
         shape = (len(answers.code), model.groups)
-        self._gate_counts = np.bincount(cells, self._weights, shape[0] * shape[1]).reshape(shape)
-        self.matrices = np.full_like(self._expected, 1.0 / n_classes)
+        self.gate_counts = np.bincount(cells, self._weights, shape[0] * shape[1]).reshape(shape)
+        self.matrices = np.full_like(self.expected, 1.0 / n_classes)
         self.gates, self.shares = np.empty(shape), np.empty(model.groups)
 
     def maximise(self) -> float:
         """Gates, shares and matrices of the expected labels; returns the mean relative change of the matrices."""
         model, before = self._model, self.matrices
-        self.shares = normalised_rows(self._gate_counts.sum(axis=0) + model.smoothing)
-        self.gates = normalised_rows(self._gate_counts + model.gate_smoothing * self.shares)
-        self.matrices = normalised_rows(self._expected + model.smoothing)
+        self.shares = normalised_rows(self.gate_counts.sum(axis=0) + model.smoothing)
+        self.gates = normalised_rows(self.gate_counts + model.gate_smoothing * self.shares)
+        self.matrices = normalised_rows(self.expected + model.smoothing)
         return float((np.abs(self.matrices - before) / np.maximum(before, LOG_FLOOR)).mean())
 
     def expect(self, probs: ItemProbs) -> tuple[ItemProbs, float]:
@@ -121,7 +124,7 @@ class GatedGroups:
         rows, n_classes = self._rows, self._rows.n_classes
         said = [probs @ matrix for matrix in self.matrices]  # s of every item and label, by group
         ratios = np.zeros((len(said), probs.size))  # R
-        self._gate_counts = np.zeros_like(self.gates)
+        self.gate_counts = np.zeros_like(self.gates)
         log_likelihood = 0.0
         for part in chunks(len(rows), 2 * len(said)):
             annotator, weights = rows.annotator[part], self._weights[part]
@@ -133,13 +136,26 @@ class GatedGroups:
             weighted = self.gates[annotator] * (weights / label_probs)[:, None]
             for group, own in enumerate(ratios):
                 own[first:last] += np.bincount(cells - first, weighted[:, group], last - first)
-                self._gate_counts[:, group] += np.bincount(
+                self.gate_counts[:, group] += np.bincount(
                     annotator, weighted[:, group] * spoken[:, group], len(self.gates)
                 )
         tables = ratios.reshape(len(said), *probs.shape)
-        self._expected = self.matrices * np.stack([probs.T @ table for table in tables])
+        self.expected = self.matrices * np.stack([probs.T @ table for table in tables])
         targets = probs * sum(table @ matrix.T for table, matrix in zip(tables, self.matrices, strict=True))
         return targets, log_likelihood
+
+    def state(self) -> State:
+        """Returns what changes in each iteration."""
+        return {name: getattr(self, name).copy() for name in _CHANGING}
+
+    def restore(self, state: State) -> None:
+        """Goes on from a state.
+
+        Raises:
+            CheckpointRefused: it is not one of these data.
+        """
+        for name in _CHANGING:
+            setattr(self, name, taken(state, name, getattr(self, name).shape))
 
 
 @final
@@ -176,6 +192,14 @@ class GatedCrowd:
         """Returns the annotators' gates, and the groups' shares and matrices."""
         own = self.restarts[replica]
         return own.gates, own.shares, own.matrices
+
+    def state(self, replica: int) -> State:
+        """See `Crowd.state`."""
+        return self.restarts[replica].state()
+
+    def restore(self, replica: int, state: State) -> None:
+        """See `Crowd.restore`."""
+        self.restarts[replica].restore(state)
 
     def _padded(self, targets: Sequence[Float64[np.ndarray, "_ classes"]]) -> ActiveProbs:
         laid_out = np.zeros((len(targets), max(map(len, self._counts)), targets[0].shape[1]))
@@ -237,6 +261,7 @@ MODEL = ModelInfo(
     model=CMMIndividual,
     steps="iterations",
     predicts_labels=True,
+    checkpoints=True,
     source="Mena and Nanculef 2019, section 3 (Individual); gates in closed form",
     needs=frozenset({"features", "annotators"}),
     supports=frozenset({"soft_answers"}),

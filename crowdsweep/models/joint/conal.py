@@ -183,6 +183,7 @@ MODEL = ModelInfo(
     model=Conal,
     steps="epochs",
     predicts_labels=True,
+    checkpoints=True,
     source="Chu, Ma and Wang 2021, AAAI, section 3",
     needs=frozenset({"features", "annotators"}),
     supports=frozenset({"soft_answers"}),

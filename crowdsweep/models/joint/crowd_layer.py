@@ -129,6 +129,7 @@ MODEL = ModelInfo(
     model=CrowdLayer,
     steps="epochs",
     predicts_labels=True,
+    checkpoints=True,
     source="Rodrigues and Pereira 2018, AAAI, section 4",
     needs=frozenset({"features", "annotators"}),
     supports=frozenset({"soft_answers"}),

@@ -19,10 +19,11 @@ from typing import Annotated, final
 import numpy as np
 import torch
 from annotated_types import Ge
-from jaxtyping import Float64, Int64
+from jaxtyping import Float64
 
 from crowdsweep.arrays import ItemProbs, floored_log
 from crowdsweep.data.dataset import TrainingData
+from crowdsweep.models._confusion_states import columns_at, columns_of, columns_state, joined, set_columns
 from crowdsweep.models._em import (
     ConfusionColumns,
     SparseConfusions,
@@ -37,6 +38,7 @@ from crowdsweep.models._em import (
     soft_vote,
     stack,
 )
+from crowdsweep.models.checkpoints import State, part_of, taken, within
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
 from crowdsweep.models.joint._em_with_network import ActiveProbs, ActiveValues, Fitted, NetworkEM, joint_cost
 from crowdsweep.models.training_length import SEARCHED_UNSTOPPED
@@ -112,6 +114,28 @@ class KnownCrowd:
         annotators = annotator_model(self.crowds, self.columns, place, smoothing=self._smoothing)
         return annotators, self.posterior[self.crowds.items_of(place)].copy()
 
+    def state(self, replica: int) -> State:
+        """See `Crowd.state`."""
+        place = self._replicas.index(replica)
+        return {
+            "posterior": self.posterior[self.crowds.items_of(place)].copy(),
+            **within("columns", columns_state(columns_at(self.crowds, self._known_columns(), [place]))),
+        }
+
+    def restore(self, replica: int, state: State) -> None:
+        """See `Crowd.restore`."""
+        items = self.crowds.items_of(replica)
+        self.posterior[items] = taken(state, "posterior", self.posterior[items].shape)
+        if self.columns is None:  # those of the replicas that begin anew are never looked at
+            self.columns = confusion_columns(self.crowds, self.posterior, evenly(self.crowds, self._smoothing))
+        own = columns_of(part_of(state, "columns"), like=columns_at(self.crowds, self.columns, [replica]))
+        set_columns(self.crowds, self.columns, replica, own)
+
+    def _known_columns(self) -> ConfusionColumns:
+        if self.columns is None:
+            raise RuntimeError("expected an M-step before the state")
+        return self.columns
+
     def _places(self, active: Sequence[int]) -> list[int]:
         return [self._replicas.index(replica) for replica in active]
 
@@ -120,15 +144,9 @@ class KnownCrowd:
         if 2 * len(active) > len(self._replicas):
             return
         old, places = self.crowds, self._places(active)
-        pointers = old.column_pointers
-        columns = _joined([slice(int(pointers[place]), int(pointers[place + 1])) for place in places])
-        self.posterior = self.posterior[_joined([old.items_of(place) for place in places])]
+        self.posterior = self.posterior[joined([old.items_of(place) for place in places])]
         if self.columns is not None:
-            self.columns = ConfusionColumns(
-                log_probs=self.columns.log_probs[columns],
-                totals=self.columns.totals[_joined([old.annotators_of(place) for place in places])],
-                pseudo_answers=self.columns.pseudo_answers[places],
-            )
+            self.columns = columns_at(old, self.columns, places)
         self._replicas = list(active)
         self.crowds = stack([self._parts[replica].annotations for replica in active])
 
@@ -145,10 +163,6 @@ class KnownCrowd:
         return torch.from_numpy(laid_out).to(self._device)
 
 
-def _joined(parts: Sequence[slice]) -> Int64[np.ndarray, " places"]:
-    return np.concatenate([np.arange(part.start, part.stop) for part in parts])
-
-
 def _result(best: Fitted) -> FitResult:
     annotators, posterior = best.solution
     annotators, posterior = annotators.reordered(best.order), posterior[:, best.order]
@@ -161,6 +175,7 @@ MODEL = ModelInfo(
     model=DLEM,
     steps="iterations",
     predicts_labels=True,
+    checkpoints=True,
     source="Raykar et al. 2010, section 2; Mena and Nanculef 2019, section 4 (DL-EM)",
     needs=frozenset({"features"}),
     supports=frozenset({"votes", "soft_answers"}),

@@ -44,6 +44,7 @@ from crowdsweep.models._annotator_order import annotator_order
 from crowdsweep.models._batches import Batch, StackedRows
 from crowdsweep.models._cost import MATRIX_PRODUCT, passes_over, stopping_share
 from crowdsweep.models._stacked import weights_of
+from crowdsweep.models.checkpoints import CheckpointPart
 from crowdsweep.models.contract import DataShape, FitContext, FitResult, LabelProbs, ModelInfo
 from crowdsweep.models.joint._ldl_network import Activation, Aggregation, AnnotatorEnsemble, LdlNetwork
 from crowdsweep.models.joint._unseen_annotator import Descent as Descent  # noqa: PLC0414 - one door
@@ -160,9 +161,8 @@ class LdlNm:
 
         schedule = Schedule(epochs=self.epochs, patience=self.patience)
         reports = [context.report for context in contexts]
-        histories = train(
-            trainer, loss, schedule, reports, keep=trainer.snapshot, predictor=ensemble, validation=validation
-        )
+        parts = [CheckpointPart.of(context.checkpoint, context.seeds) for context in contexts]
+        histories = train(trainer, loss, schedule, reports, predictor=ensemble, validation=validation, parts=parts)
         return [
             FitResult(
                 item_probs=(asked := ensemble(replica, history.end)).predict(part.items, "ensemble"),
@@ -424,6 +424,7 @@ MODEL = ModelInfo(
     model=LdlNm,
     steps="epochs",
     predicts_labels=True,
+    checkpoints=True,
     source="Weerasooriya, Ororbia and Homan (DisCo), equations 6 to 12",
     needs=frozenset({"features", "annotators"}),
     supports=frozenset(),

@@ -70,6 +70,7 @@ MODEL = ModelInfo(
     model=Lia,
     steps="iterations",
     predicts_labels=True,
+    checkpoints=True,
     source=f"{SOURCE}, LIA",
     needs=frozenset({"features", "annotators"}),
     supports=frozenset({"soft_answers"}),

@@ -38,6 +38,7 @@ from crowdsweep.arrays import ItemProbs, floored_log
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.errors import FitFailed
 from crowdsweep.models._batches import Batch, StackedRows
+from crowdsweep.models._confusion_states import columns_of, columns_state
 from crowdsweep.models._cost import MATRIX_PRODUCT, network_weights, passes_over
 from crowdsweep.models._em import (
     annotator_model,
@@ -50,6 +51,7 @@ from crowdsweep.models._em import (
     soft_vote,
     stack,
 )
+from crowdsweep.models.checkpoints import CheckpointPart, State, generator_state, part_of, set_generator, within
 from crowdsweep.models.classifier import Classifier, NetworkPredictor
 from crowdsweep.models.contract import DataShape, FitContext, FitResult, ModelInfo
 from crowdsweep.models.joint._conditional_vae import ConditionalVae
@@ -140,9 +142,10 @@ class SemiLfc:
             loss,
             Schedule(epochs=self.epochs),
             [context.report for context in contexts],
-            keep=trainer.snapshot,
             predictor=predictor,
             before=renew,
+            parts=[CheckpointPart.of(context.checkpoint, context.seeds) for context in contexts],
+            own=OwnStates(known),
         )
         return [
             replace(one.result(predictor(0, history.end), -np.array(history.losses)), converged=history.converged)
@@ -215,6 +218,20 @@ class Known:
         self.targets[own] = normalised(self.answers[own] + self.log_shares)[0] * self._crowds.answered[:, None]
         self.begun = True
 
+    def state(self) -> State:
+        """Returns what is not made of the networks again: the last M-step, and where the noise stands."""
+        return {**within("columns", columns_state(self._columns)), "noise": generator_state(self._noise)}
+
+    def restore(self, state: State) -> None:
+        """Goes on from a state, between two epochs.
+
+        Raises:
+            CheckpointRefused: it is not one of these data.
+        """
+        self._columns = columns_of(part_of(state, "columns"), like=self._columns)
+        set_generator(self._noise, state, "noise")
+        self.begun = True
+
     @property
     def noise_width(self) -> int:
         return self._model.latent
@@ -237,6 +254,22 @@ class Known:
             iterations=len(objective),
             extras={"class_shares": np.exp(self.log_shares)},
         )
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class OwnStates:
+    """What replicas know outside their networks, for their checkpoints (`trainer.OwnState`)."""
+
+    known: Sequence[Known]
+
+    def state(self, replica: int) -> State:
+        """Returns a replica's."""
+        return self.known[replica].state()
+
+    def restore(self, replica: int, state: State) -> None:
+        """Has a replica go on."""
+        self.known[replica].restore(state)
 
 
 @final
@@ -281,6 +314,7 @@ MODEL = ModelInfo(
     model=SemiLfc,
     steps="epochs",
     predicts_labels=True,
+    checkpoints=True,
     source="Atarashi, Oyama and Kurihara 2018, AAAI; sums over the classes are exact",
     needs=frozenset({"features"}),
     supports=frozenset({"votes", "soft_answers"}),

@@ -74,6 +74,7 @@ MODEL = ModelInfo(
     model=Speelfc,
     steps="epochs",
     predicts_labels=True,
+    checkpoints=True,
     source="Chen et al. 2020, IJCAI, sections 3.1 and 3.2",
     needs=frozenset({"features", "annotators"}),
     supports=frozenset({"soft_answers"}),

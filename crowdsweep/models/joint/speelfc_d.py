@@ -112,6 +112,7 @@ MODEL = ModelInfo(
     model=SpeelfcD,
     steps="epochs",
     predicts_labels=True,
+    checkpoints=True,
     source="Chen et al. 2020, IJCAI",
     needs=frozenset({"features", "annotators"}),
     supports=frozenset({"soft_answers"}),

@@ -21,6 +21,7 @@ from jaxtyping import Float, Float32, Float64
 
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models import devices
+from crowdsweep.models.checkpoints import State, taken
 from crowdsweep.models.networks.initial import Initialiser, glorot_uniform
 from crowdsweep.models.networks.tensors import ReplicaValues, StackedValues
 from crowdsweep.seeds import SeedStream
@@ -141,6 +142,23 @@ class ReplicaStack:
         """Drops all other replicas, keeping these in the order given with their moments and step counts."""
         rows = torch.as_tensor(replicas, dtype=torch.long, device=self.flat.device)
         self._set(self.flat[rows], self.first[rows], self.second[rows], self.steps[list(replicas)])
+
+    def state(self, replica: int) -> State:
+        """Returns a copy of one replica's parameters, of their moments, and its step count."""
+        tables = {"values": self.flat, "first": self.first, "second": self.second}
+        rows = {name: table[replica].detach().cpu().numpy().copy() for name, table in tables.items()}
+        return {**rows, "steps": self.steps[[replica]]}
+
+    def restore(self, replica: int, state: State) -> None:
+        """Has one replica go on from a state.
+
+        Raises:
+            CheckpointRefused: it is not one of such a replica.
+        """
+        for name, table in {"values": self.flat, "first": self.first, "second": self.second}.items():
+            row = taken(state, name, (table.shape[1],), np.float32)
+            table[replica] = torch.from_numpy(row).to(table.device)
+        self.steps[replica] = taken(state, "steps", (1,))[0]
 
     def values_of(self, replica: int) -> ReplicaValues:
         """Returns a copy of one replica's parameters."""

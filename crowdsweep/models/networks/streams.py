@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Int64
 
+from crowdsweep.models.checkpoints import State, generator_state, set_generator
 from crowdsweep.models.networks.tensors import BatchMask, BatchRows, PerReplica
 from crowdsweep.seeds import SeedStream
 
@@ -83,6 +84,18 @@ class Shuffler:
         self._rngs = [self._rngs[s] for s in replicas]
         self._passes = [self._passes[s] for s in replicas]
 
+    def state(self, replica: int) -> State:
+        """Returns where a replica's stream stands."""
+        return {"order": generator_state(self._rngs[replica])}
+
+    def restore(self, replica: int, state: State) -> None:
+        """Has a replica's stream go on from a state.
+
+        Raises:
+            CheckpointRefused: it is none.
+        """
+        set_generator(self._rngs[replica], state, "order")
+
     def epoch(self) -> list[Minibatch]:
         """Draws a permutation for each time that a replica goes through its rows; returns the epoch's steps."""
         steps = self.steps
@@ -143,6 +156,18 @@ class DropoutMasks:
     def keep(self, replicas: Sequence[int]) -> None:
         """Drops all other replicas, keeping these in the order given."""
         self._rngs = [self._rngs[s] for s in replicas]
+
+    def state(self, replica: int) -> State:
+        """Returns where a replica's stream stands."""
+        return {"masks": generator_state(self._rngs[replica])}
+
+    def restore(self, replica: int, state: State) -> None:
+        """Has a replica's stream go on from a state.
+
+        Raises:
+            CheckpointRefused: it is none.
+        """
+        set_generator(self._rngs[replica], state, "masks")
 
     def draw(self, steps: int, rows: int, n_replicas: int) -> Bool[torch.Tensor, "steps replicas rows *shape"]:
         """Returns the masks of the first replicas, drawn step after step."""

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from jaxtyping import Float32, Int64
 
+from crowdsweep.models.checkpoints import State, taken
 from crowdsweep.models.networks.initial import Initialiser
 from crowdsweep.models.networks.replicas import Adam
 from crowdsweep.models.networks.tensors import take_rows
@@ -50,6 +51,7 @@ class EmbeddingTables:
     def __init__(self, table: Table, *, seeds: Sequence[SeedStream], name: str, device: str) -> None:
         """Draws each replica's rows from its own stream."""
         self.rows = max(map(len, table.orders), default=0)
+        self._lengths = list(map(len, table.orders))
         values = np.zeros((len(seeds), self.rows, table.width), np.float32)
         for own, order, stream in zip(values, table.orders, seeds, strict=True):
             own[order] = table.start(stream.numpy(f"initial {name}"), (len(order), table.width))
@@ -107,10 +109,39 @@ class EmbeddingTables:
             table.unflatten(0, shape)[order].flatten(0, 1) for table in (self.values, self.first, self.second)
         )
         self.steps = self.steps[list(replicas)]
+        self._lengths = [self._lengths[replica] for replica in replicas]
+
+    def state(self, replica: int) -> State:
+        """Returns a copy of one replica's table, of its moments, and its step count."""
+        own = self._own(replica)
+        tables = {"values": self.values, "first": self.first, "second": self.second}
+        rows = {name: table[own].cpu().numpy().copy() for name, table in tables.items()}
+        return {**rows, "steps": self.steps[[replica]]}
+
+    def restore(self, replica: int, state: State) -> None:
+        """Has one replica go on from a state.
+
+        Raises:
+            CheckpointRefused: it is not one of such a replica.
+        """
+        own = self._own(replica)
+        for name, table in {"values": self.values, "first": self.first, "second": self.second}.items():
+            rows = taken(state, name, (own.stop - own.start, table.shape[1]), np.float32)
+            table[own] = torch.from_numpy(rows).to(table.device)
+        self.steps[replica] = taken(state, "steps", (1,))[0]
 
     def values_of(self, replica: int) -> Float32[np.ndarray, "rows width"]:
         """Returns a copy of one replica's table."""
-        return self.values[replica * self.rows : (replica + 1) * self.rows].cpu().numpy().copy()
+        return self.values[self._own(replica)].cpu().numpy().copy()
+
+    def shape_of(self, replica: int) -> tuple[int, int]:
+        """Returns how many rows one replica has, and how wide they are."""
+        return self._lengths[replica], self.values.shape[1]
+
+    def _own(self, replica: int) -> slice:
+        """Returns where a replica's rows lie, without those that fill its table up."""
+        start = replica * self.rows
+        return slice(start, start + self._lengths[replica])
 
 
 @final

@@ -116,6 +116,7 @@ class Guided:
             targets=fitted.result.item_probs * labelled[:, None],
             seeds=context.seeds.child("classifier"),
             report=report,
+            checkpoint=context.checkpoint,
         )
 
     def _predictor(self, classifier: Predictor, clusters: Clusters, data: TrainingData) -> GuidedPredictor:
@@ -152,6 +153,7 @@ def guided(module: str, clusters: ModelInfo, version: int = 1) -> ModelInfo:
         model=put_together(module, fit_batch, clusters=clusters.model(), guided=Guided()),
         steps=clusters.steps,
         predicts_labels=clusters.predicts_labels,
+        checkpoints=True,
         source="Weerasooriya, Ororbia and Homan, equations 1 and 2",
         needs=clusters.needs | READS_FEATURES,
         supports=clusters.supports,

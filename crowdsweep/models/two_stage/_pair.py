@@ -115,6 +115,7 @@ def two_stage(
         source=source,
         needs=needs,
         supports=frozenset({"votes", "soft_answers"}),
+        checkpoints=True,
         space=space,
         cost=cost,
         version=version,

@@ -107,6 +107,7 @@ def fit_stages(
             seeds=context.seeds.child("classifier"),
             report=context.report,
             dev_targets=stage.dev_targets,
+            checkpoint=context.checkpoint,
         )
         for part, context, stage in zip(data, contexts, stages, strict=True)
     ]

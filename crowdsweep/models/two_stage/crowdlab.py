@@ -103,6 +103,7 @@ class Crowdlab:
                 targets=np.where((own == fold)[:, None], 0.0, vote),
                 seeds=context.seeds.child(f"fold {fold}"),
                 report=no_op,
+                checkpoint=context.checkpoint,
             )
             for part, context, vote, own, of in zip(data, contexts, votes, folds, numbers, strict=True)
             for fold in of

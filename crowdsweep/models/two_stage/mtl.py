@@ -116,6 +116,7 @@ class MTL:
             seeds=context.seeds.child("classifier"),
             report=report,
             dev_targets=dev_targets,
+            checkpoint=context.checkpoint,
         )
 
 
@@ -171,6 +172,7 @@ MODEL = ModelInfo(
     model=MTL,
     steps="epochs",
     predicts_labels=True,
+    checkpoints=True,
     source="Fornaciari et al. 2021, NAACL, equations 1 to 4",
     needs=frozenset({"features"}),
     supports=frozenset({"votes", "soft_answers"}),

@@ -16,7 +16,15 @@ from crowdsweep.analysis.underway.progress import Progress
 from crowdsweep.errors import plain
 from crowdsweep.metrics.shown import number_words, score_words
 from crowdsweep.metrics.wording import words
-from crowdsweep.record.events import BatchLost, Event, SweepFinished, SweepStarted, SweepStatus, TrialFinished
+from crowdsweep.record.events import (
+    BatchLost,
+    Event,
+    SweepFinished,
+    SweepStarted,
+    SweepStatus,
+    TrialFinished,
+    TrialsNoted,
+)
 from crowdsweep.record.result import Status
 from crowdsweep.record.state import JournalState
 from crowdsweep.units import clock_words, left_words
@@ -114,6 +122,9 @@ class ConsoleMirror:
                 self._tell_flags()
             case BatchLost() if self._live is None:
                 self._line(f"lost {event.slot} ({event.reason}); {len(event.keys)} trials will run again")
+            case TrialsNoted() if self._live is None:
+                others = f" and {len(event.keys) - 1} more" if len(event.keys) > 1 else ""
+                self._line(f"{self._progress.describe(event.keys[0])}{others}: {event.words}")
             case SweepFinished():
                 self.close()
                 self._line(self._closing_words())

@@ -34,6 +34,8 @@ def describe_status(found: dict[str, Any], state: str, width: int | None) -> str
         lines.append("`crowdsweep run SWEEP --retry-failed` tries the failed trials again")
     if found["trials_lost_and_run_again"]:
         lines.append(f"{found['trials_lost_and_run_again']} times a trial's slot was lost and it ran again")
+    if found["trials_gone_on_with"]:
+        lines.append(f"{found['trials_gone_on_with']} trials went on from a checkpoint")
     lines += left_out_words(found["left_out"], found["data_changed"])
     lines += [
         f"failed: {failure['trial']} ({failure['key']}): {failure['kind']}: {failure['message']}"

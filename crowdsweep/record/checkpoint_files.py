@@ -1,0 +1,97 @@
+"""Checkpoints of trials that have not finished, as files beside the rows: `checkpoints/<key>-<step>-<digest>`.
+
+A later one of a trial has another name and is written before the earlier one is removed, so that a driver that dies in
+between leaves one that is whole: where there are several, the one of the latest step counts. What is in them is looked
+at by who goes on from one (`trial.checkpoints`); here they are bytes.
+"""
+
+import re
+from collections.abc import Iterable
+from threading import RLock
+from typing import Protocol, runtime_checkable
+
+from crowdsweep.record.kept_arrays import digest_of
+from crowdsweep.record.rows import Rows
+from crowdsweep.record.store_files import CHECKPOINTS
+
+_NAME = re.compile(r"([0-9a-f]{16})-([0-9]{9})-[0-9a-f]{32}")
+_MOST_STEPS = 10**9 - 1
+
+
+@runtime_checkable
+class Checkpoints(Protocol):
+    """The checkpoints in a store."""
+
+    def put(self, key: str, step: int, content: bytes) -> None:
+        """Keeps a trial's checkpoint, in place of earlier ones.
+
+        Raises:
+            JournalError: it could not be written.
+        """
+        ...
+
+    def get(self, key: str) -> bytes | None:
+        """Returns a trial's latest checkpoint; None where there is none.
+
+        Raises:
+            JournalError: it cannot be read.
+        """
+        ...
+
+    def remove(self, keys: Iterable[str] | None = None) -> None:
+        """Removes the checkpoints of these trials; of all, where none are named.
+
+        Raises:
+            JournalError: one could not be removed.
+        """
+        ...
+
+
+class CheckpointFiles:
+    """Those beside the rows of a journal that is open for writing.
+
+    Args:
+        rows: of the store.
+        guard: held by whoever writes into it.
+    """
+
+    def __init__(self, rows: Rows, guard: RLock) -> None:
+        self._rows, self._guard = rows, guard
+        self._known: dict[str, set[str]] | None = None  # names of files, by key
+
+    def put(self, key: str, step: int, content: bytes) -> None:
+        """See `Checkpoints.put`."""
+        name = f"{key}-{min(step, _MOST_STEPS):09d}-{digest_of(content)}"
+        with self._guard:
+            names = self._names().setdefault(key, set())
+            self._rows.put(CHECKPOINTS, {name: content})
+            earlier = names - {name}
+            names.add(name)
+            self._remove(earlier)
+            names -= earlier
+
+    def get(self, key: str) -> bytes | None:
+        """See `Checkpoints.get`."""
+        with self._guard:
+            names = sorted(self._names().get(key, ()))
+            return self._rows.get(f"{CHECKPOINTS}/{names[-1]}") if names else None
+
+    def remove(self, keys: Iterable[str] | None = None) -> None:
+        """See `Checkpoints.remove`."""
+        with self._guard:
+            known = self._names()
+            for key in [*known] if keys is None else keys:
+                self._remove(known.get(key, ()))
+                known.pop(key, None)
+
+    def _remove(self, names: Iterable[str]) -> None:
+        if found := [f"{CHECKPOINTS}/{name}" for name in names]:
+            self._rows.remove(found)
+
+    def _names(self) -> dict[str, set[str]]:
+        if self._known is None:
+            self._known = {}
+            for name in self._rows.names(CHECKPOINTS):
+                if found := _NAME.fullmatch(name):
+                    self._known.setdefault(found[1], set()).add(name)
+        return self._known

@@ -1,0 +1,58 @@
+"""What a driver does about checkpoints: they go into the store, to the next slot of their trial, and away in the end.
+
+A checkpoint saves time and decides no number, so that one which cannot be written or read costs a warning, no trial.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from crowdsweep.errors import JournalError
+from crowdsweep.record.checkpoint_files import Checkpoints
+from crowdsweep.record.events import TrialSaved
+from crowdsweep.record.spec import TrialSpec
+
+Returned = TypeVar("Returned")
+
+_log = logging.getLogger(__name__)
+
+
+class KeptCheckpoints:
+    """The checkpoints of the trials of a sweep.
+
+    Args:
+        files: of its store.
+        minutes: from one to the next; None for none, which leaves those alone that there are.
+    """
+
+    def __init__(self, files: Checkpoints, minutes: float | None) -> None:
+        self._files, self.minutes = files, minutes
+        self._warned = False
+
+    def saved(self, specs: Sequence[TrialSpec]) -> dict[str, bytes]:
+        """Returns what trials go on from, by key."""
+        if self.minutes is None:
+            return {}
+        found = {spec.key: self._tried(self._files.get, spec.key) for spec in specs}
+        return {key: content for key, content in found.items() if content is not None}
+
+    def take(self, event: TrialSaved) -> None:
+        """Keeps a checkpoint."""
+        self._tried(self._files.put, event.key, event.step, event.content)
+
+    def finished(self, key: str) -> None:
+        """Lets go of that of a trial whose result stands."""
+        self._tried(self._files.remove, [key])
+
+    def done(self) -> None:
+        """Lets go of all: the sweep asks for nothing any more."""
+        self._tried(self._files.remove)
+
+    def _tried(self, act: Callable[..., Returned], *arguments: object) -> Returned | None:
+        try:
+            return act(*arguments)
+        except JournalError as error:
+            if not self._warned:
+                self._warned = True
+                _log.warning("checkpoints cannot be kept, so that a lost trial may begin anew: %s", error)
+            return None

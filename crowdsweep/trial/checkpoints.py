@@ -1,0 +1,353 @@
+"""Checkpoints of the fits of a batch: when they are due, what is in one, and which ones are believed.
+
+A checkpoint has the states of a fit's trainings (`models.checkpoints`), its learning curve, and by whom it was made:
+the trial's key, the code of the models, the versions of the libraries and the kind of device that decide the numbers.
+One that is damaged, or was made by anything else, is not believed: the fit begins anew, and it is said why. Nothing in
+it can run: it is arrays as safetensors behind a digest of them.
+"""
+
+import json
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from hashlib import blake2b
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+
+import crowdsweep.models
+from crowdsweep.errors import plain, shortened
+from crowdsweep.models.checkpoints import CheckpointRefused, TrainingState, part_of, taken, within
+from crowdsweep.record.events import TrialSaved, TrialsNoted
+from crowdsweep.record.spec import TrialSpec
+from crowdsweep.trial.learning_curve import CurveSpec
+
+FORMAT = 1
+MOST_BYTES = 1 << 27
+"""Of one trial's checkpoint; of a fit that has more none is written, and it is said."""
+_DIGEST_BYTES = 16
+_ABOUT = "about"
+_LIBRARIES = ("crowdsweep", "numpy", "scipy", "torch")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckpointSettings:
+    """What a batch is told of checkpoints.
+
+    Attributes:
+        minutes: from one to the next.
+        saved: what earlier slots wrote of its trials, by key.
+        emit: takes what happens, in the thread that runs the batch.
+    """
+
+    minutes: float
+    saved: Mapping[str, bytes]
+    emit: Callable[[TrialSaved | TrialsNoted], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Progress:
+    """How far a fit is, beside the states of its trainings.
+
+    Attributes:
+        step: that it last reported.
+        curve: (step, score) of its learning curve.
+        wall_s: seconds that it took so far, on all slots.
+    """
+
+    step: int = 0
+    curve: Sequence[tuple[int, float]] = ()
+    wall_s: float = 0.0
+
+
+NOT_BEGUN = Progress()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Saved:
+    """What one checkpoint holds."""
+
+    progress: Progress
+    states: Mapping[str, TrainingState]
+
+
+@final
+class BatchCheckpoints:
+    """Those of all fits of a batch, which are written at the same moments."""
+
+    def __init__(self, settings: CheckpointSettings, clock: Callable[[], float] = time.monotonic) -> None:
+        self._settings, self._clock = settings, clock
+        self._due = clock() + 60 * settings.minutes
+        self._latest = dict(settings.saved)
+        self._fits: dict[str, FitCheckpoint] = {}
+        self._too_large: set[str] = set()
+        self._notes: dict[str, list[str]] = {}
+        self.broken_off: BaseException | None = None  # what `emit` raised, which is never the model's
+
+    @property
+    def is_due(self) -> bool:
+        """Whether so much time has gone by."""
+        return self._clock() >= self._due
+
+    def of(
+        self, keys: Sequence[str], made_by: Callable[[], Mapping[str, Any]], progress: Callable[[], Progress]
+    ) -> "FitCheckpoint":
+        """Returns the checkpoint of a fit.
+
+        Args:
+            keys: of its trials; the first one's names it.
+            made_by: returns what its numbers depend on (`made_by`); asked once there is a checkpoint.
+            progress: how far it is.
+        """
+        fit = self._fits[keys[0]] = FitCheckpoint(self, keys, made_by, progress)
+        return fit
+
+    def latest(self, keys: Sequence[str]) -> bytes | None:
+        """Returns what was last written of a fit, by its trials' keys."""
+        return next((self._latest[key] for key in keys if key in self._latest), None)
+
+    def forget(self, keys: Sequence[str]) -> None:
+        """Has a fit begin anew."""
+        for key in keys:
+            self._latest.pop(key, None)
+
+    def note(self, keys: Sequence[str], words: str) -> None:
+        """Has something said of trials: of all together of which it is so (`tell`)."""
+        self._notes.setdefault(words, []).extend(keys)
+
+    def tell(self) -> None:
+        """Says what was noted."""
+        notes, self._notes = self._notes, {}
+        for words, keys in notes.items():
+            self._emit(TrialsNoted(keys=tuple(keys), words=words))
+
+    def write(self) -> None:
+        """Writes all fits that have put something since."""
+        for fit in self._fits.values():
+            if (content := fit.changed()) is None:
+                continue
+            if len(content) > MOST_BYTES:
+                self._say_too_large(fit.keys, len(content))
+                continue
+            self._latest[fit.keys[0]] = content
+            self._emit(TrialSaved(key=fit.keys[0], step=fit.progress().step, content=content))
+        self._due = self._clock() + 60 * self._settings.minutes
+        self.tell()
+
+    def _emit(self, event: TrialSaved | TrialsNoted) -> None:
+        try:
+            self._settings.emit(event)
+        except BaseException as error:
+            self.broken_off = error
+            raise
+
+    def _say_too_large(self, keys: Sequence[str], size: int) -> None:
+        if keys[0] not in self._too_large:
+            self._too_large.add(keys[0])
+            self.note(keys, f"no checkpoint: it would have {size >> 20} MB, {MOST_BYTES >> 20} at most")
+
+
+@final
+class FitCheckpoint:
+    """That of one fit; see `models.checkpoints.Checkpoint`."""
+
+    keeps = True
+
+    def __init__(
+        self,
+        batch: BatchCheckpoints,
+        keys: Sequence[str],
+        made_by: Callable[[], Mapping[str, Any]],
+        progress: Callable[[], Progress],
+    ) -> None:
+        self.keys, self.progress = tuple(keys), progress
+        self._batch, self._ask_made_by = batch, made_by
+        self._states: dict[str, TrainingState] = {}
+        self._changed = False
+        self._believed: bytes | None = None
+
+    @cached_property
+    def _made_by(self) -> Mapping[str, Any]:
+        return self._ask_made_by()
+
+    @property
+    def broken_off(self) -> BaseException | None:
+        """What came of telling the driver of it, where that failed."""
+        return self._batch.broken_off
+
+    @property
+    def is_due(self) -> bool:
+        """See `Checkpoint.is_due`."""
+        return self._batch.is_due
+
+    def tell(self) -> None:
+        """Says what was noted of the fits of the batch."""
+        self._batch.tell()
+
+    def begin(self) -> Progress:
+        """Has the fit begin where the latest checkpoint has it, if that is believed; returns how far it was."""
+        self._states, self._changed = {}, False
+        content = self._batch.latest(self.keys)
+        if content is None:
+            return NOT_BEGUN
+        try:
+            saved = decode(content, self._made_by)
+        except CheckpointRefused as refused:
+            self.refuse(str(refused))
+            return NOT_BEGUN
+        self._states = dict(saved.states)
+        if content is not self._believed:
+            self._believed = content
+            step = saved.progress.step
+            self._batch.note(self.keys, f"going on from step {step}" if step else "going on from before its first step")
+        return saved.progress
+
+    def refuse(self, reason: str) -> bool:
+        """Has the fit begin anew the next time, and says so; returns whether there was anything to go on from."""
+        if self._batch.latest(self.keys) is None:
+            return False
+        self._batch.forget(self.keys)
+        self._batch.note(self.keys, f"beginning anew, its checkpoint was refused: {shortened(plain(reason))}")
+        return True
+
+    def found(self, training: str) -> TrainingState | None:
+        """See `Checkpoint.found`."""
+        return self._states.get(training)
+
+    def put(self, training: str, state: TrainingState) -> None:
+        """See `Checkpoint.put`."""
+        self._states[training] = state
+        self._changed = True
+
+    def write(self) -> None:
+        """See `Checkpoint.write`."""
+        self._batch.write()
+
+    def changed(self) -> bytes | None:
+        """Returns what is to be written; None where nothing was put since the last time."""
+        if not self._changed:
+            return None
+        self._changed = False
+        return encode(Saved(progress=self.progress(), states=self._states), self._made_by)
+
+
+def encode(saved: Saved, made_by: Mapping[str, Any]) -> bytes:
+    """Returns a checkpoint as bytes."""
+    from safetensors.numpy import save  # noqa: PLC0415 - few fits last that long
+
+    progress = saved.progress
+    arrays: dict[str, np.ndarray] = {
+        "curve/steps": np.array([step for step, _ in progress.curve], np.int64),
+        "curve/scores": np.array([score for _, score in progress.curve], np.float64),
+    }
+    for number, state in enumerate(saved.states.values()):
+        arrays.update(within(str(number), state.arrays))
+    about = {
+        "made_by": dict(made_by),
+        "step": progress.step,
+        "wall_s": progress.wall_s,
+        "trainings": [[name, state.ended] for name, state in saved.states.items()],
+    }
+    arrays[_ABOUT] = np.frombuffer(json.dumps(about).encode(), np.uint8)
+    body = save({name: np.asarray(array, order="C") for name, array in arrays.items()})
+    return _digest(body) + body
+
+
+def decode(content: bytes, made_by: Mapping[str, Any]) -> Saved:
+    """Returns what a checkpoint holds.
+
+    Args:
+        content: as bytes.
+        made_by: by whom it has to be made (`made_by`).
+
+    Raises:
+        CheckpointRefused: it is damaged, is none, or was made by something else.
+    """
+    body = content[_DIGEST_BYTES:]
+    if content[:_DIGEST_BYTES] != _digest(body):
+        raise CheckpointRefused("it is damaged, or is no checkpoint")
+    from safetensors import SafetensorError  # noqa: PLC0415 - as above
+    from safetensors.numpy import load  # noqa: PLC0415
+
+    try:
+        arrays = load(body)
+        about = json.loads(taken(arrays, _ABOUT, (None,), np.uint8).tobytes())
+        other = {name: value for name, value in made_by.items() if about["made_by"].get(name) != value}
+        if other:
+            name = next(iter(other))
+            raise CheckpointRefused(
+                f"it was made with another {name}: {about['made_by'].get(name)} in place of {other[name]}"
+            )
+        steps = taken(arrays, "curve/steps", (None,), np.int64).tolist()
+        scores = taken(arrays, "curve/scores", (len(steps),)).tolist()
+        return Saved(
+            progress=Progress(
+                step=int(about["step"]), curve=list(zip(steps, scores, strict=True)), wall_s=float(about["wall_s"])
+            ),
+            states={
+                str(name): TrainingState(arrays=part_of(arrays, str(number)), ended=bool(ended))
+                for number, (name, ended) in enumerate(about["trainings"])
+            },
+        )
+    except CheckpointRefused:
+        raise
+    except (SafetensorError, LookupError, ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise CheckpointRefused(f"it is no checkpoint: {type(error).__name__}") from error
+
+
+def _digest(body: bytes) -> bytes:
+    return blake2b(body, digest_size=_DIGEST_BYTES).digest()
+
+
+def made_by(spec: TrialSpec, model: type[Any], device: str, curve_spec: CurveSpec | None) -> dict[str, Any]:
+    """Returns what the numbers of a fit depend on: a checkpoint that was made with other ones is not gone on from.
+
+    Args:
+        spec: of its first trial.
+        model: its class.
+        device: that it is fitted on; that of a checkpoint has to be of the same kind.
+        curve_spec: which learning curve is kept.
+    """
+    return {
+        "format": FORMAT,
+        "trial": spec.key,
+        "code of the models": f"{_code_of_models()} {_code_of(_file_of(model))}",
+        **{f"version of {name}": _version(name) for name in _LIBRARIES},
+        "kind of device": device.partition(":")[0],
+        "learning curve": None if curve_spec is None else [curve_spec.metric, curve_spec.every],
+    }
+
+
+@cache
+def _code_of_models() -> str:
+    """Returns a digest of all that models share."""
+    folder = Path(crowdsweep.models.__file__ or "").parent
+    found = blake2b(digest_size=8)
+    for path in sorted(folder.rglob("*.py")):
+        found.update(path.read_bytes())
+    return found.hexdigest()
+
+
+def _file_of(model: type[Any]) -> str:
+    return getattr(sys.modules.get(model.__module__), "__file__", None) or ""
+
+
+@cache
+def _code_of(file: str) -> str:
+    """Returns a digest of a model's file, which may be a plug-in's; of one that cannot be read, nothing."""
+    try:
+        return blake2b(Path(file).read_bytes(), digest_size=8).hexdigest()
+    except OSError:
+        return ""
+
+
+@cache
+def _version(library: str) -> str:
+    try:
+        return version(library)
+    except PackageNotFoundError:
+        return ""
