@@ -67,3 +67,26 @@ def normalised_rows(
     return ratio(
         table, table.sum(axis=-1, keepdims=True), at_zero=1.0 / table.shape[-1] if at_zero is None else at_zero
     )
+
+
+def add_rows(
+    table: Float64[np.ndarray, " places *shape"],
+    place: Num[np.ndarray, " rows"],
+    rows: Float64[np.ndarray, " rows *shape"],
+) -> None:
+    """Adds each row to the one at its place in a table, one after the other, as `np.add.at` does: that takes ten times
+    as long for rows as for numbers, so that they are laid out flat.
+
+    Args:
+        table: C-contiguous; is written to.
+        place: of each row.
+        rows: to be added.
+
+    Raises:
+        ValueError: the table is not C-contiguous, so that what was added would be lost.
+    """
+    if not table.flags.c_contiguous:
+        raise ValueError(f"expected a C-contiguous table to add rows to, got strides {table.strides}")
+    width = int(np.prod(table.shape[1:]))
+    cells = place.astype(np.int64)[:, None] * width + np.arange(width)
+    np.add.at(table.reshape(-1), cells.reshape(-1), rows.reshape(-1))

@@ -25,19 +25,22 @@ def template_of(state: JournalState) -> StudyTemplate | None:
     return find_template(entry["template"]) if entry else None
 
 
-def study_report(state: JournalState, item_scores: ItemScores = no_item_scores) -> StudyReport | None:
+def study_report(
+    state: JournalState, item_scores: ItemScores = no_item_scores, known: pa.Table | None = None
+) -> StudyReport | None:
     """Returns the section of the sweep's study template; None where it has none. Folders stand in it by their names, as
     in all else that a report shows.
 
     Args:
         state: what the journal says.
         item_scores: looks up the scores of items; without, intervals vary over seeds alone.
+        known: `comparison_rows` of it, where they are known already.
     """
     template = template_of(state)
     if template is None:
         return None
     knobs = {name: value for name, value in state.config["study"].items() if name != "template"}
-    rows = comparison_rows(state)
+    rows = comparison_rows(state) if known is None else known
     among = {row.dataset for row in state.plan.datasets} | set(_datasets(rows))
     table = with_gold_models(_by_short_names(rows.filter(rows["chosen"]), among), gold_models(state))
     datasets = {

@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+import pyarrow as pa
+
 from crowdsweep.analysis import phrases
 from crowdsweep.analysis.answer import Answer, answer_of
 from crowdsweep.analysis.compare import Comparison, compare
@@ -31,7 +33,7 @@ from crowdsweep.analysis.standing import (
     left_out_words,
 )
 from crowdsweep.analysis.study import gold_models, study_report, template_of
-from crowdsweep.analysis.trial_table import comparison_rows
+from crowdsweep.analysis.trial_table import comparison_rows, results_table
 from crowdsweep.analysis.winners import Winners, winners_of
 from crowdsweep.record.array_names import ItemScores, no_item_scores
 from crowdsweep.record.journal import open_rows, read_journal
@@ -68,12 +70,12 @@ class AnalysedSweep:
     @cached_property
     def comparison(self) -> Comparison:
         """The models compared as the sweep file asks for it."""
-        return comparison_of(self.state, self._item_scores)
+        return comparison_of(self.state, self._item_scores, self._rows_compared)
 
     @cached_property
     def study(self) -> StudyReport | None:
         """The section of the study template; None where the sweep has none."""
-        return study_report(self.state, self._item_scores)
+        return study_report(self.state, self._item_scores, self._rows_compared)
 
     @cached_property
     def winners(self) -> list[Winners]:
@@ -182,6 +184,14 @@ class AnalysedSweep:
         """The same where there is no page around it: also which datasets nothing can score models on."""
         return [*phrases.unscored(self.comparison), *self.notes]
 
+    def results(self) -> pa.Table:
+        """Returns every trial that has finished, of both phases (`results_table`)."""
+        return results_table(self.state, "all", shown=self.trials)
+
+    @cached_property
+    def _rows_compared(self) -> pa.Table:
+        return comparison_rows(self.state, self.trials)
+
     @cached_property
     def _template(self) -> StudyTemplate | None:
         return template_of(self.state)
@@ -201,17 +211,20 @@ def analysed(store: Store) -> AnalysedSweep:
     return AnalysedSweep(store=store, state=read_journal(store, rows=rows), rows=rows)
 
 
-def comparison_of(state: JournalState, item_scores: ItemScores = no_item_scores) -> Comparison:
+def comparison_of(
+    state: JournalState, item_scores: ItemScores = no_item_scores, rows: pa.Table | None = None
+) -> Comparison:
     """Compares the models of a sweep, as its file asks for it.
 
     Args:
         state: what its journal says.
         item_scores: looks up the scores of items; without, intervals and tests vary over seeds alone.
+        rows: `comparison_rows` of it, where they are known already.
     """
     wanted = state.config.get("metric")
     printed = (state.config.get("published") or {}).get("values", ())
     return compare(
-        comparison_rows(state),
+        comparison_rows(state) if rows is None else rows,
         metric=Metric(name=wanted["name"], goal=wanted["goal"]) if wanted else None,
         published=[PublishedValue(**value) for value in printed],
         gold_models=gold_models(state),

@@ -1,6 +1,7 @@
 """The tidy table of results, one row per trial."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -41,7 +42,13 @@ TRIAL_COLUMNS: dict[str, pa.DataType] = {
 FAILURE_COLUMNS: dict[str, pa.DataType] = {"failure_kind": pa.string(), "failure_message": pa.string()}
 
 
-def results_table(state: JournalState, phase: TablePhase = "report", *, every: bool = False) -> pa.Table:
+def results_table(
+    state: JournalState,
+    phase: TablePhase = "report",
+    *,
+    every: bool = False,
+    shown: Sequence[ShownTrial] | None = None,
+) -> pa.Table:
     """Returns the finished trials that the sweep asks for now, one row each, in the order of its plan.
 
     `model` is the label that the sweep file gives the model. `chosen` says which rows the report counts
@@ -53,15 +60,18 @@ def results_table(state: JournalState, phase: TablePhase = "report", *, every: b
         state: what the journal says.
         phase: trials of both phases stand under `all` once, as trials of the report.
         every: also the trials that the sweep does not ask for any more, marked by a column `asked`.
+        shown: `shown_trials` of it, where they are known already.
     """
-    found = one_each(trial for trial in shown_trials(state, every=every) if phase in ("all", trial.spec.phase))
+    trials = shown_trials(state, every=every) if shown is None else shown
+    found = one_each(trial for trial in trials if phase in ("all", trial.spec.phase))
     return _table(state, found.values(), every=every)
 
 
-def comparison_rows(state: JournalState) -> pa.Table:
+def comparison_rows(state: JournalState, shown: Sequence[ShownTrial] | None = None) -> pa.Table:
     """Returns the report phase's table, in which a trial that answers for several models of the sweep file has a row
-    for each of them."""
-    return _table(state, [trial for trial in shown_trials(state) if trial.spec.phase == "report"])
+    for each of them; `shown` as for `results_table`."""
+    trials = shown_trials(state) if shown is None else shown
+    return _table(state, [trial for trial in trials if trial.spec.phase == "report"])
 
 
 def metric_columns(table: pa.Table) -> list[str]:
@@ -70,44 +80,53 @@ def metric_columns(table: pa.Table) -> list[str]:
 
 
 def _table(state: JournalState, found: Iterable[ShownTrial], *, every: bool = False) -> pa.Table:
-    rows: list[dict[str, Any]] = []
-    metrics: set[str] = set()
-    for trial in found:
-        result = state.results.get(trial.spec.key)
-        if result is not None:
-            rows.append(encodable({"sweep": state.name, **_row(trial, result)}))
-            metrics.update(result.metrics)
-    told = [(name, kind) for name, kind in TRIAL_COLUMNS.items() if every or name != "asked"]
-    schema = [*told, *((name, pa.float64()) for name in sorted(metrics)), *FAILURE_COLUMNS.items()]
-    return pa.Table.from_pylist(rows, schema=pa.schema(schema))
+    """Returns the table column by column: of a hundred thousand trials, rows of Python's own would take a gigabyte."""
+    ended = [(trial, result) for trial in found if (result := state.results.get(trial.spec.key)) is not None]
+    columns: dict[str, Any] = {"sweep": pa.array([encodable_text(state.name)] * len(ended), pa.string())}
+    for name, kind in TRIAL_COLUMNS.items():
+        if name in _CELLS and (every or name != "asked"):
+            columns[name] = _column(_CELLS[name], ended, kind)
+    for name in sorted({name for _, result in ended for name in result.metrics}):
+        columns[name] = _column(partial(_metric, name), ended, pa.float64())
+    for name, kind in FAILURE_COLUMNS.items():
+        columns[name] = _column(_CELLS[name], ended, kind)
+    return pa.table(columns)
 
 
-def _row(trial: ShownTrial, result: TrialResult) -> dict[str, Any]:
-    spec, failure = trial.spec, result.failure
-    return {
-        "phase": spec.phase,
-        "asked": trial.asked,
-        "chosen": trial.chosen,
-        "model": trial.label,
-        "dataset": spec.dataset,
-        "dataset_params": canonical_json(dict(spec.dataset_params)),
-        "point": canonical_json(dict(spec.point)),
-        "seed": spec.seed,
-        "status": result.status,
-        "key": result.key,
-        "wall_s": result.wall_s,
-        "batch_wall_s": result.batch_wall_s,
-        "batch_size": result.batch_size,
-        "peak_bytes": result.peak_bytes,
-        "iterations": result.iterations,
-        "flags": " ".join(result.flags) or None,
-        "device": result.device,
-        "host": result.host,
-        "unfinished": ended_too_early(result),
-        **({name: float(value) for name, value in result.metrics.items()} if failure is None else {}),
-        "failure_kind": None if failure is None else failure.kind,
-        "failure_message": None if failure is None else failure.message,
-    }
+def _column(cell: "Cell", ended: Sequence[tuple[ShownTrial, TrialResult]], kind: pa.DataType) -> Any:
+    values = [cell(trial, result) for trial, result in ended]
+    return pa.array([encodable_text(value) for value in values] if kind == pa.string() else values, kind)
+
+
+def _metric(name: str, _: ShownTrial, result: TrialResult) -> float | None:
+    return result.metrics.get(name) if result.failure is None else None
+
+
+Cell = Callable[[ShownTrial, TrialResult], Any]
+_CELLS: Mapping[str, Cell] = {
+    "phase": lambda trial, _: trial.spec.phase,
+    "asked": lambda trial, _: trial.asked,
+    "chosen": lambda trial, _: trial.chosen,
+    "model": lambda trial, _: trial.label,
+    "dataset": lambda trial, _: trial.spec.dataset,
+    "dataset_params": lambda trial, _: canonical_json(dict(trial.spec.dataset_params)),
+    "point": lambda trial, _: canonical_json(dict(trial.spec.point)),
+    "seed": lambda trial, _: trial.spec.seed,
+    "status": lambda _, result: str(result.status),
+    "key": lambda _, result: result.key,
+    "wall_s": lambda _, result: result.wall_s,
+    "batch_wall_s": lambda _, result: result.batch_wall_s,
+    "batch_size": lambda _, result: result.batch_size,
+    "peak_bytes": lambda _, result: result.peak_bytes,
+    "iterations": lambda _, result: result.iterations,
+    "flags": lambda _, result: " ".join(result.flags) or None,
+    "device": lambda _, result: result.device,
+    "host": lambda _, result: result.host,
+    "unfinished": lambda _, result: ended_too_early(result),
+    "failure_kind": lambda _, result: None if result.failure is None else result.failure.kind,
+    "failure_message": lambda _, result: None if result.failure is None else result.failure.message,
+}
+"""What stands in each column, but for the sweep's name and the metrics."""
 
 
 def ended_too_early(result: TrialResult) -> bool:
@@ -117,7 +136,11 @@ def ended_too_early(result: TrialResult) -> bool:
 
 def encodable(row: Mapping[str, Any]) -> dict[str, Any]:
     """Returns a row whose texts have what UTF-8 cannot say (half a character of UTF-16) spelled out."""
-    return {
-        name: value.encode(errors="backslashreplace").decode() if isinstance(value, str) else value
-        for name, value in row.items()
-    }
+    return {name: encodable_text(value) for name, value in row.items()}
+
+
+def encodable_text(value: Any) -> Any:
+    """Returns a text as `encodable` does, and any other value as it is."""
+    if not isinstance(value, str) or value.isascii():
+        return value
+    return value.encode(errors="backslashreplace").decode()

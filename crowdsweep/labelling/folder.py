@@ -16,7 +16,6 @@ from crowdsweep.files.csv_files import to_csv
 from crowdsweep.files.owned import replaced
 from crowdsweep.labelling.answers import answers_table
 from crowdsweep.labelling.chosen import Chosen
-from crowdsweep.labelling.classifiers import plain_classifier, save_classifiers
 from crowdsweep.labelling.clusters import cluster_tables
 from crowdsweep.labelling.exports import NOTHING, Exports
 from crowdsweep.labelling.fitted import Fitted, fit_everything
@@ -153,10 +152,8 @@ def _write_all(fitted: Fitted, chosen: Chosen, folder: Path, command: str, expor
                 pq.write_table(table, file)
     for name, content in exports.files(labelled, fitted).items():
         (folder / name).write_bytes(content)
-    plain = [one for predictor in fitted.predictors if (one := plain_classifier(predictor)) is not None]
-    if plain and len(plain) == len(fitted.fits):
-        aligned = [one.reordered(fit.order) for one, fit in zip(plain, fitted.fits, strict=True)]
-        save_classifiers(folder / "classifier", aligned, fitted.dataset.class_labels, fitted.model)
+    if fitted.predictors:
+        _write_classifiers(fitted, folder)
     files = sorted(path.name + ("/" if is_folder(path) else "") for path in folder.iterdir())
     made = {
         "command": command,
@@ -165,6 +162,19 @@ def _write_all(fitted: Fitted, chosen: Chosen, folder: Path, command: str, expor
     }
     (folder / RECIPE).write_text(_recipe(fitted, chosen, made), encoding="utf-8")
     return sorted([*files, RECIPE])
+
+
+def _write_classifiers(fitted: Fitted, folder: Path) -> None:
+    """Writes the classifiers of a fit, where each of them is a network on features."""
+    from crowdsweep.labelling.classifiers import (  # noqa: PLC0415 - torch takes seconds to import
+        plain_classifier,
+        save_classifiers,
+    )
+
+    plain = [one for predictor in fitted.predictors if (one := plain_classifier(predictor)) is not None]
+    if len(plain) == len(fitted.fits):
+        aligned = [one.reordered(fit.order) for one, fit in zip(plain, fitted.fits, strict=True)]
+        save_classifiers(folder / "classifier", aligned, fitted.dataset.class_labels, fitted.model)
 
 
 def told_of(folder: Store) -> list[str]:

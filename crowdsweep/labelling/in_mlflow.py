@@ -11,7 +11,6 @@ import numpy as np
 
 from crowdsweep.errors import BadInput
 from crowdsweep.labelling.chosen import Chosen
-from crowdsweep.labelling.classifiers import load_classifier
 from crowdsweep.labelling.exports import Exports
 from crowdsweep.labelling.fitted import Fitted
 from crowdsweep.labelling.folder import told_of, write_labels
@@ -108,7 +107,8 @@ def log_labels_classifier(store: Store, folder: Path, fitted: Fitted, place: str
     database = database_file(uri)
     if without_credentials(uri) not in state.runs and (database is None or not is_file(database)):
         return None
-    from crowdsweep.models.networks.averaged import AveragedNetworks  # noqa: PLC0415 - torch takes seconds to import
+    from crowdsweep.labelling.classifiers import load_classifier  # noqa: PLC0415 - torch takes seconds to import
+    from crowdsweep.models.networks.averaged import AveragedNetworks  # noqa: PLC0415
     from crowdsweep.tracking.mlflow_model import ServedClassifier, log_classifier  # noqa: PLC0415 - and so does mlflow
 
     saved = load_classifier(saved_in)

@@ -297,19 +297,19 @@ def collapsed(
     """
     worst_first = np.sort(values if goal == "maximize" else -values, axis=1)
     n = worst_first.shape[1]
-    count = np.zeros(len(values), dtype=np.int64)
-    widest = np.zeros(len(values))
-    for place in range(1, n):  # this many stand below the gap
-        below, above = worst_first[:, :place], worst_first[:, place:]
-        larger = above if 2 * place <= n else below
-        if larger.shape[1] < 3:
-            continue
-        gap = above[:, 0] - below[:, -1]
-        size = (high - low) / 10 if np.isfinite(high - low) else np.abs(np.median(larger, axis=1)) / 2
-        size = size if larger is above else 3 * size
-        apart = (gap > 3 * (larger[:, -1] - larger[:, 0])) & (gap > size) & (gap > widest)
-        count, widest = np.where(apart, place, count), np.where(apart, gap, widest)
-    return count
+    place = np.arange(1, n)  # so many stand below each gap between two neighbours
+    gaps = np.diff(worst_first, axis=1)
+    above_is_larger = 2 * place <= n
+    first, last = np.where(above_is_larger, place, 0), np.where(above_is_larger, n - 1, place - 1)  # of the larger
+    width = worst_first[:, last] - worst_first[:, first]
+    if np.isfinite(high - low):
+        size = np.full(gaps.shape, (high - low) / 10)
+    else:
+        size = np.abs((worst_first[:, (first + last) // 2] + worst_first[:, (first + last + 1) // 2]) / 2) / 2
+    size = np.where(above_is_larger, size, 3 * size)
+    apart = (gaps > 3 * width) & (gaps > size) & (last - first >= 2)
+    widest = np.where(apart, gaps, 0.0).argmax(axis=1) if n > 1 else np.zeros(len(values), dtype=np.int64)
+    return np.where(apart.any(axis=1), widest + 1, 0)
 
 
 def _third_moment(values: Float[np.ndarray, "rows n"]) -> Numbers:

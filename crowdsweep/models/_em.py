@@ -39,6 +39,7 @@ from crowdsweep.arrays import (
     ItemCodes,
     ItemProbs,
     RowProbs,
+    add_rows,
     floored_log,
     normalised_rows,
     ratio,
@@ -50,6 +51,7 @@ from crowdsweep.models._steps import Stepped, kept_rows, run_steps
 from crowdsweep.models.contract import AnnotatorModel, FitResult, LabelProbs, Predictor, Report
 
 CHUNK = 1 << 20  # numbers of a temporary that are alive at once: 8 MB
+IN_CACHE = 1 << 15  # numbers of a temporary that a core's cache holds between the operations on it: 256 KB
 
 ColumnProbs = Float64[np.ndarray, "columns classes"]
 AnnotatorTotals = Float64[np.ndarray, "annotators classes"]
@@ -78,8 +80,7 @@ class ConfusionColumns:
 
 def soft_vote(crowds: StackedCrowds) -> ItemProbs:
     """Returns each item's share of answers; uniform where an item has none."""
-    votes = (crowds.answers @ crowds.label_indicator).toarray()
-    return normalised_rows(votes)
+    return normalised_rows(crowds.vote_sums(crowds.answers.data))
 
 
 def winners(probs: ItemProbs) -> ItemProbs:
@@ -91,7 +92,7 @@ def winners(probs: ItemProbs) -> ItemProbs:
 
 def column_counts(crowds: StackedCrowds, posterior: ItemProbs) -> ColumnProbs:
     """Returns the expected number of answers of each column for each true class. O(A K)."""
-    return cast(np.ndarray, crowds.answers.T @ posterior)
+    return cast(np.ndarray, crowds.answers_by_column @ posterior)
 
 
 def evenly(crowds: StackedCrowds, smoothing: float) -> PseudoAnswers:
@@ -114,11 +115,13 @@ def columns_of_counts(crowds: StackedCrowds, counts: ColumnProbs, pseudo_answers
     """Returns the confusion matrices that these counts of answers stand for; `counts` is overwritten."""
     totals, probs = crowds.annotator_sums(counts), counts
     mass = totals + pseudo_answers.sum(axis=2)[crowds.annotator_replica]
-    of_column = pseudo_answers.transpose(0, 2, 1)
-    for part in chunks(len(probs), crowds.n_classes):
-        annotator = crowds.column_annotator[part]
-        pseudo = of_column[crowds.annotator_replica[annotator], crowds.column_label[part]]
-        probs[part] = floored_log(ratio(probs[part] + pseudo, mass[annotator], at_zero=1.0 / crowds.n_classes))
+    divides = bool((mass > 0).all())
+    pseudo = _by_replica_and_label(pseudo_answers)
+    for part in chunks(len(probs), crowds.n_classes, IN_CACHE):
+        rows, whole = probs[part], mass[crowds.column_annotator[part]]
+        rows += pseudo[crowds.column_replica_label[part]]
+        rows[:] = rows / whole if divides else ratio(rows, whole, at_zero=1.0 / crowds.n_classes)
+        rows[:] = floored_log(rows)
     return ConfusionColumns(log_probs=probs, totals=totals, pseudo_answers=pseudo_answers)
 
 
@@ -158,10 +161,21 @@ def log_confusion_prior(crowds: StackedCrowds, columns: ConfusionColumns) -> Per
     rows = pseudo.sum(axis=2)[crowds.annotator_replica]
     log_mass = floored_log(columns.totals + rows)
     per_annotator = xlogy(pseudo, pseudo).sum(axis=(1, 2))[crowds.annotator_replica] - (rows * log_mass).sum(axis=1)
-    of_column = pseudo.transpose(0, 2, 1)[crowds.annotator_replica[crowds.column_annotator], crowds.column_label]
-    observed = of_column * (columns.log_probs + log_mass[crowds.column_annotator]) - xlogy(of_column, of_column)
-    per_annotator += crowds.annotator_sums(observed.sum(axis=1))
+    of_column = _by_replica_and_label(pseudo)
+    without, observed = xlogy(of_column, of_column), np.empty(len(crowds.column_label))
+    for part in chunks(len(observed), crowds.n_classes, IN_CACHE):
+        place = crowds.column_replica_label[part]
+        more = columns.log_probs[part] + log_mass[crowds.column_annotator[part]]
+        more *= of_column[place]
+        more -= without[place]
+        observed[part] = more.sum(axis=1)
+    per_annotator += crowds.annotator_sums(observed)
     return crowds.replica_sums_of_annotators(per_annotator)
+
+
+def _by_replica_and_label(pseudo_answers: PseudoAnswers) -> Float64[np.ndarray, "rows classes"]:
+    """Returns pseudo-answers with a row for each replica and label (`StackedCrowds.column_replica_label`)."""
+    return pseudo_answers.transpose(0, 2, 1).reshape(-1, pseudo_answers.shape[1])
 
 
 def mean_relative_change(crowds: StackedCrowds, before: ConfusionColumns, after: ConfusionColumns) -> PerReplica:
@@ -350,7 +364,9 @@ def annotator_model(
     totals = columns.totals[mine]
     mass = (totals + pseudo_answers.sum(axis=1))[crowds.column_annotator[first:last] - mine.start]
     answers = np.zeros((crowds.n_classes, crowds.n_classes))
-    np.add.at(answers, label, np.maximum(probs * mass - pseudo_answers.T[label], 0.0))
+    for part in chunks(len(label), crowds.n_classes, IN_CACHE):
+        rows = probs[part] * mass[part] - pseudo_answers.T[label[part]]
+        add_rows(answers, label[part], np.maximum(rows, 0.0))
     return SparseConfusions(
         probs=probs,
         label=label,
@@ -386,8 +402,8 @@ def label_probs_of(posterior: ItemProbs, annotators: AnnotatorModel) -> LabelPro
     return label_probs
 
 
-def chunks(n_rows: int, row_size: int) -> Iterator[slice]:
-    """Yields slices that cut n_rows rows of row_size numbers into temporaries of about CHUNK numbers."""
-    step = max(1, CHUNK // max(row_size, 1))
+def chunks(n_rows: int, row_size: int, numbers: int = CHUNK) -> Iterator[slice]:
+    """Yields slices that cut n_rows rows of row_size numbers into temporaries of about so many numbers."""
+    step = max(1, numbers // max(row_size, 1))
     for start in range(0, n_rows, step):
         yield slice(start, min(start + step, n_rows))

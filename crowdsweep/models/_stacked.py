@@ -85,6 +85,13 @@ class StackedCrowds:
         """Sums over the annotators of each replica."""
         return self._replica_annotators @ per_annotator
 
+    def vote_sums(self, per_entry: Float64[np.ndarray, " entries"]) -> Float64[np.ndarray, "items classes"]:
+        """Sums over the answers to each item that name each label, of a number for each entry of `answers`."""
+        item = np.repeat(np.arange(self.n_items), np.diff(self.answers.indptr))
+        cell = item * self.n_classes + self.column_label[self.answers.indices]
+        sums = np.bincount(cell, weights=per_entry, minlength=self.n_items * self.n_classes)
+        return sums.astype(np.float64, copy=False).reshape(-1, self.n_classes)  # no entries: integers
+
     def label_sums(self, per_column: Float64[np.ndarray, " columns *shape"]) -> Float64[np.ndarray, " labels *shape"]:
         """Sums over the columns of each label."""
         return self.label_indicator.T @ per_column
@@ -96,6 +103,11 @@ class StackedCrowds:
         return sp.csr_array(
             (np.ones(n_columns), self.column_label, np.arange(n_columns + 1)), shape=(n_columns, self.n_classes)
         )
+
+    @cached_property
+    def answers_by_column(self) -> sp.csr_array:
+        """`answers` the other way round [columns, items]: a product with it writes each of its rows once."""
+        return self.answers.T.tocsr()
 
     @cached_property
     def answered(self) -> Float64[np.ndarray, " items"]:
@@ -111,6 +123,11 @@ class StackedCrowds:
     def annotator_replica(self) -> Int64[np.ndarray, " annotators"]:
         """The replica of each flat annotator."""
         return np.repeat(np.arange(self.n_replicas), np.diff(self.annotator_pointers))
+
+    @cached_property
+    def column_replica_label(self) -> Int64[np.ndarray, " columns"]:
+        """Replica * classes + label of each column: its row in a table that has one for each replica and label."""
+        return self.annotator_replica[self.column_annotator] * self.n_classes + self.column_label
 
     @cached_property
     def _replica_items(self) -> sp.csr_array:
@@ -203,7 +220,9 @@ def _one_crowd(part: Annotations) -> StackedCrowds:
         kept = weight > 0
         weight, item, annotator, label = weight[kept], item[kept], annotator[kept], label[kept]
     codes, column = np.unique(annotator * n_classes + label, return_inverse=True)
-    active, column_annotator = np.unique(codes // n_classes, return_inverse=True)
+    whose = codes // n_classes  # ascending, as the codes are
+    begins = np.diff(whose, prepend=-1) != 0
+    active, column_annotator = whose[begins], np.cumsum(begins) - 1
     answers = sp.coo_array((weight, (item, column.astype(np.int32))), shape=(part.n_items, len(codes))).tocsr()
     return StackedCrowds(
         answers=answers,

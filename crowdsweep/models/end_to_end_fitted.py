@@ -22,6 +22,7 @@ from crowdsweep.arrays import (
     ItemProbs,
     Objective,
     RowProbs,
+    add_rows,
     floored_log,
     normalised_rows,
 )
@@ -140,13 +141,15 @@ class Trained:
             return self.confusions(np.zeros(len(place), np.int32), place)
         rows, weights = self.answers.rows, weights_of(self.answers.rows)
         members, which = np.unique(place, return_inverse=True)
-        own = np.flatnonzero(np.isin(rows.annotator, members))
-        member = np.searchsorted(members, rows.annotator[own])
+        given = rows.labels_per_annotator[members]
+        member = np.repeat(np.arange(len(members)), given)
+        begins = rows.annotator_pointers[members] - (np.cumsum(given) - given)
+        own = rows.by_annotator[np.arange(len(member)) + np.repeat(begins, given)]
         total = np.zeros((len(members), self.data.n_classes, self.data.n_classes))
         for part in chunks(len(own), self.data.n_classes**2):
             mine = own[part]
             found = self.confusions(rows.item[mine], rows.annotator[mine])
-            np.add.at(total, member[part], weights[mine][:, None, None] * found)
+            add_rows(total, member[part], weights[mine][:, None, None] * found)
         return (total / np.bincount(member, weights[own], len(members))[:, None, None])[which]
 
     def result(self, **extras: Float64[np.ndarray, "..."]) -> FitResult:

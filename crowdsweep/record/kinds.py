@@ -116,10 +116,10 @@ def _role(event: TrialPlanned) -> Role:
 
 
 def _news_of_plan(known: Known, event: TrialPlanned) -> Hashable | None:
-    role = _role(event)
-    if role in known.roles.get(event.spec.key, ()):
+    spec, earlier = event.spec, known.roles.get(event.spec.key)
+    if earlier is not None and _role(event) in earlier:
         return None
-    return event.spec.key, role.phase, role.label, role.dataset, role.search
+    return spec.key, spec.phase, event.label, spec.dataset, event.search
 
 
 def _plan(known: Known, event: TrialPlanned) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
+from math import isfinite
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator
@@ -35,7 +36,17 @@ def _in_64_bits(value: Scalar) -> Scalar:
     return value
 
 
+def _surely_has_a_digest(value: Any) -> bool:
+    """Whether that can be seen at a glance, as of most values: reading a record looks at a million of them."""
+    kind = type(value)
+    if kind is float:
+        return isfinite(value)
+    return (kind is str and value.isascii()) or kind is bool or (kind is int and -_LARGEST <= value < _LARGEST)
+
+
 def _with_a_digest(value: Mapping[str, Any]) -> Mapping[str, Any]:
+    if all(name.isascii() and _surely_has_a_digest(one) for name, one in value.items()):
+        return value
     try:
         digest(dict(value))
     except (TypeError, ValueError) as error:

@@ -9,7 +9,6 @@ import pyarrow.parquet
 from crowdsweep.analysis.comparison_table import comparison_table
 from crowdsweep.analysis.study_table import study_table
 from crowdsweep.analysis.sweep import AnalysedSweep, analysed
-from crowdsweep.analysis.trial_table import results_table
 from crowdsweep.errors import NotWritten, error_words
 from crowdsweep.files.csv_files import to_csv
 from crowdsweep.files.owned import replace_files
@@ -54,7 +53,7 @@ def write_files(found: AnalysedSweep, *, refresh: int = 0) -> Store:
     """Writes what `write_report` writes, of a sweep that has been read."""
     store = found.store
     parquet = io.BytesIO()
-    pyarrow.parquet.write_table(results_table(found.state, "all"), parquet)
+    pyarrow.parquet.write_table(found.results(), parquet)
     texts = {
         "table.csv": to_csv(comparison_table(found.comparison)),
         "table.md": comparison_in_markdown(found),

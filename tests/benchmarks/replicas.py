@@ -2,11 +2,12 @@
 
     python tests/benchmarks/replicas.py [MODEL ...]
 
-Two tables. Small networks cost their dispatch: `cmm` on Setup 1 (20 iterations), where 20 seeds may cost 3 fits, and 20
-seeds of 20 restarts 40. Larger ones (384 features) cost their arithmetic: 20 seeds in a batch must not be slower than
-one by one, and stay within 4 times the floor, which is the products that one fit makes (counted by torch) at the rate
-of a large matrix product on this core. Processor time is counted, so that neighbours disturb little. Exit code 1 where
-a limit is broken. A new model needs a line in LARGE only.
+Three tables. Small networks cost their dispatch: `cmm` on Setup 1 (20 iterations), where 20 seeds may cost 3 fits, and
+20 seeds of 20 restarts 40. Larger ones (384 features) cost their arithmetic: 20 seeds in a batch must not be slower
+than one by one, and stay within 4 times the floor, which is the products that one fit makes (counted by torch) at the
+rate of a large matrix product on this core. Of labels alone, what is deterministic is fitted once, so that trials of 20
+seeds cost little more than one, and those of `fmm` no more than one by one. Processor time is counted, so that
+neighbours disturb little. Exit code 1 where a limit is broken. A new model needs a line in LARGE only.
 """
 
 import argparse
@@ -20,14 +21,18 @@ os.environ["OMP_NUM_THREADS"] = "1"
 
 import numpy as np
 import torch
+from beside_crowdkit import crowd
 from torch.utils.flop_counter import FlopCounterMode
 
+import crowdsweep as cs
 from crowdsweep.data import catalogue, splits
 from crowdsweep.data.annotations import Annotations
-from crowdsweep.data.dataset import Items, TrainingData
+from crowdsweep.data.dataset import CrowdDataset, Items, TrainingData
 from crowdsweep.models import registered
 from crowdsweep.models.contract import FitContext, fit_all
+from crowdsweep.record.spec import TrialSpec
 from crowdsweep.seeds import SeedStream
+from crowdsweep.trial.runner import run_batch
 
 SEEDS = 20
 REPEATS = 3
@@ -37,6 +42,8 @@ LARGE: Mapping[str, Mapping[str, Any]] = {
     "speelfc-d": {"epochs": 10},
     "ldl-nm": {"epochs": 5},
 }
+LABELS_ALONE: Mapping[str, float] = {"dawid-skene": 1.5, "glad": 1.5, "fmm": 20}
+"""Trials of so many seeds are all that a batch of twenty may cost."""
 
 
 def seconds(work: Callable[[], object]) -> float:
@@ -72,6 +79,47 @@ def small_networks() -> bool:
         broken |= cost > limit * alone
         print(f"{name:<24}  {cost:<9.2f}  {cost / alone:<12.1f}  {limit}")
     return broken
+
+
+def labels_alone(models: Sequence[str]) -> bool:
+    """Prints what trials of 20 seeds cost in trials of one; returns whether a limit is broken."""
+    base = in_memory(crowd(n_items=2_000, n_annotators=100, n_classes=4))
+    print("\n2000 items, 5 labels each, 4 classes: trials of 20 seeds in one batch")
+    print("model            one seed    20 seeds    seeds     limit")
+    broken = False
+    for model in models:
+        trials(model, base, 1)
+        rounds = [(trials(model, base, 1), trials(model, base, SEEDS)) for _ in range(REPEATS)]
+        alone, together = (float(np.median(column)) for column in zip(*rounds, strict=True))
+        broken |= together > LABELS_ALONE[model] * alone
+        print(
+            f"{model:<15}  {alone:<6.3f} s    {together:<6.3f} s    {together / alone:<8.1f}  {LABELS_ALONE[model]}",
+            flush=True,
+        )
+    return broken
+
+
+def in_memory(rows: Annotations) -> CrowdDataset:
+    """Returns answers as a dataset, no item of which is kept for evaluation."""
+    names = ("item", "annotator", "label")
+    return cs.load({name: [f"{name}-{code}" for code in getattr(rows, name).tolist()] for name in names}).dataset
+
+
+def trials(model: str, base: CrowdDataset, n_seeds: int) -> float:
+    """Returns the processor seconds of one batch of trials."""
+    specs = [
+        TrialSpec(
+            model=model,
+            params=registered.full_params(model, {}),
+            model_version=registered.model_info(model).version,
+            dataset=base.name,
+            dataset_params={"training": "all"},
+            fingerprint=base.fingerprint,
+            seed=seed,
+        )
+        for seed in range(n_seeds)
+    ]
+    return seconds(lambda: run_batch(specs, base, "cpu", lambda _: True))
 
 
 def large_networks(models: Sequence[str]) -> bool:
@@ -124,12 +172,13 @@ def wide_data(seed: int) -> TrainingData:
 
 
 def main() -> int:
-    """Prints both tables."""
+    """Prints the tables."""
     torch.set_num_threads(1)
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("models", nargs="*", help=f"cmm, or of {', '.join(LARGE)}; all by default")
-    asked = parser.parse_args().models or ["cmm", *LARGE]
+    parser.add_argument("models", nargs="*", help=f"cmm, or of {', '.join([*LARGE, *LABELS_ALONE])}; all by default")
+    asked = parser.parse_args().models or ["cmm", *LARGE, *LABELS_ALONE]
     broken = small_networks() if "cmm" in asked else False
+    broken |= labels_alone([model for model in LABELS_ALONE if model in asked]) if {*LABELS_ALONE} & {*asked} else False
     wide = [model for model in LARGE if model in asked]
     return int((large_networks(wide) if wide else False) | broken)
 

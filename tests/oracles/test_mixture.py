@@ -23,7 +23,7 @@ def test_em_step_of_the_mixture_equals_loops() -> None:
     shares = random.dirichlet(np.ones(N_CLUSTERS), size=2)
     labels = random.dirichlet(np.ones(N_CLASSES), size=(2, N_CLUSTERS))
     answered = counts.sum(axis=2) > 0
-    memberships, evidence = expectation(counts, answered, np.log(shares), np.log(labels))
+    memberships, evidence = expectation(counts, answered.astype(np.float64), np.log(shares), np.log(labels))
     model = FiniteMultinomialMixture(item_clusters=N_CLUSTERS, label_pseudocount=0.3, cluster_pseudocount=0.7)
     new_shares, new_labels = model.maximisation(counts, memberships)
     for f in range(2):

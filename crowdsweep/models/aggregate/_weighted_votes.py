@@ -4,11 +4,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from jaxtyping import Float64
 
-from crowdsweep.arrays import ItemProbs, normalised_rows
-from crowdsweep.models._em import ColumnProbs, FittedEM, PerReplica, StackedCrowds, chunks, soft_vote
+from crowdsweep.arrays import ItemProbs, add_rows, normalised_rows
+from crowdsweep.models._em import IN_CACHE, ColumnProbs, FittedEM, PerReplica, StackedCrowds, chunks, soft_vote
 from crowdsweep.models._steps import Stepped
 from crowdsweep.models.aggregate._coins import coins
 from crowdsweep.models.aggregate._rows import by_code, pairs_of
@@ -19,12 +18,8 @@ Weights = Float64[np.ndarray, " annotators"]
 
 def weighted_votes(crowds: StackedCrowds, weights: Weights) -> Float64[np.ndarray, "items classes"]:
     """Returns for each item and class the summed weights of the annotators who gave that label. O(A)."""
-    n_columns = len(crowds.column_label)
-    weighing = sp.csr_array(
-        (weights[crowds.column_annotator], crowds.column_label, np.arange(n_columns + 1)),
-        shape=(n_columns, crowds.n_classes),
-    )
-    return (crowds.answers @ weighing).toarray()
+    answers = crowds.answers
+    return crowds.vote_sums(answers.data * weights[crowds.column_annotator[answers.indices]])
 
 
 def counts_against_others(
@@ -39,18 +34,20 @@ def counts_against_others(
         weights: of each annotator's votes, at least 0.
         posterior_of: from the shares of the votes, uniform where there is none, to a posterior of the items.
     """
-    item, annotator, first = pairs_of(crowds)
-    answers, label = crowds.answers, crowds.column_label[crowds.answers.indices]
+    _, annotator, first = pairs_of(crowds)
+    answers, label, n_classes = crowds.answers, crowds.column_label[crowds.answers.indices], crowds.n_classes
+    item = np.repeat(np.arange(crowds.n_items), np.diff(answers.indptr))[first[:-1]]
     votes = weighted_votes(crowds, weights)
-    counts = np.zeros((len(crowds.column_label), crowds.n_classes))
-    for pairs in chunks(len(first) - 1, crowds.n_classes):
+    counts = np.zeros((len(crowds.column_label), n_classes))
+    for pairs in chunks(len(first) - 1, n_classes, IN_CACHE):
         part = slice(int(first[pairs.start]), int(first[pairs.stop]))
         pair = np.repeat(np.arange(pairs.stop - pairs.start), np.diff(first[pairs.start : pairs.stop + 1]))
-        own = np.zeros((pairs.stop - pairs.start, crowds.n_classes))
+        own = np.zeros((pairs.stop - pairs.start, n_classes))
         own[pair, label[part]] = answers.data[part] * weights[annotator[part]]
-        left_out = votes[item[first[pairs.start : pairs.stop]]] - own
-        probs = posterior_of(normalised_rows(np.where(left_out > 1e-9 * own.sum(), left_out, 0.0)))
-        np.add.at(counts, answers.indices[part], answers.data[part][:, None] * probs[pair])
+        left_out = votes[item[pairs]] - own
+        left_out[left_out <= 1e-9 * own.sum(axis=1, keepdims=True)] = 0.0
+        probs = posterior_of(normalised_rows(left_out))
+        add_rows(counts, answers.indices[part], answers.data[part][:, None] * probs[pair])
     return counts
 
 

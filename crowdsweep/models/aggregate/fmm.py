@@ -25,7 +25,7 @@ from typing import Annotated, Literal, final
 
 import numpy as np
 from annotated_types import Ge
-from jaxtyping import Bool, Float64, Int64
+from jaxtyping import Float64, Int64
 from scipy.special import digamma, gammaln
 
 from crowdsweep.arrays import floored_log, normalised_rows
@@ -36,8 +36,9 @@ from crowdsweep.models.clusters import ClusteredCrowd, Clusters, Snap
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
 
 Method = Literal["map", "variational"]
-Counts = Float64[np.ndarray, "fits items classes"]
-Memberships = Float64[np.ndarray, "fits items clusters"]
+Counts = Float64[np.ndarray, "fits rows classes"]
+Times = Float64[np.ndarray, "fits rows"]
+Memberships = Float64[np.ndarray, "fits rows clusters"]
 Shares = Float64[np.ndarray, "fits clusters"]
 Distributions = Float64[np.ndarray, "fits clusters classes"]
 
@@ -82,35 +83,31 @@ class FiniteMultinomialMixture:
 
     def fit_clusters(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FittedClusters]:
         """Returns the clusters of each data set."""
-        n_items = max(part.n_items for part in data)
-        counts = np.zeros((len(data), n_items, data[0].n_classes))
-        for padded, part in zip(counts, data, strict=True):
-            padded[: part.n_items] = part.annotations.counts.toarray()
+        table_of = {id(part): part.annotations.counts.toarray() for part in data}  # what comes twice is made once
+        tables = [table_of[id(part)] for part in data]
+        alike = AlikeItems.of(tables)
         fits = [(replica, restart) for replica in range(len(data)) for restart in range(self.restarts)]
         best: dict[int, Mixture] = {}
         reporters = [RestartReporter(context.report) for context in contexts]
-        for members in self._together(fits, n_items):
+        for members in self._together(fits, alike.n_rows):
             members = [(replica, restart) for replica, restart in members if reporters[replica].goes_on]
             if not members:
                 continue
             replicas = np.array([replica for replica, _ in members])
             starts = np.stack(
                 [
-                    self._start(counts[replica], contexts[replica].seeds.numpy(f"restart {restart}"))
+                    self._start(tables[replica], contexts[replica].seeds.numpy(f"restart {restart}"))
                     for replica, restart in members
                 ]
             )
-            for replica, mixture in zip(replicas.tolist(), self._run(counts, replicas, starts, reporters), strict=True):
+            for replica, mixture in zip(replicas.tolist(), self._run(alike, replicas, starts, reporters), strict=True):
                 if replica not in best or mixture.objective[-1] > best[replica].objective[-1]:
                     best[replica] = mixture
-        return [
-            self._result(best[replica], counts[replica, : part.n_items], reporters[replica])
-            for replica, part in enumerate(data)
-        ]
+        return [self._result(best[replica], counts, reporters[replica]) for replica, counts in enumerate(tables)]
 
-    def _together(self, fits: list[tuple[int, int]], n_items: int) -> Iterator[list[tuple[int, int]]]:
+    def _together(self, fits: list[tuple[int, int]], n_rows: int) -> Iterator[list[tuple[int, int]]]:
         """Cuts the fits into parts, so that the memberships of those that run together stay small."""
-        size = max(1, CHUNK // (4 * max(n_items, 1) * self.item_clusters))
+        size = max(1, CHUNK // (4 * max(n_rows, 1) * self.item_clusters))
         for begin in range(0, len(fits), size):
             yield fits[begin : begin + size]
 
@@ -132,25 +129,25 @@ class FiniteMultinomialMixture:
 
     def _run(
         self,
-        counts: Float64[np.ndarray, "replicas items classes"],
+        alike: "AlikeItems",
         replicas: Int64[np.ndarray, " fits"],
         start: Distributions,
         reporters: Sequence[RestartReporter],
     ) -> list["Mixture"]:
         """Runs EM on several fits at once, each on the counts of its replica; each stops by itself."""
         n_fits, n_clusters = len(replicas), self.item_clusters
-        answered = counts.sum(axis=2) > 0
         shares, labels = np.full((n_fits, n_clusters), 1.0 / n_clusters), start
         if self.method == "variational":  # as if the answers were spread over the clusters evenly
-            shares = self.cluster_pseudocount + shares * answered.sum(axis=1)[replicas][:, None]
-            labels = self.label_pseudocount + start * (counts.sum(axis=(1, 2))[replicas] / n_clusters)[:, None, None]
+            n_items, n_answers = alike.times.sum(axis=1), (alike.counts.sum(axis=2) * alike.times).sum(axis=1)
+            shares = self.cluster_pseudocount + shares * n_items[replicas][:, None]
+            labels = self.label_pseudocount + start * (n_answers[replicas] / n_clusters)[:, None, None]
         done: dict[int, Mixture] = {}
         histories: list[list[float]] = [[] for _ in range(n_fits)]
         active = np.arange(n_fits)
-        mine, mask = counts[replicas], answered[replicas]
+        mine, times = alike.counts[replicas], alike.times[replicas]
         for number in range(self.iterations):
             log_shares, log_labels = self._logarithms(shares), self._logarithms(labels)
-            memberships, evidence = expectation(mine, mask, log_shares, log_labels)
+            memberships, evidence = expectation(mine, times, log_shares, log_labels)
             objective = evidence + self._log_prior(shares, labels)
             owners = replicas[active]
             told = {
@@ -172,7 +169,7 @@ class FiniteMultinomialMixture:
                     )
                     stops[place] = True
             if stops.any():
-                active, mine, mask, memberships = active[~stops], mine[~stops], mask[~stops], memberships[~stops]
+                active, mine, times, memberships = active[~stops], mine[~stops], times[~stops], memberships[~stops]
                 if not len(active):
                     break
             shares, labels = self.maximisation(mine, memberships)
@@ -221,6 +218,35 @@ class FiniteMultinomialMixture:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
+class AlikeItems:
+    """The distinct rows of label counts of each replica, and how many items have them: with few answers per item these
+    are far fewer than items, whose memberships are the same.
+
+    Attributes:
+        counts: of each label, in ascending order; padded with zeros.
+        times: how many items have such counts; 0 for counts of zero, whose items have no cluster of their own.
+    """
+
+    counts: Float64[np.ndarray, "replicas rows classes"]
+    times: Float64[np.ndarray, "replicas rows"]
+
+    @property
+    def n_rows(self) -> int:
+        return self.counts.shape[1]
+
+    @classmethod
+    def of(cls, tables: Sequence[Float64[np.ndarray, "_ classes"]]) -> "AlikeItems":
+        """Takes each replica's items [items, classes]. O(N log N K)."""
+        kinds = {id(table): np.unique(table, axis=0, return_counts=True) for table in tables}
+        found = [kinds[id(table)] for table in tables]
+        n_rows, n_classes = max(len(rows) for rows, _ in found), tables[0].shape[1]
+        counts, times = np.zeros((len(found), n_rows, n_classes)), np.zeros((len(found), n_rows))
+        for replica, (rows, number) in enumerate(found):
+            counts[replica, : len(rows)], times[replica, : len(rows)] = rows, number * rows.any(axis=1)
+        return cls(counts=counts, times=times)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Mixture:
     """A fitted mixture: its shares, each cluster's label distribution, what stood for their logarithms in the last
     E-step, the objective of each step."""
@@ -234,15 +260,15 @@ class Mixture:
 
 
 def expectation(
-    counts: Counts, answered: Bool[np.ndarray, "fits items"], log_shares: Shares, log_labels: Distributions
+    counts: Counts, times: Times, log_shares: Shares, log_labels: Distributions
 ) -> tuple[Memberships, Float64[np.ndarray, " fits"]]:
-    """E-step of several fits: memberships, zero for items without answers, and the log-likelihood of all counts.
+    """E-step of several fits: memberships times the items that have them, and the log-likelihood of all counts.
 
-    The multinomial coefficients, which no parameter changes, are left out of the likelihood. O(N G K) per fit.
+    The multinomial coefficients, which no parameter changes, are left out of the likelihood. O(rows G K) per fit.
     """
     memberships, evidence = normalised(counts @ log_labels.transpose(0, 2, 1) + log_shares[:, None, :])
-    memberships *= answered[:, :, None]
-    return memberships, (evidence * answered).sum(axis=1)
+    memberships *= times[:, :, None]
+    return memberships, (evidence * times).sum(axis=1)
 
 
 def expected_logs(parameters: Float64[np.ndarray, "*rows"]) -> Float64[np.ndarray, "*rows"]:
@@ -274,6 +300,6 @@ MODEL = ModelInfo(
     cost=lambda shape, params: (
         0.5 * params["restarts"] * params["iterations"] * shape.n_items * shape.n_classes * params["item_clusters"]
     ),
-    version=2,
+    version=3,
     monotone_objective=True,
 )

@@ -27,9 +27,10 @@ from annotated_types import Ge
 from jaxtyping import Float64
 from scipy.special import digamma, gammaln
 
-from crowdsweep.arrays import ItemProbs, floored_log, normalised_rows
+from crowdsweep.arrays import ItemProbs, add_rows, floored_log, normalised_rows
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models._em import (
+    IN_CACHE,
     AnnotatorTotals,
     ColumnProbs,
     FittedEM,
@@ -37,6 +38,7 @@ from crowdsweep.models._em import (
     PseudoAnswers,
     StackedCrowds,
     annotator_model,
+    chunks,
     column_counts,
     columns_of_counts,
     log_class_shares,
@@ -133,9 +135,11 @@ def _of_columns(crowds: StackedCrowds, pseudo: PseudoAnswers) -> ColumnProbs:
 
 def _by_cell(crowds: StackedCrowds, per_column: ColumnProbs) -> PseudoAnswers:
     """Sums over the columns of each replica and label [replicas, true, observed]."""
-    sums = np.zeros((crowds.n_replicas, crowds.n_classes, crowds.n_classes))
-    np.add.at(sums, (crowds.annotator_replica[crowds.column_annotator], crowds.column_label), per_column)
-    return sums.transpose(0, 2, 1)
+    n_replicas, n_classes = crowds.n_replicas, crowds.n_classes
+    sums = np.zeros((n_replicas * n_classes, n_classes))
+    for part in chunks(len(per_column), n_classes, IN_CACHE):
+        add_rows(sums, crowds.column_replica_label[part], per_column[part])
+    return sums.reshape(n_replicas, n_classes, n_classes).transpose(0, 2, 1)
 
 
 def _by_replica(crowds: StackedCrowds, per_annotator: AnnotatorTotals) -> Float64[np.ndarray, "replicas classes"]:

@@ -19,26 +19,37 @@ matrix: the answers of one annotator are too few for a model without annotators.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Annotated, Literal, final
 
 import numpy as np
 from annotated_types import Ge
+from jaxtyping import Int
 
-from crowdsweep.arrays import ItemProbs, normalised_rows
+from crowdsweep.arrays import (
+    AnnotatorCodes,
+    Confusion,
+    Confusions,
+    ItemCodes,
+    ItemProbs,
+    RowProbs,
+    normalised_rows,
+)
+from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.choices import choices_of, counts_against
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models._choices import CountedChoices
 from crowdsweep.models._em import (
+    SparseConfusions,
     annotator_model,
     columns_of_counts,
     evenly,
     label_probs_of_anybody,
-    soft_vote,
     stack,
     winners,
 )
 from crowdsweep.models.aggregate._weighted_votes import counts_against_others
-from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
+from crowdsweep.models.contract import FitContext, FitResult, LabelProbs, ModelInfo
 
 
 @final
@@ -61,17 +72,19 @@ class MajorityVote:
     def _fit(self, data: TrainingData) -> FitResult:
         if data.scale == "multilabel":
             return self._fit_choices(data)
-        crowds = stack([data.annotations])
-        shares = soft_vote(crowds)
-        item_probs = self._posterior(shares)
+        item_probs = self._posterior(data.annotations.label_distribution())
+        annotators = VotingAnnotators(annotations=data.annotations, vote=self)
+        return FitResult(
+            item_probs=item_probs, annotators=annotators, label_probs=annotators.label_probs_of(item_probs)
+        )
+
+    def confusions(self, annotations: Annotations) -> tuple[SparseConfusions, Confusion]:
+        """Returns the matrices of the annotators, and that of the crowd."""
+        crowds = stack([annotations])
         counts = counts_against_others(crowds, np.ones(crowds.n_annotators), self._posterior)
         crowd = normalised_rows(crowds.label_sums(counts).T + self.smoothing)
         columns = columns_of_counts(crowds, counts, evenly(crowds, self.smoothing))
-        return FitResult(
-            item_probs=item_probs,
-            annotators=annotator_model(crowds, columns, smoothing=self.smoothing, shared=crowd),
-            label_probs=label_probs_of_anybody(item_probs @ crowd),
-        )
+        return annotator_model(crowds, columns, smoothing=self.smoothing, shared=crowd), crowd
 
     def _posterior(self, shares: ItemProbs) -> ItemProbs:
         return winners(shares) if self.votes == "hard" else shares
@@ -85,6 +98,42 @@ class MajorityVote:
         crowd = annotators.global_confusion()
         expected = item_probs * crowd[:, 1, 1] + (1.0 - item_probs) * crowd[:, 0, 1]
         return FitResult(item_probs=item_probs, annotators=annotators, label_probs=label_probs_of_anybody(expected))
+
+
+@final
+@dataclass(frozen=True, kw_only=True, eq=False)
+class VotingAnnotators:
+    """An `AnnotatorModel` whose matrices are counted when one is first asked for: that takes longer than the vote.
+
+    Attributes:
+        annotations: that were counted.
+        vote: how.
+    """
+
+    annotations: Annotations
+    vote: MajorityVote
+
+    @cached_property
+    def _counted(self) -> tuple[SparseConfusions, Confusion]:
+        return self.vote.confusions(self.annotations)
+
+    @property
+    def n_annotators(self) -> int:
+        return self.annotations.n_annotators
+
+    def confusion(self, annotators: Int[np.ndarray, " annotators"]) -> Confusions:
+        return self._counted[0].confusion(annotators)
+
+    def global_confusion(self) -> Confusion | None:
+        return self._counted[1]
+
+    def label_probs_of(self, item_probs: ItemProbs) -> LabelProbs:
+        """Returns the function rows (item, annotator) -> item_probs[item] @ the crowd's matrix."""
+
+        def label_probs(item: ItemCodes, _: AnnotatorCodes) -> RowProbs:
+            return item_probs[item] @ self._counted[1]
+
+        return label_probs
 
 
 def _as_they_are(chosen: ItemProbs) -> ItemProbs:

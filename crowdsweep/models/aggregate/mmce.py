@@ -32,7 +32,17 @@ import numpy as np
 from annotated_types import Ge, Gt
 from jaxtyping import Float64, Int
 
-from crowdsweep.arrays import AnnotatorCodes, Confusion, Confusions, ItemCodes, ItemProbs, RowProbs, floored_log, ratio
+from crowdsweep.arrays import (
+    AnnotatorCodes,
+    Confusion,
+    Confusions,
+    ItemCodes,
+    ItemProbs,
+    RowProbs,
+    add_rows,
+    floored_log,
+    ratio,
+)
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models._em import PerReplica, StackedCrowds, chunks, normalised, soft_vote, stack
 from crowdsweep.models._steps import Stepped, keeping, run_steps
@@ -96,7 +106,7 @@ class Mmce:
         log_joint = np.full((crowds.n_items, crowds.n_classes), -np.log(crowds.n_classes))
         for part, log_probs in _log_probs(rows, sigma, tau):
             chosen = np.take_along_axis(log_probs, rows.label[part, None, None].astype(np.int64), axis=2)[:, :, 0]
-            np.add.at(log_joint, rows.item[part], rows.weight[part, None] * chosen)
+            add_rows(log_joint, rows.item[part], rows.weight[part, None] * chosen)
         updated, log_evidence = normalised(log_joint)
         log_evidence -= 0.5 * beta * (tau**2).sum(axis=(1, 2))
         log_prior = -0.5 * alpha * (sigma**2).sum(axis=(1, 2))
@@ -140,14 +150,14 @@ def _slope(
         believed = posterior[rows.item[part]] * rows.weight[part, None]
         residual = -np.exp(log_probs)
         residual[np.arange(len(residual)), :, rows.label[part]] += 1.0
-        np.add.at(sums, unit[part], believed[:, :, None] * residual)
+        add_rows(sums, unit[part], believed[:, :, None] * residual)
     return sums
 
 
 def _met(rows: Rows, posterior: ItemProbs, unit: Int[np.ndarray, " rows"], n_units: int) -> Met:
     """Returns how many answers of each unit are to items of each class."""
     sums = np.zeros((n_units, rows.n_classes))
-    np.add.at(sums, unit, rows.weight[:, None] * posterior[rows.item])
+    add_rows(sums, unit, rows.weight[:, None] * posterior[rows.item])
     return sums
 
 

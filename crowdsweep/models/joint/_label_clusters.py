@@ -6,7 +6,6 @@ from typing import cast, final
 
 import numpy as np
 from jaxtyping import Float64, Int32, Int64
-from sklearn.cluster import KMeans
 
 from crowdsweep.arrays import ItemProbs
 from crowdsweep.data.annotations import Annotations
@@ -103,6 +102,8 @@ class LabelPoints:
         n_clusters = min(groups, len(np.unique(reduced[learnt].round(9), axis=0)))
         if n_clusters == 1:
             return np.zeros((len(self.number), self.n_classes), np.int32)
+        from sklearn.cluster import KMeans  # noqa: PLC0415 - takes a second to import, and who describes a model fits none
+
         seed = seeds.integer("k-means") % 2**31
         means = KMeans(n_clusters, n_init=1, random_state=seed)  # pyright: ignore[reportArgumentType]: its own default is text
         means.fit(reduced[learnt], sample_weight=self.weights[learnt])

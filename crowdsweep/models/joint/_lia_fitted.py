@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Float, Float32, Float64, Int, Int64, Shaped
 
-from crowdsweep.arrays import ClassConfusions, Confusions, ItemProbs, ratio
+from crowdsweep.arrays import ClassConfusions, Confusions, ItemProbs, add_rows, ratio
 from crowdsweep.data.dataset import Items
 from crowdsweep.models._em import chunks
 from crowdsweep.models._stacked import weights_of
@@ -58,8 +58,9 @@ class FittedLia:
         return Values({name: array.to(self.device) for name, array in wide.items()})
 
     @cached_property
-    def _vectors(self) -> Float[torch.Tensor, "annotators width"]:
-        return torch.from_numpy(self.snapshot.tables["annotators"]).to(self.device, torch.float64)
+    def _vectors(self) -> Float32[torch.Tensor, "annotators width"]:
+        # As they were trained: of a million annotators, those that are asked about are widened, not all.
+        return torch.from_numpy(self.snapshot.tables["annotators"]).to(self.device)
 
     @cached_property
     def _features(self) -> Float[torch.Tensor, "annotators _"] | None:
@@ -105,7 +106,7 @@ class FittedLia:
         for part in chunks(len(answers.said), self.network.n_cells):
             log_q = np.log(np.maximum(self.pairs(answers.item[part], answers.annotator[part]), 1e-30))
             gained = np.einsum("ajkl,ajl->ajk", log_q, said[part])
-            np.add.at(log_joint, answers.item[part], weight[part, None, None] * gained)
+            add_rows(log_joint, answers.item[part], weight[part, None, None] * gained)
         return _exponentials(log_joint)
 
     @torch.no_grad()
@@ -118,7 +119,7 @@ class FittedLia:
             what = torch.from_numpy(item[part].astype(np.int64)).to(self.device)
             competence = self.network.competence(
                 self._values,
-                self._vectors[who],
+                self._vectors[who].to(torch.float64),
                 None if self._features is None else self._features[who],
                 torch.zeros_like(who),
                 np.array([len(who)]),
@@ -234,9 +235,9 @@ class FittedLia:
     def vectors(self) -> Float32[np.ndarray, "annotators width"]:
         """Returns the annotators' vectors, by the codes in the answers."""
         if self._features is None or self.network.describing is None:
-            return self._vectors.to(torch.float32).cpu().numpy()
+            return self._vectors.cpu().numpy()
         described = self.network.describing.logits(self._values, self._features[None], None)[0].transpose(0, 1)
-        return (self._vectors + described).to(torch.float32).cpu().numpy()
+        return (self._vectors.to(torch.float64) + described).to(torch.float32).cpu().numpy()
 
 
 @final
@@ -269,12 +270,18 @@ class LiaAnnotators:
     def matrices(self, annotators: Int[np.ndarray, " annotators"]) -> Confused:
         """Returns a matrix for each annotator and question."""
         code = self.fitted.code[annotators]
-        found = self._of(code)
-        unknown = ~self.fitted.known[code]
-        if unknown.any():
-            members, share = self.fitted.crowd
-            found[unknown] = np.tensordot(share, self._of(members), axes=1)
+        known = self.fitted.known[code]
+        if known.all():
+            return self._of(code)
+        found = np.broadcast_to(self._crowd, (len(code), *self._crowd.shape)).copy()
+        found[known] = self._of(code[known])
         return found
+
+    @cached_property
+    def _crowd(self) -> Float64[np.ndarray, "questions true observed"]:
+        """The pooled matrix of each question. Annotators are asked about in chunks, and most may be unknown."""
+        members, share = self.fitted.crowd
+        return np.tensordot(share, self._of(members), axes=1)
 
     def _of(self, code: Int64[np.ndarray, " annotators"]) -> Confused:
         total = self.posterior.sum(axis=0)[:, :, None]

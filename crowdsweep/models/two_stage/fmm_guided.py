@@ -10,4 +10,4 @@ choose its cluster, and no model here does that.
 from crowdsweep.models.aggregate import fmm
 from crowdsweep.models.two_stage._guided import guided
 
-MODEL = guided(__name__, fmm.MODEL, version=3)
+MODEL = guided(__name__, fmm.MODEL, version=4)

@@ -74,6 +74,8 @@ class Candidate:
         why: in a few words.
         when: on which data it is.
         searched: whether its settings matter enough to be searched.
+        reads: whether it reads features or texts of items: where they have neither, it is not even imported, which
+            would bring torch along.
         unseen: whether it says something of items that no fit sees, though it learns from labels alone.
         params: hyper-parameters.
     """
@@ -82,6 +84,7 @@ class Candidate:
     why: str
     when: Callable[[Facts], bool] = lambda _: True
     searched: bool = False
+    reads: bool = False
     unseen: bool = False
     params: Mapping[str, Any] = field(default_factory=dict)
 
@@ -147,13 +150,17 @@ CANDIDATES = (
         searched=True,
     ),
     Candidate(name="glad", why="items that are hard for everybody", when=_known, searched=True),
-    Candidate(name="ideal", why="trained on gold: what a classifier could reach at best, marked and ranked apart"),
-    Candidate(name="soft-mv", why="a classifier trained on the shares of the votes", when=_has_features),
-    Candidate(name="crowdlab", why="a classifier as one more opinion", when=_known),
-    Candidate(name="dl-ds", why="Dawid-Skene, then a classifier", when=_known),
-    Candidate(name="dl-em", why="Dawid-Skene and a classifier, trained together", when=_known, searched=True),
-    Candidate(name="cmm", why="annotators in groups, and a classifier", searched=True),
-    Candidate(name="lia-ml", why="several classes per item, from features", when=_of_several_classes),
+    Candidate(
+        name="ideal", why="trained on gold: what a classifier could reach at best, marked and ranked apart", reads=True
+    ),
+    Candidate(name="soft-mv", why="a classifier trained on the shares of the votes", when=_has_features, reads=True),
+    Candidate(name="crowdlab", why="a classifier as one more opinion", when=_known, reads=True),
+    Candidate(name="dl-ds", why="Dawid-Skene, then a classifier", when=_known, reads=True),
+    Candidate(
+        name="dl-em", why="Dawid-Skene and a classifier, trained together", when=_known, searched=True, reads=True
+    ),
+    Candidate(name="cmm", why="annotators in groups, and a classifier", searched=True, reads=True),
+    Candidate(name="lia-ml", why="several classes per item, from features", when=_of_several_classes, reads=True),
 )
 
 
@@ -210,8 +217,11 @@ def choose(facts: Facts, name: str) -> list[Chosen]:
 
 def _can(candidate: Candidate, facts: Facts, name: str) -> bool:
     """Tells whether the data bring what a model needs, and whether it is ranked among the others."""
+    items = facts.trial.training.items
+    if candidate.reads and items.features is None and items.text is None:
+        return False
     info = registered.model_info(candidate.name)
-    needs = info.needs_of(registered.build_model(candidate.name, candidate.params), facts.trial.training.items)
+    needs = info.needs_of(registered.build_model(candidate.name, candidate.params), items)
     try:
         check_needs(info, needs, facts.trial, name)
     except DataError:
