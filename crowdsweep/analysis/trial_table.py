@@ -1,6 +1,6 @@
 """The tidy table of results, one row per trial."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -56,6 +56,15 @@ def results_table(state: JournalState, phase: TablePhase = "report", *, every: b
     """
     found = one_each(trial for trial in shown_trials(state, every=every) if phase in ("all", trial.spec.phase))
     return _table(state, found.values(), every=every)
+
+
+def results_of_all(states: Sequence[JournalState], phase: TablePhase = "report", *, every: bool = False) -> pa.Table:
+    """Returns the trials of several sweeps, one below another, as `results_table` has those of each; a metric that one
+    of them lacks is null there."""
+    tables = [results_table(state, phase, every=every) for state in states]
+    metrics = sorted({name for table in tables for name in metric_columns(table)})
+    told = [name for name in TRIAL_COLUMNS if every or name != "asked"]
+    return pa.concat_tables(tables, promote_options="default").select([*told, *metrics, *FAILURE_COLUMNS])
 
 
 def comparison_rows(state: JournalState) -> pa.Table:
