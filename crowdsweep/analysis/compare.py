@@ -7,7 +7,7 @@ vary over stands in `metrics.intervals`.
 
 import json
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -23,6 +23,7 @@ from crowdsweep.metrics.intervals import Estimate, Varies, estimate
 from crowdsweep.metrics.known import HELDOUT, repeats_votes
 from crowdsweep.metrics.ranking import ranking_metric
 from crowdsweep.metrics.shown import unsound_words
+from crowdsweep.metrics.wording import goal_of
 from crowdsweep.record.array_names import ItemScores, no_item_scores
 from crowdsweep.record.naming import is_thinned, short_name
 from crowdsweep.record.result import Status
@@ -218,6 +219,7 @@ def compare(
     gold_models: frozenset[str] = frozenset(),
     references: Mapping[tuple[str, str], References] | None = None,
     item_scores: ItemScores = no_item_scores,
+    by: str = "",
 ) -> Comparison:
     """Compares the models of a sweep.
 
@@ -229,6 +231,8 @@ def compare(
         gold_models: labels of the models that need gold.
         references: (dataset, dataset_params) → what its models are scored against; gold where it is not said.
         item_scores: looks up the scores of items.
+        by: full name of the metric that ranks, in place of what `metrics.ranking` chooses; a dataset that lacks it
+            ranks nobody.
     """
     blocks: dict[tuple[str, str], dict[tuple[str, str], _Cell]] = defaultdict(dict)
     for row in table.to_pylist():
@@ -239,12 +243,12 @@ def compare(
         cell = cells.setdefault(name, _Cell(model=row["model"], point=row["point"], chosen=row["chosen"]))
         cell.rows.append(row)
     names = metric_columns(table)
-    wanted = None if metric is None else (metric.name, metric.goal)
+    choose = _choice(None if metric is None else (metric.name, metric.goal), by)
     datasets: list[DatasetComparison] = []
     among = frozenset(dataset for dataset, _ in blocks)
     for (dataset, params), cells in blocks.items():
         known = (references or {}).get((dataset, params), References())
-        made = _compare_models(dataset, params, list(cells.values()), names, wanted, gold_models, known, item_scores)
+        made = _compare_models(dataset, params, list(cells.values()), names, choose, gold_models, known, item_scores)
         datasets.append(replace(made, among=among))
     return Comparison(
         datasets=datasets,
@@ -300,12 +304,23 @@ def describe_dataset(dataset: str, dataset_params: str, among: Collection[str]) 
     return f"{name} ({inside})" if inside else name
 
 
+_Choose = Callable[[Sequence[str], Mapping[str, bool]], tuple[str, Goal]]
+"""(metrics that some trial has, whether each split is scored against gold) → what ranks, and its goal."""
+
+
+def _choice(wanted: tuple[str, Goal] | None, by: str) -> _Choose:
+    if not by:
+        return lambda present, gold: ranking_metric(present, wanted, gold)
+    own = (by, goal_of(by) or "maximize")
+    return lambda present, _: own if by in present else ("", "maximize")
+
+
 def _compare_models(
     dataset: str,
     params: str,
     cells: Sequence[_Cell],
     names: Sequence[str],
-    wanted: tuple[str, Goal] | None,
+    choose: _Choose,
     gold_models: frozenset[str],
     references: References,
     item_scores: ItemScores,
@@ -315,7 +330,7 @@ def _compare_models(
     ]  # records of earlier versions have them
     chosen = [cell for cell in cells if cell.chosen]
     present = [name for name in names if any(row[name] is not None for cell in chosen for row in cell.rows)]
-    metric, goal = ranking_metric(present, wanted, references.gold)
+    metric, goal = choose(present, references.gold)
     keys = [row["key"] for cell in cells for row in cell.rows if metric and row[metric] is not None]
     by_item = {} if references.heldout and metric == HELDOUT else item_scores(keys, metric)
     scores = {

@@ -52,6 +52,7 @@ class SearchShown:
         log: hyper-parameters that were searched on a log scale.
         choices: hyper-parameters that were searched among listed values → these.
         among: all datasets of the sweep.
+        listed: whether all points of its space were to be tried, so that no sampler had a choice.
     """
 
     model: str
@@ -68,6 +69,7 @@ class SearchShown:
     choices: Mapping[str, Sequence[Any]] = field(default_factory=dict[str, Sequence[Any]])
     among: frozenset[str] = frozenset()
     key: str = ""
+    listed: bool = False
 
     @property
     def dataset(self) -> str:
@@ -112,6 +114,7 @@ def searches(state: JournalState, comparison: Comparison) -> Iterator[SearchShow
         space = _space(state, search)
         yield SearchShown(
             key=search.key,
+            listed=space is not None and space.size is not None and space.size <= search.points,
             model=search.label,
             place=place,
             metric=search.metric,

@@ -8,12 +8,13 @@ import pyarrow as pa
 
 from crowdsweep.analysis import phrases
 from crowdsweep.analysis.answer import Answer, answer_of
-from crowdsweep.analysis.compare import Comparison, compare
+from crowdsweep.analysis.compare import Comparison, DatasetComparison, compare
 from crowdsweep.analysis.counted import Place
 from crowdsweep.analysis.flagged import flagged_notes
 from crowdsweep.analysis.kept_scores import KeptScores
 from crowdsweep.analysis.maps.found import Maps, maps_of
 from crowdsweep.analysis.next_steps import NextStep, next_steps
+from crowdsweep.analysis.pivot import Pivot, pivot_of
 from crowdsweep.analysis.references import References
 from crowdsweep.analysis.searches import SearchShown, searches
 from crowdsweep.analysis.sections.baselines import Baselines, baseline_values, baselines_beside
@@ -35,6 +36,8 @@ from crowdsweep.analysis.standing import (
 from crowdsweep.analysis.study import gold_models, study_report, template_of
 from crowdsweep.analysis.trial_table import comparison_rows, results_table
 from crowdsweep.analysis.winners import Winners, winners_of
+from crowdsweep.errors import UnknownName
+from crowdsweep.metrics.wording import goal_of
 from crowdsweep.record.array_names import ItemScores, no_item_scores
 from crowdsweep.record.journal import open_rows, read_journal
 from crowdsweep.record.naming import short_name
@@ -71,6 +74,29 @@ class AnalysedSweep:
     def comparison(self) -> Comparison:
         """The models compared as the sweep file asks for it."""
         return comparison_of(self.state, self._item_scores, self._rows_compared)
+
+    def ranked_by(self, metric: str | None) -> Comparison:
+        """Returns the models compared by another metric of the table than the one that ranks in the report.
+
+        Args:
+            metric: its full name, such as `test_macro_f1`; the report's where it is None.
+
+        Raises:
+            BadInput: no finished trial of the report has it, or it says of no model that it is better.
+        """
+        if metric is None:
+            return self.comparison
+        check_metric(metric, self.comparison.datasets)
+        return comparison_of(self.state, self._item_scores, self._rows_compared, by=metric)
+
+    def pivot(self, metric: str | None = None) -> Pivot:
+        """Returns models × datasets, by the metric that ranks in the report or another one.
+
+        Raises:
+            BadInput: as `ranked_by`.
+        """
+        paper = (self.state.config.get("published") or {}).get("table") or ""
+        return pivot_of(self.ranked_by(metric), sweep=self.state.name, paper=paper)
 
     @cached_property
     def study(self) -> StudyReport | None:
@@ -211,8 +237,32 @@ def analysed(store: Store) -> AnalysedSweep:
     return AnalysedSweep(store=store, state=read_journal(store, rows=rows), rows=rows)
 
 
+def check_metric(metric: str | None, blocks: Sequence[DatasetComparison]) -> None:
+    """Checks that models can be ranked by a metric.
+
+    Args:
+        metric: its full name; nothing is checked where it is None.
+        blocks: comparisons by any metric of the trials that are to be ranked.
+
+    Raises:
+        BadInput: none of the trials has it, or it says of no model that it is better.
+    """
+    known = {name for block in blocks for score in block.scores for name in score.metrics}
+    able = sorted(name for name in known if goal_of(name) is not None)
+    if metric is not None and metric not in able:
+        raise UnknownName("metric of these trials", metric, able)
+
+
+def references_of(state: JournalState) -> dict[Place, References]:
+    """Returns what the models of each dataset are scored against."""
+    return {
+        (row.dataset, canonical_json(dict(row.dataset_params))): References(gold=row.gold, heldout=row.heldout)
+        for row in state.plan.datasets
+    }
+
+
 def comparison_of(
-    state: JournalState, item_scores: ItemScores = no_item_scores, rows: pa.Table | None = None
+    state: JournalState, item_scores: ItemScores = no_item_scores, rows: pa.Table | None = None, *, by: str = ""
 ) -> Comparison:
     """Compares the models of a sweep, as its file asks for it.
 
@@ -220,6 +270,7 @@ def comparison_of(
         state: what its journal says.
         item_scores: looks up the scores of items; without, intervals and tests vary over seeds alone.
         rows: `comparison_rows` of it, where they are known already.
+        by: the metric that ranks; the sweep's where it is empty.
     """
     wanted = state.config.get("metric")
     printed = (state.config.get("published") or {}).get("values", ())
@@ -228,9 +279,7 @@ def comparison_of(
         metric=Metric(name=wanted["name"], goal=wanted["goal"]) if wanted else None,
         published=[PublishedValue(**value) for value in printed],
         gold_models=gold_models(state),
-        references={
-            (row.dataset, canonical_json(dict(row.dataset_params))): References(gold=row.gold, heldout=row.heldout)
-            for row in state.plan.datasets
-        },
+        references=references_of(state),
         item_scores=item_scores,
+        by=by,
     )

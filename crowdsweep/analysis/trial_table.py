@@ -67,6 +67,15 @@ def results_table(
     return _table(state, found.values(), every=every)
 
 
+def results_of_all(states: Sequence[JournalState], phase: TablePhase = "report", *, every: bool = False) -> pa.Table:
+    """Returns the trials of several sweeps, one below another, as `results_table` has those of each; a metric that one
+    of them lacks is null there."""
+    tables = [results_table(state, phase, every=every) for state in states]
+    metrics = sorted({name for table in tables for name in metric_columns(table)})
+    told = [name for name in TRIAL_COLUMNS if every or name != "asked"]
+    return pa.concat_tables(tables, promote_options="default").select([*told, *metrics, *FAILURE_COLUMNS])
+
+
 def comparison_rows(state: JournalState, shown: Sequence[ShownTrial] | None = None) -> pa.Table:
     """Returns the report phase's table, in which a trial that answers for several models of the sweep file has a row
     for each of them; `shown` as for `results_table`."""

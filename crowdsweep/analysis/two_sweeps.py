@@ -1,13 +1,15 @@
-"""Two sweeps beside each other: what their sweep files say differently, and the scores of what both have run.
+"""Sweeps beside each other: what their sweep files say differently, and the scores of what both of two have run.
 
 A model on a dataset is paired with the one of the same label on the same dataset with the same parameters: of the same
 name or path, else of the same data, else, of a folder, of the same last name where only one in either sweep has it.
 Where the data are the same too, both are scored by the same metric, and seeds are in common, trials are paired seed by
-seed, as models of one sweep are (`analysis.paired`), with Holm's correction over all pairs.
+seed, as models of one sweep are (`analysis.paired`), with Holm's correction over all pairs. Of more than two sweeps
+each is set beside the first, and the correction runs over the pairs of all of them.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from statistics import fmean as mean
 from typing import Any
 
@@ -60,6 +62,20 @@ class Pair:
         return "better" if (difference > 0) == (self.goal == "maximize") else "worse"
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Cell:
+    block: DatasetComparison
+    score: Score
+    fingerprint: str
+    params: Mapping[str, Any]
+
+
+Place = tuple[str, str]
+"""A dataset and its parameters in canonical JSON."""
+Cells = Mapping[tuple[Place, str], _Cell]
+"""By dataset and label of the model."""
+
+
 def differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
     """Returns what two sweep files say differently: key path, both values; None where one says nothing.
 
@@ -71,6 +87,23 @@ def differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[tup
     """
     found = [*_differences(first, second, "")]
     return [(key, one, other) for key, one, other in found if key not in LEFT_OUT]
+
+
+def differences_of_all(configs: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[Any]]]:
+    """Returns what any of several sweep files says otherwise than the first: key path, the value of each; None where it
+    says nothing.
+
+    Args:
+        configs: sweep files, as for `differences`; two at least.
+    """
+    first, *others = configs
+    found = [{key: (one, other) for key, one, other in differences(first, config)} for config in others]
+    keys = dict.fromkeys(key for told in found for key in told)
+    told: list[tuple[str, list[Any]]] = []
+    for key in keys:
+        own = next(changes[key][0] for changes in found if key in changes)
+        told.append((key, [own, *(changes[key][1] if key in changes else own for changes in found)]))
+    return told
 
 
 def _differences(first: Any, second: Any, path: str) -> Iterator[tuple[str, Any, Any]]:
@@ -86,35 +119,48 @@ def _differences(first: Any, second: Any, path: str) -> Iterator[tuple[str, Any,
 
 def pairs_of(first: AnalysedSweep, second: AnalysedSweep) -> list[Pair]:
     """Returns the models of both sweeps, dataset by dataset, in the order of the first."""
-    one, other = _cells(first), _cells(second)
-    partners = _partners(one, other)
-    other = {(partners.get(place, place), model): cell for (place, model), cell in other.items()}
-    keys = list(dict.fromkeys([*one, *other]))
-    among = {place[0] for place, _ in keys}
-    paired = sum(key in one and key in other for key in keys)
-    found = [_pair(_name(key, one.get(key) or other[key], among), one.get(key), other.get(key), paired) for key in keys]
+    return pairs_with_each(first, [second])[0]
+
+
+def pairs_with_each(first: AnalysedSweep, others: Sequence[AnalysedSweep]) -> list[list[Pair]]:
+    """Returns for each of the others the models of the first sweep and of it, as `pairs_of` does, with one correction
+    for the pairs of all of them."""
+    own = _cells(first)
+    each = [_beside(own, _cells(other)) for other in others]
+    paired = sum(key in own and key in other for other in each for key in other)
+    found: list[Pair] = []
+    for number, other in enumerate(each, start=1):
+        keys = list(dict.fromkeys([*own, *other]))
+        among, letters = {place[0] for place, _ in keys}, (letter_of(0), letter_of(number))
+        named = [(key, _name(key, own.get(key) or other[key], among)) for key in keys]
+        pairs = [_pair(name, own.get(key), other.get(key), paired, letters) for key, name in named]
+        datasets = list(dict.fromkeys(pair.dataset for pair in pairs))
+        found += sorted(pairs, key=lambda pair, order=datasets: order.index(pair.dataset))
+    corrected, sizes = iter(_corrected(found)), [len({*own, *other}) for other in each]
+    return [list(islice(corrected, size)) for size in sizes]
+
+
+def letter_of(number: int) -> str:
+    """Returns what the sweep of this number is called beside the others: A, B, …, Z, AA, …"""
+    before, last = divmod(number, 26)
+    return (letter_of(before - 1) if before else "") + chr(ord("A") + last)
+
+
+def _corrected(pairs: Sequence[Pair]) -> list[Pair]:
+    found = list(pairs)
     tested = [place for place, pair in enumerate(found) if pair.test is not None and pair.test.p is not None]
     corrected = holm([pair.test.p for place in tested if (pair := found[place]).test and pair.test.p is not None])
     for place, p_holm in zip(tested, corrected, strict=True):
         test = found[place].test
         assert test is not None  # noqa: S101 - these are the tested ones
         found[place] = replace(found[place], test=replace(test, p_holm=p_holm))
-    datasets = list(dict.fromkeys(pair.dataset for pair in found))
-    return sorted(found, key=lambda pair: datasets.index(pair.dataset))
+    return found
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Cell:
-    block: DatasetComparison
-    score: Score
-    fingerprint: str
-    params: Mapping[str, Any]
-
-
-Place = tuple[str, str]
-"""A dataset and its parameters in canonical JSON."""
-Cells = Mapping[tuple[Place, str], _Cell]
-"""By dataset and label of the model."""
+def _beside(own: Cells, other: Cells) -> Cells:
+    """Returns the models of another sweep by the names that its datasets have in the first."""
+    partners = _partners(own, other)
+    return {(partners.get(place, place), model): cell for (place, model), cell in other.items()}
 
 
 def _cells(sweep: AnalysedSweep) -> dict[tuple[Place, str], _Cell]:
@@ -166,7 +212,9 @@ def _name(key: tuple[Place, str], cell: _Cell, among: Collection[str]) -> tuple[
     return dataset_words(key[0][0], cell.params, among), key[1]
 
 
-def _pair(key: tuple[str, str], first: _Cell | None, second: _Cell | None, paired: int) -> Pair:
+def _pair(
+    key: tuple[str, str], first: _Cell | None, second: _Cell | None, paired: int, letters: tuple[str, str]
+) -> Pair:
     known = first or second
     assert known is not None  # noqa: S101 - keys are of one or the other
     pair = Pair(
@@ -196,7 +244,9 @@ def _pair(key: tuple[str, str], first: _Cell | None, second: _Cell | None, paire
     pair = replace(
         pair, test=test, first=mean(one[seed] for seed in common), second=mean(other[seed] for seed in common)
     )
-    unsound = [f"in {name} {why}" for name, cell in (("A", first), ("B", second)) if (why := _unsound(cell))]
+    unsound = [
+        f"in {name} {why}" for name, cell in zip(letters, (first, second), strict=True) if (why := _unsound(cell))
+    ]
     if unsound:
         pair = replace(pair, test=replace(test, p=None), why=f"not comparable: {', '.join(unsound)}")
     return pair

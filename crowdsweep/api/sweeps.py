@@ -5,7 +5,7 @@ import logging
 import shlex
 import threading
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,9 +14,11 @@ import pyarrow as pa
 
 from crowdsweep import app
 from crowdsweep.analysis.comparison_table import comparison_table
+from crowdsweep.analysis.pivot import Pivot, pivot_table
 from crowdsweep.analysis.standing import sweep_status
 from crowdsweep.analysis.study_table import study_table
 from crowdsweep.analysis.sweep import analysed
+from crowdsweep.analysis.together import pivot_of_all
 from crowdsweep.analysis.trial_table import TablePhase, results_table
 from crowdsweep.api.fits import Fit, check_seeds, to_keep
 from crowdsweep.api.loading import without_numpy
@@ -33,6 +35,10 @@ from crowdsweep.record.stores import DEFAULT_STORES, asked_store
 from crowdsweep.sweep.starter.begin import asked_sweep
 from crowdsweep.sweepfile.read import sweep_of
 from crowdsweep.sweepfile.records import Engine, SweepConfig
+from crowdsweep.views.papers.figure_files import formats_of, write_figures
+from crowdsweep.views.papers.methods import methods_paragraph
+from crowdsweep.views.tables.pivot import PlusMinus, render_pivot
+from crowdsweep.views.tables.texts import TableFormat
 
 _SHOWN = ("dataset", "rank", "model", "metric", "mean", "low", "high", "n", "failed")
 
@@ -64,6 +70,64 @@ class Results:
         against the best, seconds; `table.csv` of the report."""
         with one_thread():
             return comparison_table(analysed(self.store).comparison)
+
+    def pivot(self, metric: str | None = None, *, beside: Sequence["Results"] = ()) -> pa.Table:
+        """Returns models × datasets as papers print them, a row for each model: of each dataset a column of its title
+        with the mean, and `<title>: low`, `high`, `sd`, `n`, `stands` (best, as good, worse, not tested, saw gold), and
+        `printed` where a paper has values.
+
+        Args:
+            metric: that ranks, such as `test_macro_f1`; the report's where it is None.
+            beside: further sweeps, whose models are ranked and tested with this one's on the data that they share.
+
+        Raises:
+            BadInput: no finished trial has that metric, or it says of no model that it is better.
+        """
+        with one_thread():
+            return pivot_table(self._pivot(metric, beside))
+
+    def pivot_text(
+        self,
+        form: TableFormat = "latex",
+        *,
+        metric: str | None = None,
+        plus_minus: PlusMinus = "interval",
+        beside: Sequence["Results"] = (),
+    ) -> str:
+        """Returns the same as text, as `crowdsweep results --layout pivot` prints it: `latex` with booktabs, `md`,
+        `csv` or `json`.
+
+        Args:
+            form: of the text.
+            metric, beside: as for `pivot`.
+            plus_minus: what stands behind a mean: half its 95 % `interval`, the `sd` over seeds, or `none`.
+
+        Raises:
+            BadInput: as `pivot`.
+        """
+        with one_thread():
+            return render_pivot(self._pivot(metric, beside), form, plus_minus)
+
+    def figures(self, formats: str = "pdf") -> list[Store]:
+        """Writes the report's figures, with their captions, into `figures` of the sweep's folder, as `crowdsweep report
+        --figures` does, and returns the files.
+
+        Args:
+            formats: pdf, svg, png, or several with commas between.
+
+        Raises:
+            BadInput: a format is none, or a file of somebody else's is in the way.
+            NotWritten: they could not be written.
+        """
+        wanted = formats_of(formats)
+        with one_thread():
+            return write_figures(analysed(self.store), wanted)
+
+    def methods(self, *, latex: bool = False) -> str:
+        """Returns a methods paragraph for a paper, as `crowdsweep report --methods` prints it; every number in it is
+        read from the record."""
+        with one_thread():
+            return methods_paragraph(analysed(self.store), latex=latex)
 
     @property
     def study(self) -> pa.Table | None:
@@ -121,6 +185,9 @@ class Results:
             warnings.warn(fitted.unfinished, ConvergenceWarning, stacklevel=2)
         command = f"crowdsweep.results({str(self.store)!r}).label({words})"
         return Fit(fitted=to_keep(fitted), source=chosen.dataset, why=chosen.why, command=command)
+
+    def _pivot(self, metric: str | None, beside: Sequence["Results"]) -> Pivot:
+        return pivot_of_all([analysed(one.store) for one in (self, *beside)], metric)
 
     @property
     def _state(self) -> JournalState:

@@ -41,6 +41,7 @@ from crowdsweep.record.stores import DEFAULT_STORES, asked_store, stores_in
 if TYPE_CHECKING:
     from crowdsweep.analysis.trial_table import TablePhase
     from crowdsweep.sweepfile.records import Engine
+    from crowdsweep.views.tables.pivot import PlusMinus
     from crowdsweep.views.tables.texts import TableFormat
 
 record_argument = click.argument("store", metavar="DIR", type=STORE, shell_complete=stores_named)
@@ -147,20 +148,78 @@ def plan(sweep: Path, overrides: tuple[str, ...], as_json: bool) -> None:
 
 
 @commands.command()
-@store_argument
-@click.option("--format", "form", type=click.Choice(["csv", "json", "md", "latex"]), default="csv", show_default=True)
+@click.argument("stores", metavar="[DIR …]", nargs=-1, type=STORE, shell_complete=stores_named)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["csv", "json", "md", "latex"]),
+    help="csv where it is left out; of the pivot a table for the terminal.",
+)
 @click.option("--phase", type=click.Choice(["search", "report", "all"]), default="report", show_default=True)
 @click.option(
     "--all-trials", is_flag=True, help="Also trials that the sweep file asked for earlier, marked by `asked`."
 )
-def results(store: Store | None, form: "TableFormat", phase: "TablePhase", all_trials: bool) -> None:
-    """Print one row per trial: what it was, how it ended, what it cost and every metric."""
-    from crowdsweep.analysis.trial_table import results_table
+@click.option(
+    "--layout",
+    type=click.Choice(["trials", "pivot"]),
+    default="trials",
+    show_default=True,
+    help="A row per trial, or models × datasets as papers print them.",
+)
+@click.option(
+    "--metric", metavar="NAME", help="What ranks in the pivot, such as test_macro_f1; else what the report says."
+)
+@click.option(
+    "--plus-minus",
+    type=click.Choice(["interval", "sd", "none"]),
+    default="interval",
+    show_default=True,
+    help="What stands behind a mean of the pivot.",
+)
+def results(
+    stores: tuple[Store, ...],
+    form: "TableFormat | None",
+    phase: "TablePhase",
+    all_trials: bool,
+    layout: str,
+    metric: str | None,
+    plus_minus: "PlusMinus",
+) -> None:
+    """Print one row per trial: what it was, how it ended, what it cost and every metric; or models × datasets.
+
+    Of several sweeps the rows of all, or the models of all on the data that they share.
+    """
+    if layout == "pivot":
+        if phase != "report" or all_trials:
+            raise BadInput("--layout pivot: shows what the report counts; leave --phase and --all-trials out")
+        _print_pivot(stores, form, metric, plus_minus)
+        return
+    if metric is not None:
+        raise BadInput("--metric: ranks models in a pivot, and trials have no rank; add --layout pivot")
+    from crowdsweep.analysis.trial_table import results_of_all
     from crowdsweep.record.journal import read_journal
     from crowdsweep.views.tables.texts import render_table
 
-    found = results_table(read_journal(named_store(store)), phase, every=all_trials)
-    click.echo(render_table(found, form).rstrip("\n"))
+    states = [read_journal(store) for store in _named_stores(stores)]
+    click.echo(render_table(results_of_all(states, phase, every=all_trials), form or "csv").rstrip("\n"))
+
+
+def _named_stores(given: tuple[Store, ...]) -> list[Store]:
+    return [asked_store(store) for store in given] if given else [named_store(None)]
+
+
+def _print_pivot(
+    stores: tuple[Store, ...], form: "TableFormat | None", metric: str | None, plus_minus: "PlusMinus"
+) -> None:
+    from crowdsweep.analysis.sweep import analysed
+    from crowdsweep.analysis.together import pivot_of_all
+    from crowdsweep.views.tables.pivot import render_pivot
+    from crowdsweep.views.terminal.grid import terminal_width
+    from crowdsweep.views.terminal.pivot import pivot_text
+
+    found = pivot_of_all([analysed(store) for store in _named_stores(stores)], metric)
+    text = render_pivot(found, form, plus_minus) if form else pivot_text(found, terminal_width(), plus_minus)
+    click.echo(text.rstrip("\n"))
 
 
 @commands.command()
@@ -168,9 +227,23 @@ def results(store: Store | None, form: "TableFormat", phase: "TablePhase", all_t
 @click.option(
     "--live", is_flag=True, help="Write it again while the sweep runs; the open page follows. Ctrl-C ends it."
 )
-def report(store: Store | None, live: bool) -> None:
+@click.option(
+    "--figures",
+    metavar="FORMATS",
+    help="Also write its figures, with captions, into figures/: pdf, svg, png or several.",
+)
+@click.option("--methods", is_flag=True, help="Print a methods paragraph for a paper, and write nothing.")
+@click.option("--latex", is_flag=True, help="The methods paragraph as LaTeX.")
+def report(store: Store | None, live: bool, figures: str | None, methods: bool, latex: bool) -> None:
     """Write report.html, table.md, table.csv, table.tex and results.parquet from the record."""
+    if live and (figures is not None or methods):
+        raise BadInput("--live: ends when the sweep does; ask for --figures or --methods without it")
+    if latex and not methods:
+        raise BadInput("--latex: is of the methods paragraph; add --methods")
     say_first(f"{store or 'the latest sweep'}: reading it")
+    if methods or figures is not None:
+        _for_a_paper(store, figures, methods=methods, latex=latex)
+        return
     if live:
         from crowdsweep.analysis.underway.begun import begun_store
         from crowdsweep.views.live import live_report
@@ -180,6 +253,22 @@ def report(store: Store | None, live: bool) -> None:
     from crowdsweep.views.report_files import write_report
 
     click.echo(write_report(named_store(store)))
+
+
+def _for_a_paper(store: Store | None, formats: str | None, *, methods: bool, latex: bool) -> None:
+    from crowdsweep.analysis.sweep import analysed
+    from crowdsweep.views.papers.figure_files import formats_of, write_figures
+    from crowdsweep.views.papers.methods import methods_paragraph
+    from crowdsweep.views.report_files import write_files
+
+    wanted = formats_of(formats) if formats is not None else ()
+    found = analysed(named_store(store))
+    if methods:
+        click.echo(methods_paragraph(found, latex=latex))
+    else:
+        click.echo(write_files(found))
+    if wanted:
+        say(f"{found.store / 'figures'}: {len(write_figures(found, wanted))} files", err=methods)
 
 
 @commands.command()

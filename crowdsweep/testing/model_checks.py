@@ -54,10 +54,10 @@ from crowdsweep.testing.small_data import (
 )
 
 if TYPE_CHECKING:
-    import pytest
+    from _pytest.mark import ParameterSet
 
 
-def model_checks(names: Iterable[str] | None = None) -> "list[pytest.ParameterSet]":
+def model_checks(names: Iterable[str] | None = None) -> "list[ParameterSet]":
     """Returns (model, check) for every promise that each model makes; waived ones as strict expected failures.
 
     Args:

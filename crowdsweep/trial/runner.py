@@ -180,9 +180,10 @@ def _run_cell(
         return [_failed(spec, failure_of(fault), 0.0) for spec in specs]
     needs = info.needs_of(model, base.items)
     fits, results = _prepare(specs, base, info, needs)
-    for fit in fits if checkpoints is not None and info.checkpoints else ():
-        maker = partial(made_by, fit.specs[0], type(model), device, curve_spec)
-        fit.checkpoint = checkpoints.of([spec.key for spec in fit.specs], maker, fit.progress)
+    if checkpoints is not None and info.checkpoints:
+        for fit in fits:
+            maker = partial(made_by, fit.specs[0], type(model), device, curve_spec)
+            fit.checkpoint = checkpoints.of([spec.key for spec in fit.specs], maker, fit.progress)
     contexts = [_context(fit, "gold" in needs, device, report, curve_spec) for fit in fits]
     for fit, outcome in zip(fits, _fit(model, fits, contexts, curve_spec), strict=True):
         results += _finish(fit, outcome, curve_spec, info, "gold" in needs)

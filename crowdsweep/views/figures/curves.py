@@ -19,6 +19,7 @@ from crowdsweep.views.figures.drawing import (
     line_style,
     margin_of,
     name_lines,
+    plain_line_style,
     reference_style,
     round_ticks,
     scale_of,
@@ -62,7 +63,7 @@ def training_curves(curves: Mapping[str, Sequence[Steps]], metric: str) -> Figur
         axes = figure.subplots()
         ends: list[LineEnd] = []
         for place, (label, fits) in enumerate(curves.items()):
-            looks = line_style(place)
+            looks = plain_line_style(place)
             for fit in fits:
                 steps, scores = zip(*fit, strict=True)
                 axes.plot(
@@ -74,7 +75,7 @@ def training_curves(curves: Mapping[str, Sequence[Steps]], metric: str) -> Figur
                     alpha=0.6,
                 )
             last = float(np.mean([fit[-1][1] for fit in fits]))
-            ends.append(LineEnd(y=scale * last, text=label, looks={**looks, "marker": ""}))
+            ends.append(LineEnd(y=scale * last, text=label, looks=looks))
         axes.set_xlabel("step")
         axes.set_ylabel(readable(metric))
         axes.xaxis.set_major_locator(round_ticks(whole=True))

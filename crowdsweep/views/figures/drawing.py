@@ -30,6 +30,7 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 INK = "#1d2125"  # becomes `currentColor` in SVG
 ACCENT = "#0a6299"  # becomes the page's accent in SVG: where shades say something, they fade into any paper
 WIDTH = 4.2  # inches, of a figure before its labels
+DOTS = 300  # an inch, of a picture for a paper
 _OTHER_SCRIPTS = (  # fonts of scripts that matplotlib's own lacks, as systems have them
     *("Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans CJK KR", "Noto Sans SC", "Noto Sans JP", "Noto Sans KR"),
     *("Source Han Sans SC", "WenQuanYi Micro Hei", "WenQuanYi Zen Hei", "Droid Sans Fallback", "PingFang SC"),
@@ -37,13 +38,20 @@ _OTHER_SCRIPTS = (  # fonts of scripts that matplotlib's own lacks, as systems h
     *("Noto Sans Bengali", "Noto Sans Tamil", "Noto Sans Thai", "Nirmala UI", "Leelawadee UI", "Arial Unicode MS"),
 )
 _DASHES = ("-", "--", "-.", ":")
+_DASHES_ALONE = (*_DASHES, (0, (7, 1, 1, 1, 1, 1)), (0, (4, 3)))  # of lines without markers
 _ENLARGED = 1.4  # times its own width that a page may show a figure
 _FLAT = 1e-4  # of their size: values that differ by less are drawn as the same
 _LABEL_POINTS = 11.0  # that a line of text takes
 _FAR = 12.0  # times the usual distance from the middle: beyond, a value leaves the scale to the others
+_NO_METADATA: Mapping[str, dict[str, Any]] = {
+    "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+    "svg": {"Date": None, "Creator": None},
+    "png": {"Software": None},
+}
 _STYLE: Any = {
     "svg.fonttype": "path",  # letters as outlines: no font of the reader's can make a label overflow
     "svg.hashsalt": "crowdsweep",
+    "pdf.fonttype": 42,  # TrueType, which journals take; matplotlib's own Type 3 they refuse
     "font.size": 9,
     "axes.edgecolor": INK,
     "axes.labelcolor": INK,
@@ -181,6 +189,16 @@ def line_style(place: int) -> dict[str, Any]:
     }
 
 
+def plain_line_style(place: int) -> dict[str, Any]:
+    """Returns the looks of the `place`th line of a figure without markers: colour and dashes, so that lines differ on
+    grey paper too."""
+    return {
+        "color": PALETTE[place % len(PALETTE)],
+        "marker": "",
+        "linestyle": _DASHES_ALONE[(place + place // len(PALETTE)) % len(_DASHES_ALONE)],
+    }
+
+
 def reference_style() -> dict[str, Any]:
     """Returns the looks of an upper bound, which is no competitor."""
     return {"color": INK, "marker": "", "linestyle": (0, (2, 2))}
@@ -203,6 +221,23 @@ def to_png(figure: Figure) -> bytes:
     buffer = io.BytesIO()
     with style():
         figure.savefig(buffer, format="png", dpi=144, bbox_inches="tight", facecolor="white")
+    return buffer.getvalue()
+
+
+def to_file(figure: Figure, form: str) -> bytes:
+    """Returns a figure as a file for a paper: of the same figure the same bytes, with no time in it.
+
+    Args:
+        figure: just drawn: another format may have changed it.
+        form: `pdf` with its fonts embedded (Type 42), `svg` with letters as outlines, or `png` on white with 300 dots
+            an inch.
+    """
+    buffer = io.BytesIO()
+    look: dict[str, Any] = {"dpi": DOTS, "facecolor": "white"} if form == "png" else {}
+    with style():
+        if form == "svg":
+            _write_what_has_no_outlines(figure)
+        figure.savefig(buffer, format=form, bbox_inches="tight", metadata=_NO_METADATA[form], **look)
     return buffer.getvalue()
 
 

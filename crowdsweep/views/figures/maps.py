@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from crowdsweep.views.figures.drawing import INK, MARKERS, PALETTE, WIDTH, legend, style
 
 _HEAT = LinearSegmentedColormap.from_list("heat", ["#e8f1f8", "#0072B2", "#00314f"])
-_WRONG = LinearSegmentedColormap.from_list("wrong", ["#56B4E9", "#8a8a8a", "#D55E00"])
+_WRONG = LinearSegmentedColormap.from_list("wrong", ["#56B4E9", "#8a8a8a", "#B34700"])
 
 
 def heat_map(matrix: Sequence[Sequence[float]], class_names: Sequence[str] = ()) -> Figure:
@@ -42,7 +42,7 @@ def heat_map(matrix: Sequence[Sequence[float]], class_names: Sequence[str] = ())
 
 def annotator_map(points: np.ndarray, errors: np.ndarray) -> Figure:
     """Draws annotators as points of a plane [annotators, 2], from blue to orange by their share of wrong answers:
-    shades that no paper swallows, light or dark."""
+    shades that no paper swallows, light or dark, and that darken steadily, for print in grey."""
     with style():
         figure = Figure(figsize=(WIDTH, 3.4))
         axes = figure.subplots()

@@ -16,10 +16,8 @@ import yaml
 from markupsafe import Markup, escape
 
 from crowdsweep.analysis import phrases
-from crowdsweep.analysis.compare import Comparison, DatasetComparison
-from crowdsweep.analysis.searches import SearchShown
+from crowdsweep.analysis.methods import methods_of
 from crowdsweep.analysis.sweep import AnalysedSweep
-from crowdsweep.metrics.shown import show_with_interval
 from crowdsweep.metrics.wording import readable
 from crowdsweep.record.events import SweepStatus
 from crowdsweep.record.naming import show_point
@@ -39,9 +37,9 @@ class _Drawing:
 
     count: int = field(default=0)
 
-    def __call__(self, figure: Any, description: str) -> Markup:
+    def __call__(self, figure: figures.ReportFigure) -> Markup:
         self.count += 1
-        return Markup(figures.to_svg(figure, f"f{self.count}", description))  # noqa: S704 - our own drawing
+        return Markup(figures.to_svg(figure.draw(), f"f{self.count}", figure.title))  # noqa: S704 - our own drawing
 
 
 def render_page(found: AnalysedSweep, refresh: int = 0) -> str:
@@ -61,6 +59,7 @@ def render_page(found: AnalysedSweep, refresh: int = 0) -> str:
         style=Markup((folder / "page.css").read_text(encoding="utf-8")),  # noqa: S704 - our own
         refresh=refresh if found.is_at_work else 0,
         draw=_Drawing(),
+        drawn=figures.figures_of(found),
         **_FUNCTIONS,
         **_about_the_sweep(found),
         **_first_screen(found),
@@ -82,6 +81,7 @@ def _about_the_sweep(found: AnalysedSweep) -> dict[str, Any]:
         "a_key": next((trial.spec.key for trial in found.trials if trial.spec.key in state.results), ""),
         "standing": found.standing,
         "left_out": found.left_out,
+        "methods": " ".join(methods_of(found)),
         "sweep_file": yaml.safe_dump(json.loads(json.dumps(dict(state.config))), sort_keys=False, allow_unicode=True),
     }
 
@@ -95,12 +95,10 @@ def _first_screen(found: AnalysedSweep) -> dict[str, Any]:
         "study_tables": below(map(page_tables.study_table, found.study.tables)) if found.study else [],
         "winners": found.winners,
         "answers": found.answers,
-        "ranks": comparison.ranks.each if comparison.ranks else {},
         "first_notes": phrases.worth_of_heldout(comparison),
         "steps": found.next_steps,
         "crowds": found.crowds,
         "searches": found.searches,
-        "stopped_early": found.stopped_early,
         "so_far": None if found.state.status is SweepStatus.DONE else search_so_far(found.searches),
         "notes": found.notes,
     }
@@ -111,7 +109,6 @@ def _rooms(found: AnalysedSweep) -> dict[str, Any]:
     return {
         "maps": found.maps,
         "baselines": {place: below([sections.baseline_table(one)]) for place, one in found.baselines.items()},
-        "training": found.training,
         "guidance": below(sections.guidance_tables(found.guidance)),
         "soft_labels": below(sections.soft_label_tables(found.soft_labels)),
         "unseen": {place: below([sections.unseen_table(models)]) for place, models in found.unseen_annotators.items()},
@@ -119,26 +116,6 @@ def _rooms(found: AnalysedSweep) -> dict[str, Any]:
         "cost": page_tables.cost_table(found.comparison),
         "table_name": (found.state.config.get("published") or {}).get("table") or "the paper",
     }
-
-
-def _means_figure(block: DatasetComparison, comparison: Comparison) -> Any:
-    printed = comparison.printed(block)
-    bars = [
-        figures.Bar(
-            label=score.name,
-            estimate=score.metrics[block.metric],
-            values=list(score.scores.by_seed.values()),
-            apart=score.saw_gold,
-            printed=printed.get(score.model),
-            text=show_with_interval(score.metrics[block.metric], block.metric),
-        )
-        for score in [*block.ranked, *block.gold]
-    ]
-    return figures.means_with_intervals(bars, block.metric)
-
-
-def _search_figure(search: SearchShown) -> Any:
-    return figures.search_curve(search.values, search.goal, search.metric)
 
 
 def _ticks(text: str) -> Markup:
@@ -156,19 +133,6 @@ _FILTERS: dict[str, Any] = {
     "ticks": _ticks,
 }
 _FUNCTIONS: dict[str, Any] = {
-    "draw_means": _means_figure,
-    "draw_ranks": figures.mean_ranks,
-    "draw_search": _search_figure,
-    "draw_importances": figures.importances,
-    "draw_slices": figures.slices,
-    "draw_parallel": figures.parallel_coordinates,
-    "draw_curve": figures.curve,
-    "draw_stopped": figures.stopped_curves,
-    "draw_training": figures.training_curves,
-    "draw_confusion": figures.heat_map,
-    "draw_annotators": figures.annotator_map,
-    "draw_items": figures.item_map,
-    "draw_clusters": figures.cluster_labels,
     "verdict": phrases.verdict,
     "tests_used": phrases.tests_used,
     "flattery": phrases.flattery,

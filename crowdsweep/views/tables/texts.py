@@ -14,11 +14,26 @@ TableFormat = Literal["csv", "json", "md", "latex"]
 _MARKDOWN = re.compile(r"[|`\\]|<(?=[A-Za-z/!?])|(?<=\])\(")  # what ends a cell, is code or HTML, or makes a link
 _LATEX = {
     "\\": "\\textbackslash{}",
+    "<": "\\textless{}",
+    ">": "\\textgreater{}",
+    "|": "\\textbar{}",
+    "−": "$-$",  # pdfTeX's fonts have none of these under their Unicode names
+    "×": "$\\times$",
+    "±": "$\\pm$",
+    "χ": "$\\chi$",
+    "≥": "$\\geq$",
+    "≤": "$\\leq$",
+    "→": "$\\to$",
+    "…": "\\ldots{}",
+    "²": "$^2$",
+    "–": "--",
+    "†": "$^\\dagger$",
     "~": "\\textasciitilde{}",
     "^": "\\textasciicircum{}",
     **{character: f"\\{character}" for character in "&%$#_{}"},
 }
-_LATEX_SPECIAL = re.compile("|".join(map(re.escape, _LATEX)))
+_LATEX_SPECIAL = re.compile("|".join([*map(re.escape, _LATEX), "-(?=-)"]))  # several hyphens become one dash
+_LATEX_OPTION = re.compile(r"\A([\[*])")  # after the end of a row an argument
 
 
 def render_table(table: pa.Table, form: TableFormat) -> str:
@@ -54,6 +69,13 @@ def as_markdown(text: str) -> str:
     return _MARKDOWN.sub(r"\\\g<0>", text)
 
 
+def as_latex(text: str) -> str:
+    """Returns a text that LaTeX sets as it is: no command, comment, argument or ligature. Letters beyond Latin are
+    kept, which pdfLaTeX cannot set and XeLaTeX and LuaLaTeX can with a font that has them."""
+    escaped = _LATEX_SPECIAL.sub(lambda hit: _LATEX.get(hit.group(), "-{}"), plain(" ".join(text.splitlines())))
+    return _LATEX_OPTION.sub(r"{\1}", escaped)
+
+
 def to_latex(table: pa.Table, *, right: Sequence[str] | None = None) -> str:
     """Returns a `tabular` that needs no package; every character that LaTeX takes for a command is escaped.
 
@@ -82,5 +104,4 @@ def _cell_text(value: Any) -> str:
 
 
 def _latex_row(cells: Iterable[str]) -> str:
-    escaped = (_LATEX_SPECIAL.sub(lambda hit: _LATEX[hit.group()], cell) for cell in cells)
-    return " & ".join(escaped) + " \\\\"
+    return " & ".join(map(as_latex, cells)) + " \\\\"

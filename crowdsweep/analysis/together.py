@@ -1,0 +1,195 @@
+"""Several sweeps as one comparison: models of each on the data that they share, ranked and tested as if one sweep had
+run them all.
+
+Datasets are one where data, parameters and the share of held-out annotations are the same, whatever they are called. A
+label that stands for different cells in two sweeps has the sweep's name behind it; the same cell counts once.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from jaxtyping import Float
+
+from crowdsweep.analysis.compare import Comparison, compare
+from crowdsweep.analysis.counted import Place
+from crowdsweep.analysis.kept_scores import KeptScores
+from crowdsweep.analysis.pivot import Pivot, pivot_of
+from crowdsweep.analysis.references import References
+from crowdsweep.analysis.study import gold_models
+from crowdsweep.analysis.sweep import AnalysedSweep, check_metric, references_of
+from crowdsweep.analysis.trial_table import comparison_rows
+from crowdsweep.analysis.two_sweeps import letter_of
+from crowdsweep.record.array_names import names_of
+from crowdsweep.record.spec import canonical_json
+from crowdsweep.sweepfile.records import Metric, PublishedValue
+
+_Data = tuple[str, str, float]
+"""What makes datasets one: fingerprint, parameters, share of held-out annotations."""
+
+
+def compared_together(sweeps: Sequence[AnalysedSweep], metric: str | None = None) -> Comparison:
+    """Compares all models of several sweeps.
+
+    Args:
+        sweeps: one at least; names of datasets are those of the first that has them.
+        metric: that ranks; where it is None, what `metrics.ranking` chooses of each dataset.
+
+    Raises:
+        BadInput: no trial of any of them has that metric, or it says of no model that it is better.
+    """
+    check_metric(metric, [block for sweep in sweeps for block in sweep.comparison.datasets])
+    names = _names(sweeps)
+    places = _places(sweeps, names)
+    labels = _labels(sweeps, names, places)
+    rows: dict[tuple[str, str], Mapping[str, Any]] = {}
+    published: list[PublishedValue] = []
+    references: dict[Place, References] = {}
+    for number, sweep in enumerate(sweeps):
+        for row in comparison_rows(sweep.state).to_pylist():
+            if row["chosen"]:
+                dataset, params = places[number, (row["dataset"], row["dataset_params"])]
+                renamed = {"dataset": dataset, "dataset_params": params, "model": labels[number, row["model"]]}
+                rows.setdefault((renamed["model"], row["key"]), {**row, **renamed})
+        for own, told in references_of(sweep.state).items():
+            if (number, own) in places:
+                references.setdefault(places[number, own], told)
+        published += _published(sweep, number, places, labels)
+    return compare(
+        _table(list(rows.values())),
+        metric=_wanted(sweeps),
+        published=published,
+        gold_models=frozenset(labels[n, one] for n, sweep in enumerate(sweeps) for one in gold_models(sweep.state)),
+        references=references,
+        item_scores=_KeptTogether(sweeps=sweeps),
+        by=metric or "",
+    )
+
+
+def pivot_of_all(sweeps: Sequence[AnalysedSweep], metric: str | None = None) -> Pivot:
+    """Returns models × datasets of one sweep, or of several together.
+
+    Args:
+        sweeps: one at least.
+        metric: that ranks; the report's where it is None.
+
+    Raises:
+        BadInput: as `compared_together`.
+    """
+    if len(sweeps) == 1:
+        return sweeps[0].pivot(metric)
+    papers = dict.fromkeys(filter(None, ((one.state.config.get("published") or {}).get("table") for one in sweeps)))
+    names = ", ".join(dict.fromkeys(sweep.state.name for sweep in sweeps))
+    return pivot_of(compared_together(sweeps, metric), sweep=names, paper="; ".join(papers))
+
+
+def _names(sweeps: Sequence[AnalysedSweep]) -> list[str]:
+    """Returns what sweeps are called, by a letter too where two have one name."""
+    alike = Counter(sweep.state.name for sweep in sweeps)
+    return [
+        sweep.state.name if alike[sweep.state.name] == 1 else f"{sweep.state.name} {letter_of(number)}"
+        for number, sweep in enumerate(sweeps)
+    ]
+
+
+def _wanted(sweeps: Sequence[AnalysedSweep]) -> Metric | None:
+    """Returns the metric that the sweep files name, where all name one."""
+    first, *others = [sweep.state.config.get("metric") for sweep in sweeps]
+    return Metric(name=first["name"], goal=first["goal"]) if first and all(one == first for one in others) else None
+
+
+def _places(sweeps: Sequence[AnalysedSweep], names: Sequence[str]) -> dict[tuple[int, Place], Place]:
+    """Returns number of a sweep and a dataset of it → what the dataset is called among all."""
+    known: dict[_Data, Place] = {}
+    taken: set[Place] = set()
+    found: dict[tuple[int, Place], Place] = {}
+    for number, sweep in enumerate(sweeps):
+        for own, data in _data_of(sweep):
+            if data not in known:
+                name = own[0] if own not in taken else f"{own[0]} [{names[number]}]"
+                known[data] = (name, own[1])
+                taken.add(known[data])
+            found[number, own] = known[data]
+    return found
+
+
+def _data_of(sweep: AnalysedSweep) -> Iterator[tuple[Place, _Data]]:
+    heldout = {place: told.heldout for place, told in references_of(sweep.state).items()}
+    for trial in sweep.trials:
+        if trial.chosen:
+            place = (trial.spec.dataset, canonical_json(dict(trial.spec.dataset_params)))
+            yield place, (trial.spec.fingerprint, place[1], heldout.get(place, 0.0))
+
+
+def _labels(
+    sweeps: Sequence[AnalysedSweep], names: Sequence[str], places: Mapping[tuple[int, Place], Place]
+) -> dict[tuple[int, str], str]:
+    """Returns number of a sweep and a label in it → what the model is called among all: as there, unless another
+    sweep calls other cells of the same data so."""
+    keys: dict[tuple[int, str], dict[Place, set[str]]] = {}
+    for number, sweep in enumerate(sweeps):
+        for trial in sweep.trials:
+            if trial.chosen:
+                own = (trial.spec.dataset, canonical_json(dict(trial.spec.dataset_params)))
+                of_label = keys.setdefault((number, trial.label), {})
+                of_label.setdefault(places[number, own], set()).add(trial.spec.cell_key)
+    owners = Counter(label for _, label in keys)
+    found = {
+        (number, label): f"{label} ({names[number]})" if owners[label] > 1 and _differs(label, own, keys) else label
+        for (number, label), own in keys.items()
+    }
+    every = [cell.label for sweep in sweeps for cell in [*sweep.state.plan.cells, *sweep.state.plan.searches]]
+    return {(number, label): label for number in range(len(sweeps)) for label in every} | found
+
+
+def _differs(
+    label: str, own: Mapping[Place, set[str]], keys: Mapping[tuple[int, str], Mapping[Place, set[str]]]
+) -> bool:
+    """Whether another sweep calls something else so, on data that both have."""
+    return any(
+        cells != others[place]
+        for (_, name), others in keys.items()
+        if name == label
+        for place, cells in own.items()
+        if place in others
+    )
+
+
+def _published(
+    sweep: AnalysedSweep,
+    number: int,
+    places: Mapping[tuple[int, Place], Place],
+    labels: Mapping[tuple[int, str], str],
+) -> Iterator[PublishedValue]:
+    names = {own[0]: place[0] for (of, own), place in places.items() if of == number}
+    for value in (sweep.state.config.get("published") or {}).get("values", ()):
+        read = PublishedValue(**value)
+        model = labels.get((number, read.model), read.model)
+        yield replace(read, dataset=names.get(read.dataset, read.dataset), model=model)
+
+
+def _table(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
+    names = sorted({name for row in rows for name in row})
+    return pa.Table.from_pylist([{name: row.get(name) for name in names} for row in rows])
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _KeptTogether:
+    """Looks up the scores of items in several records (`compare.ItemScores`)."""
+
+    sweeps: Sequence[AnalysedSweep]
+
+    def __call__(self, keys: Sequence[str], metric: str) -> Mapping[str, Float[np.ndarray, " items"]]:
+        """Returns what `KeptScores` does: nothing where the trials were not all scored on the same items."""
+        _, _, items = names_of(metric)
+        found: dict[str, Float[np.ndarray, " items"]] = {}
+        scored: set[str] = set()
+        for sweep in self.sweeps:
+            own = [key for key in keys if key in sweep.state.results and key not in found]
+            kept = KeptScores(sweep.state, sweep.rows)(own, metric)
+            scored |= {sweep.state.results[key].kept[items].digest for key in kept}
+            found |= kept
+        return found if len(scored) == 1 else {}

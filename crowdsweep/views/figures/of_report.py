@@ -1,0 +1,299 @@
+"""Every figure of a report with its words: what the page shows, and what is written as files for papers."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, TypeVar
+
+from matplotlib.figure import Figure
+
+from crowdsweep.analysis.compare import Comparison, DatasetComparison
+from crowdsweep.analysis.counted import Place
+from crowdsweep.analysis.maps.annotators import AnnotatorMap
+from crowdsweep.analysis.maps.clusters import ClusterMap
+from crowdsweep.analysis.maps.items import ItemMap
+from crowdsweep.analysis.searches import SearchShown
+from crowdsweep.analysis.sections.confusions import CrowdMatrix
+from crowdsweep.analysis.sections.training import Curves
+from crowdsweep.analysis.sweep import AnalysedSweep
+from crowdsweep.files.names import name_of
+from crowdsweep.metrics.shown import show_with_interval
+from crowdsweep.metrics.wording import readable, words
+from crowdsweep.views.figures.bars import Bar, mean_ranks, means_with_intervals
+from crowdsweep.views.figures.curves import curve, training_curves
+from crowdsweep.views.figures.maps import annotator_map, cluster_labels, heat_map, item_map
+from crowdsweep.views.figures.searches import importances, parallel_coordinates, search_curve, slices
+from crowdsweep.views.figures.stopped import stopped_curves
+
+_Map = TypeVar("_Map", AnnotatorMap, ItemMap, ClusterMap)
+_FEWEST_FOR_SLICES = 3  # points with a value
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportFigure:
+    """A figure of a report.
+
+    Attributes:
+        name: of its files, without their ending: small letters, digits and dashes; no other of the report has it.
+        title: what it is, as a screen reader says it.
+        caption: how it is read, in sentences; on a page what stands around it says the rest.
+        draw: draws it, anew whenever it is called.
+        wide: whether a page shows it from side to side.
+        about: the title as a caption begins, where it is not the same.
+    """
+
+    name: str
+    title: str
+    caption: str
+    draw: Callable[[], Figure]
+    wide: bool = False
+    about: str = ""
+
+    @property
+    def whole_caption(self) -> str:
+        """What the figure is and how it is read, where nothing stands around it."""
+        about = self.about or self.title
+        return self.caption if self.caption.startswith(about) else f"{about[:1].upper()}{about[1:]}. {self.caption}"
+
+
+By = Mapping[Place, Sequence[ReportFigure]]
+"""The figures of each dataset, in the order of the records that they are drawn from."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportFigures:
+    """All figures of a report.
+
+    Attributes:
+        ranks: of the models over several datasets; None where there is one, and of a study, whose curves say it.
+        means: scores of the models, by dataset.
+        study: the curves of its study.
+        training, crowds, annotators, items, clusters: by dataset, as `AnalysedSweep` has what they are drawn from.
+        searches: by the search's key.
+    """
+
+    ranks: ReportFigure | None
+    means: Mapping[Place, ReportFigure]
+    study: Sequence[ReportFigure]
+    training: By
+    crowds: By
+    annotators: By
+    items: By
+    clusters: By
+    searches: Mapping[str, Sequence[ReportFigure]]
+
+    def __iter__(self) -> Iterator[ReportFigure]:
+        """Yields each, in the order of the page."""
+        yield from [] if self.ranks is None else [self.ranks]
+        yield from self.study
+        each = (self.training, self.crowds, self.annotators, self.items, self.clusters)
+        for place in dict.fromkeys([*self.means, *(place for several in each for place in several)]):
+            yield from [self.means[place]] if place in self.means else []
+            for several in each:
+                yield from several.get(place, ())
+        for several in self.searches.values():
+            yield from several
+
+
+def figures_of(found: AnalysedSweep) -> ReportFigures:
+    """Returns the figures of a sweep's report; none of them is drawn yet."""
+    comparison, named = found.comparison, _Named()
+    titles = {block.place: block.title for block in comparison.datasets}
+    ranks, maps = None if found.winners else comparison.ranks, found.maps
+    return ReportFigures(
+        ranks=None
+        if ranks is None
+        else named(
+            "ranks",
+            title="ranks of the models",
+            caption=f"Mean rank over the {ranks.n_datasets} datasets and settings; pale, the rank on each.",
+            draw=partial(mean_ranks, ranks.each),
+        ),
+        study=[
+            named(f"study {one.title}", title=one.title, caption=_with_bars(one.title), draw=partial(curve, one))
+            for one in (found.study.curves if found.study else ())
+        ],
+        means={
+            block.place: _means(block, comparison, named) for block in comparison.datasets if block.ranked or block.gold
+        },
+        training={
+            place: list(_training(title, found.training[place], named))
+            for place, title in titles.items()
+            if place in found.training
+        },
+        crowds={
+            place: [_crowd(one, title, named) for one in found.crowds if one.place == place]
+            for place, title in titles.items()
+        },
+        annotators=_maps("annotators", maps.annotators, _annotators, titles, named),
+        items=_maps("items", maps.items, _items, titles, named),
+        clusters=_maps("clusters", maps.clusters, _clusters, titles, named),
+        searches={search.key: list(_search(found, search, named)) for search in found.searches},
+    )
+
+
+@dataclass(kw_only=True)
+class _Named:
+    """Makes figures whose names differ."""
+
+    taken: set[str] = field(default_factory=set[str])
+
+    def __call__(self, name: str, **parts: Any) -> ReportFigure:
+        plain = name_of(name)
+        unique, number = plain, 1
+        while unique in self.taken:
+            number += 1
+            unique = f"{plain}-{number}"
+        self.taken.add(unique)
+        return ReportFigure(name=unique, **parts)
+
+
+def _means(block: DatasetComparison, comparison: Comparison, named: _Named) -> ReportFigure:
+    printed = comparison.printed(block)
+    bars = [
+        Bar(
+            label=score.name,
+            estimate=score.metrics[block.metric],
+            values=list(score.scores.by_seed.values()),
+            apart=score.saw_gold,
+            printed=printed.get(score.model),
+            text=show_with_interval(score.metrics[block.metric], block.metric),
+        )
+        for score in [*block.ranked, *block.gold]
+    ]
+    marks = ("; hollow: saw gold" if block.gold else "") + ("; upright mark: as printed" if printed else "")
+    return named(
+        f"means {block.title}",
+        title=f"{readable(block.metric)} on {block.title}",
+        about=f"{words(block.metric)} on {block.title}{_in_unit(block.metric)}",
+        caption=f"Mean and 95 % interval; pale, every seed{marks}.",
+        draw=partial(means_with_intervals, bars, block.metric),
+    )
+
+
+def _in_unit(metric: str) -> str:
+    unit = readable(metric).removeprefix(words(metric)).removeprefix(", ")
+    return f", in {unit}" if unit else ""
+
+
+def _with_bars(title: str) -> str:
+    return f"{title}; bars are 95 % intervals."
+
+
+def _training(title: str, curves: Curves, named: _Named) -> Iterator[ReportFigure]:
+    for metric, of_models in curves.items():
+        yield named(
+            f"training {words(metric)} {title}",
+            title=f"{readable(metric)} while models train on {title}",
+            about=f"{words(metric)} while models train on {title}",
+            caption=f"{readable(metric)} over the steps of training; a line for every fit whose scores were kept.",
+            draw=partial(training_curves, of_models, metric),
+        )
+
+
+def _crowd(one: CrowdMatrix, title: str, named: _Named) -> ReportFigure:
+    return named(
+        f"confusion {title}",
+        title=f"confusion matrix of the crowd on {title}",
+        caption="Estimated confusion matrix of the crowd, mean over seeds; rows sum to one.",
+        draw=partial(heat_map, one.matrix, one.class_names),
+    )
+
+
+def _maps(
+    kind: str,
+    maps: Mapping[Place, Sequence[_Map]],
+    words_of: Callable[[_Map, str], dict[str, Any]],
+    titles: Mapping[Place, str],
+    named: _Named,
+) -> By:
+    return {
+        place: [named(f"{kind} {one.model} {title}", **words_of(one, title)) for one in maps[place]]
+        for place, title in titles.items()
+        if place in maps
+    }
+
+
+def _annotators(one: AnnotatorMap, title: str) -> dict[str, Any]:
+    return {
+        "title": f"map of the annotators of {title}",
+        "caption": (
+            f"t-SNE of the annotators' vectors, seed {one.seed}; from blue to orange the share of wrong answers, by "
+            f"the model's posterior of the items. Lengths mean nothing, nearness does."
+        ),
+        "draw": partial(annotator_map, one.points, one.errors),
+    }
+
+
+def _items(one: ItemMap, title: str) -> dict[str, Any]:
+    return {
+        "title": f"map of training items of {title}",
+        "caption": (
+            f"t-SNE of the latent vectors of {len(one.points)} training items, seed {one.seed}, by the class that most "
+            f"of an item's annotators gave. Lengths mean nothing, nearness does."
+        ),
+        "draw": partial(item_map, one.points, one.classes, one.class_names),
+    }
+
+
+def _clusters(one: ClusterMap, title: str) -> dict[str, Any]:
+    both = len(one.annotator_sizes) > 0
+    return {
+        "title": f"label distributions of the clusters of {title}",
+        "caption": (
+            "Label distributions of each cluster of items (down) with each cluster of annotators (across), one panel "
+            "per class; the largest cluster comes first, empty ones are left out."
+            if both
+            else "Label distribution of each cluster of items; the largest comes first, empty ones are left out."
+        ),
+        "draw": partial(cluster_labels, one.labels, one.item_sizes, one.annotator_sizes, one.class_names),
+        "wide": both,
+    }
+
+
+def _search(found: AnalysedSweep, search: SearchShown, named: _Named) -> Iterator[ReportFigure]:
+    points, where = search.scored, f"{search.model} {search.dataset}"
+    if points.numbers:
+        yield named(
+            f"search {where}",
+            title=f"history of the search of {search.model} on {search.dataset}",
+            caption="Every point in the order of the search, and the best so far.",
+            draw=partial(search_curve, search.values, search.goal, search.metric),
+        )
+    if (ended := found.stopped_early.get(search.key)) is not None:
+        yield named(
+            f"stopped {where}",
+            title=f"where fits of the search of {search.model} were stopped early",
+            caption=f"{ended.words}.",
+            draw=partial(stopped_curves, ended),
+        )
+    if search.importances:
+        yield named(
+            f"importances {where}",
+            title=f"what mattered in the search of {search.model}",
+            caption=(
+                "Share of the variance of the values that each setting explains, by Optuna's functional ANOVA; of "
+                "settings that every point has."
+            ),
+            draw=partial(importances, search.importances),
+        )
+    if points.params and len(points.numbers) >= _FEWEST_FOR_SLICES:
+        yield named(
+            f"slices {where}",
+            title="values over each setting",
+            caption="Values over each setting; the stronger the colour, the later the point.",
+            draw=partial(slices, points, search.metric),
+        )
+        if len(points.params) > 1:
+            yield named(
+                f"points {where}",
+                title="settings and values of every point",
+                caption="Each line is a point; the stronger the colour, the better." + _first_six(search),
+                draw=partial(parallel_coordinates, points, search.goal, search.metric),
+            )
+
+
+def _first_six(search: SearchShown) -> str:
+    if len(search.scored.params) <= 6:
+        return ""
+    return " Of the settings the six that mattered most." if search.importances else " The first six settings."

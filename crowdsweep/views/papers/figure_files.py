@@ -1,0 +1,121 @@
+"""The figures of a report as files for papers, each with its caption as text beside it."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Literal, get_args
+
+from crowdsweep.analysis.sweep import AnalysedSweep
+from crowdsweep.errors import BadInput, NotWritten, error_words
+from crowdsweep.files.drafts import write_file
+from crowdsweep.files.inside import opened_folder
+from crowdsweep.files.owned import Kind, replaced
+from crowdsweep.record.fetched import as_folder
+from crowdsweep.record.store_uri import Store
+from crowdsweep.views.figures.drawing import DOTS, to_file
+from crowdsweep.views.figures.of_report import ReportFigure, figures_of
+from crowdsweep.views.tables.texts import as_latex
+
+FigureFormat = Literal["pdf", "svg", "png"]
+FORMATS: tuple[FigureFormat, ...] = get_args(FigureFormat)
+FOLDER, IN_LATEX = "figures", "figures.tex"
+_SCALE, _LINE = 0.75, 4.8  # of a figure's own size, on a line of so many inches, as LaTeX's article has
+_FILE = re.compile(r"[a-z0-9][a-z0-9-]{0,79}\.(pdf|svg|png|txt)|figures\.tex")
+FIGURES = Kind(
+    name=FOLDER,
+    may_write=lambda name: _FILE.fullmatch(name) is not None,
+    adopted=lambda folder, where: (),  # noqa: ARG005 - no earlier version wrote any
+)
+
+
+def formats_of(text: str) -> tuple[FigureFormat, ...]:
+    """Returns the formats that a person lists (`pdf,svg`), each once.
+
+    Raises:
+        BadInput: one of them is none.
+    """
+    named = [part.strip().lower() for part in text.split(",")]
+    if wrong := [name for name in named if name not in FORMATS]:
+        raise BadInput(f"figures: expected formats of {', '.join(FORMATS)}, with commas between, got {wrong[0]!r}")
+    return tuple(form for form in FORMATS if form in named)
+
+
+def write_figures(found: AnalysedSweep, formats: Sequence[FigureFormat]) -> list[Store]:
+    """Writes every figure of a sweep's report into `figures` of its store, in place of those of an earlier call; what
+    crowdsweep did not write there stays (`files.owned`).
+
+    Beside each lies its caption, `NAME.txt`, and for formats that LaTeX reads `figures.tex` has an environment for
+    each, to copy from. Of the same record the same files, to the byte.
+
+    Args:
+        found: the sweep.
+        formats: of the files.
+
+    Returns:
+        The files.
+
+    Raises:
+        NotWritten: they could not be written.
+        NotOurs: something that crowdsweep did not write, or that was changed since, is in the way.
+    """
+    folder = found.store / FOLDER
+    files = dict(_files(found, formats))  # all drawn before the first is written
+    try:
+        with (
+            as_folder(folder, FIGURES, write=True) as place,
+            replaced(place.parent, (place.name,), FIGURES) as fresh,
+            opened_folder(fresh) as opened,
+        ):
+            for name, content in files.items():
+                write_file(opened, name, content)
+    except OSError as error:
+        raise NotWritten(
+            f"{folder}: could not be written ({error_words(error)}); what stood there before stands. See to it, then "
+            f"ask for the figures again"
+        ) from error
+    return [folder / name for name in files]
+
+
+def _files(found: AnalysedSweep, formats: Sequence[FigureFormat]) -> Iterator[tuple[str, bytes]]:
+    widths: dict[str, float] = {}
+    drawn = list(figures_of(found))
+    for figure in drawn:
+        for form in formats:
+            content = to_file(figure.draw(), form)
+            yield f"{figure.name}.{form}", content
+            if form != "svg":  # which LaTeX does not read
+                widths.setdefault(figure.name, _width(content, form))
+        yield f"{figure.name}.txt", _text(f"{figure.whole_caption}\n")
+    if widths:
+        yield IN_LATEX, _text(_in_latex(found.state.name, drawn, widths))
+
+
+def _width(content: bytes, form: FigureFormat) -> float:
+    """Returns how wide a drawn figure is, in inches."""
+    if form == "png":
+        return int.from_bytes(content[16:20], "big") / DOTS
+    box = re.search(rb"/MediaBox \[ ?0 0 ([\d.]+)", content)
+    if box is None:
+        raise ValueError("expected matplotlib's PDF to have a MediaBox")
+    return float(box[1]) / 72.0
+
+
+def _in_latex(sweep: str, drawn: Iterable[ReportFigure], widths: Mapping[str, float]) -> str:
+    """Returns an environment for each figure, for a document beside the folder; as far as a line of text allows,
+    letters have one size in all of them."""
+    lines = [f"% figures of the sweep {as_latex(sweep)}; for a paper with \\usepackage{{graphicx}}"]
+    for figure in drawn:
+        share = min(1.0, _SCALE * widths[figure.name] / _LINE)
+        lines += [
+            "",
+            "\\begin{figure}[t]",
+            "\\centering",
+            f"\\includegraphics[width={share:.2f}\\linewidth]{{{FOLDER}/{figure.name}}}",
+            f"\\caption{{{as_latex(figure.whole_caption)}}}",
+            f"\\label{{fig:{figure.name}}}",
+            "\\end{figure}",
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def _text(text: str) -> bytes:
+    return text.encode(errors="backslashreplace")

@@ -1,0 +1,17 @@
+"""The methods paragraph, to paste into a paper."""
+
+from crowdsweep.analysis.methods import methods_of
+from crowdsweep.analysis.sweep import AnalysedSweep
+from crowdsweep.errors import plain
+from crowdsweep.views.tables.texts import as_latex
+
+
+def methods_paragraph(found: AnalysedSweep, *, latex: bool = False) -> str:
+    """Returns how a sweep was done, in one paragraph.
+
+    Args:
+        found: the sweep.
+        latex: with every character that LaTeX takes for a command escaped.
+    """
+    text = " ".join(methods_of(found))
+    return as_latex(text) if latex else plain(text)
