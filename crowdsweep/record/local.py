@@ -11,8 +11,8 @@ import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO
 
 from crowdsweep.errors import JournalError, JournalLocked
 from crowdsweep.files.drafts import Draft, alone_in, remove_abandoned
@@ -205,7 +205,7 @@ class LocalRows:
             )
 
 
-def _opened(path: Path) -> BinaryIO:
+def _opened(path: Path) -> BufferedReader:
     """Opens a file for reading; a pipe or a device in its place is refused, and not waited for."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:

@@ -12,7 +12,8 @@ which is dropped. Whatever else is not a row was not written by a driver; it is 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import BinaryIO, NamedTuple, Protocol, runtime_checkable
+from io import BufferedIOBase
+from typing import NamedTuple, Protocol, runtime_checkable
 from zlib import crc32
 
 from crowdsweep.errors import JournalDamaged
@@ -174,7 +175,7 @@ def unseal(line: bytes) -> Sealed | None:
     return Sealed(b"{" + body[place.end() :], crc, Link(int(place[1]) - 1, place[2]))
 
 
-def lines_of(file: BinaryIO) -> Iterator[bytes]:
+def lines_of(file: BufferedIOBase) -> Iterator[bytes]:
     """Yields the lines of a file; one that cannot be a row comes in pieces where it is long."""
     while line := file.readline(_PIECE):
         if len(line) == _PIECE and not line.endswith(b"\n") and line.startswith(_OPENING):
