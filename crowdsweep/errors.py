@@ -36,6 +36,7 @@ _NO_MEMORY = (
     "out of memory",
     "ALLOC_FAILED",
 )  # of Python, torch, libraries
+_NO_ERROR = "without exception set"  # what Python says of C code that failed and did not say why: it got no memory
 _LONGEST_MESSAGE = 4000
 _ENDLESS = re.compile(r"\S{400,}")
 _UNPRINTABLE = re.compile(
@@ -118,6 +119,7 @@ def is_want_of_memory(error: BaseException) -> bool:
         isinstance(error, MemoryError)
         or (isinstance(error, OSError) and error.errno == errno.ENOMEM)
         or (isinstance(error, RuntimeError) and any(words in str(error) for words in _NO_MEMORY))
+        or (isinstance(error, SystemError) and _NO_ERROR in str(error))
     )
 
 

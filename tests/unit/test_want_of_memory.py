@@ -163,7 +163,8 @@ def test_another_failure_is_none_of_memory(add_model: Callable[..., list[Any]]) 
         torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has a total capacity of 79 GiB"),
         RuntimeError("CUDA error: out of memory"),
         RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
+        SystemError("error return without exception set"),
     ],
 )
-def test_a_gpu_that_is_full_is_known_by_its_words(error: Exception) -> None:
+def test_what_is_full_is_known_by_its_words(error: Exception) -> None:
     assert is_want_of_memory(error)
