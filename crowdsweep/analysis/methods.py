@@ -230,8 +230,8 @@ def _software(state: JournalState, searched: bool) -> Iterator[str]:
 
     names = [name for name in _LIBRARIES if versions(name) and (searched or name != "optuna")]
     libraries = [f"{name.capitalize() if name == 'python' else name} {_all(versions(name))}" for name in names]
-    own = versions("crowdsweep")
-    yield f"Software: crowdsweep {_all(own)}{f' on {_all(libraries)}' if libraries else ''}."
+    if own := versions("crowdsweep"):
+        yield f"Software: crowdsweep {_all(own)}{f' on {_all(libraries)}' if libraries else ''}."
 
 
 def _by_dataset(blocks: Sequence[DatasetComparison], told: Callable[[DatasetComparison], str]) -> Iterator[str]:

@@ -108,7 +108,7 @@ def _column(cell: "Cell", ended: Sequence[tuple[ShownTrial, TrialResult]], kind:
 
 
 def _metric(name: str, _: ShownTrial, result: TrialResult) -> float | None:
-    return result.metrics.get(name) if result.failure is None else None
+    return float(result.metrics[name]) if result.failure is None and name in result.metrics else None
 
 
 Cell = Callable[[ShownTrial, TrialResult], Any]

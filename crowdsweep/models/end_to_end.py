@@ -209,7 +209,7 @@ def _check_sizes(active: int, width: int) -> None:
 
 
 def end_to_end_cost(
-    shape: DataShape, params: Mapping[str, Any], per_label: float, *, more_weights: float = 0.0
+    shape: DataShape, params: Mapping[str, Any], per_label: float, *, more_weights: int | float = 0.0
 ) -> float:
     """Returns the cost of all epochs: three products for each weight, and so many numbers for each label.
 

@@ -113,11 +113,11 @@ class StudyNumber:
     metric: str
     quantity: str
     about: str = ""
-    at: float | None = None
-    until: float | None = None
-    value: float | None = None
-    low: float | None = None
-    high: float | None = None
+    at: int | float | None = None
+    until: int | float | None = None
+    value: int | float | None = None
+    low: int | float | None = None
+    high: int | float | None = None
     note: str = ""
 
 

@@ -29,6 +29,7 @@ from crowdsweep.studies.axis import AxisPoint, ModelsAlong
 Points = Mapping[int | None, AxisPoint]
 """Labels per item (None: all) → what a model reaches."""
 Number = TypeVar("Number", int, float)
+Labels = int | float  # per item; infinite for all of them
 _SLACK = 1e-12
 
 
@@ -70,9 +71,9 @@ class Reach:
 
     aim: str
     value: float
-    enough: float | None
-    possibly: float | None
-    surely: float | None
+    enough: Labels | None
+    possibly: Labels | None
+    surely: Labels | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,7 +116,7 @@ class Group:
 
     def number(self, labels: int | None) -> float:
         """Returns a number of labels per item as one that can be ordered."""
-        return labels or self.all_labels or inf
+        return float(labels or self.all_labels or inf)
 
     @property
     def all_words(self) -> str:

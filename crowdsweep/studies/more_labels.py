@@ -17,7 +17,7 @@ from crowdsweep.metrics.wording import is_share, words
 from crowdsweep.seeds import SeedStream
 from crowdsweep.studies.axis import AxisPoint, ModelsAlong
 from crowdsweep.studies.contract import Cell, StudyNumber, StudyReport, StudyTable
-from crowdsweep.studies.labels_needed import Group, Points
+from crowdsweep.studies.labels_needed import Group, Labels, Points
 from crowdsweep.studies.prices import (
     Prices,
     cost_of_a_point,
@@ -123,7 +123,7 @@ def gain_words(gain: Predicted, metric: str) -> str:
     return f"{value} ± {(below + above) / 2:.{digits}f}{unit}"
 
 
-def number_words(labels: float) -> str:
+def number_words(labels: Labels) -> str:
     """Returns a number of labels: `7`, `4.2`."""
     return f"{labels:.0f}" if abs(labels - round(labels)) < 0.05 else f"{labels:.1f}"
 

@@ -18,7 +18,7 @@ from crowdsweep.metrics.power_law import Predicted
 from crowdsweep.metrics.wording import is_share, words
 from crowdsweep.studies.axis import AxisPoint, ModelsAlong
 from crowdsweep.studies.contract import Cell, StudyNumber, StudyReport, StudyTable
-from crowdsweep.studies.labels_needed import Group, Points, Reach, loss_of
+from crowdsweep.studies.labels_needed import Group, Labels, Points, Reach, loss_of
 from crowdsweep.studies.targets import called
 
 SIZE = "n_annotations"
@@ -38,7 +38,7 @@ class Prices:
     per_label: float
     fixed: float
 
-    def cost(self, labels: float) -> float:
+    def cost(self, labels: Labels) -> float:
         """Returns what so many labels in all cost."""
         return self.fixed + self.per_label * labels
 
@@ -78,10 +78,10 @@ class Plan:
 
     aim: str
     model: str
-    labels: float
+    labels: Labels
     cost: float
     sure_model: str = ""
-    sure_labels: float | None = None
+    sure_labels: Labels | None = None
     sure_cost: float | None = None
 
 

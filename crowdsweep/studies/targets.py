@@ -7,7 +7,7 @@ from crowdsweep.metrics.shown import number_words, show_number
 from crowdsweep.metrics.wording import is_share, words
 from crowdsweep.studies.axis import ModelsAlong
 from crowdsweep.studies.contract import Cell, StudyNumber, StudyReport, StudyTable
-from crowdsweep.studies.labels_needed import Group, Reach, match_of, reach_of
+from crowdsweep.studies.labels_needed import Group, Labels, Reach, match_of, reach_of
 
 
 def targets_reached(group: Group, competitors: ModelsAlong, target: float | None) -> dict[str, Reach]:
@@ -96,14 +96,14 @@ def reached_part(group: Group, to_target: Mapping[str, Reach], to_rival: Mapping
     )  # fmt: skip
 
 
-def called(number: float | None, group: Group) -> str:
+def called(number: Labels | None, group: Group) -> str:
     """Returns what a number of labels per item is called: `5`, `all (10)`, `more than tried`."""
     if number is None:
         return "more than tried"
     return group.all_words if not isfinite(number) or number == group.all_labels else str(int(number))
 
 
-def how_sure(enough: float, possibly: float | None, surely: float | None, group: Group) -> str:
+def how_sure(enough: Labels, possibly: Labels | None, surely: Labels | None, group: Group) -> str:
     """Returns `possibly 3, 7 to be sure`."""
     low = enough if possibly is None else min(possibly, enough)
     ending = "more than were tried are needed to be sure" if surely is None else f"{called(surely, group)} to be sure"
@@ -111,7 +111,7 @@ def how_sure(enough: float, possibly: float | None, surely: float | None, group:
 
 
 def needed_number(
-    group: Group, model: str, about: str, enough: float | None, possibly: float | None, surely: float | None
+    group: Group, model: str, about: str, enough: Labels | None, possibly: Labels | None, surely: Labels | None
 ) -> StudyNumber:
     """Returns how many labels are needed, for programs: low is what is possibly, high what is surely enough."""
     names = {"enough": enough, "possibly": possibly, "surely": surely}

@@ -254,5 +254,5 @@ class SweepConfig:
     heldout: Heldout = Heldout()
     pack: Annotated[int, Ge(1)] = 20
     report_every: Annotated[int, Ge(1)] = 10
-    checkpoint_minutes: Annotated[float, Gt(0)] | None = 10
+    checkpoint_minutes: Annotated[float, Gt(0)] | None = 10.0
     source: str = ""

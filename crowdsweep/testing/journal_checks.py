@@ -4,7 +4,7 @@ Each takes a function that opens one and the same journal, empty at first, after
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from crowdsweep.record.events import Event, TrialPlanned, TrialProgressed, TrialStarted
 from crowdsweep.record.result import Status
@@ -12,6 +12,7 @@ from crowdsweep.record.state import JournalState
 from crowdsweep.testing.mirror_checks import failed, ok, one_of_each, spec
 
 
+@runtime_checkable
 class WritableJournal(Protocol):
     """What a driver needs of a journal, and whoever opened it."""
 

@@ -7,7 +7,7 @@ its connections and owes an answer for ever.
 import logging
 import threading
 from collections.abc import Callable
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeVar, runtime_checkable
 
 from crowdsweep.tracking.mlflow_failures import TrackingFailed
 
@@ -21,6 +21,7 @@ GIVEN_UP_S = 60.0
 _LOOK_S = 0.5
 
 
+@runtime_checkable
 class Asked(Protocol):
     """What asks MLflow."""
 

@@ -258,7 +258,7 @@ def test_the_page_answers_first_and_leaves_out_what_is_empty(tmp_path: Path) -> 
     links = set(re.findall(r'href="#([a-z-]+)"', html[: html.index("</nav>")]))
     assert links == set(re.findall(r'<section id="([a-z-]+)"', html)) - {"answer"}
     commands = [line.replace("&#39;", "'") for line in re.findall(r"<pre>(crowdsweep [^<]*)</pre>", html)]
-    assert [shlex.split(line)[1] for line in commands] == ["label", "results", "replay"]
+    assert [shlex.split(line)[1] for line in commands] == ["label", "results", "replay", "report"]
     assert all(str(tmp_path / "my run") in shlex.split(line) for line in commands)
 
 

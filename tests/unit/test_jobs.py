@@ -223,6 +223,7 @@ def test_a_cluster_on_loopback_alone_is_looked_for_there() -> None:
         ([], False),
     ],
 )
+@pytest.mark.unchecked
 def test_a_job_s_own_working_directory_is_the_only_one(
     job: object, has_one: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

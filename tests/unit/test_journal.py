@@ -5,7 +5,7 @@ import os
 import resource
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -248,6 +248,18 @@ class Failing:
 
     def get(self, name: str) -> bytes | None:
         return None
+
+    def get_all(self, names: Sequence[str]) -> Iterator[bytes | None]:
+        return iter([None] * len(names))
+
+    def names(self, folder: str) -> set[str]:
+        return set()
+
+    def remove(self, names: Sequence[str]) -> None:
+        raise JournalError("gone")
+
+    def heed(self, press: Callable[[], object]) -> None:
+        pass
 
     def close(self) -> None:
         pass

@@ -105,7 +105,7 @@ def test_bootstrap_means_vary_as_means_over_seeds_and_items_do() -> None:
 
 
 def test_many_items_are_weighted_in_groups_that_change_no_mean() -> None:
-    scores = np.random.default_rng(2).random((2, 1, 12_345)) < 0.8
+    scores = (np.random.default_rng(2).random((2, 1, 12_345)) < 0.8).astype(np.float64)
     draws = resampled_means(scores, 300, np.random.default_rng(3))
     assert draws.mean(axis=0) == pytest.approx(scores.mean(axis=(1, 2)), abs=0.001)
     assert draws.std(axis=0) == pytest.approx(np.full(2, (0.16 / 12_345) ** 0.5), rel=0.2)

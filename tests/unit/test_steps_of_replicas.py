@@ -21,9 +21,21 @@ class State:
 @pytest.fixture
 def crowds() -> StackedCrowds:
     """Two data sets: two items and two annotators, who give three labels in two columns; three items, one annotator."""
-    first = Annotations.of(item=[0, 0, 1], annotator=[0, 1, 0], label=[0, 1, 0], n_items=2, n_annotators=2, n_classes=2)
+    first = Annotations.of(
+        item=np.array([0, 0, 1]),
+        annotator=np.array([0, 1, 0]),
+        label=np.array([0, 1, 0]),
+        n_items=2,
+        n_annotators=2,
+        n_classes=2,
+    )
     second = Annotations.of(
-        item=[0, 1, 2], annotator=[0, 0, 0], label=[0, 1, 1], n_items=3, n_annotators=1, n_classes=2
+        item=np.array([0, 1, 2]),
+        annotator=np.array([0, 0, 0]),
+        label=np.array([0, 1, 1]),
+        n_items=3,
+        n_annotators=1,
+        n_classes=2,
     )
     return stack([first, second])
 
