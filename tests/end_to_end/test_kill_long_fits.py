@@ -66,12 +66,12 @@ def numbers(store: Path) -> dict[str, TrialResult]:
     return {key: replace(result, **times) for key, result in read_journal(store).results.items()}
 
 
-def check_killed(drivers: ForkServerContext, config: SweepConfig, folder: Path) -> None:
-    step = 0
+def check_killed(drivers: ForkServerContext, folder: Path, **where: Any) -> None:
+    config, step = config_of(**where), 0
     for _ in range(KILLS):
         step = kill_behind(drivers, config, folder / "killed", step)
     assert app.run(config, folder / "killed", quiet=True).status == "done"
-    undisturbed = config_of(checkpoint_minutes=None)
+    undisturbed = config_of(checkpoint_minutes=None, **where)  # as many threads there: sums round as they do here
     assert app.run(undisturbed, folder / "reference", quiet=True).status == "done"
     assert [result.resumed >= step for result in read_journal(folder / "killed").results.values()] == [True, True]
     assert numbers(folder / "killed") == numbers(folder / "reference")
@@ -80,11 +80,11 @@ def check_killed(drivers: ForkServerContext, config: SweepConfig, folder: Path) 
 
 @pytest.mark.long
 def test_a_killed_driver(drivers: ForkServerContext, tmp_path: Path) -> None:
-    check_killed(drivers, config_of(), tmp_path)
+    check_killed(drivers, tmp_path)
 
 
 @pytest.mark.long
 @pytest.mark.ray
 @pytest.mark.xdist_group("ray")
 def test_a_killed_driver_on_ray(drivers: ForkServerContext, tmp_path: Path) -> None:
-    check_killed(drivers, config_of(engine="ray", resources={"cpu": 2}), tmp_path)
+    check_killed(drivers, tmp_path, engine="ray", resources={"cpu": 2})
