@@ -134,6 +134,7 @@ def test_seeds_one_after_another_are_one_curve() -> None:
 @pytest.mark.parametrize("kind", ["asha", "pbt"])
 def test_a_tuner_trains_models_under_its_schedulers(ray_cluster: object, tmp_path: Any, kind: str) -> None:
     from ray.tune.schedulers import ASHAScheduler, PopulationBasedTraining
+    from ray.tune.search.basic_variant import BasicVariantGenerator
 
     fixed = {"epochs": 12, "hidden": [8], "steps": 0, "patience": None}
     space = {"learning_rate": param_space("soft-mv", **fixed)["learning_rate"]}
@@ -148,6 +149,11 @@ def test_a_tuner_trains_models_under_its_schedulers(ray_cluster: object, tmp_pat
             mode="max",
             num_samples=4,
             scheduler=asha if kind == "asha" else pbt,
+            # ASHA stops nobody where each that comes is better than those before: a good one comes first here.
+            search_alg=BasicVariantGenerator(
+                points_to_evaluate=[{"learning_rate": rate} for rate in (0.01, 0.0001)] if kind == "asha" else None,
+                max_concurrent=1 if kind == "asha" else 0,
+            ),
             reuse_actors=True,
         ),
         run_config=tune.RunConfig(storage_path=str(tmp_path), verbose=0),
