@@ -15,6 +15,8 @@ from crowdsweep.cli.commands import run_command_line
 from crowdsweep.record.journal import read_journal
 from crowdsweep.record.objects import Objects
 from crowdsweep.record.store_uri import StoreUri
+from crowdsweep.tracking import ui
+from crowdsweep.tracking.tracked_elsewhere import Served
 
 pytestmark = [pytest.mark.xdist_group("s3"), pytest.mark.usefixtures("s3")]
 
@@ -127,7 +129,11 @@ def test_what_a_person_put_there_stays(
 
 @pytest.mark.long
 def test_mlflow_is_written_where_it_is_said_to_be(
-    store: StoreUri, tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+    store: StoreUri,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     uri = f"sqlite:///{tmp_path}/tracked.db"
     command("run", "small.yaml", "--store", store, "--quiet", "--set", f"tracking.uri={uri}")
@@ -135,8 +141,10 @@ def test_mlflow_is_written_where_it_is_said_to_be(
     capsys.readouterr()
     command("mirror", store)
     assert f"0 trials written, {N_TRIALS} stood there already" in capsys.readouterr().out
+    served: list[Served] = []
+    monkeypatch.setattr(ui, "_serve", lambda what, *_: served.append(what) or 0)
     command("ui", store)
-    assert "tracked.db" in capsys.readouterr().out
+    assert [what.uri for what in served] == [uri]
 
 
 def test_another_driver_goes_on_from_another_folder(
