@@ -35,7 +35,7 @@ from crowdsweep.record.journal import read_journal
 from crowdsweep.record.rows import START, chain, unseal
 from crowdsweep.sweepfile.read import config_to_mapping, load_sweep, parse_sweep
 
-MUTATIONS = int(os.environ.get("CROWDSWEEP_MUTATIONS", "40"))
+MUTATIONS = int(os.environ.get("CROWDSWEEP_MUTATIONS", "60"))
 ROOT = Path(__file__).parents[2]
 FEATURES = np.zeros((2, 4), np.float32)
 
