@@ -49,7 +49,7 @@ def compared_together(sweeps: Sequence[AnalysedSweep], metric: str | None = None
     published: list[PublishedValue] = []
     references: dict[Place, References] = {}
     for number, sweep in enumerate(sweeps):
-        for row in comparison_rows(sweep.state).to_pylist():
+        for row in comparison_rows(sweep.state, sweep.trials).to_pylist():
             if row["chosen"]:
                 dataset, params = places[number, (row["dataset"], row["dataset_params"])]
                 renamed = {"dataset": dataset, "dataset_params": params, "model": labels[number, row["model"]]}

@@ -1,13 +1,13 @@
 """The labels at hand in the order in which adaptive labelling would have asked for them.
 
 Every item has one label first. Then, round by round, the next label goes to the items of which it is expected to tell
-most: those that `next.csv` puts first, by the gain of an annotator who answers as the crowd does. For one accuracy a
+most: those that `next.csv` puts first, by the gain of a label by an annotator of average accuracy. For accuracy a
 and K classes an answer is k with probability
 
     p[k] = q[k] a + (1 - q[k]) (1 - a) / (K - 1)                q: what is believed of the item now
 
 and its gain is the entropy of p less that of the annotator's own answers, the same for all items. What is believed is a
-one-coin model's (Dawid and Skene (1979) with one accuracy an annotator), fitted anew to the labels given so far. Who
+one-coin model's (Dawid and Skene (1979) with one accuracy per annotator), fitted anew to the labels given so far. Who
 gives an item's next label is drawn evenly among those who did label it: who could have been asked, nobody knows.
 """
 
@@ -25,7 +25,7 @@ RowMask = Bool[np.ndarray, " annotations"]
 
 
 def keep_where_they_tell_most(annotations: Annotations, labels: int, draws: np.random.Generator) -> RowMask:
-    """Keeps at most that many labels an item on average, by the order of adaptive labelling; all, where there are
+    """Keeps at most that many labels per item on average, by the order of adaptive labelling; all, where there are
     fewer. A smaller sample lies inside a larger one of the same generator. O(rounds × labels).
 
     Args:

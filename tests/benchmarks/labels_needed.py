@@ -5,7 +5,7 @@ Simulated: majority votes of items that differ in difficulty, so that the true c
 contain the number of labels that is truly needed. Of the fitted curve's gains from ten to twenty labels at least 90 %
 contain the true one, or it refuses.
 
-Public sets (`CROWDSWEEP_DATA`): the curve is fitted to 1 to 5 labels an item and says what 10 bring; beside it what
+Public sets (`CROWDSWEEP_DATA`): the curve is fitted to 1 to 5 labels per item and says what 10 bring; beside it what
 they do bring, on the items that have 10, by models of labels alone. At least 90 % contain it, or it refuses.
 
 The exit code is 1 where one is broken.

@@ -13,11 +13,6 @@ from crowdsweep.views.terminal.grid import Column, Grid
 
 Change = tuple[str, Any, Any]
 """Key path, and what stands there in either sweep file."""
-_FILE_COLUMNS = (
-    Column(title="sweep file", wraps=True),
-    Column(title="A", wraps=True),
-    Column(title="B", wraps=True),
-)
 _PAIR_COLUMNS = (
     Column(title="model"),
     Column(title="A", right=True),
@@ -84,8 +79,7 @@ def several_as_mapping(
 
 def changes_grid(changes: list[Change]) -> Grid:
     """Returns what two sweep files say differently."""
-    rows = [[key, _value(before), _value(after)] for key, before, after in changes]
-    return Grid(columns=_FILE_COLUMNS, groups={"": rows})
+    return several_changes_grid([(key, (before, after)) for key, before, after in changes])
 
 
 def pairs_grid(pairs: list[Pair]) -> Grid:
