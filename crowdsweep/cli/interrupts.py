@@ -1,13 +1,15 @@
 """Ctrl-C in every state of every command: the process is gone seconds after the second press, whatever it does.
 
 Python hears a signal between two steps of its main thread, and raises an exception there. That is not enough by itself:
-code in C may not come back for minutes, and libraries and plug-ins catch what is not theirs. So a thread counts the
-presses as the system delivers them, and ends the process where the exception does not. What the process has started
-(trials, a cluster of its own, MLflow's server) ends when it is gone.
+code in C may not come back for minutes, or drops the exception of Python code that it called; libraries and plug-ins
+catch what is not theirs. So what C drops is raised again; and a thread counts the presses as the system delivers them,
+and ends the process where the exception does not. What the process has started (trials, a cluster of its own, MLflow's
+server) ends when it is gone.
 """
 
 import os
 import signal
+import sys
 import threading
 import time
 from contextlib import suppress
@@ -18,6 +20,12 @@ from crowdsweep.errors import ENDING_SIGNALS, Interrupted, counts_as_press
 
 GRACE_S = 2.5
 """For what is written and closed after the second press."""
+
+MOMENT_S = 0.02
+"""In which code in C goes on that dropped an exception."""
+
+NO_PRESS = signal.SIGURG
+"""Interrupts what the main thread waits in, and counts for nothing; where nobody hears it, the system ignores it."""
 
 
 class Attention:
@@ -40,6 +48,8 @@ class Attention:
         for number in ENDING_SIGNALS:
             if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, _interrupt)
+        signal.signal(NO_PRESS, _interrupt)
+        sys.unraisablehook = _raised_again
 
     def _count(self, reading: int) -> None:
         while heard := os.read(reading, 64):
@@ -51,6 +61,18 @@ class Attention:
 
 def _interrupt(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - as `signal` calls it
     raise Interrupted
+
+
+def _raised_again(dropped: "sys.UnraisableHookArgs") -> None:
+    """Has an `Interrupted` raised again in the main thread; says all else, as Python does."""
+    if not isinstance(dropped.exc_value, Interrupted):
+        sys.__unraisablehook__(dropped)
+        return
+    # A moment later: what is raised in here would be dropped once more.
+    main = threading.main_thread().ident or 0
+    again = threading.Timer(MOMENT_S, signal.pthread_kill, (main, NO_PRESS))
+    again.daemon = True
+    again.start()
 
 
 def _end_soon() -> None:
