@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from threading import Lock
 
-NO_POSTGRES = "there is no PostgreSQL, or no psycopg2"
+NO_POSTGRES = "there is no PostgreSQL (Debian: `apt-get install postgresql`), or no psycopg2"
 _ACCOUNTS = ("postgres", "nobody")
 # Little memory, and no waiting for the disk: it is processes that are killed, not machines.
 _SETTINGS = (

@@ -8,7 +8,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
@@ -151,20 +151,32 @@ def write_whole(path: Path, content: bytes, *, durable: bool = False) -> None:
 
 
 def write_below(root: Path, parts: tuple[str, ...], content: bytes) -> None:
-    """Writes one file whole or not at all, in folders that are made where they are missing and followed where they are
-    no links.
+    """Writes one file as `writing_below` does."""
+    with writing_below(root) as write:
+        write(parts, content)
+
+
+@contextmanager
+def writing_below(root: Path) -> Generator[Callable[[tuple[str, ...], bytes], None]]:
+    """Yields what writes files, each whole or not at all, in folders that are made where they are missing and followed
+    where they are no links.
+
+    It is given names from the root, the last one the file's, and all of its content. It raises `LinkInTheWay` where a
+    folder on the way is a link, `OSError` where the file could not be written.
 
     Args:
         root: may be a link.
-        parts: names from there, the last one the file's.
-        content: all of it.
 
     Raises:
-        LinkInTheWay: a folder on the way is a link.
-        OSError: it could not be written.
+        OSError: nothing can be written there.
     """
-    with draft_in(root, make=True) as (draft, _), opened_folder(root, *parts[:-1], make=True) as folder:
-        draft.put(parts[-1], content, folder)
+    with draft_in(root, make=True) as (draft, _):
+
+        def write(parts: tuple[str, ...], content: bytes) -> None:
+            with opened_folder(root, *parts[:-1], make=True) as folder:
+                draft.put(parts[-1], content, folder)
+
+        yield write
 
 
 def write_new(folder: Path, files: Mapping[str, bytes]) -> None:

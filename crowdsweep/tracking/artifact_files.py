@@ -1,13 +1,13 @@
 """Files of runs beside a sqlite database: written there and nowhere else, and found there when the store was moved."""
 
 import sqlite3
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from crowdsweep.errors import plain, shortened
-from crowdsweep.files.drafts import write_below
+from crowdsweep.files.drafts import writing_below
 from crowdsweep.files.inside import LinkInTheWay
 from crowdsweep.tracking.artifact_places import (
     FOLDER,
@@ -31,6 +31,9 @@ _TABLES = (
 """Of MLflow, that sweeps are written to and read from."""
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _NOT_ONE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)  # the last: it lacks a table
+
+WriteInside = Callable[[str, str, bytes], None]
+"""Writes a file whole: URI of the artifacts that it is one of, its name with those of folders before it, all of it."""
 
 
 class DatabaseBusy(OSError):
@@ -211,23 +214,21 @@ def experiment_in(database: Path, name: str, tag: str) -> tuple[str, bool] | Non
     return None if found is None else (str(found[0]), bool(found[1]))
 
 
-def write_inside(database: Path, artifacts: str, name: str, content: bytes) -> None:
-    """Writes a file of a run, or of a model, whose artifacts lie beside a database.
+@contextmanager
+def writing_inside(database: Path) -> Generator[WriteInside]:
+    """Yields what writes files of runs, or of models, whose artifacts lie beside a database; it raises `Rejected` where
+    one would lie elsewhere."""
+    folder = database.with_name(FOLDER)
+    with writing_below(folder.parent) as write:
 
-    Args:
-        database: beside which they lie.
-        artifacts: URI of the run's folder.
-        name: of the file, with those of folders before it.
-        content: all of it.
+        def write_one(artifacts: str, name: str, content: bytes) -> None:
+            place = path_of(artifacts)
+            path = None if place is None else place / name
+            if path is None or not is_within(folder, path.parent):
+                raise Rejected(f"{artifacts}: expected artifacts below {folder}, and no link on the way to {name}")
+            try:
+                write(path.relative_to(folder.parent).parts, content)
+            except LinkInTheWay as error:
+                raise Rejected(f"{path}: expected artifacts below {folder}; {error.strerror}") from error
 
-    Raises:
-        Rejected: it would lie elsewhere.
-    """
-    folder, place = database.with_name(FOLDER), path_of(artifacts)
-    path = None if place is None else place / name
-    if path is None or not is_within(folder, path.parent):
-        raise Rejected(f"{artifacts}: expected artifacts below {folder}, and no link on the way to {name}")
-    try:
-        write_below(folder.parent, path.relative_to(folder.parent).parts, content)
-    except LinkInTheWay as error:
-        raise Rejected(f"{path}: expected artifacts below {folder}; {error.strerror}") from error
+        yield write_one

@@ -9,8 +9,8 @@ import os
 import re
 import time
 import warnings
-from collections.abc import Generator, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -25,6 +25,7 @@ from mlflow import MlflowClient
 from mlflow.entities import (
     Dataset,
     DatasetInput,
+    Experiment,
     InputTag,
     LifecycleStage,
     LoggedModelOutput,
@@ -34,15 +35,16 @@ from mlflow.entities import (
     RunTag,
 )
 from mlflow.exceptions import MlflowException
+from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
 
 from crowdsweep.record.local import JOURNAL_FILE
 from crowdsweep.record.shown_uri import without_credentials
-from crowdsweep.tracking.artifact_files import bring_along, write_inside
+from crowdsweep.tracking.artifact_files import WriteInside, bring_along, writing_inside
 from crowdsweep.tracking.artifact_places import FOLDER, is_inside
-from crowdsweep.tracking.mlflow_failures import in_our_words
-from crowdsweep.tracking.mlflow_reachable import check_artifacts, check_reachable
+from crowdsweep.tracking.mlflow_failures import TrackingFailed, in_our_words
+from crowdsweep.tracking.mlflow_reachable import alone_on, check_artifacts, check_reachable
 from crowdsweep.tracking.run_book import StoredRun
-from crowdsweep.tracking.run_records import DIGEST_LIMIT, ITEMS_A_BATCH, METRICS_A_BATCH, NAME_LIMIT, RunRecord
+from crowdsweep.tracking.run_records import ITEMS_A_BATCH, METRICS_A_BATCH, STORE, TRAINING, RunRecord, dataset_of
 from crowdsweep.tracking.sqlite_file import SqliteFile
 from crowdsweep.tracking.sweep_page import KIND_OF_EXPERIMENT, view
 from crowdsweep.tracking.uri import DATABASE, database_file, log_in, sqlite_uri
@@ -105,20 +107,31 @@ class MlflowDoor:
             bring_along(self._path, whole=is_of_store(self._path))  # first: it tells whether this is one of MLflow's
             self._database.hasten()
         # Left out, the registry would be whatever this process, or the folder it stands in, has.
-        client = MlflowClient(self._uri, registry_uri=os.environ.get("MLFLOW_REGISTRY_URI") or self._uri)
+        registry = os.environ.get("MLFLOW_REGISTRY_URI") or self._uri
+        with alone_on(self._uri):  # it makes the tables of an empty database
+            client = MlflowClient(self._uri, registry_uri=registry)
+        found = client.get_experiment_by_name(self._experiment) or self._created(client, folder)
+        self._experiment_id = found.experiment_id
+        if found.lifecycle_stage == LifecycleStage.DELETED:
+            _log.warning("MLflow: experiment %r had been deleted and is restored", self._experiment)
+            client.restore_experiment(found.experiment_id)
+        if self._database is None:
+            check_artifacts(self._given, self._uri, str(found.artifact_location))
+        return client
+
+    def _created(self, client: MlflowClient, folder: str | None) -> Experiment:
+        """Returns the experiment, which had to be made; another sweep of it may begin at the same time."""
+        try:
+            client.create_experiment(
+                self._experiment, artifact_location=folder, tags={**KIND_OF_EXPERIMENT, **view(())}
+            )
+        except MlflowException as error:
+            if error.error_code != _EXISTS:
+                raise
         found = client.get_experiment_by_name(self._experiment)
         if found is None:
-            tags = {**KIND_OF_EXPERIMENT, **view(())}
-            self._experiment_id = client.create_experiment(self._experiment, artifact_location=folder, tags=tags)
-        else:
-            self._experiment_id = found.experiment_id
-            if found.lifecycle_stage == LifecycleStage.DELETED:
-                _log.warning("MLflow: experiment %r had been deleted and is restored", self._experiment)
-                client.restore_experiment(found.experiment_id)
-        if self._database is None:
-            kept = found or client.get_experiment(self._experiment_id)
-            check_artifacts(self._given, self._uri, str(kept.artifact_location))
-        return client
+            raise TrackingFailed(f"it has made the experiment {self._experiment!r} and does not find it")
+        return found
 
     def runs(self, where: str = "") -> Iterator[StoredRun]:
         """Yields all runs of the experiment, or those of which a condition of MLflow's holds; those that ended
@@ -147,6 +160,10 @@ class MlflowDoor:
             if not token:
                 return
 
+    def running(self, store: str) -> Iterator[StoredRun]:
+        """Yields the runs of a store, by their tag, that have not ended."""
+        yield from self.runs(f"attributes.status = 'RUNNING' AND tags.`{STORE}` = '{store}'")
+
     def create(self, record: RunRecord) -> StoredRun:
         """Makes a run that holds the record's tags and nothing else."""
         started_ms = int((time.time() - record.seconds) * 1000)
@@ -156,29 +173,18 @@ class MlflowDoor:
             )
         return StoredRun(run_id=run.info.run_id, started_ms=started_ms, artifacts=str(run.info.artifact_uri))
 
-    def write(self, run: StoredRun, record: RunRecord, *, dataset: str, fingerprint: str) -> None:
-        """Writes all of a record but its tags and status. Metrics have the time of the run's start: repeated after a
-        failure they are the same measurements to MLflow, which keeps one."""
-        single = {name: [(0, value)] for name, value in record.metrics.items()}
-        metrics = [
-            Metric(name, value, run.started_ms, step)
-            for name, points in {**single, **record.histories}.items()
-            for step, value in points
-        ]
+    def write(self, run: StoredRun, record: RunRecord) -> None:
+        """Writes all of a record but its tags, files and status. Metrics have the time of the run's start: repeated
+        after a failure they are the same measurements to MLflow, which keeps one."""
+        metrics = [Metric(name, value, run.started_ms, step) for name, step, value in record.measured()]
         params = [Param(name, value) for name, value in record.params.items()]
         with self._asked() as client:
             while metrics or params:
                 client.log_batch(run.run_id, metrics=metrics[:METRICS_A_BATCH], params=params[:ITEMS_A_BATCH])
                 metrics, params = metrics[METRICS_A_BATCH:], params[ITEMS_A_BATCH:]
-            for name, text in record.texts.items():
-                self.write_file(run, name, text.encode())
-            data = Dataset(
-                name=dataset[-NAME_LIMIT:],
-                digest=fingerprint[:DIGEST_LIMIT],
-                source_type="crowdsweep",
-                source=dataset,
-            )
-            training = DatasetInput(data, [InputTag("mlflow.data.context", "training")])
+            name, digest = dataset_of(record)
+            data = Dataset(name=name, digest=digest, source_type="crowdsweep", source=record.dataset)
+            training = DatasetInput(data, [InputTag(*TRAINING)])
             client.log_inputs(run.run_id, datasets=[training])
 
     def summarise(self, run_id: str, metrics: Mapping[str, float], *, step: int, tags: Mapping[str, str]) -> None:
@@ -193,16 +199,25 @@ class MlflowDoor:
                     tags=[RunTag(name, value) for name, value in tags.items()],
                 )
 
-    def write_file(self, run: StoredRun, name: str, content: bytes) -> None:
-        """Writes an artifact of the run."""
-        with self._asked() as client:
-            if (database := self._beside(run.artifacts)) is not None:
-                write_inside(database, run.artifacts, name, content)  # without MLflow's 8 ms of looking it up
-                return
-            with TemporaryDirectory() as place:
-                path = Path(place, name)
-                path.write_bytes(content)
+    def write_files(self, files: Iterable[tuple[StoredRun, str, bytes]]) -> None:
+        """Writes artifacts of runs."""
+        write: WriteInside | None = None
+        with self._asked() as client, ExitStack() as stack:
+            for run, name, content in files:
+                if (database := self._beside(run.artifacts)) is None:
+                    self._send(client, run, name, content)
+                    continue
+                write = write or stack.enter_context(writing_inside(database))
+                write(run.artifacts, name, content)  # without MLflow's 8 ms of looking it up
+
+    def _send(self, client: MlflowClient, run: StoredRun, name: str, content: bytes) -> None:
+        with TemporaryDirectory() as place:
+            path = Path(place, name)
+            path.write_bytes(content)
+            if self._uri.startswith("databricks"):  # where a run says less than MLflow's client knows
                 client.log_artifact(run.run_id, str(path))
+            else:  # without asking for the run first
+                get_artifact_repository(run.artifacts, tracking_uri=self._uri).log_artifact(str(path))
 
     def files(self, run: StoredRun) -> dict[str, int]:
         """Returns the sizes of the run's artifacts by name, without folders; bytes."""
@@ -242,10 +257,10 @@ class MlflowDoor:
         with self._asked() as client:
             model = client.create_logged_model(self._experiment_id, name, run_id, dict(tags))
             if (database := self._beside(model.artifact_location)) is not None:
-                for path in sorted(folder.rglob("*")):
-                    if path.is_file():
-                        place = path.relative_to(folder).as_posix()
-                        write_inside(database, model.artifact_location, place, path.read_bytes())
+                with writing_inside(database) as write:
+                    for path in sorted(folder.rglob("*")):
+                        if path.is_file():
+                            write(model.artifact_location, path.relative_to(folder).as_posix(), path.read_bytes())
             else:
                 client.log_model_artifacts(model.model_id, str(folder))
             client.finalize_logged_model(model.model_id, LoggedModelStatus.READY)

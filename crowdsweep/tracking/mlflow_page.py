@@ -71,12 +71,12 @@ def write_page(door: MlflowDoor, page: SweepPage) -> StoredRun:
             _write_cell(door, run, page.cells.get(key) or _unknown(run))
         if top is None:
             top = _create(door, page)
+            _delete_doubles(door, page, top)
         digest = _digest(page.files)
         if top.tags.get(FILES) != digest or not _sizes(page.files).items() <= door.files(top).items():
             if top.tags.get(FILES):
                 door.tag(top.run_id, FILES, "")  # what stands there until all are written is neither
-            for name, content in page.files.items():
-                door.write_file(top, name, content)
+            door.write_files([(top, name, content) for name, content in page.files.items()])
         tags = {**page.tags, DESCRIPTION: _description(door, page, top, cells), ORDER: FIRST, ASKED: "true"}
         tags[FILES] = digest  # last, with all that it stands for
         if not (tags.items() <= top.tags.items() and page.metrics.items() <= top.metrics.items()):
@@ -136,6 +136,17 @@ def _create(door: MlflowDoor, page: SweepPage) -> StoredRun:
     tags = {KIND: "sweep", KEY: f"sweep {page.store}", SWEEP: page.sweep, STORE: page.store, ORDER: FIRST}
     tags["mlflow.source.name"] = "crowdsweep"
     return door.create(RunRecord(kind="sweep", key=tags[KEY], name=page.sweep, tags=tags, params={}))
+
+
+def _delete_doubles(door: MlflowDoor, page: SweepPage, top: StoredRun) -> None:
+    """Deletes what MLflow made when it was asked first, where that answer was lost and it was asked again."""
+    for run in list(door.running(page.store)):
+        if (
+            run.run_id != top.run_id
+            and run.tags.get(KEY) == f"sweep {page.store}"
+            and run.tags.get(SWEEP) == page.sweep
+        ):
+            door.delete(run.run_id)
 
 
 def _description(door: MlflowDoor, page: SweepPage, top: StoredRun, cells: Mapping[str, StoredRun]) -> str:

@@ -30,6 +30,7 @@ PATIENCE_S = 7.0
 
 _CONNECTS_S = 5.0
 _ARTIFACTS_S = 20.0  # a server asks its object store in turn, whose client is imported first
+_LOCK = 0x63726F77  # any number that others do not take
 _NOTHING = "nothing-is-here"  # a place that is empty is listed at once
 _PORTS = {"postgresql": 5432, "mysql": 3306, "mssql": 1433, "http": 80, "https": 443}
 _ASKED = "/api/2.0/mlflow/experiments/search?max_results=1"
@@ -67,6 +68,23 @@ def check_tables(uri: str) -> None:
                 raise TrackingFailed("it has no runs of MLflow")
 
     within_patience(uri, ask)
+
+
+@contextmanager
+def alone_on(uri: str) -> Generator[None]:
+    """Keeps other drivers of sweeps out of a PostgreSQL in which MLflow may have to make its tables; does nothing
+    elsewhere. Two that make them at once trip over each other, and MLflow can neither use nor complete what is left.
+
+    Raises:
+        TrackingFailed: it does not answer.
+    """
+    if not uri.startswith("postgresql"):
+        yield
+        return
+    with _connected(uri) as connection:
+        # Until the end of this transaction: it outlives neither a driver that is killed nor a pooled connection.
+        connection.execute(sqlalchemy.text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
+        yield
 
 
 def check_artifacts(uri: str, asked: str, location: str) -> None:

@@ -2,7 +2,7 @@
 
 import logging
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import Protocol, runtime_checkable
@@ -12,7 +12,6 @@ from crowdsweep.record.artifacts import Artifact
 from crowdsweep.record.events import Event, RunsCreated
 from crowdsweep.record.result import Status, TrialResult
 from crowdsweep.record.shown import ShownTrial
-from crowdsweep.record.spec import TrialSpec
 from crowdsweep.record.state import JournalState
 from crowdsweep.tracking.run_records import (
     ASKED,
@@ -88,20 +87,24 @@ class Experiment(Protocol):
         """Yields all runs, those that ended first."""
         ...
 
+    def running(self, store: str) -> Iterator[StoredRun]:
+        """Yields the runs of a store, by their tag `STORE`, that have not ended."""
+        ...
+
     def create(self, record: RunRecord) -> StoredRun:
         """Makes a run with the record's tags."""
         ...
 
-    def write(self, run: StoredRun, record: RunRecord, *, dataset: str, fingerprint: str) -> None:
-        """Writes everything else of a record, once however often it is called."""
+    def write(self, run: StoredRun, record: RunRecord) -> None:
+        """Writes everything else of a record but its files, once however often it is called."""
         ...
 
     def summarise(self, run_id: str, metrics: Mapping[str, float], *, step: int, tags: Mapping[str, str]) -> None:
         """Writes a cell's numbers as they stand now."""
         ...
 
-    def write_file(self, run: StoredRun, name: str, content: bytes) -> None:
-        """Writes an artifact; the same again where it stands."""
+    def write_files(self, files: Iterable[tuple[StoredRun, str, bytes]]) -> None:
+        """Writes artifacts of runs; the same again where they stand."""
         ...
 
     def tag(self, run_id: str, name: str, value: str) -> None:
@@ -260,7 +263,16 @@ class RunBook:
         for key, cell in sorted(self._cells.items()):
             if key in self._runs:
                 self._finish_cell(self._runs[key], cell)
+        self._delete_doubles()
         self._experiment.close()
+
+    def _delete_doubles(self) -> None:
+        """Deletes runs that this process made and does not know: the answer was lost, and MLflow was asked again.
+        Nothing more was written to them, nor were they ended."""
+        for run in list(self._experiment.running(self._store)):
+            known = self._runs.get(run.tags.get(KEY, ""))
+            if known is not None and known.run_id != run.run_id and run.tags.get(SWEEP) == self._sweep:
+                self._experiment.delete(run.run_id)
 
     def _finish_cell(self, run: StoredRun, cell: _Cell) -> None:
         """Writes a cell's files and status where MLflow has others: a tag that is written after them says which."""
@@ -270,10 +282,10 @@ class RunBook:
         if run.tags.get(FILES) != digest:
             if run.tags.get(FILES):
                 self._experiment.tag(run.run_id, FILES, "")  # what stands there until all are written is neither
-            for name, text in record.texts.items():
-                self._experiment.write_file(run, name, text.encode())
+            files = [(run, name, text.encode()) for name, text in record.texts.items()]
             if matrix is not None and self._draw is not None:
-                self._experiment.write_file(run, "confusion.png", self._draw(matrix))
+                files.append((run, "confusion.png", self._draw(matrix)))
+            self._experiment.write_files(files)
             self._experiment.tag(run.run_id, FILES, digest)
         if run.status != record.status:
             self._experiment.end(run.run_id, record.status)
@@ -296,7 +308,7 @@ class RunBook:
         if run is None:
             run = self._create(record)
         if not record.params.items() <= run.params.items():
-            self._write(run, replace(record, metrics={}, texts={}), cell.shown.spec)
+            self._write(run, replace(record, metrics={}, texts={}))
         cell.described = True
 
     def _mark_run(self, key: str, *, asked: bool) -> None:
@@ -326,7 +338,7 @@ class RunBook:
                 self._experiment.tag(run.run_id, PHASE, spec.phase)
             return phase != spec.phase
         run = run or self._create(record)
-        self._write(run, record, spec)
+        self._write(run, record)
         self._experiment.end(run.run_id, record.status)
         return True
 
@@ -354,12 +366,18 @@ class RunBook:
             self._journal_ids()
         return run
 
-    def _write(self, run: StoredRun, record: RunRecord, spec: TrialSpec) -> None:
-        self._experiment.write(run, record, dataset=spec.dataset, fingerprint=spec.fingerprint)
+    def _write(self, run: StoredRun, record: RunRecord) -> None:
+        self._experiment.write(run, record)
+        if record.texts or record.arrays:
+            self._experiment.write_files(self._files_of(run, record))
+
+    def _files_of(self, run: StoredRun, record: RunRecord) -> Iterator[tuple[StoredRun, str, bytes]]:
+        for name, text in record.texts.items():
+            yield run, name, text.encode()
         for name, artifact in record.arrays.items():
             content = self._read(artifact) if self._read is not None else None
             if content is not None:
-                self._experiment.write_file(run, name, content)
+                yield run, name, content
 
     def _summarise(self, key: str, cell: _Cell) -> None:
         record = cell_record(cell.shown, cell.trials.values(), sweep=self._sweep)

@@ -5,7 +5,7 @@ Limits are those of MLflow's REST interface; what is longer is cut and ends in `
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean, stdev
 from typing import Any, Literal
@@ -40,6 +40,8 @@ MODEL_DIGEST = PREFIX + "digest"
 FILES = PREFIX + "files"
 """Tag of a cell, and of the run on top: digest of its files. It is written after them."""
 PARENT, NAME = "mlflow.parentRunId", "mlflow.runName"
+TRAINING = ("mlflow.data.context", "training")
+"""Tag of a run's dataset: what it was used for."""
 MARKER = "…"
 
 BETWEEN = " · "
@@ -72,6 +74,7 @@ class RunRecord:
         texts, arrays: artifacts by file name.
         status: how the run ends.
         seconds: between its start and its end.
+        dataset, fingerprint: what it was trained on; empty of a sweep.
     """
 
     kind: Kind
@@ -85,6 +88,14 @@ class RunRecord:
     arrays: Mapping[str, Artifact] = field(default_factory=dict)
     status: Ending = "FINISHED"
     seconds: float = 0.0
+    dataset: str = ""
+    fingerprint: str = ""
+
+    def measured(self) -> Iterator[tuple[str, int, float]]:
+        """Yields name, step and value of all that was measured, each once."""
+        for name in {**self.metrics, **self.histories}:
+            points = self.histories[name] if name in self.histories else [(0, self.metrics[name])]
+            yield from ((name, step, value) for step, value in dict.fromkeys(points))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,6 +175,8 @@ def trial_record(trial: ShownTrial, result: TrialResult, *, sweep: str, environm
         },
         status=ENDINGS[result.status],
         seconds=result.wall_s,
+        dataset=spec.dataset,
+        fingerprint=spec.fingerprint,
     )
 
 
@@ -207,6 +220,8 @@ def cell_record(shown: ShownTrial, trials: Iterable[CellTrial], *, sweep: str) -
         metrics={_key(name): means[name] for name in _few(means, searched=not reported)},
         texts={OVER_SEEDS: "\n".join(table) + "\n"} if done else {},
         status="FAILED" if used and not done else "FINISHED",
+        dataset=spec.dataset,
+        fingerprint=spec.fingerprint,
     )
 
 
@@ -241,6 +256,11 @@ def mean_confusion(trials: Iterable[CellTrial]) -> list[list[float]] | None:
     if not known:
         return None
     return [[fmean(cells) for cells in zip(*rows, strict=True)] for rows in zip(*known, strict=True)]
+
+
+def dataset_of(record: RunRecord) -> tuple[str, str]:
+    """Returns name and digest of what a run was trained on, within MLflow's limits."""
+    return record.dataset[-NAME_LIMIT:], record.fingerprint[:DIGEST_LIMIT]
 
 
 def _shared_tags(shown: ShownTrial, *, kind: Kind, key: str, sweep: str) -> dict[str, str]:

@@ -4,6 +4,7 @@ from collections import Counter
 from functools import partial
 from itertools import pairwise
 
+import pytest
 from driven import config_of
 from sleeping_slots import BEGAN, ENDED, SleepingPool
 
@@ -36,6 +37,8 @@ def no_search(search: Search) -> HistorySearcher:
     return HistorySearcher(limit=search.limit)
 
 
+@pytest.mark.ray
+@pytest.mark.xdist_group("ray")
 def test_twenty_slots_run_each_trial_once_and_one_at_a_time(ray_cluster: Cluster) -> None:
     plan = make_plan(config_of(models=["uniform"], seeds={"report": TRIALS}, pack=1))
     pool = partial(SleepingPool, sleep_s=0.2, processes=2)

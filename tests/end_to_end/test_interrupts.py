@@ -34,6 +34,7 @@ PROMISED_S = 5.0
 A_PERSON_S = 0.2  # between two presses: two signals at once are one to the system
 PATIENCE_S = 240.0  # to reach a state, on a machine that does other things as well
 PLUGINS = Path(__file__).parents[1] / "misbehaving"
+pytestmark = pytest.mark.xdist_group("interrupts")  # they share long records
 RAY = [pytest.mark.ray, pytest.mark.xdist_group("ray")]
 RUN = ("run", "sweep.yaml", "--store", "made", "--quiet")
 
@@ -253,6 +254,7 @@ CASES: Sequence[tuple[str, Sequence[str], State, dict[str, Any], Any]] = [
 ]
 # Of states that are alike one is always pressed in, the others in the long suite.
 MANY = {
+    *("run starts a cluster", "run writes its report"),
     *("run imports a library of Ray", "run starts actors", "run starts the forkserver", "plan starts"),
     *(
         "trials on Ray",

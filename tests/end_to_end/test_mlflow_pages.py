@@ -105,6 +105,7 @@ def test_a_sweep_stands_on_top_and_its_cells_have_ranks(place: Path) -> None:
     assert "Compare the 4 points of dl-ds on crowd" in description
 
 
+@pytest.mark.long
 def test_what_is_rebuilt_says_the_same_and_changes_nothing_twice(place: Path, tmp_path: Path) -> None:
     def told(store: Path) -> list[tuple[Any, ...]]:
         runs = [run for several in runs_of(store).values() for run in several]

@@ -95,6 +95,7 @@ def until(condition: Callable[[], bool], seconds: float = 90.0) -> None:
         time.sleep(0.2)
 
 
+@pytest.mark.long
 def test_commands_import_nothing_from_the_current_folder(trap: Path) -> None:
     run(trap, "run", "sweep.yaml", "--engine", "inline", "--store", "store")
     run(trap, "data", "simulate", "crowd", "--source", "gaussians")

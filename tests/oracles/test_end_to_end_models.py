@@ -198,6 +198,7 @@ def test_speelfc_recovers_the_matrices_of_annotators_with_two_hundred_answers() 
         assert js_annotators(crowd, fitted.annotators, np.arange(15)) <= 0.05
 
 
+@pytest.mark.long
 def test_speelfc_d_recovers_which_items_are_hard() -> None:
     """Every annotator is right more often the farther an item lies from where the classes meet."""
     rng = np.random.default_rng(0)

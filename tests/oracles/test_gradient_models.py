@@ -79,6 +79,7 @@ def training_data(seed: int, *, items: int, annotators: int, per_annotator: int,
     return TrainingData(annotations=annotations, items=Items(n_items=items, features=features)), ability, gold
 
 
+@pytest.mark.long
 def test_speelfc_d_recovers_the_order_of_ability() -> None:
     crowds = [training_data(seed, items=600, annotators=30, per_annotator=200) for seed in range(3)]
     contexts = [FitContext(seeds=SeedStream(seed)) for seed in range(3)]
@@ -170,6 +171,7 @@ def test_ldl_nm_written_softsign_is_the_one_that_autograd_follows() -> None:
     assert torch.autograd.gradcheck(written_softsign, units)
 
 
+@pytest.mark.long
 def test_ldl_nm_learns_what_each_annotator_would_say() -> None:
     """Two kinds of annotators contradict each other on every item: their average is a coin, each alone is certain."""
     rng = np.random.default_rng(0)

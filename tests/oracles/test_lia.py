@@ -194,7 +194,8 @@ def test_lia_e_on_bluebirds(shared_data, redundancy, least, seeds):
 HELDOUT_CHOICE = {"iterations": 5, "epochs": 5, "regularisation": 0.1, "finetune": "none", "predict": "posterior"}
 
 
-@pytest.mark.parametrize("name", ["lia", pytest.param("lia-e", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["lia", "lia-e"])
 def test_rte_by_the_settings_that_held_out_answers_choose(shared_data, name):
     base = catalogue.load(str(shared_data / "rte"), {})
     trials = [splits.prepare(base, {"training": "all", "redundancy": 10}, seed) for seed in range(5)]

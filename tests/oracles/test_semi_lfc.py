@@ -4,6 +4,7 @@ from dataclasses import replace
 from math import exp, log, pi, sqrt
 
 import numpy as np
+import pytest
 import torch
 
 from crowdsweep.data.annotations import Annotations
@@ -82,6 +83,7 @@ def clouds(n_answered: int, n_silent: int) -> tuple[TrainingData, np.ndarray, It
     return data, gold[:n_answered], silent, gold[n_answered:]
 
 
+@pytest.mark.long
 def test_items_without_answers_are_learnt_from() -> None:
     data, gold, silent, silent_gold = clouds(20, 200)
     context = FitContext(seeds=SeedStream(0))

@@ -96,6 +96,7 @@ def said(stores: list[Path]) -> str:
     return ran.stderr
 
 
+@pytest.mark.long
 def test_commands_name_the_row(rows: list[dict[str, Any]], tmp_path: Path) -> None:
     draw = random.Random(7)
     stores = [tmp_path / str(number) for number in range(N_CHANGES)]

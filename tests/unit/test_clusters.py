@@ -157,6 +157,7 @@ def test_a_test_items_own_labels_never_choose_its_cluster(model: str) -> None:
     np.testing.assert_array_equal(predicted(label), predicted(np.where(item < 40, label, 1 - label)))
 
 
+@pytest.mark.long
 def test_an_unseen_annotator_is_told_by_a_few_answers() -> None:
     """Two kinds of annotators contradict each other; from ten answers algorithm 4 finds of which kind a new one is."""
     random = np.random.default_rng(0)
@@ -253,6 +254,7 @@ def test_an_annotator_who_is_left_out_teaches_nothing() -> None:
     np.testing.assert_allclose(said, first.predictor.predict(data.items.take(items), "ensemble"))
 
 
+@pytest.mark.long
 def test_the_divergence_of_algorithm_4_is_that_of_the_head() -> None:
     random = np.random.default_rng(1)
     features = random.normal(size=(30, 4)).astype(np.float32)

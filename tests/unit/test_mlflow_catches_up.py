@@ -31,7 +31,7 @@ SWEEP = {
     "seeds": {"report": 3},
     "engine": "inline",
 }
-WRITES = ("create", "write", "summarise", "write_file", "tag", "rename", "mark", "end", "delete")
+WRITES = ("create", "write", "summarise", "write_files", "tag", "rename", "mark", "end", "delete")
 """Methods of a door that change what MLflow has."""
 
 
@@ -126,6 +126,7 @@ def test_after_a_damaged_row_and_a_repair(done: Path, tmp_path: Path, caplog: py
     check_equal(store)
 
 
+@pytest.mark.long
 def test_a_copy_shows_its_own_report(done: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """One that has gone on, one that finds nothing to do, and one that came without MLflow's files."""
     gone_on = copied(done, tmp_path / "more")
@@ -238,8 +239,8 @@ def test_a_kill_at_any_write_is_made_up_for(
     killed_after(None)
     project(whole)
     assert reached == ["mark"], "what is equal is not written again"
-    of_runs = {order.index(name) for name in ("create", "end", "write_file")}
-    of_page = {len(order) - 1 - order[::-1].index(name) for name in ("rename", "write_file", "mark")}
+    of_runs = {order.index(name) for name in ("create", "write_files", "end")}
+    of_page = {len(order) - 1 - order[::-1].index(name) for name in ("rename", "write_files", "mark")}
     for number in sorted(of_runs | of_page):
         store = fresh(f"killed after {number}")
         killed_after(number)
@@ -249,6 +250,27 @@ def test_a_kill_at_any_write_is_made_up_for(
         killed_after(None)
         project(store)
         check_equal(store)
+
+
+def test_a_run_that_was_made_without_an_answer_is_not_there_twice(
+    done: Path, tmp_path: Path, empty_database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """MLflow's client asks again by itself."""
+    store = copied(done, tmp_path / "store", "mlflow.db", "mlartifacts")
+    shutil.copy(empty_database, store / "mlflow.db")
+    create = MlflowDoor.create
+    made: list[str] = []
+
+    def twice(door: MlflowDoor, record: Any) -> Any:
+        create(door, record)
+        made.append(record.key)
+        return create(door, record)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(MlflowDoor, "create", twice)
+        project(store)
+    assert len(made) == 2 + 6 + 1, "cells, trials, and the run on top"
+    check_equal(store)
 
 
 def test_files_that_a_kill_left_of_other_numbers_are_written_again(

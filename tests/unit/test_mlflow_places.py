@@ -12,7 +12,7 @@ from mlflow.exceptions import MlflowException
 from mlflow.store.artifact import artifact_repository_registry as registry
 from mlflow_sweeps import outcomes, runs_in, sweep
 
-from crowdsweep.tracking.artifact_files import bring_along, write_inside
+from crowdsweep.tracking.artifact_files import bring_along, writing_inside
 from crowdsweep.tracking.artifact_places import is_inside
 from crowdsweep.tracking.mlflow_confined import confine
 from crowdsweep.tracking.mlflow_door import MlflowDoor
@@ -141,8 +141,8 @@ def test_artifacts_of_a_persons_own_experiment_go_where_it_says(tmp_path: Path, 
 def test_nothing_is_written_or_made_outside(place: Path, private: Path, kind: str) -> None:
     (place / "mlartifacts" / "link").symlink_to(private)
     before = sorted(path for path in place.parent.rglob("*"))
-    with pytest.raises(Rejected, match="expected artifacts below"):
-        write_inside(place / "mlflow.db", PLACES[kind](place, private) + "/new", "report.html", b"")
+    with pytest.raises(Rejected, match="expected artifacts below"), writing_inside(place / "mlflow.db") as write:
+        write(PLACES[kind](place, private) + "/new", "report.html", b"")
     assert sorted(path for path in place.parent.rglob("*")) == before
 
 

@@ -23,7 +23,10 @@ def context(seed: int = 0) -> FitContext:
     return FitContext(seeds=SeedStream(seed))
 
 
-@pytest.mark.parametrize(("name", "aggregate"), [("maj-star-e", "majority-vote"), ("mmce-star-e", "mmce")])
+@pytest.mark.parametrize(
+    ("name", "aggregate"),
+    [("maj-star-e", "majority-vote"), pytest.param("mmce-star-e", "mmce", marks=pytest.mark.long)],
+)
 def test_without_features_the_aggregator_is_repeated(name, aggregate):
     data = replace(small_data().training, items=Items(n_items=24))
     said = fit_one(build_model(aggregate, {}), data, context()).item_probs

@@ -1,6 +1,7 @@
 """MLflow as a view of the record: what was written is not written again, and one trial does not hold up the others."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ class Runs:
         self.stored: dict[str, StoredRun] = {}
         self.calls: list[str] = []
         self.trouble = trouble or {}
+        self.doubles: list[StoredRun] = []
 
     @property
     def place(self) -> tuple[str, str]:
@@ -31,6 +33,9 @@ class Runs:
     def runs(self) -> Iterator[StoredRun]:
         yield from self.stored.values()
 
+    def running(self, store: str) -> Iterator[StoredRun]:
+        yield from self.doubles
+
     def create(self, record: RunRecord) -> StoredRun:
         self.calls.append("create")
         if record.params.get("seed") in self.trouble:
@@ -38,6 +43,9 @@ class Runs:
         run = StoredRun(run_id=f"run {len(self.stored)}", started_ms=0, artifacts="", tags=record.tags)
         self.stored[record.key] = run
         return run
+
+    def delete(self, run_id: str) -> None:
+        self.calls.append(f"delete {run_id}")
 
     def __getattr__(self, name: str) -> Any:
         return lambda *given, **named: self.calls.append(name)
@@ -78,3 +86,15 @@ def test_a_trial_that_cannot_be_written_does_not_hold_up_the_others_for_ever() -
             list(projection.write(state_of(3)))
     assert [done for _, done in projection.write(state_of(3))] == [True, True]
     assert projection.lacking(state_of(3)) == 1
+
+
+def test_a_run_that_was_made_without_an_answer_is_deleted_in_the_end() -> None:
+    """MLflow made it, the answer was lost, and it was asked again; what others have open is left alone."""
+    runs = Runs()
+    book = RunBook(runs, record=None)
+    list(Projection(book).write(state_of(2)))
+    known = next(run for run in runs.stored.values() if run.tags["crowdsweep.kind"] == "trial")
+    lost, strange = replace(known, run_id="lost"), replace(known, run_id="strange", tags={**known.tags, KEY: "?"})
+    runs.doubles = [known, lost, strange]
+    book.finish()
+    assert [call for call in runs.calls if call.startswith("delete")] == ["delete lost"]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from crowdsweep.tracking.artifact_files import write_inside
+from crowdsweep.tracking.artifact_files import writing_inside
 from crowdsweep.tracking.artifact_places import FOLDER
 from crowdsweep.tracking.uri import DATABASE, database_file, recorded_uri, sqlite_uri, tracking_uri
 
@@ -26,7 +26,8 @@ def test_artifacts_are_written_into_a_store_that_is_named_from_beside(below: Pat
         assert database is not None
         assert database == below / "store" / DATABASE
         artifacts = (database.parent / FOLDER / "run" / "artifacts").as_uri()
-        write_inside(database, artifacts, "confusion.json", uri.encode())
+        with writing_inside(database) as write:
+            write(artifacts, "confusion.json", uri.encode())
         assert (below / "store" / FOLDER / "run" / "artifacts" / "confusion.json").read_text() == uri
 
 

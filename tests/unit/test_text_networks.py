@@ -61,7 +61,13 @@ def fitted(model: str, params: dict[str, Any], data: Sequence[TrainingData], see
     return fit_all(registered.build_model(model, {**QUICK, **params}), data, contexts)
 
 
-@pytest.mark.parametrize(("params", "make"), [(TEXT, texts), (TAGS, sentences)], ids=["text_cnn", "tagger"])
+@pytest.mark.parametrize(
+    ("params", "make"),
+    [
+        pytest.param(TEXT, texts, id="text_cnn"),
+        pytest.param(TAGS, sentences, id="tagger", marks=pytest.mark.long),
+    ],
+)
 def test_it_learns_what_only_neighbours_tell_and_labels_unseen_texts(params: dict[str, Any], make: Any) -> None:
     (fit,) = fitted("soft-mv", {**params, "epochs": 60}, [make(0, 200)], [0])
     unseen = make(99)
