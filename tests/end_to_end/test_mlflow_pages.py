@@ -30,7 +30,7 @@ from crowdsweep.data import catalogue
 from crowdsweep.labelling.classifiers import load_classifier
 from crowdsweep.tracking.mlflow_runs import MlflowClient, tracking_uri
 
-pytestmark = pytest.mark.xdist_group("mlflow pages")
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("mlflow pages")]
 PICTURES = os.environ.get("CROWDSWEEP_PICTURES")
 """A folder that the pictures are kept in, for somebody who wants to look at them."""
 
@@ -105,7 +105,6 @@ def test_a_sweep_stands_on_top_and_its_cells_have_ranks(place: Path) -> None:
     assert "Compare the 4 points of dl-ds on crowd" in description
 
 
-@pytest.mark.long
 def test_what_is_rebuilt_says_the_same_and_changes_nothing_twice(place: Path, tmp_path: Path) -> None:
     def told(store: Path) -> list[tuple[Any, ...]]:
         runs = [run for several in runs_of(store).values() for run in several]
@@ -143,7 +142,6 @@ def test_a_model_that_is_logged_again_is_not_logged_twice(place: Path) -> None:
     assert model.tags["dataset"] == "digits"
 
 
-@pytest.mark.long
 def test_everything_that_labels_gives_the_same_probabilities(place: Path, tmp_path: Path) -> None:
     """The command's classifier and table, Python, the estimator, and a server that MLflow starts, of a moved store."""
     store = tmp_path / "moved"
@@ -187,7 +185,6 @@ def served_probabilities(store: Path, features: np.ndarray) -> np.ndarray:
             return np.array(json.load(answer)["predictions"])
 
 
-@pytest.mark.long
 def test_a_person_walks_through_mlflows_pages(place: Path, tmp_path: Path) -> None:
     """The list of runs, the sweep's run, its report, a comparison of a search's points; and a trial's curve."""
     if chromium() is None and os.environ.get("CI") != "true":

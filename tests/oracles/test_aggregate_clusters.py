@@ -308,7 +308,7 @@ def test_what_a_cluster_is_labelled_with_snaps_to_it() -> None:
     assert clusters.scores(clusters.distributions, 10.0).argmax(axis=1).tolist() == [0, 1, 2]
 
 
-@pytest.mark.parametrize("model", ["fmm-guided", "pgm-bp-guided"])
+@pytest.mark.parametrize("model", [pytest.param("fmm-guided", marks=pytest.mark.long), "pgm-bp-guided"])
 def test_a_prediction_stands_for_as_many_answers_as_their_weights_make(model: str) -> None:
     item, annotator = (index.ravel() for index in np.indices((12, 2)))
     rows = Annotations.of(

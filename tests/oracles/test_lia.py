@@ -99,6 +99,7 @@ def test_lia_is_above_every_two_stage_model_where_annotators_err_with_the_featur
 SHORT = {"iterations": 3, "epochs": 20}
 
 
+@pytest.mark.long
 def test_what_lia_promises_besides_labels():
     data, gold, side, expert = simulated(0)
     (result,) = fitted("lia", [data], **SHORT)

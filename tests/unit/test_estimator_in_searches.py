@@ -58,6 +58,7 @@ def test_a_score_of_answers_is_the_share_that_is_predicted() -> None:
     assert is_classifier(fitted)
 
 
+@pytest.mark.long
 def test_a_random_state_draws_other_fits_and_none_is_zero() -> None:
     def probabilities(**given):
         return cs.CrowdClassifier("soft-mv", **QUICK, **given).fit(FEATURES, ANSWERS).predict_proba(FEATURES)

@@ -64,10 +64,17 @@ def test_what_is_no_text_under_a_name_that_is_none_is_left_out(database: Path) -
     door = MlflowDoor(f"sqlite:///{database}", "an experiment")
     door.open()
     record = RunRecord(
-        kind="trial", key="k", name="one", tags={"crowdsweep.key": "k"}, params={"seed": "3"}, metrics={"wall_s": 1.0}
+        kind="trial",
+        key="k",
+        name="one",
+        tags={"crowdsweep.key": "k"},
+        params={"seed": "3"},
+        metrics={"wall_s": 1.0},
+        dataset="d",
+        fingerprint="f",
     )
     made = door.create(record)
-    door.write(made, record, dataset="d", fingerprint="f")
+    door.write(made, record)
     with closing(sqlite3.connect(database)) as rows:
         rows.executescript(
             f"INSERT INTO params VALUES (x'fffe', '1', '{made.run_id}');"

@@ -45,6 +45,7 @@ def test_the_cost_estimate_knows(model: str) -> None:
     assert cost(network="linear") == pytest.approx(cost(network="linear", steps=STEPS))
 
 
+@pytest.mark.long
 def test_sixty_items_are_enough() -> None:
     """Three answers per item, 85 % right: a logistic regression on the votes reaches .95, 500 steps .75."""
     random = np.random.default_rng(0)

@@ -273,6 +273,7 @@ def test_a_run_that_was_made_without_an_answer_is_not_there_twice(
     check_equal(store)
 
 
+@pytest.mark.long
 def test_files_that_a_kill_left_of_other_numbers_are_written_again(
     done: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

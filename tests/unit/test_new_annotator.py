@@ -96,7 +96,7 @@ def test_arrays_of_a_plug_in_that_are_called_alike_are_no_clusters() -> None:
     [
         ("pgm-bp", {"item_clusters": 2, "annotator_clusters": 2}),
         ("pgm-annealing", {"item_clusters": 2, "annotator_clusters": 2}),
-        (
+        pytest.param(
             "ldl-nm",
             {
                 "epochs": 100,
@@ -106,6 +106,7 @@ def test_arrays_of_a_plug_in_that_are_called_alike_are_no_clusters() -> None:
                 "dropout": 0.0,
                 "item_weight": 0.0,
             },
+            marks=pytest.mark.long,
         ),
     ],
 )

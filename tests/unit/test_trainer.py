@@ -199,6 +199,7 @@ def identity(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
     return np.tile(np.eye(2, dtype=np.float32).ravel(), (shape[0], 1))
 
 
+@pytest.mark.long
 def test_a_crowd_layer_fits() -> None:
     """The classifier is dense, so that its gradients are written by hand below a layer that autograd follows."""
     sizes = [300, 170]
