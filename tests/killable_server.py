@@ -54,6 +54,15 @@ class KillableServer:
         if process is not None:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
+            while self._listens():  # its workers are dying
+                time.sleep(0.01)
+
+    def _listens(self) -> bool:
+        try:
+            socket.create_connection(("127.0.0.1", self._port), timeout=5).close()
+        except OSError:
+            return False
+        return True
 
     def _answers(self) -> bool:
         try:

@@ -8,7 +8,7 @@ from crowdsweep.record.shown import ShownTrial, one_each, shown_trials
 from crowdsweep.record.state import JournalState
 from crowdsweep.tracking.run_book import Rejected, RunBook
 
-_ATTEMPTS = 8  # at one trial, before the others are written without it
+_ATTEMPTS = 8  # at one trial, before the rest is done without it
 
 
 class Projection:
@@ -25,7 +25,8 @@ class Projection:
 
     def write(self, state: JournalState) -> Iterator[tuple[str, bool | Rejected]]:
         """Returns what writes the trials that MLflow lacks, one at each step, and then marks those that the sweep does
-        not ask for. The record is read at once, which takes a second for ten thousand trials.
+        not ask for. What failed before comes last, so that it holds up no other. The record is read at once, which
+        takes a second for ten thousand trials.
 
         Yields:
             (key, whether its run had to be written or changed), or (key, why MLflow will never take it).
@@ -34,7 +35,7 @@ class Projection:
 
         def steps() -> Iterator[tuple[str, bool | Rejected]]:
             self._runs.open(state)
-            for key, (trial, result) in trials.items():
+            for key, (trial, result) in sorted(trials.items(), key=lambda one: self._failures[one[0]]):
                 if self._failures[key] < _ATTEMPTS:
                     yield key, self._written(trial, result)
             self._runs.mark({key: trial for key, (trial, _) in trials.items()})

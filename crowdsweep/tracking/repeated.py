@@ -22,6 +22,7 @@ class Timing:
         first_delay_s, longest_delay_s: after a failure; it doubles.
         patience_s: how long `close` waits in all.
         stalled_s: how long it waits for one step of the job.
+        last_s: how long the last time is tried again, where it fails.
     """
 
     every_s: float = 2.0
@@ -29,13 +30,15 @@ class Timing:
     longest_delay_s: float = 60.0
     patience_s: float = 60.0
     stalled_s: float = 30.0
+    last_s: float = 5.0
 
 
 class Repeated:
     """Does a job when there is something new, and once more at the end.
 
     A job that raises is done again after a growing delay. The first failure is reported as a warning, later ones only
-    at debug level, so that a server that is down does not fill the terminal. The last time is tried once.
+    at debug level, so that a server that is down does not fill the terminal. The last time is tried again for some
+    seconds, since what failed may have passed by then.
 
     Args:
         name: what is written to, for messages and as the thread's name.
@@ -107,8 +110,15 @@ class Repeated:
                 self._changed.set()
                 self._closing.wait(delay_s)
                 delay_s = min(2 * delay_s, self._timing.longest_delay_s)
-        if not self._abandoned:
-            self._done(last=True)
+        self._last()
+
+    def _last(self) -> None:
+        delay_s, until = self._timing.first_delay_s, time.monotonic() + self._timing.last_s
+        while not self._abandoned and self._done(last=True) is None and time.monotonic() + delay_s < until:
+            again = time.monotonic() + delay_s
+            while not self._abandoned and time.monotonic() < again:
+                time.sleep(min(_LOOK_S, delay_s))
+            delay_s = min(2 * delay_s, self._timing.longest_delay_s)
 
     def _done(self, *, last: bool) -> float | None:
         """Does the job; returns how long to rest, or None where it failed."""

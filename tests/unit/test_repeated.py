@@ -84,6 +84,20 @@ def test_close_does_not_wait_for_a_server_that_is_down() -> None:
     assert time.monotonic() - began < 15.0
 
 
+def test_what_fails_at_the_end_is_tried_again_for_a_while() -> None:
+    tries: list[bool] = []
+
+    def restarted(last: bool) -> float:
+        tries.append(last)
+        if len(tries) < 4:
+            raise ConnectionError
+        return 0.0
+
+    work = Repeated("the server", restarted, timing=Timing(first_delay_s=0.01))
+    work.close()
+    assert tries == [True] * 4
+
+
 @pytest.mark.parametrize("timing", [Timing(patience_s=0.05), Timing(stalled_s=0.05)], ids=["patience", "stalled"])
 def test_close_does_not_wait_for_a_server_that_hangs(timing: Timing) -> None:
     gate, begun = threading.Event(), threading.Event()
