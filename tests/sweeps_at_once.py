@@ -15,9 +15,7 @@ from crowdsweep.tracking.mlflow_runs import MlflowClient, MlflowMirror, rebuild
 from crowdsweep.tracking.repeated import Timing
 
 EXPERIMENT = "at once"
-PATIENT = Timing(
-    every_s=0.2, first_delay_s=0.2, longest_delay_s=2.0, patience_s=1800.0, stalled_s=120.0, last_s=300.0
-)
+PATIENT = Timing(every_s=0.2, first_delay_s=0.2, longest_delay_s=2.0, patience_s=1800.0, stalled_s=120.0, last_s=300.0)
 """Of a driver that waits for MLflow until it has everything."""
 IMPATIENT = replace(PATIENT, patience_s=5.0, last_s=0.0)
 

@@ -123,10 +123,11 @@ def _settings(state: JournalState) -> Iterator[str]:
 
 def _searches(state: JournalState, searches: Sequence[SearchShown]) -> Iterator[str]:
     """Yields how hyper-parameters were chosen: by what, of how many points, by which score, with or without gold."""
-    for listed in (True, False):
-        alike = [search for search in searches if search.listed is listed]
-        if alike:
-            yield _search_words(state, alike, listed=listed)
+    sampler = state.config.get("sampler", {})
+    kinds = [(search, "" if search.listed else search.sampler or sampler.get("kind", "")) for search in searches]
+    for kind in sorted({kind for _, kind in kinds}):
+        alike = [search for search, its in kinds if its == kind]
+        yield _search_words(alike, kind=kind, seed=sampler.get("seed", 0))
     if not searches:
         return
     seeds, rows = state.config.get("seeds", {}), {_place(row): row for row in state.plan.datasets}
@@ -145,15 +146,14 @@ def _searches(state: JournalState, searches: Sequence[SearchShown]) -> Iterator[
         yield "Points that lost to the best on their first seeds, by a Wilcoxon test, were given up."
 
 
-def _search_words(state: JournalState, searches: Sequence[SearchShown], *, listed: bool) -> str:
+def _search_words(searches: Sequence[SearchShown], *, kind: str, seed: int) -> str:
+    """Returns which models were searched, and how; an empty kind is a space that was tried whole."""
     models = dict.fromkeys(search.model for search in searches)
     counts = sorted(len(search.values) for search in searches)
     points = f"{counts[0]}" if counts[0] == counts[-1] else f"{counts[0]} to {counts[-1]}"
-    sampler = state.config.get("sampler", {})
-    kind = sampler.get("kind", "")
     how = f"by {_SAMPLERS.get(kind, kind)}{' as in Optuna' if kind in _BY_OPTUNA else ''} ({points} points"
-    how += f"; seed {sampler.get('seed', 0)})" if kind != "grid" else ")"
-    if listed:
+    how += f"; seed {seed})" if kind != "grid" else ")"
+    if not kind:
         how = f"by trying every point of their space ({points} points)"
     return f"The hyper-parameters of {_all(models)} were chosen {how}, on each dataset anew."
 

@@ -53,6 +53,7 @@ class SearchShown:
         choices: hyper-parameters that were searched among listed values → these.
         among: all datasets of the sweep.
         listed: whether all points of its space were to be tried, so that no sampler had a choice.
+        sampler: which proposed the points; empty in a record that does not say.
     """
 
     model: str
@@ -70,6 +71,7 @@ class SearchShown:
     among: frozenset[str] = frozenset()
     key: str = ""
     listed: bool = False
+    sampler: str = ""
 
     @property
     def dataset(self) -> str:
@@ -114,6 +116,7 @@ def searches(state: JournalState, comparison: Comparison) -> Iterator[SearchShow
         space = _space(state, search)
         yield SearchShown(
             key=search.key,
+            sampler=search.sampler,
             listed=space is not None and space.size is not None and space.size <= search.points,
             model=search.label,
             place=place,

@@ -43,6 +43,7 @@ class CellRecord:
         sees_gold: the model needs gold by definition: an upper bound, not a competitor.
         metric, goal: what a search is for, and what is scored while trials train.
         points: how many points a search may try; 0 where the point is fixed.
+        sampler: which proposes them (tpe, gp, random, grid); empty where the point is fixed.
         n_trials: at most.
     """
 
@@ -56,6 +57,7 @@ class CellRecord:
     metric: str
     goal: Literal["maximize", "minimize"]
     points: Whole = 0
+    sampler: str = ""
     n_trials: Whole = 0
 
 

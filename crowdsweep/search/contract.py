@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, Protocol, runtime_checkable
 from annotated_types import Ge
 
 Goal = Literal["maximize", "minimize"]
+SamplerKind = Literal["tpe", "gp", "random", "grid"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -14,7 +15,8 @@ class Sampler:
     """How points are proposed.
 
     Attributes:
-        kind: tpe and gp learn from earlier points; random does not; grid lists a finite space whole.
+        kind: tpe and gp learn from earlier points; random does not; grid lists a finite space whole; auto takes what
+            fits the space and the number of points.
         seed: makes it repeatable.
         parallel: points of one search that may be open at once, where the sampler learns (the others may have all of
             theirs open). With many slots to itself, a search ends sooner under a larger number, and learns less from
@@ -23,7 +25,7 @@ class Sampler:
             there are: another number is another search.
     """
 
-    kind: Literal["tpe", "gp", "random", "grid"] = "tpe"
+    kind: Literal["auto"] | SamplerKind = "auto"
     seed: Annotated[int, Ge(0)] = 0
     parallel: Annotated[int, Ge(1)] = 4
 

@@ -1,27 +1,80 @@
 """Which searcher a sweep's sampler means."""
 
-from crowdsweep.search.contract import Goal, PointSearcher, Sampler
+from dataclasses import dataclass, replace
+
+from crowdsweep.search.contract import Goal, PointSearcher, Sampler, SamplerKind
+from crowdsweep.search.dimensions import Choice
 from crowdsweep.search.grid import GridPoints
 from crowdsweep.search.space import Space
 
+GP_POINTS = 200
+"""Most points of a Gaussian process, whose proposals cost more with each point."""
 
-def make_searcher(space: Space, sampler: Sampler, goal: Goal, limit: int) -> PointSearcher:
-    """Returns what proposes the points of one search.
+GP_DIMENSIONS = 6
+"""Most numbers that it is trusted to learn by so few points."""
 
-    A space with no more points than `limit` is listed whole, whatever the sampler: nothing could do better. Optuna
-    takes half a second to import, so that happens only where it is needed.
+
+@dataclass(frozen=True, kw_only=True)
+class Chosen:
+    """What proposes the points of one search.
+
+    Attributes:
+        kind: of sampler.
+        why: in words; empty where the sweep file names it.
+    """
+
+    kind: SamplerKind
+    why: str
+
+    @property
+    def learns(self) -> bool:
+        """Whether what it proposes depends on the values of earlier points."""
+        return self.kind not in ("grid", "random")
+
+
+def chosen_for(space: Space, sampler: Sampler, limit: int) -> Chosen:
+    """Returns which sampler a search has.
+
+    A space with no more points than `limit` is listed whole, whatever the sampler: nothing could do better. Left to
+    choose, a Gaussian process searches small spaces of numbers, and the tree-structured Parzen estimator all others
+    (measured by `tests/benchmarks/samplers.py`).
 
     Args:
         space: what is searched.
-        sampler: how points are proposed.
+        sampler: as the sweep has it.
+        limit: most points ever proposed.
+    """
+    if space.size is not None and space.size <= limit:
+        return Chosen(kind="grid", why=f"the budget covers all {space.size} points of the space")
+    if sampler.kind != "auto":
+        return Chosen(kind=sampler.kind, why="")
+    if any(isinstance(dimension, Choice) for dimension in space.dimensions.values()):
+        return Chosen(kind="tpe", why="some hyper-parameters are from lists")
+    if space.is_conditional:
+        return Chosen(kind="tpe", why="some hyper-parameters depend on others")
+    if len(space.dimensions) > GP_DIMENSIONS:
+        return Chosen(kind="tpe", why=f"the space has more than {GP_DIMENSIONS} hyper-parameters")
+    if limit > GP_POINTS:
+        return Chosen(kind="tpe", why=f"the budget is more than {GP_POINTS} points")
+    return Chosen(kind="gp", why="a small space of numbers alone")
+
+
+def make_searcher(space: Space, sampler: Sampler, goal: Goal, limit: int) -> PointSearcher:
+    """Returns what proposes the points of one search. Optuna takes half a second to import, so that happens only where
+    it is needed.
+
+    Args:
+        space: what is searched.
+        sampler: how points are proposed; see `chosen_for`.
         goal: which way values are better.
         limit: most points ever proposed.
 
     Raises:
         SpaceError: a grid is asked for, and the space is not finite.
     """
-    if sampler.kind == "grid" or (space.size is not None and space.size <= limit):
+    kind = chosen_for(space, sampler, limit).kind
+    if kind == "grid":
         return GridPoints(space, limit)
     from crowdsweep.search.optuna_points import OptunaPoints  # noqa: PLC0415
 
-    return OptunaPoints(space, sampler, goal, limit)
+    return OptunaPoints(space, replace(sampler, kind=kind), goal, limit)

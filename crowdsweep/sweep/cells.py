@@ -12,6 +12,7 @@ from crowdsweep.models.contract import ModelInfo, Need
 from crowdsweep.record.naming import dataset_words
 from crowdsweep.record.spec import Phase, TrialSpec
 from crowdsweep.search.median import MedianRule
+from crowdsweep.search.searchers import Chosen
 from crowdsweep.search.space import Space
 from crowdsweep.sweep.requirements import Offer
 from crowdsweep.sweepfile.records import Metric, Resources
@@ -119,8 +120,7 @@ class Search:
         space: what is searched.
         limit: number of points.
         heldout: share of the annotations that search trials give up.
-        learns: whether what is proposed depends on the values of earlier points; not so where a small space is listed
-            whole.
+        chosen: which sampler proposes its points, and why that one.
         early_stop: ends fits of its points that are worse than earlier ones; None where every fit goes to its end.
         raced: number of seeds after which a point may be pruned; None where every point gets all seeds.
         key: hash of everything that decides what is proposed and how it is scored, but for the number of points: a
@@ -132,7 +132,7 @@ class Search:
     space: Space
     limit: int
     heldout: float
-    learns: bool
+    chosen: Chosen
     raced: int | None
     key: str
     early_stop: MedianRule | None = None

@@ -20,6 +20,7 @@ from crowdsweep.metrics.known import HELDOUT
 from crowdsweep.models import registered
 from crowdsweep.models.contract import ModelInfo, Need
 from crowdsweep.record.spec import canonical_json, digest
+from crowdsweep.search.searchers import chosen_for
 from crowdsweep.search.space import Space
 from crowdsweep.studies.contract import expand_study
 from crowdsweep.sweep.cells import Cell, PlannedDataset, Refused, Search
@@ -159,6 +160,8 @@ class Plan:
             "goal": search.metric.goal,
             "space": search.space.to_mapping(),
             "points": search.limit,
+            "sampler": search.chosen.kind,
+            "sampler_because": search.chosen.why,
             "early_stop": early_stop_words(search),
             **cost_row(cost_of(search.cell, pilots, search.space), self.trials_of(search)),
         }
@@ -310,8 +313,7 @@ def _search(config: SweepConfig, cell: Cell, space: Space, instead: str) -> Sear
     heldout = config.heldout.fraction if metric.name == HELDOUT else 0.0
     limit = config.budget.points if space.size is None else min(config.budget.points, space.size)
     sampler = config.sampler
-    listed = sampler.kind == "grid" or limit == space.size
-    learns = not listed and sampler.kind != "random"
+    chosen = chosen_for(space, sampler, limit)
     raced, rule = raced_after(config), early_stop_of(config, metric.name)
     version = data_version(cell.dataset.base, cell.dataset.params, heldout)
     key = digest(
@@ -325,8 +327,8 @@ def _search(config: SweepConfig, cell: Cell, space: Space, instead: str) -> Sear
             "metric": [metric.name, metric.goal],
             "heldout": heldout,
             "seeds": config.seeds.search,
-            "sampler": "grid" if listed else [sampler.kind, sampler.seed],
-            "parallel": sampler.parallel if learns or raced or rule else None,
+            "sampler": "grid" if chosen.kind == "grid" else [chosen.kind, sampler.seed],
+            "parallel": sampler.parallel if chosen.learns or raced or rule else None,
             "raced": raced,
             **({} if rule is None else {"median": [rule.quantile, rule.grace, config.report_every]}),
             **({} if version == 1 else {"data_version": version}),
@@ -337,7 +339,7 @@ def _search(config: SweepConfig, cell: Cell, space: Space, instead: str) -> Sear
         space=space,
         limit=limit,
         heldout=heldout,
-        learns=learns,
+        chosen=chosen,
         raced=raced,
         key=key,
         early_stop=rule,

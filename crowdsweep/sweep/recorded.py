@@ -35,7 +35,13 @@ def recorded_plan(plan: Plan) -> PlanRecord:
         ),
         cells=tuple(_cell(cell, cell.key, n_trials=n_seeds) for cell in plan.cells),
         searches=tuple(
-            _cell(search.cell, search.key, points=search.limit, n_trials=plan.trials_of(search))
+            _cell(
+                search.cell,
+                search.key,
+                points=search.limit,
+                sampler=search.chosen.kind,
+                n_trials=plan.trials_of(search),
+            )
             for search in plan.searches
         ),
         report_seeds=n_seeds,
@@ -53,7 +59,7 @@ def _few(class_names: tuple[str, ...]) -> tuple[str, ...]:
     return class_names if len(class_names) <= MOST_CLASSES_INLINE else ()
 
 
-def _cell(cell: Cell, key: str, *, points: int = 0, n_trials: int) -> CellRecord:
+def _cell(cell: Cell, key: str, *, points: int = 0, sampler: str = "", n_trials: int) -> CellRecord:
     return CellRecord(
         key=key,
         label=cell.label,
@@ -65,5 +71,6 @@ def _cell(cell: Cell, key: str, *, points: int = 0, n_trials: int) -> CellRecord
         metric=cell.metric.name,
         goal=cell.metric.goal,
         points=points,
+        sampler=sampler,
         n_trials=n_trials,
     )

@@ -76,7 +76,7 @@ class SearchRun:
         self._plan = plan
         self._searcher = searcher
         self._parallel = plan.config.sampler.parallel
-        self._window = self._parallel if search.learns or search.early_stop else search.limit
+        self._window = self._parallel if search.chosen.learns or search.early_stop else search.limit
         self._recorded = {one.number: Proposal(number=one.number, point=one.point) for one in proposals}
         self._recorded_values = {number: value for number, value in values.items() if number in self._recorded}
         self._points: list[Proposal] = []  # the one with number n stands at place n, as does its value

@@ -93,7 +93,7 @@ def test_every_point_of_a_finite_space_is_proposed_once(mapping: dict[str, Any],
     space = Space.parse(mapping)
     assert space.size is not None
     n = min(space.size, 6)
-    searcher = OptunaPoints(space, Sampler(seed=seed), "maximize", limit=n + 1)
+    searcher = OptunaPoints(space, Sampler(kind="tpe", seed=seed), "maximize", limit=n + 1)
     points: list[str] = []
     while (proposal := searcher.ask()) is not None:
         points.append(canonical_json(proposal.point))

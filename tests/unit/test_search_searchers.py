@@ -13,7 +13,7 @@ from crowdsweep.errors import SpaceError
 from crowdsweep.search.contract import PointSearcher, Proposal, Sampler
 from crowdsweep.search.grid import GridPoints
 from crowdsweep.search.optuna_points import OptunaPoints
-from crowdsweep.search.searchers import make_searcher
+from crowdsweep.search.searchers import chosen_for, make_searcher
 from crowdsweep.search.space import Space
 
 NUMERIC = Space.parse(
@@ -76,6 +76,30 @@ def test_a_small_space_is_listed_whole_whatever_the_sampler() -> None:
         assert [proposal.point for proposal in proposals] == list(SMALL.enumerate())
         assert [proposal.number for proposal in proposals] == list(range(9))
         assert searcher.ask() is None
+
+
+def test_what_is_left_to_choose_follows_space_and_budget() -> None:
+    conditional = Space.parse({"x": {"min": 0.0, "max": 1.0}, "y": {"min": 0.0, "max": 1.0, "when": {"x": [0.5]}}})
+    wide = Space.parse({f"x{number}": {"min": 0.0, "max": 1.0} for number in range(7)})
+    auto = Sampler()
+    assert chosen_for(SMALL, auto, 9).kind == chosen_for(SMALL, Sampler(kind="random"), 9).kind == "grid"
+    assert chosen_for(NUMERIC, auto, 200).kind == "gp"
+    found = {
+        reason.why: reason.kind
+        for reason in (
+            chosen_for(NUMERIC, auto, 201),
+            chosen_for(MIXED, auto, 20),
+            chosen_for(SMALL, auto, 8),
+            chosen_for(conditional, auto, 20),
+            chosen_for(wide, auto, 20),
+        )
+    }
+    assert set(found.values()) == {"tpe"}
+    assert len(found) == 4, "each says its own reason"
+    assert (chosen_for(NUMERIC, Sampler(kind="random"), 20).kind, chosen_for(NUMERIC, auto, 20).learns) == (
+        "random",
+        True,
+    )
 
 
 def test_a_grid_without_end_is_refused() -> None:
@@ -176,7 +200,7 @@ def test_no_point_comes_twice_and_the_space_runs_out(kind: str) -> None:
 
 
 def test_the_limit_ends_a_search() -> None:
-    searcher = make_searcher(NUMERIC, Sampler(), "maximize", limit=3)
+    searcher = make_searcher(NUMERIC, Sampler(kind="tpe"), "maximize", limit=3)
     play(searcher, 3)
     assert searcher.ask() is None
 
@@ -185,7 +209,7 @@ def test_the_limit_ends_a_search() -> None:
     ("goal", "worst"), [("maximize", [0.5, 0.5, 0.5, 0.2, 0.2]), ("minimize", [0.5, 0.5, 0.5, 0.2, 0.5])]
 )
 def test_a_failed_point_is_worth_the_worst_so_far(goal: str, worst: list[float]) -> None:
-    searcher = OptunaPoints(NUMERIC, Sampler(), goal, limit=50)
+    searcher = OptunaPoints(NUMERIC, Sampler(kind="tpe"), goal, limit=50)
     for value in (None, float("nan"), 0.5, 0.2, None):
         proposal = searcher.ask()
         assert proposal is not None
@@ -198,21 +222,21 @@ def test_a_failed_point_is_worth_the_worst_so_far(goal: str, worst: list[float])
 
 
 def test_a_search_of_which_nothing_succeeds_goes_on() -> None:
-    searcher = OptunaPoints(NUMERIC, Sampler(), "maximize", limit=20)
+    searcher = OptunaPoints(NUMERIC, Sampler(kind="tpe"), "maximize", limit=20)
     assert len(play(searcher, 20, lambda _: None)[0]) == 20
 
 
 def test_a_search_keeps_away_from_where_points_fail() -> None:
     """Of a space of which half fails, and where nothing else can be learnt; all of the late points fall there where
     failures are passed over."""
-    searcher = OptunaPoints(Space.parse({"x": {"min": 0.0, "max": 1.0}}), Sampler(), "maximize", limit=60)
+    searcher = OptunaPoints(Space.parse({"x": {"min": 0.0, "max": 1.0}}), Sampler(kind="tpe"), "maximize", limit=60)
     noise = iter(number * 7 % 11 / 11 for number in range(60))
     proposals, _ = play(searcher, 60, lambda point: (next(noise), None)[point["x"] > 0.5])
     assert sum(proposal.point["x"] > 0.5 for proposal in proposals[30:]) <= 15
 
 
 def test_a_number_that_was_never_proposed_is_refused() -> None:
-    searcher = OptunaPoints(NUMERIC, Sampler(), "maximize", limit=50)
+    searcher = OptunaPoints(NUMERIC, Sampler(kind="tpe"), "maximize", limit=50)
     with pytest.raises(ValueError, match="expected the number of a proposal below 0, got 0"):
         searcher.tell(0, 1.0)
 
@@ -221,7 +245,7 @@ def test_optuna_keeps_quiet_and_its_verbosity_is_put_back(capfd: pytest.CaptureF
     import optuna
 
     before = optuna.logging.get_verbosity()
-    play(make_searcher(NUMERIC, Sampler(), "maximize", limit=9), 3)
+    play(make_searcher(NUMERIC, Sampler(kind="tpe"), "maximize", limit=9), 3)
     assert capfd.readouterr().err == ""
     assert optuna.logging.get_verbosity() == before == logging.INFO
 

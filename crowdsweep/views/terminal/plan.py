@@ -68,7 +68,10 @@ def _sizes(row: Mapping[str, Any]) -> str:
 
 
 def _row(row: Mapping[str, Any]) -> list[str]:
-    searched = f"{row['points']} points by {words(row['metric'])}" if "points" in row else ""
+    searched = ""
+    if "points" in row:
+        searched = f"{row['points']} points by {words(row['metric'])}; sampler {row['sampler']}"
+        searched += f" ({row['sampler_because']})" if row["sampler_because"] else ""
     searched += f"; {row['early_stop']}" if row.get("early_stop") else ""
     return [row["label"], str(row["trials"]), _time_of(row), searched]
 
