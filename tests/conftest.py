@@ -75,6 +75,9 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         lost = [item for item in session.items if item.get_closest_marker("xdist_group") and "@" not in item.nodeid]
         if lost:
             raise pytest.UsageError(f"expected tests with an xdist_group to bear its name, got {lost[0].nodeid}")
+        torn = [item for item in session.items if len({m.args for m in item.iter_markers("xdist_group")}) > 1]
+        if torn:  # xdist makes a group of its own of two, which runs beside both
+            raise pytest.UsageError(f"expected one xdist_group a test, got several: {torn[0].nodeid}")
 
 
 @pytest.fixture(scope="session")

@@ -11,6 +11,7 @@ from crowdsweep.models import registered
 from crowdsweep.record.journal import open_rows, read_journal
 from crowdsweep.sweep.plan import Plan, make_plan
 from crowdsweep.sweepfile.read import load_sweep
+from crowdsweep.views.page.sections import soft_label_tables
 
 FOLDER = Path(__file__).parents[1] / "search_spaces"
 SWEEPS = sorted(FOLDER.glob("*.yaml"))
@@ -49,7 +50,7 @@ def test_a_sweep_of_embedded_data_can_be_planned(name: str) -> None:
 def test_the_quickstart_searches_with_tpe_and_by_held_out_answers() -> None:
     plan = planned(FOLDER / "quickstart.yaml")
     search = next(search for search in plan.searches if search.cell.label == "cmm")
-    assert (search.learns, search.metric.name, plan.config.sampler.kind) == (True, "heldout_loglik", "tpe")
+    assert (search.chosen.kind, search.metric.name) == ("tpe", "heldout_loglik")
     assert {dataset.name for dataset in plan.datasets} == {"anesthesia", "digits", "gaussians"}
     assert plan.n_trials <= 150  # it is to take less than three minutes on two cores
 
@@ -96,7 +97,7 @@ def test_soft_labels_runs_through_when_it_is_made_short(
         assert {score.model.removeprefix("pos-") for score in block.gold} == {
             f"{name}-gold" for name in ("stl", "kl-regular", "kl-inverse", "cross-entropy")
         }
-    tables = analysed(tmp_path).soft_labels
+    tables = soft_label_tables(analysed(tmp_path).soft_labels)
     assert [len(table.rows) for table in tables] == [6] * 4  # three comparisons, and of the folds of tags the kurtosis
 
 

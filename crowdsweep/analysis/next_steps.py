@@ -4,8 +4,12 @@ import json
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import isfinite
+from operator import itemgetter
 
 from crowdsweep.analysis.answer import Answer, by_test, headroom
+from crowdsweep.analysis.compare import DatasetComparison
+from crowdsweep.analysis.more_needed import MOST, MoreNeeded, more_needed
 from crowdsweep.analysis.searches import SearchShown
 from crowdsweep.analysis.sections.confusions import CrowdMatrix
 from crowdsweep.metrics.known import HELDOUT
@@ -111,10 +115,37 @@ def _of_dataset(answer: Answer, crowd: CrowdMatrix | None) -> Iterator[str]:
             f"(chance: {100 / len(crowd.matrix):.0f} %). Better annotators or clearer instructions may bring more than "
             f"more answers of the same kind."
         )
-    alike = [score.model for score in by_test(block)[0] if score.versus_best and score.versus_best.p is not None]
-    if alike and block.metric != HELDOUT:
-        what = "scored items" if "items" in " ".join(block.varies) else "seeds (seeds.report)"
-        yield f"To rank {listed([best.model, *alike])} takes more {what}: over these the intervals vary."
+    yield from _to_rank(block)
+
+
+def _to_rank(block: DatasetComparison) -> Iterator[str]:
+    """Yields how much more would tell the best model from those that are not significantly different from it."""
+    pairs = len(block.ranked) * (len(block.ranked) - 1) // 2
+    needed = [
+        (score.model, more)
+        for score in by_test(block)[0]
+        if score.versus_best is not None and (more := more_needed(score.versus_best, pairs)) is not None
+    ]
+    far = sorted(((more.times, model, more) for model, more in needed if isfinite(more.times)), key=itemgetter(0))
+    if far and block.metric != HELDOUT:
+        (_, nearest, fewest), *others = far
+        first = f"To rank {block.ranked[0].model} above {nearest} takes about {_amount(fewest)}"
+        told = listed([first, *(f"above {model} about {_amount(more)}" for _, model, more in others)], 6)
+        yield f"{told}, if they are as far apart as they seem."
+    near = [model for model, more in needed if not isfinite(more.times)]
+    if near and block.metric != HELDOUT:
+        yield (
+            f"{listed(near)} {'is' if len(near) == 1 else 'are'} so near to {block.ranked[0].model} that "
+            f"{MOST:.0f} times as many would not tell: choose by cost."
+        )
+
+
+def _amount(more: MoreNeeded) -> str:
+    if more.varies == "seeds":
+        return f"{more.number} seeds (`seeds.report`, now {more.now})"
+    if more.varies == "items":
+        return f"{more.number} scored items (now {more.now})"
+    return f"{more.times:.2g} times as many seeds and scored items"
 
 
 def _at_the_edge(answer: Answer, searches: Sequence[SearchShown]) -> Iterator[str]:

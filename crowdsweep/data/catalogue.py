@@ -10,9 +10,9 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
-from annotated_types import Ge, Lt
+from annotated_types import Ge, Gt, Lt
 
 from crowdsweep.data.dataset import CrowdDataset, Scalar
 from crowdsweep.data.on_disk.folder import is_dataset_folder, read_folder
@@ -22,6 +22,8 @@ from crowdsweep.registry import discovery
 from crowdsweep.seeds import SeedStream
 
 SEARCH_PATH = "CROWDSWEEP_DATA"
+CrowdName = Literal["setup1", "cifar", "bad-votes"]
+"""A crowd that can be simulated over gold (`data.crowds_over_gold`)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +36,10 @@ class CommonParams:
         redundancy: at most so many labels of each training item, drawn by the trial's seed.
         allocation: `adaptive`: these labels, on average, go where they tell most; else evenly, to each item alike.
         annotator_dropout: share of the annotators who are left out of training.
+        crowd: a simulated crowd answers the items with gold, in place of the real one.
+        labels_per_item: of a simulated crowd: the mean number of labels an item.
+        annotators: how many there are: a real crowd's are split, each into several who share out its answers (of a
+            simulated one it is the size).
         folds: cross-validation instead of the dataset's splits: one fold tests, the next is the dev items.
     """
 
@@ -42,6 +48,9 @@ class CommonParams:
     redundancy: Annotated[int, Ge(1)] | None = None
     allocation: Literal["even", "adaptive"] | None = None
     annotator_dropout: Annotated[float, Ge(0), Lt(1)] | None = None
+    crowd: CrowdName | None = None
+    labels_per_item: Annotated[float, Gt(0)] | None = None
+    annotators: Annotated[int, Ge(1)] | None = None
     folds: Annotated[int, Ge(3)] | None = None
 
 
@@ -126,6 +135,13 @@ def load(name: str, params: Mapping[str, Scalar]) -> CrowdDataset:
     return replace(base, params={key: params[key] for key in FOLDER_PARAMS if params.get(key) is not None})
 
 
+def of_base(name: str, params: Mapping[str, Scalar]) -> dict[str, Scalar]:
+    """Returns the dataset parameters that decide what `load` makes: all but those that `splits.prepare` applies."""
+    found = source(name)
+    own = () if found is None else tuple(found.defaults)
+    return {key: value for key, value in params.items() if key not in COMMON_PARAMS or key in own}
+
+
 def check_params(params: Mapping[str, Scalar], own: tuple[str, ...], where: str) -> None:
     """Checks the names of dataset parameters, and the values of the common ones.
 
@@ -141,7 +157,12 @@ def check_params(params: Mapping[str, Scalar], own: tuple[str, ...], where: str)
     for key in params:
         if key not in (*COMMON_PARAMS, *own):
             raise UnknownName("dataset parameter", key, (*COMMON_PARAMS, *own), where)
-    texts = {"scenario": ("individual", "global"), "training": ("split", "all"), "allocation": ("even", "adaptive")}
+    texts = {
+        "scenario": ("individual", "global"),
+        "training": ("split", "all"),
+        "allocation": ("even", "adaptive"),
+        "crowd": get_args(CrowdName),
+    }
     for key, choices in texts.items():
         if params.get(key) is not None and params[key] not in choices:
             raise DataError(f"{where}, parameter {key}: expected {' or '.join(choices)}, got {params[key]!r}")
@@ -152,10 +173,22 @@ def check_params(params: Mapping[str, Scalar], own: tuple[str, ...], where: str)
             f"{where}, parameter allocation: expected redundancy beside adaptive, which says how many labels an item "
             f"has on average; got none"
         )
+    _check_crowd(params, own, where)
     if params.get("folds") is not None:
         whole_param(params, "folds", at_least=3)
     if params.get("annotator_dropout") is not None:
         number_param(params, "annotator_dropout", at_least=0, below=1)
+
+
+def _check_crowd(params: Mapping[str, Scalar], own: tuple[str, ...], where: str) -> None:
+    """Checks who answers: annotators as they are, split up, forgotten or simulated."""
+    simulated = params.get("crowd") is not None or "labels_per_item" in own
+    if params.get("labels_per_item") is not None:
+        number_param(params, "labels_per_item", above=0)
+    if params.get("annotators") is not None:
+        whole_param(params, "annotators", at_least=1)
+    if params.get("annotators") is not None and params.get("scenario") == "global" and not simulated:
+        raise DataError(f"{where}: scenario global makes every label an annotator of its own; leave annotators out")
 
 
 def number_param(

@@ -1,9 +1,9 @@
 """Makes a dataset ready for one seed: what a model trains on, and what it is scored against.
 
-The steps, in order: the crowd is drawn (where one is simulated), items are dealt into folds (where these are asked
-for), the training items are picked, their annotations are thinned (annotators dropped, then labels per item),
-annotators are forgotten (scenario `global`), and a share is held out. Annotations of dev and test items never train:
-they are the reference of items without gold, and validation.
+The steps, in order: the crowd is drawn (where one is simulated) or split into more annotators (where these are asked
+for), items are dealt into folds (the same), the training items are picked, their annotations are thinned (annotators
+dropped, then labels per item), annotators are forgotten (scenario `global`), and a share is held out. Annotations of
+dev and test items never train: they are the reference of items without gold, and validation.
 
 Units (the sentences of tokens) stay whole: one of which any item has an annotation trains with all of its items, and
 all labels that one annotator gave to it are kept or left out together. Where every item is a unit of its own, all
@@ -21,6 +21,7 @@ from crowdsweep.data import catalogue, thinning
 from crowdsweep.data.adaptive import keep_where_they_tell_most
 from crowdsweep.data.annotations import Annotations, Forgotten
 from crowdsweep.data.choices import choices_of
+from crowdsweep.data.crowds_over_gold import ANNOTATORS, CROWDS, LABELS_PER_ITEM, answered_by
 from crowdsweep.data.dataset import (
     SPLITS,
     CrowdDataset,
@@ -31,6 +32,7 @@ from crowdsweep.data.dataset import (
     TrueCrowd,
     Validation,
 )
+from crowdsweep.data.pseudo_annotators import with_annotators
 from crowdsweep.errors import DataError
 from crowdsweep.seeds import SeedStream
 
@@ -51,7 +53,9 @@ def prepare(
             annotators a unit where items stand in units; with one seed, fewer lie inside more),
             `allocation` (`adaptive`: so many labels on average, where they tell most, see `data.adaptive`),
             `folds` (cross-validation instead of the dataset's own splits: see `_folded`),
-            `annotator_dropout` (the share of annotators who are left out of training, in [0, 1)).
+            `annotator_dropout` (the share of annotators who are left out of training, in [0, 1)),
+            `annotators` (a real crowd's are split into so many, see `data.pseudo_annotators`),
+            `crowd`, `labels_per_item` (a simulated crowd in place of the real one, see `data.crowds_over_gold`).
         seed: of the trial.
         heldout_fraction: share of the training annotations that are taken out before the fit, in [0, 1), by whole
             pairs of item (unit) and annotator; every item keeps one.
@@ -66,7 +70,7 @@ def prepare(
     if not 0 <= heldout_fraction < 1:
         raise DataError(f"{where}: expected a held-out fraction of at least 0 and below 1, got {heldout_fraction}")
     seeds = SeedStream(seed)
-    dataset = _folded(_drawn(base, seeds), params, seed, where)
+    dataset = _folded(_drawn(base, params, seeds), params, seed, where)
     candidates = _training_candidates(dataset, params, where)
     annotations = _thinned(dataset, candidates, params, seeds, where)
     kept = np.flatnonzero(_with_annotations(dataset, candidates, annotations))
@@ -95,7 +99,8 @@ def prepare(
 def seed_matters(base: CrowdDataset, params: Mapping[str, Scalar], heldout_fraction: int | float = 0.0) -> bool:
     """Whether `prepare` may give other data for another seed: a crowd is drawn, or annotations are left out."""
     thins = params.get("redundancy") is not None or bool(params.get("annotator_dropout"))
-    return base.seed_dependent or thins or params.get("folds") is not None or heldout_fraction > 0
+    splits = any(params.get(name) is not None for name in ("annotators", "crowd", "folds"))
+    return base.seed_dependent or thins or splits or heldout_fraction > 0
 
 
 def data_version(base: CrowdDataset, params: Mapping[str, Scalar], heldout_fraction: int | float = 0.0) -> int:
@@ -119,13 +124,30 @@ def data_version(base: CrowdDataset, params: Mapping[str, Scalar], heldout_fract
     return 1 if whole and (rows.anonymous or not leaves_out) else 2
 
 
-def _drawn(base: CrowdDataset, seeds: SeedStream) -> CrowdDataset:
+def _drawn(base: CrowdDataset, params: Mapping[str, Scalar], seeds: SeedStream) -> CrowdDataset:
     if not base.seed_dependent:
-        return base
+        return _in_place_of_the_real(base, params, seeds)
+    if params.get("crowd") is not None:
+        raise DataError(f"dataset {base.name}, parameter crowd: its crowd is a simulated one already; leave crowd out")
     found = catalogue.source(base.name)
     if found is None or found.draw is None:
         raise DataError(f"dataset {base.name}: its crowd is drawn for each seed, but no built-in source draws it")
     return found.draw(base, seeds.child("crowd"))
+
+
+def _in_place_of_the_real(base: CrowdDataset, params: Mapping[str, Scalar], seeds: SeedStream) -> CrowdDataset:
+    asked, annotators = params.get("crowd"), params.get("annotators")
+    number = None if annotators is None else catalogue.whole_param(params, "annotators", at_least=1)
+    if (crowd := next((name for name in CROWDS if name == asked), None)) is not None:
+        labels = params.get("labels_per_item")
+        labels = LABELS_PER_ITEM if labels is None else catalogue.number_param(params, "labels_per_item", above=0)
+        return answered_by(base, crowd, ANNOTATORS if number is None else number, labels, seeds.child("crowd"))
+    if params.get("labels_per_item") is not None:
+        raise DataError(
+            f"dataset {base.name}, parameter labels_per_item: expected a simulated crowd beside it, as crowd: setup1; "
+            f"for fewer real labels give redundancy"
+        )
+    return base if number is None else with_annotators(base, number, seeds.numpy("annotators"))
 
 
 def _folded(dataset: CrowdDataset, params: Mapping[str, Scalar], seed: int, where: str) -> CrowdDataset:

@@ -25,7 +25,7 @@ class Sampler:
             there are: another number is another search.
     """
 
-    kind: Literal["auto"] | SamplerKind = "auto"
+    kind: Literal["auto", "tpe", "gp", "random", "grid"] = "auto"
     seed: Annotated[int, Ge(0)] = 0
     parallel: Annotated[int, Ge(1)] = 4
 

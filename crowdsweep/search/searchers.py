@@ -50,8 +50,6 @@ def chosen_for(space: Space, sampler: Sampler, limit: int) -> Chosen:
         return Chosen(kind=sampler.kind, why="")
     if any(isinstance(dimension, Choice) for dimension in space.dimensions.values()):
         return Chosen(kind="tpe", why="some hyper-parameters are from lists")
-    if space.is_conditional:
-        return Chosen(kind="tpe", why="some hyper-parameters depend on others")
     if len(space.dimensions) > GP_DIMENSIONS:
         return Chosen(kind="tpe", why=f"the space has more than {GP_DIMENSIONS} hyper-parameters")
     if limit > GP_POINTS:

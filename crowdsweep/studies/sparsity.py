@@ -1,16 +1,16 @@
 """What happens as the number of annotators grows while the labels stay as few as they are.
 
-The same items are labelled by ever more annotators, each of whom answers ever less. The crowd is drawn anew for every
-seed, the same draw for every model. The question and the axis are those of the Crowd Mixture Model's first experiment.
+The same items are labelled by ever more annotators, each of whom answers ever less. A simulated crowd is drawn anew for
+every seed; of a real one the annotators are split, so that their answers stay and stand under ever more names. Every
+model meets the same draw. The question and the axis are those of the Crowd Mixture Model's first experiment.
 """
 
 from collections.abc import Mapping, Sequence
+from statistics import fmean
 from typing import Any
 
 import pyarrow as pa
 
-from crowdsweep.data import catalogue
-from crowdsweep.errors import SweepFileError
 from crowdsweep.metrics.intervals import Estimate, estimate
 from crowdsweep.metrics.wording import is_share, readable, words
 from crowdsweep.studies.axis import ModelsAlong, along_axis, curve_over, first_metric, shown
@@ -24,6 +24,8 @@ from crowdsweep.studies.contract import (
     gold_models,
     whole_numbers,
 )
+from crowdsweep.studies.growth import growth
+from crowdsweep.studies.overtaking import overtakings
 from crowdsweep.sweepfile.records import DatasetEntry, SweepConfig
 
 _AXIS = "annotators"
@@ -33,20 +35,8 @@ _ACTIVE = "n_active_annotators"
 
 
 def plans(knobs: Mapping[str, Any], config: SweepConfig) -> SweepConfig:
-    """Returns the sweep on every dataset (`gaussians` where it names none) for each number of annotators.
-
-    Raises:
-        SweepFileError: a dataset's crowd is not simulated, so its size cannot be set.
-    """
+    """Returns the sweep on every dataset (`gaussians` where it names none) for each number of annotators."""
     entries = tuple(config.datasets) or (DatasetEntry(name="gaussians"),)
-    for entry in entries:
-        source = catalogue.source(entry.name)
-        if source is None or _AXIS not in source.defaults:
-            raise SweepFileError(
-                f"{config.source or config.name}: study sparsity: expected datasets whose crowd is simulated (with a "
-                f"parameter {_AXIS!r}, such as gaussians), got {entry.name!r}; for real labels use the template "
-                f"redundancy"
-            )
     return expand_datasets(config, entries, _AXIS, knobs[_AXIS])
 
 
@@ -74,7 +64,7 @@ def summarise(table: pa.Table, knobs: Mapping[str, Any]) -> StudyReport:
         curves=curves,
         tables=tables,
         notes=[
-            "Every seed draws a new crowd; at one seed and number of annotators all models learn from the same labels.",
+            "Each seed draws a crowd, or splits a real one, anew; at one seed and size all models meet the same rows.",
             "Averages over annotators run over the active ones: those who gave at least one label.",
         ],
     )
@@ -122,7 +112,22 @@ def _findings(dataset: str, models: ModelsAlong, metric: str) -> list[str]:
         findings.append(
             f"{dataset}: from {low:,} to {high:,} annotators {words(metric)} changes as follows: {'; '.join(moves)}."
         )
-    return findings
+    findings += [f"{dataset}: {one.words('annotators')}." for one in overtakings(models, metric, "maximize")]
+    return findings + _growing(dataset, models)
+
+
+def _growing(dataset: str, models: ModelsAlong) -> list[str]:
+    """Returns how the seconds of a trial grow with the annotators, whose cost grows fastest first."""
+    found: list[tuple[float, str]] = []
+    for name, points in models.items():
+        known = {size: fmean(point.wall_s) for size, point in points.items() if size and point.wall_s}
+        sizes = sorted(size for size, seconds in known.items() if seconds > 0)
+        if (grows := growth(sizes, [known[size] for size in sizes])) is not None:
+            found.append((-grows.exponent, f"{name} {grows}"))
+    if not found:
+        return []
+    told = ", ".join(words for _, words in sorted(found))
+    return [f"{dataset}: seconds a trial grow as the number of annotators to the power of: {told}."]
 
 
 def _leader(models: ModelsAlong, metric: str, size: int) -> tuple[str, Estimate] | None:
@@ -158,7 +163,7 @@ TEMPLATE = StudyTemplate(
     knobs={
         _AXIS: Knob(
             default=(100, 500, 1500, 3500, 6000, 10000),
-            about="numbers of annotators to simulate",
+            about="numbers of annotators: of a simulated crowd, or that a real one is split into",
             check=whole_numbers(1),
         ),
     },

@@ -217,8 +217,7 @@ def _ready(
     entry: DatasetEntry, bases: dict[str, CrowdDataset], config: SweepConfig
 ) -> tuple[PlannedDataset, TrialData]:
     """Loads a line's base dataset, unless another line has, and makes it ready for seed 0."""
-    own = {key: value for key, value in entry.params.items() if key not in catalogue.COMMON_PARAMS}
-    identity = f"{entry.name} {canonical_json(own)}"
+    identity = f"{entry.name} {canonical_json(catalogue.of_base(entry.name, entry.params))}"
     if identity not in bases:
         bases[identity] = catalogue.load(entry.name, entry.params)
     base = bases[identity]

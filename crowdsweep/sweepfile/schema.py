@@ -124,7 +124,7 @@ def _dataset_entry() -> Schema:
     }
     name = {"anyOf": [_named(list(found), discovery.titles("dataset")), {"description": "a folder", **_TEXT}]}
     entry = _mapping(
-        {key: _axis(takes) for key, takes in {"name": name, **common, **folder, **simulated}.items()}, ["name"]
+        {key: _axis(takes) for key, takes in {"name": name, **simulated, **common, **folder}.items()}, ["name"]
     )
     entry["allOf"] = [
         _if_named([name], {"propertyNames": _one_of(["name", *common, *source.defaults])})

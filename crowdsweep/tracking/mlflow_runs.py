@@ -25,7 +25,7 @@ __all__ = ["Mirrored", "MlflowClient", "MlflowMirror", "rebuild", "tracking_uri"
 
 _log = logging.getLogger(__name__)
 
-_TELL_FIRST_S, _TELL_EVERY_S = 2.0, 10.0
+_TELL_FIRST_S, _TELL_EVERY_S = 4.0, 10.0
 _SUMMARISED_EVERY_S = 10.0  # numbers of cells, which change with each of their trials
 _RESTS = 20.0  # times as long as it took to read the record, which holds up the sweep's own thread
 _REFUSED = "MLflow refuses trial %s: %s"

@@ -30,7 +30,7 @@ class Timing:
     longest_delay_s: float = 60.0
     patience_s: float = 60.0
     stalled_s: float = 30.0
-    last_s: float = 5.0
+    last_s: float = 2.0
 
 
 class Repeated:

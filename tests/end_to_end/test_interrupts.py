@@ -34,7 +34,8 @@ PROMISED_S = 5.0
 A_PERSON_S = 0.2  # between two presses: two signals at once are one to the system
 PATIENCE_S = 240.0  # to reach a state, on a machine that does other things as well
 PLUGINS = Path(__file__).parents[1] / "misbehaving"
-pytestmark = pytest.mark.xdist_group("interrupts")  # they share long records
+# Groups: they share long records, but for those with a cluster. A test in two groups would run beside both.
+SHARING = [pytest.mark.xdist_group("interrupts")]
 RAY = [pytest.mark.ray, pytest.mark.xdist_group("ray")]
 RUN = ("run", "sweep.yaml", "--store", "made", "--quiet")
 
@@ -273,7 +274,7 @@ LONG = {True: [pytest.mark.long], False: list[pytest.MarkDecorator]()}
 
 @pytest.mark.parametrize(
     ("arguments", "state", "changes"),
-    [pytest.param(*case, id=name, marks=[*marks, *LONG[name in MANY]]) for name, *case, marks in CASES],
+    [pytest.param(*case, id=name, marks=[*(marks or SHARING), *LONG[name in MANY]]) for name, *case, marks in CASES],
 )
 def test_two_presses_end_it(
     arguments: Sequence[str],

@@ -173,7 +173,9 @@ def test_what_to_do_next_is_what_was_measured() -> None:
     strong = CrowdMatrix(place=("d", "{}"), model="ds", matrix=[[0.9, 0.1], [0.2, 0.8]])
     assert steps(trials("a", BEST), [strong])[1:] == []
     (tie,) = steps(trials("a", BEST) + trials("b", CLOSE))[1:]
-    assert tie == "To rank a and b takes more seeds (seeds.report): over these the intervals vary."
+    assert tie == (
+        "To rank a above b takes about 48 seeds (`seeds.report`, now 6), if they are as far apart as they seem."
+    )
 
 
 def test_a_best_value_at_the_end_of_its_range_is_told() -> None:

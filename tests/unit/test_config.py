@@ -117,7 +117,7 @@ def test_a_model_is_registered_by_a_name_where_mlflow_tracks_one_dataset(sweep, 
 def test_defaults_are_those_that_the_design_names(sweep) -> None:
     config = sweep("name: least\ndatasets: [anesthesia]\nmodels: [majority-vote]\n")
     assert (config.seeds.report, config.seeds.search, config.budget.points) == (5, 3, 20)
-    assert (config.sampler.kind, config.sampler.seed, config.engine) == ("tpe", 0, "ray")
+    assert (config.sampler.kind, config.sampler.seed, config.engine) == ("auto", 0, "ray")
     assert (config.resources.cpu, config.resources.gpu, config.budget.failed_trials) == (1, 0, 0.1)
     assert (config.metric, config.study, config.protocol, config.early_stop.kind) == (None, None, None, "none")
     assert (config.pack, config.report_every) == (20, 10)

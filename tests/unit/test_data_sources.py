@@ -205,7 +205,7 @@ def test_the_first_folder_on_the_search_path_wins(tmp_path, monkeypatch):
     [
         ("gausians", {}, UnknownName, "did you mean 'gaussians'"),
         ("gaussians", {"anotators": 5}, UnknownName, "did you mean 'annotators'"),
-        ("anesthesia", {"annotators": 5}, UnknownName, "unknown dataset parameter 'annotators'"),
+        ("anesthesia", {"feature_seed": 5}, UnknownName, "unknown dataset parameter 'feature_seed'"),
         ("gaussians", {"annotators": "many"}, DataError, "annotators: expected a number at least 1, got 'many'"),
         ("gaussians", {"annotators": 0}, DataError, "at least 1"),
         ("gaussians", {"annotators": 3, "labels_per_item": 5}, DataError, "above 0 and at most 3, got 5"),

@@ -89,7 +89,7 @@ def test_what_overrides_what(sweep, change: str, wanted: dict[str, Any]) -> None
 
 def test_what_null_takes_back_has_its_default(sweep) -> None:
     found = sweep(base=BASE, mine="name: mine\nextends: base\nstudy: null\npublished: null\nsampler: null\n")
-    assert (found.study, found.published.values, found.sampler.kind) == (None, (), "tpe")
+    assert (found.study, found.published.values, found.sampler.kind) == (None, (), "auto")
 
 
 def test_models_are_changed_by_their_names(sweep) -> None:

@@ -27,7 +27,7 @@ from crowdsweep.views.figures.of_report import figures_of
 from crowdsweep.views.papers.figure_files import formats_of, write_figures
 from crowdsweep.views.report_files import write_report
 
-NAMES = ["ranks", "means-birds", "means-cats", "search-cmm-2-50-1-x-input-birds"]
+NAMES = ["ranks", "means-birds", "means-cats", "search-cmm-2-50-1-x-input-birds", "cost-birds"]
 
 
 def names_in(store: Path) -> list[str]:

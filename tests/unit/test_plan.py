@@ -52,7 +52,7 @@ def test_a_search_counts_at_most_its_points_and_rescored_ones() -> None:
     plan = make_plan(config_of(["anesthesia"], [model], seeds={"search": 2, "report": 4, "rescored": 2}))
     (search,) = plan.searches
     assert search.limit == 3
-    assert not search.learns
+    assert not search.chosen.learns
     assert (plan.n_search, plan.n_report) == (3 * 2, 2 * 4)
 
 

@@ -259,6 +259,9 @@ def test_every_key_has_a_line_for_the_reader(schema: dict[str, Any]) -> None:
         ("training", ["split", "all", None], ["dev"]),
         ("redundancy", [1, 7, None], [0, 1.5, "2", True]),
         ("annotator_dropout", [0, 0.5, None], [-0.1, 1, "half"]),
+        ("annotators", [1, 40, None], [0, 1.5, "2"]),
+        ("crowd", ["setup1", "cifar", "bad-votes", None], ["setup2", 1]),
+        ("labels_per_item", [0.5, 5, None], [0, "many"]),
         ("folds", [3, 10, None], [2, 3.5]),
     ],
 )
@@ -278,8 +281,8 @@ def test_parameters_of_datasets_take_what_the_catalogue_takes(
 
 def test_a_dataset_takes_its_own_parameters_alone(editor: Draft7Validator) -> None:
     for entry in (
-        {"name": "anesthesia", "annotators": 3},
-        {"name": "./mine", "annotators": 3},
+        {"name": "anesthesia", "feature_seed": 3},
+        {"name": "./mine", "feature_seed": 3},
         {"name": "digits", "features": "x"},
     ):
         assert problems(editor, {**LEAST, "datasets": [entry]}), entry

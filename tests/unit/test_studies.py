@@ -106,7 +106,6 @@ def test_a_sweep_without_a_study_stays_as_it_is() -> None:
 @pytest.mark.parametrize(
     ("template", "dataset", "message"),
     [
-        ("sparsity", DatasetEntry(name="anesthesia"), "whose crowd is simulated.*got 'anesthesia'.*redundancy"),
         ("sparsity", DatasetEntry(name="gaussians", params={"annotators": 5}), "gaussians sets 'annotators'"),
         ("redundancy", DatasetEntry(name="d", params={"redundancy": 2}), "d sets 'redundancy'"),
     ],
@@ -124,7 +123,7 @@ def test_redundancy_needs_a_dataset() -> None:
 @pytest.mark.parametrize(
     ("template", "knobs", "message"),
     [
-        ("sparsity", {"annotators": []}, r"study.annotators \(numbers of annotators to simulate\): expected a list"),
+        ("sparsity", {"annotators": []}, r"study.annotators \(numbers of annotators.*\): expected a list"),
         ("sparsity", {"annotators": [0, 5]}, "at least 1, got"),
         ("sparsity", {"annotators": [5, 5]}, "each number once"),
         ("sparsity", {"annotators": [True]}, "whole numbers"),
@@ -294,7 +293,8 @@ def test_sparsity_report_names_winners_moves_and_active_annotators() -> None:
     models = [{"name": name, "label": name, "params": {}} for name in ("cmm", "dl-em")]
     table = results_table(folded(made_up_sweep(events, models=models)))
     report = SPARSITY.summarise(table, check_knobs(SPARSITY, {"annotators": [100, 10000]}))
-    best, moves = report.findings
+    best, moves, overtaken = report.findings
+    assert overtaken == "gaussians: cmm overtakes dl-em at about 200 annotators."
     assert "dl-em with 100 (95.0" in best
     assert "cmm with 10,000 (90.0" in best
     assert "dl-em -28.0 points" in moves

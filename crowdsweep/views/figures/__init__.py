@@ -1,6 +1,7 @@
 """Every figure, drawn with matplotlib's objects: the one place that imports it."""
 
 from crowdsweep.views.figures.bars import Bar, mean_ranks, means_with_intervals
+from crowdsweep.views.figures.costs import score_against_seconds
 from crowdsweep.views.figures.curves import curve, training_curves
 from crowdsweep.views.figures.drawing import to_png, to_svg
 from crowdsweep.views.figures.maps import annotator_map, cluster_labels, heat_map, item_map
@@ -22,6 +23,7 @@ __all__ = [
     "mean_ranks",
     "means_with_intervals",
     "parallel_coordinates",
+    "score_against_seconds",
     "search_curve",
     "slices",
     "stopped_curves",

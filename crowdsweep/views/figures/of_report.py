@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from matplotlib.figure import Figure
 
 from crowdsweep.analysis.compare import Comparison, DatasetComparison
+from crowdsweep.analysis.cost_front import cost_front
 from crowdsweep.analysis.counted import Place
 from crowdsweep.analysis.maps.annotators import AnnotatorMap
 from crowdsweep.analysis.maps.clusters import ClusterMap
@@ -20,6 +21,7 @@ from crowdsweep.files.names import name_of
 from crowdsweep.metrics.shown import show_with_interval
 from crowdsweep.metrics.wording import readable, words
 from crowdsweep.views.figures.bars import Bar, mean_ranks, means_with_intervals
+from crowdsweep.views.figures.costs import score_against_seconds
 from crowdsweep.views.figures.curves import curve, training_curves
 from crowdsweep.views.figures.maps import annotator_map, cluster_labels, heat_map, item_map
 from crowdsweep.views.figures.searches import importances, parallel_coordinates, search_curve, slices
@@ -70,6 +72,7 @@ class ReportFigures:
         study: the curves of its study.
         training, crowds, annotators, items, clusters: by dataset, as `AnalysedSweep` has what they are drawn from.
         searches: by the search's key.
+        costs: score against seconds, by dataset where enough models are ranked.
     """
 
     ranks: ReportFigure | None
@@ -81,6 +84,7 @@ class ReportFigures:
     items: By
     clusters: By
     searches: Mapping[str, Sequence[ReportFigure]]
+    costs: Mapping[Place, ReportFigure]
 
     def __iter__(self) -> Iterator[ReportFigure]:
         """Yields each, in the order of the page."""
@@ -93,6 +97,7 @@ class ReportFigures:
                 yield from several.get(place, ())
         for several in self.searches.values():
             yield from several
+        yield from self.costs.values()
 
 
 def figures_of(found: AnalysedSweep) -> ReportFigures:
@@ -129,6 +134,7 @@ def figures_of(found: AnalysedSweep) -> ReportFigures:
         items=_maps("items", maps.items, _items, titles, named),
         clusters=_maps("clusters", maps.clusters, _clusters, titles, named),
         searches={search.key: list(_search(found, search, named)) for search in found.searches},
+        costs={} if found.winners else dict(_costs(comparison, named)),
     )
 
 
@@ -169,6 +175,22 @@ def _means(block: DatasetComparison, comparison: Comparison, named: _Named) -> R
         caption=f"Mean and 95 % interval; pale, every seed{marks}.",
         draw=partial(means_with_intervals, bars, block.metric),
     )
+
+
+def _costs(comparison: Comparison, named: _Named) -> Iterator[tuple[Place, ReportFigure]]:
+    for block in comparison.datasets:
+        if points := cost_front(block):
+            yield (
+                block.place,
+                named(
+                    f"cost {block.title}",
+                    title=f"{readable(block.metric)} against seconds on {block.title}",
+                    about=f"{words(block.metric)} against seconds on {block.title}{_in_unit(block.metric)}",
+                    caption="Filled and joined: by its mean, no other model beats one for the same seconds or less; "
+                    "upright lines are 95 % intervals.",
+                    draw=partial(score_against_seconds, points, block.metric),
+                ),
+            )
 
 
 def _in_unit(metric: str) -> str:

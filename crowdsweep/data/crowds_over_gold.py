@@ -1,0 +1,87 @@
+"""A simulated crowd in place of the real one: what a dataset's gold would look like to annotators of known ability.
+
+The crowds are those of the Crowd Mixture Model's experiments (Mena and Nanculef, CIARP 2019, and the authors' code), of
+which the shares of the groups and how often each is right are taken; wrong answers fall on the other classes evenly,
+since the printed matrices are of three and of ten certain classes.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+from jaxtyping import Float64
+
+from crowdsweep.data.catalogue import CrowdName
+from crowdsweep.data.dataset import SPLITS, CrowdDataset, NumberedNames
+from crowdsweep.data.simulate import simulate_crowd
+from crowdsweep.errors import DataError
+from crowdsweep.seeds import SeedStream
+
+ANNOTATORS, LABELS_PER_ITEM = 100, 5.0
+"""Where nothing else is asked for, as in the paper."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Groups:
+    """Groups of annotators: the share of each, and how often its members are right."""
+
+    shares: tuple[float, ...]
+    right: tuple[float, ...]
+
+    def confusion(self, n_classes: int) -> Float64[np.ndarray, "groups true observed"]:
+        """Returns the matrix of each group; errors fall on the other classes evenly. Who is right less often than
+        chance answers against the truth."""
+        right = np.array(self.right)[:, None, None]
+        one = np.eye(n_classes)
+        return right * one + (1 - right) * (1 - one) / (n_classes - 1)
+
+
+CROWDS: Mapping[CrowdName, Groups] = {
+    "setup1": Groups(shares=(0.25, 0.55, 0.20), right=(0.727, 0.642, 0.385)),
+    "cifar": Groups(shares=(0.20, 0.45, 0.15, 0.20), right=(0.74, 0.60, 0.45, 0.32)),
+    "bad-votes": Groups(shares=(0.25, 0.35, 0.40), right=(0.727, 0.642, 0.385)),
+}
+
+
+def answered_by(
+    dataset: CrowdDataset, crowd: CrowdName, annotators: int, labels_per_item: float, seeds: SeedStream
+) -> CrowdDataset:
+    """Returns the dataset as a simulated crowd would have answered it: the training items with gold, or where nothing
+    is split all items with gold. No real answer is left.
+
+    Args:
+        dataset: with gold of single classes.
+        crowd: which, of `CROWDS`.
+        annotators: size of the crowd.
+        labels_per_item: mean number of labels an item.
+        seeds: where the randomness comes from.
+
+    Raises:
+        DataError: there is no such gold, or the crowd cannot give so many labels.
+    """
+    where = f"dataset {dataset.name}, parameter crowd"
+    if dataset.scale == "multilabel" or dataset.gold.applies is not None:
+        raise DataError(f"{where}: expected gold of one class an item, which a crowd can be simulated for")
+    trains = dataset.split[dataset.gold.item] == SPLITS.index("train")
+    known = trains if trains.any() else np.ones(len(dataset.gold), dtype=bool)
+    items = dataset.gold.item[known]
+    if not len(items):
+        raise DataError(f"{where}: expected items with gold, whose answers can be simulated; found none")
+    groups = CROWDS[crowd]
+    annotations, true_crowd = simulate_crowd(
+        dataset.gold.label[known],
+        items=items,
+        n_items=dataset.items.n_items,
+        n_annotators=annotators,
+        labels_per_item=labels_per_item,
+        group_probs=np.array(groups.shares),
+        confusion=groups.confusion(dataset.n_classes),
+        seeds=seeds,
+    )
+    return replace(
+        dataset,
+        annotations=annotations,
+        annotator_names=NumberedNames("annotator", annotators),
+        annotator_features=None,
+        crowd=true_crowd,
+    )
