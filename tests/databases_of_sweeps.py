@@ -201,7 +201,7 @@ def _run(store: Path) -> None:
             experiment=EXPERIMENT,
             record=journal.handle,
             look=journal.snapshot,
-            timing=Timing(patience_s=9.0, stalled_s=8.0),
+            timing=Timing(patience_s=9.0, stalled_s=8.0, last_s=0.0),
         )
         mirror.handle(journal.state.started[0])
         mirror.close()

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 from jaxtyping import Float64
 
-from crowdsweep.data.catalogue import CrowdName
 from crowdsweep.data.dataset import SPLITS, CrowdDataset, NumberedNames
 from crowdsweep.data.simulate import simulate_crowd
 from crowdsweep.errors import DataError
@@ -36,7 +35,8 @@ class Groups:
         return right * one + (1 - right) * (1 - one) / (n_classes - 1)
 
 
-CROWDS: Mapping[CrowdName, Groups] = {
+# By `catalogue.CrowdName`.
+CROWDS: Mapping[str, Groups] = {
     "setup1": Groups(shares=(0.25, 0.55, 0.20), right=(0.727, 0.642, 0.385)),
     "cifar": Groups(shares=(0.20, 0.45, 0.15, 0.20), right=(0.74, 0.60, 0.45, 0.32)),
     "bad-votes": Groups(shares=(0.25, 0.35, 0.40), right=(0.727, 0.642, 0.385)),
@@ -44,7 +44,7 @@ CROWDS: Mapping[CrowdName, Groups] = {
 
 
 def answered_by(
-    dataset: CrowdDataset, crowd: CrowdName, annotators: int, labels_per_item: float, seeds: SeedStream
+    dataset: CrowdDataset, crowd: str, annotators: int, labels_per_item: float, seeds: SeedStream
 ) -> CrowdDataset:
     """Returns the dataset as a simulated crowd would have answered it: the training items with gold, or where nothing
     is split all items with gold. No real answer is left.

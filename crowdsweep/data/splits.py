@@ -21,7 +21,7 @@ from crowdsweep.data import catalogue, thinning
 from crowdsweep.data.adaptive import keep_where_they_tell_most
 from crowdsweep.data.annotations import Annotations, Forgotten
 from crowdsweep.data.choices import choices_of
-from crowdsweep.data.crowds_over_gold import ANNOTATORS, CROWDS, LABELS_PER_ITEM, answered_by
+from crowdsweep.data.crowds_over_gold import ANNOTATORS, LABELS_PER_ITEM, answered_by
 from crowdsweep.data.dataset import (
     SPLITS,
     CrowdDataset,
@@ -136,9 +136,9 @@ def _drawn(base: CrowdDataset, params: Mapping[str, Scalar], seeds: SeedStream) 
 
 
 def _in_place_of_the_real(base: CrowdDataset, params: Mapping[str, Scalar], seeds: SeedStream) -> CrowdDataset:
-    asked, annotators = params.get("crowd"), params.get("annotators")
+    crowd, annotators = params.get("crowd"), params.get("annotators")
     number = None if annotators is None else catalogue.whole_param(params, "annotators", at_least=1)
-    if (crowd := next((name for name in CROWDS if name == asked), None)) is not None:
+    if isinstance(crowd, str):
         labels = params.get("labels_per_item")
         labels = LABELS_PER_ITEM if labels is None else catalogue.number_param(params, "labels_per_item", above=0)
         return answered_by(base, crowd, ANNOTATORS if number is None else number, labels, seeds.child("crowd"))
