@@ -130,7 +130,7 @@ def _to_rank(block: DatasetComparison) -> Iterator[str]:
     if far and block.metric != HELDOUT:
         (_, nearest, fewest), *others = far
         first = f"To rank {block.ranked[0].model} above {nearest} takes about {_amount(fewest)}"
-        told = listed([first, *(f"above {model} about {_amount(more)}" for _, model, more in others)], 6)
+        told = listed([first, *(f"above {model} {_amount_beside(fewest, more)}" for _, model, more in others)], 6)
         yield f"{told}, if they are as far apart as they seem."
     near = [model for model, more in needed if not isfinite(more.times)]
     if near and block.metric != HELDOUT:
@@ -140,11 +140,17 @@ def _to_rank(block: DatasetComparison) -> Iterator[str]:
         )
 
 
+def _amount_beside(told: MoreNeeded, more: MoreNeeded) -> str:
+    """Returns an amount after another one that has been told, which says of what it is and how many there are."""
+    alike = (told.varies, told.now) == (more.varies, more.now) and more.varies != "seeds and items"
+    return f"{more.number:,}" if alike else f"about {_amount(more)}"
+
+
 def _amount(more: MoreNeeded) -> str:
     if more.varies == "seeds":
-        return f"{more.number} seeds (`seeds.report`, now {more.now})"
+        return f"{more.number:,} seeds (`seeds.report`, now {more.now:,})"
     if more.varies == "items":
-        return f"{more.number} scored items (now {more.now})"
+        return f"{more.number:,} scored items (now {more.now:,})"
     return f"{more.times:.2g} times as many seeds and scored items"
 
 

@@ -110,8 +110,8 @@ def _between(
 def _crossing(
     ahead: Float64[np.ndarray, "samples sizes"], places: Float64[np.ndarray, " sizes"]
 ) -> Float64[np.ndarray, " samples"]:
-    """Returns where each line goes from below 0 to above it for the first time; NaN where it never does."""
-    rises = (ahead[:, :-1] <= 0) & (ahead[:, 1:] > 0)
+    """Returns where each line comes up to 0 from below for the first time; NaN where it never does."""
+    rises = (ahead[:, :-1] < 0) & (ahead[:, 1:] >= 0)
     first = rises.argmax(axis=1)
     rows = np.arange(len(ahead))
     left, right = ahead[rows, first], ahead[rows, first + 1]

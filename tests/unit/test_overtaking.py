@@ -74,3 +74,7 @@ def test_an_exponent_is_the_slope_of_logarithms() -> None:
     assert rough is not None
     assert rough.low < 1 < rough.high
     assert growth(SIZES[:2], [1.0, 2.0]) is None
+
+
+def test_who_began_as_good_overtakes_nobody() -> None:
+    assert not list(overtakings(along(0.0, a=(0.8, 0.7, 0.6), b=(0.8, 0.75, 0.7)), "m", "maximize"))
