@@ -20,11 +20,12 @@ from crowdsweep.record.result import TrialResult
 from crowdsweep.record.state import JournalState
 
 COST = ("wall_s", "batch_wall_s", "batch_size", "peak_bytes", "host")
-# Of the page: what a trial took, who is cheaper, and when it was written.
+# Of the page: what a trial took, who is cheaper, figures of both, and when it was written.
 _COSTS = re.compile(
     r'<td data-label="(?:time per trial|memory)"[^>]*>[^<]*</td>'
     r"|(?:;| and) [^;.]*costs [\d.,]+ times less"
     r"|(?<=\.) [\w-]+ costs [\d.,]+ times less\."
+    r'|(?s:(?<=<section id="cost">).*?(?=<table>))'  # figures, which draw it
     r"|\d{4}-\d\d-\d\d \d\d:\d\d UTC"
 )
 _STORE_FILES = re.compile(
