@@ -14,7 +14,7 @@ export WORKERS ?= 4
 # Tests start many processes; each would compile the package anew where bytecode is not kept.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup demo test test-all chaos table check format lint layers types clean
+.PHONY: setup demo test test-all chaos table leaderboard check format lint layers types clean
 .DEFAULT_GOAL := test
 
 # What is installed grows with what is asked for: the package, what tests need, what the checks and long tests need.
@@ -60,6 +60,11 @@ chaos: $(VENV)/installed-test
 
 table: setup
 	$(BIN)/python tests/benchmarks/aggregators_table.py
+
+# Public datasets stand where CROWDSWEEP_DATA says; killed, it goes on where it was.
+leaderboard: $(VENV)/installed
+	$(BIN)/crowdsweep run leaderboard
+	$(BIN)/crowdsweep results crowdsweep-runs/leaderboard --layout pivot --format md
 
 check: setup lint layers types test
 
