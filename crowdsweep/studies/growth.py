@@ -29,7 +29,7 @@ class Growth:
         return f"{self.exponent:.2f} [{self.low:.2f}, {self.high:.2f}]"
 
 
-def growth(sizes: Sequence[float], costs: Sequence[float]) -> Growth | None:
+def growth(sizes: Sequence[int | float], costs: Sequence[int | float]) -> Growth | None:
     """Returns how costs grow with sizes, least squares on logarithms; None of fewer than `FEWEST`.
 
     Args:
