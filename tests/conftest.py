@@ -17,6 +17,8 @@ from crowdsweep.engine import worker
 from crowdsweep.testing.shapes import check_shapes
 
 if TYPE_CHECKING:
+    from cloud_emulators import Azurite
+
     from crowdsweep.engine.cluster import Cluster
 
 # Examples are drawn the same on every run, and a slow machine is no failure.
@@ -149,6 +151,23 @@ def s3_server() -> Iterator[str]:
 
     with served_s3() as url:
         yield url
+
+
+@pytest.fixture(scope="session")
+def azure_server(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[Azurite]":
+    """Azure's emulator on loopback; its tests are long, and beside those of S3."""
+    from cloud_emulators import served_azurite
+
+    with served_azurite(tmp_path_factory.mktemp("azurite")) as server:
+        yield server
+
+
+@pytest.fixture
+def azure(azure_server: "Azurite", monkeypatch: pytest.MonkeyPatch) -> "Azurite":
+    """Has this process use that server."""
+    azure_server.speak_to(monkeypatch)
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    return azure_server
 
 
 @pytest.fixture

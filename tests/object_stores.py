@@ -24,6 +24,17 @@ if TYPE_CHECKING:
     from crowdsweep.sweepfile.records import SweepConfig
 
 BUCKET = "sweeps"
+SMALL_SWEEP = """
+name: small
+datasets: [DATASET]
+models:
+  - majority-vote
+  - {name: one-coin, search: {smoothing: {values: [0.01, 1.0]}}}
+seeds: {search: 1, report: 2}
+engine: inline
+"""
+N_TRIALS = 6
+"""Of `SMALL_SWEEP`."""
 REFUSED = 7
 """How a process of `drive` ends that another driver kept out, or took over from."""
 PLACE = StoreUri("s3", BUCKET, ("a-sweep",))
@@ -88,9 +99,9 @@ def speak_to(url: str, patch: pytest.MonkeyPatch) -> None:
     patch.delenv("MLFLOW_TRACKING_URI", raising=False)
 
 
-def place(prefix: str) -> StoreUri:
+def place(prefix: str, *, scheme: str = "s3", bucket: str = BUCKET) -> StoreUri:
     """Returns a store in the bucket."""
-    named = store_named(f"s3://{BUCKET}/{prefix}")
+    named = store_named(f"{scheme}://{bucket}/{prefix}")
     assert isinstance(named, StoreUri)
     return named
 

@@ -18,7 +18,7 @@ from crowdsweep.metrics.wording import is_share
 from crowdsweep.record.naming import show_value
 from crowdsweep.record.store_uri import Store
 from crowdsweep.studies.contract import StudyReport
-from crowdsweep.units import listed
+from crowdsweep.units import listed, show_times
 
 _WEAK = 0.5  # of the way from chance to always right
 
@@ -120,6 +120,8 @@ def _of_dataset(answer: Answer, crowd: CrowdMatrix | None) -> Iterator[str]:
 
 def _to_rank(block: DatasetComparison) -> Iterator[str]:
     """Yields how much more would tell the best model from those that are not significantly different from it."""
+    if block.metric == HELDOUT:
+        return
     pairs = len(block.ranked) * (len(block.ranked) - 1) // 2
     needed = [
         (score.model, more)
@@ -127,13 +129,13 @@ def _to_rank(block: DatasetComparison) -> Iterator[str]:
         if score.versus_best is not None and (more := more_needed(score.versus_best, pairs)) is not None
     ]
     far = sorted(((more.times, model, more) for model, more in needed if isfinite(more.times)), key=itemgetter(0))
-    if far and block.metric != HELDOUT:
+    if far:
         (_, nearest, fewest), *others = far
         first = f"To rank {block.ranked[0].model} above {nearest} takes about {_amount(fewest)}"
         told = listed([first, *(f"above {model} {_amount_beside(fewest, more)}" for _, model, more in others)], 6)
         yield f"{told}, if they are as far apart as they seem."
     near = [model for model, more in needed if not isfinite(more.times)]
-    if near and block.metric != HELDOUT:
+    if near:
         yield (
             f"{listed(near)} {'is' if len(near) == 1 else 'are'} so near to {block.ranked[0].model} that "
             f"{MOST:.0f} times as many would not tell: choose by cost."
@@ -151,7 +153,7 @@ def _amount(more: MoreNeeded) -> str:
         return f"{more.number:,} seeds (`seeds.report`, now {more.now:,})"
     if more.varies == "items":
         return f"{more.number:,} scored items (now {more.now:,})"
-    return f"{more.times:.2g} times as many seeds and scored items"
+    return f"{show_times(more.times)} as many seeds and scored items"
 
 
 def _at_the_edge(answer: Answer, searches: Sequence[SearchShown]) -> Iterator[str]:

@@ -37,7 +37,7 @@ class CommonParams:
         allocation: `adaptive`: these labels, on average, go where they tell most; else evenly, to each item alike.
         annotator_dropout: share of the annotators who are left out of training.
         crowd: a simulated crowd answers the items with gold, in place of the real one.
-        labels_per_item: of a simulated crowd: the mean number of labels an item.
+        labels_per_item: of a simulated crowd: the mean number of labels per item.
         annotators: how many there are: a real crowd's are split, each into several who share out its answers (of a
             simulated one it is the size).
         folds: cross-validation instead of the dataset's splits: one fold tests, the next is the dev items.

@@ -53,7 +53,7 @@ def answered_by(
         dataset: with gold of single classes.
         crowd: which, of `CROWDS`.
         annotators: size of the crowd.
-        labels_per_item: mean number of labels an item.
+        labels_per_item: mean number of labels per item.
         seeds: where the randomness comes from.
 
     Raises:
@@ -61,7 +61,7 @@ def answered_by(
     """
     where = f"dataset {dataset.name}, parameter crowd"
     if dataset.scale == "multilabel" or dataset.gold.applies is not None:
-        raise DataError(f"{where}: expected gold of one class an item, which a crowd can be simulated for")
+        raise DataError(f"{where}: expected gold of one class per item, which a crowd can be simulated for")
     trains = dataset.split[dataset.gold.item] == SPLITS.index("train")
     known = trains if trains.any() else np.ones(len(dataset.gold), dtype=bool)
     items = dataset.gold.item[known]

@@ -1,15 +1,14 @@
 """Where along a study's axis one model overtakes another, and how sure that is."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import exp, log
-from typing import Literal
 
 import numpy as np
 from jaxtyping import Float64
 
-from crowdsweep.studies.axis import AxisPoint, ModelsAlong
+from crowdsweep.studies.axis import ModelsAlong
 
 RESAMPLES = 2000
 ENDS = (2.5, 97.5)  # percent: of a 95 % interval
@@ -27,8 +26,8 @@ class Overtaking:
         share: of the resamples of seeds, those in which the one overtakes the other at all.
     """
 
-    before: str = ""
-    after: str = ""
+    before: str
+    after: str
     at: float
     low: float | None = None
     high: float | None = None
@@ -45,79 +44,72 @@ class Overtaking:
         return told
 
 
-def overtakings(models: ModelsAlong, metric: str, goal: Literal["maximize", "minimize"]) -> Iterator[Overtaking]:
-    """Yields each change of the best model along the axis.
+def overtakings(models: ModelsAlong, metric: str) -> Iterator[Overtaking]:
+    """Yields each change of the best model along the axis, with its place between the two values of the axis.
 
     Means are compared on the seeds that both models have at every value. The interval is a bootstrap over these, with
     deviations widened by √(n / (n - 1)), which a resample of n numbers lacks.
 
     Args:
         models: with numbers as values of the axis, all above 0.
-        metric: by which they are compared.
-        goal: which way it is better.
+        metric: by which they are compared; more is better.
     """
     sizes = sorted({size for points in models.values() for size in points if size is not None})
-    sign = 1.0 if goal == "maximize" else -1.0
     means = {
         size: {
-            name: sign * found.mean
+            name: found.mean
             for name, points in models.items()
             if size in points and (found := points[size].estimate(metric)) is not None
         }
         for size in sizes
     }
     leaders = [(size, max(known, key=lambda name: known[name])) for size, known in means.items() if known]
-    seen: set[tuple[str, str]] = set()
-    for (_, before), (_, after) in pairwise(leaders):
-        if before == after or (before, after) in seen:
-            continue
-        seen.add((before, after))
-        found = _between(models[before], models[after], sizes, metric, sign)
-        if found is not None:
-            yield replace(found, before=before, after=after)
+    for (_, before), (size, after) in pairwise(leaders):
+        if before != after:
+            found = _between(models, before, after, sizes, metric, size)
+            if found is not None:
+                yield found
 
 
 def _between(
-    before: Mapping[int | None, AxisPoint],
-    after: Mapping[int | None, AxisPoint],
-    sizes: Sequence[int],
-    metric: str,
-    sign: float,
+    models: ModelsAlong, before: str, after: str, sizes: Sequence[int], metric: str, size: int
 ) -> Overtaking | None:
-    """Returns where the second overtakes the first, still without names; None where its mean never does."""
-    both = [size for size in sizes if size in before and size in after]
-    of = [(before[size].by_seed.get(metric, {}), after[size].by_seed.get(metric, {})) for size in both]
-    seeds = sorted(set.intersection(*(one.keys() & two.keys() for one, two in of))) if of else []
+    """Returns where the second overtakes the first for the last time up to a size; None where its mean does not. Of a
+    resample that crossing counts which is nearest to it."""
+    one, two = models[before], models[after]
+    both = [place for place in sizes if place in one and place in two]
+    of = [(one[place].by_seed.get(metric, {}), two[place].by_seed.get(metric, {})) for place in both]
+    seeds = sorted(set.intersection(*(first.keys() & second.keys() for first, second in of))) if of else []
     if not seeds:
         return None
-    ahead = sign * np.array([[two[seed] - one[seed] for one, two in of] for seed in seeds])
+    ahead = np.array([[second[seed] - first[seed] for first, second in of] for seed in seeds])
     places = np.log(np.array(both, dtype=np.float64))
-    at = _crossing(ahead.mean(axis=0)[None], places)[0]
-    if np.isnan(at):
-        return None
-    n = len(seeds)
-    if n < 2 or not np.ptp(ahead, axis=0).any():
-        return Overtaking(at=exp(at))
-    draws = np.random.default_rng(0).integers(n, size=(RESAMPLES, n))
     mean = ahead.mean(axis=0)
-    resampled = mean + (ahead[draws].mean(axis=1) - mean) * (n / (n - 1)) ** 0.5
-    crossed = _crossing(resampled, places)
+    crossings = _crossings(mean[None], places)[0]
+    crossings = crossings[crossings <= log(size)]
+    if not len(crossings):
+        return None
+    at = float(crossings[-1])
+    found, n = Overtaking(before=before, after=after, at=exp(at)), len(seeds)
+    if n < 2 or not np.ptp(ahead, axis=0).any():
+        return found
+    draws = np.random.default_rng(0).integers(n, size=(RESAMPLES, n))
+    each = _crossings(mean + (ahead[draws].mean(axis=1) - mean) * (n / (n - 1)) ** 0.5, places)
+    nearest = np.nan_to_num(np.abs(each - at), nan=np.inf).argmin(axis=1)
+    crossed = each[np.arange(RESAMPLES), nearest]
     known = crossed[~np.isnan(crossed)]
     low, high = np.percentile(known, ENDS) if len(known) else (at, at)
-    return Overtaking(at=exp(at), low=exp(low), high=exp(high), share=len(known) / RESAMPLES)
+    return replace(found, low=exp(low), high=exp(high), share=len(known) / RESAMPLES)
 
 
-def _crossing(
+def _crossings(
     ahead: Float64[np.ndarray, "samples sizes"], places: Float64[np.ndarray, " sizes"]
-) -> Float64[np.ndarray, " samples"]:
-    """Returns where each line comes up to 0 from below for the first time; NaN where it never does."""
-    rises = (ahead[:, :-1] < 0) & (ahead[:, 1:] >= 0)
-    first = rises.argmax(axis=1)
-    rows = np.arange(len(ahead))
-    left, right = ahead[rows, first], ahead[rows, first + 1]
-    with np.errstate(invalid="ignore", divide="ignore"):
-        at = places[first] + (places[first + 1] - places[first]) * -left / (right - left)
-    return np.where(rises.any(axis=1), at, np.nan)
+) -> Float64[np.ndarray, "samples between"]:
+    """Returns where each line comes up to 0 from below, between each two sizes; NaN where it does not."""
+    left, right = ahead[:, :-1], ahead[:, 1:]
+    rises = (left < 0) & (right >= 0)
+    share = np.divide(-left, right - left, out=np.full(left.shape, np.nan), where=rises)
+    return places[:-1] + np.diff(places) * share
 
 
 def _round(value: float) -> str:

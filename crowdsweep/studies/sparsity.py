@@ -112,7 +112,7 @@ def _findings(dataset: str, models: ModelsAlong, metric: str) -> list[str]:
         findings.append(
             f"{dataset}: from {low:,} to {high:,} annotators {words(metric)} changes as follows: {'; '.join(moves)}."
         )
-    findings += [f"{dataset}: {one.words('annotators')}." for one in overtakings(models, metric, "maximize")]
+    findings += [f"{dataset}: {one.words('annotators')}." for one in overtakings(models, metric)]
     return findings + _growing(dataset, models)
 
 
@@ -127,7 +127,7 @@ def _growing(dataset: str, models: ModelsAlong) -> list[str]:
     if not found:
         return []
     told = ", ".join(words for _, words in sorted(found))
-    return [f"{dataset}: seconds a trial grow as the number of annotators to the power of: {told}."]
+    return [f"{dataset}: seconds per trial grow as the number of annotators to the power of: {told}."]
 
 
 def _leader(models: ModelsAlong, metric: str, size: int) -> tuple[str, Estimate] | None:

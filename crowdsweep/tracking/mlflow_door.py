@@ -44,7 +44,7 @@ from crowdsweep.tracking.artifact_places import FOLDER, is_inside
 from crowdsweep.tracking.mlflow_failures import TrackingFailed, in_our_words
 from crowdsweep.tracking.mlflow_reachable import alone_on, check_artifacts, check_reachable
 from crowdsweep.tracking.run_book import StoredRun
-from crowdsweep.tracking.run_records import ITEMS_A_BATCH, METRICS_A_BATCH, STORE, TRAINING, RunRecord, dataset_of
+from crowdsweep.tracking.run_records import DIGEST_LIMIT, ITEMS_A_BATCH, METRICS_A_BATCH, NAME_LIMIT, STORE, RunRecord
 from crowdsweep.tracking.sqlite_file import SqliteFile
 from crowdsweep.tracking.sweep_page import KIND_OF_EXPERIMENT, view
 from crowdsweep.tracking.uri import DATABASE, database_file, log_in, sqlite_uri
@@ -176,15 +176,24 @@ class MlflowDoor:
     def write(self, run: StoredRun, record: RunRecord) -> None:
         """Writes all of a record but its tags, files and status. Metrics have the time of the run's start: repeated
         after a failure they are the same measurements to MLflow, which keeps one."""
-        metrics = [Metric(name, value, run.started_ms, step) for name, step, value in record.measured()]
+        single = {name: [(0, value)] for name, value in record.metrics.items()}
+        metrics = [
+            Metric(name, value, run.started_ms, step)
+            for name, points in {**single, **record.histories}.items()
+            for step, value in points
+        ]
         params = [Param(name, value) for name, value in record.params.items()]
         with self._asked() as client:
             while metrics or params:
                 client.log_batch(run.run_id, metrics=metrics[:METRICS_A_BATCH], params=params[:ITEMS_A_BATCH])
                 metrics, params = metrics[METRICS_A_BATCH:], params[ITEMS_A_BATCH:]
-            name, digest = dataset_of(record)
-            data = Dataset(name=name, digest=digest, source_type="crowdsweep", source=record.dataset)
-            training = DatasetInput(data, [InputTag(*TRAINING)])
+            data = Dataset(
+                name=record.dataset[-NAME_LIMIT:],
+                digest=record.fingerprint[:DIGEST_LIMIT],
+                source_type="crowdsweep",
+                source=record.dataset,
+            )
+            training = DatasetInput(data, [InputTag("mlflow.data.context", "training")])
             client.log_inputs(run.run_id, datasets=[training])
 
     def summarise(self, run_id: str, metrics: Mapping[str, float], *, step: int, tags: Mapping[str, str]) -> None:

@@ -11,7 +11,7 @@ from hashlib import blake2b
 from crowdsweep.tracking.answered import answered
 from crowdsweep.tracking.mlflow_door import MlflowDoor
 from crowdsweep.tracking.mlflow_failures import TrackingFailed, words_of
-from crowdsweep.tracking.run_book import Rejected, StoredRun
+from crowdsweep.tracking.run_book import Rejected, StoredRun, delete_doubles
 from crowdsweep.tracking.run_records import (
     ASKED,
     BETWEEN,
@@ -71,7 +71,7 @@ def write_page(door: MlflowDoor, page: SweepPage) -> StoredRun:
             _write_cell(door, run, page.cells.get(key) or _unknown(run))
         if top is None:
             top = _create(door, page)
-            _delete_doubles(door, page, top)
+            delete_doubles(door, page.store, page.sweep, {_key(page): top.run_id})
         digest = _digest(page.files)
         if top.tags.get(FILES) != digest or not _sizes(page.files).items() <= door.files(top).items():
             if top.tags.get(FILES):
@@ -133,20 +133,13 @@ def _write_cell(door: MlflowDoor, run: StoredRun, shown: CellShown) -> None:
 
 
 def _create(door: MlflowDoor, page: SweepPage) -> StoredRun:
-    tags = {KIND: "sweep", KEY: f"sweep {page.store}", SWEEP: page.sweep, STORE: page.store, ORDER: FIRST}
+    tags = {KIND: "sweep", KEY: _key(page), SWEEP: page.sweep, STORE: page.store, ORDER: FIRST}
     tags["mlflow.source.name"] = "crowdsweep"
     return door.create(RunRecord(kind="sweep", key=tags[KEY], name=page.sweep, tags=tags, params={}))
 
 
-def _delete_doubles(door: MlflowDoor, page: SweepPage, top: StoredRun) -> None:
-    """Deletes what MLflow made when it was asked first, where that answer was lost and it was asked again."""
-    for run in list(door.running(page.store)):
-        if (
-            run.run_id != top.run_id
-            and run.tags.get(KEY) == f"sweep {page.store}"
-            and run.tags.get(SWEEP) == page.sweep
-        ):
-            door.delete(run.run_id)
+def _key(page: SweepPage) -> str:
+    return f"sweep {page.store}"
 
 
 def _description(door: MlflowDoor, page: SweepPage, top: StoredRun, cells: Mapping[str, StoredRun]) -> str:

@@ -263,16 +263,8 @@ class RunBook:
         for key, cell in sorted(self._cells.items()):
             if key in self._runs:
                 self._finish_cell(self._runs[key], cell)
-        self._delete_doubles()
+        delete_doubles(self._experiment, self._store, self._sweep, {key: run.run_id for key, run in self._runs.items()})
         self._experiment.close()
-
-    def _delete_doubles(self) -> None:
-        """Deletes runs that this process made and does not know: the answer was lost, and MLflow was asked again.
-        Nothing more was written to them, nor were they ended."""
-        for run in list(self._experiment.running(self._store)):
-            known = self._runs.get(run.tags.get(KEY, ""))
-            if known is not None and known.run_id != run.run_id and run.tags.get(SWEEP) == self._sweep:
-                self._experiment.delete(run.run_id)
 
     def _finish_cell(self, run: StoredRun, cell: _Cell) -> None:
         """Writes a cell's files and status where MLflow has others: a tag that is written after them says which."""
@@ -404,6 +396,20 @@ class RunBook:
             self._record(RunsCreated(tracking_uri=uri, experiment_id=experiment_id, runs=fresh))
         except JournalError:
             _log.debug("run ids of MLflow were not journalled", exc_info=True)
+
+
+def delete_doubles(experiment: Experiment, store: str, sweep: str, known: Mapping[str, str]) -> None:
+    """Deletes what MLflow made and could not say so, where it was asked again: nothing more was written to such runs,
+    nor were they ended.
+
+    Args:
+        experiment: that has the runs.
+        store, sweep: whose they are.
+        known: key → the id of the one run that stays.
+    """
+    for run in list(experiment.running(store)):
+        if run.run_id != known.get(run.tags.get(KEY, ""), run.run_id) and run.tags.get(SWEEP) == sweep:
+            experiment.delete(run.run_id)
 
 
 def _holds(run: StoredRun, record: RunRecord) -> bool:

@@ -5,7 +5,7 @@ Limits are those of MLflow's REST interface; what is longer is cut and ends in `
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean, stdev
 from typing import Any, Literal
@@ -40,8 +40,6 @@ MODEL_DIGEST = PREFIX + "digest"
 FILES = PREFIX + "files"
 """Tag of a cell, and of the run on top: digest of its files. It is written after them."""
 PARENT, NAME = "mlflow.parentRunId", "mlflow.runName"
-TRAINING = ("mlflow.data.context", "training")
-"""Tag of a run's dataset: what it was used for."""
 MARKER = "…"
 
 BETWEEN = " · "
@@ -90,12 +88,6 @@ class RunRecord:
     seconds: float = 0.0
     dataset: str = ""
     fingerprint: str = ""
-
-    def measured(self) -> Iterator[tuple[str, int, float]]:
-        """Yields name, step and value of all that was measured, each once."""
-        for name in {**self.metrics, **self.histories}:
-            points = self.histories[name] if name in self.histories else [(0, self.metrics[name])]
-            yield from ((name, step, value) for step, value in dict.fromkeys(points))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -256,11 +248,6 @@ def mean_confusion(trials: Iterable[CellTrial]) -> list[list[float]] | None:
     if not known:
         return None
     return [[fmean(cells) for cells in zip(*rows, strict=True)] for rows in zip(*known, strict=True)]
-
-
-def dataset_of(record: RunRecord) -> tuple[str, str]:
-    """Returns name and digest of what a run was trained on, within MLflow's limits."""
-    return record.dataset[-NAME_LIMIT:], record.fingerprint[:DIGEST_LIMIT]
 
 
 def _shared_tags(shown: ShownTrial, *, kind: Kind, key: str, sweep: str) -> dict[str, str]:

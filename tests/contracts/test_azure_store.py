@@ -1,73 +1,28 @@
-"""A record in Azure's blob storage keeps the contract of one on a disk; the store is Azure's own emulator."""
+"""A record in Azure's blob storage beyond the contract of object stores (`test_object_store.py`): packs, listings, a
+sweep, and what is told; the store is Azure's own emulator."""
 
 import json
-import os
 import secrets
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from cloud_emulators import Azurite, served_azurite
-from object_stores import BUCKET, rows_of
-from six_drivers import six_at_once
+from cloud_emulators import Azurite
+from object_stores import N_TRIALS, SMALL_SWEEP, place, rows_of
 
 from crowdsweep.cli.commands import run_command_line
 from crowdsweep.errors import JournalError
-from crowdsweep.record.journal import Journal, read_journal
+from crowdsweep.record.journal import read_journal
 from crowdsweep.record.objects import Objects
-from crowdsweep.record.store_uri import StoreUri, store_named
-from crowdsweep.testing import journal_checks, mirror_checks
-from crowdsweep.testing.mirror_checks import ok, spec
+from crowdsweep.record.store_uri import StoreUri
 
-pytestmark = [pytest.mark.long, pytest.mark.xdist_group("azure")]
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("s3")]
 
-SWEEP = """
-name: small
-datasets: [anesthesia]
-models:
-  - majority-vote
-  - {name: one-coin, search: {smoothing: {values: [0.01, 1.0]}}}
-seeds: {search: 1, report: 2}
-engine: inline
-"""
-N_TRIALS = 6
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Azurite]:
-    with served_azurite(tmp_path_factory.mktemp("azurite")) as server:
-        yield server
+SWEEP = SMALL_SWEEP.replace("DATASET", "anesthesia")
 
 
 @pytest.fixture
-def store(server: Azurite, monkeypatch: pytest.MonkeyPatch) -> StoreUri:
-    server.speak_to(monkeypatch)
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    return place(f"contract/{secrets.token_hex(4)}")
-
-
-def place(prefix: str, bucket: str = BUCKET) -> StoreUri:
-    named = store_named(f"az://{bucket}/{prefix}")
-    assert isinstance(named, StoreUri)
-    return named
-
-
-@pytest.mark.parametrize(
-    "check",
-    [
-        mirror_checks.check_rows_come_back,
-        mirror_checks.check_reads_beside_a_writer,
-        mirror_checks.check_second_writer_is_kept_out,
-        mirror_checks.check_closed_rows_refuse,
-    ],
-)
-def test_rows(check: Callable[[mirror_checks.OpenRows], None], store: StoreUri) -> None:
-    check(lambda write: rows_of(Objects(store), write=write, answer_s=60.0))
-
-
-@pytest.mark.parametrize("check", journal_checks.CHECKS)
-def test_journal(check: Callable[[journal_checks.OpenJournal], None], store: StoreUri) -> None:
-    check(lambda: Journal(store, rows=rows_of(Objects(store), write=True, answer_s=60.0)))
+def store(azure: Azurite) -> StoreUri:
+    return place(f"contract/{secrets.token_hex(4)}", scheme="az")
 
 
 def test_packs_stand_for_their_objects(store: StoreUri) -> None:
@@ -78,18 +33,6 @@ def test_packs_stand_for_their_objects(store: StoreUri) -> None:
     rows.close()
     assert [row.text.decode() for row in rows_of(Objects(store), write=False).read_rows()] == texts
     assert Objects(store).names("packs")
-
-
-def test_of_six_drivers_at_once_one_writes(store: StoreUri) -> None:
-    def begin(number: int) -> Journal:
-        journal = Journal(store, rows=rows_of(Objects(store), write=True, answer_s=60.0))
-        journal.handle(ok(spec(number).key))
-        return journal
-
-    wrote, refused = six_at_once(begin)
-    assert (len(wrote), len(refused)) == (1, 5)
-    assert all(f"pid {os.getpid()} on " in str(error) for error in refused)
-    wrote[0].close()
 
 
 def test_names_are_listed_as_they_were_written(store: StoreUri) -> None:
@@ -125,11 +68,11 @@ def test_a_sweep_from_run_to_labels(
 
 
 def test_who_may_not_or_names_no_container_is_told_in_words(
-    store: StoreUri, server: Azurite, monkeypatch: pytest.MonkeyPatch
+    store: StoreUri, azure: Azurite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(JournalError, match=r"expected a bucket .or container. called nobody-made-this"):
-        Objects(place("x", "nobody-made-this")).put("a", b"")
+        Objects(place("x", scheme="az", bucket="nobody-made-this")).put("a", b"")
     monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", Azurite(port=0).key)
     with pytest.raises(JournalError, match="lets these credentials do no such thing") as refused:
         Objects(store).get("a")
-    assert server.key not in str(refused.value)
+    assert azure.key not in str(refused.value)

@@ -1,4 +1,5 @@
-"""A record in an object store keeps the contract of one on a disk; the store is a server that speaks S3."""
+"""A record in an object store keeps the contract of one on a disk; the store is a server that speaks S3, or Azure's own
+emulator."""
 
 import os
 import secrets
@@ -17,9 +18,11 @@ from crowdsweep.testing.mirror_checks import ok, spec
 pytestmark = [pytest.mark.xdist_group("s3"), pytest.mark.usefixtures("s3")]
 
 
-@pytest.fixture
-def store() -> StoreUri:
-    return place(f"contract/{secrets.token_hex(4)}")
+@pytest.fixture(params=["s3", pytest.param("azure", marks=pytest.mark.long)])
+def store(request: pytest.FixtureRequest) -> StoreUri:
+    if request.param == "azure":
+        request.getfixturevalue("azure")
+    return place(f"contract/{secrets.token_hex(4)}", scheme={"s3": "s3", "azure": "az"}[request.param])
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from object_stores import BUCKET, VARIABLES, place
+from object_stores import BUCKET, N_TRIALS, SMALL_SWEEP, VARIABLES, place
 
 import crowdsweep
 from crowdsweep.cli.commands import run_command_line
@@ -20,16 +20,7 @@ from crowdsweep.tracking.tracked_elsewhere import Served
 
 pytestmark = [pytest.mark.xdist_group("s3"), pytest.mark.usefixtures("s3")]
 
-SWEEP = """
-name: small
-datasets: [birds]
-models:
-  - majority-vote
-  - {name: one-coin, search: {smoothing: {values: [0.01, 1.0]}}}
-seeds: {search: 1, report: 2}
-engine: inline
-"""
-N_TRIALS = 6
+SWEEP = SMALL_SWEEP.replace("DATASET", "birds")
 ITEMS = 12
 SLOW = """
 name: slow

@@ -2,11 +2,13 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
 
 from crowdsweep.data import catalogue
+from crowdsweep.data.catalogue import CrowdName
 from crowdsweep.data.crowds_over_gold import CROWDS
 from crowdsweep.data.dataset import SPLITS, CrowdDataset, Scalar
 from crowdsweep.data.on_disk.folder import read_folder
@@ -31,6 +33,10 @@ def test_members_are_right_as_often_as_their_group(rte: CrowdDataset, name: str)
         members = crowd.group[rows.annotator] == group
         assert right[members].mean() == pytest.approx(expected, abs=0.03)
     assert len(rows) / rows.n_items == pytest.approx(20, abs=0.5)
+
+
+def test_every_name_that_is_taken_is_a_crowd() -> None:
+    assert set(CROWDS) == set(get_args(CrowdName))
 
 
 def test_each_seed_draws_anew_and_all_models_meet_one_draw(rte: CrowdDataset) -> None:

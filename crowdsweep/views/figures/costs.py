@@ -59,7 +59,7 @@ def score_against_seconds(points: Sequence[CostPoint], metric: str) -> Figure:
         ticks = log_ticks(min(seconds), max(seconds))
         axes.set_xticks([place for place, _ in ticks], [text for _, text in ticks])
         axes.set_xlim(log10(min(seconds) / 1.5), log10(max(seconds) * 3))  # names stand to the right
-        axes.set_xlabel("seconds a trial")
+        axes.set_xlabel("seconds per trial")
         axes.set_ylabel(readable(metric))
         axes.yaxis.set_major_locator(round_ticks())
         grid(axes, "both")
