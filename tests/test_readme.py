@@ -28,6 +28,8 @@ ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 REFERENCE = (ROOT / "search_spaces" / "README.md").read_text(encoding="utf-8")
 DATA = (ROOT / "crowdsweep" / "data" / "README.md").read_text(encoding="utf-8")
+COMMANDS = (ROOT / "crowdsweep" / "cli" / "README.md").read_text(encoding="utf-8")
+PYTHON = (ROOT / "crowdsweep" / "api" / "README.md").read_text(encoding="utf-8")
 MODELS = (ROOT / "crowdsweep" / "models" / "README.md").read_text(encoding="utf-8")
 ROOMS = ("clusters", "crowdsweep", "search_spaces", "tests")
 PAGES = [ROOT / "README.md", *(page for room in ROOMS for page in sorted((ROOT / room).rglob("README.md")))]
@@ -60,21 +62,25 @@ def run_tour(document: str, folder: Path, warm: WarmServer) -> str:
     return done.stdout
 
 
-@pytest.fixture(scope="module")
-def tour(tmp_path_factory: pytest.TempPathFactory, warm: WarmServer) -> tuple[Path, str]:
-    """Runs the README's tour once, and returns the folder and what was printed."""
-    folder = tmp_path_factory.mktemp("tour")
-    return folder, run_tour(README, folder, warm)
+def test_every_command_of_the_tour_runs(tmp_path: Path, warm: WarmServer) -> None:
+    run_tour(README, tmp_path, warm)
+    assert (tmp_path / "crowdsweep-runs/photos/report.html").stat().st_size > 10_000
+    for written in ("crowdsweep-runs/photos/labels", "labels", "photos-labels"):
+        assert len((tmp_path / written / "labels.csv").read_text().splitlines()) == 6, written
 
 
-def test_every_command_of_the_tour_runs(tour: tuple[Path, str]) -> None:
-    folder, printed = tour
-    assert (folder / "crowdsweep-runs/first/report.html").stat().st_size > 10_000
-    assert (folder / "crowdsweep-runs/photos/report.html").stat().st_size > 10_000
+def test_a_sweep_is_walked_through_from_its_file_to_labels(tmp_path: Path, warm: WarmServer) -> None:
+    printed = run_tour(COMMANDS, tmp_path, warm)
+    assert (tmp_path / "crowdsweep-runs/first/report.html").stat().st_size > 10_000
     assert "0 to go" in printed
-    for written in ("crowdsweep-runs/photos/labels", "crowdsweep-runs/first/labels", "labels", "photos-labels"):
-        assert len((folder / written / "labels.csv").read_text().splitlines()) == 6, written
+    assert len((tmp_path / "crowdsweep-runs/first/labels/labels.csv").read_text().splitlines()) == 6
+
+
+def test_the_library_is_walked_through(tmp_path: Path, warm: WarmServer) -> None:
+    printed = run_tour(PYTHON, tmp_path, warm)
     assert "[0 1] [[0." in printed  # the estimator's
+    assert len((tmp_path / "labels/labels.csv").read_text().splitlines()) == 4
+    assert "Holm" in printed  # the methods paragraph
 
 
 @pytest.fixture(scope="module")
@@ -130,7 +136,7 @@ def test_every_path_that_is_named_exists(page: Path) -> None:
 
 
 def test_the_readme_is_short_and_leads_to_every_other_page() -> None:
-    assert len(README.splitlines()) < 300
+    assert len(README.splitlines()) < 150
     led = {row[0].strip("`") for row in rows_of("Where the rest stands", README)[1:]}
     assert led == {page.relative_to(ROOT).as_posix() for page in PAGES} - {"README.md"}
 

@@ -27,12 +27,14 @@ class AxisPoint:
         by_item: metric → seed → the scores of the items that the value is the mean of, where they are known: the same
             items in the same order at every seed and for every model of a dataset.
         wall_s: seconds of each trial that went well.
+        peak_bytes: the highest resident memory of the processes that ran them, where it was measured.
         flags: of each of these trials what is wrong with its fit (`trial.flags`); empty where nothing is.
     """
 
     by_seed: dict[str, dict[int, float]] = field(default_factory=dict)
     by_item: dict[str, dict[int, np.ndarray]] = field(default_factory=dict[str, dict[int, np.ndarray]])
     wall_s: list[float] = field(default_factory=list)
+    peak_bytes: list[int] = field(default_factory=list[int])
     flags: list[str] = field(default_factory=list[str])
 
     def estimate(self, metric: str, heldout: float = 0.0) -> Estimate | None:
@@ -90,6 +92,8 @@ def along_axis(
             continue
         cell = found.setdefault(dataset, {}).setdefault(row["model"], {}).setdefault(value, AxisPoint())
         cell.wall_s.append(row["wall_s"])
+        if row.get("peak_bytes"):
+            cell.peak_bytes.append(row["peak_bytes"])
         cell.flags.append(row.get("flags") or "")
         trials.setdefault(dataset, []).append((cell, row["seed"], row.get("key") or ""))
         for metric in metrics:

@@ -6,7 +6,6 @@ model meets the same draw. The question and the axis are those of the Crowd Mixt
 """
 
 from collections.abc import Mapping, Sequence
-from statistics import fmean
 from typing import Any
 
 import pyarrow as pa
@@ -22,15 +21,16 @@ from crowdsweep.studies.contract import (
     StudyTemplate,
     expand_datasets,
     gold_models,
+    scored_by,
     whole_numbers,
 )
-from crowdsweep.studies.growth import growth
+from crowdsweep.studies.costs_along import costs_table, growing
 from crowdsweep.studies.overtaking import overtakings
 from crowdsweep.sweepfile.records import DatasetEntry, SweepConfig
 
 _AXIS = "annotators"
 _QUALITY = ("test_accuracy", "train_accuracy", "dev_accuracy")
-_DIVERGENCE = "js_annotators"
+_BESIDE = ("js_annotators", "js_global", "heldout_loglik")
 _ACTIVE = "n_active_annotators"
 
 
@@ -41,23 +41,29 @@ def plans(knobs: Mapping[str, Any], config: SweepConfig) -> SweepConfig:
 
 
 def summarise(table: pa.Table, knobs: Mapping[str, Any]) -> StudyReport:
-    """Returns the curves of accuracy and divergence against the number of annotators, and who gains or loses."""
+    """Returns the curves of accuracy, divergences and held-out likelihood against the number of annotators, what all of
+    it costs, and who gains or loses."""
     metric = first_metric(table, _QUALITY)
     if metric is None:
         return StudyReport(title=TEMPLATE.title, findings=["No trial has finished yet."])
-    found = along_axis(table, _AXIS, [metric, _DIVERGENCE, _ACTIVE])
+    found = along_axis(table, _AXIS, [metric, *_BESIDE, _ACTIVE])
     gold = gold_models(table)
     findings: list[str] = []
     curves: list[Curve] = []
     tables: list[StudyTable] = []
     for dataset, models in found.items():
         findings += _findings(dataset, {name: models[name] for name in models if name not in gold}, metric)
-        for name in (metric, _DIVERGENCE):
+        heldout = scored_by(table, dataset).heldout
+        for name in (metric, *_BESIDE):
             if any(point.by_seed.get(name) for points in models.values() for point in points.values()):
                 title = f"{dataset}: {readable(name)} against annotators"
                 x_label = "annotators (log scale)"
-                curves.append(curve_over(models, name, gold=gold, title=title, x_label=x_label, log_x=True))
-                tables.append(_table(dataset, models, name, knobs[_AXIS]))
+                curves.append(
+                    curve_over(models, name, gold=gold, title=title, x_label=x_label, log_x=True, heldout=heldout)
+                )
+                tables.append(_table(dataset, models, name, knobs[_AXIS], heldout))
+        title = f"{dataset}: seconds per trial, peak memory"
+        tables.append(costs_table(title, models, _AXIS, knobs[_AXIS]))
     return StudyReport(
         title=TEMPLATE.title,
         findings=findings,
@@ -70,7 +76,7 @@ def summarise(table: pa.Table, knobs: Mapping[str, Any]) -> StudyReport:
     )
 
 
-def _table(dataset: str, models: ModelsAlong, metric: str, axis: Sequence[int]) -> StudyTable:
+def _table(dataset: str, models: ModelsAlong, metric: str, axis: Sequence[int], heldout: float) -> StudyTable:
     names = [name for name in sorted(models) if any(point.by_seed.get(metric) for point in models[name].values())]
     active = {size: _active(models, size) for size in axis}
     with_active = any(active.values())
@@ -78,7 +84,10 @@ def _table(dataset: str, models: ModelsAlong, metric: str, axis: Sequence[int]) 
         [
             f"{size:,}",
             *([active[size]] if with_active else []),
-            *(shown(metric, point.estimate(metric)) if (point := models[n].get(size)) else None for n in names),
+            *(
+                shown(metric, point.estimate(metric, heldout)) if (point := models[n].get(size)) else None
+                for n in names
+            ),
         ]
         for size in axis
     ]
@@ -113,21 +122,7 @@ def _findings(dataset: str, models: ModelsAlong, metric: str) -> list[str]:
             f"{dataset}: from {low:,} to {high:,} annotators {words(metric)} changes as follows: {'; '.join(moves)}."
         )
     findings += [f"{dataset}: {one.words('annotators')}." for one in overtakings(models, metric)]
-    return findings + _growing(dataset, models)
-
-
-def _growing(dataset: str, models: ModelsAlong) -> list[str]:
-    """Returns how the seconds of a trial grow with the annotators, whose cost grows fastest first."""
-    found: list[tuple[float, str]] = []
-    for name, points in models.items():
-        known = {size: fmean(point.wall_s) for size, point in points.items() if size and point.wall_s}
-        sizes = sorted(size for size, seconds in known.items() if seconds > 0)
-        if (grows := growth(sizes, [known[size] for size in sizes])) is not None:
-            found.append((-grows.exponent, f"{name} {grows}"))
-    if not found:
-        return []
-    told = ", ".join(words for _, words in sorted(found))
-    return [f"{dataset}: seconds per trial grow as the number of annotators to the power of: {told}."]
+    return findings + [f"{dataset}: {told}." for told in growing(models, "number of annotators")]
 
 
 def _leader(models: ModelsAlong, metric: str, size: int) -> tuple[str, Estimate] | None:

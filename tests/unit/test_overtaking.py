@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from crowdsweep.studies.axis import AxisPoint, ModelsAlong
+from crowdsweep.studies.costs_along import costs_table, growing
 from crowdsweep.studies.growth import growth
 from crowdsweep.studies.overtaking import overtakings
 
@@ -77,6 +78,21 @@ def test_an_exponent_is_the_slope_of_logarithms() -> None:
     assert rough is not None
     assert rough.low < 1 < rough.high
     assert growth(SIZES[:2], [1.0, 2.0]) is None
+
+
+def test_seconds_and_memory_grow_by_their_exponents() -> None:
+    """Memory without the floor that every process holds; what grows less than the allocator's noise is not told."""
+    floor = 400_000_000
+    models: ModelsAlong = {
+        "heavy": {n: AxisPoint(wall_s=[0.001 * n] * 2, peak_bytes=[floor + 300_000 * n]) for n in SIZES},
+        "light": {n: AxisPoint(wall_s=[0.5 * n**0.5], peak_bytes=[floor + n]) for n in SIZES},
+    }
+    seconds, memory = growing(models, "number of annotators")
+    assert "to the power of: heavy 1.00 [1.00, 1.00], light 0.50 [0.50, 0.50]" in seconds
+    assert memory.endswith("to the power of: heavy 1.00 [1.00, 1.00]")
+    table = costs_table("costs", models, "annotators", SIZES)
+    assert [row[0] for row in table.rows] == ["100", "1,000", "10,000"]
+    assert table.rows[0][1:] == ["100 ms, 410 MiB", "5.0 s, 381 MiB"]
 
 
 def test_who_began_as_good_overtakes_nobody() -> None:

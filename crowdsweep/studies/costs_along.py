@@ -1,0 +1,75 @@
+"""What models cost along a study's axis, in seconds and memory: a table, and how fast both grow."""
+
+from collections.abc import Mapping, Sequence
+from statistics import fmean
+
+from crowdsweep.studies.axis import AxisPoint, ModelsAlong
+from crowdsweep.studies.contract import StudyTable
+from crowdsweep.studies.growth import growth
+from crowdsweep.units import show_bytes, show_seconds
+
+LEAST_GROWTH = 20_000_000
+"""Bytes beyond what every process holds, from which memory is the fit's: allocators keep a few MB, more or less."""
+
+
+def costs_table(title: str, models: ModelsAlong, axis_name: str, axis: Sequence[int]) -> StudyTable:
+    """Returns seconds of a trial and peak memory of its batch, a row for each value of the axis."""
+    names = sorted(models)
+    return StudyTable(
+        title=title,
+        columns=[axis_name, *names],
+        rows=[[f"{size:,}", *(_cost(models[name].get(size)) for name in names)] for size in axis],
+        note="mean of a trial's share of its batch's time, and the highest resident memory of a process that ran it",
+    )
+
+
+def growing(models: ModelsAlong, axis_words: str) -> list[str]:
+    """Returns in words how seconds and memory grow with the axis, what grows fastest first.
+
+    Memory is what lies above the least peak of all trials, which is what a process holds before it fits anything. It
+    has an exponent where it lies `LEAST_GROWTH` above at three values or more.
+
+    Args:
+        models: of one dataset.
+        axis_words: of what they grow with: `number of annotators`.
+    """
+    seconds = {name: _seconds(points) for name, points in models.items()}
+    peaks = {name: _peaks(points) for name, points in models.items()}
+    floor = min((peak for known in peaks.values() for peak in known.values()), default=0)
+    above = {
+        name: {size: peak - floor for size, peak in known.items() if peak - floor >= LEAST_GROWTH}
+        for name, known in peaks.items()
+    }
+    found: list[str] = []
+    if told := _exponents(seconds):
+        found.append(f"seconds per trial grow as the {axis_words} to the power of: {told}")
+    if told := _exponents(above):
+        held = show_bytes(round(floor))
+        found.append(f"peak memory beyond the {held} of a process grows as the {axis_words} to the power of: {told}")
+    return found
+
+
+def _exponents(costs: Mapping[str, Mapping[int, float]]) -> str:
+    found = {name: growth([*known], [*known.values()]) for name, known in costs.items()}
+    told = sorted((-grows.exponent, f"{name} {grows}") for name, grows in found.items() if grows is not None)
+    return ", ".join(words for _, words in told)
+
+
+def _seconds(points: Mapping[int | None, AxisPoint]) -> dict[int, float]:
+    means = {size: fmean(points[size].wall_s) for size in _sizes(points) if points[size].wall_s}
+    return {size: mean for size, mean in means.items() if mean > 0}
+
+
+def _peaks(points: Mapping[int | None, AxisPoint]) -> dict[int, float]:
+    return {size: max(known) for size in _sizes(points) if (known := points[size].peak_bytes)}
+
+
+def _sizes(points: Mapping[int | None, AxisPoint]) -> list[int]:
+    return sorted(size for size in points if size)
+
+
+def _cost(point: AxisPoint | None) -> str | None:
+    if point is None or not point.wall_s:
+        return None
+    peak = f", {show_bytes(max(point.peak_bytes))}" if point.peak_bytes else ""
+    return show_seconds(fmean(point.wall_s)) + peak
