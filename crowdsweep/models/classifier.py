@@ -28,7 +28,8 @@ from crowdsweep.models.networks.tagger import Tagger
 from crowdsweep.models.networks.tensors import ReplicaValues
 from crowdsweep.models.networks.text_cnn import TextCNN
 from crowdsweep.models.networks.values import Values
-from crowdsweep.models.trainer import ReplicaTrainer, Schedule
+from crowdsweep.models.schedule import Schedule
+from crowdsweep.models.trainer import ReplicaTrainer
 from crowdsweep.models.training_length import STEPS, UNSTOPPED_STEPS
 from crowdsweep.registry.parameters import Variants
 from crowdsweep.seeds import SeedStream

@@ -48,7 +48,9 @@ from crowdsweep.models.networks.replicas import Adam, Parameter, count_parameter
 from crowdsweep.models.networks.tables import Table
 from crowdsweep.models.networks.tensors import PerReplica, take_rows
 from crowdsweep.models.networks.values import Values
-from crowdsweep.models.trainer import ReplicaTrainer, Schedule, Snapshot, train
+from crowdsweep.models.schedule import Schedule
+from crowdsweep.models.train import train
+from crowdsweep.models.trainer import ReplicaTrainer, Snapshot
 
 _MOST_NUMBERS = 1 << 28  # of all annotators' rows: each is held four times (two moments, a copy), 4 GB in all
 

@@ -8,31 +8,26 @@ torch.func's vmap of grad takes two to four times as long as autograd over stack
 Replicas never mix: each has its own initial values, order of rows, dropout masks and step count, and the loss of one
 does not look at another's rows. So a replica trains as it would alone, whoever stands beside it or is dropped.
 
-`ReplicaTrainer` steps through epochs. `train` runs it to the end: reports, patience, rules to stop.
+`ReplicaTrainer` steps through epochs. `train.train` runs it to the end: reports, patience, rules to stop.
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import Generic, Protocol, TypeVar, final, runtime_checkable
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol, final, runtime_checkable
 
 import numpy as np
 import torch
 from jaxtyping import Float32, Float64, Int64
 
 from crowdsweep.models._batches import Batch, blocks_of
-from crowdsweep.models.checkpoints import CheckpointPart, CheckpointRefused, State, keep, part_of, taken, within
-from crowdsweep.models.contract import Predictor, Report
+from crowdsweep.models.checkpoints import State, part_of, taken, within
 from crowdsweep.models.networks.replicas import Adam, Parameter, ReplicaStack, StackView
 from crowdsweep.models.networks.streams import Dropout, DropoutMasks, Shuffler
 from crowdsweep.models.networks.tables import EmbeddingTables, Table
 from crowdsweep.models.networks.tensors import PerReplica, ReplicaValues, StackedValues
 from crowdsweep.models.networks.values import Step, Values
-from crowdsweep.models.progress import still_improves
 from crowdsweep.seeds import SeedStream
-
-Kept = TypeVar("Kept")
 
 
 @runtime_checkable
@@ -248,214 +243,3 @@ class Snapshot:
     def state(self) -> State:
         """Returns what `ReplicaTrainer.snapshot_of` makes it of again."""
         return {**within("values", self.values), **within("tables", self.tables)}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Schedule:
-    """How long replicas train.
-
-    Attributes:
-        epochs: the most.
-        least_improvement: stop at the first epoch whose training loss is not below (1 - this) times the best; None
-            for no such rule.
-        patience: stop after so many epochs without a better loss on rows that are not trained on, and keep the best
-            epoch; None for no such rule.
-        rate: the factor on the learning rate in each epoch, counted from 0; None for 1 throughout.
-    """
-
-    epochs: int
-    least_improvement: float | None = None
-    patience: int | None = None
-    rate: Callable[[int], float] | None = None
-
-    @property
-    def may_stop(self) -> bool:
-        """Whether a rule may end training before the last epoch."""
-        return self.least_improvement is not None or self.patience is not None
-
-
-@final
-@dataclass(kw_only=True)
-class History(Generic[Kept]):
-    """How one replica trained.
-
-    Attributes:
-        losses: of each epoch.
-        scores: of each epoch, the loss on rows that are not trained on; empty where nobody looked.
-        kept: what it ended as: the best epoch where patience looks for one, else the last.
-        converged: whether a rule ended it before the last epoch, or its loss no longer clearly fell there.
-    """
-
-    losses: list[float] = field(default_factory=list[float])
-    scores: list[float] = field(default_factory=list[float])
-    kept: Kept | None = None
-    converged: bool = False
-    _best: float = np.inf
-    _worse_since: int = 0
-
-    @property
-    def end(self) -> Kept:
-        """What it ended as.
-
-        Raises:
-            RuntimeError: it has not.
-        """
-        if self.kept is None:
-            raise RuntimeError("expected a replica that has ended; it still trains")
-        return self.kept
-
-    def look(self, now: Kept, score: float | None) -> None:
-        """Keeps what a replica is now, if it is better than before; without a score, in any case."""
-        if score is not None:
-            self.scores.append(score)
-        if score is None or score < self._best:
-            self.kept, self._best, self._worse_since = now, np.inf if score is None else score, 0
-        else:
-            self._worse_since += 1
-
-    def ends(self, schedule: Schedule) -> bool:
-        """Whether a rule ends it here; a loss that is not finite does."""
-        if not np.isfinite(self.losses[-1]):
-            return True
-        if schedule.patience is not None and self._worse_since >= schedule.patience:
-            return True
-        if schedule.least_improvement is None or len(self.losses) == 1:
-            return False
-        return self.losses[-1] >= (1 - schedule.least_improvement) * min(self.losses[:-1])
-
-    def state(self, of_kept: Callable[[Kept], State]) -> State:
-        """Returns what `restore` goes on from."""
-        return {
-            "losses": np.array(self.losses, np.float64),
-            "scores": np.array(self.scores, np.float64),
-            "best": np.array([self._best, self._worse_since], np.float64),
-            "converged": np.array([self.converged]),
-            **({} if self.kept is None else within("kept", of_kept(self.kept))),
-        }
-
-    def restore(self, state: State, kept_of: Callable[[State], Kept]) -> None:
-        """Goes on from a state.
-
-        Raises:
-            CheckpointRefused: it is none.
-        """
-        self.losses = taken(state, "losses", (None,)).tolist()
-        self.scores = taken(state, "scores", (None,)).tolist()
-        best, worse_since = taken(state, "best", (2,))
-        self._best, self._worse_since = float(best), int(worse_since)
-        self.converged = bool(taken(state, "converged", (1,), np.bool_)[0])
-        kept = part_of(state, "kept")
-        self.kept = kept_of(kept) if kept else None
-
-
-@runtime_checkable
-class OwnState(Protocol):
-    """What a model holds of each replica beside the trainer, and changes while it trains."""
-
-    def state(self, replica: int) -> State:
-        """Returns all that the next epoch depends on."""
-        ...
-
-    def restore(self, replica: int, state: State) -> None:
-        """Has a replica go on from a state.
-
-        Raises:
-            CheckpointRefused: it is not one of such a replica.
-        """
-        ...
-
-
-def train(
-    trainer: ReplicaTrainer,
-    loss: Loss,
-    schedule: Schedule,
-    reports: Sequence[Report],
-    *,
-    predictor: Callable[[int, Snapshot], Predictor],
-    validation: Callable[[int, Snapshot], float | None] | None = None,
-    before: Callable[[Sequence[int]], None] | None = None,
-    lengths: Sequence[int | None] | None = None,
-    parts: Sequence[CheckpointPart] = (),
-    own: OwnState | None = None,
-) -> list[History[Snapshot]]:
-    """Trains all replicas until each has stopped by itself, or is told to; from where a checkpoint has them.
-
-    Args:
-        trainer: with all replicas active.
-        loss: what is made smaller; what is reported is minus its mean over the epoch.
-        schedule: how long.
-        reports: of each replica; one that answers False ends there.
-        predictor: makes a predictor of a replica from what was kept of it.
-        validation: of each replica, the loss on rows that are not trained on; None where it has none. Needed where the
-            schedule has patience.
-        before: is called before each epoch with the replicas that still train; what the loss reads may change there.
-        lengths: of each replica, after how many epochs it ends at the latest; None for one without such a limit.
-        parts: of each replica, where it is written down how far it is; empty where nothing is.
-        own: what the model holds of each replica that changes while it trains.
-
-    Raises:
-        CheckpointRefused: a checkpoint has no state of such a replica.
-    """
-    histories = [History[Snapshot]() for _ in reports]
-    _restore(trainer, histories, schedule, parts, own)
-
-    def state(replica: int, ended: bool) -> State:
-        more = {} if own is None else within("own", own.state(replica))
-        trained = {} if ended else within("trainer", trainer.state(replica))
-        return {**within("history", histories[replica].state(Snapshot.state)), **trained, **more}
-
-    while trainer.active:
-        stopping: list[int] = []
-        rate = 1.0 if schedule.rate is None else schedule.rate(len(histories[trainer.active[0]].losses))
-        if before is not None:
-            before(trainer.active)
-        for replica, lost in trainer.run_epoch(loss, rate).items():
-            history = histories[replica]
-            history.losses.append(lost)
-            epoch = len(history.losses)
-            if schedule.patience is not None and validation is not None:
-                now = trainer.snapshot(replica)
-                history.look(now, validation(replica, now))
-            history.converged = history.ends(schedule) or (lengths is not None and lengths[replica] == epoch)
-
-            def now_or_best(replica: int = replica, history: History[Snapshot] = history) -> Predictor:
-                return predictor(replica, trainer.snapshot(replica) if history.kept is None else history.kept)
-
-            goes_on = reports[replica](epoch, -lost, now_or_best)
-            if history.converged or not goes_on or epoch >= schedule.epochs:
-                stopping.append(replica)
-                history.kept = trainer.snapshot(replica) if history.kept is None else history.kept
-        trainer.drop(stopping)
-        keep(parts, state, running=trainer.active, ended=stopping)
-    for history in histories:
-        history.converged |= not still_improves(-np.array(history.losses))
-    return histories
-
-
-def _restore(
-    trainer: ReplicaTrainer,
-    histories: Sequence[History[Snapshot]],
-    schedule: Schedule,
-    parts: Sequence[CheckpointPart],
-    own: OwnState | None,
-) -> None:
-    """Has the replicas go on that a checkpoint has; those that had ended are dropped. Where the rate depends on the
-    epoch, all begin anew that do not stand at the same one.
-
-    Raises:
-        CheckpointRefused: it has no state of such a replica.
-    """
-    found = {replica: state for replica, part in enumerate(parts) if (state := part.found()) is not None}
-    if schedule.rate is not None:
-        running = {len(state.arrays.get("history/losses", ())) for state in found.values() if not state.ended}
-        if len(running) > 1 or (running and len(found) < len(parts)):
-            found = {replica: state for replica, state in found.items() if state.ended}
-    for replica, state in found.items():
-        histories[replica].restore(part_of(state.arrays, "history"), partial(trainer.snapshot_of, replica))
-        if own is not None:
-            own.restore(replica, part_of(state.arrays, "own"))
-        if not state.ended:
-            trainer.restore(replica, part_of(state.arrays, "trainer"))
-        elif histories[replica].kept is None:
-            raise CheckpointRefused("expected what a training came out as in its state, which lacks it")
-    trainer.drop([replica for replica, state in found.items() if state.ended])

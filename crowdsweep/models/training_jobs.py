@@ -21,7 +21,9 @@ from crowdsweep.models.classifier import Classifier, ClassifierReplicas, Network
 from crowdsweep.models.contract import Need, Report, no_op
 from crowdsweep.models.networks.contract import Network
 from crowdsweep.models.networks.replicas import count_parameters, numbers_held, replica_chunks
-from crowdsweep.models.trainer import Schedule, Snapshot, train
+from crowdsweep.models.schedule import Schedule
+from crowdsweep.models.train import train
+from crowdsweep.models.trainer import Snapshot
 from crowdsweep.models.training_length import FEW_UNITS, FOLDS
 from crowdsweep.seeds import SeedStream
 

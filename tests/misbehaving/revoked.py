@@ -10,7 +10,7 @@ from typing import final
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models.classifier import Classifier
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo, Predictor, Report
-from crowdsweep.models.trainer import Schedule
+from crowdsweep.models.schedule import Schedule
 from crowdsweep.models.training_jobs import TrainingJob, train_classifiers
 
 

@@ -13,6 +13,7 @@ from crowdsweep.models.contract import FitContext, FitResult, fit_all, fit_one
 from crowdsweep.models.joint._lia import LiaTraining
 from crowdsweep.models.joint._lia_answers import answers_of
 from crowdsweep.models.joint._lia_network import LiaNetwork
+from crowdsweep.models.joint._lia_replicas import fit
 from crowdsweep.models.networks.dense import DenseNetwork
 from crowdsweep.models.networks.named import Named
 from crowdsweep.models.registered import build_model
@@ -278,4 +279,4 @@ def test_too_many_classes_are_refused_at_once():
     )
     data = TrainingData(annotations=rows, items=Items(n_items=3, features=np.eye(3, dtype=np.float32)))
     with pytest.raises(FitFailed, match=r"classes² × latent of at most 65536, got 90000"):
-        LiaTraining().fit([data], [FitContext(seeds=SeedStream(0))], lambda classifier, n: None)
+        fit(LiaTraining(), [data], [FitContext(seeds=SeedStream(0))], lambda classifier, n: None)

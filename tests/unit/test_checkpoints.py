@@ -222,7 +222,7 @@ def about_of(content: bytes) -> dict[str, Any]:
 
 NETWORK = """
 from crowdsweep.models.classifier import Classifier
-from crowdsweep.models.trainer import Schedule
+from crowdsweep.models.schedule import Schedule
 from crowdsweep.models.training_jobs import TrainingJob, train_classifiers
 
 @final

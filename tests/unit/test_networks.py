@@ -19,7 +19,7 @@ from crowdsweep.models.networks.replicas import Adam, Parameter, ReplicaStack, r
 from crowdsweep.models.networks.streams import Dropout, DropoutMasks, Shuffler
 from crowdsweep.models.networks.tables import EmbeddingTables, Table
 from crowdsweep.models.networks.values import Step, Values
-from crowdsweep.models.trainer import Schedule
+from crowdsweep.models.schedule import Schedule
 from crowdsweep.models.training_jobs import TrainingJob, train_classifiers
 from crowdsweep.seeds import SeedStream
 

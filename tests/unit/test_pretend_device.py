@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from crowdsweep.models import _answers, _batches, registered
-from crowdsweep.models.joint import _lia, _lia_answers, cmm
+from crowdsweep.models.joint import _lia_answers, _lia_replicas, cmm
 from crowdsweep.models.networks import replicas, streams, tables
 from crowdsweep.testing.device_checks import compare_devices
 from crowdsweep.testing.model_fits import short_model
@@ -123,7 +123,7 @@ def test_its_tensors_are_not_computed_with_outside() -> None:
 # What brings to the device what a model computes with: of each of four models, its own and the shared ones.
 MOVES = {
     "cmm": [cmm.GroupedCrowd.__init__, _batches.StackedRows.of, replicas.ReplicaStack.start],
-    "lia": [_lia_answers.StackedSaid.__init__, _lia._Replicas.__init__, tables.EmbeddingTables.__init__],
+    "lia": [_lia_answers.StackedSaid.__init__, _lia_replicas._Replicas.__init__, tables.EmbeddingTables.__init__],
     "speelfc": [_answers.StackedAnswers.__init__, _answers.StackedAnswers._tensor, streams.Shuffler.epoch],
     "ldl-nm": [streams.DropoutMasks.draw, _batches.StackedRows.of],
 }

@@ -19,7 +19,9 @@ from crowdsweep.models.networks.replicas import Adam, Parameter
 from crowdsweep.models.networks.streams import Dropout
 from crowdsweep.models.networks.tables import Table
 from crowdsweep.models.networks.values import Values
-from crowdsweep.models.trainer import ReplicaTrainer, Schedule, train
+from crowdsweep.models.schedule import Schedule
+from crowdsweep.models.train import train
+from crowdsweep.models.trainer import ReplicaTrainer
 from crowdsweep.seeds import SeedStream
 
 Found = tuple[torch.Tensor, torch.Tensor]

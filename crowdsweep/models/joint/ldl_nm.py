@@ -56,7 +56,9 @@ from crowdsweep.models.networks.replicas import Adam, count_parameters, numbers_
 from crowdsweep.models.networks.tables import Table
 from crowdsweep.models.networks.tensors import PerReplica
 from crowdsweep.models.networks.values import Values
-from crowdsweep.models.trainer import ReplicaTrainer, Schedule, Snapshot, train
+from crowdsweep.models.schedule import Schedule
+from crowdsweep.models.train import train
+from crowdsweep.models.trainer import ReplicaTrainer, Snapshot
 from crowdsweep.models.training_jobs import mean_cross_entropy, validation_of
 from crowdsweep.models.training_length import STEPS
 

@@ -45,6 +45,7 @@ from typing import final
 
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
+from crowdsweep.models.joint import _lia_replicas
 from crowdsweep.models.joint._lia import LIA_SPACE, SOURCE, LiaTraining, lia_cost, reading_items
 
 
@@ -61,7 +62,7 @@ class Lia:
 
     def fit_batch(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
         """Fits all data sets side by side."""
-        return self.training.fit(data, contexts, reading_items(data[0]))
+        return _lia_replicas.fit(self.training, data, contexts, reading_items(data[0]))
 
 
 MODEL = ModelInfo(

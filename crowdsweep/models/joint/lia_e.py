@@ -19,7 +19,7 @@ from annotated_types import Ge
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models.classifier import Classifier
 from crowdsweep.models.contract import FitContext, FitResult
-from crowdsweep.models.joint import lia
+from crowdsweep.models.joint import _lia_replicas, lia
 from crowdsweep.models.joint._lia import SOURCE, LiaTraining
 from crowdsweep.models.networks.embedded import READS_VECTORS, VECTOR_SPACE, embedded_network
 
@@ -40,7 +40,8 @@ class LiaE:
     def fit_batch(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
         """Fits all data sets side by side."""
         n_items = max(part.n_items for part in data)
-        return self.training.fit(
+        return _lia_replicas.fit(
+            self.training,
             data,
             contexts,
             lambda classifier, n: embedded_network(

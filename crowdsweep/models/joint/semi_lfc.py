@@ -60,7 +60,9 @@ from crowdsweep.models.networks.named import Named
 from crowdsweep.models.networks.replicas import Adam, count_parameters, numbers_held, replica_chunks
 from crowdsweep.models.networks.tensors import PerReplica
 from crowdsweep.models.networks.values import Values
-from crowdsweep.models.trainer import ReplicaTrainer, Schedule, Snapshot, train
+from crowdsweep.models.schedule import Schedule
+from crowdsweep.models.train import train
+from crowdsweep.models.trainer import ReplicaTrainer, Snapshot
 from crowdsweep.models.training_length import SEARCHED_UNSTOPPED
 
 

@@ -15,7 +15,7 @@ from crowdsweep.models._cost import passes_over, training_cost
 from crowdsweep.models.classifier import Classifier
 from crowdsweep.models.contract import DataShape, FitContext, FitResult, Model, ModelInfo, Predictor, Report
 from crowdsweep.models.networks.embedded import READS_VECTORS, VECTOR_SPACE, embedded_network
-from crowdsweep.models.trainer import Schedule
+from crowdsweep.models.schedule import Schedule
 from crowdsweep.models.training_length import SEARCHED
 from crowdsweep.models.two_stage._pair import READS_FEATURES, Fixed, pair
 from crowdsweep.models.two_stage._targets import Aggregated, Likeliest

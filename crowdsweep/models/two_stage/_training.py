@@ -14,7 +14,7 @@ from crowdsweep.models.classifier import Classifier, TrainingProtocol, schedule_
 from crowdsweep.models.contract import FitContext, FitResult
 from crowdsweep.models.networks.automatic import Auto
 from crowdsweep.models.networks.contract import Network
-from crowdsweep.models.trainer import Schedule
+from crowdsweep.models.schedule import Schedule
 from crowdsweep.models.training_jobs import TrainingJob, train_classifiers
 from crowdsweep.models.training_length import SEARCHED
 from crowdsweep.models.two_stage._targets import Aggregated

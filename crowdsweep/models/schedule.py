@@ -1,0 +1,109 @@
+"""How long replicas train, and how each of them did."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar, final
+
+import numpy as np
+
+from crowdsweep.models.checkpoints import State, part_of, taken, within
+
+Kept = TypeVar("Kept")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Schedule:
+    """How long replicas train.
+
+    Attributes:
+        epochs: the most.
+        least_improvement: stop at the first epoch whose training loss is not below (1 - this) times the best; None
+            for no such rule.
+        patience: stop after so many epochs without a better loss on rows that are not trained on, and keep the best
+            epoch; None for no such rule.
+        rate: the factor on the learning rate in each epoch, counted from 0; None for 1 throughout.
+    """
+
+    epochs: int
+    least_improvement: float | None = None
+    patience: int | None = None
+    rate: Callable[[int], float] | None = None
+
+    @property
+    def may_stop(self) -> bool:
+        """Whether a rule may end training before the last epoch."""
+        return self.least_improvement is not None or self.patience is not None
+
+
+@final
+@dataclass(kw_only=True)
+class History(Generic[Kept]):
+    """How one replica trained.
+
+    Attributes:
+        losses: of each epoch.
+        scores: of each epoch, the loss on rows that are not trained on; empty where nobody looked.
+        kept: what it ended as: the best epoch where patience looks for one, else the last.
+        converged: whether a rule ended it before the last epoch, or its loss no longer clearly fell there.
+    """
+
+    losses: list[float] = field(default_factory=list[float])
+    scores: list[float] = field(default_factory=list[float])
+    kept: Kept | None = None
+    converged: bool = False
+    _best: float = np.inf
+    _worse_since: int = 0
+
+    @property
+    def end(self) -> Kept:
+        """What it ended as.
+
+        Raises:
+            RuntimeError: it has not.
+        """
+        if self.kept is None:
+            raise RuntimeError("expected a replica that has ended; it still trains")
+        return self.kept
+
+    def look(self, now: Kept, score: float | None) -> None:
+        """Keeps what a replica is now, if it is better than before; without a score, in any case."""
+        if score is not None:
+            self.scores.append(score)
+        if score is None or score < self._best:
+            self.kept, self._best, self._worse_since = now, np.inf if score is None else score, 0
+        else:
+            self._worse_since += 1
+
+    def ends(self, schedule: Schedule) -> bool:
+        """Whether a rule ends it here; a loss that is not finite does."""
+        if not np.isfinite(self.losses[-1]):
+            return True
+        if schedule.patience is not None and self._worse_since >= schedule.patience:
+            return True
+        if schedule.least_improvement is None or len(self.losses) == 1:
+            return False
+        return self.losses[-1] >= (1 - schedule.least_improvement) * min(self.losses[:-1])
+
+    def state(self, of_kept: Callable[[Kept], State]) -> State:
+        """Returns what `restore` goes on from."""
+        return {
+            "losses": np.array(self.losses, np.float64),
+            "scores": np.array(self.scores, np.float64),
+            "best": np.array([self._best, self._worse_since], np.float64),
+            "converged": np.array([self.converged]),
+            **({} if self.kept is None else within("kept", of_kept(self.kept))),
+        }
+
+    def restore(self, state: State, kept_of: Callable[[State], Kept]) -> None:
+        """Goes on from a state.
+
+        Raises:
+            CheckpointRefused: it is none.
+        """
+        self.losses = taken(state, "losses", (None,)).tolist()
+        self.scores = taken(state, "scores", (None,)).tolist()
+        best, worse_since = taken(state, "best", (2,))
+        self._best, self._worse_since = float(best), int(worse_since)
+        self.converged = bool(taken(state, "converged", (1,), np.bool_)[0])
+        kept = part_of(state, "kept")
+        self.kept = kept_of(kept) if kept else None

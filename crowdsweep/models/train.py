@@ -1,0 +1,126 @@
+"""Training from the first epoch, or from a checkpoint, until every replica has stopped by itself or is told to."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+
+from crowdsweep.models.checkpoints import CheckpointPart, CheckpointRefused, State, keep, part_of, within
+from crowdsweep.models.contract import Predictor, Report
+from crowdsweep.models.progress import still_improves
+from crowdsweep.models.schedule import History, Schedule
+from crowdsweep.models.trainer import Loss, ReplicaTrainer, Snapshot
+
+
+@runtime_checkable
+class OwnState(Protocol):
+    """What a model holds of each replica beside the trainer, and changes while it trains."""
+
+    def state(self, replica: int) -> State:
+        """Returns all that the next epoch depends on."""
+        ...
+
+    def restore(self, replica: int, state: State) -> None:
+        """Has a replica go on from a state.
+
+        Raises:
+            CheckpointRefused: it is not one of such a replica.
+        """
+        ...
+
+
+def train(
+    trainer: ReplicaTrainer,
+    loss: Loss,
+    schedule: Schedule,
+    reports: Sequence[Report],
+    *,
+    predictor: Callable[[int, Snapshot], Predictor],
+    validation: Callable[[int, Snapshot], float | None] | None = None,
+    before: Callable[[Sequence[int]], None] | None = None,
+    lengths: Sequence[int | None] | None = None,
+    parts: Sequence[CheckpointPart] = (),
+    own: OwnState | None = None,
+) -> list[History[Snapshot]]:
+    """Trains all replicas until each has stopped by itself, or is told to; from where a checkpoint has them.
+
+    Args:
+        trainer: with all replicas active.
+        loss: what is made smaller; what is reported is minus its mean over the epoch.
+        schedule: how long.
+        reports: of each replica; one that answers False ends there.
+        predictor: makes a predictor of a replica from what was kept of it.
+        validation: of each replica, the loss on rows that are not trained on; None where it has none. Needed where the
+            schedule has patience.
+        before: is called before each epoch with the replicas that still train; what the loss reads may change there.
+        lengths: of each replica, after how many epochs it ends at the latest; None for one without such a limit.
+        parts: of each replica, where it is written down how far it is; empty where nothing is.
+        own: what the model holds of each replica that changes while it trains.
+
+    Raises:
+        CheckpointRefused: a checkpoint has no state of such a replica.
+    """
+    histories = [History[Snapshot]() for _ in reports]
+    _restore(trainer, histories, schedule, parts, own)
+
+    def state(replica: int, ended: bool) -> State:
+        more = {} if own is None else within("own", own.state(replica))
+        trained = {} if ended else within("trainer", trainer.state(replica))
+        return {**within("history", histories[replica].state(Snapshot.state)), **trained, **more}
+
+    while trainer.active:
+        stopping: list[int] = []
+        rate = 1.0 if schedule.rate is None else schedule.rate(len(histories[trainer.active[0]].losses))
+        if before is not None:
+            before(trainer.active)
+        for replica, lost in trainer.run_epoch(loss, rate).items():
+            history = histories[replica]
+            history.losses.append(lost)
+            epoch = len(history.losses)
+            if schedule.patience is not None and validation is not None:
+                now = trainer.snapshot(replica)
+                history.look(now, validation(replica, now))
+            history.converged = history.ends(schedule) or (lengths is not None and lengths[replica] == epoch)
+
+            def now_or_best(replica: int = replica, history: History[Snapshot] = history) -> Predictor:
+                return predictor(replica, trainer.snapshot(replica) if history.kept is None else history.kept)
+
+            goes_on = reports[replica](epoch, -lost, now_or_best)
+            if history.converged or not goes_on or epoch >= schedule.epochs:
+                stopping.append(replica)
+                history.kept = trainer.snapshot(replica) if history.kept is None else history.kept
+        trainer.drop(stopping)
+        keep(parts, state, running=trainer.active, ended=stopping)
+    for history in histories:
+        history.converged |= not still_improves(-np.array(history.losses))
+    return histories
+
+
+def _restore(
+    trainer: ReplicaTrainer,
+    histories: Sequence[History[Snapshot]],
+    schedule: Schedule,
+    parts: Sequence[CheckpointPart],
+    own: OwnState | None,
+) -> None:
+    """Has the replicas go on that a checkpoint has; those that had ended are dropped. Where the rate depends on the
+    epoch, all begin anew that do not stand at the same one.
+
+    Raises:
+        CheckpointRefused: it has no state of such a replica.
+    """
+    found = {replica: state for replica, part in enumerate(parts) if (state := part.found()) is not None}
+    if schedule.rate is not None:
+        running = {len(state.arrays.get("history/losses", ())) for state in found.values() if not state.ended}
+        if len(running) > 1 or (running and len(found) < len(parts)):
+            found = {replica: state for replica, state in found.items() if state.ended}
+    for replica, state in found.items():
+        histories[replica].restore(part_of(state.arrays, "history"), partial(trainer.snapshot_of, replica))
+        if own is not None:
+            own.restore(replica, part_of(state.arrays, "own"))
+        if not state.ended:
+            trainer.restore(replica, part_of(state.arrays, "trainer"))
+        elif histories[replica].kept is None:
+            raise CheckpointRefused("expected what a training came out as in its state, which lacks it")
+    trainer.drop([replica for replica, state in found.items() if state.ended])
