@@ -1,5 +1,8 @@
 """What the command line and Python both do with a sweep: run it, finish it, say how it ended, register its labels,
-rebuild MLflow."""
+rebuild MLflow.
+
+What comes after the last trial imports what it needs then: the first trial does not wait for statistics and drawing.
+"""
 
 import logging
 import os
@@ -10,17 +13,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from crowdsweep.analysis.sweep import AnalysedSweep, analysed
 from crowdsweep.engine.address import wanted_address
 from crowdsweep.engine.executor import Executor
 from crowdsweep.engine.inline import InlineExecutor
 from crowdsweep.engine.ray_proxy import RayProxy, RaySettings
 from crowdsweep.errors import BadInput, CrowdsweepError, JournalLocked
-from crowdsweep.labelling.chosen import chosen_of_sweep
-from crowdsweep.labelling.folder import default_folder, fit_chosen
-from crowdsweep.labelling.in_mlflow import write_and_tell
-from crowdsweep.labelling.label_files import check_folder
-from crowdsweep.labelling.recipe import RECIPE
 from crowdsweep.paths import is_file
 from crowdsweep.record.events import Mirror
 from crowdsweep.record.fetched import stands_in
@@ -39,12 +36,10 @@ from crowdsweep.sweep.plan import Plan, make_plan
 from crowdsweep.sweep.resume import data_changes
 from crowdsweep.sweepfile.records import Engine, SweepConfig
 from crowdsweep.tracking.uri import has_place, recorded_uri, tracking_uri
-from crowdsweep.views.figures import heat_map, to_png
-from crowdsweep.views.in_mlflow import make_up, publish, show_when_ended
-from crowdsweep.views.report_files import write_files
 from crowdsweep.views.terminal.messages import tell
 
 if TYPE_CHECKING:
+    from crowdsweep.analysis.sweep import AnalysedSweep
     from crowdsweep.tracking.mlflow_runs import MlflowMirror
 
 _log = logging.getLogger(__name__)
@@ -136,7 +131,7 @@ def run(
         return replace(outcome, mlflow_lacks="" if tracker is None else tracker.lacks)
 
 
-def finish(config: SweepConfig, store: Store, outcome: SweepOutcome) -> AnalysedSweep | None:
+def finish(config: SweepConfig, store: Store, outcome: SweepOutcome) -> "AnalysedSweep | None":
     """Writes the report of a sweep whose run has ended, and shows it in MLflow. What MLflow lacks is said in one
     warning, with the command that makes up for it.
 
@@ -146,6 +141,10 @@ def finish(config: SweepConfig, store: Store, outcome: SweepOutcome) -> Analysed
     Raises:
         NotWritten, NotOurs: as `write_report`.
     """
+    from crowdsweep.analysis.sweep import analysed  # noqa: PLC0415 - see above
+    from crowdsweep.views.in_mlflow import make_up, show_when_ended  # noqa: PLC0415 - see above
+    from crowdsweep.views.report_files import write_files  # noqa: PLC0415 - see above
+
     if outcome.dropped:
         if outcome.mlflow_lacks:
             _log.warning("%s", make_up(store, outcome.mlflow_lacks, ""))
@@ -202,8 +201,16 @@ def register(config: SweepConfig, store: Store, outcome: SweepOutcome, tell: Cal
         config, store, outcome: of the sweep.
         tell: takes what was done, in words.
     """
+    if not config.tracking.register or outcome.status != "done":
+        return
+    from crowdsweep.labelling.chosen import chosen_of_sweep  # noqa: PLC0415 - see above
+    from crowdsweep.labelling.folder import default_folder, fit_chosen  # noqa: PLC0415 - see above
+    from crowdsweep.labelling.in_mlflow import write_and_tell  # noqa: PLC0415 - see above
+    from crowdsweep.labelling.label_files import check_folder  # noqa: PLC0415 - see above
+    from crowdsweep.labelling.recipe import RECIPE  # noqa: PLC0415 - see above
+
     folder = store / "labels"
-    if not config.tracking.register or outcome.status != "done" or (not outcome.ran and stands_in(folder, RECIPE)):
+    if not outcome.ran and stands_in(folder, RECIPE):
         return
     try:
         chosen = chosen_of_sweep(store, None, None, None)
@@ -230,6 +237,9 @@ def mirror(store: Store, uri: str | None, tell: Callable[[str], object]) -> None
         JournalError: there is no sweep in that folder.
         BadInput: MLflow cannot be written, or a driver is at work, which writes MLflow itself.
     """
+    from crowdsweep.analysis.sweep import analysed  # noqa: PLC0415 - see above
+    from crowdsweep.views.in_mlflow import publish  # noqa: PLC0415 - see above
+
     tell(rebuild_mirror(store, uri))
     found = analysed(store)
     place = tracking_uri(store, uri) if uri else recorded_uri(store, found.state.config)
@@ -318,6 +328,8 @@ def _tracker(plan: Plan, store: Store, journal: Journal, interrupts: Interrupts)
 
 
 def _confusion(matrix: Sequence[Sequence[float]]) -> bytes:
+    from crowdsweep.views.figures import heat_map, to_png  # noqa: PLC0415 - see above
+
     return to_png(heat_map(matrix))
 
 

@@ -257,3 +257,26 @@ def test_help_and_listings_import_nothing_heavy(command: list[str]) -> None:
     assert code == 0
     assert "crowdsweep.cli.commands" in modules
     assert not [name for name in HEAVY if name in modules]
+
+
+def test_the_first_trial_waits_for_no_statistics_or_drawing(tmp_path: Path) -> None:
+    """What only the report needs is imported after the last trial."""
+    program = (
+        "import json, sys\n"
+        "from crowdsweep import app\n"
+        "from crowdsweep.sweepfile.read import parse_sweep\n"
+        "from pathlib import Path\n"
+        "class Began(Exception): pass\n"
+        "def began(*_, **__): raise Began\n"
+        "app.run_sweep = began\n"
+        "try: app.run(parse_sweep(json.loads(sys.argv[1])), Path(sys.argv[2]))\n"
+        "except Began: print('\\n' + json.dumps(sorted(sys.modules)))"
+    )
+    sweep = {"name": "s", "datasets": ["anesthesia"], "models": ["dawid-skene"], "engine": "inline"}
+    sweep["tracking"] = {"enabled": False}
+    command = [sys.executable, "-c", program, json.dumps(sweep), str(tmp_path / "store")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    modules = json.loads(done.stdout.splitlines()[-1])
+    assert "crowdsweep.sweep.driver" in modules
+    assert not [name for name in (*HEAVY, "scipy.stats", "matplotlib") if name in modules]

@@ -27,8 +27,6 @@ def run_to_the_end(
 ) -> int:
     """Runs a sweep as `app.run` does, writes its report, says how it ended and how to go on; returns the exit code."""
     from crowdsweep import app
-    from crowdsweep.views.terminal.grid import terminal_width
-    from crowdsweep.views.terminal.results import label_line, shown_results
 
     outcome = app.run(config, place, engine=engine, address=address, quiet=quiet, retry_failed=retry_failed)
     try:
@@ -37,6 +35,9 @@ def run_to_the_end(
                 say(f"{config.name}: writing the report…", err=True)
         found = app.finish(config, place, outcome)
         if found is not None:
+            from crowdsweep.views.terminal.grid import terminal_width
+            from crowdsweep.views.terminal.results import label_line, shown_results
+
             click.echo(f"{shown_results(found, terminal_width())}\n")
             click.echo(f"report:  {place / 'report.html'}")
             click.echo(f"results: {place / 'results.parquet'}")

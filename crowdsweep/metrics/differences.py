@@ -19,7 +19,7 @@ from typing import Literal
 
 import numpy as np
 from jaxtyping import Float, Float64
-from scipy import stats
+from scipy import special
 
 from crowdsweep.metrics.intervals import (
     CONFIDENCE,
@@ -92,7 +92,7 @@ def share_difference_interval(differences: Items) -> tuple[float, float]:
     by_seeds = float(differences.mean(axis=1, dtype=np.float64).var(ddof=1)) / n_seeds if n_seeds > 1 else 0.0
     variance = by_items + max(crossed - float(of_items.var(ddof=1)) / n_items, 0.0)
     freedom = variance**2 / (by_items**2 / (n_items - 1) + by_seeds**2 / max(n_seeds - 1, 1))
-    half = float(stats.t.ppf((1 + CONFIDENCE) / 2, freedom)) * variance**0.5
+    half = float(special.stdtrit(freedom, (1 + CONFIDENCE) / 2)) * variance**0.5
     return middle - half, middle + half
 
 
@@ -136,4 +136,4 @@ def _few_differ(differences: Items) -> bool:
     if within <= 1e-12:
         return False
     together = between / within * (n_items - 1)
-    return bool(stats.f.sf(together, n_seeds - 1, (n_seeds - 1) * (n_items - 1)) > SEEDS_MATTER)
+    return bool(special.fdtrc(n_seeds - 1, (n_seeds - 1) * (n_items - 1), together) > SEEDS_MATTER)

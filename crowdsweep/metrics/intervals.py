@@ -26,8 +26,7 @@ from typing import Literal
 
 import numpy as np
 from jaxtyping import Float, Float64, Int64
-from scipy import stats
-from scipy.special import expit
+from scipy import special
 
 from crowdsweep.metrics.known import Goal, info_of
 
@@ -206,7 +205,7 @@ def crossed_standard_error(scores: Float[np.ndarray, "rows seeds items"], *, all
 def interval(mean: Numbers, error: StandardError) -> tuple[Numbers, Numbers]:
     """Returns the ends of 95 % intervals: each the farther of Student's and Hall's."""
     scale = np.sqrt(error.variance)
-    quantile = np.asarray(stats.t.ppf((1 + CONFIDENCE) / 2, error.freedom))
+    quantile = np.asarray(special.stdtrit(error.freedom, (1 + CONFIDENCE) / 2))
     below = np.maximum(quantile, _hall(quantile, error.skewness))
     above = np.maximum(quantile, -_hall(-quantile, error.skewness))
     return mean - scale * below, mean + scale * above
@@ -232,14 +231,14 @@ def few_seeds_interval(values: Float[np.ndarray, "rows seeds"], low: float, high
 
 def _student(values: Float[np.ndarray, "rows seeds"]) -> tuple[Numbers, Numbers]:
     n = values.shape[1]
-    quantile = float(stats.t.ppf((1 + CONFIDENCE) / 2, n - 1))
+    quantile = float(special.stdtrit(n - 1, (1 + CONFIDENCE) / 2))
     return values.mean(axis=1), values.std(axis=1, ddof=1) / np.sqrt(n) * quantile
 
 
 def _from_scale(place: Numbers, low: float, high: float) -> Numbers:
     """Returns the values at these places of the scale of a range with one bound or two."""
     if np.isfinite(low) and np.isfinite(high):
-        return low + (high - low) * expit(place)
+        return low + (high - low) * special.expit(place)
     return low + np.exp(place) if np.isfinite(low) else high - np.exp(-place)
 
 
@@ -268,7 +267,7 @@ def share_interval(right: Float[np.ndarray, "seeds items"]) -> tuple[float, floa
     variance, freedom = float(error.variance[0]), float(error.freedom[0])
     freedom = freedom if of_rights else max(freedom, min(FEWEST_THAT_CARRY, n_items - 1))
     n, freedom = (mean * (1.0 - mean) / variance, freedom) if variance > 0 else (n_items, n_items - 1)
-    square = float(stats.t.ppf((1 + CONFIDENCE) / 2, freedom)) ** 2 / n
+    square = float(special.stdtrit(freedom, (1 + CONFIDENCE) / 2)) ** 2 / n
     middle = (mean + square / 2) / (1 + square)
     half = float(np.sqrt(square * mean * (1.0 - mean) + square**2 / 4)) / (1 + square)
     return max(middle - half, 0.0), min(middle + half, 1.0)
@@ -277,7 +276,7 @@ def share_interval(right: Float[np.ndarray, "seeds items"]) -> tuple[float, floa
 def p_value(mean: Numbers, error: StandardError) -> Numbers:
     """Returns two-sided p values for the hypothesis that a mean is 0, by Student's t; 1 where nothing varies."""
     t = np.divide(np.abs(mean), np.sqrt(error.variance), out=np.zeros_like(error.variance), where=error.variance > 0)
-    return np.asarray(2.0 * stats.t.sf(t, error.freedom))
+    return np.asarray(2.0 * special.stdtr(error.freedom, -t))
 
 
 def collapsed(

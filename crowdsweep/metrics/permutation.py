@@ -10,7 +10,6 @@ from typing import Literal
 
 import numpy as np
 from jaxtyping import Float64, Int64
-from scipy import stats
 
 MOST_EXACT = 50
 """Differences whose flips are worked out; the rank sum of more is taken for normal, as tables do."""
@@ -51,6 +50,8 @@ def signed_rank_p(values: Values, alternative: Alternative = "two-sided", *, ran
         alternative: as for `sign_flip_p`.
         rank_zeros: zeros take the lowest ranks, and count for neither side (Pratt); else they are left out.
     """
+    from scipy import stats  # noqa: PLC0415 - takes longer to import than a small sweep's first trial to run
+
     size = np.abs(values)
     largest = size.max(initial=0.0)
     if not largest:

@@ -76,7 +76,12 @@ class Names(Sequence[str]):
     @classmethod
     def of(cls, texts: Sequence[str]) -> "Names":
         """Returns these texts, in this order."""
-        return texts if isinstance(texts, Names) else cls(pa.array(list(texts), pa.string()))
+        if isinstance(texts, Names):
+            return texts
+        encoded = [text.encode() for text in texts]  # pa.array would import pandas, where that is installed
+        ends = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
+        buffers = [None, pa.py_buffer(ends), pa.py_buffer(b"".join(encoded))]
+        return cls(pa.Array.from_buffers(pa.large_string(), len(encoded), buffers).cast(pa.string()))
 
     @overload
     def __getitem__(self, index: int) -> str: ...
