@@ -7,7 +7,7 @@ from crowdsweep.sweepfile.records import Resources
 
 
 def node(name: str, cpu: float, gpu: float = 0.0, **more: object) -> Node:
-    return Node(id=name, name=name, has={"CPU": cpu, "GPU": gpu, "memory": 1e9}, **more)  # pyright: ignore[reportArgumentType]
+    return Node(id=name, name=name, has={"CPU": float(cpu), "GPU": float(gpu), "memory": 1e9}, **more)  # pyright: ignore[reportArgumentType]
 
 
 HALF_GPU = Resources(cpu=1.0, gpu=0.5)

@@ -1,0 +1,89 @@
+"""Reading and reporting large records: seconds and memory of `report`, `results` and going on, at 100,000 trials.
+
+    python tests/benchmarks/reports.py [--trials N]
+
+The trials are made up: of twenty models on twenty datasets, nine in ten belong to searches of points (three seeds each),
+the others are reported. Each command runs in a process of its own, as a person types it; going on is `run` where nothing
+is left to do, without its import of data. Promised at 100,000 trials: the report in 20 s and 500 MB, results and
+reading the record for going on in 4 s each (processor time). Exit code 1 where one of these is broken.
+"""
+
+import argparse
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from crowdsweep.record.events import Event
+from crowdsweep.record.journal import Journal
+from crowdsweep.testing.journals import made_up_search, made_up_sweep, made_up_trials
+
+MODELS = ("dawid-skene", "mace", "glad", "one-coin", "wawa", "zero-based-skill", "kos", "snorkel", "fmm", "pgm-bp")
+N_DATASETS, SEARCH_SEEDS, REPORT_SEEDS = 20, 3, 20
+PROMISED = {"report": (20.0, 500.0), "results": (4.0, 500.0), "go on": (4.0, 500.0)}
+GO_ON = "import sys; from pathlib import Path; from crowdsweep.record.journal import Journal; Journal(Path(sys.argv[1])).close()"
+
+
+def events(n_trials: int) -> Iterator[Event]:
+    """Yields the events of made-up searches and their reports."""
+    random = np.random.default_rng(0)
+    n_points = max(1, (n_trials // (len(MODELS) * N_DATASETS) - REPORT_SEEDS) // SEARCH_SEEDS)
+    for place, model in enumerate(MODELS):
+        for number in range(N_DATASETS):
+            search, dataset = f"{model} {number}", f"d{number:02}"
+            points = [{"smoothing": float(value)} for value in random.random(n_points)]
+            values = (0.7 + 0.01 * place + 0.05 * random.random(n_points)).tolist()
+            best = int(np.argmax(values))
+            yield from made_up_search(search, model, dataset, points, values, [best])
+            for point in points:
+                scores = [{"dev_accuracy": float(score)} for score in 0.7 + 0.1 * random.random(SEARCH_SEEDS)]
+                yield from made_up_trials(model, dataset, scores, point=point, phase="search", search=search)
+            numbers = 0.7 + 0.01 * place + 0.02 * random.standard_normal((REPORT_SEEDS, 2))
+            scores = [{"test_accuracy": float(a), "test_macro_f1": float(b)} for a, b in numbers]
+            yield from made_up_trials(model, dataset, scores, point=points[best], search=search, first_seed=100)
+
+
+def measured(command: list[str]) -> tuple[float, float]:
+    """Returns processor seconds and the peak of resident memory in MB."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)
+    _, status, used = os.wait4(process.pid, 0)
+    if status:
+        raise SystemExit(f"{command} ended with {status}")
+    return used.ru_utime + used.ru_stime, used.ru_maxrss / 1000
+
+
+def main() -> int:
+    """Prints a table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--trials", type=int, default=100_000)
+    n_trials = parser.parse_args().trials
+    with tempfile.TemporaryDirectory() as folder:
+        store, began = Path(folder) / "store", time.process_time()
+        journal = Journal(store)
+        models = [{"name": name, "params": {}, "search": {"smoothing": {"min": 0, "max": 1}}} for name in MODELS]
+        journal.handle_many(made_up_sweep(events(n_trials), models=models))
+        journal.close()
+        print(f"{n_trials:,} trials, written in {time.process_time() - began:.1f} s")
+        broken = 0
+        for name, command in {
+            "report": ["-m", "crowdsweep", "report", str(store)],
+            "results": ["-m", "crowdsweep", "results", str(store)],
+            "go on": ["-c", GO_ON, str(store)],
+        }.items():
+            seconds, megabytes = measured([sys.executable, *command])
+            limit_s, limit_mb = PROMISED[name]
+            broken += seconds > limit_s or megabytes > limit_mb
+            print(f"{name:<8} {seconds:>6.1f} s of {limit_s:g}   {megabytes:>6.0f} MB of {limit_mb:g}", flush=True)
+    return int(broken > 0)
+
+
+if __name__ == "__main__":
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    sys.exit(main())
