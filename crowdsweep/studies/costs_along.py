@@ -35,7 +35,7 @@ def growing(models: ModelsAlong, axis_words: str) -> list[str]:
     """
     seconds = {name: _seconds(points) for name, points in models.items()}
     peaks = {name: _peaks(points) for name, points in models.items()}
-    floor = min((peak for known in peaks.values() for peak in known.values()), default=0)
+    floor = min((peak for known in peaks.values() for peak in known.values()), default=0.0)
     above = {
         name: {size: peak - floor for size, peak in known.items() if peak - floor >= LEAST_GROWTH}
         for name, known in peaks.items()
@@ -61,7 +61,7 @@ def _seconds(points: Mapping[int | None, AxisPoint]) -> dict[int, float]:
 
 
 def _peaks(points: Mapping[int | None, AxisPoint]) -> dict[int, float]:
-    return {size: max(known) for size in _sizes(points) if (known := points[size].peak_bytes)}
+    return {size: float(max(known)) for size in _sizes(points) if (known := points[size].peak_bytes)}
 
 
 def _sizes(points: Mapping[int | None, AxisPoint]) -> list[int]:
