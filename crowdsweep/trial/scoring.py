@@ -163,8 +163,10 @@ def _unseen_answers(fit: FitResult, trial: TrialData) -> Iterator[tuple[str, Hel
     if trial.heldout is not None and len(trial.heldout):
         label_probs = _checked_label_probs(fit.label_probs, training.n_classes)
         yield "heldout", HeldoutAnswers(label_probs=label_probs, answers=trial.heldout, scale=training.scale)
+    if fit.predictor is None or training.annotations.anonymous:
+        return
     for split, part in trial.evaluation.items():
-        if fit.predictor is not None and part.answers is not None and len(part.answers) and not part.answers.anonymous:
+        if part.answers is not None and len(part.answers):
             label_probs = _of_unseen_items(fit, fit.predictor, part, training)
             if label_probs is not None:
                 yield split, HeldoutAnswers(label_probs=label_probs, answers=part.answers, scale=training.scale)

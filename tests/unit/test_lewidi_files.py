@@ -97,11 +97,11 @@ def test_a_folder_of_the_third_edition(tmp_path: Path) -> None:
     assert [list(data.items_of(split)) for split in ("train", "dev", "test")] == [[2, 3], [0], [1]]
     assert list(data.items.text or ()) == ["e", "g", "a", "c"]
     assert list(data.items.text_b or ()) == ["f", "h", "b", "d"]
-    assert list(data.annotator_names) == ["Ann1", "Ann10", "Ann2", "Ann3"]
+    assert list(data.annotator_names) == ["Ann1", "Ann2", "Ann3", "Ann10"]
     # Gender is unknown, Female or Male; Age of Ann10 and Ann3 is their mean, and is not known.
     assert data.annotator_features is not None
     assert data.annotator_features.tolist() == [
-        [0, 1, 0, 56, 0], [1, 0, 0, 45, 1], [0, 0, 1, 34, 0], [1, 0, 0, 45, 1]
+        [0, 1, 0, 56, 0], [0, 0, 1, 34, 0], [1, 0, 0, 45, 1], [1, 0, 0, 45, 1]
     ]  # fmt: skip
     assert len(data.gold) == 0
     soft = {name: given["soft_label"] for file in CSC.values() for name, given in file.items() if "soft_label" in given}
