@@ -27,9 +27,10 @@ def normalised(imported: ImportedRows) -> ImportedRows:
     classes, notes = _joined(labels, "class")
     ids, more = _joined(items, "item")
     people, last = _joined(Counter(row.annotator for row in rows), "annotator")
-    texts: dict[str, dict[str, str]] = {"text": {}, "text_b": {}, "split": {}}
-    for what, found in texts.items():
-        for item, told in getattr(imported, what).items():
+    texts: dict[str, dict[str, str]] = {}
+    for what, by_item in (("text", imported.text), ("text_b", imported.text_b), ("split", imported.split)):
+        found = texts.setdefault(what, {})
+        for item, told in by_item.items():
             _put(found, ids.get(item, item), told, imported, what.partition("_")[0])
     attributes: dict[str, Any] = {}
     for who, known in imported.attributes.items():

@@ -388,11 +388,15 @@ def _fit(model: Model, data: Sequence[TrainingData], contexts: Sequence[FitConte
 def _on_scale(result: FitResult, scale: Scale) -> FitResult:
     if not isinstance(result, FitResult) or result.predictor is None:  # pyright: ignore[reportUnnecessaryIsInstance]: a plug-in may return anything
         return result
-    scaled = ScaledPredictor(predictor=result.predictor, scale=scale)
-    own = result.unseen_label_probs
-    if own is None:
-        return replace(result, predictor=scaled)
-    return replace(result, predictor=scaled, unseen_label_probs=lambda items, *rows: own(scale.items(items), *rows))
+    own: UnseenLabelProbs | None = result.unseen_label_probs
+    if own is not None:
+        own = _read_on(scale, own)
+    predictor = ScaledPredictor(predictor=result.predictor, scale=scale)
+    return replace(result, predictor=predictor, unseen_label_probs=own)
+
+
+def _read_on(scale: Scale, label_probs: UnseenLabelProbs) -> UnseenLabelProbs:
+    return lambda items, item, annotator: label_probs(scale.items(items), item, annotator)
 
 
 @dataclass(frozen=True, eq=False)

@@ -80,7 +80,9 @@ class PersonalClassifiers:
             item_probs=normalised(labels.inputs @ now.crowd)[0],
             label_probs=labels.label_probs(now, labels.inputs),
             predictor=SoftmaxPredictor(features=features, weights=now.crowd),
-            unseen_label_probs=lambda items, *rows: labels.label_probs(now, features.inputs(items))(*rows),
+            unseen_label_probs=lambda items, item, annotator: labels.label_probs(now, features.inputs(items))(
+                item, annotator
+            ),
             objective=np.array(history),
             converged=not rises,
             iterations=len(history),
