@@ -35,7 +35,7 @@ from crowdsweep.data.dataset import Items, TrainingData
 from crowdsweep.models._cost import training_cost
 from crowdsweep.models._em import normalised
 from crowdsweep.models.aggregate._clustered import ClusterModel, FittedClusters
-from crowdsweep.models.clusters import ClusteredCrowd, Clusters, projected
+from crowdsweep.models.clusters import ClusteredCrowd, Clusters, ItemClusters, projected
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo, Predictor
 from crowdsweep.models.training_jobs import TrainingJob, train_classifiers
 from crowdsweep.models.two_stage._pair import READS_FEATURES, name_of, put_together
@@ -69,7 +69,7 @@ class GuidedPredictor:
         memberships = self._memberships(self.classifier.predict(items, self.classifier.uses[0]))
         return replace(crowd, items=memberships).label_probs(item, annotator)
 
-    def _memberships(self, probs: ItemProbs) -> ItemProbs:
+    def _memberships(self, probs: ItemProbs) -> ItemClusters:
         return normalised(self.clusters.scores(probs, self.count))[0]
 
 
