@@ -138,6 +138,19 @@ def peerannot(rng: random.Random) -> bytes:
     return as_json(given)
 
 
+def lewidi(rng: random.Random) -> bytes:
+    given: dict[str, dict[str, str]] = {}
+    for item, annotator, label in answers(rng):
+        given.setdefault(item, {})[annotator] = label
+    known = {
+        "text": {"post": "x", "reply": "y"},
+        "annotators": "",
+        "soft_label": {"yes": 0.5, "no": 0.5},
+        "split": "dev",
+    }
+    return as_json({item: {**known, "annotations": said} for item, said in given.items()})
+
+
 def as_json(value: object) -> bytes:
     return json.dumps(value).encode()
 
@@ -160,6 +173,7 @@ SOUND: list[tuple[str, str, Callable[[random.Random], bytes], Asked]] = [
     ("cleanlab", "a.csv", matrix, Asked()),
     ("snorkel", "a.npy", npy, Asked()),
     ("peerannot", "a.json", peerannot, Asked()),
+    ("lewidi", "a.json", lewidi, Asked()),
     ("label-studio", "a.json", lambda rng: as_json(label_studio(rng)), Asked()),
     ("label-studio", "a.json", lambda rng: as_json(label_studio_min(rng)), Asked(question="q")),
     ("argilla", "a.json", lambda rng: as_json(argilla(rng)), Asked()),

@@ -8,7 +8,7 @@ from typing import Any
 from crowdsweep.analysis.compare import DatasetComparison, Score
 from crowdsweep.analysis.phrases import collapse, why_unranked
 from crowdsweep.metrics.intervals import Estimate
-from crowdsweep.metrics.known import ACCURACY, HELDOUT, metric_kind
+from crowdsweep.metrics.known import ACCURACY, HELDOUT, by_held_out, metric_kind
 from crowdsweep.metrics.shown import show_number, show_probability, show_score, show_with_interval
 from crowdsweep.metrics.wording import is_share, readable, words
 from crowdsweep.record.naming import show_point
@@ -124,7 +124,7 @@ def not_different(number: int) -> str:
 
 def _are_worse(metric: str, number: int) -> str:
     """Returns in which way so many models are worse: who describes the crowd less well may label more items right."""
-    if metric == HELDOUT:
+    if by_held_out(metric):
         verb = "predicts" if number == 1 else "predict"
         return f"{verb} held-out answers less well, which does not tell who labels more items right"
     return f"{'is' if number == 1 else 'are'} worse"

@@ -20,7 +20,7 @@ from crowdsweep.analysis.paired import PairedTest, Scores, against_best
 from crowdsweep.analysis.references import References
 from crowdsweep.analysis.trial_table import metric_columns
 from crowdsweep.metrics.intervals import Estimate, Varies, estimate
-from crowdsweep.metrics.known import HELDOUT, repeats_votes
+from crowdsweep.metrics.known import by_held_out, repeats_votes
 from crowdsweep.metrics.ranking import ranking_metric
 from crowdsweep.metrics.shown import unsound_words
 from crowdsweep.metrics.wording import goal_of
@@ -332,14 +332,14 @@ def _compare_models(
     present = [name for name in names if any(row[name] is not None for cell in chosen for row in cell.rows)]
     metric, goal = choose(present, references.gold)
     keys = [row["key"] for cell in cells for row in cell.rows if metric and row[metric] is not None]
-    by_item = {} if references.heldout and metric == HELDOUT else item_scores(keys, metric)
+    by_item = {} if references.heldout and by_held_out(metric) else item_scores(keys, metric)
     scores = {
         id(cell): _score(cell, names, metric, cell.model in gold_models, references.heldout, by_item) for cell in cells
     }
     sign = -1.0 if goal == "maximize" else 1.0
     of_chosen = [scores[id(cell)] for cell in chosen]
     able = sorted((s for s in of_chosen if s.scores.by_seed), key=lambda s: sign * s.metrics[metric].mean)
-    heldout = references.heldout if metric == HELDOUT else 0.0
+    heldout = references.heldout if by_held_out(metric) else 0.0
     return DatasetComparison(
         dataset=dataset,
         dataset_params=params,
@@ -373,7 +373,7 @@ def _score(
             name: estimate(
                 values,
                 metric=name,
-                heldout=heldout if name == HELDOUT else 0.0,
+                heldout=heldout if by_held_out(name) else 0.0,
                 item_scores=known if name == metric else None,
             )
             for name, values in columns.items()

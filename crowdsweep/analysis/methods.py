@@ -9,7 +9,7 @@ from crowdsweep.analysis.searches import SearchShown
 from crowdsweep.analysis.sweep import AnalysedSweep
 from crowdsweep.metrics.differences import SIGNIFICANCE
 from crowdsweep.metrics.intervals import CONFIDENCE
-from crowdsweep.metrics.known import HELDOUT
+from crowdsweep.metrics.known import HELDOUT, by_held_out
 from crowdsweep.metrics.wording import words
 from crowdsweep.record.naming import short_name, show_point, show_value
 from crowdsweep.record.plan_record import CellRecord, DatasetRecord
@@ -89,12 +89,12 @@ def _sizes(blocks: Sequence[DatasetComparison]) -> list[str]:
 def _scored_on(block: DatasetComparison) -> str:
     if not block.metric:
         return ""
-    if block.metric == HELDOUT:
+    if by_held_out(block.metric):
         share = block.references.heldout
         held = f"{_percent(share)} of the annotations" if share else "annotations"
         return (
-            f"Models were scored, without gold, by the mean log-likelihood of {held} that were held out of the fit and "
-            f"drawn anew for each seed."
+            f"Models were scored, without gold, by the {_of_answers(block.metric)} of {held} that were held out of the "
+            f"fit and drawn anew for each seed."
         )
     split = block.metric.partition("_")[0]
     known = block.references.gold.get(split, True)
@@ -158,13 +158,17 @@ def _search_words(searches: Sequence[SearchShown], *, kind: str, seed: int) -> s
     return f"The hyper-parameters of {_all(models)} were chosen {how}, on each dataset anew."
 
 
+def _of_answers(metric: str) -> str:
+    return "mean log-likelihood" if metric == HELDOUT else words(metric).removeprefix("held-out ")
+
+
 def _chosen_by(search: SearchShown, row: DatasetRecord | None, state: JournalState) -> str:
     """Returns the score that chose a point, and whether gold had a part in it."""
     split = search.metric.partition("_")[0]
-    if search.metric == HELDOUT:
+    if by_held_out(search.metric):
         share = state.config.get("heldout", {}).get("fraction")
         held = f"{_percent(share)} of the annotations, held out of the fit" if share else "held-out annotations"
-        return f"the mean log-likelihood of {held}, so without gold"
+        return f"the {_of_answers(search.metric)} of {held}, so without gold"
     knows = row is None or row.gold.get(split, True)
     if split == "train":
         return f"{words(search.metric)} against the gold that also ranks the models"

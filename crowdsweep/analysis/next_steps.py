@@ -12,7 +12,7 @@ from crowdsweep.analysis.compare import DatasetComparison
 from crowdsweep.analysis.more_needed import MOST, MoreNeeded, more_needed
 from crowdsweep.analysis.searches import SearchShown
 from crowdsweep.analysis.sections.confusions import CrowdMatrix
-from crowdsweep.metrics.known import HELDOUT
+from crowdsweep.metrics.known import by_held_out
 from crowdsweep.metrics.shown import show_number
 from crowdsweep.metrics.wording import is_share
 from crowdsweep.record.naming import show_value
@@ -120,7 +120,7 @@ def _of_dataset(answer: Answer, crowd: CrowdMatrix | None) -> Iterator[str]:
 
 def _to_rank(block: DatasetComparison) -> Iterator[str]:
     """Yields how much more would tell the best model from those that are not significantly different from it."""
-    if block.metric == HELDOUT:
+    if by_held_out(block.metric):
         return
     pairs = len(block.ranked) * (len(block.ranked) - 1) // 2
     needed = [

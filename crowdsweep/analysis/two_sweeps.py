@@ -16,7 +16,7 @@ from typing import Any
 from crowdsweep.analysis.compare import DatasetComparison, Score
 from crowdsweep.analysis.paired import PairedTest, holm, paired_test
 from crowdsweep.analysis.sweep import AnalysedSweep
-from crowdsweep.metrics.known import HELDOUT
+from crowdsweep.metrics.known import by_held_out
 from crowdsweep.record.naming import dataset_words, short_name
 from crowdsweep.record.spec import canonical_json
 from crowdsweep.search.contract import Goal
@@ -233,7 +233,7 @@ def _pair(
         return replace(pair, why="other data under the same name")
     if pair.first is None or pair.second is None:
         return replace(pair, why="no score")
-    heldouts = {cell.block.references.heldout if cell.block.metric == HELDOUT else 0.0 for cell in (first, second)}
+    heldouts = {cell.block.references.heldout if by_held_out(cell.block.metric) else 0.0 for cell in (first, second)}
     if len(heldouts) > 1:
         return replace(pair, why="other annotations were held out")
     test = paired_test(second.score.scores, first.score.scores, paired, heldouts.pop(), pair.metric)

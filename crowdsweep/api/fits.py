@@ -293,7 +293,8 @@ def check_seeds(seeds: Any) -> None:
 
 def to_keep(fitted: Fitted) -> Fitted:
     """Returns it without what only held-out answers are scored by: functions, which cannot be pickled."""
-    return replace(fitted, fits=[replace(one, result=replace(one.result, label_probs=None)) for one in fitted.fits])
+    without: dict[str, Any] = {"label_probs": None, "unseen_label_probs": None}
+    return replace(fitted, fits=[replace(one, result=replace(one.result, **without)) for one in fitted.fits])
 
 
 def _command(model: str, loaded: Data, seeds: int, first_seed: int, params: Mapping[str, Any]) -> str:

@@ -22,6 +22,7 @@ FORM_NAMES = (
     "cleanlab",
     "snorkel",
     "peerannot",
+    "lewidi",
     "label-studio",
     "argilla",
     "doccano",

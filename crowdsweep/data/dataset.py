@@ -282,7 +282,8 @@ class EvaluationSet:
         has_gold: bool [scored].
         known: bool [scored, classes], the classes that the reference speaks of, where multi-label gold is known class
             by class; None where it speaks of all.
-        answers: the scored items' own annotations, of dev and test items with gold: what analyses look at beside it.
+        answers: the scored items' own annotations, of dev and test items: what single answers are scored by, and what
+            analyses look at beside gold.
     """
 
     items: Items

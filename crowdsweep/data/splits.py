@@ -320,9 +320,7 @@ def _evaluation(dataset: CrowdDataset, train: ItemsPicked, training: TrainingDat
             reference=_reference(dataset, items[scored], has_gold[items[scored]]),
             has_gold=has_gold[items[scored]],
             known=_known_classes(dataset, items[scored], has_gold[items[scored]]),
-            answers=None
-            if name == "train" or not has_gold[items].any()
-            else dataset.annotations.of_items(items[scored]),
+            answers=None if name == "train" else dataset.annotations.of_items(items[scored]),
         )
     return sets
 

@@ -14,6 +14,7 @@ from crowdsweep.data.on_disk.doors import first_character, found_at, is_parquet,
 from crowdsweep.data.on_disk.json_text import objects_of
 from crowdsweep.errors import BadInput, DataError, UnknownName, shown
 from crowdsweep.importing.delimited import header_of, records
+from crowdsweep.importing.forms.lewidi import is_lewidi, lewidi_files
 from crowdsweep.importing.forms.potato import SEPARATOR
 from crowdsweep.importing.gold import gold_file
 from crowdsweep.importing.registry import FORMS
@@ -84,6 +85,8 @@ def guess_file(path: Path, told: Asked | None = None, form: str | None = None) -
             f"{path}: expected a file of labels, or a folder: of a dataset (annotations.csv), or of exports (a .jsonl "
             f"an annotator); found neither"
         )
+    if is_folder(path) and lewidi_files(path):
+        return Guess(form="lewidi", asked=told, what=FORMS["lewidi"].title)
     if is_folder(path) or path.suffix.lower() == ".zip":
         return Guess(form="doccano", asked=told, what=FORMS["doccano"].title)
     if not is_file(path):
@@ -242,6 +245,8 @@ def _form_of_json(path: Path) -> str:
         except DataError as error:
             raise DataError(f"{error} (this file begins as JSON does; labels may also come as a table, CSV)") from error
     keys = set(first)
+    if is_lewidi(first):
+        return "lewidi"
     table = _named_table(path)
     if first and all(isinstance(value, dict) for value in first.values()) and not table:
         _check_answers(path, first)

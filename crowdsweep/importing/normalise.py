@@ -21,14 +21,20 @@ def normalised(imported: ImportedRows) -> ImportedRows:
     rows = imported.rows
     labels = Counter(label for row in rows for label in row.labels)
     labels.update(label for given in imported.gold.values() for label in given)
+    labels.update(dict.fromkeys(imported.classes, 0))
     items = Counter(dict.fromkeys(imported.items, 0))
     items.update(row.item for row in rows)
     classes, notes = _joined(labels, "class")
     ids, more = _joined(items, "item")
     people, last = _joined(Counter(row.annotator for row in rows), "annotator")
-    text: dict[str, str] = {}
-    for item, shown in imported.text.items():
-        _put(text, ids.get(item, item), shown, imported, "text")
+    texts: dict[str, dict[str, str]] = {}
+    for what, by_item in (("text", imported.text), ("text_b", imported.text_b), ("split", imported.split)):
+        found = texts.setdefault(what, {})
+        for item, told in by_item.items():
+            _put(found, ids.get(item, item), told, imported, what.partition("_")[0])
+    attributes: dict[str, Any] = {}
+    for who, known in imported.attributes.items():
+        _put(attributes, people.get(who, who), known, imported, "set of attributes", of="annotator")
     features: dict[str, tuple[float, ...]] = {}
     for item, numbers in imported.features.items():
         _put(features, ids.get(item, item), numbers, imported, "set of features")
@@ -47,7 +53,9 @@ def normalised(imported: ImportedRows) -> ImportedRows:
             for row in rows
         ],
         items=list(dict.fromkeys(ids.get(item, item) for item in imported.items)),
-        text=text,
+        **texts,
+        classes=[classes.get(label, label) for label in imported.classes],
+        attributes=attributes,
         features=features,
         shown={ids.get(item, item): data for item, data in imported.shown.items()},
         gold=gold,
@@ -75,9 +83,9 @@ def _at_most(names: Iterable[str]) -> list[str]:
     return list(names)[:8]
 
 
-def _put(held: dict[str, Any], item: str, value: Any, imported: ImportedRows, what: str) -> None:
+def _put(held: dict[str, Any], item: str, value: Any, imported: ImportedRows, what: str, of: str = "item") -> None:
     if held.setdefault(item, value) != value:
         raise DataError(
-            f"{imported.source}: expected one {what} for item {item!r}, got another from an id spelled alike; the "
-            f"two are different items: import without --normalise"
+            f"{imported.source}: expected one {what} for {of} {item!r}, got another from an id spelled alike; the "
+            f"two are different {of}s: import without --normalise"
         )

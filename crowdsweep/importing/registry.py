@@ -9,6 +9,7 @@ from crowdsweep.importing.forms.argilla import read_argilla
 from crowdsweep.importing.forms.columns import read_crowd_kit, read_csv
 from crowdsweep.importing.forms.doccano import read_doccano
 from crowdsweep.importing.forms.label_studio import read_label_studio
+from crowdsweep.importing.forms.lewidi import read_lewidi
 from crowdsweep.importing.forms.matrices import read_cleanlab, read_matrix, read_snorkel
 from crowdsweep.importing.forms.mturk import read_mturk
 from crowdsweep.importing.forms.peerannot import read_peerannot
@@ -53,6 +54,11 @@ FORMS: Mapping[str, Form] = {
     ),
     "snorkel": Form(title="label matrix, items × labelling functions", read=read_snorkel, asks=_OF_MATRICES),
     "peerannot": Form(title="answers.json: item, annotator, label", read=read_peerannot),
+    "lewidi": Form(
+        title="JSON of the LeWiDi shared tasks: a file a split or their folder, with what is known of annotators",
+        read=read_lewidi,
+        folders=True,
+    ),
     "label-studio": Form(title="JSON or JSON_MIN export", read=read_label_studio, asks=("question",)),
     "argilla": Form(title="records of version 1 or 2 as JSON", read=read_argilla, asks=("question",)),
     "doccano": Form(

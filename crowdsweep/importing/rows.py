@@ -41,6 +41,11 @@ class ImportedRows:
         features: of items, a number for each of `feature_names`, of all or of none.
         gold: trusted classes of items, where they were given.
         multilabel: whether an answer may name several classes.
+        split: of items, `train`, `dev`, `test` or `unlabelled`, where the file says it.
+        text_b: of items that are pairs, the second text.
+        classes: that the file declares, used or not.
+        ordinal: whether the classes, in their natural order, are a scale.
+        attributes: of annotators, what is known of them, by name; of all or of none. Empty texts are not known.
         notes: what was left out, and what was taken for what, in sentences.
         missing: what stood for a missing value.
     """
@@ -54,6 +59,11 @@ class ImportedRows:
     feature_names: tuple[str, ...] = ()
     gold: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     multilabel: bool = False
+    split: Mapping[str, str] = field(default_factory=dict)
+    text_b: Mapping[str, str] = field(default_factory=dict)
+    classes: Sequence[str] = ()
+    ordinal: bool = False
+    attributes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     notes: Sequence[str] = ()
     missing: Missing = USUAL
 

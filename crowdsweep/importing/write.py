@@ -25,7 +25,8 @@ def write_rows(
     title: str = "",
     beside: Callable[[CrowdDataset], Mapping[str, str]] | None = None,
 ) -> CrowdDataset:
-    """Writes annotations.csv, items.csv, classes.csv and dataset.yaml, and reads them back.
+    """Writes annotations.csv, items.csv, classes.csv and dataset.yaml, where something is known of annotators also
+    annotators.csv, and reads them back.
 
     Args:
         imported: the rows.
@@ -53,13 +54,18 @@ def write_rows(
     with written_whole(folder) as place:
         csv_files.write_rows(place / "annotations.csv", *_annotations(imported.rows, token))
         columns: dict[str, Sequence[str]] = {"item": imported.items}
-        if imported.text:
-            columns["text"] = [imported.text.get(item, "") for item in imported.items]
+        for name, known in (("split", imported.split), ("text", imported.text), ("text_b", imported.text_b)):
+            if known:
+                columns[name] = [known.get(item, "") for item in imported.items]
         if imported.gold:
             columns["gold"] = [_joined(imported.gold.get(item, ()), token) for item in imported.items]
         csv_files.write_rows(place / "items.csv", list(columns), zip(*columns.values(), strict=True))
         if imported.shown:
             write_shown(place / SHOWN_FILE, imported.items, imported.shown)
+        if imported.attributes:
+            names = dict.fromkeys(name for own in imported.attributes.values() for name in own if name != "annotator")
+            people = ([who, *(own.get(name, "") for name in names)] for who, own in imported.attributes.items())
+            csv_files.write_rows(place / "annotators.csv", ["annotator", *names], people)
         if imported.features:
             _write_features(place / "features-default.npz", imported)
         named = ((token[label], label) for label in classes)
@@ -68,7 +74,7 @@ def write_rows(
         about: dict[str, str | list[str]] = {
             "name": name,
             "title": title or name,
-            "scale": "multilabel" if imported.multilabel else "nominal",
+            "scale": "multilabel" if imported.multilabel else "ordinal" if imported.ordinal else "nominal",
         }
         if imported.missing.told:
             about["missing"] = sorted(imported.missing.words)
@@ -92,8 +98,8 @@ def _write_features(path: Path, imported: ImportedRows) -> None:
 
 
 def _classes(imported: ImportedRows) -> list[str]:
-    """Returns the classes that occur, in the order that their names give."""
-    used = {label for row in imported.rows for label in row.labels}
+    """Returns the classes that occur or are declared, in the order that their names give."""
+    used = {*imported.classes, *(label for row in imported.rows for label in row.labels)}
     used |= {label for given in imported.gold.values() for label in given}
     return in_order(used)
 

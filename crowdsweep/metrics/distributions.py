@@ -1,4 +1,5 @@
-"""How far predicted label distributions are from the reference's (KL both ways, JS), and how unsure they are (entropy).
+"""How far predicted label distributions are from the reference's (KL both ways, JS, Manhattan), and how unsure they are
+(entropy).
 
 All are means over items. The cross-entropy of a prediction under its reference is `items.log_loss`.
 """
@@ -40,6 +41,20 @@ def js_of_each(reference: ItemProbs, predicted: ItemProbs) -> Float64[np.ndarray
     middle = 0.5 * (reference + predicted)
     in_nats = [-xlogy(probs, probs).sum(axis=1) for probs in (middle, reference, predicted)]
     return (in_nats[0] - 0.5 * (in_nats[1] + in_nats[2])) / np.log(2.0)
+
+
+def manhattan(reference: ItemProbs, predicted: ItemProbs) -> float:
+    """Returns the mean of the absolute differences summed over the classes, in [0, 2].
+
+    The third LeWiDi shared task scores soft labels so (Leonardelli et al. 2025), of multi-label items each class as a
+    distribution of two. (0.5, 0.5) against (0.8, 0.2) is 0.6.
+    """
+    return float(manhattan_of_each(reference, predicted).mean())
+
+
+def manhattan_of_each(reference: ItemProbs, predicted: ItemProbs) -> Float64[np.ndarray, " items"]:
+    """Returns for each item the absolute differences summed over the classes."""
+    return np.abs(reference - predicted).sum(axis=1)
 
 
 def entropy(predicted: ItemProbs) -> float:

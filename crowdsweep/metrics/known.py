@@ -2,182 +2,38 @@
 
 Whoever asks what a metric is asks here (`wording` reads full names such as `test_kl.snap`). A new metric is one entry.
 
-A metric of items stands in results once for each split, as `<split>_<name>`; the others under their own name.
+A metric of items stands in results once for each split, as `<split>_<name>`; one of single answers as `dev_<name>` and
+`test_<name>`, of those items' own answers, and as `heldout_<name>`; the others under their own name.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property, partial
+from collections.abc import Callable, Mapping
+from functools import partial
 from math import inf
-from typing import Literal
 
 import numpy as np
-from jaxtyping import Bool, Float64, Int32, Int64
+from jaxtyping import Bool, Float64, Int32
 
-from crowdsweep.arrays import ClassConfusion, Confusion, ItemProbs
-from crowdsweep.data.annotations import Annotations
-from crowdsweep.data.dataset import Scale
+from crowdsweep.arrays import ItemProbs
 from crowdsweep.errors import BadInput, UnknownName
 from crowdsweep.metrics import distributions, items
-from crowdsweep.metrics.annotators import (
-    EstimatedMatrices,
-    TrueMatrices,
-    js_annotators,
-    js_annotators_crowd,
-    js_global,
-    mean_confusion,
-)
+from crowdsweep.metrics.annotators import js_annotators, js_annotators_crowd, js_global, mean_confusion
 from crowdsweep.metrics.calibration import ece, ece_of_each
-from crowdsweep.metrics.heldout import LabelProbs, heldout_choices_loglik, heldout_loglik
-from crowdsweep.metrics.spans import are_span_tags, span_f1, span_f1_of_each
+from crowdsweep.metrics.heldout import heldout_choices_loglik, heldout_loglik
+from crowdsweep.metrics.kinds import (
+    AnswerMetric,
+    CountMetric,
+    CrowdMetric,
+    HeldoutAnswers,
+    HeldoutMetric,
+    ItemMetric,
+    MetricInfo,
+    ScoredCrowd,
+    ScoredItems,
+)
+from crowdsweep.metrics.kinds import Goal as Goal  # noqa: PLC0414 - one door
+from crowdsweep.metrics.spans import span_f1, span_f1_of_each
 
-Goal = Literal["maximize", "minimize"]
 SPLITS = ("train", "dev", "test")
-EVERY_SCALE: tuple[Scale, ...] = ("nominal", "ordinal", "multilabel")
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class ScoredItems:
-    """Items with what a model says of them, against what is known.
-
-    Attributes:
-        reference: float64 [items, classes], one-hot (multi-label: 0/1) from gold, else a label distribution.
-        predicted: float64 [items, classes].
-        scale: of the labels.
-        unit: int32 [items], of tokens: the unit of each; -1 where not every item of the unit is among these.
-        class_names: what the classes are called.
-        code: int32 [items], the number of each in the whole dataset, where somebody wants to know.
-        known: bool [items, classes], at least one per item: the multi-label choices that are scored; None for all.
-    """
-
-    reference: ItemProbs
-    predicted: ItemProbs
-    scale: Scale
-    unit: Int32[np.ndarray, " items"] | None = None
-    class_names: tuple[str, ...] = ()
-    code: Int32[np.ndarray, " items"] | None = None
-    known: Bool[np.ndarray, "items classes"] | None = None
-
-    @cached_property
-    def rows(self) -> tuple[ItemProbs, ItemProbs]:
-        """Reference and prediction as distributions: of items, or of multi-label choices (`items.as_binary`)."""
-        if self.scale != "multilabel":
-            return self.reference, self.predicted
-        scored = slice(None) if self.known is None else self.known.reshape(-1)
-        return items.as_binary(self.reference)[scored], items.as_binary(self.predicted)[scored]
-
-    def of_items(self, scores: Float64[np.ndarray, " rows"]) -> Float64[np.ndarray, " items"]:
-        """Returns what each item adds to the mean over all rows: numbers of which that mean is the plain mean."""
-        if self.known is None:
-            return scores.reshape(len(self.reference), -1).mean(axis=1)
-        item = np.nonzero(self.known)[0]
-        return np.bincount(item, weights=scores, minlength=len(self.reference)) * (len(self.reference) / len(item))
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class HeldoutAnswers:
-    """Answers that were taken out before the fit, and the probabilities that the fit gives to them."""
-
-    label_probs: LabelProbs
-    answers: Annotations
-    scale: Scale
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class ScoredCrowd:
-    """Annotators as a model takes them, against what is known of them.
-
-    Attributes:
-        estimated: a model's matrices.
-        estimated_crowd: its matrix of all annotators.
-        counted_crowd: the matrix of all answers, counted against what the model says of the items.
-        true: the annotators' true matrices; None where nothing tells.
-        true_crowd: the matrix of all answers to items with gold; None where no training item has gold.
-        active: int64 [active], codes of the annotators with answers; at least one.
-        n_labels: float64 [active], how many each of them gave.
-    """
-
-    estimated: EstimatedMatrices
-    estimated_crowd: Confusion | ClassConfusion
-    counted_crowd: Confusion | ClassConfusion
-    true: TrueMatrices | None
-    true_crowd: Confusion | ClassConfusion | None
-    active: Int64[np.ndarray, " active"]
-    n_labels: Float64[np.ndarray, " active"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class MetricInfo:
-    """What the platform knows of a metric.
-
-    Attributes:
-        name: in results; of a metric of items, without its split.
-        words: as people write it.
-        about: what it is, in one line.
-        unit: of its numbers; `%` for a share, which people read in percent; empty where it has none.
-        goal: which way is better; None where the number describes and neither way is.
-        scales: of the labels that it is defined for.
-        low, high: the least and the greatest value that it can have.
-    """
-
-    name: str
-    words: str
-    about: str = ""
-    unit: str = ""
-    goal: Goal | None
-    scales: Sequence[Scale] = EVERY_SCALE
-    low: float = 0.0
-    high: float = inf
-
-    @property
-    def is_share(self) -> bool:
-        """Whether people read it in percent."""
-        return self.unit == "%"
-
-
-@dataclass(frozen=True, kw_only=True)
-class ItemMetric(MetricInfo):
-    """A metric of predictions for the items of one split.
-
-    Attributes:
-        score: computes it.
-        by_item: what each item is to it: of a mean over items their scores, of another metric numbers with the same
-            mean that spread as it does over other items (`metrics.items`). None where nobody ranks by it.
-        spans: whether items must be tokens, and classes tags of spans.
-        of_own_answers: whether it is also computed for training items that have no gold, against the answers that
-            trained: how far a fit moves from them. The others would repeat the vote, which wins them by construction.
-    """
-
-    score: Callable[[ScoredItems], float]
-    by_item: Callable[[ScoredItems], Float64[np.ndarray, " items"]] | None = None
-    spans: bool = False
-    of_own_answers: bool = False
-
-    def applies(self, scale: Scale, unit: np.ndarray | None, class_names: Sequence[str]) -> bool:
-        """Whether it is defined for items of this kind."""
-        return scale in self.scales and (not self.spans or (unit is not None and are_span_tags(class_names)))
-
-
-@dataclass(frozen=True, kw_only=True)
-class HeldoutMetric(MetricInfo):
-    """A metric of answers that were held out."""
-
-    score: Callable[[HeldoutAnswers], float]
-
-
-@dataclass(frozen=True, kw_only=True)
-class CrowdMetric(MetricInfo):
-    """A metric of annotators' matrices; its score is None where what it compares with is not known."""
-
-    score: Callable[[ScoredCrowd], float | None]
-
-
-@dataclass(frozen=True, kw_only=True)
-class CountMetric(MetricInfo):
-    """What a trial was given to train on; says nothing of how well it went."""
-
-    goal: None = None
-    score: Callable[[Annotations], int]
 
 
 def _rows(score: Callable[[ItemProbs, ItemProbs], float]) -> Callable[[ScoredItems], float]:
@@ -256,6 +112,8 @@ ACCURACY, KL, HELDOUT = "accuracy", "kl", "heldout_loglik"
 _share = partial(ItemMetric, unit="%", goal="maximize", high=1.0)
 _loss = partial(ItemMetric, goal="minimize")
 _distance = partial(ItemMetric, goal="minimize", of_own_answers=True)
+_answer_error = partial(AnswerMetric, unit="%", goal="minimize", high=1.0)
+_answer_distance = partial(AnswerMetric, goal="minimize", scales=("ordinal",), high=1.0)
 _crowd_distance = partial(CrowdMetric, unit="bits", goal="minimize", high=1.0)
 
 ITEM_METRICS = (
@@ -331,6 +189,14 @@ ITEM_METRICS = (
         score=_rows(distributions.js),
         by_item=_each(distributions.js_of_each),
     ),
+    _distance(
+        name="manhattan",
+        words="Manhattan distance",
+        about="absolute differences of the prediction and the reference's label distribution, summed over the classes",
+        high=2.0,
+        score=_rows(distributions.manhattan),
+        by_item=_each(distributions.manhattan_of_each),
+    ),
     ItemMetric(
         name="entropy",
         words="entropy of predictions",
@@ -353,6 +219,35 @@ HELDOUT_METRICS = (
         score=_heldout_loglik,
     ),
 )
+ANSWER_METRICS = (
+    _answer_error(
+        name="error_rate",
+        words="error rate of single answers",
+        about="share of an item's answers that are not what the model says of their annotators, mean over items",
+        score=lambda answers: answers.errors.mean("item"),
+    ),
+    _answer_error(
+        name="error_rate_annotators",
+        words="error rate of annotators",
+        about="share of an annotator's answers that are not what the model says, mean over annotators",
+        score=lambda answers: answers.errors.mean("annotator"),
+    ),
+    _answer_distance(
+        name="absolute_distance",
+        words="absolute distance of single answers",
+        about="on a scale, from an answer to what the model says of its annotator, divided by the number of values; "
+        "mean over an item's answers, then over items",
+        score=lambda answers: answers.distances.mean("item"),
+    ),
+    _answer_distance(
+        name="absolute_distance_annotators",
+        words="absolute distance of annotators",
+        about="the same distance, mean over an annotator's answers, then over annotators",
+        score=lambda answers: answers.distances.mean("annotator"),
+    ),
+)
+ANSWER_PLACES = ("dev", "test", "heldout")
+"""Which answers metrics of single answers are of, as the first word of their full names."""
 CROWD_METRICS = (
     _crowd_distance(
         name="js_annotators",
@@ -394,11 +289,12 @@ COUNT_METRICS = (
 )
 
 METRICS: Mapping[str, MetricInfo] = {
-    metric.name: metric for metric in (*ITEM_METRICS, *HELDOUT_METRICS, *CROWD_METRICS, *COUNT_METRICS)
+    metric.name: metric for metric in (*ITEM_METRICS, *HELDOUT_METRICS, *ANSWER_METRICS, *CROWD_METRICS, *COUNT_METRICS)
 }
 NAMES_WITH_A_GOAL = (
     *(f"{split}_{metric.name}" for split in SPLITS for metric in ITEM_METRICS if metric.goal is not None),
     *(metric.name for metric in (*HELDOUT_METRICS, *CROWD_METRICS) if metric.goal is not None),
+    *(f"{place}_{metric.name}" for place in ANSWER_PLACES for metric in ANSWER_METRICS),
 )
 """Full names of what models can be ranked and searched by."""
 
@@ -406,8 +302,13 @@ NAMES_WITH_A_GOAL = (
 def metric_kind(metric: str) -> str:
     """Returns a metric without its split and its test-time use: `test_accuracy.crowd` → `accuracy`."""
     name = metric.partition(".")[0]
-    split, _, kind = name.partition("_")
-    return kind if split in SPLITS else name
+    place, _, kind = name.partition("_")
+    return kind if place in SPLITS or (place in ANSWER_PLACES and kind in METRICS) else name
+
+
+def by_held_out(metric: str) -> bool:
+    """Whether a metric scores answers that are taken out of the training items before the fit."""
+    return metric.startswith("heldout_")
 
 
 def repeats_votes(metric: str, gold: Mapping[str, bool]) -> bool:

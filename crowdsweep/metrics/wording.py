@@ -30,6 +30,6 @@ def words(metric: str) -> str:
     """Returns a metric's name as people write it: `test_macro_f1` → `test macro-F1`."""
     name, _, use = metric.partition(".")
     info, kind = info_of(metric), metric_kind(metric)
-    split = name.removesuffix(kind).replace("_", " ")
+    split = name.removesuffix(kind).replace("_", " ").replace("heldout", "held-out")
     known = kind.replace("_", " ") if info is None else info.words
     return split + known + (f" ({use})" if use else "")

@@ -240,6 +240,7 @@ class ConfusionMatrices:
 
 
 LabelProbs = Callable[[ItemCodes, AnnotatorCodes], RowProbs]
+UnseenLabelProbs = Callable[[Items, ItemCodes, AnnotatorCodes], RowProbs]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -254,6 +255,9 @@ class FitResult:
             that item [rows, classes] (multi-label: for each class the probability that this annotator chooses it); what
             held-out answers are scored by. None where the model does not say.
         predictor: present if and only if unseen items can be labelled.
+        unseen_label_probs: as `label_probs` for items that the fit did not see, which the rows name by their places
+            among those given. None where that is what `predictor` says of an item (in its first use), seen through the
+            annotator's matrix, or alone where there are no `annotators`; not asked without `label_probs`.
         objective: what the fit maximised, a value for each step; empty where there is none.
         converged: whether the stop rule was met before the limit of steps; true for closed forms.
         iterations: steps made.
@@ -264,6 +268,7 @@ class FitResult:
     annotators: AnnotatorModel | None = None
     label_probs: LabelProbs | None = None
     predictor: Predictor | None = None
+    unseen_label_probs: UnseenLabelProbs | None = None
     objective: Objective = field(default_factory=lambda: np.empty(0))
     converged: bool = True
     iterations: int = 0
@@ -383,7 +388,15 @@ def _fit(model: Model, data: Sequence[TrainingData], contexts: Sequence[FitConte
 def _on_scale(result: FitResult, scale: Scale) -> FitResult:
     if not isinstance(result, FitResult) or result.predictor is None:  # pyright: ignore[reportUnnecessaryIsInstance]: a plug-in may return anything
         return result
-    return replace(result, predictor=ScaledPredictor(predictor=result.predictor, scale=scale))
+    own: UnseenLabelProbs | None = result.unseen_label_probs
+    if own is not None:
+        own = _read_on(scale, own)
+    predictor = ScaledPredictor(predictor=result.predictor, scale=scale)
+    return replace(result, predictor=predictor, unseen_label_probs=own)
+
+
+def _read_on(scale: Scale, label_probs: UnseenLabelProbs) -> UnseenLabelProbs:
+    return lambda items, item, annotator: label_probs(scale.items(items), item, annotator)
 
 
 @dataclass(frozen=True, eq=False)

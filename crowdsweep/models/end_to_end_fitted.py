@@ -5,8 +5,8 @@ the training items, confusion matrices, and the predictive probability of labels
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import final
 
 import numpy as np
@@ -27,7 +27,7 @@ from crowdsweep.arrays import (
     normalised_rows,
 )
 from crowdsweep.data.annotations import Annotations
-from crowdsweep.data.dataset import TrainingData
+from crowdsweep.data.dataset import Items, TrainingData
 from crowdsweep.models._answers import ActiveAnswers
 from crowdsweep.models._em import chunks, normalised
 from crowdsweep.models._stacked import weights_of
@@ -167,17 +167,16 @@ class Trained:
             n_annotators=self.answers.declared,
         )
 
-        def label_probs(item: ItemCodes, annotator: AnnotatorCodes) -> RowProbs:
-            out = np.empty((len(item), n_classes))
-            for part in chunks(len(item), n_classes**2):
-                out[part] = np.einsum("ak,akl->al", posterior[item[part]], annotators.of(item[part], annotator[part]))
-            return out
+        def unseen_label_probs(items: Items, item: ItemCodes, annotator: AnnotatorCodes) -> RowProbs:
+            asked = replace(annotators, trained=replace(self, data=replace(self.data, items=items)))
+            return asked.label_probs(self.predictor.predict(items, "classifier"), item, annotator)
 
         return FitResult(
             item_probs=posterior,
             annotators=annotators,
-            label_probs=label_probs,
+            label_probs=partial(annotators.label_probs, posterior),
             predictor=self.predictor,
+            unseen_label_probs=unseen_label_probs,
             objective=self.objective,
             converged=self.converged,
             iterations=len(self.objective),
@@ -215,6 +214,13 @@ class TrainedAnnotators:
         found = np.tile(self.crowd, (len(annotators), 1, 1))
         found[known] = self.trained.confusions(item[known], place[known])
         return found
+
+    def label_probs(self, classes: ItemProbs, item: ItemCodes, annotator: AnnotatorCodes) -> RowProbs:
+        """Returns what each of these annotators would say of each of these items, whose classes are that probable."""
+        out = np.empty((len(item), classes.shape[1]))
+        for part in chunks(len(item), classes.shape[1] ** 2):
+            out[part] = np.einsum("ak,akl->al", classes[item[part]], self.of(item[part], annotator[part]))
+        return out
 
     def _known(
         self, annotators: Int[np.ndarray, " rows"]

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from crowdsweep.metrics.intervals import Estimate, estimate
-from crowdsweep.metrics.known import HELDOUT
+from crowdsweep.metrics.known import by_held_out
 from crowdsweep.metrics.shown import show_with_interval, unsound_words
 from crowdsweep.metrics.wording import is_share, readable
 from crowdsweep.record.array_names import ItemScores, no_item_scores
@@ -47,7 +47,7 @@ class AxisPoint:
         values = self.by_seed.get(metric)
         if not values:
             return None
-        overlapping, items = heldout if metric == HELDOUT else 0.0, self.by_item.get(metric, {})
+        overlapping, items = heldout if by_held_out(metric) else 0.0, self.by_item.get(metric, {})
         return estimate(
             [values[seed] for seed in sorted(values)],
             metric=metric,

@@ -22,7 +22,7 @@ import numpy as np
 
 from crowdsweep.metrics.differences import difference
 from crowdsweep.metrics.intervals import Estimate, estimate
-from crowdsweep.metrics.known import HELDOUT, ItemMetric, info_of
+from crowdsweep.metrics.known import ItemMetric, by_held_out, info_of
 from crowdsweep.metrics.shown import show_with_interval
 from crowdsweep.studies.axis import AxisPoint, ModelsAlong
 
@@ -226,7 +226,7 @@ def loss_of(full: AxisPoint, here: AxisPoint, group: Group) -> Estimate | None:
     paired = None
     if all(seed in items and seed in others for seed in seeds):
         paired = np.stack([items[seed].astype(np.float64) - others[seed] for seed in seeds])
-    overlapping = group.heldout if metric == HELDOUT else 0.0
+    overlapping = group.heldout if by_held_out(metric) else 0.0
     one, other = [whole[seed] for seed in seeds], [part[seed] for seed in seeds]
     return difference(one, other, metric=metric, heldout=overlapping, item_differences=paired)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from crowdsweep.metrics.known import HELDOUT, info_of
+from crowdsweep.metrics.known import HELDOUT, by_held_out, info_of
 from crowdsweep.metrics.power_law import FEWEST_NUMBERS, PowerLaw, Predicted, at, fit
 from crowdsweep.metrics.resampling import resampled_means
 from crowdsweep.metrics.shown import show_number
@@ -58,7 +58,7 @@ def law_of(points: Points, group: Group, sizes: Mapping[int | None, float]) -> P
         DRAWS,
         SeedStream(0).numpy("more labels"),
         rights=with_items and is_share(metric),
-        heldout=group.heldout if metric == HELDOUT else 0.0,
+        heldout=group.heldout if by_held_out(metric) else 0.0,
     )
     info = info_of(metric)
     return fit([labels for labels, _ in places], means, draws, float("inf") if info is None else info.high)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from crowdsweep.metrics.known import ItemMetric, info_of
 from crowdsweep.record.bar import Bar
 from crowdsweep.record.result import TrialResult
 from crowdsweep.record.spec import TrialSpec
@@ -22,10 +23,10 @@ def raced_after(config: SweepConfig) -> int | None:
 
 
 def early_stop_of(config: SweepConfig, metric: str) -> MedianRule | None:
-    """Returns the rule that ends fits of a search by this metric; None where all go to their end. Only dev metrics are
-    scored while a fit goes on."""
+    """Returns the rule that ends fits of a search by this metric; None where all go to their end. Only dev metrics of
+    items are scored while a fit goes on."""
     rule = config.early_stop
-    if rule.kind != "median" or not metric.startswith("dev_"):
+    if rule.kind != "median" or not metric.startswith("dev_") or not isinstance(info_of(metric), ItemMetric):
         return None
     return MedianRule(quantile=rule.quantile, grace=rule.grace)
 

@@ -10,7 +10,16 @@ from typing import Any, get_args, get_origin
 
 from crowdsweep.data import catalogue
 from crowdsweep.errors import BadInput, plain, shortened
-from crowdsweep.metrics.known import METRICS, NAMES_WITH_A_GOAL, SPLITS, ItemMetric, MetricInfo, info_of
+from crowdsweep.metrics.known import (
+    ANSWER_PLACES,
+    METRICS,
+    NAMES_WITH_A_GOAL,
+    SPLITS,
+    AnswerMetric,
+    ItemMetric,
+    MetricInfo,
+    info_of,
+)
 from crowdsweep.metrics.wording import words
 from crowdsweep.models import registered
 from crowdsweep.registry import discovery
@@ -135,10 +144,15 @@ def _of_metric(name: str) -> Iterator[str]:
     if isinstance(info, ItemMetric):
         stands = ", ".join(f"{split}_{info.name}" for split in SPLITS)
         lines.append(_filled(f"Of items, and so named with their split: {stands}."))
+    if isinstance(info, AnswerMetric):
+        stands = ", ".join(f"{place}_{info.name}" for place in ANSWER_PLACES)
+        lines.append(_filled(f"Of answers to dev and test items, or of such as are held out: {stands}."))
     yield "\n".join(lines)
 
 
 def _full_names(info: MetricInfo) -> set[str]:
+    if isinstance(info, AnswerMetric):
+        return {f"{place}_{info.name}" for place in ANSWER_PLACES}
     return {f"{split}_{info.name}" for split in SPLITS} if isinstance(info, ItemMetric) else {info.name}
 
 

@@ -16,7 +16,7 @@ from crowdsweep.data.dataset import CrowdDataset, Items, TrialData
 from crowdsweep.data.oddities import mistakes
 from crowdsweep.data.splits import data_version, prepare
 from crowdsweep.errors import BadInput, DataError, SweepFileError
-from crowdsweep.metrics.known import HELDOUT
+from crowdsweep.metrics.known import HELDOUT, by_held_out
 from crowdsweep.models import registered
 from crowdsweep.models.contract import ModelInfo, Need
 from crowdsweep.record.spec import canonical_json, digest
@@ -254,7 +254,7 @@ def _scorable(cell: Cell, trial: TrialData, asked: bool, pilots: Pilots) -> tupl
     def outputs() -> Outputs | None:
         return pilots.outputs(cell.info, params, trial)
 
-    if cell.metric.name != HELDOUT:
+    if not by_held_out(cell.metric.name):
         if lacks := why_not_by_metric(cell.info, cell.metric, outputs):
             raise DataError(f"{lacks}; give it parameters, not a search, or a sweep of its own by {HELDOUT}")
         return cell, ""
@@ -309,7 +309,7 @@ def _needs(info: ModelInfo, entry: ModelEntry, items: Items) -> frozenset[Need]:
 def _search(config: SweepConfig, cell: Cell, space: Space, instead: str) -> Search:
     space.check_fits(cell.info.name, cell.fixed)
     metric = cell.metric
-    heldout = config.heldout.fraction if metric.name == HELDOUT else 0.0
+    heldout = config.heldout.fraction if by_held_out(metric.name) else 0.0
     limit = config.budget.points if space.size is None else min(config.budget.points, space.size)
     sampler = config.sampler
     chosen = chosen_for(space, sampler, limit)

@@ -7,7 +7,16 @@ import numpy as np
 
 from crowdsweep.data.dataset import Scale, TrialData
 from crowdsweep.errors import SweepFileError
-from crowdsweep.metrics.known import ACCURACY, HELDOUT, KL, CrowdMetric, ItemMetric, info_of, repeats_votes
+from crowdsweep.metrics.known import (
+    ACCURACY,
+    HELDOUT,
+    KL,
+    AnswerMetric,
+    CrowdMetric,
+    ItemMetric,
+    info_of,
+    repeats_votes,
+)
 from crowdsweep.metrics.wording import goal_of
 from crowdsweep.models.contract import DataShape, ModelInfo
 from crowdsweep.sweep.pilot import Outputs
@@ -23,6 +32,7 @@ class Offer:
     Attributes:
         shape: sizes of the training data.
         scored: splits with at least one item that has a reference; true where one of these has gold.
+        answered: splits, of dev and test, with items that somebody answered.
         training_gold: whether any training item has gold.
         crowd: whether the annotators' true confusion matrices are known.
         anonymous: nobody knows who gave which label.
@@ -38,6 +48,7 @@ class Offer:
     scale: Scale = "nominal"
     class_names: tuple[str, ...] = ()
     unit: np.ndarray | None = None
+    answered: frozenset[str] = frozenset()
 
     @property
     def only_own_votes(self) -> bool:
@@ -65,6 +76,9 @@ def offer_of(trial: TrialData) -> Offer:
         scale=training.scale,
         class_names=trial.class_names,
         unit=training.items.unit,
+        answered=frozenset(
+            split for split, part in trial.evaluation.items() if part.answers is not None and len(part.answers)
+        ),
     )
 
 
@@ -104,12 +118,17 @@ def why_not_by_heldout(info: ModelInfo, holds_out: Callable[[], bool], outputs: 
     """
     if not holds_out():
         return NOTHING_TO_HOLD_OUT
-    predicts = info.predicts_labels
-    if predicts is None:
-        predicts = (found := outputs()) is None or found.label_probs
-    if not predicts:
+    if not predicts_labels(info, outputs):
         return f"{info.name} gives no probabilities to answers that it has not seen (`label_probs`)"
     return ""
+
+
+def predicts_labels(info: ModelInfo, outputs: Callable[[], Outputs | None]) -> bool:
+    """Returns whether a model gives probabilities to labels that it has not seen, as far as that is known."""
+    if info.predicts_labels is not None:
+        return info.predicts_labels
+    found = outputs()
+    return found is None or found.label_probs
 
 
 def why_not_by_metric(info: ModelInfo, metric: Metric, outputs: Callable[[], Outputs | None]) -> str:
@@ -127,7 +146,9 @@ def why_not_by_metric(info: ModelInfo, metric: Metric, outputs: Callable[[], Out
         found = outputs()
         lacks = found is not None and not found.annotators
         return f"{info.name} says nothing of annotators, which {metric.name} scores" if lacks else ""
-    if not isinstance(known, ItemMetric) or name.startswith("train_"):
+    if isinstance(known, AnswerMetric) and not predicts_labels(info, outputs):
+        return f"{info.name} does not say what an annotator would answer, which {metric.name} scores"
+    if not isinstance(known, ItemMetric | AnswerMetric) or name.startswith("train_"):
         return ""
     if not use and info.needs & {"features", "text"}:
         return ""
@@ -154,6 +175,8 @@ def check_metric(metric: Metric, offer: Offer, where: str) -> None:
             f"{where}: metric {metric.name!r} compares with how annotators really answer, which takes gold for "
             f"training items (or a simulated crowd), and there is none; take {HELDOUT}, which needs no gold"
         )
+    if isinstance(info, AnswerMetric):
+        _check_answers(metric, info, offer, where)
     if not isinstance(info, ItemMetric):
         return
     split = metric.name.partition("_")[0]
@@ -174,4 +197,23 @@ def check_metric(metric: Metric, offer: Offer, where: str) -> None:
         raise SweepFileError(
             f"{where}: metric {metric.name!r} is defined for {needs}, which this dataset does not have; "
             f"take {split}_{ACCURACY}"
+        )
+
+
+def _check_answers(metric: Metric, info: AnswerMetric, offer: Offer, where: str) -> None:
+    place = metric.name.partition("_")[0]
+    if offer.anonymous:
+        raise SweepFileError(
+            f"{where}: metric {metric.name!r} scores what single annotators answer, and nobody knows here who did; "
+            f"take one of distributions, such as dev_{KL}"
+        )
+    if offer.scale not in info.scales:
+        raise SweepFileError(
+            f"{where}: metric {metric.name!r} is defined for {' or '.join(info.scales)} labels, these are "
+            f"{offer.scale}; take {place}_error_rate, or write the scale into dataset.yaml"
+        )
+    if place != "heldout" and place not in offer.answered:
+        raise SweepFileError(
+            f"{where}: metric {metric.name!r} scores annotators' answers to {place} items, and there are none; take "
+            f"heldout_{info.name}, of answers to training items that are held out"
         )

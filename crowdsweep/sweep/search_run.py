@@ -29,7 +29,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
 
-from crowdsweep.metrics.known import HELDOUT
+from crowdsweep.metrics.known import by_held_out
 from crowdsweep.record.bar import Bar
 from crowdsweep.record.events import Event, PointProposed, PointScored, PointsSelected
 from crowdsweep.record.result import Failure, Status, TrialResult
@@ -244,7 +244,7 @@ class SearchRun:
         return sign * loss + fmean(scores[seed] - best[seed] for seed in scores)
 
     def _is_flagged(self, number: int, results: Results) -> bool:
-        if self.search.metric.name != HELDOUT:
+        if not by_held_out(self.search.metric.name):
             return False
         flagged = [bool(results[spec.key].flags) for spec in self._specs[number] if spec.key in results]
         return bool(flagged) and 2 * sum(flagged) >= len(flagged)

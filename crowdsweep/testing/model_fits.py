@@ -149,6 +149,9 @@ def must_be_valid(fitted: FitResult, data: TrainingData) -> None:
         item = np.repeat(np.arange(data.n_items, dtype=np.int32), 2)
         annotator = (np.arange(len(item)) % data.n_annotators).astype(np.int32)
         must_be_probs(fitted.label_probs(item, annotator), (len(item), data.n_classes), "label_probs", sums=sums)
+        if fitted.unseen_label_probs is not None:
+            probs = fitted.unseen_label_probs(data.items, item, annotator)
+            must_be_probs(probs, (len(item), data.n_classes), "unseen_label_probs", sums=sums)
     if fitted.predictor is not None:
         must_be_predictor(fitted.predictor, data.items, data.n_classes, sums)
 

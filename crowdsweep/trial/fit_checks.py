@@ -27,8 +27,10 @@ def checked_fit(given: FitResult, data: TrainingData) -> FitResult:
         FitFailed: one of its parts is something else.
         ModelFault: a part raised when it was looked at.
     """
-    if given.label_probs is not None and not callable(given.label_probs):
-        raise FitFailed(f"expected label_probs as a function, got {kind_of(given.label_probs)}")
+    for name in ("label_probs", "unseen_label_probs"):
+        function = getattr(given, name)
+        if function is not None and not callable(function):
+            raise FitFailed(f"expected {name} as a function, got {kind_of(function)}")
     _check_has(given.annotators, "annotators", ("confusion", "global_confusion"))
     _check_has(given.predictor, "predictor", ("uses", "predict"))
     probs = array_of(given.item_probs, "item probabilities")

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from crowdsweep.metrics.known import ItemMetric, info_of
 from crowdsweep.record.bar import Bar
 
 MOST_POINTS = 100
@@ -14,7 +15,8 @@ class CurveSpec:
     may end says so in its own (`TrialSpec.early_stop`).
 
     Attributes:
-        metric: a metric of dev items (`dev_accuracy`, `dev_kl.snap`); any other is not scored before the end.
+        metric: a metric of dev items (`dev_accuracy`, `dev_kl.snap`); any other, one of the answers to them too, is not
+            scored before the end.
         every: epochs or EM steps from one score to the next, at least 1.
         bars: trial key → what ends that trial early.
     """
@@ -25,7 +27,8 @@ class CurveSpec:
 
     def is_due(self, step: int) -> bool:
         """Whether a fit is scored after this step (from 1)."""
-        return self.metric.startswith("dev_") and step % self.every == 0
+        of_dev_items = self.metric.startswith("dev_") and isinstance(info_of(self.metric), ItemMetric)
+        return of_dev_items and step % self.every == 0
 
 
 def thinned_curve(curve: Sequence[tuple[int, float]]) -> list[tuple[int, float]]:

@@ -1,5 +1,8 @@
 """All metrics of one fitted model, from the table in `metrics.known`. A metric that does not apply is absent.
 
+Of single answers, those that were held out and those to dev and test items are scored by what the fit says of their
+annotators, where these are known; of an annotator without a training label it says what it says of the crowd.
+
 Metrics of items are `<split>_<metric>`: `train` scores the fit's own item probabilities, `dev` and `test` the
 predictor's default use, a further use adds `.<use>`. Where any item of a split has gold, only items with gold are
 scored; else all items are, against the label distribution of their own annotations: training items by their divergence
@@ -7,6 +10,7 @@ from it alone, as what they trained on cannot say who is right.
 """
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 
 import numpy as np
 from jaxtyping import Bool, Int32
@@ -27,6 +31,7 @@ from crowdsweep.data.dataset import EvaluationSet, Items, TrainingData, TrialDat
 from crowdsweep.errors import FitFailed
 from crowdsweep.metrics.annotators import CountedChoosers, CountedCrowd, mean_confusion
 from crowdsweep.metrics.known import (
+    ANSWER_METRICS,
     COUNT_METRICS,
     CROWD_METRICS,
     HELDOUT_METRICS,
@@ -38,6 +43,7 @@ from crowdsweep.metrics.known import (
     info_of,
     repeats_votes,
 )
+from crowdsweep.models._em import label_probs_of, label_probs_of_anybody
 from crowdsweep.models.contract import AnnotatorModel, FitResult, LabelProbs, Predictor
 from crowdsweep.trial.fit_checks import array_of, check_probabilities, kind_of
 from crowdsweep.trial.model_calls import guarded
@@ -80,10 +86,12 @@ def score(
     for (split, suffix), items in scored.items():
         applying = [m for m in ITEM_METRICS if _applies(m, items) and not repeats_votes(f"{split}_{m.name}", gold)]
         metrics |= {f"{split}_{metric.name}{suffix}": metric.score(items) for metric in applying}
-    if trial.heldout is not None and len(trial.heldout) and fit.label_probs is not None:
-        label_probs = _checked_label_probs(fit.label_probs, trial.training.n_classes)
-        heldout = HeldoutAnswers(label_probs=label_probs, answers=trial.heldout, scale=trial.training.scale)
-        metrics |= {metric.name: metric.score(heldout) for metric in HELDOUT_METRICS}
+    for place, answers in _unseen_answers(fit, trial):
+        if place == "heldout":
+            metrics |= {metric.name: metric.score(answers) for metric in HELDOUT_METRICS}
+        if not annotations.anonymous:
+            known = [metric for metric in ANSWER_METRICS if answers.scale in metric.scales]
+            metrics |= {f"{place}_{metric.name}": metric.score(answers) for metric in known}
     if fit.annotators is None or not len(annotations):
         return metrics, None
     crowd = _scored_crowd(fit.annotators, fit.item_probs, trial)
@@ -145,6 +153,40 @@ def _predictions(predictor: Predictor, items: Items, use: str, training: Trainin
         raise FitFailed(f"predictions ({use}) for unseen items are not finite")
     check_probabilities(predicted, what, rows_sum_to_one=training.scale != "multilabel")
     return predicted
+
+
+def _unseen_answers(fit: FitResult, trial: TrialData) -> Iterator[tuple[str, HeldoutAnswers]]:
+    """Yields answers that the fit did not see, by where they come from, with the probabilities that it gives them."""
+    training = trial.training
+    if fit.label_probs is None:
+        return
+    if trial.heldout is not None and len(trial.heldout):
+        label_probs = _checked_label_probs(fit.label_probs, training.n_classes)
+        yield "heldout", HeldoutAnswers(label_probs=label_probs, answers=trial.heldout, scale=training.scale)
+    if fit.predictor is None or training.annotations.anonymous:
+        return
+    for split, part in trial.evaluation.items():
+        if part.answers is not None and len(part.answers):
+            label_probs = _of_unseen_items(fit, fit.predictor, part, training)
+            if label_probs is not None:
+                yield split, HeldoutAnswers(label_probs=label_probs, answers=part.answers, scale=training.scale)
+
+
+def _of_unseen_items(
+    fit: FitResult, predictor: Predictor, part: EvaluationSet, training: TrainingData
+) -> LabelProbs | None:
+    """Returns the probabilities of answers to the scored items of a split; None where the model does not say: of
+    multi-label data, whose annotators' matrices are of single classes, only what it says itself is known."""
+    own = fit.unseen_label_probs
+    if own is not None:
+        label_probs = _checked_label_probs(partial(own, part.items), training.n_classes)
+        return lambda item, annotator: label_probs(part.scored[item], annotator)
+    if fit.annotators is not None and training.scale == "multilabel":
+        return None
+    classes = _predictions(predictor, part.items, _uses(predictor)[0], training)[part.scored]
+    if fit.annotators is None:
+        return label_probs_of_anybody(classes)
+    return _checked_label_probs(label_probs_of(classes, fit.annotators), training.n_classes)
 
 
 def _checked_label_probs(label_probs: LabelProbs, n_classes: int) -> LabelProbs:

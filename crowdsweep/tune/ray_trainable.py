@@ -20,7 +20,7 @@ from crowdsweep.api.loading import load
 from crowdsweep.data.dataset import CrowdDataset
 from crowdsweep.data.splits import data_version
 from crowdsweep.errors import FitFailed
-from crowdsweep.metrics.known import HELDOUT, check_metric_name
+from crowdsweep.metrics.known import by_held_out, check_metric_name
 from crowdsweep.models import registered
 from crowdsweep.record.events import TrialProgressed
 from crowdsweep.record.result import TrialResult
@@ -73,7 +73,7 @@ class Job:
             BadInput: the model does not take it.
         """
         point = self.point_of(config)
-        heldout = Heldout().fraction if self.metric == HELDOUT else 0.0
+        heldout = Heldout().fraction if by_held_out(self.metric) else 0.0
         return [
             TrialSpec(
                 model=self.model,

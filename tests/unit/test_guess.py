@@ -153,6 +153,7 @@ def test_a_guess_that_is_not_sure_names_columns_and_options(tmp_path: Path, head
     ("form", "content"),
     [
         ("peerannot", {"p1": {"ann": 0, "bob": 1}, "p2": {}}),
+        ("lewidi", {"1": {"text": "…", "annotations": "0,1", "annotators": "Ann1,Ann2", "soft_label": {"0": 0.5}}}),
         ("label-studio", [{"id": 1, "data": {}, "annotations": []}]),
         ("label-studio", [{"id": 1, "mood": "happy", "annotator": 5}]),
         ("argilla", [{"id": "r1", "responses": {}}]),

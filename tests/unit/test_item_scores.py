@@ -48,7 +48,9 @@ def test_scores_of_items_average_to_the_metrics(tmp_path: Path, multilabel: bool
     assert found.keys() == {"item_scores.train", "items_scored.train"}
     scores = found["item_scores.train"]
     assert scores.shape == (30,)
-    assert scores.dtype.names == ("accuracy", "macro_f1", "log_loss", "brier", "ece", "kl", "kl_reverse", "js")
+    assert scores.dtype.names == (
+        "accuracy", "macro_f1", "log_loss", "brier", "ece", "kl", "kl_reverse", "js", "manhattan"
+    )  # fmt: skip
     for name in scores.dtype.names:
         assert scores[name].mean() == pytest.approx(result.metrics[f"train_{name}"], abs=1e-6)
     np.testing.assert_array_equal(found["items_scored.train"], np.arange(30))

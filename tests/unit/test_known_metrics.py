@@ -18,7 +18,8 @@ from crowdsweep.metrics.known import (
 from crowdsweep.metrics.wording import goal_of, is_count, is_share, readable, words
 
 NAMED = {  # that scripts rely on
-    "accuracy", "macro_f1", "log_loss", "brier", "ece", "kl", "kl_reverse", "js", "span_f1", "entropy",
+    "accuracy", "macro_f1", "log_loss", "brier", "ece", "kl", "kl_reverse", "js", "manhattan", "span_f1",
+    "entropy", "error_rate", "error_rate_annotators", "absolute_distance", "absolute_distance_annotators",
     "heldout_loglik", "js_annotators", "js_annotators_crowd",
     "js_global", "js_global_weighted", "n_annotations", "n_active_annotators",
 }  # fmt: skip
@@ -46,6 +47,10 @@ def test_every_name_with_a_goal_can_be_asked_for(name: str) -> None:
         ("dev_brier", "minimize", "dev Brier score"),
         ("dev_entropy", None, "dev entropy of predictions, nats"),
         ("heldout_loglik", "maximize", "held-out log-likelihood, nats"),
+        ("dev_manhattan", "minimize", "dev Manhattan distance"),
+        ("test_error_rate", "minimize", "test error rate of single answers, %"),
+        ("heldout_error_rate_annotators", "minimize", "held-out error rate of annotators, %"),
+        ("heldout_absolute_distance", "minimize", "held-out absolute distance of single answers"),
         ("js_global_weighted", "minimize", "JS of the crowd, weighted, bits"),
         ("n_annotations", None, "annotations"),
         ("something_else", None, "something else"),
@@ -58,7 +63,21 @@ def test_what_a_name_says(name: str, goal: str | None, said: str) -> None:
     assert is_count(name) == name.startswith("n_")
 
 
-@pytest.mark.parametrize("name", ["test_accurracy", "accuracy", "heldout_loglik.crowd", "js_global.x", "dev_kl.", "x"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "test_accurracy",
+        "accuracy",
+        "heldout_loglik.crowd",
+        "js_global.x",
+        "dev_kl.",
+        "x",
+        "train_error_rate",
+        "heldout_accuracy",
+        "error_rate",
+        "dev_error_rate.snap",
+    ],
+)
 def test_a_name_that_is_none_is_refused(name: str) -> None:
     with pytest.raises(UnknownName, match="unknown metric"):
         check_metric_name(name)
@@ -84,6 +103,7 @@ def test_names_are_read_without_split_and_use() -> None:
     assert metric_kind("test_accuracy.crowd") == "accuracy"
     assert metric_kind("heldout_loglik") == "heldout_loglik"
     assert metric_kind("js_global") == "js_global"
+    assert metric_kind("heldout_error_rate") == "error_rate"
     assert info_of("dev_js") is METRICS["js"]
     assert info_of("js") is METRICS["js"]
     assert {metric.name for metric in CROWD_METRICS} == {

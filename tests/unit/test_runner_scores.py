@@ -61,7 +61,7 @@ def test_anonymous_annotators_have_no_matrices_of_their_own(add_model: Callable[
 
 def runner_metrics() -> list[str]:
     """What is computed without gold: the others would repeat the vote."""
-    return ["kl", "kl_reverse", "js", "entropy"]
+    return ["kl", "kl_reverse", "js", "manhattan", "entropy"]
 
 
 def test_where_some_items_have_gold_only_those_are_scored(add_model: Callable[..., list[Any]]) -> None:

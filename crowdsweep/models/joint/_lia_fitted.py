@@ -172,6 +172,13 @@ class FittedLia:
             out[part] = np.einsum("rjk,rjkl->rjl", posterior[item[part]], confused)
         return as_probs(out, multilabel=self.multilabel)
 
+    def unseen_label_probs(
+        self, items: Items, item: Int[np.ndarray, " rows"], annotator: Int[np.ndarray, " rows"]
+    ) -> Float64[np.ndarray, "rows _"]:
+        """Returns the same of items that nobody answered: the classifier alone says what they are."""
+        asked = replace(self, inputs=self.network.classes.inputs(items))
+        return asked.predictive(asked.classifier, item, annotator)
+
     def loss(self, posterior: Posterior, validation: Answers) -> float:
         """Returns minus the mean log-probability of answers that were not trained on."""
         lost, weight = np.zeros(len(validation.said)), weights_of(validation.rows)

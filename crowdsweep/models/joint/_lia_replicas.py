@@ -347,6 +347,7 @@ class _Replicas:
             annotators=annotators,
             label_probs=lambda item, annotator: end.predictive(posterior, item, annotator),
             predictor=LiaPredictor(fitted=end) if labels_unseen else None,
+            unseen_label_probs=end.unseen_label_probs if labels_unseen else None,
             objective=-np.array(history.losses),
             converged=history.converged or not still_improves(-np.array(history.losses)),
             iterations=len(history.losses),

@@ -78,8 +78,11 @@ class PersonalClassifiers:
             )
         return FitResult(
             item_probs=normalised(labels.inputs @ now.crowd)[0],
-            label_probs=labels.label_probs(now),
+            label_probs=labels.label_probs(now, labels.inputs),
             predictor=SoftmaxPredictor(features=features, weights=now.crowd),
+            unseen_label_probs=lambda items, item, annotator: labels.label_probs(now, features.inputs(items))(
+                item, annotator
+            ),
             objective=np.array(history),
             converged=not rises,
             iterations=len(history),
@@ -278,20 +281,21 @@ class _Labels:
             found[self.code] = np.sqrt(np.maximum(squares, 0.0))
         return found
 
-    def label_probs(self, now: _Fitted) -> LabelProbs:
-        """Returns the function rows (item, annotator) -> softmax(x_i w_t); w_0 for annotators without labels."""
+    def label_probs(self, now: _Fitted, inputs: Inputs) -> LabelProbs:
+        """Returns the function rows (item, annotator) -> softmax(x_i w_t), of the items with these inputs; w_0 for
+        annotators without labels."""
         place_of = np.full(self.n_annotators, -1)
         place_of[self.code] = np.arange(len(self.code))
 
         def label_probs(item: ItemCodes, annotator: AnnotatorCodes) -> RowProbs:
-            scores = (self.inputs @ now.crowd)[item]
+            scores = (inputs @ now.crowd)[item]
             order = np.argsort(annotator, kind="stable")
             for rows in np.split(order, np.flatnonzero(np.diff(annotator[order])) + 1) if len(order) else []:
                 place = place_of[annotator[rows[0]]]
                 if place >= 0:
                     mine = slice(self.pointers[place], self.pointers[place + 1])
                     own = self.inputs[self.item[mine]].T @ (self.root[mine, None] * now.own[mine])
-                    scores[rows] += self.inputs[item[rows]] @ own
+                    scores[rows] += inputs[item[rows]] @ own
             return normalised(scores)[0]
 
         return label_probs

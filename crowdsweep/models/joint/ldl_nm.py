@@ -28,6 +28,7 @@ Besides labels (`extras`): `item_latents` and `item_classes`, the latent space o
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Annotated, Any, cast, final
 
 import numpy as np
@@ -45,7 +46,7 @@ from crowdsweep.models._batches import Batch, StackedRows
 from crowdsweep.models._cost import MATRIX_PRODUCT, passes_over, stopping_share
 from crowdsweep.models._stacked import weights_of
 from crowdsweep.models.checkpoints import CheckpointPart
-from crowdsweep.models.contract import DataShape, FitContext, FitResult, LabelProbs, ModelInfo
+from crowdsweep.models.contract import DataShape, FitContext, FitResult, ModelInfo, UnseenLabelProbs
 from crowdsweep.models.joint._ldl_network import Activation, Aggregation, AnnotatorEnsemble, LdlNetwork
 from crowdsweep.models.joint._unseen_annotator import Descent as Descent  # noqa: PLC0414 - one door
 from crowdsweep.models.joint._unseen_annotator import infer_annotator as infer_annotator  # noqa: PLC0414
@@ -168,10 +169,14 @@ class LdlNm:
         return [
             FitResult(
                 item_probs=(asked := ensemble(replica, history.end)).predict(part.items, "ensemble"),
-                label_probs=_label_probs(
-                    part, asked, history.end.tables["annotators"][: part.n_annotators], sets[replica].taught
+                label_probs=partial(
+                    said := _said_by(
+                        asked, history.end.tables["annotators"][: part.n_annotators], sets[replica].taught
+                    ),
+                    part.items,
                 ),
                 predictor=asked,
+                unseen_label_probs=said,
                 objective=-np.array(history.losses),
                 converged=history.converged,
                 iterations=len(history.losses),
@@ -391,20 +396,19 @@ def _unseen_scores(
     return {"unseen": own.unseen.astype(np.int32), "unseen_loglik": loglik}
 
 
-def _label_probs(
-    data: TrainingData,
+def _said_by(
     ensemble: AnnotatorEnsemble,
     annotators: Float32[np.ndarray, "annotators width"],
     taught: Bool[np.ndarray, " annotators"],
-) -> LabelProbs:
+) -> UnseenLabelProbs:
     crowd = replace(ensemble, aggregation="mean")
 
-    def label_probs(item: ItemCodes, annotator: AnnotatorCodes) -> RowProbs:
-        probs = ensemble.said_by(data.items.take(item), annotators[annotator])
+    def label_probs(items: Items, item: ItemCodes, annotator: AnnotatorCodes) -> RowProbs:
+        probs = ensemble.said_by(items.take(item), annotators[annotator])
         unknown = ~taught[annotator]
         if unknown.any():
             asked, place = np.unique(item[unknown], return_inverse=True)
-            probs[unknown] = crowd.predict(data.items.take(asked), "ensemble")[place]
+            probs[unknown] = crowd.predict(items.take(asked), "ensemble")[place]
         return probs
 
     return label_probs

@@ -24,17 +24,18 @@ projection had a divergence of .157 from the truth; with the score above it has 
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Annotated, Any, Literal, final
 
 import numpy as np
 from annotated_types import Gt
 
-from crowdsweep.arrays import ItemProbs
+from crowdsweep.arrays import AnnotatorCodes, ItemCodes, ItemProbs, RowProbs
 from crowdsweep.data.dataset import Items, TrainingData
 from crowdsweep.models._cost import training_cost
 from crowdsweep.models._em import normalised
 from crowdsweep.models.aggregate._clustered import ClusterModel, FittedClusters
-from crowdsweep.models.clusters import Clusters, projected
+from crowdsweep.models.clusters import ClusteredCrowd, Clusters, ItemClusters, projected
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo, Predictor
 from crowdsweep.models.training_jobs import TrainingJob, train_classifiers
 from crowdsweep.models.two_stage._pair import READS_FEATURES, name_of, put_together
@@ -61,8 +62,15 @@ class GuidedPredictor:
         probs = self.classifier.predict(items, self.classifier.uses[0])
         if use == "none":
             return probs
-        memberships, _ = normalised(self.clusters.scores(probs, self.count))
-        return projected(memberships, self.clusters.distributions, "hard" if use == "hard" else "soft")
+        return projected(self._memberships(probs), self.clusters.distributions, "hard" if use == "hard" else "soft")
+
+    def label_probs(self, crowd: ClusteredCrowd, items: Items, item: ItemCodes, annotator: AnnotatorCodes) -> RowProbs:
+        """Returns what annotators of this crowd would say of items, by the clusters that these may belong to."""
+        memberships = self._memberships(self.classifier.predict(items, self.classifier.uses[0]))
+        return replace(crowd, items=memberships).label_probs(item, annotator)
+
+    def _memberships(self, probs: ItemProbs) -> ItemClusters:
+        return normalised(self.clusters.scores(probs, self.count))[0]
 
 
 @final
@@ -98,7 +106,8 @@ class Guided:
         trained = train_classifiers(training.classifier, jobs, training.schedule, contexts[0].device)
         for i, classifier in zip(taught, trained, strict=True):
             predictor = self._predictor(classifier.predictor, fitted[i].crowd.clusters, data[i])
-            results[i] = replace(results[i], predictor=predictor)
+            answers = partial(predictor.label_probs, fitted[i].crowd)
+            results[i] = replace(results[i], predictor=predictor, unseen_label_probs=answers)
         return results
 
     def _job(self, fitted: FittedClusters, data: TrainingData, context: FitContext) -> TrainingJob:

@@ -23,6 +23,7 @@ as in `stl`.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import log
 from typing import Annotated, Literal, final
 
@@ -31,7 +32,7 @@ import torch
 from annotated_types import Ge
 from jaxtyping import Float
 
-from crowdsweep.arrays import ItemProbs
+from crowdsweep.arrays import AnnotatorCodes, ItemCodes, ItemProbs, RowProbs
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import Items, TrainingData
 from crowdsweep.models._batches import Batch
@@ -84,7 +85,8 @@ class MTL:
             FitResult(
                 item_probs=one.probs[:, :n_classes],
                 label_probs=label_probs_of_anybody(one.probs[:, n_classes:]),
-                predictor=HeadsPredictor(both=one.predictor),
+                predictor=(heads := HeadsPredictor(both=one.predictor)),
+                unseen_label_probs=partial(_said_by_anybody, heads),
                 objective=-one.losses,
                 converged=one.converged,
                 iterations=len(one.losses),
@@ -136,6 +138,10 @@ class HeadsPredictor:
         probs = self.both.predict(items, self.both.uses[0])
         half = probs.shape[1] // 2
         return probs[:, half:] if use == "soft" else probs[:, :half]
+
+
+def _said_by_anybody(heads: HeadsPredictor, items: Items, item: ItemCodes, _: AnnotatorCodes) -> RowProbs:
+    return heads.predict(items, "soft")[item]
 
 
 @final

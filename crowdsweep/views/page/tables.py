@@ -6,7 +6,7 @@ from dataclasses import replace
 from crowdsweep.analysis.compare import Comparison, DatasetComparison, Score
 from crowdsweep.analysis.searches import SearchShown
 from crowdsweep.metrics.intervals import Estimate
-from crowdsweep.metrics.known import HELDOUT, SPLITS
+from crowdsweep.metrics.known import SPLITS, by_held_out
 from crowdsweep.metrics.shown import show_interval, show_number, show_printed, show_probability, show_with_interval
 from crowdsweep.metrics.wording import is_count, readable
 from crowdsweep.record.naming import show_point
@@ -230,7 +230,7 @@ def _as_good(score: Score, metric: str) -> str:
     if beside is None:
         return ""
     if beside == "worse":
-        return "predicts answers less well" if metric == HELDOUT else "no, worse"
+        return "predicts answers less well" if by_held_out(metric) else "no, worse"
     return score.unsound(metric) or beside
 
 
