@@ -29,6 +29,7 @@ from crowdsweep.metrics.annotators import (
 )
 from crowdsweep.metrics.calibration import ece, ece_of_each
 from crowdsweep.metrics.heldout import LabelProbs, heldout_choices_loglik, heldout_loglik
+from crowdsweep.metrics.ordinal import errors_in_steps, wasserstein_of_each, weighted_kappa, weighted_kappa_of_each
 from crowdsweep.metrics.spans import are_span_tags, span_f1, span_f1_of_each
 
 Goal = Literal["maximize", "minimize"]
@@ -190,6 +191,12 @@ def _each(
     return lambda scored: scored.of_items(score(*scored.rows))
 
 
+def _mean(
+    score: Callable[[ItemProbs, ItemProbs], Float64[np.ndarray, " rows"]],
+) -> Callable[[ScoredItems], float]:
+    return lambda scored: float(score(*scored.rows).mean())
+
+
 def _macro_f1(scored: ScoredItems) -> float:
     score = items.multilabel_macro_f1 if scored.scale == "multilabel" else items.macro_f1
     return score(*_known_choices(scored))
@@ -256,6 +263,7 @@ ACCURACY, KL, HELDOUT = "accuracy", "kl", "heldout_loglik"
 _share = partial(ItemMetric, unit="%", goal="maximize", high=1.0)
 _loss = partial(ItemMetric, goal="minimize")
 _distance = partial(ItemMetric, goal="minimize", of_own_answers=True)
+_ORDINAL: tuple[Scale, ...] = ("ordinal",)
 _crowd_distance = partial(CrowdMetric, unit="bits", goal="minimize", high=1.0)
 
 ITEM_METRICS = (
@@ -330,6 +338,36 @@ ITEM_METRICS = (
         high=1.0,
         score=_rows(distributions.js),
         by_item=_each(distributions.js_of_each),
+    ),
+    _loss(
+        name="mae",
+        words="mean absolute error",
+        about="on an ordinal scale, steps by which the most probable class is off; ties count as for accuracy",
+        unit="steps",
+        scales=_ORDINAL,
+        score=_mean(errors_in_steps),
+        by_item=_each(errors_in_steps),
+    ),
+    ItemMetric(
+        name="weighted_kappa",
+        words="weighted kappa",
+        about="on an ordinal scale, agreement beyond chance of the most probable class, weighted by squared steps "
+        "(Cohen 1968)",
+        goal="maximize",
+        scales=_ORDINAL,
+        low=-1.0,
+        high=1.0,
+        score=_rows(weighted_kappa),
+        by_item=_each(weighted_kappa_of_each),
+    ),
+    _distance(
+        name="wasserstein",
+        words="Wasserstein distance",
+        about="on an ordinal scale, how far the prediction has to be moved to be the reference's label distribution",
+        unit="steps",
+        scales=_ORDINAL,
+        score=_mean(wasserstein_of_each),
+        by_item=_each(wasserstein_of_each),
     ),
     ItemMetric(
         name="entropy",
