@@ -119,10 +119,11 @@ class FittedMatrices:
         """Returns the matrix of each replica, where each has one annotator (`pooled`)."""
         return np.exp(self.columns.log_probs).reshape(self.columns.pseudo_answers.shape).transpose(0, 2, 1)
 
-    def results(self, smoothing: float) -> list[FitResult]:
-        """Returns the result of each replica; `smoothing` is that of the crowd's matrix."""
+    def results(self, smoothing: float | PseudoAnswers) -> list[FitResult]:
+        """Returns the result of each replica; `smoothing` is that of the crowds' matrices."""
         crowds = self.em.crowds
-        annotators = [annotator_model(crowds, self.columns, r, smoothing=smoothing) for r in range(crowds.n_replicas)]
+        each = np.broadcast_to(smoothing, self.columns.pseudo_answers.shape)
+        annotators = [annotator_model(crowds, self.columns, r, smoothing=own) for r, own in enumerate(each)]
         return self.em.results(annotators, [{"class_shares": own} for own in self.class_shares])
 
 

@@ -20,7 +20,8 @@ of the rows: Kim and Ghahramani (2012), "Bayesian classifier combination", AISTA
     m_j            mean of the prior                 neighbours
 
 Deviations: Kim and Ghahramani sample where this maximises, and their prior knows no order; that it falls off
-exponentially is ours, and so is `shrinkage`. An annotator without answers has the pooled matrix.
+exponentially is ours, and so is `shrinkage`. An annotator without answers has the matrix of all the others together,
+their pseudo-answers among them.
 """
 
 from collections.abc import Sequence
@@ -38,7 +39,6 @@ from crowdsweep.models.aggregate.dawid_skene import crowds_matrices, fit_matrice
 from crowdsweep.models.contract import FitContext, FitResult, Need
 
 _NEEDS: frozenset[Need] = frozenset({"order"})
-_SMOOTHING = 0.01  # pseudo-answers in every cell of the matrix of annotators without answers
 
 
 @final
@@ -69,17 +69,17 @@ class OrdinalDawidSkene:
         crowds = stack([part.annotations for part in data])
         start = soft_vote(crowds)
         prior = np.tile(self.strength * neighbours(crowds.n_classes, self.decay), (crowds.n_replicas, 1, 1))
-        active = crowds.replica_sums_of_annotators(np.ones(crowds.n_annotators))
-        crowd = crowds_matrices(crowds, start, active[:, None, None] * prior, self.tolerance)
+        everybody = np.maximum(crowds.replica_sums_of_annotators(np.ones(crowds.n_annotators)), 1.0)[:, None, None]
+        own = prior + self.shrinkage * crowds_matrices(crowds, start, everybody * prior, self.tolerance)
         fitted = fit_matrices(
             crowds,
             start,
-            prior + self.shrinkage * crowd,
+            own,
             iterations=self.iterations,
             tolerance=self.tolerance,
             reports=[context.report for context in contexts],
         )
-        return fitted.results(_SMOOTHING)
+        return fitted.results(everybody * own)
 
 
 def neighbours(n_classes: int, decay: float) -> Confusion:
