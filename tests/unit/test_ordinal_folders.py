@@ -14,6 +14,7 @@ from crowdsweep.cli.commands import run_command_line
 from crowdsweep.errors import BadInput, DataError
 from crowdsweep.importing.file_to_folder import import_file
 from crowdsweep.importing.rows import Asked
+from crowdsweep.models import registered
 from crowdsweep.record.journal import read_journal
 from crowdsweep.sweep.plan import make_plan
 from crowdsweep.sweepfile.read import parse_sweep
@@ -106,6 +107,7 @@ def test_answers_of_several_classes_have_no_such_scale(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.long
 def test_a_sweep_on_ratings_says_how_far_off_models_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = written(tmp_path / "stars.csv", ratings(("1", "2", "3", "4", "5"), gold=True))
     place, store = tmp_path / "stars", tmp_path / "store"
@@ -135,10 +137,8 @@ def test_without_an_order_its_model_is_refused_before_anything_runs(tmp_path: Pa
     given = {"name": "s", "datasets": ["anesthesia"], "models": ["ordinal-dawid-skene"], "engine": "inline"}
     with pytest.raises(BadInput, match=r"'ordinal-dawid-skene' needs classes in an order.* `scale: ordinal`"):
         make_plan(parse_sweep(given))
-    two_stage = {"name": "two-stage", "params": {"aggregate": "ordinal-dawid-skene"}}
-    digits = {"name": "digits", "annotators": 20}
-    with pytest.raises(BadInput, match="'two-stage' needs classes in an order"):
-        make_plan(parse_sweep({**given, "datasets": [digits], "models": [two_stage]}))
+    two_stage = registered.build_model("two-stage", {"aggregate": "ordinal-dawid-skene"})
+    assert registered.model_info("two-stage").needs_of(two_stage) == {"features", "order"}
 
 
 def test_a_table_in_python_says_it_too(tmp_path: Path) -> None:
