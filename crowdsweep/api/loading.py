@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -24,13 +24,15 @@ from crowdsweep.data.missing import Missing
 from crowdsweep.data.oddities import mistakes
 from crowdsweep.data.on_disk.description import DESCRIPTION_FILE
 from crowdsweep.data.on_disk.folder import read_folder, write_folder
-from crowdsweep.errors import BadInput, DataError, shortened
+from crowdsweep.errors import BadInput, DataError, shortened, shown
 from crowdsweep.record.store_uri import path_named
 
 _NEEDED = ("item", "annotator", "label")
 _ANSWER_COLUMNS = (*_NEEDED, "weight", "probability")
 _WHOLE_BELOW = 2.0**53  # up to here a float says which whole number it is
 _SAID_OF_TABLES = {
+    "put the rows of classes.csv (label, name) into the order of the scale": "give them in the order of the scale by "
+    "`classes`",
     "say `missing: []` in dataset.yaml": "load it with `missing=[]`",
     "write `missing: []` into dataset.yaml": "load it with `missing=[]`",
     "declare it in classes.csv": "declare it by `classes`",
@@ -108,6 +110,7 @@ def load(
     features: Any = None,
     classes: Sequence[str] | None = None,
     missing: Sequence[Any] | None = None,
+    scale: Literal["nominal", "ordinal"] | None = None,
     **params: Scalar,
 ) -> Data:
     """Loads answers.
@@ -123,6 +126,8 @@ def load(
         missing: of a table: texts that stand for a missing value, besides null, NaN and the empty text; None for the
             usual ones (NA, None, …; `crowdsweep.data.missing.WORDS`), `[]` where all texts mean what they say. Of a
             folder: the key `missing` of its dataset.yaml.
+        scale: of a table: `ordinal` where classes are steps, in the order of `classes` or of their numbers. Of a
+            folder: the key `scale` of its dataset.yaml.
         params: further dataset parameters, such as `scenario`.
 
     Raises:
@@ -130,23 +135,27 @@ def load(
     """
     params = {name: without_numpy(value) for name, value in params.items()}
     if isinstance(source, Data):
-        if params or features is not None or classes is not None or missing is not None:
+        if params or any(given is not None for given in (features, classes, missing, scale)):
             raise BadInput("load: expected parameters where data are loaded first, got some for data that are loaded")
         return source
     if isinstance(source, CrowdDataset):
         loaded = Data(dataset=source, params=source.params)
-        return load(loaded, features=features, classes=classes, missing=missing, **params)
+        return load(loaded, features=features, classes=classes, missing=missing, scale=scale, **params)
     if isinstance(source, str | Path):
         if classes is not None:
             raise BadInput(f"classes: {source} is a folder or a name, which has its own; give them with a table")
         if missing is not None:
             raise BadInput(f"missing: {source} says it itself, by the key `missing` of its dataset.yaml")
+        if scale is not None:
+            raise BadInput(f"scale: {source} says it itself, by the key `scale` of its dataset.yaml")
         if features is not None and not isinstance(features, str):
             raise BadInput(f"features: expected the KIND of a features file of {source}, got {_kind(features)}")
         given = {**params, **({} if features is None else {"features": features})}
         return Data(dataset=catalogue.load(str(source), given), source=str(source), params=given)
     catalogue.check_params(params, (), "table")
-    return Data(dataset=_of_table(source, features, classes, Missing.of(missing)), params=params)
+    if scale not in (None, "nominal", "ordinal"):
+        raise BadInput(f"scale: expected nominal or ordinal, got {shown(scale)}")
+    return Data(dataset=_of_table(source, features, classes, Missing.of(missing), scale), params=params)
 
 
 def without_numpy(value: Any) -> Any:
@@ -246,7 +255,9 @@ def _decoded(chunk: Any) -> Any:
     return chunk
 
 
-def _of_table(given: Any, features: Any, classes: Sequence[str] | None, missing: Missing) -> CrowdDataset:
+def _of_table(
+    given: Any, features: Any, classes: Sequence[str] | None, missing: Missing, scale: str | None
+) -> CrowdDataset:
     table = as_table(given, "table")
     for name in _NEEDED:
         if name not in table.column_names:
@@ -258,8 +269,10 @@ def _of_table(given: Any, features: Any, classes: Sequence[str] | None, missing:
         folder.mkdir()
         answers = table.select([name for name in _ANSWER_COLUMNS if name in table.column_names])
         pq.write_table(answers, folder / "annotations.parquet")
-        if missing.told:
-            (folder / DESCRIPTION_FILE).write_text(yaml.safe_dump({"missing": sorted(missing.words)}), encoding="utf-8")
+        about: dict[str, Any] = {"missing": sorted(missing.words)} if missing.told else {}
+        about |= {} if scale is None else {"scale": scale}
+        if about:
+            (folder / DESCRIPTION_FILE).write_text(yaml.safe_dump(about), encoding="utf-8")
         if classes is not None:
             pq.write_table(pa.Table.from_pydict({"label": [str(name) for name in classes]}), folder / "classes.parquet")
         try:

@@ -1,6 +1,7 @@
 """`crowdsweep data …`: bring labels in, look at them, and make some."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -10,11 +11,16 @@ from crowdsweep.cli.help import Commands
 from crowdsweep.cli.paths import PATH
 from crowdsweep.cli.telling import as_json, json_text, say
 
+if TYPE_CHECKING:
+    from crowdsweep.data.dataset import Scale
+
 MISSING_HELP = (
     'What stands for no value, besides an empty one; once for each word. `--missing ""`: nothing else does. '
     "By default NA, NaN, NULL, None, …"
 )
 FEATURES_HELP = "A column of numbers that are features of the items; once for each."
+SCALES = ("nominal", "ordinal")
+SCALE_HELP = "Of the labels: ordinal where classes are steps in an order, such as ratings."
 FORM_NAMES = (
     "csv",
     "crowd-kit",
@@ -49,6 +55,7 @@ def data() -> None:
 @click.option("--weight", metavar="COLUMN", help="csv: the column of weights.")
 @click.option("--text", metavar="COLUMN", help="csv: the column of the items' text.")
 @click.option("--features", metavar="COLUMN", multiple=True, help=FEATURES_HELP)
+@click.option("--scale", type=click.Choice(SCALES), help=SCALE_HELP)
 @click.option("--missing", metavar="WORD", multiple=True, help=MISSING_HELP)
 @click.option("--normalise", is_flag=True, help="Join what differs only in case, spaces or 1.0 for 1; says what.")
 @click.option("--title", default="", help="What the dataset is, in one line.")
@@ -60,6 +67,7 @@ def import_(
     title: str,
     missing: tuple[str, ...],
     features: tuple[str, ...],
+    scale: "Scale | None",
     **columns: str | None,
 ) -> None:
     """Read SOURCE, written by another tool in FORM, and write a dataset FOLDER (by default: called as SOURCE)."""
@@ -69,7 +77,7 @@ def import_(
     from crowdsweep.importing.rows import Asked
 
     place = Path(source.name.partition(".")[0] or "imported") if folder is None else folder
-    asked = Asked(missing=Missing.of(missing or None), features=features or None, **columns)
+    asked = Asked(missing=Missing.of(missing or None), features=features or None, scale=scale, **columns)
     imported = import_file(form, source, asked, place, normalise=normalise, title=title)
     dataset = imported.dataset
     for note in imported.rows.notes:

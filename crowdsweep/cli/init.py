@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from crowdsweep.cli.data import FEATURES_HELP, FORM_NAMES, MISSING_HELP
+from crowdsweep.cli.data import FEATURES_HELP, FORM_NAMES, MISSING_HELP, SCALE_HELP, SCALES
 from crowdsweep.cli.first_word import say_first
 from crowdsweep.cli.paths import PATH
 from crowdsweep.cli.telling import say
@@ -16,7 +16,7 @@ from crowdsweep.errors import BadInput, plain
 from crowdsweep.paths import is_file
 
 if TYPE_CHECKING:
-    from crowdsweep.data.dataset import CrowdDataset
+    from crowdsweep.data.dataset import CrowdDataset, Scale
     from crowdsweep.importing.guess import Guess
     from crowdsweep.sweep.starter.begin import Begun
 
@@ -36,6 +36,7 @@ _NOTHING = "-"
 @click.option("--text", metavar="COLUMN", help="The column of the items' text.")
 @click.option("--features", metavar="COLUMN", multiple=True, help=FEATURES_HELP)
 @click.option("--question", help="Which question, where an export has several.")
+@click.option("--scale", type=click.Choice(SCALES), help=SCALE_HELP)
 @click.option("--missing", metavar="WORD", multiple=True, help=MISSING_HELP)
 @click.option("--normalise", is_flag=True, help="Join what differs only in case, spaces or 1.0 for 1; says what.")
 def init(
@@ -45,6 +46,7 @@ def init(
     normalise: bool,
     missing: tuple[str, ...],
     features: tuple[str, ...],
+    scale: "Scale | None",
     **columns: str | None,
 ) -> None:
     """Make a dataset FOLDER of a file of LABELS, and a sweep file that runs as it is.
@@ -61,7 +63,7 @@ def init(
     from crowdsweep.importing.rows import Asked
     from crowdsweep.sweep.starter.begin import begin_with_folder, starter_files
 
-    told = Asked(missing=Missing.of(missing or None), features=features or None, **columns)
+    told = Asked(missing=Missing.of(missing or None), features=features or None, scale=scale, **columns)
     if is_dataset_folder(source):
         if folder is not None or form is not None or normalise or told != Asked():
             raise BadInput(f"{source}: is a dataset's folder already; it takes no FOLDER and no options")

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from crowdsweep.data.class_order import look_like_ratings
 from crowdsweep.data.dataset import CrowdDataset
 from crowdsweep.data.missing import perhaps_missing
 from crowdsweep.data.oddities import mistakes
@@ -24,15 +25,19 @@ class Imported:
     Attributes:
         rows: as they stood in the file.
         dataset: of the folder.
+        asked: what a person said of the file.
     """
 
     rows: ImportedRows
     dataset: CrowdDataset
+    asked: Asked
 
     def doubtful(self) -> Iterator[str]:
         """Yields a sentence on everything that may have been meant in another way."""
         yield from _perhaps_no_answers(self.rows)
         yield from _spelled_alike(self.rows)
+        if self.asked.scale is None:
+            yield from _perhaps_ordinal(self.dataset)
         yield from (str(oddity) for oddity in mistakes(self.dataset) if "spelling" not in oddity.kind)
 
 
@@ -59,7 +64,8 @@ def import_file(
     rows = read_form(form, path, asked)
     if normalise:
         rows = normalised(rows)
-    return Imported(rows=rows, dataset=write_rows(rows, folder, title, beside))
+    dataset = write_rows(rows, folder, title, beside, scale=asked.scale)
+    return Imported(rows=rows, dataset=dataset, asked=asked)
 
 
 def _perhaps_no_answers(imported: ImportedRows) -> Iterator[str]:
@@ -69,6 +75,15 @@ def _perhaps_no_answers(imported: ImportedRows) -> Iterator[str]:
         yield (
             f"{counts[label]:,} answers are {shown(label)}, taken for a class like any other; where that means that "
             f"there is no answer, begin anew with --missing={shlex.quote(label)}"
+        )
+
+
+def _perhaps_ordinal(dataset: CrowdDataset) -> Iterator[str]:
+    """Yields a sentence where classes look like the steps of a scale."""
+    if dataset.scale == "nominal" and look_like_ratings(labels := dataset.class_labels):
+        yield (
+            f"the classes are the numbers {labels[0]} to {labels[-1]}: where these are the steps of a scale, such as "
+            f"ratings, begin anew with --scale ordinal"
         )
 
 

@@ -19,6 +19,7 @@ from crowdsweep.importing.rows import Asked, ImportedRows
 from crowdsweep.paths import is_file, is_folder
 
 _COLUMNS = ("item", "annotator", "label", "gold", "weight", "text", "features")
+_OF_EVERY_FORM = ("missing", "scale")
 _OF_MATRICES = ("item", "gold")
 
 
@@ -89,7 +90,7 @@ def read_form(form: str, path: Path, asked: Asked | None = None) -> ImportedRows
         raise UnknownName("form", form, FORMS)
     asked = asked or Asked()
     for field in fields(Asked):
-        told = field.name != "missing" and getattr(asked, field.name) is not None
+        told = field.name not in _OF_EVERY_FORM and getattr(asked, field.name) is not None
         if told and field.name not in FORMS[form].asks:
             takes = ", ".join(f"--{name}" for name in FORMS[form].asks) or "no such option"
             raise DataError(f"{path}: the form {form} takes {takes}; leave --{field.name} out")

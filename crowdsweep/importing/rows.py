@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from crowdsweep.data import bounds
 from crowdsweep.data.bounds import LONGEST_NAME
+from crowdsweep.data.dataset import Scale
 from crowdsweep.data.missing import USUAL, LeftOut, Missing
 from crowdsweep.errors import DataError, UnknownName, shown
 
@@ -77,6 +78,7 @@ class Asked:
         item, annotator, label, gold, weight, text: columns of a table; `gold` may also be a file.
         features: columns of numbers that say something of the items.
         missing: what stands for a missing value.
+        scale: of labels with one class each; None where nobody said.
     """
 
     question: str | None = None
@@ -88,6 +90,7 @@ class Asked:
     text: str | None = None
     features: tuple[str, ...] | None = None
     missing: Missing = USUAL
+    scale: Scale | None = None
 
 
 def text_of(value: object, expected: str, where: str, missing: Missing) -> str:

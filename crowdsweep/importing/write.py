@@ -8,7 +8,7 @@ import yaml
 
 from crowdsweep.data.bounds import MOST_CLASSES
 from crowdsweep.data.class_order import in_order
-from crowdsweep.data.dataset import CrowdDataset
+from crowdsweep.data.dataset import CrowdDataset, Scale
 from crowdsweep.data.on_disk.folder import read_folder
 from crowdsweep.data.on_disk.folder_checks import spelled_otherwise
 from crowdsweep.data.on_disk.folder_files import JOIN
@@ -24,6 +24,8 @@ def write_rows(
     folder: Path,
     title: str = "",
     beside: Callable[[CrowdDataset], Mapping[str, str]] | None = None,
+    *,
+    scale: Scale | None = None,
 ) -> CrowdDataset:
     """Writes annotations.csv, items.csv, classes.csv and dataset.yaml, where something is known of annotators also
     annotators.csv, and reads them back.
@@ -33,6 +35,7 @@ def write_rows(
         folder: where to.
         title: of the dataset; the folder's name by default.
         beside: returns the texts of further files, by name, that belong beside the dataset.
+        scale: of the labels, where somebody said it and an answer has one class.
 
     Raises:
         DataError: the folder exists and is not empty, cannot be written, or the rows are no dataset. Nothing is left
@@ -48,6 +51,11 @@ def write_rows(
         raise DataError(
             f"{imported.source}: expected at most {MOST_CLASSES:,} classes, got {len(classes):,}, such as "
             f"{classes[-1]!r}; is this the column or question of the labels?"
+        )
+    if scale is not None and imported.multilabel:
+        raise DataError(
+            f"{imported.source}: expected answers of one class each for a scale that is {scale}, got answers of "
+            f"several; leave --scale out"
         )
     _check_gold(imported)
     token = _tokens(classes) if imported.multilabel else {label: label for label in classes}
@@ -74,7 +82,7 @@ def write_rows(
         about: dict[str, str | list[str]] = {
             "name": name,
             "title": title or name,
-            "scale": "multilabel" if imported.multilabel else "ordinal" if imported.ordinal else "nominal",
+            "scale": "multilabel" if imported.multilabel else scale or ("ordinal" if imported.ordinal else "nominal"),
         }
         if imported.missing.told:
             about["missing"] = sorted(imported.missing.words)

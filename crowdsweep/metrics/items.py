@@ -29,7 +29,7 @@ def accuracy(reference: ItemProbs, predicted: ItemProbs) -> float:
 
 def agreement(reference: ItemProbs, predicted: ItemProbs) -> Float64[np.ndarray, " items"]:
     """Returns for each item the probability that the two classes agree, each drawn uniformly from its side's ties."""
-    return (_share_of_ties(reference) * _share_of_ties(predicted)).sum(axis=1)
+    return (share_of_ties(reference) * share_of_ties(predicted)).sum(axis=1)
 
 
 def macro_f1(reference: ItemProbs, predicted: ItemProbs) -> float:
@@ -37,7 +37,7 @@ def macro_f1(reference: ItemProbs, predicted: ItemProbs) -> float:
 
     Classes that neither the reference nor the prediction ever chooses are left out, as scikit-learn does.
     """
-    confusion = _share_of_ties(reference).T @ _share_of_ties(predicted)
+    confusion = share_of_ties(reference).T @ share_of_ties(predicted)
     chosen = confusion.sum(axis=1) + confusion.sum(axis=0)
     present = chosen > 0
     return float((2.0 * np.diagonal(confusion)[present] / chosen[present]).mean())
@@ -45,7 +45,7 @@ def macro_f1(reference: ItemProbs, predicted: ItemProbs) -> float:
 
 def macro_f1_of_each(reference: ItemProbs, predicted: ItemProbs) -> Float64[np.ndarray, " items"]:
     """Returns for each item what it is to `macro_f1`, whose mean they have."""
-    wanted, given = _share_of_ties(reference), _share_of_ties(predicted)
+    wanted, given = share_of_ties(reference), share_of_ties(predicted)
     return f1_of_each(wanted * given, wanted + given)
 
 
@@ -111,7 +111,8 @@ def as_binary(probs: ItemProbs) -> Float64[np.ndarray, "pairs 2"]:
     return np.stack([1.0 - flat, flat], axis=1)
 
 
-def _share_of_ties(probs: ItemProbs) -> ItemProbs:
+def share_of_ties(probs: ItemProbs) -> ItemProbs:
+    """Returns one for the most probable class of each row, shared evenly where several tie."""
     tied = probs >= probs.max(axis=1, keepdims=True) - TIE_TOLERANCE
     return tied / tied.sum(axis=1, keepdims=True)
 

@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int32
 
 from crowdsweep.arrays import ItemProbs
+from crowdsweep.data.dataset import Scale
 from crowdsweep.errors import BadInput, UnknownName
 from crowdsweep.metrics import distributions, items
 from crowdsweep.metrics.annotators import js_annotators, js_annotators_crowd, js_global, mean_confusion
@@ -31,6 +32,7 @@ from crowdsweep.metrics.kinds import (
     ScoredItems,
 )
 from crowdsweep.metrics.kinds import Goal as Goal  # noqa: PLC0414 - one door
+from crowdsweep.metrics.ordinal import errors_in_steps, wasserstein_of_each, weighted_kappa, weighted_kappa_of_each
 from crowdsweep.metrics.spans import span_f1, span_f1_of_each
 
 SPLITS = ("train", "dev", "test")
@@ -44,6 +46,12 @@ def _each(
     score: Callable[[ItemProbs, ItemProbs], Float64[np.ndarray, " rows"]],
 ) -> Callable[[ScoredItems], Float64[np.ndarray, " items"]]:
     return lambda scored: scored.of_items(score(*scored.rows))
+
+
+def _mean(
+    score: Callable[[ItemProbs, ItemProbs], Float64[np.ndarray, " rows"]],
+) -> Callable[[ScoredItems], float]:
+    return lambda scored: float(score(*scored.rows).mean())
 
 
 def _macro_f1(scored: ScoredItems) -> float:
@@ -114,6 +122,7 @@ _loss = partial(ItemMetric, goal="minimize")
 _distance = partial(ItemMetric, goal="minimize", of_own_answers=True)
 _answer_error = partial(AnswerMetric, unit="%", goal="minimize", high=1.0)
 _answer_distance = partial(AnswerMetric, goal="minimize", scales=("ordinal",), high=1.0)
+_ORDINAL: tuple[Scale, ...] = ("ordinal",)
 _crowd_distance = partial(CrowdMetric, unit="bits", goal="minimize", high=1.0)
 
 ITEM_METRICS = (
@@ -196,6 +205,36 @@ ITEM_METRICS = (
         high=2.0,
         score=_rows(distributions.manhattan),
         by_item=_each(distributions.manhattan_of_each),
+    ),
+    _loss(
+        name="mae",
+        words="mean absolute error",
+        about="on an ordinal scale, steps by which the most probable class is off; ties count as for accuracy",
+        unit="steps",
+        scales=_ORDINAL,
+        score=_mean(errors_in_steps),
+        by_item=_each(errors_in_steps),
+    ),
+    ItemMetric(
+        name="weighted_kappa",
+        words="weighted kappa",
+        about="on an ordinal scale, agreement beyond chance of the most probable class, weighted by squared steps "
+        "(Cohen 1968)",
+        goal="maximize",
+        scales=_ORDINAL,
+        low=-1.0,
+        high=1.0,
+        score=_rows(weighted_kappa),
+        by_item=_each(weighted_kappa_of_each),
+    ),
+    _distance(
+        name="wasserstein",
+        words="Wasserstein distance",
+        about="on an ordinal scale, how far the prediction has to be moved to be the reference's label distribution",
+        unit="steps",
+        scales=_ORDINAL,
+        score=_mean(wasserstein_of_each),
+        by_item=_each(wasserstein_of_each),
     ),
     ItemMetric(
         name="entropy",

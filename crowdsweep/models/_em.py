@@ -346,7 +346,7 @@ def annotator_model(
     columns: ConfusionColumns,
     replica: int = 0,
     *,
-    smoothing: float,
+    smoothing: float | Confusion,
     shared: Confusion | None = None,
 ) -> SparseConfusions:
     """Returns the annotators of one replica, their codes counting from 0 again.
@@ -355,7 +355,8 @@ def annotator_model(
         crowds: the annotations.
         columns: the matrices.
         replica: whose.
-        smoothing: pseudo-counts in every cell of the matrix of all answers together, which idle annotators get.
+        smoothing: pseudo-counts in every cell, or in each, of the matrix of all answers together, which idle annotators
+            get.
         shared: the model's own matrix of the whole crowd, if it has one.
     """
     first, last = int(crowds.column_pointers[replica]), int(crowds.column_pointers[replica + 1])

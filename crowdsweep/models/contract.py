@@ -44,7 +44,7 @@ from crowdsweep.models.checkpoints import NO_CHECKPOINT, Checkpoint
 from crowdsweep.models.scaling import Scale, standardises
 from crowdsweep.seeds import SeedStream
 
-Need = Literal["features", "annotators", "text", "gold"]
+Need = Literal["features", "annotators", "text", "gold", "order"]
 Support = Literal["votes", "multilabel", "soft_answers"]
 
 
@@ -73,8 +73,8 @@ class ModelInfo:
         predicts_labels: whether its fits give probabilities to labels that they have not seen (`label_probs`), so that
             held-out labels can score it; None where that is not known before a fit.
         needs: what the data must bring: `features`, `annotators` (known ones: not the global scenario), `text`,
-            `gold` (handed over by name in the context, and marked in every report); at default hyper-parameters: see
-            `needs_of`.
+            `gold` (handed over by name in the context, and marked in every report), `order` (of the classes: an
+            ordinal scale); at default hyper-parameters: see `needs_of`.
         supports: what else it can take: anonymous `votes`, `multilabel` data, `soft_answers` (rows with a
             probability, used as such and not as their label alone).
         space: the default search space, in the sweep file's form; empty where there is nothing to search.

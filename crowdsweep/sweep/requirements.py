@@ -193,7 +193,11 @@ def check_metric(metric: Metric, offer: Offer, where: str) -> None:
             f"that trained it would only repeat the vote; take {instead}, which does not"
         )
     if not info.applies(offer.scale, offer.unit, offer.class_names):
-        needs = "tokens in sentences, and classes called O, B-… and I-…" if info.spans else " or ".join(info.scales)
+        needs = (
+            "tokens in sentences, and classes called O, B-… and I-…"
+            if info.spans
+            else f"{' or '.join(info.scales)} classes (`scale` in dataset.yaml)"
+        )
         raise SweepFileError(
             f"{where}: metric {metric.name!r} is defined for {needs}, which this dataset does not have; "
             f"take {split}_{ACCURACY}"

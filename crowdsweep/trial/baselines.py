@@ -27,8 +27,8 @@ from crowdsweep.record.array_names import BASELINES, CLASSES, HISTOGRAM, MARGINA
 from crowdsweep.seeds import SeedStream
 from crowdsweep.trial.scoring import scored_part
 
-_METRICS = (ACCURACY, "log_loss", "brier", "kl", "kl_reverse", "js")
-_ROW = [("baseline", "<U9"), ("metric", "<U16"), ("value", "<f8")]
+_METRICS = (ACCURACY, "log_loss", "brier", "kl", "kl_reverse", "js", "mae", "wasserstein")
+_ROW = [("baseline", "<U9"), ("metric", "<U24"), ("value", "<f8")]
 
 
 def baseline_scores(trial: TrialData) -> dict[str, np.ndarray]:
@@ -38,7 +38,9 @@ def baseline_scores(trial: TrialData) -> dict[str, np.ndarray]:
         (name, f"{split}_{info.name}", info.score(scored))
         for name, split, scored in _scored(trial)
         for info in ITEM_METRICS
-        if info.name in _METRICS and not repeats_votes(f"{split}_{info.name}", {"train": False})
+        if info.name in _METRICS
+        and info.applies(scored.scale, scored.unit, scored.class_names)
+        and not repeats_votes(f"{split}_{info.name}", {"train": False})
     ]
     if not rows:
         return {}

@@ -247,16 +247,19 @@ def check_needs(info: ModelInfo, needs: frozenset[Need], trial: TrialData, datas
         "text": training.items.text is None,
         "annotators": training.annotations.anonymous,
         "gold": not len(trial.gold),
+        "order": training.scale != "ordinal",
     }
     remedies = {
         "features": "give the dataset a features file",
         "text": "give the dataset a text for each item",
         "annotators": "use the scenario `individual`, or annotations that name their annotators",
         "gold": "give the dataset gold for its training items",
+        "order": "where they have one, write `scale: ordinal` into its dataset.yaml",
     }
+    subjects = {"annotators": "known annotators", "order": "classes in an order"}
     for need in sorted(needs):
         if lacks[need]:
-            subject = "known annotators" if need == "annotators" else f"{need} of the training items"
+            subject = subjects.get(need, f"{need} of the training items")
             raise DataError(
                 f"model {info.name!r} needs {subject}, which dataset {dataset!r} does not have here; "
                 f"{remedies[need]}, or leave this model out"

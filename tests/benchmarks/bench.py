@@ -51,7 +51,9 @@ def machine_words() -> str:
     """Returns cores, memory, load and versions of what runs this."""
     load = os.getloadavg()[0]
     memory = show_bytes(memory_bytes())
-    return f"{usable_cores()} cores ({platform.machine()}), {memory}, load {load:.1f}; Python {platform.python_version()}"
+    return (
+        f"{usable_cores()} cores ({platform.machine()}), {memory}, load {load:.1f}; Python {platform.python_version()}"
+    )
 
 
 if __name__ == "__main__":

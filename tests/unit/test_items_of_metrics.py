@@ -1,4 +1,4 @@
-"""What single items are to metrics that are no mean over items: F1 of classes and of spans, calibration error."""
+"""What single items are to metrics that are no mean over items: F1 of classes and spans, kappa, calibration error."""
 
 import numpy as np
 import pytest
@@ -27,13 +27,13 @@ def scored(name: str, n_items: int, seed: int = 0) -> ScoredItems:
     return ScoredItems(
         reference=np.eye(4)[classes],
         predicted=predicted / predicted.sum(axis=1, keepdims=True),
-        scale="nominal",
+        scale="ordinal" if name == "ordinal" else "nominal",
         unit=unit if name == "tokens" else None,
         class_names=TAGS if name == "tokens" else (),
     )
 
 
-@pytest.mark.parametrize("kind", ["items", "multilabel", "tokens"])
+@pytest.mark.parametrize("kind", ["items", "ordinal", "multilabel", "tokens"])
 @pytest.mark.parametrize("n_items", [1, 7, 200])
 def test_their_mean_is_the_metric(kind: str, n_items: int) -> None:
     found = scored(kind, n_items)
@@ -48,7 +48,10 @@ def test_every_metric_of_items_that_ranks_has_them() -> None:
     assert [metric.name for metric in ITEM_METRICS if metric.goal is not None and metric.by_item is None] == []
 
 
-@pytest.mark.parametrize(("kind", "name"), [("items", "macro_f1"), ("multilabel", "macro_f1"), ("tokens", "span_f1")])
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [("items", "macro_f1"), ("multilabel", "macro_f1"), ("tokens", "span_f1"), ("ordinal", "weighted_kappa")],
+)
 def test_their_spread_is_what_drawing_items_anew_finds(kind: str, name: str) -> None:
     found = scored(kind, 600)
     (metric,) = (metric for metric in ITEM_METRICS if metric.name == name)

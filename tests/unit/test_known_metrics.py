@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from crowdsweep.data.dataset import Scale
 from crowdsweep.errors import BadInput, UnknownName
 from crowdsweep.metrics.known import (
     CROWD_METRICS,
@@ -20,9 +21,11 @@ from crowdsweep.metrics.wording import goal_of, is_count, is_share, readable, wo
 NAMED = {  # that scripts rely on
     "accuracy", "macro_f1", "log_loss", "brier", "ece", "kl", "kl_reverse", "js", "manhattan", "span_f1",
     "entropy", "error_rate", "error_rate_annotators", "absolute_distance", "absolute_distance_annotators",
+    "mae", "weighted_kappa", "wasserstein",
     "heldout_loglik", "js_annotators", "js_annotators_crowd",
     "js_global", "js_global_weighted", "n_annotations", "n_active_annotators",
 }  # fmt: skip
+ON_SCALES = {"mae", "weighted_kappa", "wasserstein"}
 
 
 def test_every_metric_stands_in_the_table_once() -> None:
@@ -45,6 +48,9 @@ def test_every_name_with_a_goal_can_be_asked_for(name: str) -> None:
         ("train_log_loss", "minimize", "train log-loss, nats"),
         ("test_kl_reverse", "minimize", "test reverse KL, nats"),
         ("dev_brier", "minimize", "dev Brier score"),
+        ("test_mae", "minimize", "test mean absolute error, steps"),
+        ("train_weighted_kappa", "maximize", "train weighted kappa"),
+        ("dev_wasserstein.snap", "minimize", "dev Wasserstein distance (snap), steps"),
         ("dev_entropy", None, "dev entropy of predictions, nats"),
         ("heldout_loglik", "maximize", "held-out log-likelihood, nats"),
         ("dev_manhattan", "minimize", "dev Manhattan distance"),
@@ -114,6 +120,14 @@ def test_names_are_read_without_split_and_use() -> None:
     }
 
 
+def test_distances_apply_to_ordinal_classes_alone() -> None:
+    def applying(scale: Scale) -> set[str]:
+        return {metric.name for metric in ITEM_METRICS if metric.applies(scale, None, ("1", "2", "3"))}
+
+    assert applying("ordinal") - applying("nominal") == ON_SCALES
+    assert not applying("multilabel") & ON_SCALES
+
+
 def test_spans_apply_to_tokens_with_tags_alone() -> None:
     tags, unit = ("O", "B-x"), np.zeros(1, dtype=np.int32)
     applying = {
@@ -122,5 +136,5 @@ def test_spans_apply_to_tokens_with_tags_alone() -> None:
         for scale, units, names in [("nominal", None, tags), ("multilabel", unit, tags), ("nominal", unit, ("a", "b"))]
         if metric.applies(scale, units, names)
     }
-    assert applying == {metric.name for metric in ITEM_METRICS} - {"span_f1"}
+    assert applying == {metric.name for metric in ITEM_METRICS} - {"span_f1"} - ON_SCALES
     assert METRICS["span_f1"].applies("nominal", unit, tags)  # type: ignore[attr-defined]

@@ -88,7 +88,7 @@ class DawidSkene:
         start = soft_vote(crowds) if self.start == "soft" else winners(soft_vote(crowds))
         pseudo_answers = evenly(crowds, self.smoothing)
         if self.shrinkage > 0:
-            pseudo_answers += self.shrinkage * self._crowd(crowds, start)
+            pseudo_answers += self.shrinkage * crowds_matrices(crowds, start, pseudo_answers, self.tolerance)
         fitted = fit_matrices(
             crowds,
             start,
@@ -98,19 +98,6 @@ class DawidSkene:
             reports=[context.report for context in contexts],
         )
         return fitted.results(self.smoothing)
-
-    def _crowd(self, crowds: StackedCrowds, start: ItemProbs) -> Confusions:
-        """Returns the matrix that all annotators of a replica share, by the same EM."""
-        together = pooled(crowds)
-        fitted = fit_matrices(
-            together,
-            start,
-            evenly(together, self.smoothing),
-            iterations=CROWD_STEPS,
-            tolerance=self.tolerance,
-            reports=[no_op] * crowds.n_replicas,
-        )
-        return fitted.matrices()
 
 
 @final
@@ -132,10 +119,11 @@ class FittedMatrices:
         """Returns the matrix of each replica, where each has one annotator (`pooled`)."""
         return np.exp(self.columns.log_probs).reshape(self.columns.pseudo_answers.shape).transpose(0, 2, 1)
 
-    def results(self, smoothing: float) -> list[FitResult]:
-        """Returns the result of each replica; `smoothing` is that of the crowd's matrix."""
+    def results(self, smoothing: float | PseudoAnswers) -> list[FitResult]:
+        """Returns the result of each replica; `smoothing` is that of the crowds' matrices."""
         crowds = self.em.crowds
-        annotators = [annotator_model(crowds, self.columns, r, smoothing=smoothing) for r in range(crowds.n_replicas)]
+        each = np.broadcast_to(smoothing, self.columns.pseudo_answers.shape)
+        annotators = [annotator_model(crowds, self.columns, r, smoothing=own) for r, own in enumerate(each)]
         return self.em.results(annotators, [{"class_shares": own} for own in self.class_shares])
 
 
@@ -206,6 +194,28 @@ def fit_matrices(
         columns=confusion_columns(crowds, posterior, pseudo_answers),
         class_shares=np.exp(log_class_shares(crowds, posterior)),
     )
+
+
+def crowds_matrices(
+    crowds: StackedCrowds, start: ItemProbs, pseudo_answers: PseudoAnswers, tolerance: float
+) -> Confusions:
+    """Returns the matrix that all annotators of each replica share, by the same EM.
+
+    Args:
+        crowds: the annotations.
+        start: posterior to begin with.
+        pseudo_answers: of that matrix.
+        tolerance: as for `fit_matrices`.
+    """
+    fitted = fit_matrices(
+        pooled(crowds),
+        start,
+        pseudo_answers,
+        iterations=CROWD_STEPS,
+        tolerance=tolerance,
+        reports=[no_op] * crowds.n_replicas,
+    )
+    return fitted.matrices()
 
 
 MODEL = ModelInfo(

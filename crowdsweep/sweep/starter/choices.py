@@ -149,6 +149,12 @@ CANDIDATES = (
         when=_known,
         searched=True,
     ),
+    Candidate(
+        name="ordinal-dawid-skene",
+        why="matrices whose errors go to neighbouring classes first",
+        when=_known,
+        searched=True,
+    ),
     Candidate(name="glad", why="items that are hard for everybody", when=_known, searched=True),
     Candidate(
         name="ideal", why="trained on gold: what a classifier could reach at best, marked and ranked apart", reads=True
