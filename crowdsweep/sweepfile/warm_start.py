@@ -11,7 +11,7 @@ from crowdsweep.record.store_files import JOURNAL_FILE
 from crowdsweep.record.store_uri import store_named
 from crowdsweep.record.stores import DEFAULT_STORES
 from crowdsweep.search.contract import Sampler
-from crowdsweep.sweepfile.checked import list_of, text, typed
+from crowdsweep.sweepfile.checked import typed
 
 
 def sampler_of(given: Any, where: Where) -> Sampler:
@@ -26,8 +26,7 @@ def sampler_of(given: Any, where: Where) -> Sampler:
     place = where.at("warm_start")
     if sampler.kind in ("random", "grid"):
         raise SweepFileError(place.says(f"expected it beside a sampler that learns from points, got {sampler.kind}"))
-    stores = tuple(_stores(list_of(given["warm_start"], place), place))
-    return replace(sampler, warm_start=stores)
+    return replace(sampler, warm_start=tuple(_stores(sampler.warm_start, place)))
 
 
 def source_of(store: str) -> str:
@@ -35,13 +34,13 @@ def source_of(store: str) -> str:
     return store_named(store).name
 
 
-def _stores(given: Sequence[Any], where: Where) -> Iterator[str]:
+def _stores(given: Sequence[str], where: Where) -> Iterator[str]:
     """Yields the record of each earlier sweep: a folder from where the file stands, else of a sweep that ran here."""
     seen: dict[str, Where] = {}
     for number, entry in enumerate(given):
         place = where.at(number)
         try:
-            store = store_named(text(entry, place))
+            store = store_named(entry)
             if isinstance(store, Path):
                 beside, ran_here = ((above / store.expanduser()).resolve() for above in (place.folder, DEFAULT_STORES))
                 store = next((one for one in (beside, ran_here) if is_file(one / JOURNAL_FILE)), beside)

@@ -81,6 +81,7 @@ def test_a_package_is_the_same_sweep_on_the_same_data(
     same = replace(
         there,
         datasets=config.datasets,
+        sampler=config.sampler,
         models=(there.models[0], replace(there.models[1], datasets=config.models[1].datasets)),
     )
     assert config_to_mapping(same) == config_to_mapping(config)
@@ -357,6 +358,7 @@ def test_submit_sends_the_sweep_and_notes_its_job(
         "data/birds/annotations.csv",
         "data/others/0/photos/annotations.csv",
         "data/others/1/photos/annotations.csv",
+        "earlier/earlier/journal.jsonl",
     }
     note = read_job(tmp_path / "crowdsweep-runs/first")
     assert note is not None
