@@ -26,14 +26,13 @@ from crowdsweep.record.shown_uri import without_credentials
 from crowdsweep.record.store_files import JOURNAL_FILE, check_store
 from crowdsweep.record.store_uri import Store
 from crowdsweep.record.stores import has_journal
-from crowdsweep.search.contract import PointSearcher
-from crowdsweep.search.searchers import make_searcher
-from crowdsweep.sweep.cells import Search
 from crowdsweep.sweep.driver import SweepOutcome, run_sweep
 from crowdsweep.sweep.environment import environment
 from crowdsweep.sweep.interrupts import Interrupts
 from crowdsweep.sweep.plan import Plan, make_plan
 from crowdsweep.sweep.resume import data_changes
+from crowdsweep.sweep.search_run import searcher_of
+from crowdsweep.sweep.warm_start import recorded_of
 from crowdsweep.sweepfile.records import Engine, SweepConfig
 from crowdsweep.tracking.uri import has_place, recorded_uri, tracking_uri
 from crowdsweep.views.terminal.messages import tell
@@ -96,12 +95,9 @@ def run(
             with suppress(OSError, ValueError):  # nobody reads any more
                 tell(f"{config.name}: {words}")
 
-    plan = make_plan(config)
+    plan = make_plan(config, recorded_of(config, store))
     for note in plan.notes:
         _log.warning("%s", note)
-
-    def searcher_of(search: Search) -> PointSearcher:
-        return make_searcher(search.space, config.sampler, search.metric.goal, search.limit)
 
     with ExitStack() as stack:
         journal = stack.enter_context(closing(Journal(store)))
@@ -122,7 +118,7 @@ def run(
             plan,
             executor=executor,
             journal=journal,
-            make_searcher=searcher_of,
+            make_searcher=lambda search: searcher_of(search, config.sampler),
             mirrors=mirrors,
             environment=environment(),
             interrupts=interrupts,

@@ -1,6 +1,7 @@
 """How a sweep was done, for the methods section of a paper: every number in it is read from the record."""
 
 import json
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from crowdsweep.analysis.compare import Comparison, DatasetComparison
@@ -11,7 +12,7 @@ from crowdsweep.metrics.differences import SIGNIFICANCE
 from crowdsweep.metrics.intervals import CONFIDENCE
 from crowdsweep.metrics.known import HELDOUT, by_held_out
 from crowdsweep.metrics.wording import words
-from crowdsweep.record.naming import short_name, show_point, show_value
+from crowdsweep.record.naming import short_name, show_point, show_value, told_words
 from crowdsweep.record.plan_record import CellRecord, DatasetRecord
 from crowdsweep.record.spec import canonical_json
 from crowdsweep.record.state import JournalState
@@ -128,6 +129,8 @@ def _searches(state: JournalState, searches: Sequence[SearchShown]) -> Iterator[
     for kind in sorted({kind for _, kind in kinds}):
         alike = [search for search, its in kinds if its == kind]
         yield _search_words(alike, kind=kind, seed=sampler.get("seed", 0))
+    if told := told_words(sum((Counter(search.told) for search in searches), Counter[str]())):
+        yield f"Before its first point, a sampler was told of points of earlier sweeps on the same data: {told}."
     if not searches:
         return
     seeds, rows = state.config.get("seeds", {}), {_place(row): row for row in state.plan.datasets}

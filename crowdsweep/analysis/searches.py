@@ -1,5 +1,6 @@
 """The searches of a sweep: what each looked for, what every point was worth, what mattered, what it selected."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -54,6 +55,7 @@ class SearchShown:
         among: all datasets of the sweep.
         listed: whether all points of its space were to be tried, so that no sampler had a choice.
         sampler: which proposed the points; empty in a record that does not say.
+        told: name of an earlier sweep → how many of its points the sampler was told first; none is among `points`.
     """
 
     model: str
@@ -72,6 +74,7 @@ class SearchShown:
     key: str = ""
     listed: bool = False
     sampler: str = ""
+    told: Mapping[str, int] = field(default_factory=dict[str, int])
 
     @property
     def dataset(self) -> str:
@@ -117,6 +120,7 @@ def searches(state: JournalState, comparison: Comparison) -> Iterator[SearchShow
         yield SearchShown(
             key=search.key,
             sampler=search.sampler,
+            told=Counter(point.source for point in told.points) if (told := state.told.get(search.key)) else {},
             listed=space is not None and space.size is not None and space.size <= search.points,
             model=search.label,
             place=place,

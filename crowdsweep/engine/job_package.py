@@ -23,11 +23,13 @@ from crowdsweep.data import catalogue
 from crowdsweep.errors import BadInput, error_words
 from crowdsweep.files.typed import Many, Text, Truth, read_as
 from crowdsweep.paths import is_file, is_folder, names_in
+from crowdsweep.record.store_files import JOURNAL_FILE
+from crowdsweep.record.store_uri import store_named
 from crowdsweep.registry import discovery
 from crowdsweep.sweepfile.read import config_to_mapping
 from crowdsweep.sweepfile.records import SweepConfig
 
-SWEEP_FILE, PACKAGE_FILE, DATA, PLUGINS = "sweep.yaml", "package.json", "data", "plugins"
+SWEEP_FILE, PACKAGE_FILE, DATA, PLUGINS, EARLIER = "sweep.yaml", "package.json", "data", "plugins", "earlier"
 MOST_BYTES = 500 << 20
 """Of a package: a cluster's head keeps it in memory."""
 _LEFT_OUT = ("__pycache__", "crowdsweep-runs", "crowdsweep-labels")
@@ -69,6 +71,9 @@ def pack(config: SweepConfig, order: JobOrder, folder: Path) -> None:
     files = [(path, places[name] / path.name) for name, source in found.items() for path in _files(source)]
     for number, plugin in enumerate(discovery.search_path()):
         files += [(path, Path(PLUGINS, str(number)) / path.relative_to(plugin)) for path in _tree(plugin)]
+    earlier = {store: Path(EARLIER, path.name) for store in config.sampler.warm_start if (path := _folder(store))}
+    journals = {Path(store, JOURNAL_FILE): place / JOURNAL_FILE for store, place in earlier.items()}
+    files += [(path, place) for path, place in journals.items() if is_file(path)]  # else the cluster knows, or says so
     size = sum(path.stat().st_size for path, _ in files)
     if size > MOST_BYTES:
         raise BadInput(
@@ -79,6 +84,7 @@ def pack(config: SweepConfig, order: JobOrder, folder: Path) -> None:
         (folder / place).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, folder / place)
     called = {name: place.name if place.parent == Path(DATA) else f"./{place}" for name, place in places.items()}
+    called |= {store: f"./{place}" for store, place in earlier.items()}
     mapping = config_to_mapping(_renamed(config, called))
     (folder / SWEEP_FILE).write_text(yaml.safe_dump(mapping, sort_keys=False, allow_unicode=True), encoding="utf-8")
     (folder / PACKAGE_FILE).write_text(json.dumps(asdict(order)), encoding="utf-8")
@@ -125,6 +131,12 @@ def _places(found: Mapping[str, Path]) -> dict[str, Path]:
     }
 
 
+def _folder(store: str) -> Path | None:
+    """Returns the folder of a record; None of one in an object store, which is where it is for a cluster too."""
+    named = store_named(store)
+    return named if isinstance(named, Path) else None
+
+
 def _files(folder: Path) -> Iterator[Path]:
     """Yields the files of a dataset's folder; it has none below."""
     yield from (folder / name for name in sorted(names_in(folder)) if name[0] != "." and is_file(folder / name))
@@ -139,7 +151,7 @@ def _tree(folder: Path) -> Iterator[Path]:
 
 
 def _renamed(config: SweepConfig, called: Mapping[str, str]) -> SweepConfig:
-    """Returns a sweep that calls its datasets by other names."""
+    """Returns a sweep that calls its datasets, and the earlier sweeps that it is told of, by other names."""
 
     def now(name: str) -> str:
         return called.get(name, name)
@@ -150,5 +162,6 @@ def _renamed(config: SweepConfig, called: Mapping[str, str]) -> SweepConfig:
         datasets=tuple(replace(entry, name=now(entry.name)) for entry in config.datasets),
         models=tuple(replace(entry, datasets=tuple(map(now, entry.datasets))) for entry in config.models),
         published=replace(config.published, values=values),
+        sampler=replace(config.sampler, warm_start=tuple(map(now, config.sampler.warm_start))),
         source="",
     )

@@ -11,7 +11,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from pydantic import with_config
 
-from crowdsweep.files.typed import WHOLE_RECORD, Many, Number, Truth, Whole
+from crowdsweep.files.typed import WHOLE_RECORD, Finite, Many, Number, Truth, Whole
 from crowdsweep.record.plan_record import PlanRecord
 from crowdsweep.record.result import TrialResult
 from crowdsweep.record.spec import Params, TrialSpec
@@ -36,6 +36,35 @@ class SweepStarted:
     environment: Mapping[str, str]
     resumed: Truth
     time: Number
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToldPoint:
+    """A point that an earlier sweep tried.
+
+    Attributes:
+        point: the searched parameters.
+        value: what it was worth there, of the same metric.
+        source: what the record of that sweep is called.
+    """
+
+    point: Params
+    value: Finite
+    source: str
+
+
+@with_config(WHOLE_RECORD)
+@dataclass(frozen=True, kw_only=True)
+class PointsTold:
+    """A search is told of points before its first: none of them is its own, and none is counted.
+
+    Attributes:
+        search: its key.
+        points: in the order in which they are told; none where the earlier sweeps have nothing for it.
+    """
+
+    search: str
+    points: Many[ToldPoint] = ()
 
 
 @with_config(WHOLE_RECORD)
@@ -206,6 +235,7 @@ class SweepFinished:
 
 Event = (
     SweepStarted
+    | PointsTold
     | PointProposed
     | PointScored
     | PointsSelected

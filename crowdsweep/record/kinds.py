@@ -15,6 +15,7 @@ from crowdsweep.record.events import (
     PointProposed,
     PointScored,
     PointsSelected,
+    PointsTold,
     RunsCreated,
     SweepFinished,
     SweepStarted,
@@ -78,6 +79,15 @@ def take(known: Known, event: Event) -> None:
 def _begin(known: Known, event: SweepStarted) -> None:
     known.started.append(event)
     known.status = SweepStatus.RUNNING
+
+
+def _tell_first(known: Known, event: PointsTold) -> None:
+    known.told[event.search] = event
+
+
+def _news_of_told(known: Known, event: PointsTold) -> Hashable | None:
+    """What a search was told first stands: its proposals hang on it."""
+    return None if event.search in known.told else event.search
 
 
 def _propose(known: Known, event: PointProposed) -> None:
@@ -184,6 +194,7 @@ def _without_below_vote(data: Data) -> Data:
 
 KINDS = (
     Kind(event=SweepStarted, name="sweep_started", read={2: _as_it_is}, take=_begin),
+    Kind(event=PointsTold, name="points_told", read={1: _as_it_is}, take=_tell_first, news=_news_of_told),
     Kind(event=PointProposed, name="point_proposed", read={2: _as_it_is}, take=_propose, news=_news_of_proposal),
     Kind(event=PointScored, name="point_scored", read={2: _as_it_is}, take=_score, news=_news_of_score),
     Kind(event=PointsSelected, name="points_selected", read={2: _as_it_is}, take=_select),

@@ -42,6 +42,12 @@ def is_thinned(dataset_params: str) -> bool:
     return not json.loads(dataset_params).keys().isdisjoint(LEAVES_OUT)
 
 
+def told_words(counts: Mapping[str, int]) -> str:
+    """Returns how many points a search was told from which earlier sweeps; empty for none."""
+    parts = [f"{n} point{'s' if n > 1 else ''} told from {source}" for source, n in counts.items()]
+    return ", ".join(parts)
+
+
 def show_point(point: str | Mapping[str, Any]) -> str:
     """Returns a point as `groups 3, smoothing 0.1`; a dash for the defaults."""
     values: Mapping[str, Any] = json.loads(point) if isinstance(point, str) else point

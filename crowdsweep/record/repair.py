@@ -11,6 +11,7 @@ What is kept:
 What the lost rows held is made up for by whoever reads the journal, by these rules:
 
 - A driver's start or end: the sweep is shown as its last known driver left it, until the next one starts.
+- What a search was told first of earlier sweeps: read from them again.
 - A proposal: asked for again, with the same number and, from the same crowdsweep, the same point; proposals behind it
   stand. Until then its score and its selection count for nothing.
 - A score, a selection: worked out again from the trials.

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
-from crowdsweep.record.events import PointProposed, RunsCreated, SweepFinished, SweepStarted, SweepStatus
+from crowdsweep.record.events import PointProposed, PointsTold, RunsCreated, SweepFinished, SweepStarted, SweepStatus
 from crowdsweep.record.plan_record import PlanRecord
 from crowdsweep.record.result import TrialResult
 from crowdsweep.record.spec import Phase, TrialSpec
@@ -43,6 +43,7 @@ class JournalState:
         roles: by trial key: what it was planned for, in that order.
         results: by trial key, in the order they came. One for each key: the first that is ok, else the first.
         lost: by trial key: how often its actor died under it.
+        told: by search: what it was told first of earlier sweeps' points, which are none of its own.
         proposals: by search, in the order of their numbers.
         values: by search: number → value, None where the point failed. A number that is missing is still open.
         selected: by search that has ended: numbers, best first.
@@ -61,6 +62,7 @@ class JournalState:
     roles: Mapping[str, Sequence[Role]]
     results: Mapping[str, TrialResult]
     lost: Mapping[str, int]
+    told: Mapping[str, PointsTold]
     proposals: Mapping[str, Sequence[PointProposed]]
     values: Mapping[str, Mapping[int, float | None]]
     selected: Mapping[str, Sequence[int]]
@@ -81,6 +83,7 @@ class Known:
     roles: dict[str, tuple[Role, ...]] = field(default_factory=dict)
     results: dict[str, TrialResult] = field(default_factory=dict)
     lost: dict[str, int] = field(default_factory=dict)
+    told: dict[str, PointsTold] = field(default_factory=dict)
     proposals: dict[str, list[PointProposed]] = field(default_factory=dict)
     values: dict[str, dict[int, float | None]] = field(default_factory=dict)
     selected: dict[str, tuple[int, ...]] = field(default_factory=dict)
@@ -100,6 +103,7 @@ class Known:
             roles=MappingProxyType(self.roles),
             results=MappingProxyType(self.results),
             lost=MappingProxyType(self.lost),
+            told=MappingProxyType(self.told),
             proposals=MappingProxyType(self.proposals),
             values=MappingProxyType(self.values),
             selected=MappingProxyType(self.selected),
@@ -118,6 +122,7 @@ class Known:
             roles=dict(self.roles),
             results=dict(self.results),
             lost=dict(self.lost),
+            told=dict(self.told),
             proposals={search: tuple(points) for search, points in self.proposals.items()},
             values={search: dict(values) for search, values in self.values.items()},
             selected=dict(self.selected),

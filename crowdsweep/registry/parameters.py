@@ -12,7 +12,7 @@ import inspect
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
@@ -153,7 +153,7 @@ def describe_type(hint: Any) -> str:
         return ", ".join([describe_type(hint.__origin__), *_limits(hint.__metadata__)])
     if origin is Literal:
         return "one of " + ", ".join(map(json.dumps, arguments))
-    if origin is tuple:
+    if origin in (tuple, Sequence):
         inner = [argument for argument in arguments if argument is not Ellipsis]
         return "list of (" + "; ".join(describe_type(argument) for argument in inner) + ")"
     if origin is Mapping:

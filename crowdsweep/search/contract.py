@@ -1,6 +1,6 @@
 """What a searcher is: it is asked for points and told what they are worth."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Protocol, runtime_checkable
 
@@ -23,11 +23,14 @@ class Sampler:
             each point, as it has to guess at those that are still open. Searches run beside each other, so that many of
             them fill a cluster as it is. What a search proposes depends on this number, and never on how many slots
             there are: another number is another search.
+        warm_start: earlier sweeps, whose points of the same model on the same data a search is told before it begins:
+            names of sweeps that ran here, or the folders of their records. They count for nothing else.
     """
 
     kind: Literal["auto", "tpe", "gp", "random", "grid"] = "auto"
     seed: Annotated[int, Ge(0)] = 0
     parallel: Annotated[int, Ge(1)] = 4
+    warm_start: Sequence[str] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -47,6 +47,9 @@ class Choice:
         """
         return [canonical_json(known) for known in self.values].index(canonical_json(value))
 
+    def holds(self, value: Any) -> bool:
+        return canonical_json(value) in map(canonical_json, self.values)
+
     def to_mapping(self) -> dict[str, Any]:
         return {"values": list(self.values)}
 
@@ -77,6 +80,9 @@ class IntRange:
     def probes(self) -> Iterator[int]:
         yield from (self.low, self.high)
 
+    def holds(self, value: Any) -> bool:
+        return _is_int(value) and self.low <= value <= self.high
+
     def to_mapping(self) -> dict[str, Any]:
         return {"distribution": "int_uniform", "min": self.low, "max": self.high}
 
@@ -101,6 +107,9 @@ class FloatRange:
         middle = math.sqrt(self.low * self.high) if self.log else (self.low + self.high) / 2
         # A whole number in the middle would not show that a model takes no fractions.
         yield from (self.low, self.high, math.nextafter(middle, math.inf))
+
+    def holds(self, value: Any) -> bool:
+        return isinstance(value, float) and self.low <= value <= self.high
 
     def to_mapping(self) -> dict[str, Any]:
         kind = "log_uniform_values" if self.log else "uniform"
@@ -140,6 +149,10 @@ class Steps:
         """Returns the position of the grid's value that is nearest."""
         return min(max(round((value - self.low) / self.step), 0), self.size - 1)
 
+    def holds(self, value: Any) -> bool:
+        is_number = isinstance(value, Number) and not isinstance(value, bool)
+        return is_number and canonical_json(self.at(self.position(value))) == canonical_json(value)
+
     def to_mapping(self) -> dict[str, Any]:
         kind = "q_log_uniform_values" if self.log else "q_uniform"
         return {"distribution": kind, "min": self.low, "max": self.high, "q": self.step}
@@ -170,6 +183,9 @@ class Normal:
     def quantile(self, value: float) -> float:
         """Returns the share of the distribution below a value, cut like the dimension."""
         return min(max(NormalDist(self.mu, self.sigma).cdf(value), NORMAL_TAIL), 1 - NORMAL_TAIL)
+
+    def holds(self, value: Any) -> bool:
+        return isinstance(value, float) and self.at(NORMAL_TAIL) <= value <= self.at(1 - NORMAL_TAIL)
 
     def to_mapping(self) -> dict[str, Any]:
         return {"distribution": "normal", "mu": self.mu, "sigma": self.sigma}

@@ -2,11 +2,14 @@
 
 Every proposal is a function of the sampler's seed, the proposal's number and the values told so far: the sampler is
 made anew for each. So a search that is rebuilt from the journal proposes what the first one would have.
+
+Points of earlier searches (`told`) are to a sampler as if this one had tried them. They are not proposals, so that each
+may still be proposed; the best of them is what is proposed first, as only a search's own points can be selected.
 """
 
 import math
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, final
 
@@ -34,14 +37,22 @@ _MAX_ATTEMPTS = 10  # proposals that repeat an earlier point before the first un
 class OptunaPoints:
     """Searches with one of Optuna's samplers, in memory. No point is proposed twice."""
 
-    def __init__(self, space: Space, sampler: Sampler, goal: Goal, limit: int) -> None:
-        """Begins without a point.
+    def __init__(
+        self,
+        space: Space,
+        sampler: Sampler,
+        goal: Goal,
+        limit: int,
+        told: Sequence[tuple[Mapping[str, Any], float]] = (),
+    ) -> None:
+        """Begins without a point of its own.
 
         Args:
             space: what is searched.
             sampler: `tpe`, `gp` or `random`.
             goal: which way values are better.
             limit: most points ever proposed.
+            told: points of this space that earlier searches tried, and their values, which are finite.
         """
         self._space = space
         self._sampler = sampler
@@ -56,6 +67,11 @@ class OptunaPoints:
         self._worst: float | None = None  # value so far
         self._failed: list[int] = []  # before there was a value
         self._asked: set[str] = set()
+        for point, value in told:
+            self._add(point, value)
+            self._note(value)
+        better = max if goal == "maximize" else min
+        self._best_told = better(told, key=lambda one: one[1])[0] if told else None
 
     def ask(self) -> Proposal | None:
         """Returns a point that has not been proposed yet, or None at the limit or where the space is exhausted."""
@@ -63,6 +79,8 @@ class OptunaPoints:
             return None
         if self._space.size is not None and len(self._asked) >= self._space.size:
             return None
+        if not self._trials and self._best_told is not None:
+            return self._proposed(self._best_told)
         for attempt in range(_MAX_ATTEMPTS):
             point = self._suggest(attempt)
             if canonical_json(point) not in self._asked:
@@ -89,13 +107,16 @@ class OptunaPoints:
         if value is None or not math.isfinite(value):
             self._failed.append(number)
         else:
-            worse = min if self._goal == "maximize" else max
-            self._worst = value if self._worst is None else worse(self._worst, value)
+            self._note(value)
             self._tell(number, value)
         if self._worst is not None:
             for failed in self._failed:
                 self._tell(failed, self._worst)
             self._failed.clear()
+
+    def _note(self, value: float) -> None:
+        worse = min if self._goal == "maximize" else max
+        self._worst = value if self._worst is None else worse(self._worst, value)
 
     def _tell(self, number: int, value: float) -> None:
         with QuietOptuna():
@@ -132,10 +153,11 @@ class OptunaPoints:
             self._optuna.tell(trial, state=TrialState.FAIL)
         return point
 
-    def _add(self, point: Mapping[str, Any]) -> int:
-        """Adds an open trial with this point to Optuna's and returns its number."""
+    def _add(self, point: Mapping[str, Any], value: float | None = None) -> int:
+        """Adds a trial with this point to Optuna's, open where it has no value yet, and returns its number."""
         added: FrozenTrial = create_trial(
-            state=TrialState.RUNNING,
+            state=TrialState.RUNNING if value is None else TrialState.COMPLETE,
+            value=value,
             params={name: encoded(self._space.dimensions[name], part) for name, part in point.items()},
             distributions={name: self._distributions[name] for name in point},
         )
@@ -152,8 +174,10 @@ class OptunaPoints:
             case "gp":
                 # Scores are means over a few seeds: noisy.
                 return GPSampler(seed=seed, n_startup_trials=startup, deterministic_objective=False)
-            case _:
+            case "random":
                 return RandomSampler(seed=seed)
+            case _:
+                raise ValueError(f"expected tpe, gp or random, got {self._sampler.kind}")
 
 
 def distribution_of(dimension: Dimension) -> BaseDistribution:

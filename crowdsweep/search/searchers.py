@@ -1,6 +1,8 @@
 """Which searcher a sweep's sampler means."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from crowdsweep.search.contract import Goal, PointSearcher, Sampler, SamplerKind
 from crowdsweep.search.dimensions import Choice
@@ -57,22 +59,28 @@ def chosen_for(space: Space, sampler: Sampler, limit: int) -> Chosen:
     return Chosen(kind="gp", why="a small space of numbers alone")
 
 
-def make_searcher(space: Space, sampler: Sampler, goal: Goal, limit: int) -> PointSearcher:
+def make_searcher(
+    space: Space,
+    sampler: Sampler,
+    goal: Goal,
+    limit: int,
+    told: Sequence[tuple[Mapping[str, Any], float]] = (),
+) -> PointSearcher:
     """Returns what proposes the points of one search. Optuna takes half a second to import, so that happens only where
     it is needed.
 
     Args:
         space: what is searched.
-        sampler: how points are proposed; see `chosen_for`.
+        sampler: how points are proposed; of the kind that `chosen_for` returns.
         goal: which way values are better.
         limit: most points ever proposed.
+        told: points of earlier searches and their values, for a sampler that learns.
 
     Raises:
         SpaceError: a grid is asked for, and the space is not finite.
     """
-    kind = chosen_for(space, sampler, limit).kind
-    if kind == "grid":
+    if sampler.kind == "grid":
         return GridPoints(space, limit)
     from crowdsweep.search.optuna_points import OptunaPoints  # noqa: PLC0415
 
-    return OptunaPoints(space, replace(sampler, kind=kind), goal, limit)
+    return OptunaPoints(space, sampler, goal, limit, told)

@@ -80,6 +80,20 @@ class Space:
             for key, values in self.when.get(name, {}).items()
         )
 
+    def point_in(self, params: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Returns the point of this space that a model's hyper-parameters have; None where one of them lies outside.
+
+        Args:
+            params: all hyper-parameters, also those that are not searched.
+        """
+        point: dict[str, Any] = {}
+        for name, dimension in self.dimensions.items():
+            if self.is_active(name, point):
+                if name not in params or not dimension.holds(params[name]):
+                    return None
+                point[name] = params[name]
+        return point
+
     def enumerate(self) -> Iterator[dict[str, Any]]:
         """Yields every point, the last parameter changing fastest.
 

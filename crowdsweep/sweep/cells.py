@@ -9,6 +9,7 @@ from crowdsweep.data.dataset import CrowdDataset, Scalar
 from crowdsweep.data.splits import data_version, prepare
 from crowdsweep.models import registered
 from crowdsweep.models.contract import ModelInfo, Need
+from crowdsweep.record.events import ToldPoint
 from crowdsweep.record.naming import dataset_words
 from crowdsweep.record.spec import Phase, TrialSpec
 from crowdsweep.search.median import MedianRule
@@ -126,6 +127,7 @@ class Search:
         key: hash of everything that decides what is proposed and how it is scored, but for the number of points: a
             larger budget goes on with the same search.
         instead: why it is not searched by held-out annotations, where these would be usual; else empty.
+        told: points of earlier sweeps that its sampler is told first; they are none of its own.
     """
 
     cell: Cell
@@ -137,6 +139,7 @@ class Search:
     key: str
     early_stop: MedianRule | None = None
     instead: str = ""
+    told: tuple[ToldPoint, ...] = ()
 
     @property
     def metric(self) -> Metric:

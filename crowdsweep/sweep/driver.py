@@ -41,7 +41,7 @@ from crowdsweep.sweep.interrupts import Interrupts
 from crowdsweep.sweep.mirrors import Mirrors
 from crowdsweep.sweep.plan import Plan
 from crowdsweep.sweep.recorded import recorded_config, recorded_plan
-from crowdsweep.sweep.resume import MakeSearcher, SearchFailed, hours_spent, resumed_searches
+from crowdsweep.sweep.resume import MakeSearcher, SearchFailed, hours_spent, resumed_searches, told_first
 from crowdsweep.sweep.search_run import SearchRun, Step
 from crowdsweep.sweep.waiting import Waiting
 from crowdsweep.trial.learning_curve import CurveSpec
@@ -385,9 +385,9 @@ def run_sweep(
     """
     told = Mirrors(mirrors)
 
-    def tell(event: Event) -> None:
-        journal.handle_many([event])
-        told.handle([event])
+    def tell(*events: Event) -> None:
+        journal.handle_many(events)
+        told.handle(events)
 
     try:
         state = journal.state
@@ -399,7 +399,8 @@ def run_sweep(
                 environment=environment or {},
                 resumed=state.rows > 0,
                 time=clock(),
-            )
+            ),
+            *told_first(plan, state),
         )
         driver = Driver(plan, executor, journal, told, make_searcher, clock, interrupts, decide, stands, retry_failed)
         outcome = driver.run()

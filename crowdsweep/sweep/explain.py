@@ -1,12 +1,12 @@
 """What a key of sweep files, a metric or a model is: one text each, made of what the validator, the table of metrics
 and the models' files say themselves."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from difflib import get_close_matches
 from json import dumps
 from textwrap import fill
-from typing import Any, get_args, get_origin
+from typing import Any, get_args
 
 from crowdsweep.data import catalogue
 from crowdsweep.errors import BadInput, plain, shortened
@@ -104,8 +104,6 @@ def _keys_of(record: type[Any], above: str) -> Iterator[tuple[str, Key]]:
 
 
 def _takes(hint: Any) -> str:
-    if get_origin(hint) is Sequence:
-        return f"list of ({describe_type(get_args(hint)[0])})"
     return "a mapping" if Any in get_args(hint) else describe_type(hint)
 
 

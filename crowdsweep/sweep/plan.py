@@ -5,10 +5,12 @@ Seeds: a reported point has the seeds 0, 1, …, `seeds.report` - 1; a searched 
 model meets the same seeds. The axis of a study template is laid out here, as datasets like any others.
 """
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any
 
 from crowdsweep.data import catalogue
@@ -19,6 +21,7 @@ from crowdsweep.errors import BadInput, DataError, SweepFileError
 from crowdsweep.metrics.known import HELDOUT, by_held_out
 from crowdsweep.models import registered
 from crowdsweep.models.contract import ModelInfo, Need
+from crowdsweep.record.events import PointsTold
 from crowdsweep.record.spec import canonical_json, digest
 from crowdsweep.search.searchers import chosen_for
 from crowdsweep.search.space import Space
@@ -37,7 +40,9 @@ from crowdsweep.sweep.requirements import (
     why_not_by_heldout,
     why_not_by_metric,
 )
+from crowdsweep.sweep.warm_start import warm_started
 from crowdsweep.sweepfile.records import DatasetEntry, ModelEntry, SweepConfig
+from crowdsweep.sweepfile.warm_start import source_of
 from crowdsweep.trial.runner import check_needs, check_size
 
 SEARCH_SEED = 1_000_000
@@ -56,6 +61,7 @@ class Plan:
         cells: fixed points, run on the report seeds.
         searches: searches; their best points are run on the report seeds.
         refused: searches that are left out.
+        of_earlier: what should be known of the earlier sweeps that searches are told of, in sentences.
     """
 
     config: SweepConfig
@@ -63,6 +69,7 @@ class Plan:
     cells: Sequence[Cell]
     searches: Sequence[Search]
     refused: Sequence[Refused] = ()
+    of_earlier: Sequence[str] = ()
 
     @property
     def bases(self) -> dict[str, CrowdDataset]:
@@ -126,7 +133,7 @@ class Plan:
             for search in self.searches
             if search.instead
         ]
-        return [*notes, *map(str, self.refused)]
+        return [*notes, *self.of_earlier, *map(str, self.refused)]
 
     def summary(self) -> dict[str, Any]:
         """Returns the plan as JSON-able data; seconds are of one slot, and rough. `estimated_slot_seconds` is of all
@@ -162,24 +169,29 @@ class Plan:
             "points": search.limit,
             "sampler": search.chosen.kind,
             "sampler_because": search.chosen.why,
+            "told": dict(Counter(point.source for point in search.told)),
             "early_stop": early_stop_words(search),
             **cost_row(cost_of(search.cell, pilots, search.space), self.trials_of(search)),
         }
 
 
-def make_plan(config: SweepConfig) -> Plan:
+def make_plan(config: SweepConfig, told: Mapping[str, PointsTold] = MappingProxyType({})) -> Plan:
     """Loads the datasets and checks that every model can run on each of them.
 
     Each line of `datasets:` is made ready for one seed on the way, which costs as much as preparing one trial.
+
+    Args:
+        config: the sweep.
+        told: what its record says that searches were told of earlier sweeps, by their keys.
 
     Raises:
         BadInput: something does not go together; the message says what is missing, where, and what to do.
     """
     with closing(Pilots()) as pilots:
-        return _laid_out(config, pilots)
+        return _laid_out(config, pilots, told)
 
 
-def _laid_out(config: SweepConfig, pilots: Pilots) -> Plan:
+def _laid_out(config: SweepConfig, pilots: Pilots, told: Mapping[str, PointsTold]) -> Plan:
     datasets: list[PlannedDataset] = []
     cells: list[Cell] = []
     searches: list[Search] = []
@@ -204,7 +216,10 @@ def _laid_out(config: SweepConfig, pilots: Pilots) -> Plan:
                 searches.append(_search(config, cell, Space.parse(model.space), why))
     if refused and not cells and not searches:
         raise SweepFileError(f"{config.source or config.name}: {'; '.join(map(str, refused))}")
-    made = Plan(config=config, datasets=datasets, cells=cells, searches=searches, refused=refused)
+    searches, of_earlier = warm_started(config, searches, told)
+    made = Plan(
+        config=config, datasets=datasets, cells=cells, searches=searches, refused=refused, of_earlier=of_earlier
+    )
     if made.n_trials > MOST_TRIALS:
         raise SweepFileError(
             f"{config.source or config.name}: expected at most {MOST_TRIALS:,} trials, this asks for {made.n_trials:,} "
@@ -314,6 +329,7 @@ def _search(config: SweepConfig, cell: Cell, space: Space, instead: str) -> Sear
     sampler = config.sampler
     chosen = chosen_for(space, sampler, limit)
     raced, rule = raced_after(config), early_stop_of(config, metric.name)
+    earlier = [source_of(store) for store in sampler.warm_start]
     version = data_version(cell.dataset.base, cell.dataset.params, heldout)
     key = digest(
         {
@@ -329,6 +345,7 @@ def _search(config: SweepConfig, cell: Cell, space: Space, instead: str) -> Sear
             "sampler": "grid" if chosen.kind == "grid" else [chosen.kind, sampler.seed],
             "parallel": sampler.parallel if chosen.learns or raced or rule else None,
             "raced": raced,
+            **({"warm_start": earlier} if earlier and chosen.learns else {}),
             **({} if rule is None else {"median": [rule.quantile, rule.grace, config.report_every]}),
             **({} if version == 1 else {"data_version": version}),
         }

@@ -2,8 +2,10 @@
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, cast
 
+from crowdsweep.record.events import PointsTold
 from crowdsweep.record.naming import short_name
 from crowdsweep.record.spec import canonical_json
 from crowdsweep.record.state import JournalState
@@ -38,7 +40,9 @@ class _Guarded:
 
 
 def resumed_searches(plan: Plan, state: JournalState, make_searcher: MakeSearcher) -> list[SearchRun]:
-    """Returns the plan's searches, each where the journal left it."""
+    """Returns the plan's searches, each where the journal left it; what one was told first is as the journal has it."""
+    told = {key: tuple(event.points) for key, event in state.told.items()}
+    searches = [replace(search, told=told.get(search.key, search.told)) for search in plan.searches]
     return [
         SearchRun(
             search,
@@ -48,8 +52,17 @@ def resumed_searches(plan: Plan, state: JournalState, make_searcher: MakeSearche
             state.values.get(search.key, {}),
             state.selected.get(search.key),
         )
-        for search in plan.searches
+        for search in searches
     ]
+
+
+def told_first(plan: Plan, state: JournalState) -> list[PointsTold]:
+    """Returns what the searches are told of earlier sweeps, where the journal does not have it yet; that one is told
+    nothing is written down too, as the earlier sweeps may go on."""
+    if not plan.config.sampler.warm_start:
+        return []
+    new = [search for search in plan.searches if search.chosen.learns and search.key not in state.told]
+    return [PointsTold(search=search.key, points=search.told) for search in new]
 
 
 def data_changes(plan: Plan, state: JournalState) -> list[str]:

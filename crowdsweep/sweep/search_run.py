@@ -34,8 +34,9 @@ from crowdsweep.record.bar import Bar
 from crowdsweep.record.events import Event, PointProposed, PointScored, PointsSelected
 from crowdsweep.record.result import Failure, Status, TrialResult
 from crowdsweep.record.spec import TrialSpec, canonical_json
-from crowdsweep.search.contract import PointSearcher, Proposal
+from crowdsweep.search.contract import PointSearcher, Proposal, Sampler
 from crowdsweep.search.racing import should_prune
+from crowdsweep.search.searchers import make_searcher
 from crowdsweep.sweep.cells import Search
 from crowdsweep.sweep.early_stop import bars_of
 from crowdsweep.sweep.plan import Plan
@@ -51,6 +52,18 @@ class Step:
     events: list[Event] = field(default_factory=list[Event])
     groups: list[list[TrialSpec]] = field(default_factory=list[list[TrialSpec]])
     bars: dict[str, Bar] = field(default_factory=dict[str, Bar])
+
+
+def searcher_of(search: Search, sampler: Sampler) -> PointSearcher:
+    """Returns a new searcher of the kind that a plan chose, told what the search is told first.
+
+    Args:
+        search: what is searched.
+        sampler: of the sweep.
+    """
+    told = [(one.point, one.value) for one in search.told]
+    chosen = replace(sampler, kind=search.chosen.kind)
+    return make_searcher(search.space, chosen, search.metric.goal, search.limit, told)
 
 
 class SearchRun:

@@ -43,6 +43,7 @@ from crowdsweep.sweepfile.records import (
     StudyEntry,
     SweepConfig,
 )
+from crowdsweep.sweepfile.warm_start import sampler_of
 
 MOST_DATASETS = 10_000  # the product of an entry's lists
 SWEEP_KEYS = tuple(key for key in field_types(SweepConfig) if key != "source")
@@ -117,6 +118,8 @@ def parse_sweep(mapping: Any, source: str = "", where: Where | None = None) -> S
                 read[key] = _study(value, place)
             case "early_stop":
                 read[key] = _early_stop(value, place)
+            case "sampler":
+                read[key] = sampler_of(value, place)
             case _:
                 read[key] = typed(field_types(SweepConfig)[key], value, place)
     config = SweepConfig(**read)

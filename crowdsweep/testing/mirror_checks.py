@@ -13,10 +13,12 @@ from crowdsweep.record.events import (
     PointProposed,
     PointScored,
     PointsSelected,
+    PointsTold,
     RunsCreated,
     SweepFinished,
     SweepStarted,
     SweepStatus,
+    ToldPoint,
     TrialFinished,
     TrialPlanned,
     TrialProgressed,
@@ -93,6 +95,7 @@ def one_of_each() -> list[Event]:
     good, bad = spec(0), spec(1)
     return [
         started(),
+        PointsTold(search="s", points=(ToldPoint(point={"smoothing": 0.2}, value=0.5, source="earlier"),)),
         PointProposed(search="s", number=0, point={"smoothing": 0.1}, model="m", dataset="d"),
         TrialPlanned(spec=good),
         TrialPlanned(spec=bad),

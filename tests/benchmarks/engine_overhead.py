@@ -36,10 +36,10 @@ from crowdsweep.engine.ray_slot import CONTROL, Slot, slot_options
 from crowdsweep.record.events import Event, Mirror, SweepFinished, SweepStarted
 from crowdsweep.record.journal import Journal
 from crowdsweep.record.plan_record import PlanRecord
-from crowdsweep.search.searchers import make_searcher
 from crowdsweep.sweep.driver import run_sweep
 from crowdsweep.sweep.environment import environment
 from crowdsweep.sweep.plan import make_plan
+from crowdsweep.sweep.search_run import searcher_of
 from crowdsweep.sweepfile.read import parse_sweep
 from crowdsweep.sweepfile.records import SweepConfig
 from crowdsweep.testing.journals import folded
@@ -159,9 +159,7 @@ def engine(cluster: Cluster, trials: int, pack: int, mlflow: bool) -> float:
                 plan,
                 executor=executor,
                 journal=journal,
-                make_searcher=lambda search: make_searcher(
-                    search.space, config.sampler, search.metric.goal, search.limit
-                ),
+                make_searcher=lambda search: searcher_of(search, config.sampler),
                 mirrors=mirrors,
                 environment=environment(),
             )

@@ -1,6 +1,7 @@
 """Spaces of any shape: written out and read back, counted and listed alike."""
 
 import json
+from itertools import islice
 from typing import Any
 
 from hypothesis import given, settings
@@ -63,6 +64,21 @@ def test_listing_gives_as_many_different_points_as_counted(mapping: dict[str, An
     space = Space.parse(mapping)
     points = [canonical_json(point) for point in space.enumerate()]
     assert len(points) == len(set(points)) == space.size
+
+
+@settings(max_examples=40, deadline=None)
+@given(spaces(), spaces())
+def test_what_lies_in_a_space_is_what_it_lists(one: dict[str, Any], other: dict[str, Any]) -> None:
+    space = Space.parse(one)
+    listed = [*map(parts, space.enumerate())]
+    for point in [*islice(space.enumerate(), 20), *islice(Space.parse(other).enumerate(), 20)]:
+        found = space.point_in({**point, "not_searched": 1})
+        assert (found is not None) == any(its <= parts(point) for its in listed)
+        assert found is None or parts(found) in listed
+
+
+def parts(point: dict[str, Any]) -> frozenset[tuple[str, str]]:
+    return frozenset((name, canonical_json(value)) for name, value in point.items())
 
 
 @settings(max_examples=40, deadline=None)

@@ -216,7 +216,7 @@ MISTAKES = {
     "endless": ("budget: {hours: .inf}", SweepFileError, "FILE:8: budget.hours: expected number, above 0, or null; got inf"),
     "no such choice": ("engine: dask", SweepFileError, "FILE:8: engine: expected one of \"inline\", \"ray\"; got 'dask'"),
     "a section left empty": ("seeds:", SweepFileError, "FILE:8: seeds: expected a mapping of search, report, rescored; got nothing"),
-    "a list for a mapping": ("sampler: [tpe]", SweepFileError, "FILE:8: sampler: expected a mapping of kind, seed, parallel; got ['tpe']"),
+    "a list for a mapping": ("sampler: [tpe]", SweepFileError, "FILE:8: sampler: expected a mapping of kind, seed, parallel, warm_start; got ['tpe']"),
     "a key twice": ("name: again", SweepFileError, "FILE:8: the key 'name' stands here and at FILE:1; keep one"),
     "unknown metric": ("metric: dev_acuracy", UnknownName, "FILE:8: metric.name: unknown metric 'dev_acuracy'; did you mean 'dev_accuracy'?"),
     "goal the wrong way": ("metric: {name: dev_kl, goal: maximize}", SweepFileError, "FILE:8: metric.goal: expected minimize, since a lower dev_kl is better; got maximize"),

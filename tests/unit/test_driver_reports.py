@@ -13,9 +13,9 @@ from crowdsweep.record.events import (
 )
 from crowdsweep.record.result import Status
 from crowdsweep.search.contract import Sampler
-from crowdsweep.search.searchers import make_searcher
 from crowdsweep.sweep.interrupts import Interrupts
 from crowdsweep.sweep.plan import Plan, make_plan
+from crowdsweep.sweep.search_run import searcher_of
 from crowdsweep.testing.fakes import FakeExecutor, MemoryJournal
 from crowdsweep.trial.learning_curve import CurveSpec
 
@@ -64,7 +64,7 @@ def test_each_batch_has_a_learning_curve_of_the_metric_of_its_search_every_so_ma
         plan,
         MemoryJournal(),
         lambda spec: {"dev_accuracy": 0.5},
-        make_searcher=lambda search: make_searcher(search.space, Sampler(), search.metric.goal, search.limit),
+        make_searcher=lambda search: searcher_of(search, Sampler()),
     )
     seen = {(batch.specs[0].model, batch.specs[0].phase): batch.curve_spec for batch in slots.batches}
     assert seen == {

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -15,10 +16,8 @@ from crowdsweep.record.codec import decode, encode
 from crowdsweep.record.events import Event, TrialFinished, TrialPlanned
 from crowdsweep.record.result import Status, StoppedEarly, TrialResult
 from crowdsweep.record.spec import TrialSpec
-from crowdsweep.search.contract import PointSearcher
-from crowdsweep.search.searchers import make_searcher
-from crowdsweep.sweep.cells import Search
 from crowdsweep.sweep.plan import SEARCH_SEED, Plan, make_plan
+from crowdsweep.sweep.search_run import searcher_of
 from crowdsweep.sweepfile.read import config_to_mapping, parse_sweep
 from crowdsweep.sweepfile.records import SweepConfig
 from crowdsweep.testing.fakes import FakeExecutor, Killed, MemoryJournal
@@ -92,9 +91,7 @@ class TrainingExecutor(FakeExecutor):
 
 
 def train(plan: Plan, journal: MemoryJournal, **how: Any) -> FakeExecutor:
-    def searcher(search: Search) -> PointSearcher:
-        return make_searcher(search.space, plan.config.sampler, search.metric.goal, search.limit)
-
+    searcher = partial(searcher_of, sampler=plan.config.sampler)
     _, slots = drive(plan, journal, by_nothing, kind=TrainingExecutor, make_searcher=searcher, **how)
     return slots
 

@@ -62,14 +62,17 @@ def test_a_file_that_changes_nothing_is_the_other_by_another_name(sweep) -> None
     assert mapping(mine) == mapping(sweep(base=BASE))
 
 
+SAMPLER: dict[str, Any] = {"parallel": 4, "warm_start": []}
+
+
 @pytest.mark.parametrize(
     ("change", "wanted"),
     [
         ("seeds: {report: 9}", {"seeds": {"search": 4, "report": 9, "rescored": 1}}),
         ("budget: {hours: null, points: 3}", {"budget": {"points": 3, "failed_trials": 0.1}}),
         ("budget: null", {"budget": {"points": 20, "failed_trials": 0.1}}),
-        ("sampler: {kind: tpe}", {"sampler": {"kind": "tpe", "seed": 0, "parallel": 4}}),  # says which: whole
-        ("sampler: {seed: 5}", {"sampler": {"kind": "random", "seed": 5, "parallel": 4}}),
+        ("sampler: {kind: tpe}", {"sampler": {**SAMPLER, "kind": "tpe", "seed": 0}}),  # says which: whole
+        ("sampler: {seed: 5}", {"sampler": {**SAMPLER, "kind": "random", "seed": 5}}),
         ("study: {labels_per_item: [3]}", {"study": {"template": "redundancy", "labels_per_item": [3]}}),
         ("study: {template: redundancy}", {"study": {"template": "redundancy"}}),
         ("datasets: [anesthesia]\nmodels: [majority-vote]", {"datasets": [{"name": "anesthesia"}]}),

@@ -43,12 +43,15 @@ def sweep(tmp_path: Path) -> Path:
     dataset(tmp_path / "a/photos")
     dataset(tmp_path / "b/photos")
     dataset(tmp_path / "known/birds")
+    (tmp_path / "runs/earlier").mkdir(parents=True)
+    (tmp_path / "runs/earlier/journal.jsonl").write_text("rows")
     (tmp_path / "a/photos/.gitignore").write_text("*.csv\n")  # Ray would leave them out
     path = tmp_path / "sweep.yaml"
     path.write_text(
         "name: first\ndatasets: [a/photos, b/photos, birds, anesthesia]\n"
         "models:\n  - majority-vote\n"
         "  - {name: dawid-skene, datasets: [a/photos], search: {smoothing: {values: [0.01, 1e-3]}}}\n"
+        "sampler: {warm_start: [runs/earlier, s3://bucket/far]}\n"
         "published: {table: '1', values: [{model: majority-vote, dataset: birds, metric: dev_accuracy, value: .5}]}\n"
     )
     return path
@@ -61,7 +64,7 @@ def test_a_package_is_the_same_sweep_on_the_same_data(
     config, package = load_sweep(sweep, ["seeds.report=2"]), tmp_path / "package"
     package.mkdir()
     pack(config, ORDER, package)
-    for gone in ("a", "b", "known"):
+    for gone in ("a", "b", "known", "runs"):
         (tmp_path / gone).rename(tmp_path / f"{gone}-elsewhere")
     for name, value in search_in(package).items():
         monkeypatch.setenv(name, value)
@@ -73,9 +76,12 @@ def test_a_package_is_the_same_sweep_on_the_same_data(
         assert Path(entry.name).is_relative_to(package)
     assert there.models[1].datasets == (there.datasets[0].name,)
     assert (there.seeds.report, there.published) == (2, config.published)
+    assert list(there.sampler.warm_start) == [str((package / "earlier/earlier").resolve()), "s3://bucket/far"]
+    assert (package / "earlier/earlier/journal.jsonl").read_text() == "rows"
     same = replace(
         there,
         datasets=config.datasets,
+        sampler=config.sampler,
         models=(there.models[0], replace(there.models[1], datasets=config.models[1].datasets)),
     )
     assert config_to_mapping(same) == config_to_mapping(config)
@@ -352,6 +358,7 @@ def test_submit_sends_the_sweep_and_notes_its_job(
         "data/birds/annotations.csv",
         "data/others/0/photos/annotations.csv",
         "data/others/1/photos/annotations.csv",
+        "earlier/earlier/journal.jsonl",
     }
     note = read_job(tmp_path / "crowdsweep-runs/first")
     assert note is not None

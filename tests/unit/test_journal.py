@@ -41,7 +41,7 @@ def test_state_says_what_happened(tmp_path: Path) -> None:
         assert state.values == {"s": {0: None}}
         assert state.selected == {"s": (0,)}
         assert state.runs["sqlite:///x"].runs == {good: "r"}
-        assert state.rows == 11, "neither the start nor the progress of a trial is kept"
+        assert state.rows == 12, "neither the start nor the progress of a trial is kept"
 
 
 def test_status_follows_the_drivers(tmp_path: Path) -> None:

@@ -2,12 +2,13 @@
 
 import itertools
 import math
+from typing import Any
 
 import pytest
 
 from crowdsweep.errors import SpaceError
 from crowdsweep.record.spec import canonical_json
-from crowdsweep.search.dimensions import Choice, FloatRange, IntRange, Normal, Steps
+from crowdsweep.search.dimensions import Choice, Dimension, FloatRange, IntRange, Normal, Steps
 from crowdsweep.search.space import Space
 
 CONDITIONAL = {
@@ -46,6 +47,22 @@ def test_a_grid_of_steps_has_clean_values_of_one_kind() -> None:
     assert list(Steps(1, 20, 5).enumerate()) == [1, 6, 11, 16]
     assert all(isinstance(value, int) for value in Steps(1, 20, 5).enumerate())
     assert Steps(0.1, 0.4, 0.1).size == 4  # 0.4 - 0.1 is a little less than 3 × 0.1 in floating point
+
+
+@pytest.mark.parametrize(
+    ("dimension", "inside", "outside"),
+    [
+        (FloatRange(0.1, 2.0), [0.1, 1.0, 2.0], [0.0999, 2.1, 1, True, "1.0", None]),
+        (IntRange(1, 9), [1, 9], [0, 10, 2.0, True, "2"]),
+        (Normal(0.0, 1.0), [0.0, 3.7], [3.8, 0]),
+        (Steps(0.1, 0.45, 0.1), [0.1, 0.3], [0.35, 0.5, 1]),
+        (Steps(1, 8, 1, log=True), [1, 8], [1.5, 9, 2.0, False]),
+        (Choice((1, None, [2])), [1, None, [2]], [True, 1.0, 2]),
+    ],
+)
+def test_a_value_is_held_as_it_would_be_proposed(dimension: Dimension, inside: list[Any], outside: list[Any]) -> None:
+    assert all(map(dimension.holds, inside))
+    assert not any(map(dimension.holds, outside))
 
 
 def test_conditions_leave_out_what_does_not_apply() -> None:

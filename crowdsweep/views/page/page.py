@@ -20,7 +20,7 @@ from crowdsweep.analysis.methods import methods_of
 from crowdsweep.analysis.sweep import AnalysedSweep
 from crowdsweep.metrics.wording import readable
 from crowdsweep.record.events import SweepStatus
-from crowdsweep.record.naming import show_point
+from crowdsweep.record.naming import show_point, told_words
 from crowdsweep.units import show_p
 from crowdsweep.views import figures
 from crowdsweep.views.page import sections
@@ -130,6 +130,7 @@ _FILTERS: dict[str, Any] = {
     "point": show_point,
     "collapse": phrases.collapse,
     "readable": readable,
+    "told_words": told_words,
     "ticks": _ticks,
 }
 _FUNCTIONS: dict[str, Any] = {

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from crowdsweep.metrics.wording import words
-from crowdsweep.record.naming import dataset_words
+from crowdsweep.record.naming import dataset_words, told_words
 from crowdsweep.sweep.cells import PlannedDataset
 from crowdsweep.sweep.plan import Plan
 from crowdsweep.units import rough_words
@@ -72,6 +72,7 @@ def _row(row: Mapping[str, Any]) -> list[str]:
     if "points" in row:
         searched = f"{row['points']} points by {words(row['metric'])}; sampler {row['sampler']}"
         searched += f" ({row['sampler_because']})" if row["sampler_because"] else ""
+    searched += f"; {told_words(row['told'])}" if row.get("told") else ""
     searched += f"; {row['early_stop']}" if row.get("early_stop") else ""
     return [row["label"], str(row["trials"]), _time_of(row), searched]
 
