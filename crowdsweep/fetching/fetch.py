@@ -120,7 +120,7 @@ def _write(public: PublicDataset, release: Release, folder: Path) -> None:
     csv_files.write_rows(folder / "items.csv", ("item", *columns), rows)
     csv_files.write_rows(folder / "classes.csv", ("label", "name"), public.classes.items())
     for kind, features in release.features.items():
-        np.savez_compressed(
+        np.savez(
             folder / f"features-{kind}.npz", features=features.astype(np.float32), item=np.array(list(release.items))
         )
     about = {"name": public.name, "title": public.title, "scale": "nominal", "missing": []}

@@ -80,7 +80,7 @@ def test_texts_of_test_items_change_nothing_of_others(tmp_path: Path) -> None:
 
 def test_without_a_split_annotated_items_say_which_words_there_are(tmp_path: Path) -> None:
     data = catalogue.load(str(written(tmp_path / "set", split=False)), {"features": "text:tfidf"})
-    assert data.items.features.shape == (12, 7)  # `twice` is in six of them
+    assert data.items.features.shape == (12, 10)  # as `twice`, `cat`, `claws` and `dog` now are in two
 
 
 def test_the_most_frequent_words_are_kept_ties_in_alphabetical_order(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,6 @@ from urllib.parse import quote, urlsplit
 
 import numpy as np
 import pytest
-import yaml
 from file_server import FileServer, file_server
 
 from crowdsweep.cli.commands import run_command_line
@@ -53,12 +52,16 @@ def as_csv(header: list[str], rows: list[list[object]], end: str = "\n") -> byte
 
 def as_matrix(data: CrowdDataset, width: int) -> bytes:
     """The matrix of the train items, as numpy's savetxt writes it."""
-    rows = data.annotations
     found = np.full((len(data.items_of("train")), width), -1)
-    found[[int(data.item_names[i]) for i in rows.item], [int(data.annotator_names[t]) for t in rows.annotator]] = (
-        rows.label
-    )
+    for item, annotator, label in named(data):
+        found[int(item), int(annotator)] = label
     return "".join(" ".join(map(str, row)) + "\n" for row in found.tolist()).encode()
+
+
+def named(data: CrowdDataset) -> list[tuple[str, str, int]]:
+    """Each annotation, its item and annotator by name."""
+    items, annotators, rows = list(data.item_names), list(data.annotator_names), data.annotations
+    return [(items[i], annotators[t], int(k)) for i, t, k in zip(rows.item, rows.annotator, rows.label, strict=True)]
 
 
 def gold_of(data: CrowdDataset) -> np.ndarray:
@@ -72,23 +75,24 @@ def gold_of(data: CrowdDataset) -> np.ndarray:
 
 
 def bluebirds(data: CrowdDataset) -> dict[str, bytes]:
-    labels: dict[int, dict[int, bool]] = {}
-    rows = data.annotations
-    for item, annotator, label in zip(rows.item, rows.annotator, rows.label, strict=True):
-        labels.setdefault(int(annotator), {})[int(data.item_names[item])] = bool(label)
-    gold = {int(name): bool(label) for name, label in zip(data.item_names, gold_of(data), strict=True)}
+    labels: dict[str, dict[str, int]] = {}
+    for item, annotator, label in named(data):
+        labels.setdefault(annotator, {})[item] = label
+    gold = dict(zip(data.item_names, gold_of(data).tolist(), strict=True))
     return {
-        "labels.yaml": yaml.safe_dump(labels, default_flow_style=None).encode(),
-        "gt.yaml": yaml.safe_dump(gold, default_flow_style=True).encode(),
+        "labels.yaml": "".join(f"{who}: {in_yaml(given)}\n" for who, given in labels.items()).encode(),
+        "gt.yaml": f"{in_yaml(gold)}\n".encode(),
     }
 
 
+def in_yaml(given: Mapping[str, int]) -> str:
+    """A mapping in braces, six entries a line."""
+    entries = [f"{name}: {str(bool(label)).lower()}" for name, label in given.items()]
+    return "{" + ",\n  ".join(", ".join(entries[n : n + 6]) for n in range(0, len(entries), 6)) + "}"
+
+
 def dog(data: CrowdDataset) -> dict[str, bytes]:
-    rows = data.annotations
-    answers = [
-        [data.item_names[i], data.annotator_names[t], k]
-        for i, t, k in zip(rows.item, rows.annotator, rows.label, strict=True)
-    ]
+    answers = [[*row] for row in named(data)]
     truth = [[name, label] for name, label in zip(data.item_names, gold_of(data), strict=True)]
     return {
         "answer.csv": as_csv(["question", "worker", "answer"], answers),
@@ -97,29 +101,32 @@ def dog(data: CrowdDataset) -> dict[str, bytes]:
 
 
 def rte(data: CrowdDataset) -> dict[str, bytes]:
-    rows, gold, items = data.annotations, gold_of(data), data.items
+    items, gold = data.items, gold_of(data)
     assert items.text is not None
     assert items.text_b is not None
+    about = {name: row for name, *row in zip(data.item_names, gold, items.text, items.text_b, strict=True)}
     day = "Mon Mar 25 07:39:42 PDT 2019"
     given = [
         [
-            *(number, data.annotator_names[t], data.item_names[i], ("not_relevant", "relevant")[k], gold[i], day, day),
-            *(html.escape(items.text_b[i]), "IR", html.escape(items.text[i])),
+            *(number, annotator, item, ("not_relevant", "relevant")[label], about[item][0], day, day),
+            *(html.escape(about[item][2]), "IR", html.escape(about[item][1])),
         ]
-        for number, (i, t, k) in enumerate(zip(rows.item, rows.annotator, rows.label, strict=True), start=1)
+        for number, (item, annotator, label) in enumerate(named(data), start=1)
     ]
     header = "!amt_annotation_ids,!amt_worker_ids,orig_id,response,gold,start,end,hypothesis,task,text"
     return {"rte.csv": as_csv(header.split(","), given)}
 
 
+def song_of(item: str) -> str:
+    return f"song.{int(item):05d}.mp3"
+
+
 def music(data: CrowdDataset) -> dict[str, bytes]:
-    rows, gold, items = data.annotations, gold_of(data), data.items
+    items, gold, names = data.items, gold_of(data), data.class_names
     assert items.features is not None
-    names, songs = data.class_names, [f"song.{int(name):05d}.mp3" for name in data.item_names]
-    answers = [
-        [data.annotator_names[t], songs[i], names[gold[i]], names[k]]
-        for i, t, k in zip(rows.item, rows.annotator, rows.label, strict=True)
-    ]
+    songs = [song_of(name) for name in data.item_names]
+    genre = {song: names[label] for song, label in zip(songs, gold, strict=True)}
+    answers = [[who, song_of(item), genre[song_of(item)], names[label]] for item, who, label in named(data)]
     header = ["id", *(f"feature{n}" for n in range(items.features.shape[1])), "class"]
     parts = {
         split: as_csv(
@@ -259,9 +266,9 @@ def test_without_a_checksum_what_came_is_told(server: FileServer, tmp_path: Path
         (PACKED[:100], None, "a zip or tar.gz archive"),
         (zipped({"x/crowd_labels.csv": b"a,b\n1,2\n", "x/gt.csv": CROWD_KIT["gt.csv"]}), None, "expected the columns"),
         (
-            zipped({"x/crowd_labels.csv": CROWD_KIT["labels.csv"][:-10], "x/gt.csv": CROWD_KIT["gt.csv"]}),
+            zipped({"x/crowd_labels.csv": CROWD_KIT["labels.csv"][:-8], "x/gt.csv": CROWD_KIT["gt.csv"]}),
             None,
-            r"expected 2 annotated, got 1, 3 annotations, got 2; what came is not",
+            r"expected 2 annotated, got 1, 3 annotations, got 2; what came is not what the papers",
         ),
         (
             zipped(
@@ -272,6 +279,7 @@ def test_without_a_checksum_what_came_is_told(server: FileServer, tmp_path: Path
         ),
         (zipped({"../crowd_labels.csv": b"", "gt.csv": b""}), None, "leads out of it"),
     ],
+    ids=["checksum", "page", "page in capitals", "cut", "columns", "fewer rows", "class", "path"],
 )
 def test_what_is_not_what_it_should_be_is_refused_and_removed(
     content: bytes, checksum: str | None, said: str, server: FileServer, tmp_path: Path
