@@ -109,7 +109,7 @@ def sweep_of(tmp_path: Path, **dataset: object) -> Path:
     mapping = {
         "name": "texts",
         "datasets": [{"name": "set", **dataset}],
-        "models": ["majority-vote", "soft-mv"],
+        "models": ["majority-vote"],
         "seeds": {"report": 2},
     }
     path = tmp_path / "sweep.yaml"
@@ -267,3 +267,24 @@ def test_a_dataset_in_memory_is_read_as_a_folder_is(tmp_path: Path) -> None:
     assert np.array_equal(
         computed.items.features, catalogue.load(plain.folder, {"features": "text:tfidf"}).items.features
     )
+
+
+@pytest.mark.long
+def test_a_real_encoder_in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The door above, and the package itself behind it, where it is installed: a tiny model with random weights."""
+    pytest.importorskip("sentence_transformers")
+    from transformers import BertConfig, BertModel, BertTokenizerFast
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "soft", "fur", "claws", "and", "loyal", "barks"]
+    (tmp_path / "vocab.txt").write_text("\n".join(words))
+    BertTokenizerFast(vocab_file=str(tmp_path / "vocab.txt")).save_pretrained(tmp_path / "model")
+    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    BertModel(BertConfig(vocab_size=len(words), **sizes)).save_pretrained(tmp_path / "model")
+    data = encoded(written(tmp_path / "set"), str(tmp_path / "model"))
+    assert data.items.features.shape == (12, 16)
+    assert np.linalg.norm(data.items.features, axis=1) == pytest.approx(np.ones(12), abs=1e-5)
+    first, fourth = (list(data.item_names).index(name) for name in ("i0", "i3"))
+    assert not np.allclose(data.items.features[first], data.items.features[fourth])
+    assert np.array_equal(encoded(tmp_path / "set", str(tmp_path / "model")).items.features, data.items.features)

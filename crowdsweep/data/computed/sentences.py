@@ -50,14 +50,14 @@ def embedded(model: str, texts: Sequence[str], where: str) -> tuple[ItemFeatures
 
 def _computed(model: str, texts: Sequence[str], where: str) -> ItemFeatures:
     try:
-        from sentence_transformers import SentenceTransformer  # noqa: PLC0415 - optional, and brings torch
+        import sentence_transformers  # noqa: PLC0415 - heavy  # pyright: ignore[reportMissingImports] - optional
     except ImportError as error:
         raise DataError(
             f"{where}: expected the package sentence-transformers, which is not installed; "
             f"pip install 'crowdsweep[text]'"
         ) from error
     try:
-        encoder: Any = SentenceTransformer(str(at_home(model)), device="cpu")
+        encoder: Any = sentence_transformers.SentenceTransformer(str(at_home(model)), device="cpu")
         found: Any = encoder.encode(
             list(texts), batch_size=BATCH, show_progress_bar=False, convert_to_numpy=True, normalize_embeddings=True
         )

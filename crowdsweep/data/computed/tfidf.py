@@ -8,6 +8,7 @@ drawn.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
@@ -36,19 +37,19 @@ def tfidf(texts: Sequence[str], trains: np.ndarray, where: str) -> ItemFeatures:
     known = [texts[int(item)] for item in np.flatnonzero(trains)]
     words = _words_of(known, where)
     bounds.check_numbers((len(texts), len(words)), where, "take fewer items")
-    vectorizer = TfidfVectorizer(sublinear_tf=True, vocabulary=words, token_pattern=_WORDS, dtype=np.float32)
-    vectorizer.fit(known)
-    return np.ascontiguousarray(vectorizer.transform(texts).toarray())
+    vectorizer = TfidfVectorizer(sublinear_tf=True, vocabulary=words, token_pattern=_WORDS)
+    weights: Any = vectorizer.fit(known).transform(texts)
+    return np.ascontiguousarray(weights.astype(np.float32).toarray())
 
 
 def _words_of(texts: Sequence[str], where: str) -> list[str]:
     """Returns the words that features are made of, in alphabetical order."""
     counter = CountVectorizer(min_df=min(_FEWEST_TEXTS, len(texts)), token_pattern=_WORDS)
     try:
-        counts = np.asarray(counter.fit_transform(texts).sum(axis=0)).ravel()
+        found: Any = counter.fit_transform(texts)
     except ValueError as error:  # no word is left
         raise DataError(
             f"{where}: expected training texts that have words in common, found none in {len(texts)} texts"
         ) from error
-    words = counter.get_feature_names_out()
+    words, counts = counter.get_feature_names_out(), np.asarray(found.sum(axis=0)).ravel()
     return sorted(words[np.argsort(-counts, kind="stable")[:MOST_WORDS]].tolist())
