@@ -9,8 +9,9 @@ import zipfile
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from io import BufferedIOBase
 from pathlib import Path, PurePosixPath
-from typing import IO
+from typing import IO, cast
 
 from crowdsweep.data import bounds
 from crowdsweep.data.on_disk.doors import reading
@@ -26,14 +27,12 @@ class _Member:
     """What an archive holds under a name.
 
     Attributes:
-        size: of it, unpacked.
         is_file: whether it is a file and no link, device or folder.
         open: opens it.
     """
 
-    size: int
     is_file: bool
-    open: Callable[[], IO[bytes]]
+    open: Callable[[], BufferedIOBase]
 
 
 def take_out(path: Path, members: Mapping[str, str], into: Path) -> dict[str, Path]:
@@ -83,19 +82,13 @@ def _opened(path: Path) -> Generator[dict[str, _Member]]:
 def _of_zip(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> _Member:
     mode = stat.S_IFMT(info.external_attr >> 16)
     return _Member(
-        size=info.file_size,
         is_file=not info.is_dir() and mode in (0, stat.S_IFREG),
-        open=lambda: archive.open(info),
+        open=lambda: cast(BufferedIOBase, archive.open(info)),
     )
 
 
 def _of_tar(archive: tarfile.TarFile, info: tarfile.TarInfo) -> _Member:
-    def opened() -> IO[bytes]:
-        file = archive.extractfile(info)
-        assert file is not None, "is_file was asked before"  # noqa: S101
-        return file
-
-    return _Member(size=info.size, is_file=info.isreg(), open=opened)
+    return _Member(is_file=info.isreg(), open=lambda: cast(BufferedIOBase, archive.extractfile(info)))
 
 
 @contextmanager
